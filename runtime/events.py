@@ -239,7 +239,16 @@ def event_of(
     """
     trace_id = trace.current.get() if trace_id is None else trace_id
     id = id or _id_of(data, nth)
-    return Event(id, data.TYPE, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace_id)
+    return Event(
+        id=id,
+        type=data.TYPE,
+        occurred_at=int(occurred_at),
+        tenant_id=tenant_id,
+        merchant_id=merchant_id,
+        campaign_id=campaign_id,
+        data=data,
+        trace_id=trace_id,
+    )
 
 
 def _id_of(data: EventData, nth: int) -> str:
@@ -270,7 +279,14 @@ def new_event(
     id: str = "",
 ) -> Event:
     """An event that somebody made up, of any type and any data; in the current trace."""
-    id = id or ids.make("evt")
     return Event(
-        id, type, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace.current.get(), emitted=True
+        id=id or ids.make("evt"),
+        type=type,
+        occurred_at=int(occurred_at),
+        tenant_id=tenant_id,
+        merchant_id=merchant_id,
+        campaign_id=campaign_id,
+        data=data,
+        trace_id=trace.current.get(),
+        emitted=True,
     )

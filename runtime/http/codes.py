@@ -243,23 +243,23 @@ class JsonCodes:
             return []
         if match[1] != "scope":
             raise invalid(match[1], "unknown field")
-        value = self._value(match.end())
-        if value is None:
+        if (found := self._value(match.end())) is None:
             return None
-        if not isinstance(value[0], dict):
+        scope, end = found
+        if not isinstance(scope, dict):
             raise invalid("scope", "must be an object")
-        self.scope, self._rest, self._state = value[0], self._rest[value[1] :], "after member"
+        self.scope, self._rest, self._state = scope, self._rest[end:], "after member"
         return []
 
     def _item(self) -> list[Line] | None:
-        value = self._value(0)
-        if value is None:
+        if (found := self._value(0)) is None:
             return None
-        if not isinstance(value[0], str):
+        code, end = found
+        if not isinstance(code, str):
             raise invalid(f"codes[{self._line}]", "must be a string")
         self._line += 1
-        self._rest, self._state = self._rest[value[1] :], "after item"
-        return [Line(self._line, value[0])]
+        self._rest, self._state = self._rest[end:], "after item"
+        return [Line(self._line, code)]
 
     def _value(self, start: int) -> tuple[Any, int] | None:
         """The JSON value at `start` of the rest, and where it ends; None where more text is needed."""

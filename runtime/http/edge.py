@@ -67,18 +67,18 @@ class Edge:
             auth = StaffAuth(tokens, settings, caller, revocations)
         player = Policy("player", settings.rate_player_per_second, settings.rate_player_burst)
         return cls(
-            settings,
-            caller,
-            tokens,
-            auth,
-            store,
-            AdmissionControl(store, player=player, ip=ip_policy(settings)),
-            SessionCache(store, seconds=settings.session_ttl_seconds),
-            Tenants(caller, settings.trusted_proxies, limited=settings.rate_limits),
-            Names(caller, settings.trusted_proxies, limited=settings.rate_limits),
-            Origins(caller, settings.cors_origins, settings.trusted_proxies, limited=settings.rate_limits),
-            Cache(store),
-            revocations,
+            settings=settings,
+            caller=caller,
+            tokens=tokens,
+            auth=auth,
+            store=store,
+            admission=AdmissionControl(store, player=player, ip=ip_policy(settings)),
+            sessions=SessionCache(store, seconds=settings.session_ttl_seconds),
+            tenants=Tenants(caller, settings.trusted_proxies, limited=settings.rate_limits),
+            names=Names(caller, settings.trusted_proxies, limited=settings.rate_limits),
+            origins=Origins(caller, settings.cors_origins, settings.trusted_proxies, limited=settings.rate_limits),
+            cache=Cache(store),
+            revocations=revocations,
         )
 
     async def close(self) -> None:

@@ -86,8 +86,16 @@ def _decided_again(row: Any, terms: dict[str, Any]) -> Outcome:
     rules, game = read_rules(terms)
     plan = rules.seed_generator.plan(rules.config, row["seed"])
     path = row["outcome"]["decided"]["path"]
-    given = (row["seed"], row["client_seed"], row["payload"])
-    return replay(rules.reward_handler, rules.config, game, *given, plan, path)
+    return replay(
+        rules.reward_handler,
+        rules.config,
+        game,
+        seed=row["seed"],
+        client_seed=row["client_seed"],
+        payload=row["payload"],
+        plan=plan,
+        path=path,
+    )
 
 
 def _counted(outcome: Outcome) -> Counter[tuple[str, str]]:
@@ -129,8 +137,12 @@ def play_record(row: Any) -> m.PlayRecord:
 
 def _unavailable(path: list[Any]) -> list[str]:
     """The prizes that a decision could not have, in the order in which it asked."""
-    refused = [step[1] for step in path if isinstance(step, list) and step[:1] == ["available"] and not step[3]]
-    return list(dict.fromkeys(refused))
+    refused: dict[str, None] = {}
+    for step in path:
+        match step:
+            case ["available", prize_id, _, False]:
+                refused[prize_id] = None
+    return list(refused)
 
 
 # -- rows ------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ def replay(
     handler: RewardHandler,
     config: Any,
     game: GameRule,
+    *,
     seed: bytes,
     client_seed: str,
     payload: Mapping[str, Any],

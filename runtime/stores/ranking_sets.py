@@ -138,9 +138,10 @@ class RankingSets:
         reply: list[Any] = await self._ephemeral.script(
             _READ, _keys(tenant_id, board_id), [member, str(order), limit, player_id]
         )
-        if reply[0] != 1:
+        _, *found = reply
+        if not found:  # The script answers {0}.
             return None
-        _, as_of, start, members, places, rank, place = reply
+        as_of, start, members, places, rank, place = found
         scores = [_score(member[32:], place) for member, place in zip(members, places, strict=True)]
         me = ranking(rank + 1, _score(player_id.encode(), place)) if rank >= 0 else None
         return float(as_of), Top(start + 1, scores, me)

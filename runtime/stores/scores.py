@@ -80,7 +80,8 @@ def counted_of(rows: Sequence[Any]) -> Counted | None:
         for row in rows
         if row["score"] is not None
     ]
-    return Counted(head["board_id"], head["status"], head["config"], head["version"], head["as_of"], scores)
+    known = {name: head[name] for name in ("board_id", "status", "config", "version", "as_of")}
+    return Counted(**known, scores=scores)
 
 
 def _order(place: Place) -> tuple[int, int, str]:

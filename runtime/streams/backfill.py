@@ -199,6 +199,10 @@ def _happened(tenant_id: str, row: Any, data: events.EventData, *, nth: int = 0,
     return Happened(event, row["at"].timestamp())
 
 
+_OF_PRIZE: Final = ("name", "type", "value")
+_WON: Final = ("prize_id", "reward_id", "quantity", *_OF_PRIZE)
+
+
 async def _plays(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[Happened]:
     """As runtime/actors/game/decide.py tells of a play: itself, then each prize, then each rung."""
     names = sorted({rung["prize_id"] for row in rows for rung in row["granted"] or ()})
@@ -207,32 +211,22 @@ async def _plays(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[Ha
     told = []
     for row in rows:
         completed = events.PlayCompleted(
-            row["id"], row["game_id"], row["player_id"], row["score"], row["wins"], row["points"]
+            play_id=row["id"],
+            game_id=row["game_id"],
+            player_id=row["player_id"],
+            score=row["score"],
+            wins=row["wins"],
+            points=row["points"],
         )
         told.append(_happened(tenant_id, row, completed))
-        won = [
-            (one["prize_id"], one["reward_id"], one["name"], one["type"], one["value"], one["quantity"], "")
-            for one in row["rewards"] or ()
-            if one["prize_id"]
+        won: list[dict[str, Any]] = [
+            {name: one[name] for name in _WON} for one in row["rewards"] or () if one["prize_id"]
         ]
         for rung in row["granted"] or ():
-            prize = prizes[rung["prize_id"]]
-            named = (prize["name"], prize["type"], prize["value"])
-            won.append((rung["prize_id"], rung["reward_id"], *named, 1, rung["id"]))
-        for nth, (prize_id, reward_id, name, type, value, quantity, milestone_id) in enumerate(won):
-            data = events.PrizeWon(
-                player_id=row["player_id"],
-                prize_id=prize_id,
-                reward_id=reward_id,
-                name=name,
-                type=type,
-                quantity=quantity,
-                value=value,
-                game_id=row["game_id"],
-                play_id=row["id"],
-                milestone_id=milestone_id,
-            )
-            told.append(_happened(tenant_id, row, data, nth=nth))
+            own = {"prize_id": rung["prize_id"], "reward_id": rung["reward_id"], "milestone_id": rung["id"]}
+            won.append({**own, "quantity": 1, **{name: prizes[rung["prize_id"]][name] for name in _OF_PRIZE}})
+        about = {"player_id": row["player_id"], "game_id": row["game_id"], "play_id": row["id"]}
+        told += [_happened(tenant_id, row, events.PrizeWon(**about, **one), nth=nth) for nth, one in enumerate(won)]
     return told
 
 

@@ -357,8 +357,14 @@ class _Shard:
             return
         MESSAGES.labels(self._consumer.group, "taken").inc(len(taken))
         log.info("taken_over", stream=self._stream, group=self._consumer.group, messages=len(taken))
+        (first_id, _), (last_id, _) = taken[0], taken[-1]
         pending = await self._client.xpending_range(
-            self._stream, self._consumer.group, taken[0][0], taken[-1][0], len(taken), self._consumer.name
+            self._stream,
+            self._consumer.group,
+            min=first_id,
+            max=last_id,
+            count=len(taken),
+            consumername=self._consumer.name,
         )
         counts = {row["message_id"].decode(): int(row["times_delivered"]) for row in pending}
         messages = [Message(self._stream, id, fields, counts.get(id, 1)) for id, fields in taken]

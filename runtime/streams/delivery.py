@@ -177,7 +177,14 @@ class Deliveries:
         body = delivery_body(task.tenant_id, task.row, self._callback_base, token)
         return await provider(
             self._connector,
-            DeliveryRequest(task.task_id, config, secrets, now, body, task.tenant_id),
+            DeliveryRequest(
+                id=task.task_id,
+                config=config,
+                secrets=secrets,
+                unix_seconds=now,
+                body=body,
+                tenant_id=task.tenant_id,
+            ),
         )
 
     async def _give_code(self, task: Leased) -> Outcome:

@@ -315,7 +315,9 @@ async def test_who_came_back_before_its_turn_keeps_every_play_as_it_was(stack: S
     game = await own_world.wheel(await own_world.prize(), access="public")
     player = await resolve(stack, contact="back@example.com")
     assert (await own_world.round(game, player, client_seed="lucky-clover")).code == "OK"
-    assert not await erasure.erase(stack.engine, stack.tenant_id, player, "idle", idle=(30, 365))
+    assert not await erasure.erase(
+        stack.engine, stack.tenant_id, player, "idle", idle=erasure.IdleDays(guest=30, player=365)
+    )
     assert await stack.database.fetchval("SELECT client_seed FROM plays WHERE player_id = $1", player) == "lucky-clover"
 
 
@@ -325,7 +327,7 @@ async def test_who_comes_back_while_it_is_waited_for_keeps_its_name(stack: Stack
     assert (await stack.core("PUT", "/players/me", named)).code == "OK"
     await stack.database.execute("UPDATE players SET updated_at = now() - interval '400 days'")
     async with held(stack, "UPDATE players SET updated_at = now()"):
-        idle = erasure.erase(stack.engine, stack.tenant_id, player, "idle", idle=(30, 365))
+        idle = erasure.erase(stack.engine, stack.tenant_id, player, "idle", idle=erasure.IdleDays(guest=30, player=365))
         erasing = asyncio.create_task(idle)
         await until(lambda: waits(stack, "erasure.hold"))
     assert not await erasing

@@ -172,12 +172,12 @@ class AdmissionControl:
         )
         if of_ip is None or reply is None:
             return reply
-        if of_ip[0] == rates.LIMITED:
-            if reply[0] == _ADMITTED and reservation is not None:
+        (of_address, _, _, ip_us, *_), (verdict, detail, player_us, _, *rest) = of_ip, reply
+        if of_address == rates.LIMITED:
+            if verdict == _ADMITTED and reservation is not None:
                 idempotency.settle(self._store, reservation, None)
             return of_ip
-        reply[3] = of_ip[3]
-        return reply
+        return [verdict, detail, player_us, ip_us, *rest]
 
     async def _ask(self, group: str, keys: list[Arg], mask: int, request_hash: bytes) -> list[int | bytes] | None:
         """Join the group's next script call; None when the store could not be asked."""

@@ -111,7 +111,7 @@ class LocalRate:
 
         Whoever comes from address after address to have its own forgotten would have to empty all of theirs.
         """
-        emptiest = sorted((one for one in self._tats.items() if one[1] > now), key=itemgetter(1))
+        emptiest = sorted(((key, tat) for key, tat in self._tats.items() if tat > now), key=itemgetter(1))
         self._tats = dict(emptiest[-(self._keys_max * 3 // 4) :])
 
 

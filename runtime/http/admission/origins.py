@@ -172,8 +172,10 @@ class _Memory(Generic[K, V]):
         return name in self._entries
 
     def get(self, name: K) -> _Known[V] | None:
-        entry = self._entries.get(name)
-        return None if entry is None else _Known(entry[0], time.monotonic() - entry[1])
+        if (entry := self._entries.get(name)) is None:
+            return None
+        value, known_at = entry
+        return _Known(value, time.monotonic() - known_at)
 
     def put(self, name: K, value: V) -> None:
         self._entries[name] = value, time.monotonic()

@@ -59,7 +59,15 @@ async def get_launch_check(engine: Engine, request: m.GetCampaignRequest) -> m.L
         prizes = await connection.fetch(_SQL["prizes"], tenant_id, sorted(named))
         quests = await connection.fetch(_SQL["quests"], tenant_id, campaign_id)
         types = [row["type"] for row in await connection.fetch(_SQL["integrations"], tenant_id, campaign_id)]
-    looked = Looked(campaign, games, prizes, quests, types, engine.settings, engine.clock.now())
+    looked = Looked(
+        campaign=campaign,
+        games=games,
+        prizes=prizes,
+        quests=quests,
+        integrations=types,
+        settings=engine.settings,
+        now=engine.clock.now(),
+    )
     return m.LaunchCheckReply(items=sorted(items(looked), key=lambda one: -one.level))
 
 

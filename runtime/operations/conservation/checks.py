@@ -126,12 +126,12 @@ async def look(database: Database, tenant_id: str, kind: str, keys: Sequence[str
 def _broken(tenant_id: str, check: Check, row: Any) -> Broken:
     scope_key = row["scope_key"] or ""
     return Broken(
-        check.name,
-        row["id"],
-        row["row_id"] or "",
-        "" if scope_key == tenant_id else scope_key,
-        row["expected"] or "",
-        row["found"] or "",
+        check=check.name,
+        subject_id=row["id"],
+        row_id=row["row_id"] or "",
+        scope_key="" if scope_key == tenant_id else scope_key,
+        expected=row["expected"] or "",
+        found=row["found"] or "",
     )
 
 

@@ -13,7 +13,7 @@ streams of events hold goes by itself, within a day (STREAM_HOURS); a dead lette
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -46,6 +46,13 @@ _OF_PLAYS: Final = ("grants", "completions", "quest_events", "rewards", "answers
 """In the order of sql/locks.py."""
 
 
+class IdleDays(NamedTuple):
+    """For how many days without a play, a reward or an open login a player is kept. 0: for ever."""
+
+    guest: int
+    player: int
+
+
 async def erase_player(engine: Engine, request: m.ErasePlayerRequest) -> m.PlayerRecordReply:
     """Erases a player's personal data, and signs the player out everywhere; again it does the same of what came since.
 
@@ -59,8 +66,8 @@ async def erase_player(engine: Engine, request: m.ErasePlayerRequest) -> m.Playe
     return m.PlayerRecordReply(player=await find(engine.database, tenant_id, request.id))
 
 
-async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, idle: tuple[int, int] = (0, 0)) -> bool:
-    """Erases; whether it did. idle: only who has been idle for so many days, as a guest and else (0, 0: whoever it is).
+async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, idle: IdleDays | None = None) -> bool:
+    """Erases; whether it did. idle: only a player who has been idle for so long.
 
     Plays a batch at a time, then the names, then those on boards, then the rest: who breaks off has erased less, and
     nothing says that it was done. A board that was being finalized when the names went may have read them, so it is
@@ -71,7 +78,7 @@ async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, 
         who = await all_of(engine.database, tenant_id, player_id)
         if player_id not in who:
             raise unknown("player", player_id)
-        if any(idle) and not await _is_idle(engine.database, tenant_id, player_id, idle):
+        if idle is not None and not await _is_idle(engine.database, tenant_id, player_id, idle):
             return False
         while (some := await engine.database.execute(_SQL["plays"], tenant_id, who, PLAYS)) == PLAYS:
             erased += some
@@ -91,11 +98,11 @@ async def all_of(reader: asyncpg.Connection | Database, tenant_id: str, player_i
 
 
 async def _forget_names(
-    tenant_id: str, player_id: str, who: list[str], idle: tuple[int, int], connection: asyncpg.Connection
+    tenant_id: str, player_id: str, who: list[str], idle: IdleDays | None, connection: asyncpg.Connection
 ) -> bool:
     """Their names; False where the player is not idle any more."""
     await connection.execute(_SQL["hold"], tenant_id, who)
-    if any(idle) and not await _is_idle(connection, tenant_id, player_id, idle):
+    if idle is not None and not await _is_idle(connection, tenant_id, player_id, idle):
         return False
     await connection.execute(_SQL["names"], tenant_id, who)
     return True
@@ -137,7 +144,7 @@ async def _erase_rest(
 
 async def retain(engine: Engine) -> None:
     """Erases who has been idle for longer than the settings keep anybody, tenant by tenant."""
-    days = (engine.settings.retention_guest_days, engine.settings.retention_player_idle_days)
+    days = IdleDays(engine.settings.retention_guest_days, engine.settings.retention_player_idle_days)
     if not any(days):
         return
     trace.actor.set(JOB)
@@ -145,7 +152,7 @@ async def retain(engine: Engine) -> None:
         await attempt(JOB, _retain_of(engine, tenant["tenant_id"], days), tenant_id=tenant["tenant_id"])
 
 
-async def _retain_of(engine: Engine, tenant_id: str, days: tuple[int, int]) -> None:
+async def _retain_of(engine: Engine, tenant_id: str, days: IdleDays) -> None:
     after = ""
     while rows := await engine.database.fetch(_SQL["idle"], tenant_id, after, *days, BATCH, ""):
         for row in rows:
@@ -159,9 +166,7 @@ async def _retain_of(engine: Engine, tenant_id: str, days: tuple[int, int]) -> N
                 break  # The next look ends the sweep where it is the store that is away.
 
 
-async def _is_idle(
-    reader: asyncpg.Connection | Database, tenant_id: str, player_id: str, days: tuple[int, int]
-) -> bool:
+async def _is_idle(reader: asyncpg.Connection | Database, tenant_id: str, player_id: str, days: IdleDays) -> bool:
     row = await reader.fetchrow(_SQL["idle"], tenant_id, "", *days, 1, player_id)
     return row is not None and bool(row["idle"])
 

@@ -6,7 +6,7 @@ each kind by kind, so that every statement goes along an index of one player's r
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -22,6 +22,19 @@ _SQL: Final = sql.load("exporting")
 KINDS: Final = tuple(_SQL)
 
 
+class _Found(NamedTuple):
+    """A row of a kind, and whose it is: the player's, or a guest's that became the player."""
+
+    owner: str
+    kind: str
+    row: asyncpg.Record
+
+    @property
+    def place(self) -> tuple[str, str, Any]:
+        """Where it stands in the whole export."""
+        return self.owner, self.kind, self.row["key"]
+
+
 async def export_player(engine: Engine, request: m.ExportPlayerRequest) -> m.ExportPlayerReply:
     """Everything that is held of a player, contacts whole, kind by kind; that it was asked for is in the audit log."""
     tenant_id = tenant_of(request)
@@ -34,21 +47,23 @@ async def export_player(engine: Engine, request: m.ExportPlayerRequest) -> m.Exp
         first = (str(owner), str(kind))
     guests = [one for one in await all_of(engine.database, tenant_id, request.id) if one != request.id]
     places = [(owner, kind) for owner in (request.id, *guests) for kind in KINDS]
-    rows: list[tuple[str, str, asyncpg.Record]] = []
+    rows: list[_Found] = []
     for place in places[places.index(first) :]:
         missing = page.fetch - len(rows)
         if not missing:
             break
         owner, kind = place
         key = after if place == first else None
-        rows += [(*place, row) for row in await engine.database.fetch(_SQL[kind], tenant_id, owner, key, missing)]
+        rows += [
+            _Found(owner, kind, row) for row in await engine.database.fetch(_SQL[kind], tenant_id, owner, key, missing)
+        ]
     if not page.after:
 
         async def note(connection: asyncpg.Connection) -> None:
             await audit.record(connection, tenant_id, "player.export", request.id)
 
         await engine.database.transaction(note)
-    rows, pagination = engine.cursors.write(rows, page.limit, key=lambda one: (*one[:2], one[2]["key"]), query=query)
+    rows, pagination = engine.cursors.write(rows, page.limit, key=lambda one: one.place, query=query)
     # A guest's scope, say, may be the player's too: so whose it is is part of the id.
     items = [
         m.ExportedItem(

@@ -151,10 +151,11 @@ async def _walk(
     tenant_id = tenant_of(request)
     await _hold_known(engine, tenant_id, request.id)
     filters = (tenant_id, request.id, request.campaign_id, merchant_of(request))
+    first, second = key
     query = (f"player {name}", *filters)
     page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(_SQL[name], *filters, *(page.after or (None, None)), page.fetch)
-    return engine.cursors.write(rows, page.limit, key=lambda row: (row[key[0]], row[key[1]]), query=query)
+    return engine.cursors.write(rows, page.limit, key=lambda row: (row[first], row[second]), query=query)
 
 
 _SESSION_FIELDS: Final = ("id", "merchant_id", "created_at", "expires_at")

@@ -200,8 +200,11 @@ async def _settle(
     rows = (before, after) if before is not None else (after,)
     named = sorted({prize_id for row in rows for _, prize_id in prizes_named(row["definition"]) if prize_id})
     prizes = {row["id"]: dict(row) for row in await connection.fetch(_WORTH, tenant_id, named)}
-    shown = [{**_shown(row), "prizes": _worth(prizes, row["definition"])} for row in rows]
-    held = Held(after["id"], shown[0] if before is not None else {}, shown[-1], pinned, prizes)
+
+    def shown(row: Any) -> dict[str, Any]:
+        return {**_shown(row), "prizes": _worth(prizes, row["definition"])}
+
+    held = Held(after["id"], shown(before) if before is not None else {}, shown(after), pinned, prizes)
     await settle(connection, waits, lambda: held)
 
 

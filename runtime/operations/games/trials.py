@@ -12,8 +12,10 @@ import asyncio
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -68,13 +70,13 @@ async def make_test_plays(engine: Engine, request: m.MakeTestPlaysRequest) -> m.
     run = m.TestRun(test=True, game_id=game["id"], revision=game["revision"], times=times, made_by=trace.actor.get())
     if request.start:
         seed = _seed(request)
-        run.plays = [_shown(bench, seed, request, bench.plan(seed))]
+        run.plays = [_shown_start(request, seed, bench.plan(seed))]
         return m.TestRunReply(run=run)
     tally = _Tally()
-    async for seed, plan, payload, outcome in bench.decide(request, times):
-        tally.count(outcome, bench.chances(payload))
+    async for tried in bench.decide(request, times):
+        tally.count(tried.outcome, bench.chances(tried.payload))
         if len(run.plays) < SHOWN_MAX:
-            run.plays.append(_shown(bench, seed, request, plan, outcome, payload, alone=times == 1))
+            run.plays.append(_shown_play(bench, request, tried, alone=times == 1))
     run.frequencies = tally.frequencies(times, bench.prizes)
     run.id = ids.make("testrun")
 
@@ -101,6 +103,15 @@ async def list_test_plays(engine: Engine, request: m.ListTestPlaysRequest) -> m.
     return m.ListTestPlaysReply(items=[_run(row) for row in rows], pagination=pagination)
 
 
+class _Tried(NamedTuple):
+    """A play that was decided."""
+
+    seed: bytes
+    plan: tuple[Drop, ...]
+    payload: dict[str, Any]
+    outcome: Outcome
+
+
 class _Bench:
     """A game as its current revision has it, to be tried out."""
 
@@ -124,10 +135,8 @@ class _Bench:
         """What is declared of a play with this payload."""
         return declared(self._rules.config, self._game, payload)
 
-    async def decide(
-        self, request: m.MakeTestPlaysRequest, times: int
-    ) -> AsyncIterator[tuple[bytes, tuple[Drop, ...], dict[str, Any], Outcome]]:
-        """(seed, plan, payload, outcome) of each play. INVALID_ARGUMENT as a play's payload is refused."""
+    async def decide(self, request: m.MakeTestPlaysRequest, times: int) -> AsyncIterator[_Tried]:
+        """Each play. INVALID_ARGUMENT as a play's payload is refused."""
         rules, until = self._rules, time.monotonic() + SLICE_SECONDS
         for _ in range(times):
             if time.monotonic() > until:
@@ -140,24 +149,28 @@ class _Bench:
                 payload = {"caught_items": [drop.id for drop in plan]}
             rules.validator.check(rules.reward_handler, rules.config, payload, plan, MAX_DURATION_MS)
             words = Words(seed, request.client_seed)
-            yield (
-                seed,
-                plan,
-                payload,
-                rules.reward_handler.decide(Attempt(rules.config, self._game, words, payload, plan, self._is_there)),
-            )
+            attempt = Attempt(rules.config, self._game, words, payload, plan, self._is_there)
+            yield _Tried(seed, plan, payload, rules.reward_handler.decide(attempt))
 
     def _is_there(self, prize_id: str, quantity: int) -> bool:
         prize = self.prizes.get(prize_id)
         return prize is not None and prize.active
 
 
+@dataclass(slots=True)
+class _Counted:
+    """How many plays ended with a result, and how many units of it there were."""
+
+    plays: int = 0
+    units: int = 0
+
+
 class _Tally:
-    """What plays came to: how many ended with each result, and how many units of it there were."""
+    """What plays came to."""
 
     def __init__(self) -> None:
         self._declared: dict[Result, float] = {}
-        self._counts: dict[Result, list[int]] = {}
+        self._counts: defaultdict[Result, _Counted] = defaultdict(_Counted)
 
     def count(self, outcome: Outcome, chances: Mapping[Result, float]) -> None:
         """Counts a play."""
@@ -167,15 +180,15 @@ class _Tally:
         units = [(Result(award.prize_id, "", slot), award.quantity) for award in outcome.awards]
         units += [(Result("", credit.item, slot), credit.quantity) for credit in outcome.credits]
         for result, quantity in units or [(Result("", "", slot), 0)]:
-            counted = self._counts.setdefault(result, [0, 0])
-            counted[0] += 1
-            counted[1] += quantity
+            counted = self._counts[result]
+            counted.plays += 1
+            counted.units += quantity
 
     def frequencies(self, times: int, prizes: Mapping[str, PrizeTerms]) -> list[m.TestFrequency]:
         """A row for each result that is declared or was observed, the declared ones first."""
         rows = []
         for result in dict.fromkeys((*self._declared, *self._counts)):
-            count, quantity = self._counts.get(result, (0, 0))
+            counted = self._counts[result]
             prize = prizes.get(result.prize_id)
             rows.append(
                 m.TestFrequency(
@@ -183,10 +196,10 @@ class _Tally:
                     prize_id=result.prize_id,
                     name=prize.name if prize is not None else result.item,
                     slot_index=result.slot_index,
-                    count=count,
-                    share=count / times,
+                    count=counted.plays,
+                    share=counted.plays / times,
                     declared=self._declared.get(result, 0.0 if self._declared else -1.0),
-                    quantity=quantity,
+                    quantity=counted.units,
                 )
             )
         return rows
@@ -196,25 +209,25 @@ def _seed(request: m.MakeTestPlaysRequest) -> bytes:
     return bytes.fromhex(request.seed) if request.seed else os.urandom(32)
 
 
-def _shown(
-    bench: _Bench,
-    seed: bytes,
-    request: m.MakeTestPlaysRequest,
-    plan: tuple[Drop, ...],
-    outcome: Outcome | None = None,
-    payload: dict[str, Any] | None = None,
-    *,
-    alone: bool = True,
-) -> m.TestPlay:
-    """A play as it is answered and kept; without an outcome: its start."""
-    play = m.TestPlay(test=True, seed=seed.hex(), seed_hash=seed_hash(seed), client_seed=request.client_seed)
-    if alone:
-        play.payload = payload
-        play.drop_plan = [m.PlannedDrop(id=drop.id, type=drop.type, at_ms=drop.at_ms) for drop in plan]
-    if outcome is not None:
-        play.id, play.score, play.metadata = ids.make("testplay"), outcome.score, outcome.metadata
-        play.rewards = [won_reward(bench.prizes[won.prize_id], won.quantity, "") for won in outcome.awards]
-        play.rewards += [m.WonReward(name=won.item, type="item", quantity=won.quantity) for won in outcome.credits]
+def _shown_start(request: m.MakeTestPlaysRequest, seed: bytes, plan: tuple[Drop, ...]) -> m.TestPlay:
+    """A start as it is answered."""
+    return m.TestPlay(
+        test=True,
+        seed=seed.hex(),
+        seed_hash=seed_hash(seed),
+        client_seed=request.client_seed,
+        drop_plan=[m.PlannedDrop(id=drop.id, type=drop.type, at_ms=drop.at_ms) for drop in plan],
+    )
+
+
+def _shown_play(bench: _Bench, request: m.MakeTestPlaysRequest, tried: _Tried, *, alone: bool) -> m.TestPlay:
+    """A play as it is answered and kept; one of many without its payload and plan."""
+    play = _shown_start(request, tried.seed, tried.plan if alone else ())
+    outcome = tried.outcome
+    play.payload = tried.payload if alone else None
+    play.id, play.score, play.metadata = ids.make("testplay"), outcome.score, outcome.metadata
+    play.rewards = [won_reward(bench.prizes[won.prize_id], won.quantity, "") for won in outcome.awards]
+    play.rewards += [m.WonReward(name=won.item, type="item", quantity=won.quantity) for won in outcome.credits]
     return play
 
 

@@ -156,7 +156,7 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     await connection.execute(_SQL["update"], tenant_id, request.id, *_columns(prize, config))
     total = prize.stock.total if prize.stock else 0
     if "stock" in named and total != before["total"]:
-        await set_stock(connection, tenant_id, request.id, total)
+        await set_stock(connection, tenant_id, request.id, total=total)
     after = await _load(connection, tenant_id, request.id)
     await audit.record(connection, tenant_id, "prize.update", request.id, before=_shown(before), after=_shown(after))
     games = await policy.games_of(connection, engine.settings, tenant_id, before, after)

@@ -44,7 +44,9 @@ async def move_stock(engine: Engine, request: m.MoveStockRequest) -> m.StockMove
         if version is None:
             raise unknown("tenant", tenant_id)
         await reading.to_write(connection, _SQL["get"], request, "prize", request.id)
-        row = await set_stock(connection, tenant_id, request.id, total, request.change, request.reason)
+        row = await set_stock(
+            connection, tenant_id, request.id, total=total, change=request.change, reason=request.reason
+        )
         await audit.record(connection, tenant_id, "prize.move_stock", request.id, after=dict(row))
         versions.append(version)
         return m.StockMoveReply(move=m.StockMove(**row))
@@ -64,7 +66,13 @@ async def list_stock_moves(engine: Engine, request: m.ListStockMovesRequest) -> 
 
 
 async def set_stock(
-    connection: asyncpg.Connection, tenant_id: str, prize_id: str, total: int | None, change: int = 0, reason: str = ""
+    connection: asyncpg.Connection,
+    tenant_id: str,
+    prize_id: str,
+    *,
+    total: int | None,
+    change: int = 0,
+    reason: str = "",
 ) -> Any:
     """Sets the prize's total, or where that is None moves it by `change`; the row of the move.
 

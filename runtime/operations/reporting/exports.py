@@ -60,6 +60,10 @@ EXPORTS: Final = {
 """What there is to export, by its name."""
 
 
+_BESIDE: Final = frozenset({"seen", "seen_until", "theirs"})
+"""Columns that are no part of a line."""
+
+
 async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExportReply:
     """A part of an export, as lines of CSV; where it begins a download, that is noted. NOT_FOUND UNKNOWN_CAMPAIGN."""
     tenant_id, merchant_id, campaign_id = tenant_of(request), merchant_of(request), request.campaign_id
@@ -75,9 +79,11 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     after = _after(kind, request, engine.settings.session_ttl_seconds + SLACK_SECONDS)
     about = (tenant_id, merchant_id, campaign_id, request.since, request.until, *after)
     rows = await engine.database.fetch(kind.statement, *about, ROWS)
-    more = rows[0]["seen"] == ROWS and not _is_past(kind, rows[0]["seen_until"], request.until)
-    names = [name for name in list(rows[0].keys())[2:] if name != "theirs"]
-    lines = [_cells(row, names, reveal=request.reveal) for row in rows if row[2] is not None]
+    first = rows[0]
+    more = first["seen"] == ROWS and not _is_past(kind, first["seen_until"], request.until)
+    names = [name for name in first.keys() if name not in _BESIDE]  # noqa: SIM118  a record iterates over its values
+    key, *_ = names
+    lines = [_cells(row, names, reveal=request.reveal) for row in rows if row[key] is not None]
     if request.begins or not request.after:
         trace.merchant.set(merchant_id)
         asked = {
@@ -96,7 +102,7 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
         head=_written([names]),
         lines=_written(lines),
         rows=len(lines),
-        after=rows[0]["seen_until"] if more else "",
+        after=first["seen_until"] if more else "",
     )
 
 

@@ -111,22 +111,22 @@ async def delete_token(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
 
     NOT_FOUND UNKNOWN_TOKEN; PERMISSION_DENIED FORBIDDEN of the tenant's, for a merchant's staff.
     """
-    named = (tenant_of(request), request.id, merchant_of(request))
+    tenant_id, merchant_id = tenant_of(request), merchant_of(request)
 
     async def work(connection: asyncpg.Connection) -> None:
-        row = await connection.fetchrow(_SQL["revoke"], *named)
+        row = await connection.fetchrow(_SQL["revoke"], tenant_id, request.id, merchant_id)
         if row is None:
-            owner = await connection.fetchval(_SQL["owner"], *named[:2])
-            if owner == "" and named[2]:
+            owner = await connection.fetchval(_SQL["owner"], tenant_id, request.id)
+            if owner == "" and merchant_id:
                 raise forbidden("token", request.id)
-            if owner is None or (named[2] and owner != named[2]):
+            if owner is None or (merchant_id and owner != merchant_id):
                 raise unknown("token", request.id)
         else:
             before = dict(row)
             seconds = min(before.pop("seconds") + SLACK_SECONDS, REVOKED_SECONDS)
-            await connection.execute(REVOKE, named[0], "token", request.id, False, seconds, 0)
-            await audit.record(connection, named[0], "token.revoke", request.id, before=before)
-        await withdraw_of(connection, named[0], request.id, "its token was revoked")
+            await connection.execute(REVOKE, tenant_id, "token", request.id, False, seconds, 0)
+            await audit.record(connection, tenant_id, "token.revoke", request.id, before=before)
+        await withdraw_of(connection, tenant_id, request.id, "its token was revoked")
 
     await engine.database.transaction(work)
     return m.DeleteReply(id=request.id)

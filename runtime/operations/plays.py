@@ -13,7 +13,7 @@ from runtime import messages as m
 from runtime.actors.committer import OVERLAP
 from runtime.actors.engine import Engine
 from runtime.actors.game import batch
-from runtime.actors.game.actor import GameActor
+from runtime.actors.game.cache import GameCache
 from runtime.actors.game.sessions import commitment_of
 from runtime.actors.game.snapshot import read_rules
 from runtime.actors.game.terms import promises
@@ -150,11 +150,11 @@ def _unavailable(path: list[Any]) -> list[str]:
 GAMES: Final = ActorKind(
     "games",
     key=lambda request: (request.scope.tenant_id, request.id),
-    new=GameActor,
+    new=GameCache,
     process_batch=batch.process_batch,
     overlap=OVERLAP,
-    futile=lambda actor: actor.snapshot is None,
-    distrust=lambda actor: actor.distrust(snapshot=True),
+    futile=lambda cache: cache.snapshot is None,
+    distrust=lambda cache: cache.distrust(snapshot=True),
 )
 """A game's actor: its starts, plays and redeems, and what is asked of them."""
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from runtime import messages as m
-from runtime.actors.game import timing
+from runtime.actors.game.eligibility import AHEAD_MS
 from runtime.actors.game.sessions import issue
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
@@ -105,8 +105,8 @@ async def test_what_plays_are_given_for_the_network_adds_up_to_so_much(world: Wo
     taken = await world.database.fetchval(
         "SELECT busy_until - 1000 * extract(epoch FROM clock_timestamp()) FROM game_players WHERE game_id = $1", game_id
     )
-    assert timing.AHEAD_MS / NETWORK_SLACK_MS <= done < len(sessions)
-    assert taken <= timing.AHEAD_MS
+    assert AHEAD_MS / NETWORK_SLACK_MS <= done < len(sessions)
+    assert taken <= AHEAD_MS
 
 
 @pytest.mark.asyncio(loop_scope="function")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runtime.actors.game import actor
+from runtime.actors.game import cache
 from runtime.operations import OPERATIONS
 from runtime.operations.row import Operation
 from tests.support.guests import new_guest
@@ -235,7 +235,7 @@ async def test_a_game_that_another_process_publishes_is_known_at_once(
     own_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was remembered of it while it was a draft refuses nobody."""
-    monkeypatch.setattr(actor, "REFRESH_SECONDS", 3_600.0)
+    monkeypatch.setattr(cache, "REFRESH_SECONDS", 3_600.0)
     game_id = await a_game(own_world, status="draft", access="public")
     assert (await own_world.start(game_id, "")).reason == "UNKNOWN_GAME"
     await own_world.database.execute("UPDATE tenants SET catalog_version = catalog_version + 1")

@@ -20,8 +20,8 @@ import pytest
 
 from runtime import messages as m
 from runtime.actors.changes import Changes
-from runtime.actors.game.actor import GameActor
 from runtime.actors.game.batch import process_batch
+from runtime.actors.game.cache import GameCache
 from runtime.actors.mailbox import Work
 from tests.support.guests import guest_who_played, log_in
 from tests.support.leaderboards import make_board
@@ -217,7 +217,7 @@ async def test_a_batch_whose_catalogue_changes_under_it_stays_together(
         Work(m.PlayRequest(scope=scope, id=game_id, player_id=player, session_id=session), asyncio.Future())
         for player, session in sessions.items()
     ]
-    await process_batch(GameActor(engine, (own_world.stack.tenant_id, game_id)), works)
+    await process_batch(GameCache(engine, (own_world.stack.tenant_id, game_id)), works)
     assert len({(await work.future).play_id for work in works}) == 6
     assert tried == [6] * 5
 

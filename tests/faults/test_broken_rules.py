@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from runtime import messages as m
-from runtime.actors.game.actor import GameActor
 from runtime.actors.game.batch import process_batch
+from runtime.actors.game.cache import GameCache
 from runtime.actors.game.sessions import open_session
 from runtime.actors.mailbox import Work
 from runtime.rules import Attempt, Outcome, Words, probability
@@ -17,7 +17,7 @@ from tests.support.world import World
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def decided(actor: GameActor, *requests: m.StartRequest | m.PlayRequest) -> list[object]:
+async def decided(actor: GameCache, *requests: m.StartRequest | m.PlayRequest) -> list[object]:
     """What the requests of one batch are answered, or refused with."""
     works = [Work(request, asyncio.get_running_loop().create_future()) for request in requests]
     await process_batch(actor, works)
@@ -37,7 +37,7 @@ async def test_a_rule_that_breaks_over_one_play_breaks_no_neighbour_s(
     """As a plugin's may. What was decided before it is not committed, and must not be remembered as if it were."""
     prize_id, decide = await world.prize(total=9), probability.decide
     game_id = await world.wheel(prize_id, rules={"max_plays_per_user": 1})
-    actor = GameActor(world.stack.engine, (world.stack.tenant_id, game_id))
+    actor = GameCache(world.stack.engine, (world.stack.tenant_id, game_id))
     who = {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
     players = [f"p{nth}" for nth in range(5)]
     opened = await decided(actor, *(m.StartRequest(**who, player_id=one) for one in players))

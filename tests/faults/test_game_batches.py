@@ -16,12 +16,14 @@ from structlog.testing import capture_logs
 from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.committer import CATALOG
-from runtime.actors.game import actor as acting
 from runtime.actors.game import batch as batching
+from runtime.actors.game import cache as caching
 from runtime.actors.game import decide
-from runtime.actors.game.actor import GameActor, StaleRead
 from runtime.actors.game.batch import ALONE_ROUNDS, TOGETHER_ROUNDS, process_batch
+from runtime.actors.game.cache import GameCache
+from runtime.actors.game.eligibility import require_fresh
 from runtime.actors.game.pending import PendingRequest
+from runtime.actors.game.state import GameState, StaleRead
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault
 from runtime.groups import event_stream, task_stream
@@ -79,9 +81,9 @@ def commits(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Co
 
 
 @pytest.fixture
-def actor(module_stack: Stack, game_id: str) -> GameActor:
-    """An actor of its own of the game, beside the one that the process has."""
-    return GameActor(module_stack.engine, (module_stack.tenant_id, game_id))
+def cache(module_stack: Stack, game_id: str) -> GameCache:
+    """A cache of the game beside the one that the process has."""
+    return GameCache(module_stack.engine, (module_stack.tenant_id, game_id))
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -116,31 +118,31 @@ async def coins(world: World, player: str) -> int:
 
 
 async def test_a_batch_that_a_guard_refused_is_decided_again_together_then_apart(
-    world: World, actor: GameActor, game_id: str, commits: Commits
+    world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     commits.ends = [Guarded("play_cap")] * TOGETHER_ROUNDS
     works = await plays(world, game_id, "ann", "bob", "cas")
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["played"] * 3 and commits.sizes == [3] * TOGETHER_ROUNDS + [1, 1, 1]
     assert [await coins(world, player) for player in ("ann", "bob", "cas")] == [2, 2, 2]
 
 
 async def test_a_catalogue_that_changed_takes_no_batch_apart_until_it_did_for_long(
-    world: World, actor: GameActor, game_id: str, commits: Commits
+    world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     works = await plays(world, game_id, "dan", "eve")
     commits.ends = [Guarded(CATALOG)] * 5
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["played"] * 2 and commits.sizes == [2] * 6
     works = await plays(world, game_id, "dan", "eve")
     commits.sizes.clear()
     commits.ends = [Guarded(CATALOG)] * ALONE_ROUNDS
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["played"] * 2 and commits.sizes == [2] * ALONE_ROUNDS + [1, 1]
 
 
 async def test_who_meets_rivals_again_and_again_is_asked_to_try_again(
-    world: World, actor: GameActor, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
+    world: World, cache: GameCache, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = await plays(world, game_id, "fay")
     commits.ends = [Guarded("codes")] * (TOGETHER_ROUNDS + ALONE_ROUNDS)
@@ -148,7 +150,7 @@ async def test_who_meets_rivals_again_and_again_is_asked_to_try_again(
     monkeypatch.setattr(batching, "asyncio", pauses)
     monkeypatch.setattr(batching, "random", SimpleNamespace(uniform=lambda low, high: (low, high)))
     monkeypatch.setattr(batching, "RIVAL_PAUSE_SECONDS", 1.0)
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["OVERLOADED"] and len(commits.sizes) == TOGETHER_ROUNDS + ALONE_ROUNDS
     assert works[0].future.exception().retry_after_seconds == 1
     # Each time another while, and at first at once: rivals that meet do not meet again for that.
@@ -167,18 +169,18 @@ async def test_who_meets_rivals_again_and_again_is_asked_to_try_again(
     ids=["guard", "catalogue", "lost", "bug"],
 )
 async def test_after_a_commit_that_failed_whoever_comes_next_is_read_anew(
-    world: World, actor: GameActor, game_id: str, commits: Commits, end: Exception, outdated: bool
+    world: World, cache: GameCache, game_id: str, commits: Commits, end: Exception, outdated: bool
 ) -> None:
     works = await plays(world, game_id, "tom")
     commits.ends = [end]
-    await batching._round(actor, batching._open(actor, works), again=False)
+    await batching._round(cache, batching._open(cache, works), again=False)
     # A neighbour's round may be the next one, while what was decided and undone is still remembered.
-    assert actor.players["tom"].plays == 1 and (actor.distrusted, actor.outdated) == (True, outdated)
-    assert await read_in(actor, await asks(game_id, "tom")) == [True] and actor.players["tom"].plays == 0
+    assert cache.players["tom"].plays == 1 and (cache.distrusted, cache.outdated) == (True, outdated)
+    assert await read_in(cache, await asks(game_id, "tom")) == [True] and cache.players["tom"].plays == 0
 
 
 async def test_a_guard_that_a_fresh_look_contradicts_is_an_error_of_ours(
-    world: World, actor: GameActor, game_id: str, commits: Commits
+    world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     def counted() -> float:
         return REGISTRY.get_sample_value("tombola_guard_contradictions_total", {"guard": "play_cap"}) or 0.0
@@ -187,7 +189,7 @@ async def test_a_guard_that_a_fresh_look_contradicts_is_an_error_of_ours(
     before = counted()
     commits.ends = [Guarded("play_cap")] * TOGETHER_ROUNDS + [Guarded("play_cap")] * 3
     with capture_logs() as said:
-        await process_batch(actor, works)
+        await process_batch(cache, works)
     assert ends(works) == ["INTERNAL", "played"] and counted() == before + 1
     assert [entry["guard"] for entry in said if entry["event"] == "guard_contradicted"] == ["play_cap"]
     assert commits.sizes == [2] * TOGETHER_ROUNDS + [1, 1, 1, 1]
@@ -195,24 +197,24 @@ async def test_a_guard_that_a_fresh_look_contradicts_is_an_error_of_ours(
 
 @pytest.mark.parametrize(("sent", "lost"), [(True, True), (True, False), (False, False)])
 async def test_what_became_of_a_commit_whose_answer_is_lost_is_looked_for(
-    world: World, actor: GameActor, game_id: str, commits: Commits, sent: bool, lost: bool
+    world: World, cache: GameCache, game_id: str, commits: Commits, sent: bool, lost: bool
 ) -> None:
     # Only by its key is a play known to be the one that was asked for.
     works = [*(await plays(world, game_id, "ida", idempotency_key="k")), *(await plays(world, game_id, "joe"))]
     commits.ends = [StoreUnavailable(AWAY, sent=sent)]
     commits.lost = [True] if lost else []
     before = await coins(world, "ida")
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == (["played", "SESSION_PLAYED"] if lost else ["STORE_UNAVAILABLE"] * 2)
     assert commits.sizes == [2] and await coins(world, "ida") == before + 2 * lost
     # Nothing is believed of what was decided: the next play goes by what there is.
     again = await plays(world, game_id, "ida")
-    await process_batch(actor, again)
+    await process_batch(cache, again)
     assert ends(again) == ["played"] and await coins(world, "ida") == before + 2 * lost + 2
 
 
 async def test_what_is_not_found_because_the_database_is_still_away_is_not_known(
-    world: World, actor: GameActor, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
+    world: World, cache: GameCache, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = await plays(world, game_id, "kim")
     commits.ends, commits.lost = [StoreUnavailable(AWAY, sent=True)], [True]
@@ -221,61 +223,61 @@ async def test_what_is_not_found_because_the_database_is_still_away_is_not_known
         raise StoreUnavailable(AWAY, sent=False)
 
     monkeypatch.setattr(batching, "answer_found", away)
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["STORE_UNAVAILABLE"]
 
 
 async def test_a_commit_that_breaks_fails_the_one_that_it_breaks_for(
-    world: World, actor: GameActor, game_id: str, commits: Commits
+    world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     works = await plays(world, game_id, "lea", "max")
     commits.ends = [ValueError("a bug"), ValueError("a bug")]
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["played", "played"] and commits.sizes == [2, 2, 1, 1]
     works = await plays(world, game_id, "lea")
     commits.sizes.clear()
     commits.ends = [ValueError("a bug")]
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["ValueError"] and commits.sizes == [1]
     assert await coins(world, "lea") == 2
 
 
 async def test_a_rule_that_breaks_fails_the_play_that_it_breaks_for(
-    world: World, actor: GameActor, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
+    world: World, cache: GameCache, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = decide.play
 
-    def play(actor: GameActor, snapshot: Any, pending: PendingRequest, changes: Changes) -> Any:
+    def play(state: GameState, pending: PendingRequest) -> Any:
         if pending.player_id == "ned":
             raise ZeroDivisionError
-        return real(actor, snapshot, pending, changes)
+        return real(state, pending)
 
     monkeypatch.setattr(decide, "play", play)
     works = await plays(world, game_id, "mia", "ned", "oda")
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["played", "ZeroDivisionError", "played"]
     assert [await coins(world, player) for player in ("mia", "ned", "oda")] == [2, 0, 2]
     works = await plays(world, game_id, "mia", "ned")
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["played", "ZeroDivisionError"]
     # What a rule had done before it broke is not believed.
-    actor.distrusted = False
+    cache.distrusted = False
     works = await plays(world, game_id, "ned")
-    await batching._round(actor, batching._open(actor, works), again=False)
-    assert ends(works) == ["ZeroDivisionError"] and actor.distrusted
+    await batching._round(cache, batching._open(cache, works), again=False)
+    assert ends(works) == ["ZeroDivisionError"] and cache.distrusted
 
 
 async def test_a_game_that_cannot_be_read_refuses_all_that_wait(
     world: World, module_stack: Stack, game_id: str
 ) -> None:
-    actor = GameActor(module_stack.engine, (module_stack.tenant_id, "game_none"))
+    cache = GameCache(module_stack.engine, (module_stack.tenant_id, "game_none"))
     works = [work_of(m.StartRequest(id="game_none", player_id=player)) for player in ("ann", "bob")]
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["UNKNOWN_GAME"] * 2
 
 
 async def test_what_its_request_alone_refuses_keeps_no_neighbour_waiting(
-    world: World, actor: GameActor, game_id: str
+    world: World, cache: GameCache, game_id: str
 ) -> None:
     works = [
         work_of(m.PlayRequest(id=game_id, player_id="ann")),
@@ -284,18 +286,18 @@ async def test_what_its_request_alone_refuses_keeps_no_neighbour_waiting(
         work_of(m.RedeemRequest(id=game_id, milestone_id="m")),
         *(await plays(world, game_id, "ann")),
     ]
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["VALIDATION", "SESSION_INVALID", "VALIDATION", "VALIDATION", "played"]
 
 
 async def test_a_twin_is_answered_what_the_first_was_and_anothers_session_is_refused(
-    world: World, actor: GameActor, game_id: str, commits: Commits
+    world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     session = await world.session(game_id, "pam")
     request = m.PlayRequest(id=game_id, player_id="pam", session_id=session, idempotency_key="k")
     works = [work_of(request), work_of(request)]
     works.append(work_of(m.PlayRequest(id=game_id, player_id="rob", session_id=session)))
-    await process_batch(actor, works)
+    await process_batch(cache, works)
     assert ends(works) == ["played", "played", "SESSION_INVALID"] and commits.sizes == [1]
     assert works[0].future.result().play_id == works[1].future.result().play_id
     assert await coins(world, "pam") == 2
@@ -313,9 +315,9 @@ async def test_events_and_what_is_to_be_delivered_go_to_the_streams_and_what_was
     code = await world.prize(codes=["A-1"])
     before = counted()
     for prize_id in (code, parcel):
-        actor = GameActor(engine, (tenant_id, await world.wheel(prize_id)))
-        works = await plays(world, actor.game_id, "uma")
-        await process_batch(actor, works)
+        cache = GameCache(engine, (tenant_id, await world.wheel(prize_id)))
+        works = await plays(world, cache.game_id, "uma")
+        await process_batch(cache, works)
         assert ends(works) == ["played"] and counted() == before + 1
     statement = "SELECT task_id FROM tasks WHERE tenant_id = $1 AND prize_id = $2"
     task_id = await world.database.fetchval(statement, tenant_id, parcel)
@@ -335,183 +337,183 @@ async def asks(game_id: str, *players: str, request: Any = m.PlayRequest) -> lis
     return [PendingRequest(work_of(one), one, one.player_id) for one in made]
 
 
-async def read_in(actor: GameActor, requests: list[PendingRequest], *, everything: bool = False) -> list[bool]:
+async def read_in(cache: GameCache, requests: list[PendingRequest], *, everything: bool = False) -> list[bool]:
     """Which of them were read anew in this round."""
-    await actor.refresh(requests, everything=everything)
-    return [actor.players[one.player_id].read_in == actor.round for one in requests]
+    await cache.refresh(requests, everything=everything)
+    return [cache.players[one.player_id].read_in == cache.round for one in requests]
 
 
 async def test_what_is_remembered_is_read_again_where_it_is_old_or_must_be_true(
-    world: World, actor: GameActor, game_id: str
+    world: World, cache: GameCache, game_id: str
 ) -> None:
     await world.round(game_id, "ann")
     await world.round(game_id, "bob")
     ann, both = await asks(game_id, "ann"), await asks(game_id, "ann", "bob")
-    assert await read_in(actor, ann) == [True]
-    assert (actor.round, actor.compared_in) == (1, 1)
-    assert await read_in(actor, ann) == [False]
-    assert (actor.round, actor.compared_in) == (2, 1)
-    assert await read_in(actor, both) == [False, True]
-    assert await read_in(actor, ann, everything=True) == [True]
+    assert await read_in(cache, ann) == [True]
+    assert (cache.round, cache.compared_in) == (1, 1)
+    assert await read_in(cache, ann) == [False]
+    assert (cache.round, cache.compared_in) == (2, 1)
+    assert await read_in(cache, both) == [False, True]
+    assert await read_in(cache, ann, everything=True) == [True]
     # Whether one may play is told from no memory.
-    assert await read_in(actor, await asks(game_id, "ann", request=m.EligibilityRequest)) == [True]
-    actor.refreshed_at -= acting.REFRESH_SECONDS
-    compared = actor.compared_in
-    assert await read_in(actor, ann) == [False] and actor.compared_in == actor.round > compared
+    assert await read_in(cache, await asks(game_id, "ann", request=m.EligibilityRequest)) == [True]
+    cache.refreshed_at -= caching.REFRESH_SECONDS
+    compared = cache.compared_in
+    assert await read_in(cache, ann) == [False] and cache.compared_in == cache.round > compared
     # Nor by a clock that went back.
-    actor.refreshed_at += 3600
-    await read_in(actor, ann)
-    assert actor.compared_in == actor.round
-    actor.distrust()
-    snapshot = actor.snapshot
-    assert await read_in(actor, ann) == [True] and actor.snapshot is snapshot and not actor.distrusted
-    actor.distrust(snapshot=True)
-    assert await read_in(actor, ann) == [True] and actor.snapshot is not snapshot and not actor.outdated
-    assert await read_in(actor, ann) == [False]
+    cache.refreshed_at += 3600
+    await read_in(cache, ann)
+    assert cache.compared_in == cache.round
+    cache.distrust()
+    snapshot = cache.snapshot
+    assert await read_in(cache, ann) == [True] and cache.snapshot is snapshot and not cache.distrusted
+    cache.distrust(snapshot=True)
+    assert await read_in(cache, ann) == [True] and cache.snapshot is not snapshot and not cache.outdated
+    assert await read_in(cache, ann) == [False]
     with pytest.raises(StaleRead):
-        actor.require_fresh(actor.players["ann"])
+        require_fresh(cache.state(), cache.players["ann"])
 
 
 async def test_a_newer_catalogue_and_another_day_have_all_read_again(
-    world: World, actor: GameActor, game_id: str, monkeypatch: pytest.MonkeyPatch
+    world: World, cache: GameCache, game_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.round(game_id, "ann")
     ann = await asks(game_id, "ann")
-    await read_in(actor, ann)
-    snapshot = actor.snapshot
+    await read_in(cache, ann)
+    snapshot = cache.snapshot
     assert snapshot is not None
     await world.stack.admin("PUT", f"/admin/games/{game_id}", {"name": "New"})
-    assert await read_in(actor, ann) == [True] and actor.snapshot is not snapshot
-    assert actor.engine.catalog_versions[actor.tenant_id] >= actor.snapshot.version  # type: ignore[union-attr]
-    actor.day = actor.day.replace(year=2020)
-    assert await read_in(actor, ann) == [True] and actor.day.year > 2020
-    monkeypatch.setattr(acting, "PLAYERS_MAX", 0)
-    assert await read_in(actor, ann) == [True] and list(actor.players) == ["ann"]
+    assert await read_in(cache, ann) == [True] and cache.snapshot is not snapshot
+    assert cache.engine.catalog_versions[cache.tenant_id] >= cache.snapshot.version  # type: ignore[union-attr]
+    cache.day = cache.day.replace(year=2020)
+    assert await read_in(cache, ann) == [True] and cache.day.year > 2020
+    monkeypatch.setattr(caching, "PLAYERS_MAX", 0)
+    assert await read_in(cache, ann) == [True] and list(cache.players) == ["ann"]
 
 
-async def test_a_round_waits_for_commits_that_say_what_it_reads(world: World, actor: GameActor, game_id: str) -> None:
+async def test_a_round_waits_for_commits_that_say_what_it_reads(world: World, cache: GameCache, game_id: str) -> None:
     ann = await asks(game_id, "ann")
     await world.round(game_id, "ann")
-    await read_in(actor, ann)
-    commit = under_way(actor, "ann")
-    assert await read_in(actor, ann) == [False], "a play of a game without plans goes on"
-    for prepare in (lambda: None, actor.distrust):
+    await read_in(cache, ann)
+    commit = under_way(cache, "ann")
+    assert await read_in(cache, ann) == [False], "a play of a game without plans goes on"
+    for prepare in (lambda: None, cache.distrust):
         prepare()
-        reading = asyncio.ensure_future(actor.refresh(ann, everything=not actor.distrusted))
+        reading = asyncio.ensure_future(cache.refresh(ann, everything=not cache.distrusted))
         await asyncio.sleep(0.02)  # sleeps: so that it would have read by then
         assert not reading.done()
         commit.set_result(None)
         await reading
-        commit = under_way(actor)
+        commit = under_way(cache)
     commit.set_result(None)
 
 
-def under_way(actor: GameActor, *players: str) -> asyncio.Future[Any]:
-    """A commit of the actor's, of these players' plays."""
+def under_way(cache: GameCache, *players: str) -> asyncio.Future[Any]:
+    """A commit of the cache's, of these players' plays."""
     commit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    commit.add_done_callback(actor.committing.pop)
-    actor.committing[commit] = frozenset(players)
+    commit.add_done_callback(cache.committing.pop)
+    cache.committing[commit] = frozenset(players)
     return commit
 
 
 async def test_what_a_commit_says_when_it_fails_is_heeded_in_the_round_that_waited_for_it(
-    world: World, actor: GameActor, game_id: str
+    world: World, cache: GameCache, game_id: str
 ) -> None:
     ann = await asks(game_id, "ann")
     for everything in (True, False):
-        await actor.refresh(ann, everything=True)
-        snapshot, commit = actor.snapshot, under_way(actor)
-        commit.add_done_callback(lambda _: actor.distrust(snapshot=True))
+        await cache.refresh(ann, everything=True)
+        snapshot, commit = cache.snapshot, under_way(cache)
+        commit.add_done_callback(lambda _: cache.distrust(snapshot=True))
         if not everything:
-            actor.distrust()
+            cache.distrust()
         asyncio.get_running_loop().call_later(0.01, commit.set_result, None)
-        await actor.refresh(ann, everything=everything)
-        assert actor.snapshot is not snapshot and not actor.distrusted, everything
+        await cache.refresh(ann, everything=everything)
+        assert cache.snapshot is not snapshot and not cache.distrusted, everything
 
 
 async def test_a_start_that_shows_a_plan_waits_for_the_play_before(world: World, module_stack: Stack) -> None:
     drop = {"type": "star", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 1}
     game_id = await world.game(GIFTS, {"drops": [drop], "total_items": 2, "interval_ms": 1})
-    actor = GameActor(module_stack.engine, (module_stack.tenant_id, game_id))
+    cache = GameCache(module_stack.engine, (module_stack.tenant_id, game_id))
     start = await asks(game_id, "ann", request=m.StartRequest)
-    await actor.refresh(start, everything=False)
-    assert actor.snapshot is not None and actor.snapshot.shows_plan
-    others, own = under_way(actor, "bob"), under_way(actor, "ann")
-    reading = asyncio.ensure_future(actor.refresh(start, everything=False))
+    await cache.refresh(start, everything=False)
+    assert cache.snapshot is not None and cache.snapshot.shows_plan
+    others, own = under_way(cache, "bob"), under_way(cache, "ann")
+    reading = asyncio.ensure_future(cache.refresh(start, everything=False))
     await asyncio.sleep(0.02)  # sleeps: so that it would have read by then
     assert not reading.done()
     own.set_result(None)
     await reading
-    assert actor.players["ann"].read_in == actor.round
+    assert cache.players["ann"].read_in == cache.round
     others.set_result(None)
 
 
 async def test_what_comes_for_a_guest_that_has_logged_in_is_its_players(world: World, module_stack: Stack) -> None:
     game_id = await world.game(COLLECTION, COINS, access="public")
-    actor = GameActor(module_stack.engine, (module_stack.tenant_id, game_id))
+    cache = GameCache(module_stack.engine, (module_stack.tenant_id, game_id))
     guest = await guest_who_played(world, game_id)
     player = await log_in(module_stack, guest)
     for remembered in (False, True):
         (asked,) = requests = await asks(game_id, guest.player_id)
-        await actor.refresh(requests, everything=False)
-        assert asked.player_id == player and actor.players[player].plays == 1
-        assert (actor.compared_in != actor.round) == remembered, "it is read once"
+        await cache.refresh(requests, everything=False)
+        assert asked.player_id == player and cache.players[player].plays == 1
+        assert (cache.compared_in != cache.round) == remembered, "it is read once"
 
 
-async def test_what_is_read_says_which_version_the_catalogue_has(world: World, actor: GameActor, game_id: str) -> None:
-    known = actor.engine.catalog_versions.pop(actor.tenant_id)
-    await actor.refresh(await asks(game_id, "ann"), everything=False)
-    assert actor.snapshot is not None
-    assert actor.engine.catalog_versions[actor.tenant_id] == actor.snapshot.version >= known
+async def test_what_is_read_says_which_version_the_catalogue_has(world: World, cache: GameCache, game_id: str) -> None:
+    known = cache.engine.catalog_versions.pop(cache.tenant_id)
+    await cache.refresh(await asks(game_id, "ann"), everything=False)
+    assert cache.snapshot is not None
+    assert cache.engine.catalog_versions[cache.tenant_id] == cache.snapshot.version >= known
 
 
-async def test_what_is_read_tells_the_databases_time(world: World, actor: GameActor, game_id: str) -> None:
-    clock = actor.engine.clock
+async def test_what_is_read_tells_the_databases_time(world: World, cache: GameCache, game_id: str) -> None:
+    clock = cache.engine.clock
     clock._offset, clock._synced = clock._offset + 7200, clock._synced - 7200
-    await actor.refresh(await asks(game_id, "ann"), everything=True)
+    await cache.refresh(await asks(game_id, "ann"), everything=True)
     assert abs(clock.now() - time.time()) < 3600
 
 
 async def test_what_a_commit_left_of_stock_shows_in_the_next_round(
     world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acting, "REFRESH_SECONDS", 3600.0)
+    monkeypatch.setattr(caching, "REFRESH_SECONDS", 3600.0)
     prize_id = await world.prize(total=9)
-    actor = GameActor(module_stack.engine, (module_stack.tenant_id, await world.wheel(prize_id)))
-    works = await plays(world, actor.game_id, "ann")
-    await process_batch(actor, works)
-    assert ends(works) == ["played"] and actor.left == {prize_id: 8}
-    actor.note_stock({prize_id: 3})  # By another game of the tenant's.
-    await actor.refresh(await asks(actor.game_id, "ann"), everything=False)
-    assert actor.stock[prize_id].remaining == 3 and not actor.left
+    cache = GameCache(module_stack.engine, (module_stack.tenant_id, await world.wheel(prize_id)))
+    works = await plays(world, cache.game_id, "ann")
+    await process_batch(cache, works)
+    assert ends(works) == ["played"] and cache.left == {prize_id: 8}
+    cache.note_stock({prize_id: 3})  # By another game of the tenant's.
+    await cache.refresh(await asks(cache.game_id, "ann"), everything=False)
+    assert cache.stock[prize_id].remaining == 3 and not cache.left
 
 
 async def test_stock_that_is_being_taken_is_not_read_over(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(total=9)
-    actor = GameActor(module_stack.engine, (module_stack.tenant_id, await world.wheel(prize_id)))
-    ann = await asks(actor.game_id, "ann")
-    await actor.refresh(ann, everything=False)
-    assert actor.stock[prize_id].remaining == 9
-    actor.stock[prize_id].remaining = 5
-    commit = under_way(actor)
-    actor.refreshed_at = 0.0
-    await actor.refresh(ann, everything=False)
-    assert actor.stock[prize_id].remaining == 5
+    cache = GameCache(module_stack.engine, (module_stack.tenant_id, await world.wheel(prize_id)))
+    ann = await asks(cache.game_id, "ann")
+    await cache.refresh(ann, everything=False)
+    assert cache.stock[prize_id].remaining == 9
+    cache.stock[prize_id].remaining = 5
+    commit = under_way(cache)
+    cache.refreshed_at = 0.0
+    await cache.refresh(ann, everything=False)
+    assert cache.stock[prize_id].remaining == 5
     commit.set_result(None)
     await asyncio.sleep(0)
-    actor.refreshed_at = 0.0
-    await actor.refresh(ann, everything=False)
-    assert actor.stock[prize_id].remaining == 9
+    cache.refreshed_at = 0.0
+    await cache.refresh(ann, everything=False)
+    assert cache.stock[prize_id].remaining == 9
 
 
 async def test_who_has_no_row_is_made_one_by_what_makes_a_player_and_remembered_by_nothing_else(
-    world: World, actor: GameActor, game_id: str
+    world: World, cache: GameCache, game_id: str
 ) -> None:
     async def there() -> bool:
         statement = "SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = 'sue')"
-        return bool(await world.database.fetchval(statement, actor.tenant_id))
+        return bool(await world.database.fetchval(statement, cache.tenant_id))
 
-    await actor.refresh(await asks(game_id, "sue", request=m.EligibilityRequest), everything=False)
-    assert not await there() and actor.unmade == ["sue"]
-    await actor.refresh(await asks(game_id, "sue", request=m.StartRequest), everything=False)
-    assert await there() and actor.unmade == [] and not actor.players["sue"].guest
+    await cache.refresh(await asks(game_id, "sue", request=m.EligibilityRequest), everything=False)
+    assert not await there() and cache.unmade == ["sue"]
+    await cache.refresh(await asks(game_id, "sue", request=m.StartRequest), everything=False)
+    assert await there() and cache.unmade == [] and not cache.players["sue"].guest

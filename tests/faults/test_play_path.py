@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 
 from runtime import messages as m
 from runtime.actors.changes import Changes
-from runtime.actors.game.actor import GameActor
 from runtime.actors.game.batch import CONTRADICTIONS, process_batch
+from runtime.actors.game.cache import GameCache
 from runtime.actors.game.sessions import issue
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault
@@ -63,12 +63,12 @@ async def waiting(world: World, count: int) -> None:
         await asyncio.sleep(0.01)
 
 
-def actor_of(world: World, game_id: str) -> GameActor:
+def actor_of(world: World, game_id: str) -> GameCache:
     """A game's actor whose batches the test makes up, as another Core would have one."""
-    return GameActor(world.stack.engine, (world.stack.tenant_id, game_id))
+    return GameCache(world.stack.engine, (world.stack.tenant_id, game_id))
 
 
-def together(actor: GameActor, *requests: Any) -> list[asyncio.Future[Any]]:
+def together(actor: GameCache, *requests: Any) -> list[asyncio.Future[Any]]:
     """The answers to come of one batch of these requests."""
     works: list[Work[Any]] = [Work(request, asyncio.get_running_loop().create_future()) for request in requests]
     batch = asyncio.ensure_future(process_batch(actor, works))

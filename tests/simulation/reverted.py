@@ -16,7 +16,7 @@ from ops.simulation.machine import with_fixed_order
 from ops.simulation.postgres.vocabulary import MODELS
 from ops.simulation.run import plan_of, run, settle_memory
 from runtime.actors.changes import Changes
-from runtime.actors.game.actor import GameActor
+from runtime.actors.game.cache import GameCache
 from runtime.operations.players import merging
 from tests.simulation.broken import BROKEN
 
@@ -42,14 +42,14 @@ def counters_lost() -> Iterator[None]:
 def neighbours_look() -> Iterator[None]:
     """A turn whose commit was refused forgets at once what its neighbour has looked up and not decided by yet."""
 
-    def distrust(self: GameActor, *, snapshot: bool = False) -> None:
+    def distrust(self: GameCache, *, snapshot: bool = False) -> None:
         self.players.clear()
         self.stock.clear()
         self.refreshed_at = 0.0
         if snapshot:
             self.snapshot = None
 
-    with patch.object(GameActor, "distrust", distrust):
+    with patch.object(GameCache, "distrust", distrust):
         yield
 
 

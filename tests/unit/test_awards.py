@@ -9,8 +9,8 @@ import pytest
 
 from runtime import messages as m
 from runtime.actors.changes import Changes, NewTask
-from runtime.actors.game.awards import Winner, give_turns, pending_tasks, prize_won
-from runtime.actors.game.snapshot import PrizeTerms
+from runtime.actors.game.awards import Winner, award_points, give_turns, pending_tasks, prize_won
+from runtime.actors.game.state import PrizeTerms
 
 MUG = PrizeTerms("mug", "Mug", "goods", 0, 0, 0, "on_win", "none", True, 0, active=True)
 ANN = Winner("ann", "camp", date(2026, 11, 26), "game", "play")
@@ -22,9 +22,18 @@ def test_turns_are_given_for_each_reward_of_the_prize() -> None:
     assert give_turns(changes, replace(MUG, type="turns", value=2), rewards, ANN, 5) == 8
     given = [(entry.reference_id, entry.amount, entry.balance_after) for entry in changes.turn_entries]
     assert given == [("r1", 2, 7), ("r2", 6, 13)]
-    assert changes.turns["ann", "camp"].before == 5
+    assert (changes.turns["ann", "camp"].before, changes.turns["ann", "camp"].after) == (5, 13)
     assert give_turns(changes, MUG, rewards, ANN, 13) == 0
     assert len(changes.turn_entries) == 2
+
+
+def test_points_are_noted_as_delivered_and_never_expire() -> None:
+    changes = Changes()
+    reward_id = award_points(changes, replace(MUG, type="points", value=1.0, expires_after_days=3), 7, ANN)
+    (reward,) = changes.rewards
+    noted = (reward.reward_id, reward.quantity, reward.status, reward.expires_after_days)
+    assert noted == (reward_id, 7, "fulfilled", 0)
+    assert changes.prize_players["mug", "ann"].quantity == 7 and not changes.tasks and not changes.stock
 
 
 @pytest.mark.parametrize(("winner", "crossed", "told"), [("", "", ""), ("cup", "", "cup"), ("", "pot", "pot")])

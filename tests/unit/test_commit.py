@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from datetime import date, timedelta
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 import sql
-from runtime import messages as m
 from runtime.actors.changes import (
     FIRST_NUMBER,
     PARAMETERS,
@@ -25,8 +22,6 @@ from runtime.actors.changes import (
     parameters,
 )
 from runtime.actors.committer import COMMIT, PARTS, parts_of, statement, statement_of
-from runtime.actors.game.awards import Winner, give_turns, note_points
-from runtime.actors.game.snapshot import PrizeTerms
 
 TODAY = date(2026, 11, 21)
 
@@ -105,23 +100,6 @@ def test_turns_move_likewise() -> None:
     changes.move_turns("t2", "ann", "c", 2, -1, "play", "p2")
     assert changes.turns == {("ann", "c"): TurnMove("ann", "c", before=3, after=1)}
     assert [entry.balance_after for entry in changes.turn_entries] == [2, 1]
-
-
-def test_turns_of_several_rewards_go_on_from_one_to_the_next() -> None:
-    changes, prize = Changes(), cast(PrizeTerms, SimpleNamespace(turns=2))
-    rewards = [m.WonReward(reward_id=f"r{quantity}", quantity=quantity) for quantity in (1, 3)]
-    assert give_turns(changes, prize, rewards, Winner("ann", "c", TODAY), 5) == 8
-    assert changes.turns == {("ann", "c"): TurnMove("ann", "c", before=5, after=13)}
-    assert [(entry.amount, entry.balance_after) for entry in changes.turn_entries] == [(2, 7), (6, 13)]
-
-
-def test_points_are_noted_as_delivered_and_never_end() -> None:
-    changes, prize = Changes(), SimpleNamespace(prize_id="p", name="Points", type="points", value=1.0)
-    reward_id = note_points(changes, cast(PrizeTerms, prize), 7, Winner("ann", "c", TODAY, "g", "play"))
-    (reward,) = changes.rewards
-    noted = (reward.reward_id, reward.quantity, reward.status, reward.expires_after_days)
-    assert noted == (reward_id, 7, "fulfilled", 0)
-    assert not changes.tasks and not changes.stock
 
 
 def test_changes_of_one_balance_or_of_one_players_turns_overlap() -> None:

@@ -7,34 +7,20 @@ from typing import Any, Final
 import pytest
 
 from runtime import messages as m
-from runtime.actors.game.pending import PendingRequest
-from runtime.actors.game.sessions import Session
-from runtime.actors.game.snapshot import GameSnapshot, PrizeTerms, _segments
+from runtime.actors.game.snapshot import _segments
+from runtime.actors.game.state import GameSnapshot, PrizeTerms
 from runtime.actors.idempotency import WITHOUT_KEY
 from runtime.errors import Fault
+from tests.support.game_state import GUEST, game, pending
 
 START: Final = 1_000
 END: Final = 2_000
 LATER: Final = 3_000
 
-ACTIVE: Final[dict[str, Any]] = {
-    "status": "active",
-    "suspended": "",
-    "campaign_status": "active",
-    "start_date": START,
-    "end_date": END,
-    "redeem_until": LATER,
-    "access": "player",
-    "admits_guests": False,
-}
-
 
 def snapshot(**named: Any) -> GameSnapshot:
-    """A game of which nothing is known but this."""
-    made = object.__new__(GameSnapshot)
-    for name, value in {**ACTIVE, **named}.items():
-        setattr(made, name, value)
-    return made
+    """A game of a campaign with dates."""
+    return game(**{"start_date": START, "end_date": END, "redeem_until": LATER, **named})
 
 
 Told = tuple[str, dict[str, Any]]
@@ -77,11 +63,11 @@ STATES: Final[list[tuple[dict[str, Any], float, Told, Told]]] = [
 
 
 @pytest.mark.parametrize(("state", "now", "play", "redeem"), STATES)
-def test_a_refusal_says_what_is_shut_and_since_or_until_when(
+def test_refusal_says_what_is_closed_and_since_or_until_when(
     state: dict[str, Any], now: float, play: Told, redeem: Told
 ) -> None:
-    game = snapshot(**state)
-    for asked, told in ((game.refuse_unless_open, play), (game.refuse_unless_redeemable, redeem)):
+    made = snapshot(**state)
+    for asked, told in ((made.refuse_unless_open, play), (made.refuse_unless_redeemable, redeem)):
         try:
             asked(now)
         except Fault as fault:
@@ -92,9 +78,9 @@ def test_a_refusal_says_what_is_shut_and_since_or_until_when(
 
 
 @pytest.mark.parametrize("now", [START, END])
-def test_who_is_suspended_is_told_that_first(now: float) -> None:
-    game = snapshot(suspended="merchant", status="paused", campaign_status="draft")
-    for asked in (game.refuse_unless_open, game.refuse_unless_redeemable):
+def test_suspension_is_told_before_any_other_refusal(now: float) -> None:
+    made = snapshot(suspended="merchant", status="paused", campaign_status="draft")
+    for asked in (made.refuse_unless_open, made.refuse_unless_redeemable):
         with pytest.raises(Fault) as refused:
             asked(now)
         assert refused.value.reason == "SUSPENDED"
@@ -107,11 +93,11 @@ def test_who_is_suspended_is_told_that_first(now: float) -> None:
         *(("active", "draft", False), ("draft", "active", False), ("archived", "active", False)),
     ],
 )
-def test_the_public_knows_of_what_was_begun(status: str, campaign: str, shown: bool) -> None:
+def test_game_is_shown_once_it_and_its_campaign_were_begun(status: str, campaign: str, shown: bool) -> None:
     assert snapshot(status=status, campaign_status=campaign).shown == shown
 
 
-def test_a_unit_gives_what_its_type_says() -> None:
+def test_prize_unit_gives_what_its_type_says() -> None:
     def prize(type: str, channel: str = "none", mode: str = "on_win", *, instant: bool = True) -> PrizeTerms:
         return PrizeTerms("p", "P", type, 2.9, 0, 0, mode, channel, instant, 0, True)
 
@@ -132,58 +118,7 @@ def test_a_unit_gives_what_its_type_says() -> None:
         assert (made.due_at_win, made.delivered_at_win) == due
 
 
-# ---------------------------------------------------------------- who asks
-
-GUEST: Final = "guest_01m85efpat00dkdjb2mbsyywrp"
-
-
-def pending(request: Any, player_id: str = "ann", **named: Any) -> PendingRequest:
-    return PendingRequest(work=None, request=request, player_id=player_id, **named)  # type: ignore[arg-type]
-
-
-def session(player_id: str) -> Session:
-    made = object.__new__(Session)
-    object.__setattr__(made, "player_id", player_id)
-    return made
-
-
-MAKERS: Final[list[tuple[PendingRequest, dict[str, Any], bool]]] = [
-    (pending(m.StartRequest()), {}, True),
-    (pending(m.PlayRequest(), session=session("ann")), {}, True),
-    (pending(m.EligibilityRequest()), {}, False),
-    (pending(m.ListMilestonesRequest()), {}, False),
-    (pending(m.StartRequest()), {"status": "draft"}, False),
-    (pending(m.PlayRequest(), session=session("ann")), {"status": "draft"}, True),
-    (pending(m.StartRequest(), anonymous=True), {}, False),
-    (pending(m.StartRequest(), GUEST, anonymous=True), {"access": "public"}, False),
-    (pending(m.PlayRequest(), GUEST, anonymous=True, session=session(GUEST)), {"access": "public"}, True),
-    (pending(m.PlayRequest(), GUEST, session=session(GUEST)), {}, False),
-    (pending(m.PlayRequest(), GUEST, session=session(GUEST)), {"admits_guests": True}, True),
-    (pending(m.StartRequest(), GUEST), {"admits_guests": True}, False),
-]
-
-
-@pytest.mark.parametrize(("asks", "state", "makes"), MAKERS)
-def test_a_player_is_made_by_who_does_something_that_may_be_done(
-    asks: PendingRequest, state: dict[str, Any], makes: bool
-) -> None:
-    assert asks.makes_player(snapshot(**state)) == makes
-
-
-def test_who_names_nobody_needs_a_token_but_on_a_public_game_with_a_guests_session() -> None:
-    public = {"access": "public"}
-    for asks, state, needs in (
-        (pending(m.StartRequest()), {}, False),
-        (pending(m.StartRequest(), anonymous=True), {}, True),
-        (pending(m.StartRequest(), anonymous=True), public, False),
-        (pending(m.PlayRequest(), anonymous=True, session=session(GUEST)), public, False),
-        (pending(m.PlayRequest(), anonymous=True, session=session(GUEST)), {}, True),
-        (pending(m.PlayRequest(), anonymous=True, session=session("ann")), public, True),
-    ):
-        assert asks.needs_token(snapshot(**state)) == needs
-
-
-def test_what_came_for_a_guest_is_turned_to_the_player_that_it_has_become() -> None:
+def test_request_of_a_guest_keeps_its_key_and_bearer_when_turned_to_its_player() -> None:
     keyed = WITHOUT_KEY._replace(player_id=GUEST, key="k")
     asks = pending(m.PlayRequest(), GUEST, bearer="ann", asked=keyed)
     asks.turn_to("ann")
@@ -204,5 +139,5 @@ def test_what_came_for_a_guest_is_turned_to_the_player_that_it_has_become() -> N
         ({"wheel": {"segments": [{"prize_id": "p"}, {"prize_id": ""}, {}, 7]}}, ("p", None, None, None)),
     ],
 )
-def test_a_wheels_segments_are_read_where_the_ui_has_some(ui: Any, segments: Any) -> None:
+def test_wheel_segments_are_read_where_the_ui_has_some(ui: Any, segments: Any) -> None:
     assert _segments({"ui": ui}) == segments

@@ -1,15 +1,21 @@
-"""What winning a prize writes: stock and caps, the reward, its code, its task (contract.md, "Rewards and tasks")."""
+"""What a decision gives its player, and the rows that winning a prize writes (contract.md, "Rewards and tasks").
+
+A decision gathers its `Effects` on a copy of the player, so one that is refused half-way has changed nothing. `record`
+then moves the game's state on to them, and adds their rows to what the batch commits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
+from typing import NamedTuple
 
 from runtime import ids
 from runtime import messages as m
-from runtime.actors.changes import Changes, NewReward, NewTask
-from runtime.actors.game.snapshot import PrizeTerms
+from runtime.actors.changes import Changes, NewGrant, NewPlay, NewReward, NewTask, PlayCount
+from runtime.actors.game.sessions import Session
+from runtime.actors.game.state import POINTS, GameState, PlayerState, Price, PrizeTerms
 from runtime.events import PrizeWon
 
 
@@ -25,39 +31,118 @@ class Winner:
     milestone_id: str = ""
 
 
-def award(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> list[m.WonReward]:
-    """Adds to `changes` that `winner` gets `quantity` of the prize; what the winner is told, a row for each reward.
+# -- what a decision gives -------------------------------------------------------------------
 
-    For prizes that are delivered, so not for points. A prize with a code makes one reward for
-    each unit, since a reward shows one code.
+
+class Win(NamedTuple):
+    """Units of a prize that are given, and the rewards that tell of them."""
+
+    prize: PrizeTerms
+    quantity: int
+    winner: Winner
+    rewards: list[m.WonReward]
+
+
+class Credit(NamedTuple):
+    """A movement of a balance. reward_id: of the reward that it pays for, or that it is; else empty."""
+
+    currency: str
+    amount: int
+    reason: str
+    reference_id: str
+    reward_id: str
+
+
+@dataclass(slots=True)
+class Effects:
+    """What one decision changes. player: a copy, as the decision leaves it.
+
+    play, count: a play's row and what it counts. turn_spent_by: the play that spends a turn; empty where none does.
     """
-    changes.take_prize(
-        prize.prize_id,
-        winner.player_id,
-        quantity,
-        winner.day,
-        stocked=True,
-        per_user=prize.max_per_user,
-        per_day=prize.max_per_day,
-    )
-    units = [1] * quantity if prize.takes_code else [quantity]
-    return [_reward(changes, prize, unit, winner) for unit in units]
 
+    player: PlayerState
+    play: NewPlay | None = None
+    count: PlayCount | None = None
+    turn_spent_by: str = ""
+    wins: list[Win] = field(default_factory=list)
+    credits: list[Credit] = field(default_factory=list)
+    grants: list[NewGrant] = field(default_factory=list)
 
-def give_turns(changes: Changes, prize: PrizeTerms, rewards: Sequence[m.WonReward], winner: Winner, before: int) -> int:
-    """Moves the winner's turns, `before` in the campaign, by what these rewards of the prize give; how many."""
-    given = 0
-    for reward in rewards if prize.turns else ():
-        amount = prize.turns * reward.quantity
-        about = (winner.player_id, winner.campaign_id, before + given, amount, "prize", reward.reward_id)
-        changes.move_turns(ids.make("turn"), *about)
-        given += amount
-    return given
+    @classmethod
+    def on(cls, player: PlayerState) -> Effects:
+        """No effects yet, on a copy of this player."""
+        return cls(
+            PlayerState(
+                player.player_id,
+                player.plays,
+                player.day_plays,
+                player.turns,
+                player.suspended,
+                dict(player.prizes),
+                dict(player.balances),
+                dict(player.grants),
+                player.read_in,
+                player.guest,
+                player.busy_until,
+            )
+        )
 
+    def count_play(self, state: GameState, session: Session, price: Price, busy_until: int) -> None:
+        """Counts the play of the session, with the time that it takes and the turn that it costs."""
+        snapshot, player = state.snapshot, self.player
+        player.plays += 1
+        player.day_plays += 1
+        # A play that spends a turn is beyond the day's free ones: its bound is that no rival played in between. That
+        # of a plan's play is also that none before it was undone: it is of this ordinal or of none. Likewise one that
+        # takes time: a rival may have taken the same.
+        cap, day_cap = snapshot.max_plays_per_user, snapshot.max_plays_per_day
+        if price is Price.TURN:
+            self.turn_spent_by = session.play_id
+            player.turns -= 1
+            if not snapshot.requires_turn:
+                day_cap = player.day_plays
+        if exact := session.ordinal >= 0 or busy_until > 0:
+            cap = player.plays
+            player.busy_until = max(player.busy_until, busy_until)
+        self.count = PlayCount(
+            game_id=snapshot.game_id,
+            player_id=player.player_id,
+            day=state.day,
+            plays=1,
+            cap=cap,
+            day_cap=day_cap,
+            day_ends=state.resets_at,
+            exact=exact,
+            busy_until=busy_until,
+        )
 
-def note_points(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> str:
-    """Adds the record of points that were credited: a reward that is delivered, without a task. Its id."""
-    return _record(changes, prize, quantity, winner, "fulfilled", 0)
+    def taken(self, prize_id: str) -> int:
+        """How many units of the prize are given already."""
+        return sum([win.quantity for win in self.wins if win.prize.prize_id == prize_id])
+
+    def give(self, prize: PrizeTerms, quantity: int, winner: Winner) -> list[m.WonReward]:
+        """Gives `quantity` of a prize: points to the wallet, anything else as rewards, with the turns that they give.
+
+        The points of a rung leave a reward as well, since no play tells of them (contract.md, "Milestones").
+        """
+        player = self.player
+        player.prizes[prize.prize_id] = player.prizes.get(prize.prize_id, 0) + quantity
+        if prize.is_points:
+            reward_id = ids.make("reward") if winner.milestone_id else ""
+            rewards = [won_reward(prize, quantity, reward_id)]
+            if amount := prize.points * quantity:
+                self.credit(POINTS, amount, "play_reward", winner.play_id or winner.milestone_id, reward_id)
+        else:
+            rewards = _new_rewards(prize, quantity)
+            player.turns += prize.turns * quantity
+        self.wins.append(Win(prize, quantity, winner, rewards))
+        return rewards
+
+    def credit(self, currency: str, amount: int, reason: str, reference_id: str, reward_id: str = "") -> None:
+        """Moves a balance of the game's wallet scope. reward_id: what it pays for, or is."""
+        balances = self.player.balances
+        balances[currency] = balances.get(currency, 0) + amount
+        self.credits.append(Credit(currency, amount, reason, reference_id, reward_id))
 
 
 def won_reward(prize: PrizeTerms, quantity: int, reward_id: str) -> m.WonReward:
@@ -70,51 +155,6 @@ def won_reward(prize: PrizeTerms, quantity: int, reward_id: str) -> m.WonReward:
         value=prize.value,
         reward_id=reward_id,
     )
-
-
-def _record(
-    changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner, status: str, expires_after_days: int
-) -> str:
-    reward_id = ids.make("reward")
-    changes.rewards.append(
-        NewReward(
-            reward_id,
-            winner.player_id,
-            prize.prize_id,
-            winner.campaign_id,
-            winner.game_id,
-            winner.play_id,
-            winner.milestone_id,
-            prize.name,
-            prize.type,
-            prize.value,
-            quantity,
-            status,
-            expires_after_days,
-        )
-    )
-    return reward_id
-
-
-def _reward(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> m.WonReward:
-    status = "fulfilled" if prize.delivered_at_win else "won"
-    reward_id = _record(changes, prize, quantity, winner, status, prize.expires_after_days)
-    if prize.takes_code:
-        # Also where it is shown later, at the claim or by an admin: else more could win than there are codes.
-        changes.take_code(reward_id, prize.prize_id)
-    if prize.due_at_win:
-        changes.tasks.append(
-            NewTask(
-                ids.make("task"),
-                reward_id,
-                prize.prize_id,
-                winner.campaign_id,
-                winner.player_id,
-                prize.channel,
-                "delivered" if prize.delivered_at_win else "pending",
-            )
-        )
-    return won_reward(prize, quantity, reward_id)
 
 
 def prize_won(
@@ -141,6 +181,174 @@ def prize_won(
         milestone_id=milestone_id or winner.milestone_id,
         leaderboard_id=leaderboard_id,
         rank=rank,
+    )
+
+
+# -- what it writes --------------------------------------------------------------------------
+
+
+def record(state: GameState, effects: Effects, changes: Changes) -> None:
+    """Moves the state on to these effects, for the decisions behind this one, and adds their rows to `changes`."""
+    after, snapshot = effects.player, state.snapshot
+    player_id = after.player_id
+    before = state.players[player_id]
+    if after.guest:
+        changes.hold_guest(player_id)
+    if effects.play is not None:
+        changes.plays.append(effects.play)
+    if (count := effects.count) is not None:
+        changes.count_play(
+            count.game_id,
+            player_id,
+            count.day,
+            cap=count.cap,
+            day_cap=count.day_cap,
+            day_ends=count.day_ends,
+            exact=count.exact,
+            busy_until=count.busy_until,
+        )
+    turns = before.turns
+    if play_id := effects.turn_spent_by:
+        changes.move_turns(ids.make("turn"), player_id, snapshot.campaign_id, turns, -1, "play", play_id)
+        turns -= 1
+    for win in effects.wins:
+        turns += _record_win(state, win, turns, changes)
+    balances = before.balances  # Its holder is replaced below.
+    for credit in effects.credits:
+        balances[credit.currency] = changes.move_balance(
+            ids.make("entry"),
+            player_id,
+            snapshot.scope_key,
+            credit.currency,
+            balances.get(credit.currency),
+            credit.amount,
+            credit.reason,
+            credit.reference_id,
+            credit.reward_id,
+        )
+    changes.grants += effects.grants
+    state.players[player_id] = after
+
+
+def _record_win(state: GameState, win: Win, turns: int, changes: Changes) -> int:
+    """Takes the units from the remembered stock, and adds the rows. The turns that the win gives, beside `turns`."""
+    prize, quantity, winner, rewards = win
+    stock = state.stock[prize.prize_id]
+    stock.day_awarded += quantity
+    if prize.takes_code:
+        stock.codes -= quantity
+    if prize.is_points:
+        _take(changes, prize, quantity, winner, stocked=False)
+        if reward_id := rewards[0].reward_id:
+            _record_points(changes, prize, quantity, winner, reward_id)
+        return 0
+    if stock.remaining is not None:
+        stock.remaining -= quantity
+    _record_rewards(changes, prize, quantity, winner, rewards)
+    return give_turns(changes, prize, rewards, winner, turns)
+
+
+def award(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> list[m.WonReward]:
+    """Adds to `changes` that `winner` gets `quantity` of a prize that is delivered (so not points). The rewards."""
+    rewards = _new_rewards(prize, quantity)
+    _record_rewards(changes, prize, quantity, winner, rewards)
+    return rewards
+
+
+def give_turns(changes: Changes, prize: PrizeTerms, rewards: Sequence[m.WonReward], winner: Winner, before: int) -> int:
+    """Moves the winner's turns, `before` in the campaign, by what these rewards of the prize give; how many."""
+    given = 0
+    for reward in rewards if prize.turns else ():
+        amount = prize.turns * reward.quantity
+        about = (winner.player_id, winner.campaign_id, before + given, amount, "prize", reward.reward_id)
+        changes.move_turns(ids.make("turn"), *about)
+        given += amount
+    return given
+
+
+def award_points(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> str:
+    """Adds to `changes` that `winner` gets points, but for their credit. The id of the reward that tells of them."""
+    reward_id = ids.make("reward")
+    _take(changes, prize, quantity, winner, stocked=False)
+    _record_points(changes, prize, quantity, winner, reward_id)
+    return reward_id
+
+
+def _new_rewards(prize: PrizeTerms, quantity: int) -> list[m.WonReward]:
+    """The rewards of so many units. A prize with a code makes one for each unit, since a reward shows one code."""
+    units = [1] * quantity if prize.takes_code else [quantity]
+    return [won_reward(prize, unit, ids.make("reward")) for unit in units]
+
+
+def _take(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner, *, stocked: bool) -> None:
+    changes.take_prize(
+        prize.prize_id,
+        winner.player_id,
+        quantity,
+        winner.day,
+        stocked=stocked,
+        per_user=prize.max_per_user,
+        per_day=prize.max_per_day,
+    )
+
+
+def _record_points(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner, reward_id: str) -> None:
+    """Adds the record of points that are credited: a reward that is delivered, without a task."""
+    _add_reward(changes, prize, quantity, winner, reward_id, status="fulfilled", expires_after_days=0)
+
+
+def _record_rewards(
+    changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner, rewards: Sequence[m.WonReward]
+) -> None:
+    _take(changes, prize, quantity, winner, stocked=True)
+    delivered = prize.delivered_at_win
+    for reward in rewards:
+        reward_id, status = reward.reward_id, "fulfilled" if delivered else "won"
+        days = prize.expires_after_days
+        _add_reward(changes, prize, reward.quantity, winner, reward_id, status=status, expires_after_days=days)
+        if prize.takes_code:
+            # Also where it is shown later, at the claim or by an admin: else more could win than there are codes.
+            changes.take_code(reward_id, prize.prize_id)
+        if prize.due_at_win:
+            changes.tasks.append(
+                NewTask(
+                    task_id=ids.make("task"),
+                    reward_id=reward_id,
+                    prize_id=prize.prize_id,
+                    campaign_id=winner.campaign_id,
+                    player_id=winner.player_id,
+                    channel=prize.channel,
+                    status="delivered" if delivered else "pending",
+                )
+            )
+
+
+def _add_reward(
+    changes: Changes,
+    prize: PrizeTerms,
+    quantity: int,
+    winner: Winner,
+    reward_id: str,
+    *,
+    status: str,
+    expires_after_days: int,
+) -> None:
+    changes.rewards.append(
+        NewReward(
+            reward_id=reward_id,
+            player_id=winner.player_id,
+            prize_id=prize.prize_id,
+            campaign_id=winner.campaign_id,
+            game_id=winner.game_id,
+            play_id=winner.play_id,
+            milestone_id=winner.milestone_id,
+            name=prize.name,
+            type=prize.type,
+            value=prize.value,
+            quantity=quantity,
+            status=status,
+            expires_after_days=expires_after_days,
+        )
     )
 
 

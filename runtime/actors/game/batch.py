@@ -1,12 +1,12 @@
 """The play path: a game's actor decides all that waits in its mailbox in one batch.
 
     open     verify each session; refuse what its request alone refuses
-    refresh  read what is not remembered, for all of them, in at most one round trip (actor.py)
+    refresh  read what is not remembered, for all of them, in at most one round trip (cache.py)
     decide   each by the pure rules, in order, as if the ones before it had happened (decide.py)
     commit   through the tenant's committer: one guarded statement (committer.py)
     answer   and publish, off the players' path
 
-Where a memory would refuse somebody, the actor is refreshed first (`StaleRead`). Where the commit's
+Where a memory would refuse somebody, the cache is refreshed first (`StaleRead`). Where the commit's
 guard finds anything changed, all is forgotten, read again, and decided again; what then still fails is
 decided play by play, so one bad play never fails its neighbours. A catalogue that changed meanwhile is no
 play's fault, and takes no batch apart.
@@ -26,16 +26,17 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.committer import CATALOG
-from runtime.actors.game import decide, milestones
-from runtime.actors.game.actor import GameActor, StaleRead
-from runtime.actors.game.awards import pending_tasks
-from runtime.actors.game.pending import READS, Decision, PendingRequest
+from runtime.actors.game import decide
+from runtime.actors.game.awards import pending_tasks, record
+from runtime.actors.game.cache import GameCache
+from runtime.actors.game.eligibility import player_of
+from runtime.actors.game.pending import READS, Answer, Decision, PendingRequest
 from runtime.actors.game.retries import answer_found
 from runtime.actors.game.sessions import open_session
-from runtime.actors.game.snapshot import GameSnapshot
+from runtime.actors.game.state import GameState, StaleRead
 from runtime.actors.idempotency import keyed
 from runtime.actors.mailbox import Work
-from runtime.errors import Fault, Status, invalid, merged, unknown
+from runtime.errors import Fault, Status, invalid
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.rules import check_client_seed
 from runtime.stores.database import Guarded, StoreUnavailable
@@ -60,13 +61,6 @@ CONTRADICTIONS: Final = Counter(
 log = structlog.get_logger(__name__)
 
 
-class Answer(NamedTuple):
-    """What a request that changes nothing is told: its reply, or the Fault that refuses it."""
-
-    pending: PendingRequest
-    reply: Any
-
-
 class Left(NamedTuple):
     """What a round leaves to be decided again. outdated: all of it, and for no fault of any: the catalogue changed."""
 
@@ -85,7 +79,7 @@ class Batch:
     """
 
     requests: list[PendingRequest]
-    snapshot: GameSnapshot
+    state: GameState
     changes: Changes
     decisions: list[Decision] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
@@ -97,22 +91,22 @@ class Batch:
         return [decision.pending for decision in self.decisions] + self.later
 
 
-async def process_batch(actor: GameActor, works: list[Work[Any]]) -> None:
+async def process_batch(cache: GameCache, works: list[Work[Any]]) -> None:
     """Answers everything that waited in the game's mailbox."""
-    left, rounds = Left(_open(actor, works)), 0
+    left, rounds = Left(_open(cache, works)), 0
     for attempt in range(ALONE_ROUNDS):
         if not left.requests or rounds == TOGETHER_ROUNDS:
             break
-        left = await _round(actor, left.requests, again=attempt > 0)
+        left = await _round(cache, left.requests, again=attempt > 0)
         rounds += not left.outdated
     for pending in left.requests:
-        await _alone(actor, pending)
+        await _alone(cache, pending)
 
 
-async def _alone(actor: GameActor, pending: PendingRequest) -> None:
+async def _alone(cache: GameCache, pending: PendingRequest) -> None:
     """Decides one request by itself, as often as its rivals make it necessary."""
     for number in range(ALONE_ROUNDS):
-        if not (await _round(actor, [pending], again=True)).requests:
+        if not (await _round(cache, [pending], again=True)).requests:
             return
         # Rivals for one balance would meet again and again: each waits another while.
         await asyncio.sleep(random.uniform(0, RIVAL_PAUSE_SECONDS * min(number, 8)))
@@ -121,12 +115,12 @@ async def _alone(actor: GameActor, pending: PendingRequest) -> None:
     )
 
 
-async def _round(actor: GameActor, requests: list[PendingRequest], *, again: bool) -> Left:
+async def _round(cache: GameCache, requests: list[PendingRequest], *, again: bool) -> Left:
     """Refreshes, decides, commits, answers. Returns the requests that must be decided again."""
     try:
-        async with actor.deciding:
-            batch = await _refresh_and_decide(actor, requests, again=again)
-            commit = _begin_commit(actor, batch)
+        async with cache.deciding:
+            batch = await _refresh_and_decide(cache, requests, again=again)
+            commit = _begin_commit(cache, batch)
     except Fault as fault:
         for pending in requests:
             pending.work.refuse(fault)
@@ -134,7 +128,7 @@ async def _round(actor: GameActor, requests: list[PendingRequest], *, again: boo
     except Exception as error:
         # Of one of them, by a plugin's rule or a value: apart, it is that one's alone. What was decided of the others
         # before it is remembered, and not committed.
-        actor.distrust()
+        cache.distrust()
         waiting = [pending for pending in requests if not pending.work.answered]
         if len(waiting) > 1:
             return Left(waiting)
@@ -147,52 +141,52 @@ async def _round(actor: GameActor, requests: list[PendingRequest], *, again: boo
         left = await commit
     except Guarded as guarded:
         outdated = guarded.guard == CATALOG
-        actor.distrust(snapshot=outdated)
+        cache.distrust(snapshot=outdated)
         if _contradicted(batch, guarded):
-            _give_up(actor, batch, guarded)
+            _give_up(cache, batch, guarded)
             return Left(batch.later)
         return Left(batch.undone(), outdated)
     except StoreUnavailable as error:
-        actor.distrust()
-        await _resolve(actor, batch, error)
+        cache.distrust()
+        await _resolve(cache, batch, error)
         return Left(batch.later)
     except Exception as error:
-        actor.distrust()
+        cache.distrust()
         if len(batch.decisions) > 1:
             return Left(batch.undone())
         batch.decisions[0].pending.work.refuse(error)
         return Left(batch.later)
     finally:
         del commit  # It holds the error that it raised, whose frames hold this one.
-    batch.snapshot.played = True
-    actor.note_stock(left)
-    _answer(actor, batch)
+    batch.state.snapshot.played = True
+    cache.note_stock(left)
+    _answer(cache, batch)
     return Left(batch.later)
 
 
 # -- open ------------------------------------------------------------------------------------
 
 
-def _open(actor: GameActor, works: list[Work[Any]]) -> list[PendingRequest]:
+def _open(cache: GameCache, works: list[Work[Any]]) -> list[PendingRequest]:
     """A pending request for each work; what can be refused by its request alone is refused here."""
     requests = []
     for work in works:
         try:
-            requests.append(_pending(actor, work))
+            requests.append(_pending(cache, work))
         except Fault as fault:
             work.refuse(fault)
     return requests
 
 
-def _pending(actor: GameActor, work: Work[Any]) -> PendingRequest:
+def _pending(cache: GameCache, work: Work[Any]) -> PendingRequest:
     request = work.request
     match request:
         case m.PlayRequest():
             if not request.session_id:
                 raise invalid("session_id", "is required")
-            keyring = actor.engine.keyring
+            keyring = cache.engine.keyring
             session = open_session(
-                keyring.server, actor.tenant_id, actor.game_id, request.session_id, elsewhere=keyring.missing
+                keyring.server, cache.tenant_id, cache.game_id, request.session_id, elsewhere=keyring.missing
             )
             player_id = session.player_id
             check_client_seed(request.client_seed)
@@ -213,23 +207,28 @@ def _pending(actor: GameActor, work: Work[Any]) -> PendingRequest:
 # -- refresh and decide ----------------------------------------------------------------------
 
 
-async def _refresh_and_decide(actor: GameActor, requests: list[PendingRequest], *, again: bool) -> Batch:
+async def _refresh_and_decide(cache: GameCache, requests: list[PendingRequest], *, again: bool) -> Batch:
     """The batch, decided. Again: from what is read anew, and without those that are found committed."""
-    snapshot = await actor.refresh(requests, everything=again)
+    await cache.refresh(requests, everything=again)
     requests = _own_sessions(requests)
     if again:
         # After the refresh: whatever it would refuse a retry by is what the retry's first try committed.
-        requests = await answer_found(actor, requests)
-    batch = Batch(requests, snapshot, Changes(snapshot.version))
+        requests = await answer_found(cache, requests)
+    batch = _batch(cache, requests)
     if again and len(requests) == 1:
-        batch.look = actor.look_of(requests[0])
+        batch.look = batch.state.look_of(player_of(batch.state, requests[0]))
     try:
-        _decide(actor, batch)
+        _decide(cache, batch)
     except StaleRead:
-        snapshot = await actor.refresh(requests, everything=True)
-        batch = Batch(requests, snapshot, Changes(snapshot.version))
-        _decide(actor, batch)
+        await cache.refresh(requests, everything=True)
+        batch = _batch(cache, requests)
+        _decide(cache, batch)
     return batch
+
+
+def _batch(cache: GameCache, requests: list[PendingRequest]) -> Batch:
+    state = cache.state()
+    return Batch(requests, state, Changes(state.snapshot.version))
 
 
 def _own_sessions(requests: list[PendingRequest]) -> list[PendingRequest]:
@@ -243,7 +242,7 @@ def _own_sessions(requests: list[PendingRequest]) -> list[PendingRequest]:
     return [pending for pending in requests if pending not in strangers] if strangers else requests
 
 
-def _decide(actor: GameActor, batch: Batch) -> None:
+def _decide(cache: GameCache, batch: Batch) -> None:
     """Decides each request in order. Answers what changes nothing, and refuses what must be refused.
 
     StaleRead goes through, before anybody is answered; the batch is then of no more use.
@@ -256,8 +255,12 @@ def _decide(actor: GameActor, batch: Batch) -> None:
             batch.later.append(pending)
             continue
         try:
-            _check_access(actor, batch.snapshot, pending)
-            _decide_one(actor, batch, pending)
+            decided = decide.decide(batch.state, pending)
+            if isinstance(decided, Decision):
+                record(batch.state, decided.effects, batch.changes)
+                batch.decisions.append(decided)
+            else:
+                batch.answers.append(decided)
             taken |= marks
         except Fault as fault:
             # Nor is anybody refused for what may yet be undone.
@@ -270,7 +273,7 @@ def _decide(actor: GameActor, batch: Batch) -> None:
             answer.pending.work.refuse(answer.reply)
         else:
             if isinstance(answer.reply, m.StartReply):
-                actor.engine.starts.note(actor.tenant_id, actor.game_id, actor.engine.clock.now())
+                cache.engine.starts.note(cache.tenant_id, cache.game_id, batch.state.now)
             answer.pending.work.answer(answer.reply)
 
 
@@ -290,7 +293,7 @@ def _shows_what_follows(batch: Batch, pending: PendingRequest) -> bool:
     A start shows the plan of the play after those; a read shows what they leave.
     """
     request = pending.request
-    shows = isinstance(request, READS) or (batch.snapshot.shows_plan and isinstance(request, m.StartRequest))
+    shows = isinstance(request, READS) or (batch.state.snapshot.shows_plan and isinstance(request, m.StartRequest))
     return shows and _follows(batch, pending)
 
 
@@ -304,80 +307,21 @@ def _marks(pending: PendingRequest) -> set[tuple[str, ...]]:
     return marks
 
 
-def _decide_one(actor: GameActor, batch: Batch, pending: PendingRequest) -> None:
-    """Adds the request's decision, or its answer, to the batch. A Fault has changed nothing."""
-    match pending.request:
-        case m.PlayRequest():
-            batch.decisions.append(decide.play(actor, batch.snapshot, pending, batch.changes))
-        case m.RedeemRequest():
-            batch.decisions.append(milestones.redeem(actor, batch.snapshot, pending, batch.changes))
-        case m.StartRequest():
-            batch.answers.append(Answer(pending, decide.start(actor, batch.snapshot, pending)))
-        case m.EligibilityRequest():
-            batch.answers.append(Answer(pending, decide.eligibility(actor, batch.snapshot, pending)))
-        case m.ListMilestonesRequest():
-            batch.answers.append(Answer(pending, milestones.progress(actor, batch.snapshot, pending)))
-
-
-def _check_access(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> None:
-    """What the request may not do, whatever the rules of the game say.
-
-    NOT_FOUND UNKNOWN_GAME where it is not shown; UNAUTHENTICATED TOKEN_MISSING for nobody on a player's game,
-    and with a player's session;
-    PERMISSION_DENIED LOGIN_REQUIRED for a guest there, PLAYER_MERGED for a start of a guest that has logged in;
-    FAILED_PRECONDITION SESSION_EXPIRED for a play that comes too late.
-    """
-    request = pending.request
-    if pending.session is None and not snapshot.shown:
-        _refuse_unshown(actor, pending)
-    if not isinstance(request, READS):
-        if pending.needs_token(snapshot):
-            raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player")
-        if not isinstance(request, m.RedeemRequest):  # Which is told first where it was granted before.
-            actor.refuse_guest(snapshot, actor.state_of(pending))
-    if isinstance(request, m.StartRequest) and request.player_id and request.player_id != pending.player_id:
-        raise merged()
-    session = pending.session
-    if session is not None:
-        age_seconds = actor.engine.clock.now() - session.issued_ms / 1000
-        ttl_seconds = actor.engine.settings.session_ttl_seconds
-        if age_seconds > ttl_seconds:
-            raise Fault(
-                Status.FAILED_PRECONDITION, "SESSION_EXPIRED", f"a session may be played for {ttl_seconds} seconds"
-            )
-
-
-def _refuse_unshown(actor: GameActor, pending: PendingRequest) -> None:
-    """NOT_FOUND UNKNOWN_GAME of a game that is not shown, just as of one that is not there.
-
-    Plays are not asked: a session was opened while it was shown. Nor is who has played it, or was granted a rung, of
-    what is the player's own there; but nobody begins anything new.
-    """
-    if actor.compared_in != actor.round:
-        raise StaleRead
-    if isinstance(pending.request, (m.ListMilestonesRequest, m.RedeemRequest)):
-        player = actor.state_of(pending)
-        if player.plays or player.grants:
-            return
-        actor.require_fresh(player)
-    raise unknown("game", actor.game_id)
-
-
 # -- commit and answer -----------------------------------------------------------------------
 
 
-def _begin_commit(actor: GameActor, batch: Batch) -> asyncio.Future[dict[str, int | None]] | None:
+def _begin_commit(cache: GameCache, batch: Batch) -> asyncio.Future[dict[str, int | None]] | None:
     """The commit of what was decided, under way; None where nothing changes."""
     if not batch.decisions:
         return None
-    if not batch.snapshot.played:
-        batch.changes.begin_history(actor.game_id)
-    commit = asyncio.ensure_future(actor.engine.committer.commit(actor.tenant_id, batch.changes))
+    if not batch.state.snapshot.played:
+        batch.changes.begin_history(cache.game_id)
+    commit = asyncio.ensure_future(cache.engine.committer.commit(cache.tenant_id, batch.changes))
     # Whose plays, while they may yet be undone, say what those after them are: which plan's, or whether they are free.
-    counted = batch.snapshot.shows_plan or batch.snapshot.max_plays_per_day
+    counted = batch.state.snapshot.shows_plan or batch.state.snapshot.max_plays_per_day
     players = (decision.pending.player_id for decision in batch.decisions) if counted else ()
-    actor.committing[commit] = frozenset(players)
-    commit.add_done_callback(actor.committing.pop)
+    cache.committing[commit] = frozenset(players)
+    commit.add_done_callback(cache.committing.pop)
     return commit
 
 
@@ -394,32 +338,32 @@ def _contradicted(batch: Batch, guarded: Guarded) -> bool:
     return pending.contradictions >= CONTRADICTIONS_MAX
 
 
-def _give_up(actor: GameActor, batch: Batch, guarded: Guarded) -> None:
+def _give_up(cache: GameCache, batch: Batch, guarded: Guarded) -> None:
     """Look and guard go by different rules: no further try would help, and somebody must know."""
     pending = batch.decisions[0].pending
     CONTRADICTIONS.labels(guarded.guard).inc()
-    log.error("guard_contradicted", guard=guarded.guard, tenant_id=actor.tenant_id, game_id=actor.game_id)
+    log.error("guard_contradicted", guard=guarded.guard, tenant_id=cache.tenant_id, game_id=cache.game_id)
     pending.work.refuse(Fault(Status.INTERNAL, "INTERNAL", "something went wrong here; it has been logged"))
 
 
-def _answer(actor: GameActor, batch: Batch) -> None:
+def _answer(cache: GameCache, batch: Batch) -> None:
     """Tells the players, then the streams."""
     for decision in batch.decisions:
         decision.pending.work.answer(decision.reply)
-    publisher = actor.engine.publisher
+    publisher = cache.engine.publisher
     for decision in batch.decisions:
         publisher.events(decision.events)
     tasks = pending_tasks(batch.changes)
-    publisher.tasks(actor.tenant_id, tasks)
+    publisher.tasks(cache.tenant_id, tasks)
     FULFILLMENT_TASKS.labels("delivered").inc(len(batch.changes.tasks) - len(tasks))
 
 
-async def _resolve(actor: GameActor, batch: Batch, error: StoreUnavailable) -> None:
+async def _resolve(cache: GameCache, batch: Batch, error: StoreUnavailable) -> None:
     """After a commit of unknown fate: what is found is answered, of what is not nothing is claimed."""
     waiting = [decision.pending for decision in batch.decisions]
     if error.sent:
         try:
-            waiting = await answer_found(actor, waiting)
+            waiting = await answer_found(cache, waiting)
         except Exception:  # The store is still away: nothing was learnt, and that is what is said.
             waiting = [decision.pending for decision in batch.decisions]
     for pending in waiting:

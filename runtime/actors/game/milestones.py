@@ -1,91 +1,100 @@
 """Milestone rungs: crossed inside a play, redeemed by the player, reported as progress (spec.md, Milestones).
 
-These are decisions of the game's actor (batch.py), which knows the player's balances and grants and
-commits what is decided here with everything else of its batch. A rung is granted to a player once, in
-either mode: by its row in milestone_grants.
+These are decisions by a game's state, which has the player's balances and grants; what they change is committed with
+everything else of the batch. A rung is granted to a player once, in either mode: by its row in milestone_grants.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from runtime import messages as m
-from runtime.actors.changes import Changes, NewGrant
-from runtime.actors.game.actor import GameActor, PlayerState
-from runtime.actors.game.awards import Winner, prize_won
+from runtime.actors.changes import NewGrant
+from runtime.actors.game.awards import Effects, Winner, prize_won
+from runtime.actors.game.eligibility import (
+    Withheld,
+    player_of,
+    refuse_guest,
+    refuse_suspended,
+    require_fresh,
+    withheld,
+)
 from runtime.actors.game.pending import Decision, PendingRequest
-from runtime.actors.game.snapshot import GameSnapshot, PrizeTerms, RungTerms
+from runtime.actors.game.state import GameSnapshot, GameState, PlayerState, PrizeTerms, RungTerms
 from runtime.errors import Fault, Status, invalid, unknown
+from runtime.stores.paging import Cursors
 
 
-def cross(
-    actor: GameActor, snapshot: GameSnapshot, player: PlayerState, winner: Winner, changes: Changes
-) -> list[m.GrantedMilestone]:
+def cross(state: GameState, winner: Winner, effects: Effects) -> list[m.GrantedMilestone]:
     """Grants each rung that the player's balances now reach, lowest first. One whose prize is gone stays claimable.
 
     A rung's points may reach a further rung: hence the loop, which ends since each pass grants one.
     """
+    snapshot, player = state.snapshot, effects.player
     granted: list[m.GrantedMilestone] = []
     while True:
-        for rung in sorted(snapshot.rungs, key=lambda rung: rung.threshold):
+        for rung in sorted(snapshot.rungs, key=_threshold):
             if rung.id in player.grants or player.balances.get(rung.currency, 0) < rung.threshold:
                 continue
             prize = snapshot.prizes.get(rung.prize_id)
-            if not actor.withheld(prize, player, 1):
+            if withheld(state, player, prize, 1, taken=effects.taken(rung.prize_id)) is None:
                 assert prize is not None
-                granted.append(_grant(actor, snapshot, player, rung, prize, winner, changes))
+                reward_id = effects.give(prize, 1, replace(winner, milestone_id=rung.id))[0].reward_id
+                player.grants[rung.id] = int(state.now)
+                effects.grants.append(
+                    NewGrant(
+                        game_id=snapshot.game_id,
+                        player_id=player.player_id,
+                        milestone_id=rung.id,
+                        reward_id=reward_id,
+                        idempotency_key=None,
+                        request_hash=None,
+                        reply=None,
+                    )
+                )
+                granted.append(
+                    m.GrantedMilestone(id=rung.id, name=rung.name, prize_id=rung.prize_id, reward_id=reward_id)
+                )
                 break
         else:
             return granted
 
 
-def _grant(
-    actor: GameActor,
-    snapshot: GameSnapshot,
-    player: PlayerState,
-    rung: RungTerms,
-    prize: PrizeTerms,
-    winner: Winner,
-    changes: Changes,
-) -> m.GrantedMilestone:
-    by_rung = Winner(winner.player_id, winner.campaign_id, winner.day, winner.game_id, winner.play_id, rung.id)
-    rewards = actor.give(snapshot, player, prize, 1, by_rung, changes)
-    reward_id = rewards[0].reward_id
-    player.grants[rung.id] = int(actor.engine.clock.now())
-    changes.grants.append(NewGrant(snapshot.game_id, player.player_id, rung.id, reward_id, None, None, None))
-    return m.GrantedMilestone(id=rung.id, name=rung.name, prize_id=rung.prize_id, reward_id=reward_id)
+def _threshold(rung: RungTerms) -> int:
+    return rung.threshold
 
 
-def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, changes: Changes) -> Decision:
+def redeem(state: GameState, pending: PendingRequest) -> Decision:
     """Claims a rung, or buys it. Refusals change nothing.
 
     NOT_FOUND UNKNOWN_MILESTONE; ALREADY_EXISTS ALREADY_GRANTED; PERMISSION_DENIED LOGIN_REQUIRED; FAILED_PRECONDITION
     THRESHOLD_NOT_REACHED, OUT_OF_STOCK, CAP_USER and CAP_DAY of the prize, GAME_INACTIVE, CAMPAIGN_CLOSED.
     """
-    request, now = pending.request, actor.engine.clock.now()
-    if not request.milestone_id:
+    snapshot, milestone_id, now = state.snapshot, pending.request.milestone_id, int(state.now)
+    if not milestone_id:
         raise invalid("milestone_id", "is required")
     # Before anything else: what was granted stays so, whatever became of the campaign, the game or the rung.
-    player = actor.players[pending.player_id]
-    if request.milestone_id in player.grants:
-        actor.require_fresh(player)
+    before = state.players[pending.player_id]
+    if milestone_id in before.grants:
+        require_fresh(state, before)
         raise Fault(
             Status.ALREADY_EXISTS,
             "ALREADY_GRANTED",
-            f"milestone {request.milestone_id!r} was granted already",
-            granted_at=player.grants[request.milestone_id],
+            f"milestone {milestone_id!r} was granted already",
+            granted_at=before.grants[milestone_id],
         )
-    actor.refuse_guest(snapshot, player)
-    snapshot.refuse_unless_redeemable(now)
-    rung = next((rung for rung in snapshot.rungs if rung.id == request.milestone_id), None)
+    refuse_guest(state, before)
+    snapshot.refuse_unless_redeemable(state.now)
+    rung = next((rung for rung in snapshot.rungs if rung.id == milestone_id), None)
     if rung is None:
-        raise unknown("milestone", request.milestone_id)
-    actor.refuse_suspended(player)
-    balance = player.balances.get(rung.currency, 0)
+        raise unknown("milestone", milestone_id)
+    refuse_suspended(state, before)
+    balance = before.balances.get(rung.currency, 0)
     if balance < rung.threshold:
-        actor.require_fresh(player)
+        require_fresh(state, before)
         raise Fault(
             Status.FAILED_PRECONDITION,
             "THRESHOLD_NOT_REACHED",
@@ -94,55 +103,45 @@ def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, ch
             threshold=rung.threshold,
         )
     prize = snapshot.prizes.get(rung.prize_id)
-    if reason := actor.withheld(prize, player, 1):
-        raise _withheld(actor, prize, reason)
+    if reason := withheld(state, before, prize, 1):
+        raise _prize_withheld(state, prize, reason)
     assert prize is not None
-    entries_before = len(changes.ledger)
-    if player.guest:
-        changes.hold_guest(player.player_id)
-    player.grants[rung.id] = int(now)
-    winner = Winner(player.player_id, snapshot.campaign_id, actor.day, snapshot.game_id, "", rung.id)
-    won = actor.give(snapshot, player, prize, 1, winner, changes)[0]
+    effects = Effects.on(before)
+    winner = Winner(before.player_id, snapshot.campaign_id, state.day, snapshot.game_id, milestone_id=rung.id)
+    won = effects.give(prize, 1, winner)[0]
     if snapshot.spends:
         # The entry names what it paid for, so that a revoke can give it back.
-        price = -rung.threshold
-        actor.credit(snapshot, player, rung.currency, price, "milestone_spend", rung.id, changes, won.reward_id)
-    touched = [entry.currency for entry in changes.ledger[entries_before:]]
-    reply = _reply(snapshot, player, rung, prize, won, touched, int(now))
-    changes.grants.append(
+        effects.credit(rung.currency, -rung.threshold, "milestone_spend", rung.id, won.reward_id)
+    effects.player.grants[rung.id] = now
+    reply = _reply(snapshot, rung, prize, won, effects, now)
+    effects.grants.append(
         NewGrant(
-            snapshot.game_id,
-            player.player_id,
-            rung.id,
-            won.reward_id,
-            pending.asked.key,
-            pending.asked.request_hash,
-            msgspec.json.encode(reply),
+            game_id=snapshot.game_id,
+            player_id=before.player_id,
+            milestone_id=rung.id,
+            reward_id=won.reward_id,
+            idempotency_key=pending.asked.key,
+            request_hash=pending.asked.request_hash,
+            reply=msgspec.json.encode(reply),
         )
     )
-    data = prize_won(winner, prize, 1, won.reward_id)
-    return Decision(pending, reply, [actor.event(data, snapshot, pending, now)])
+    event = state.event(prize_won(winner, prize, 1, won.reward_id), pending.work.trace_id)
+    return Decision(pending, reply, effects, [event])
 
 
-def _withheld(actor: GameActor, prize: PrizeTerms | None, reason: str) -> Fault:
+def _prize_withheld(state: GameState, prize: PrizeTerms | None, reason: Withheld) -> Fault:
     """The refusal of a rung whose prize is not to be had: which cap is reached, and when it resets."""
-    if prize is None or reason == "OUT_OF_STOCK":
-        return Fault(Status.FAILED_PRECONDITION, reason, "this milestone's prize is out of stock")
+    if prize is None or reason is Withheld.OUT_OF_STOCK:
+        return Fault(Status.FAILED_PRECONDITION, reason.name, "this milestone's prize is out of stock")
     limit, whose, resets_at = prize.max_per_user, "a player", 0
-    if reason == "CAP_DAY":
-        limit, whose, resets_at = prize.max_per_day, "a day", actor.resets_at
+    if reason is Withheld.CAP_DAY:
+        limit, whose, resets_at = prize.max_per_day, "a day", state.resets_at
     message = f"all {limit} of this milestone's prize for {whose} are given"
-    return Fault(Status.FAILED_PRECONDITION, reason, message, limit=limit, resets_at=resets_at)
+    return Fault(Status.FAILED_PRECONDITION, reason.name, message, limit=limit, resets_at=resets_at)
 
 
 def _reply(
-    snapshot: GameSnapshot,
-    player: PlayerState,
-    rung: RungTerms,
-    prize: PrizeTerms,
-    won: m.WonReward,
-    touched: list[str],
-    now: int,
+    snapshot: GameSnapshot, rung: RungTerms, prize: PrizeTerms, won: m.WonReward, effects: Effects, now: int
 ) -> m.RedeemReply:
     delivered = prize.is_points or prize.delivered_at_win
     expires = prize.expires_after_days and not prize.is_points
@@ -161,28 +160,33 @@ def _reply(
         fulfilled_at=now if delivered else 0,
         expires_at=now + prize.expires_after_days * 86400 if expires else 0,
     )
-    currencies = dict.fromkeys([rung.currency, *touched])
+    balances = effects.player.balances
+    currencies = dict.fromkeys([rung.currency, *(credit.currency for credit in effects.credits)])
     return m.RedeemReply(
-        milestone=_progress(snapshot, player, rung),
+        milestone=_progress(effects.player, rung),
         reward=reward,
-        balances=[m.CurrencyBalance(currency=name, balance=player.balances.get(name, 0)) for name in currencies],
+        balances=[m.CurrencyBalance(currency=name, balance=balances.get(name, 0)) for name in currencies],
     )
 
 
-def progress(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> m.ListMilestonesReply:
+def list_progress(state: GameState, pending: PendingRequest) -> m.ListMilestonesReply:
     """The rungs and where the player stands, in the order of the block. By what was just read."""
-    request, player = pending.request, actor.state_of(pending)
-    query = ("milestones", actor.tenant_id, actor.game_id, pending.player_id)
-    cursors = actor.engine.cursors
+    snapshot, request, player = state.snapshot, pending.request, player_of(state, pending)
+    query = ("milestones", snapshot.tenant_id, snapshot.game_id, pending.player_id)
+    cursors = Cursors(state.keys)
     page = cursors.read(request.cursor, request.limit, query=query)
     first = int(page.after[0]) + 1 if page.after else 0
     places = range(len(snapshot.rungs))[first : first + page.fetch]
-    shown, pagination = cursors.write(places, page.limit, key=lambda place: (place,), query=query)
-    items = [_progress(snapshot, player, snapshot.rungs[place]) for place in shown]
+    shown, pagination = cursors.write(places, page.limit, key=_position, query=query)
+    items = [_progress(player, snapshot.rungs[place]) for place in shown]
     return m.ListMilestonesReply(items=items, pagination=pagination)
 
 
-def _progress(snapshot: GameSnapshot, player: PlayerState, rung: RungTerms) -> m.MilestoneProgress:
+def _position(place: int) -> tuple[int]:
+    return (place,)
+
+
+def _progress(player: PlayerState, rung: RungTerms) -> m.MilestoneProgress:
     balance = player.balances.get(rung.currency, 0)
     granted_at = player.grants.get(rung.id, 0)
     if granted_at:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
-from runtime import ids
 from runtime import messages as m
+from runtime.actors.game.awards import Effects
 from runtime.actors.game.sessions import Session
-from runtime.actors.game.snapshot import GameSnapshot
 from runtime.actors.idempotency import WITHOUT_KEY, KeyedRequest
 from runtime.actors.mailbox import Work
 from runtime.events import Event
@@ -50,32 +49,18 @@ class PendingRequest:
         if self.asked.key is not None:
             self.asked = self.asked._replace(player_id=player_id)
 
-    def needs_token(self, snapshot: GameSnapshot) -> bool:
-        """Whether it wants somebody named, and names nobody. Only a guest's session is enough, on a public game."""
-        if not self.anonymous:
-            return False
-        return snapshot.access != "public" or (self.session is not None and not ids.is_guest(self.session.player_id))
 
-    def makes_player(self, snapshot: GameSnapshot) -> bool:
-        """Whether it makes a row of a player who has none.
-
-        Asking whether one may play does not, nor does a guest's start: sessions are anybody's to ask for, and a guest
-        who plays nothing leaves nothing. Nor does anything of a guest's where no guest may play, nor what is asked of
-        a game that is not shown.
-        """
-        if self.session is None and not snapshot.shown:
-            return False
-        if isinstance(self.request, READS) or self.needs_token(snapshot):
-            return False
-        if not ids.is_guest(self.player_id):
-            return True
-        return not isinstance(self.request, m.StartRequest) and (snapshot.access == "public" or snapshot.admits_guests)
-
-
-@dataclass(slots=True)
-class Decision:
-    """What a request will be answered once its changes are committed, and what is then published."""
+class Decision(NamedTuple):
+    """What a request will be answered once its effects are committed, and what is then published."""
 
     pending: PendingRequest
     reply: Any
-    events: list[Event] = field(default_factory=list)
+    effects: Effects
+    events: list[Event]
+
+
+class Answer(NamedTuple):
+    """What a request that changes nothing is told: its reply, or the Fault that refuses it."""
+
+    pending: PendingRequest
+    reply: Any

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 import sql
 from runtime import messages as m
 from runtime.actors.game import milestones
-from runtime.actors.game.actor import GameActor
+from runtime.actors.game.cache import GameCache
 from runtime.actors.game.pending import PendingRequest
 from runtime.actors.idempotency import first_answer
 from runtime.errors import Fault, Status
-from runtime.rules import Outcome, seed_hash
+from runtime.rules import seed_hash
 
 QUERIES: Final = sql.load("play")
 
 
-async def answer_found(actor: GameActor, requests: list[PendingRequest]) -> list[PendingRequest]:
+async def answer_found(cache: GameCache, requests: list[PendingRequest]) -> list[PendingRequest]:
     """Answers the requests whose play (or redeem) is committed already; returns the rest."""
-    plays = await _plays(actor, [pending for pending in requests if pending.session is not None])
-    redeems = await _redeems(actor, [pending for pending in requests if pending.session is None])
+    plays = await _plays(cache, [pending for pending in requests if pending.session is not None])
+    redeems = await _redeems(cache, [pending for pending in requests if pending.session is None])
     played = {row["play_id"] for row in plays}
     plays_by_key = {(row["player_id"], row["idempotency_key"]): row for row in plays}
     redeems_by_key = {(row["player_id"], row["idempotency_key"]): row for row in redeems}
@@ -51,45 +49,32 @@ async def answer_found(actor: GameActor, requests: list[PendingRequest]) -> list
     return rest
 
 
-async def _plays(actor: GameActor, requests: list[PendingRequest]) -> list[Any]:
+async def _plays(cache: GameCache, requests: list[PendingRequest]) -> list[Any]:
     """The plays of these requests' sessions, and those under their idempotency keys."""
     if not requests:
         return []
     keyed = [pending.asked for pending in requests if pending.asked.key is not None]
-    return await actor.engine.database.fetch(
+    return await cache.engine.database.fetch(
         QUERIES["find"],
-        actor.tenant_id,
+        cache.tenant_id,
         [pending.session.play_id for pending in requests if pending.session is not None],
         [asked.player_id for asked in keyed],
         [asked.key for asked in keyed],
-        actor.game_id,
+        cache.game_id,
     )
 
 
-async def _redeems(actor: GameActor, requests: list[PendingRequest]) -> list[Any]:
+async def _redeems(cache: GameCache, requests: list[PendingRequest]) -> list[Any]:
     """The redeems under these requests' idempotency keys."""
     keyed = [pending.asked for pending in requests if pending.asked.key is not None]
     if not keyed:
         return []
-    return await actor.engine.database.fetch(
+    return await cache.engine.database.fetch(
         QUERIES["find_redeems"],
-        actor.tenant_id,
+        cache.tenant_id,
         [asked.player_id for asked in keyed],
         [asked.key for asked in keyed],
-        actor.game_id,
-    )
-
-
-def encode_outcome(outcome: Outcome, reply: m.PlayReply) -> bytes:
-    """The play row's `outcome`: the rule's decision for replay, and the answer for history and retries."""
-    return msgspec.json.encode(
-        {
-            "decided": outcome,
-            "rewards": reply.rewards,
-            "balances": reply.balances,
-            "milestones_granted": reply.milestones_granted,
-            **({"next": reply.next} if reply.next is not None else {}),
-        }
+        cache.game_id,
     )
 
 

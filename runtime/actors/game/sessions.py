@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from runtime import ids
+from runtime import messages as m
+from runtime.actors.game.state import GameState, PlayerState
 from runtime.errors import Fault, Status
-from runtime.rules import keyed, seed_of
+from runtime.rules import keyed, seed_hash, seed_of
 from runtime.settings import Key
 
 PREFIX: Final = "sess_"
@@ -60,9 +62,9 @@ class Session:
         return f"play_{self.nonce}"
 
 
-def commitment_of(seed_hash: str, revision_hash: str, token: str) -> str:
+def commitment_of(hashed_seed: str, revision_hash: str, token: str) -> str:
     """What a start promises: the seed, what decides, and the session, in one hash."""
-    return hashlib.sha256(f"{seed_hash}:{revision_hash}:{token}".encode()).hexdigest()
+    return hashlib.sha256(f"{hashed_seed}:{revision_hash}:{token}".encode()).hexdigest()
 
 
 def issue(
@@ -83,6 +85,32 @@ def issue(
     seed = _seed(key, tenant_id, game_id, nonce, player_id, ordinal)
     token = f"{PREFIX}{nonce}{mac}.{key.id}.{terms}.{player_id}"
     return Session(token, key, nonce, game_id, player_id, revision, ordinal, seed)
+
+
+def next_session(state: GameState, player: PlayerState) -> m.NextSession:
+    """A new session of the player. Where it shows a plan, it is of the player's next play, and always the same one."""
+    snapshot = state.snapshot
+    session = issue(
+        state.keys,
+        snapshot.tenant_id,
+        snapshot.game_id,
+        player.player_id,
+        state.now,
+        snapshot.revision_hash,
+        ordinal=player.plays if snapshot.shows_plan else -1,
+    )
+    hashed = seed_hash(session.seed)
+    return m.NextSession(
+        session_id=session.token,
+        seed_hash=hashed,
+        commitment=commitment_of(hashed, snapshot.revision_hash, session.token),
+        revision_hash=snapshot.revision_hash,
+        expires_at=session.issued_ms // 1000 + state.session_seconds,
+        drop_plan=[
+            m.PlannedDrop(id=drop.id, type=drop.type, at_ms=drop.at_ms)
+            for drop in snapshot.rules.seed_generator.plan(snapshot.rules.config, session.seed)
+        ],
+    )
 
 
 def open_session(

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 import sql
-from runtime.actors.game.snapshot import POINTS, TURNS
+from runtime.actors.game.state import POINTS, TURNS
 from runtime.operations.games.definitions import Definition, most_given, prizes_named
 from runtime.rules import Award, Credit, Worth
 from runtime.settings import Settings

@@ -24,7 +24,8 @@ from runtime import ids, trace
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.game.awards import won_reward
-from runtime.actors.game.snapshot import PrizeTerms, load_prizes, read_rules
+from runtime.actors.game.snapshot import load_prizes, read_rules
+from runtime.actors.game.state import PrizeTerms
 from runtime.errors import unknown
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks

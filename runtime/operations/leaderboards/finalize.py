@@ -21,8 +21,9 @@ from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.changes import Changes, StandingAward
 from runtime.actors.engine import Engine
-from runtime.actors.game.awards import Winner, award, give_turns, note_points, pending_tasks, prize_won
-from runtime.actors.game.snapshot import POINTS, PrizeTerms, load_prizes
+from runtime.actors.game.awards import Winner, award, award_points, give_turns, pending_tasks, prize_won
+from runtime.actors.game.snapshot import load_prizes
+from runtime.actors.game.state import POINTS, PrizeTerms
 from runtime.errors import BalanceFull, Fault, Status
 from runtime.operations import audit
 from runtime.operations.leaderboards.board_admin import get_leaderboard, lock
@@ -191,9 +192,7 @@ class _Prizes:
         """Adds one standing's prize to the changes; the event that tells of it. Points leave a reward, as a rung's."""
         winner = Winner(player_id, self._board["campaign_id"], self._day)
         if prize.is_points:
-            caps = {"per_user": prize.max_per_user, "per_day": prize.max_per_day}
-            changes.take_prize(prize.prize_id, player_id, 1, self._day, stocked=False, **caps)
-            reward_id = note_points(changes, prize, 1, winner)
+            reward_id = award_points(changes, prize, 1, winner)
             if prize.points:
                 await self._credit(changes, player_id, prize.points, reward_id)
         else:

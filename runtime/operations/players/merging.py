@@ -47,7 +47,7 @@ import asyncpg
 import sql
 from runtime import ids
 from runtime.actors.engine import Engine
-from runtime.actors.game.snapshot import POINTS, TURNS
+from runtime.actors.game.state import POINTS, TURNS
 from runtime.actors.rewards import HOLDING, MOVES, give_back
 from runtime.errors import Fault, Status
 from runtime.operations import audit

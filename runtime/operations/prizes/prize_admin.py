@@ -21,7 +21,7 @@ import asyncpg
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.game.snapshot import POINTS, TURNS
+from runtime.actors.game.state import POINTS, TURNS
 from runtime.errors import invalid
 from runtime.operations import audit, catalog, reading
 from runtime.operations.approvals import policy

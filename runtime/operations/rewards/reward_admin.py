@@ -14,7 +14,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.game.snapshot import TURNS
+from runtime.actors.game.state import TURNS
 from runtime.actors.rewards import (
     HOLDING,
     MOVES,

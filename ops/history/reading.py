@@ -7,19 +7,16 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from ops.history.checker import FOREVER, Op
 from ops.history.record import Asked, Attempt, History
 from ops.history.tables import Row, Tables
 from ops.history.terms import Terms
-
-FIRST_ZONE: Final = "UTC"
-"""The zone of a campaign as it is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +87,18 @@ class Reading:
             found[row["player_id"]].append(Done(row, began, min(ends), tuple(asked), outcome))
         return found
 
+    @cached_property
+    def births(self) -> dict[str, tuple[float, float]]:
+        """Of each reward that a play or an answered redeem gave: after when, and before when."""
+        found = {}
+        for done in (done for plays in self.plays.values() for done in plays):
+            for one in (*done.outcome["rewards"], *done.outcome["milestones_granted"]):
+                found[one.get("reward_id", "")] = (done.began, done.ended)
+        for asked in self.history.of("Redeem"):
+            if asked.ok:
+                found[asked.data["reward"]["id"]] = (asked.began, asked.ended)
+        return found
+
     def days(self, since: float, until: float) -> Days:
         """The campaign's local days between these two times of the run's clock."""
         near = self.terms.slack_seconds
@@ -111,7 +120,7 @@ class Reading:
             for asked in self.history.of("UpdateCampaign")
             if asked.body and "timezone" in asked.body and asked.of == "campaign" and (asked.ok or asked.unknown)
         ]
-        return [(-FOREVER, -FOREVER, FIRST_ZONE), *moves]
+        return [(-FOREVER, -FOREVER, self.terms.zone), *moves]
 
     @cached_property
     def _ahead(self) -> float:
@@ -151,8 +160,9 @@ def days_between(
             continue
         for at in (max(began, since) - near, min(left, until) + near):
             seen.append(datetime.fromtimestamp(at + ahead, ZoneInfo(name)).date())
-    begun = 1 + sum(later > earlier for earlier, later in pairwise(seen))
-    return Days(begun, frozenset(day.isoformat() for day in seen))
+    passed = [max(0, (later - earlier).days) for earlier, later in pairwise(seen)]
+    names = {earlier + timedelta(days=nth) for earlier, days in zip(seen, passed, strict=False) for nth in range(days)}
+    return Days(1 + sum(passed), frozenset(day.isoformat() for day in (*names, *seen)))
 
 
 def decoded(value: Any) -> dict[str, Any]:

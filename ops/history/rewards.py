@@ -46,12 +46,6 @@ Step = Callable[[Standing], Iterable[Standing]]
 def standings(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
     """Each reward that somebody moved or looked at, but for those of who became another."""
     moved, seen = _moved(reading), _seen(reading)
-    births = {
-        born: (done.began, done.ended) for plays in reading.plays.values() for done in plays for born in _won(done)
-    }
-    births |= {
-        asked.data["reward"]["id"]: (asked.began, asked.ended) for asked in reading.history.of("Redeem") if asked.ok
-    }
     players = set(reading.players)
     for row in reading.tables["rewards"]:
         reward, player = row["reward_id"], row["player_id"]
@@ -59,7 +53,7 @@ def standings(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
         if not ops or player not in players:
             continue
         name, born = reading.name_of(row["prize_id"]), reading.terms.born
-        began, ended = births.get(reward, (0.0, FOREVER))
+        began, ended = reading.births.get(reward, (0.0, FOREVER))
         ops.append(Op(began, ended, _is_born(born.get(name, ("won", "fulfilled"))), "it is won"))
         ops += _unseen(reading, player, row, began)
         if name not in born:
@@ -67,10 +61,6 @@ def standings(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
         step = _has(Standing(row["status"], row["claimed_at"] is not None))
         end = step if name in born else _worked(step)
         yield f"the reward {reward} ({name})", closed(ops, end, row["status"]), Standing()
-
-
-def _won(done: Any) -> list[str]:
-    return [one["reward_id"] for one in done.outcome["rewards"] if one.get("reward_id")]
 
 
 def _moved(reading: Reading) -> dict[str, list[Op[Any]]]:

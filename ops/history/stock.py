@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -41,16 +40,11 @@ def stocks(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
 
 def _takes(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:
     """What each play, and each redeem, took."""
-    plays = {done.row["play_id"]: done for plays in reading.plays.values() for done in plays}
-    redeems = {asked.data["reward"]["id"]: asked for asked in reading.history.of("Redeem") if asked.ok}
-    units: Counter[str] = Counter()
+    births = reading.births
     for row in reading.tables["rewards"]:
         if row["prize_id"] == prize_id:
-            units[row["play_id"] or row["reward_id"]] += row["quantity"]
-    for source, quantity in units.items():
-        done = plays.get(source) or redeems.get(source)
-        began, ended = (done.began, done.ended) if done is not None else (0.0, FOREVER)
-        yield Op(began, ended, _takes_some(quantity), f"{source} takes {quantity}")
+            began, ended = births.get(row["reward_id"], (0.0, FOREVER))
+            yield Op(began, ended, _takes_some(row["quantity"]), f"{row['reward_id']} takes {row['quantity']}")
 
 
 def _returns(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:

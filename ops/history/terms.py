@@ -19,16 +19,17 @@ class Bounds(NamedTuple):
 class Terms:
     """A tenant's catalogue.
 
-    names: of what has an id, by the id. bounds: of the bounded games. thresholds: coins that a rung needs, by its id.
+    zone: the campaign's, as it was made. names: of what has an id, by the id. bounds: of the bounded games.
+    thresholds: coins that a rung needs, by its id. rung: the prize that rungs grant.
     born: the statuses that a prize's rewards begin with, of prizes that no worker delivers.
-    rung: the prize that rungs grant. stock: totals of the prizes whose every movement is in the history.
-    quest_turns: what a completed quest gives. session_seconds: how long a session can be played.
-    planned: games whose start reserves the player's next play.
+    stock: totals of the prizes whose every movement is in the history. quest_turns: what a completed quest gives.
+    session_seconds: how long a session can be played. planned: games whose start reserves the player's next play.
     slack_seconds: how far clocks may be apart.
     """
 
     campaign: str
     names: Mapping[str, str]
+    zone: str = "UTC"
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
     thresholds: Mapping[str, int] = field(default_factory=dict)
     born: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -9,6 +9,8 @@ from ops.history.checker import Op
 from ops.history.reading import Reading, closed
 from ops.history.terms import Bounds
 
+CAPS = ("CAP_USER", "CAP_DAY", "NO_TURNS")
+
 ONCE = "once"
 """The period of a quest that is completed once."""
 
@@ -57,19 +59,25 @@ def _ops(reading: Reading, player: str) -> Iterator[Op[Any]]:
     since = min((asked.began for asked in reading.by_player.get(player, ())), default=0.0)
     for done in reading.plays.get(player, ()):
         game = reading.name_of(done.row["game_id"])
+        given = sum(int(one["value"]) * one["quantity"] for one in done.outcome["rewards"] if one["type"] == "turns")
+        told = f"plays {game} ({done.row['play_id']})"
         if game in bounds:
             days = reading.days(since, done.ended).begun
-            yield Op(
-                done.began, done.ended, _play(places[game], bounds[game], days), f"plays {game} ({done.row['play_id']})"
-            )
+            yield Op(done.began, done.ended, _play(places[game], bounds[game], days, given), told)
+        elif given:
+            yield Op(done.began, done.ended, _gains(given), told)
     for asked, attempt in reading.refused(player, "Start", "Play"):
-        if asked.of in bounds and attempt.reason in ("CAP_USER", "CAP_DAY", "NO_TURNS"):
+        if asked.of in bounds and attempt.reason in CAPS:
             told = f"is told {attempt.reason} of {asked.of} (#{asked.number})"
             yield Op(attempt.began, attempt.ended, _refused(places[asked.of], bounds[asked.of], attempt.reason), told)
     for asked in reading.of(player, "GetEligibility"):
         if asked.ok:
-            left = asked.data["remaining_turns"]
-            yield Op(asked.began, asked.ended, _has(left), f"is told of {left} turns (#{asked.number})")
+            left, reason = asked.data["remaining_turns"], asked.data.get("reason", "")
+            told = f"is told of {left} turns, and {reason or 'no bound'} (#{asked.number})"
+            step = _has(left)
+            if reason in CAPS and asked.of in bounds:
+                step = _both(step, _refused(places[asked.of], bounds[asked.of], reason))
+            yield Op(asked.began, asked.ended, step, told)
     kept = {
         row["idempotency_key"]: row["period"]
         for row in reading.tables["quest_completions"]
@@ -89,8 +97,9 @@ def _ops(reading: Reading, player: str) -> Iterator[Op[Any]]:
             yield Op(attempt.began, attempt.ended, _completed(asked.of), f"had completed {asked.of} (#{asked.number})")
 
 
-def _play(nth: int, bounds: Bounds, days: int) -> Step:
-    """nth: the game's place in the terms. days: how many have begun by then, of which each has its free plays.
+def _play(nth: int, bounds: Bounds, days: int, given: int) -> Step:
+    """nth: the game's place in the terms. days: how many have begun by then, of which each has its free plays. given:
+    turns that it wins.
 
     On one day a play is free or takes a turn, and which is certain; of several it may be either.
     """
@@ -100,11 +109,11 @@ def _play(nth: int, bounds: Bounds, days: int) -> Step:
         count = state.plays[nth]
         if cap and count >= cap:
             return
-        after = state.played(nth)
+        after = state.played(nth)._replace(turns=state.turns + given)
         if not paid and not (daily and state.free[nth] >= daily * days):
             yield after.freed(nth) if daily else after
         if (paid or (daily and count >= daily)) and state.turns:
-            yield after._replace(turns=state.turns - 1)
+            yield after._replace(turns=after.turns - 1)
 
     return step
 
@@ -122,6 +131,15 @@ def _refused(nth: int, bounds: Bounds, reason: str) -> Step:
             yield state
 
     return step
+
+
+def _gains(turns: int) -> Step:
+    return lambda state: [state._replace(turns=state.turns + turns)]
+
+
+def _both(one: Step, other: Step) -> Step:
+    """Two things that do not change the state."""
+    return lambda state: [state] if [*one(state)] and [*other(state)] else []
 
 
 def _has(turns: int) -> Step:

@@ -9,6 +9,8 @@ from ops.history.checker import FOREVER, Op
 from ops.history.reading import Done, Reading, closed
 
 CURRENCIES = ("coin", "points")
+EXCHANGE = "exchange"
+"""The game whose rungs are bought."""
 
 Step = Callable[[Any], Iterable[Any]]
 
@@ -70,31 +72,29 @@ def _adjustments(reading: Reading, player: str, currency: str) -> Iterator[Op[An
 
 def _redeems(reading: Reading, player: str) -> Iterator[Op[Any]]:
     told_of = set()
+    thresholds = reading.terms.thresholds
     for asked in reading.of(player, "Redeem"):
+        threshold = thresholds[(asked.body or {})["milestone_id"]]
         if asked.ok:
-            price = reading.terms.thresholds[(asked.body or {})["milestone_id"]]
+            price = _price(asked.of, threshold)
             after = next((one["balance"] for one in asked.data["balances"] if one["currency"] == "coin"), None)
             told_of.add(asked.data["reward"]["id"])
-            yield Op(
-                asked.began, asked.ended, _pays(price, after), f"redeems for {price}, so {after} (#{asked.number})"
-            )
-    for asked, attempt in reading.refused(player, "Redeem"):
-        if attempt.reason == "THRESHOLD_NOT_REACHED":
-            price = reading.terms.thresholds[(asked.body or {})["milestone_id"]]
-            yield Op(attempt.began, attempt.ended, _less(price), f"has less than {price} (#{asked.number})")
+            told = f"redeems for {price}, so {after} (#{asked.number})"
+            yield Op(asked.began, asked.ended, _pays(threshold, price, after), told)
+        for attempt in asked.attempts:
+            if attempt.reason == "THRESHOLD_NOT_REACHED":
+                yield Op(attempt.began, attempt.ended, _less(threshold), f"has less than {threshold} (#{asked.number})")
     for row in reading.tables["milestone_grants"]:
-        exchanged = reading.name_of(row["game_id"]) == "exchange"
-        if row["player_id"] == player and exchanged and row["reward_id"] not in told_of:
-            mine = [
-                one for one in reading.of(player, "Redeem") if (one.body or {})["milestone_id"] == row["milestone_id"]
-            ]
+        game, rung = reading.name_of(row["game_id"]), row["milestone_id"]
+        if row["player_id"] == player and game == EXCHANGE and row["reward_id"] not in told_of:
+            mine = [one for one in reading.of(player, "Redeem") if (one.body or {})["milestone_id"] == rung]
             began = min((one.began for one in mine), default=0.0)
-            yield Op(
-                began,
-                FOREVER,
-                _pays(reading.terms.thresholds[row["milestone_id"]], None),
-                f"redeems {row['milestone_id']} untold",
-            )
+            yield Op(began, FOREVER, _pays(thresholds[rung], thresholds[rung], None), f"redeems {rung} untold")
+
+
+def _price(game: str, threshold: int) -> int:
+    """What a rung takes: where it is exchanged, its threshold; else nothing."""
+    return threshold if game == EXCHANGE else 0
 
 
 def _refunds(reading: Reading, player: str, currency: str, revokes: dict[str, Any]) -> Iterator[Op[Any]]:
@@ -121,7 +121,7 @@ def rungs(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
         for row in reading.tables["milestone_grants"]
     }
     for player in reading.players:
-        for game in ("unlock", "exchange"):
+        for game in ("unlock", EXCHANGE):
             for rung in reading.terms.thresholds:
                 ops = list(_rung(reading, player, game, rung))
                 if ops:
@@ -164,8 +164,8 @@ def _shifts(amount: int) -> Step:
     return lambda state: [state + amount]
 
 
-def _pays(price: int, after: int | None) -> Step:
-    return lambda state: [state - price] if state >= price and after in (None, state - price) else []
+def _pays(threshold: int, price: int, after: int | None) -> Step:
+    return lambda state: [state - price] if state >= threshold and after in (None, state - price) else []
 
 
 def _less(amount: int) -> Step:

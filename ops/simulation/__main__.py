@@ -1,36 +1,32 @@
-"""The command line of `ops/certify --simulate`: seeds, one after another, until one fails or all are done."""
+"""The command line of `ops/certify --simulate`: seeds, one after another, until all are done."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import concurrent.futures
 import json
-import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ops.simulation import machine, story
-from ops.simulation.judging.auditing import Auditor, copied, database
+from ops.simulation.auditing import Auditor, database
 from ops.simulation.plan import Plan, read, write
-from ops.simulation.run import Result, plan_of, run, settle_memory
+from ops.simulation.run import plan_of, run, settle_memory
 from ops.simulation.shrink import Shrinker
 
 
-class Told(NamedTuple):
+class Outcome(NamedTuple):
     """What a run came to, for the summary. violation: its name, '' where all was well."""
 
     seed: int
     violation: str
     seconds: float
-    took_seconds: float
-    operations: int
+    requests: int
     faults: dict[str, int]
 
 
@@ -38,8 +34,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="ops/certify --simulate",
-        description="Runs Tombola in simulated worlds, each drawn from a seed: players, staff and faults on a virtual"
-        " clock, every answer checked against what can be. A seed that fails is made smaller and told as a story.",
+        description="Runs Tombola's play path in simulated worlds, each drawn from a seed: players, staff and faults on"
+        " a virtual clock. Every answer is checked. A seed that fails is made smaller and printed as a story.",
     )
     parser.add_argument("--simulate", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--seeds", type=int, default=200, metavar="N", help="how many seeds (default: %(default)s)")
@@ -52,62 +48,58 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--database", metavar="URL", help="a migrated database for the auditor's checks, instead of an embedded one"
     )
-    parser.add_argument("--no-shrink", action="store_true", help="tell a failing seed as it is")
+    parser.add_argument("--no-shrink", action="store_true", help="print a failing seed as it is")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: every seed held. 1: one failed, and was told. 2: the command line makes no sense."""
+    """0: every seed held. 1: one failed, and was printed. 2: the command line makes no sense."""
     options = parse(arguments)
     with nullcontext(options.database) if options.database else database() as url:
-        return _main(options, url)
+        _audit_in(url)
+        if options.plan is not None:
+            return _one(read(options.plan.read_bytes()), options)
+        if options.seed is not None:
+            return _one(plan_of(options.seed), options)
+        return _many(options, url)
 
 
-def _main(options: argparse.Namespace, url: str) -> int:
-    settle_memory()
-    _audit_in(url)
-    if options.plan is not None:
-        return _one(read(options.plan.read_bytes()), options)
-    if options.seed is not None:
-        return _one(plan_of(options.seed), options)
+def _many(options: argparse.Namespace, url: str) -> int:
     began = time.perf_counter()
-    told: list[Told] = []
-    failed: list[int] = []
-    for one in _runs(range(options.first, options.first + options.seeds), options.processes, url):
-        told.append(one)
-        if one.violation:
-            failed.append(one.seed)
-            print(f"seed {one.seed}: {one.violation}", flush=True)
+    outcomes = []
+    for outcome in _runs(range(options.first, options.first + options.seeds), options.processes, url):
+        outcomes.append(outcome)
+        if outcome.violation:
+            print(f"seed {outcome.seed}: {outcome.violation}", flush=True)
         if sys.stderr.isatty():
-            print(f"\r{len(told)} of {options.seeds} seeds", end="", file=sys.stderr, flush=True)
-    took = time.perf_counter() - began
-    summary = _summary(told, took)
+            print(f"\r{len(outcomes)} of {options.seeds} seeds", end="", file=sys.stderr, flush=True)
+    summary = _summary(outcomes, time.perf_counter() - began)
     print(_table(summary))
     if options.json is not None:
         options.json.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    for seed in failed[:3]:
+    for seed in summary["failed"][:3]:
         _one(plan_of(seed), options)
-    return 1 if failed else 0
+    return 1 if summary["failed"] else 0
 
 
 _auditor: Auditor | None = None
-"""This process'."""
+"""This process's."""
 
 
-def _audit_in(url: str, *, own: bool = False) -> None:
-    """own: in a copy of that database."""
+def _audit_in(url: str) -> None:
     global _auditor
-    _auditor = Auditor(asyncio.run(copied(url, f"simulated_{os.getpid()}")) if own else url)
+    settle_memory()
+    _auditor = Auditor(url)
 
 
 def _one(plan: Plan, options: argparse.Namespace) -> int:
     result = run(plan, auditor=_auditor)
     if result.violation is None:
-        print(f"seed {plan.seed}: all holds ({result.operations} requests, {result.seconds:.0f} simulated seconds)")
+        requests = len(result.history.asked)
+        print(f"seed {plan.seed}: all holds ({requests} requests, {result.seconds:.0f} simulated seconds)")
         return 0
-    name = result.violation.name
     if not options.no_shrink:
-        shrinker = Shrinker(violated, name)
+        shrinker = Shrinker(violated, result.violation.name)
         smaller = shrinker.shrink(plan)
         if smaller != plan:
             print(f"seed {plan.seed}: from {plan.size} steps and faults to {smaller.size}, in {shrinker.tried} runs")
@@ -125,32 +117,32 @@ def violated(plan: Plan) -> str | None:
     return None if violation is None else violation.name
 
 
-def _runs(seeds: range, processes: int, url: str) -> Iterator[Told]:
+def _runs(seeds: range, processes: int, url: str) -> Iterator[Outcome]:
     if processes <= 1:
-        yield from map(_told, seeds)
+        yield from map(_outcome, seeds)
         return
-    with concurrent.futures.ProcessPoolExecutor(processes, initializer=partial(_audit_in, url, own=True)) as pool:
-        yield from pool.map(_told, seeds, chunksize=8)
+    with concurrent.futures.ProcessPoolExecutor(processes, initializer=_audit_in, initargs=(url,)) as pool:
+        yield from pool.map(_outcome, seeds, chunksize=8)
 
 
-def _told(seed: int) -> Told:
-    result: Result = run(plan_of(seed), auditor=_auditor)
+def _outcome(seed: int) -> Outcome:
+    result = run(plan_of(seed), auditor=_auditor)
     name = "" if result.violation is None else result.violation.name
-    return Told(seed, name, result.seconds, result.took_seconds, result.operations, dict(result.faults))
+    return Outcome(seed, name, result.seconds, len(result.history.asked), dict(result.faults))
 
 
-def _summary(told: list[Told], took: float) -> dict[str, Any]:
+def _summary(outcomes: list[Outcome], took: float) -> dict[str, Any]:
     faults: Counter[str] = Counter()
-    for one in told:
+    for one in outcomes:
         faults.update(one.faults)
-    simulated = sum(one.seconds for one in told)
+    simulated = sum(one.seconds for one in outcomes)
     return {
-        "seeds": len(told),
-        "failed": [one.seed for one in told if one.violation],
+        "seeds": len(outcomes),
+        "failed": [one.seed for one in outcomes if one.violation],
         "simulated_seconds": round(simulated),
         "seconds": round(took, 1),
         "simulated_seconds_a_second": round(simulated / took) if took else 0,
-        "requests": sum(one.operations for one in told),
+        "requests": sum(one.requests for one in outcomes),
         "faults": dict(sorted(faults.items())),
     }
 

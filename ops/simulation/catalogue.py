@@ -1,22 +1,30 @@
-"""What the tenant of a run offers: prizes, games, quests and a board, made through Core's own operations.
+"""What the tenant of a run offers: prizes of every kind and games of every shape, as rows of the database.
 
-How much of each there is, is the plan's (`draw`), so that a smaller plan has the same world.
+All is of one campaign. How much there is of it is drawn, so that stocks run out and caps are reached within a run.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
 
-from ops.simulation.history import Attempt
-from ops.simulation.plan import Step
-from ops.simulation.subscribers import SUBSCRIPTIONS
-from ops.simulation.world import TENANT, World
+import msgspec
+
+from ops.history.terms import Bounds, Terms
+from ops.simulation.node import SETTINGS
+from ops.simulation.postgres import Transaction
+from runtime import messages as m
+from runtime.operations.games.definitions import definition_of
+from runtime.outgoing.vault import Vault, code_context
+from runtime.wire import codec
+
+TENANT: Final = "tenant_sim"
+CAMPAIGN: Final = "campaign_sim"
 
 ZONES: Final = (
     "UTC",
-    "Asia/Tokyo",
     "Europe/Berlin",
     "America/New_York",
     "Pacific/Honolulu",
@@ -28,17 +36,14 @@ GAMES: Final = ("wheel", "capped", "daily", "paid", "unlock", "exchange", "gift"
 PUBLIC: Final = ("wheel", "unlock", "gift")
 """Guests play these."""
 
-WHEEL: Final = ("scarce", "coded", "dear", "rare", "points", "parcel", "errand")
-STOCKED: Final = ("scarce", "rung", "fruit", "parcel", "errand")
-RUNGS: Final = {"unlock": ("first",), "exchange": ("one", "two")}
-QUESTS: Final = ("once", "daily")
+WHEEL: Final = ("scarce", "coded", "dear", "rare", "points", "turns")
+STOCKED: Final = ("scarce", "rung", "fruit")
+RUNGS: Final = ("first", "second")
 
 COINS: Final = 2
 POINTS: Final = 10
-THRESHOLD: Final = 4
+THRESHOLDS: Final = {"first": 4, "second": 8}
 TURNS: Final = 2
-AWAITED_SECONDS: Final = 1800
-"""How long an errand's callback is awaited."""
 
 
 def draw(dice: Random) -> dict[str, Any]:
@@ -47,10 +52,8 @@ def draw(dice: Random) -> dict[str, Any]:
         "zone": dice.choice(ZONES),
         "scarce": dice.choice((1, 2, 4, 8)),
         "codes": dice.choice((1, 2, 4)),
-        "rungs": dice.choice((1, 2, 5)),
-        "fruits": dice.choice((2, 6, 0)),
-        "parcels": dice.choice((2, 5, 0)),
-        "errands": dice.choice((2, 5)),
+        "rung": dice.choice((1, 2, 5)),
+        "fruit": dice.choice((2, 6, 0)),
         "dear": dice.choice((1, 2)),
         "rare": dice.choice((1, 2)),
         "capped": dice.choice((2, 3, 5)),
@@ -58,98 +61,111 @@ def draw(dice: Random) -> dict[str, Any]:
         "wheel": dice.choice((0, 0, 4)),
         "on_unavailable": dice.choice(("lose", "redraw", "lose")),
         "coded": dice.choice(("on_win", "on_claim")),
-        "errand": dice.choice(("on_win", "on_claim")),
-        "expires": dice.choice((0, 1, 1)),
     }
 
 
-async def furnish(world: World) -> None:
-    """Makes it all, in the world's first seconds. AssertionError where Core refuses."""
-    given = world.plan.world
-    world.stores.make_tenant(TENANT)
+def terms(given: Mapping[str, Any], *, slack_seconds: float) -> Terms:
+    """What the checker must know of it. slack_seconds: how far clocks may be apart."""
+    bounds = {
+        "wheel": Bounds(daily=given["wheel"]),
+        "capped": Bounds(ever=given["capped"]),
+        "daily": Bounds(daily=given["daily"]),
+        "paid": Bounds(paid=True),
+    }
+    coded = "fulfilled" if given["coded"] == "on_win" else "won"
+    born = dict.fromkeys(("scarce", "dear", "rung"), ("won",)) | dict.fromkeys(("rare", "fruit"), ("fulfilled",))
+    return Terms(
+        CAMPAIGN,
+        {id_of(name): name for name in (*GAMES, *WHEEL, *STOCKED)},
+        zone=given["zone"],
+        bounds=bounds,
+        thresholds=THRESHOLDS,
+        born=born | {"coded": (coded,), "turns": ("fulfilled",)},
+        rung="rung",
+        stock={name: given[name] for name in STOCKED},
+        session_seconds=SETTINGS.session_ttl_seconds,
+        planned=frozenset({"gift"}),
+        slack_seconds=slack_seconds,
+    )
 
-    async def make(name: str, kind: str, fields: Mapping[str, Any]) -> str:
-        reply = await _ask(world, f"Create{kind.title()}", {kind: {"name": name, **fields}})
-        identifier = str(getattr(reply, kind).id)
-        world.ids[name], world.names[identifier] = identifier, name
-        return identifier
 
-    campaign = await make("campaign", "campaign", {"status": "active", "timezone": given["zone"]})
+def id_of(name: str) -> str:
+    """The id of a game or a prize."""
+    return f"id_{name}"
+
+
+def codes_of(given: Mapping[str, Any]) -> list[str]:
+    return [f"CODE-{nth}" for nth in range(given["codes"])]
+
+
+def furnish(tx: Transaction, given: Mapping[str, Any]) -> None:
+    """Writes it all."""
+    own = {"tenant_id": TENANT}
+    tx.insert("tenants", **own, name=TENANT, catalog_version=1)
+    campaign = {"campaign_id": CAMPAIGN, "name": "campaign", "status": "active", "timezone": given["zone"]}
+    tx.insert("campaigns", **own, **campaign)
+    for name, fields in _prizes(given).items():
+        terms = {"type": "goods", "value": 0, "channel": "none", "redemption_mode": "on_win", "status": "active"}
+        terms |= {"max_per_user": 0, "max_per_day": 0, "expires_after_days": 0}
+        tx.insert("prizes", **own, prize_id=id_of(name), name=name, **terms | fields)
+        total = given[name] if name in STOCKED else 0
+        tx.insert("stock", **own, prize_id=id_of(name), total=total, remaining=total, awarded=0)
+    vault = Vault(SETTINGS.code_keys)
+    for code in codes_of(given):
+        sealed = vault.seal(code, code_context(TENANT, id_of("coded")))
+        kept = {"key_id": sealed.key_id, "ciphertext": sealed.ciphertext, "reward_id": None, "assigned_at": None}
+        code_hash = hashlib.sha256(code.encode()).digest()
+        tx.insert("codes", **own, prize_id=id_of("coded"), code_id=code, code_hash=code_hash, **kept)
+    for name, fields in _games(given).items():
+        access = "GAME_ACCESS_PUBLIC" if name in PUBLIC else "GAME_ACCESS_PLAYER"
+        whole = {"name": name, "validator": "basic", "seed_generator": "none", "access": access, **fields}
+        whole = {"wallet_scope": "WALLET_SCOPE_CAMPAIGN", "on_unavailable": "ON_UNAVAILABLE_LOSE", **whole}
+        definition = definition_of(codec.decode(m.Game, msgspec.json.encode(whole)))
+        game = {"game_id": id_of(name), "campaign_id": CAMPAIGN, "name": name, "type": definition["type"]}
+        tx.insert("games", **own, **game, status="active", revision=1)
+        tx.insert("game_revisions", **own, game_id=id_of(name), revision=1, definition=definition)
+
+
+def _prizes(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     on_claim = {"redemption_mode": "on_claim"}
-    stock = stock_of(given)
-    goods: dict[str, dict[str, Any]] = {
-        "scarce": {"type": "goods", "fulfillment": on_claim, "expires_after_days": given["expires"]},
-        "coded": {"type": "voucher", "fulfillment": {"channel": "voucher_code", "redemption_mode": given["coded"]}},
-        "dear": {"type": "goods", "constraints": {"max_per_user": given["dear"]}, "fulfillment": on_claim},
-        "rare": {"type": "goods", "constraints": {"max_per_day": given["rare"]}},
+    return {
+        "scarce": on_claim,
+        "coded": {"type": "voucher", "channel": "voucher_code", "redemption_mode": given["coded"]},
+        "dear": on_claim | {"max_per_user": given["dear"]},
+        "rare": {"max_per_day": given["rare"]},
         "points": {"type": "points", "value": POINTS},
-        "rung": {"type": "goods", "fulfillment": {"redemption_mode": "manual"}},
-        "fruit": {"type": "goods"},
-        "parcel": {
-            "type": "goods",
-            "fulfillment": {"channel": "webhook", "config": {"url": "https://parcel.example/"}},
-        },
-        "errand": {
-            "type": "goods",
-            "fulfillment": {
-                "channel": "workflow",
-                "redemption_mode": given["errand"],
-                "config": {"url": "https://errand.example/", "callback_seconds": AWAITED_SECONDS},
-            },
-        },
+        "turns": {"type": "turns", "value": TURNS},
+        "rung": {"redemption_mode": "manual"},
+        "fruit": {},
     }
-    for name, fields in goods.items():
-        await make(name, "prize", {**fields, "stock": {"total": stock.get(name, 0)}})
-    codes = [f"CODE-{nth}" for nth in range(given["codes"])]
-    await _ask(world, "ImportCodes", {"id": world.ids["coded"], "codes": codes})
-    for name, fields in _games(world, given).items():
-        access = "public" if name in PUBLIC else "player"
-        await make(name, "game", {"campaign_id": campaign, "status": "active", "access": access, **fields})
-    for name, often in (("once", "one_time"), ("daily", "daily")):
-        quest = {"campaign_id": campaign, "type": often, "turns": TURNS, "status": "active"}
-        await make(f"quest {name}", "quest", quest)
-    prizes = [{"from_rank": 1, "to_rank": 2, "prize_id": world.ids["scarce"]}]
-    board = {"campaign_id": campaign, "metric": "plays", "mode": "sum", "prizes": prizes}
-    await make("board", "leaderboard", board)
-    for name, events in SUBSCRIPTIONS.items():
-        own = {"type": "webhook", "events": events, "config": {"url": f"https://{name}.example/"}}
-        about = {"campaign_id": campaign} if name == "mail" else {}
-        reply = await _ask(world, "CreateIntegration", {"integration": {**own, **about}})
-        world.ids[name] = reply.integration.id
 
 
-def stock_of(given: Mapping[str, Any]) -> dict[str, int]:
-    """How many units there are of each prize that has a stock; 0: no end of them."""
-    return {name: given[name if name == "scarce" else f"{name}s"] for name in STOCKED}
-
-
-def _games(world: World, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    ids = world.ids
-    wheel = [{"prize_id": ids[name], "probability": 0.13} for name in WHEEL]
-    plain = [{"prize_id": ids["points"], "probability": 0.5}]
+def _games(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    wheel = [{"prize_id": id_of(name), "probability": 0.15} for name in WHEEL]
+    plain = {"prizes": [{"prize_id": id_of("points"), "probability": 0.5}]}
     coins = {"items": [{"item": "coin", "weight": 1, "quantity": COINS, "slot_index": 0}]}
     drops = [
-        {"type": "apple", "frequency": 2, "max_catchable": 1, "prize_id": ids["fruit"]},
+        {"type": "apple", "frequency": 2, "max_catchable": 1, "prize_id": id_of("fruit")},
         {"type": "stone", "frequency": 1, "max_catchable": 1},
     ]
-
-    def rung(name: str) -> dict[str, Any]:
-        return {"id": name, "name": name, "currency": "coin", "threshold": THRESHOLD, "prize_id": ids["rung"]}
-
+    rungs = [
+        {"id": name, "name": name, "currency": "coin", "threshold": THRESHOLDS[name], "prize_id": id_of("rung")}
+        for name in RUNGS
+    ]
     spin = {"type": "spin_wheel", "reward_handler": "probability"}
     collect = {"type": "collection", "reward_handler": "lucky_item", "handler_config": coins}
-    unlock = {"mode": "cumulative_unlock", "auto_grant": True, "rungs": [rung(name) for name in RUNGS["unlock"]]}
-    exchange = {"mode": "spend_exchange", "rungs": [rung(name) for name in RUNGS["exchange"]]}
+    unlock = {"mode": "MILESTONE_MODE_CUMULATIVE_UNLOCK", "auto_grant": True, "rungs": rungs}
+    exchange = {"mode": "MILESTONE_MODE_SPEND_EXCHANGE", "rungs": rungs}
     return {
         "wheel": {
             **spin,
             "handler_config": {"prizes": wheel},
             "rules": {"max_plays_per_day": given["wheel"]},
-            "on_unavailable": given["on_unavailable"],
+            "on_unavailable": f"ON_UNAVAILABLE_{given['on_unavailable'].upper()}",
         },
-        "capped": {**spin, "handler_config": {"prizes": plain}, "rules": {"max_plays_per_user": given["capped"]}},
+        "capped": {**spin, "handler_config": plain, "rules": {"max_plays_per_user": given["capped"]}},
         "daily": {**collect, "rules": {"max_plays_per_day": given["daily"]}},
-        "paid": {**spin, "handler_config": {"prizes": plain}, "rules": {"requires_turn": True}},
+        "paid": {**spin, "handler_config": plain, "rules": {"requires_turn": True}},
         "unlock": {**collect, "milestones": unlock},
         "exchange": {**collect, "milestones": exchange},
         "gift": {
@@ -160,9 +176,3 @@ def _games(world: World, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             "handler_config": {"drops": drops, "total_items": 3, "interval_ms": 1},
         },
     }
-
-
-async def _ask(world: World, operation: str, request: Mapping[str, Any]) -> Any:
-    attempt: Attempt = await world.send(Step(-1, 0.0, "staff", 0, "furnish"), 0, operation, request)
-    assert attempt.ok, f"{operation}: {attempt} {world.logged[-1:]}"
-    return world.answers[attempt.number]

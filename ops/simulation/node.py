@@ -1,34 +1,34 @@
-"""One Core process of the simulation: it boots on the stores' models, is asked, stands still, dies and comes again."""
+"""One Core process of the simulation: it boots on the simulated database, is asked, stands still, dies, comes again.
+
+Only what plays runs: none of the background jobs is started, and there is no Valkey; what is published is dropped.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import asyncpg
 
+from ops.simulation.faults import Weather
 from ops.simulation.loop import Incarnation, SimulatedLoop
+from ops.simulation.postgres import Server, SimulatedDatabase
 from runtime.actors.engine import Engine
 from runtime.app import CLOCK_SECONDS
 from runtime.core import Core
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
-from runtime.operations.leaderboards import ending
 from runtime.settings import Key, Settings
-from runtime.stores import history
+from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.publisher import Publisher
 from runtime.wire import codec
 
-Work = Callable[[], Awaitable[Any]]
-
+BUSY_SECONDS: Final = 60.0
 IDLE_SECONDS: Final = 1800.0
-"""How often a process does what it does beside its requests while nobody asks anything: else, in a run of hours
-between moments, that would be nearly all of the work.
-"""
+"""How often the clock is read when nobody has asked anything for BUSY_SECONDS: else that would be most of a run."""
 
 SETTINGS: Final = Settings(
     server_keys=(Key("1", b"the same key in every run of this"),),
@@ -40,6 +40,17 @@ SETTINGS: Final = Settings(
 )
 
 
+CONTEXT: Final = Context()
+"""In which the machine does what no process does: it cuts the connections of one that died."""
+
+
+class NoValkey(Ephemeral):
+    """The ephemeral store, away for ever: the play path must not need it."""
+
+    def post(self, *command: Any) -> None:
+        """Drops it."""
+
+
 class Gone(Exception):
     """The process was not there, or went before it answered. sent: it may have begun."""
 
@@ -48,33 +59,21 @@ class Gone(Exception):
         self.sent = sent
 
 
-class Stores(Protocol):
-    """What gives a process its two stores, and is told that one died."""
-
-    def database(self, incarnation: Incarnation) -> Any: ...
-
-    def ephemeral(self, incarnation: Incarnation) -> Any: ...
-
-    def died(self, incarnation: Incarnation, database: Any) -> None: ...
-
-
 class Node:
     """A host with one Core at a time."""
 
-    def __init__(self, loop: SimulatedLoop, stores: Stores, number: int, settings: Settings = SETTINGS) -> None:
+    def __init__(self, loop: SimulatedLoop, server: Server, weather: Weather, number: int) -> None:
         self.host = f"core-{number}"
         self.loop = loop
         self.incarnation: Incarnation | None = None
         self.core: Core | None = None
-        self.jobs: list[Callable[[Engine], list[tuple[Work, float]]]] = []
-        """What a process does beside its requests, and how often, in seconds."""
-        self.busy: Callable[[], bool] = lambda: True
-        self.stirred = asyncio.Event()
-        """Somebody asks again."""
-        self._stores = stores
-        self._settings = replace(settings)
+        self._server = server
+        self._weather = weather
         self._lives = 0
         self._wall_seconds = 0.0
+        self._database: SimulatedDatabase | None = None
+        self._stirred = asyncio.Event()
+        self.stirred_at = 0.0
         self._asked: dict[asyncio.Future[Any], None] = {}
 
     @property
@@ -90,42 +89,43 @@ class Node:
         return self.loop.spawn(incarnation, self._boot(incarnation))
 
     async def _boot(self, incarnation: Incarnation) -> None:
-        database, ephemeral = self._stores.database(incarnation), self._stores.ephemeral(incarnation)
+        settings = replace(SETTINGS)
+        database = self._database = SimulatedDatabase(
+            self._server,
+            self._weather.way(incarnation),
+            size=settings.database_pool_size,
+            acquire_seconds=settings.database_acquire_timeout_seconds,
+            statement_seconds=settings.database_statement_timeout_seconds,
+        )
         while True:
             try:
                 await database.start()
-                await ephemeral.start()
                 break
             except (Fault, asyncpg.PostgresError, OSError):
-                await asyncio.sleep(0.2)  # Whoever starts processes starts it again.
-        settings = self._settings
+                await asyncio.sleep(0.2)  # A supervisor starts it again.
+        ephemeral = NoValkey("")
         publisher = Publisher(ephemeral, shards=settings.stream_shards, length_max=settings.stream_maxlen)
-        engine = Engine(settings, database, ephemeral, publisher)
-        jobs: list[tuple[Work, float]] = [
-            (database.read_clock, CLOCK_SECONDS),
-            (partial(history.follow, database, ephemeral), history.EVERY_SECONDS),
-            (partial(ending.finalize_all, engine), ending.EVERY_SECONDS),
-        ]
-        for made in self.jobs:
-            jobs += made(engine)
-        for work, seconds in jobs:
-            self.loop.create_task(self._repeat(work, seconds))
-        self.core = Core(engine)
+        self.core = Core(Engine(settings, database, ephemeral, publisher))
+        self.loop.create_task(self._read_clock(database))
 
-    async def _repeat(self, work: Work, seconds: float) -> None:
-        """As runtime/background.py does it; a store that is away is waited for."""
+    async def _read_clock(self, database: SimulatedDatabase) -> None:
         while True:
-            if self.busy():
-                await asyncio.sleep(seconds)
+            if self.loop.now - self.stirred_at < BUSY_SECONDS:
+                await asyncio.sleep(CLOCK_SECONDS)
             else:
-                self.stirred.clear()
+                self._stirred.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(IDLE_SECONDS):
-                        await self.stirred.wait()
+                        await self._stirred.wait()
             try:
-                await work()
+                await database.read_clock()
             except (Fault, asyncpg.PostgresError, OSError):
                 continue
+
+    def stir(self) -> None:
+        """Somebody asks something: what is done beside requests is done as often as ever."""
+        self.stirred_at = self.loop.now
+        self._stirred.set()
 
     def die(self) -> None:
         """No step of the process is taken any more; who asked it hears that the connection is cut."""
@@ -133,9 +133,9 @@ class Node:
         if incarnation is None:
             return
         self.loop.kill(incarnation)
-        if self.core is not None:
-            self._stores.died(incarnation, self.core.engine.database)
-        self.incarnation = self.core = None
+        if self._database is not None:
+            CONTEXT.run(self._database.crash)
+        self.incarnation = self.core = self._database = None
         asked, self._asked = self._asked, {}
         for answer in asked:
             if not answer.done():

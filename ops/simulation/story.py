@@ -1,18 +1,21 @@
-"""A failing run, told so that a person can read it: when, who, what, what Core answered, what went wrong meanwhile."""
+"""A failing run, printed so that a person can read it: when, who, what, the answer, what went wrong meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ops.simulation.history import Attempt
+from ops.history.record import NOT_YET, UNKNOWN, Asked
 from ops.simulation.run import Result
 
 WIDTH: Final = 150
 
+DULL: Final = frozenset(("client_seed", "payload", "seed", "seed_hash", "commitment", "access_token", "expires_at"))
+"""What nobody needs to follow the story."""
+
 
 def tell(result: Result) -> str:
-    """The story, line by line; ends with what must be, and what was found instead."""
+    """The story, line by line; ends with what was violated."""
     violation = result.violation
     assert violation is not None
     plan = result.plan
@@ -23,83 +26,36 @@ def tell(result: Result) -> str:
         f"World: {', '.join(f'{name} {value}' for name, value in plan.world.items())}.",
         "",
     ]
-    concerned = set(violation.about)
     for at, number, text in sorted(_events(result), key=lambda event: event[0]):
-        mark = "*" if number in concerned else " "
+        mark = "*" if number in violation.about else " "
         lines.append(f"{_time(at)} {mark} {_renamed(text, result.names)[:WIDTH]}")
-    lines += [
-        "",
-        f"Violated: {violation.name}",
-        f"  expected: {_renamed(violation.expected, result.names)}",
-        f"  found:    {_renamed(violation.found, result.names)}",
-    ]
+    lines += ["", f"Violated: {violation.name}", f"  {_renamed(violation.found, result.names)}"]
     return "\n".join(lines)
 
 
 def _events(result: Result) -> Iterator[tuple[float, int, str]]:
-    """(when, of which attempt (-1: none), what)"""
-    for attempt in result.history.attempts:
-        if attempt.step < 0:
-            continue
-        number, who = attempt.number, f"#{attempt.number} {attempt.who}"
-        core = f"Core {attempt.core % result.plan.cores}"
-        yield attempt.began, number, f"{who} asks {core}: {attempt.operation} {_asked(attempt)}"
-        if attempt.ended != float("inf"):
-            yield attempt.ended, number, f"{who} hears: {_answered(attempt)}"
-        else:
-            yield attempt.began + 1e-9, number, f"{who} hears nothing that counts ({attempt.status})"
+    """(when, of which request (-1: none), what)"""
+    for asked in result.history.asked:
+        about = f"#{asked.number} {asked.who}"
+        for attempt in asked.attempts:
+            yield attempt.began, asked.number, f"{about} asks {attempt.to}: {_asked(asked)}"
+            if attempt.outcome == UNKNOWN and attempt.ended == NOT_YET:
+                yield attempt.began + 1e-9, asked.number, f"{about} hears nothing that counts {attempt.code}"
+            else:
+                said = _short(attempt.data) if attempt.ok else attempt.reason
+                yield attempt.ended, asked.number, f"{about} hears: {attempt.code} {said}"
     for note in result.history.notes:
         yield note.at, -1, f"-- {note.text}"
 
 
-def _asked(attempt: Attempt) -> str:
-    return " ".join(f"{name}={_short(value)}" for name, value in attempt.request.items() if value not in ("", {}, None))
-
-
-def _answered(attempt: Attempt) -> str:
-    if not attempt.ok:
-        return f"{attempt.status} {attempt.outcome}"
-    return "OK " + _short(attempt.answer)
-
-
-_TELLING: Final = frozenset(
-    [
-        "rewards",
-        "balances",
-        "milestones_granted",
-        "balance",
-        "balance_after",
-        "status",
-        "turns_granted",
-        "reward",
-        "entry",
-        "milestone",
-        "prize_id",
-        "currency",
-        "amount",
-        "name",
-        "id",
-        "reward_id",
-        "session_id",
-        "can_play",
-        "reason",
-        "remaining_turns",
-        "items",
-        "player",
-        "guest_player_id",
-        "standings",
-        "rank",
-        "player_id",
-    ]
-)
+def _asked(asked: Asked) -> str:
+    key = f" under {asked.key}" if asked.key else ""
+    return f"{asked.operation} {asked.of} {_short(asked.body)}{key}"
 
 
 def _short(value: Any) -> str:
-    """A value without what nobody needs to follow the story."""
     if isinstance(value, Mapping):
-        kept = {name: own for name, own in value.items() if name in _TELLING and own not in ("", [], {}, None)}
-        if not kept and value:
-            kept = dict(value)
+        kept = {name: own for name, own in value.items() if name not in DULL and own not in ("", [], {}, None, 0)}
         return "{" + ", ".join(f"{name} {_short(own)}" for name, own in kept.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_short(own) for own in value) + "]"
@@ -108,7 +64,7 @@ def _short(value: Any) -> str:
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:
     for identifier, name in names.items():
-        text = text.replace(identifier, name.replace(" ", "-"))
+        text = text.replace(identifier, name)
     return text
 
 

@@ -1,8 +1,7 @@
-"""The world of a run: stores, Cores, a tenant with games of every shape, and whoever asks.
+"""The world of a run: the database, Cores, a tenant with games of every shape, and the people who ask.
 
-`World.run` boots the Cores, makes the catalogue through them, carries out a plan's steps and faults, looks at the
-invariants whenever nothing is under way, and ends with a probe: every fault is over then, and whoever plays must be
-answered.
+`World.run` boots the Cores, carries out a plan's steps and faults, and ends with a probe: every fault is over then, and
+each player must be answered.
 """
 
 from __future__ import annotations
@@ -10,40 +9,44 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from random import Random
 from typing import Any, Final
 
 import msgspec
 
+from ops.history.record import UNKNOWN, Asked, Attempt, History, Note
+from ops.history.tables import READ, Tables
+from ops.simulation import catalogue
 from ops.simulation.faults import Weather
-from ops.simulation.history import UNKNOWN, Attempt, History
-from ops.simulation.judging.invariants import Tables, broken
 from ops.simulation.loop import SimulatedLoop
+from ops.simulation.machine import EPOCH
 from ops.simulation.node import Gone, Node
 from ops.simulation.plan import Fault, Plan, Step
+from ops.simulation.postgres import TABLES, Row, Server, Transaction
+from ops.simulation.statements import datetime_of
 from runtime.errors import Fault as Refusal
-from runtime.errors import Status
-from runtime.streams.backfill import GRACE_SECONDS
+from runtime.http.views import edge_view
+from runtime.operations import BY_NAME
 
-TENANT: Final = "tenant_sim"
+PACES: Final = (0.000_3, 0.001, 0.004)
+"""Seconds that a way to the database and back takes, about: of a run one of these."""
 
 PATIENCE_SECONDS: Final = 3.0
-"""How long whoever asks waits for an answer; Core itself gives up at 1.35 s."""
+"""How long a client waits for an answer; Core itself gives up at 1.35 s."""
 
-BUSY_SECONDS: Final = 6.0
-"""After the last request: by then a process has done what it does beside requests."""
-
-RESTORE_SECONDS: Final = 2.0
-
-TRIES_MAX: Final = 40
-"""Times that what waits may become due in the end."""
+TRIES: Final = 3
+"""How often a client sends a request that is not answered."""
 
 QUIET_SECONDS: Final = 20.0
 """After a scene: by then nothing is under way any more."""
 
+Perform = Callable[["World", Step], Any]
+
 
 @dataclass
 class Person:
-    """What a player knows, and may send: as a client's app would."""
+    """What a player knows, and may send: as a client's app would. sessions, played: by game, with the plan's items."""
 
     name: str
     player_id: str = ""
@@ -53,178 +56,125 @@ class Person:
 
 
 class Violation(Exception):
-    """Something that must never be was found. name: of the invariant or the thing checked."""
+    """Something that must never be was found. name: of what was violated; about: the requests concerned."""
 
-    def __init__(self, name: str, expected: str, found: str, *, about: tuple[int, ...] = (), at: float = 0.0) -> None:
+    def __init__(self, name: str, found: str, *, about: tuple[int, ...] = ()) -> None:
         super().__init__(f"{name}: {found}")
         self.name = name
-        self.expected = expected
         self.found = found
         self.about = about
-        self.at = at
 
 
 class World:
-    """One run's world. stores: what the Cores stand on (stores.py)."""
+    """One run's world. logged: what the Cores have logged."""
 
-    def __init__(self, loop: SimulatedLoop, plan: Plan, stores: Any) -> None:
+    def __init__(self, loop: SimulatedLoop, plan: Plan, logged: list[dict[str, Any]]) -> None:
+        dice = Random(f"{plan.name}/world")
         self.loop = loop
         self.plan = plan
-        self.stores = stores
-        self.weather: Weather = stores.weather
+        self.logged = logged
         self.history = History()
-        self.nodes = [Node(loop, stores, number) for number in range(plan.cores)]
-        self.ids: dict[str, str] = {}
-        """The ids of the catalogue's things, by the names that the plan calls them by."""
-        self.names: dict[str, str] = {}
+        self.weather = Weather(loop, plan.name, dice.choice(PACES))
+        self.weather.on_met = lambda fault: self.note(fault.told())
+        self.server = Server(self.microseconds, Random(f"{plan.name}/postgres"))
+        self.nodes = [Node(loop, self.server, self.weather, number) for number in range(plan.cores)]
         self.people: dict[str, Person] = {}
-        self.logged: list[dict[str, Any]] = []
-        self._attempts: dict[int, list[asyncio.Task[Any]]] = {}
-        self._hang_ups: dict[int, Fault] = {}
-        self._unheard: dict[int, Fault] = {}
+        self.names: dict[str, str] = {}
+        """What the story calls players, by their ids."""
+        self.steps: dict[int, int] = {}
+        """The step that each request is of."""
+        self._ahead_seconds = 0.0
+        self._ways = Random(f"{plan.name}/ways")
+        self._of_steps: dict[str, Fault] = {}
         self._under_way: set[asyncio.Task[None]] = set()
-        self.weather.on_met = lambda fault: self.history.note(loop.now, fault.told(), fault.number)
-        self.answers: dict[int, Any] = {}
-        self.over = False
-        """Nothing goes wrong any more: faults are over, and whoever is sent something takes it."""
-        self.found: list[Violation] = []
-        """What was found where nobody could raise it."""
-        self.waits: list[Callable[[], float | None]] = []
-        """Each says when the next thing is due that waits for its time; None: nothing."""
-        self.restored_at = 0.0
-        """When the database went on from an earlier time; 0: never. What was answered before is not to be held to."""
-        self._kept: dict[int, Callable[[], None]] = {}
-        self._asked_at = 0.0
 
     # -- the run ---------------------------------------------------------------------------------
 
-    async def run(
-        self,
-        perform: Callable[[World, Step], Any],
-        furnish: Callable[[World], Any],
-        probes: Callable[[World], list[Step]],
-    ) -> None:
+    async def run(self, perform: Perform, probes: Callable[[World], list[Step]]) -> None:
         """All of the plan. Raises Violation."""
         for node in self.nodes:
-            node.jobs.extend(self.stores.jobs)
-            node.busy = lambda: self.busy
             await node.boot()
-        await furnish(self)
-        begun = self.loop.now
         for fault in self.plan.faults:
-            if fault.kind == "hang_up":
-                self._hang_ups[int(fault.where.partition("-")[2])] = fault
-            elif fault.kind == "unheard":
-                self._unheard[int(fault.where.partition("-")[2])] = fault
+            if fault.kind in ("hang_up", "unheard"):
+                self._of_steps[fault.where] = fault
             else:
-                if fault.kind in ("restored", "stale"):
-                    self.loop.call_at(max(begun, begun + fault.at - fault.seconds), self._keep, fault)
-                self.loop.call_at(begun + fault.at, self._begin_fault, fault)
+                self.loop.call_at(fault.at, self._begin_fault, fault)
         last = 0.0
         for step in self.plan.steps:
             if step.at - last > QUIET_SECONDS * 2:
-                await self._until(begun + last + QUIET_SECONDS)
-                await self.settle()
-                self.look()
-            await self._until(begun + step.at)
+                await self._until(last + QUIET_SECONDS)
+                await self._settle()
+            await self._until(step.at)
             last = step.at
-            task = self.loop.create_task(self._perform(perform, step))
+            task = self.loop.create_task(perform(self, step))
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
-        await self._until(max([begun + last, *(begun + fault.at for fault in self.plan.faults)]) + QUIET_SECONDS)
-        await self.settle()
-        self.look()
+        await self._until(max([last, *(fault.at for fault in self.plan.faults)]) + QUIET_SECONDS)
+        await self._settle()
         await self._probe(perform, probes(self))
-        await self._end()
 
-    async def _probe(self, perform: Callable[[World, Step], Any], steps: list[Step]) -> None:
-        """Every fault is over: whoever asks now is answered, whatever with."""
-        self._hang_ups.clear()
-        self._unheard.clear()
+    async def _probe(self, perform: Perform, steps: list[Step]) -> None:
+        """Every fault is over: each request is answered."""
+        self._of_steps.clear()
         self.weather.calm()
-        self.over = True
         await asyncio.sleep(QUIET_SECONDS)
-        self.history.note(self.loop.now, "every fault is over")
+        self.note("every fault is over")
+        first = len(self.history.asked)
         for step in steps:
-            first = len(self.history.attempts)
-            await self._perform(perform, step)
-            made = self.history.attempts[first:]
-            for attempt in made:
-                again = [one for one in made if one.operation == attempt.operation]
-                if all(one.outcome == UNKNOWN for one in again):
-                    self.look()  # which may know why
-                    raise Violation(
-                        "whoever asks is answered once every fault is over",
-                        "an answer",
-                        f"{attempt.who} {attempt.operation}: {attempt.status} {attempt.answer}",
-                        about=tuple(one.number for one in again),
-                        at=self.loop.now,
-                    )
-        await self.settle()
-        self.look()
-
-    async def _end(self) -> None:
-        """Until nothing waits for its time any more: what is due is tried then, and succeeds."""
-        for _ in range(TRIES_MAX):
-            for wait_seconds in (0.0, GRACE_SECONDS):  # what is done the first time is told of the second
-                await asyncio.sleep(wait_seconds)
-                self._stir()
-                await asyncio.sleep(BUSY_SECONDS + 2.0)
-            due = [at for waits in self.waits if (at := waits()) is not None]
-            if not due:
-                break
-            await self._until(min(due))
-        await self.settle()
-        self.look()
-
-    async def _perform(self, perform: Callable[[World, Step], Any], step: Step) -> None:
-        self.history.steps[step.number] = step
-        if await perform(self, step) is False:
-            self.history.passed.append(step.number)
+            await perform(self, step)
+        await self._settle()
+        for asked in self.history.asked[first:]:
+            if asked.outcome == UNKNOWN:
+                raise Violation("a request is not answered after every fault", asked.told(), about=(asked.number,))
 
     async def _until(self, when: float) -> None:
         if when > self.loop.now:
             await asyncio.sleep(when - self.loop.now)
 
-    async def settle(self) -> None:
+    async def _settle(self) -> None:
         """Returns when nobody waits for anything, every process is up, and no transaction is open."""
         while self._under_way:
-            await asyncio.wait(self._under_way)
+            for task in (await asyncio.wait(self._under_way))[0]:
+                task.result()
         for _ in range(600):
-            if all(node.up for node in self.nodes) and not self.stores.busy():
-                return
+            if all(node.up for node in self.nodes) and not self.server.busy:
+                return self._look()
             await asyncio.sleep(0.1)
-        raise Violation("the world comes to rest", "no open transaction and every process up", self.stores.busy_with())
+        raise Violation("the world does not come to rest", "a transaction stays open, or a process away")
 
-    def look(self) -> None:
-        """Violation where an invariant does not hold, or something was logged that says that there is a bug."""
-        for name, rows in broken(self.tables()).items():
-            shown = "; ".join(str(row) for row in rows[:3])
-            raise Violation(name, "no such row", shown, at=self.loop.now)
-        for violation in self.found:
-            raise violation
+    def _look(self) -> None:
+        """Violation where something was logged that says that there is a bug."""
         for event in self.logged:
             if event["level"] in ("error", "exception", "critical"):
-                raise Violation(
-                    "no error is logged", "nothing", f"{event.get('event')}: {_plainly(event)}", at=self.loop.now
-                )
+                raise Violation("an error is logged", f"{event.get('event')}: {_plainly(event)}")
         for context in self.loop.errors:
-            raise Violation("no error goes unseen", "nothing", _plainly(context), at=self.loop.now)
-        self.history.note(self.loop.now, "the invariants hold")
+            raise Violation("an error goes unseen", _plainly(context))
 
-    def _stir(self) -> None:
-        """Something goes on: processes do what they do beside requests as often as they say."""
-        self._asked_at = self.loop.now
-        for node in self.nodes:
-            node.stirred.set()
+    def note(self, text: str) -> None:
+        self.history.notes.append(Note(self.loop.now, text))
 
-    @property
-    def busy(self) -> bool:
-        """Whether somebody has asked something of late."""
-        return bool(self._under_way) or self.loop.now - self._asked_at < BUSY_SECONDS
+    # -- the database ----------------------------------------------------------------------------
+
+    def microseconds(self) -> int:
+        """The database's clock."""
+        return int((EPOCH + self.loop.now + self._ahead_seconds) * 1_000_000)
+
+    def write(self, work: Callable[[Transaction], Any]) -> Any:
+        """What staff write by another process, at this moment."""
+        return self.server.do(work)
+
+    def rows(self) -> dict[str, list[Row]]:
+        """The committed rows of each table."""
+        return {name: list(self.server.tables[name].values()) for name in TABLES}
 
     def tables(self) -> Tables:
-        return Tables(self.stores.rows)
+        """The same as the checker reads them: what it knows and the run does not have is empty."""
+        found = {name: [dict(row) for row in rows] for name, rows in self.rows().items()}
+        for row in found["players"]:
+            row["merged_into"] = None
+        for row in found["plays"]:
+            row["played_at"] = datetime_of(row["played_at"])
+        return Tables({name: found.get(name, []) for name in READ})
 
     # -- faults ----------------------------------------------------------------------------------
 
@@ -240,123 +190,96 @@ class World:
                     node.die()
                     self.weather.note(fault)
                     self.loop.call_later(0.05 + fault.seconds, self._boot_again, node)
-            case "restored" | "stale":
-                self.stores.set_back(fault.where, self._kept.pop(fault.number), RESTORE_SECONDS)
-                self.weather.note(fault)
-                if fault.kind == "restored":
-                    self.restored_at = self.loop.now
-            case "flush":
-                self.stores.flush()
-                self.weather.note(fault)
             case "away":
-                self.stores.away(fault.where, fault.seconds)
-                self.weather.note(fault)
+                if self.server.up:
+                    self.server.stop()
+                    self.loop.call_later(fault.seconds, self.server.start)
+                    self.weather.note(fault)
             case "clock":
                 if node is not None:
                     node.step_clock(fault.seconds)
                 else:
-                    self.stores.step_clock(fault.seconds)
+                    self._ahead_seconds += fault.seconds
                 self.weather.note(fault)
             case _:
                 self.weather.begin(fault)
 
-    def _keep(self, fault: Fault) -> None:
-        self._kept[fault.number] = self.stores.keep(fault.where)
-
     def _boot_again(self, node: Node) -> None:
         if node.incarnation is None:
-            self.history.note(self.loop.now, f"{node.host} starts again")
+            self.note(f"{node.host} starts again")
             node.boot()
 
     # -- asking ----------------------------------------------------------------------------------
 
-    async def send(
-        self, step: Step, core: int, operation: str, request: Mapping[str, Any], *, twin: int = 0
-    ) -> Attempt:
-        """One request to one Core, and its answer, in the history."""
-        body = msgspec.json.encode({"scope": {"tenant_id": TENANT}, **request})
-        node = self.nodes[core % len(self.nodes)]
-        loop = self.loop
-        self._stir()
-        attempt = self.history.begin(step, core, operation, request, loop.now, self.stores.database_now(), twin)
-        await asyncio.sleep(self.stores.way())
-        try:
-            answer, task = node.ask(operation, body)
-        except Gone:
-            attempt.outcome, attempt.ended = "UNREACHABLE", loop.now
-            return attempt
-        hang_up = self._hang_ups.pop(step.number, None)
-        if hang_up is not None:
-            self.weather.note(hang_up)
-            loop.call_later(hang_up.seconds, task.cancel)
-        unheard = self._unheard.pop(step.number, None)
-        await asyncio.wait([answer], timeout=PATIENCE_SECONDS)
-        await asyncio.sleep(self.stores.way())
-        if unheard is not None:
-            self.weather.note(unheard)
-            attempt.status = "UNHEARD"
-            return attempt
-        self._note_answer(attempt, answer)
-        return attempt
-
-    def _note_answer(self, attempt: Attempt, answer: asyncio.Future[Any]) -> None:
-        if not answer.done():
-            attempt.status = "NO_ANSWER"
-            return
-        ended, database_ended = self.loop.now, self.stores.database_now()
-        error = answer.exception()
-        if error is None:
-            reply = answer.result()
-            self.answers[attempt.number] = reply
-            attempt.answer = msgspec.json.decode(msgspec.json.encode(reply))
-            attempt.outcome, attempt.status = "ok", "OK"
-        elif isinstance(error, Gone):
-            attempt.status = "GONE"
-            return
-        elif isinstance(error, Refusal):
-            attempt.status = error.status.name
-            if error.status is Status.INTERNAL:
-                attempt.outcome = UNKNOWN
-                attempt.answer = error.reason
-            elif error.status is Status.UNAVAILABLE:
-                attempt.answer = error.reason
-                return
-            else:
-                attempt.outcome = error.reason
-                attempt.answer = {"facts": _facts(error.facts)}
-        else:
-            raise error
-        attempt.ended, attempt.database_ended = ended, database_ended
-
     async def ask(
-        self,
-        step: Step,
-        operation: str,
-        request: Mapping[str, Any],
-        *,
-        tries: int = 3,
-        twins: int = 1,
-    ) -> list[Attempt]:
-        """Asks until there is an answer, as a client does: the same request again, at the next Core. All attempts."""
-        made: list[Attempt] = []
-        for nth in range(tries):
-            sent = [
-                self.loop.create_task(self.send(step, step.core + nth + twin, operation, request, twin=twin))
-                for twin in range(twins if nth == 0 else 1)
-            ]
-            made += [await one for one in sent]
-            if any(attempt.outcome not in (UNKNOWN, "UNREACHABLE") for attempt in made[-len(sent) :]):
+        self, step: Step, operation: str, request: Mapping[str, Any], *, who: str, of: str, twins: int = 1
+    ) -> Asked:
+        """Asks until there is an answer, as a client does: the same request again, at the next Core.
+
+        who: the player, or staff. of: what the history says that it is about. twins: how often it is sent at first.
+        """
+        body = {name: value for name, value in request.items() if name not in ("id", "player_id", "idempotency_key")}
+        asked = self.history.new(operation, who, of=of, key=request.get("idempotency_key", ""), body=body)
+        self.steps[asked.number] = step.number
+        for nth in range(TRIES):
+            cores = [step.core + nth + twin for twin in range(twins if nth == 0 else 1)]
+            sent = [self.loop.create_task(self._send(asked, step, core, operation, request)) for core in cores]
+            made = [await one for one in sent]
+            if any(attempt.outcome != UNKNOWN for attempt in made):
                 break
             await asyncio.sleep(0.05 * 4**nth)
-        return made
+        return asked
 
-    def name_of(self, identifier: str) -> str:
-        """What the story calls it."""
-        return self.names.get(identifier, identifier)
+    async def _send(self, asked: Asked, step: Step, core: int, operation: str, request: Mapping[str, Any]) -> Attempt:
+        """One request to one Core."""
+        node = self.nodes[core % len(self.nodes)]
+        for one in self.nodes:
+            one.stir()
+        attempt = Attempt(node.host, self.loop.now)
+        asked.attempts.append(attempt)
+        await asyncio.sleep(self._way())
+        try:
+            answer, task = node.ask(operation, msgspec.json.encode({"scope": _SCOPE, **request}))
+        except Gone:
+            return attempt
+        fault = self._of_steps.pop(f"step-{step.number}", None)
+        if fault is not None:
+            self.weather.note(fault)
+            if fault.kind == "hang_up":
+                self.loop.call_later(fault.seconds, task.cancel)
+        await asyncio.wait([answer], timeout=PATIENCE_SECONDS)
+        await asyncio.sleep(self._way())
+        if answer.done() and not (fault is not None and fault.kind == "unheard"):
+            _note_answer(attempt, operation, answer, self.loop.now)
+        return attempt
+
+    def _way(self) -> float:
+        """Seconds from a client to a Core, or back."""
+        return self.weather.pace * (0.1 + self._ways.random())
 
 
-def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in facts.items() if isinstance(value, str | int | float | bool)}
+_SCOPE: Final = {"tenant_id": catalogue.TENANT}
+_view = cache(edge_view)
+
+
+def _note_answer(attempt: Attempt, operation: str, answer: asyncio.Future[Any], at: float) -> None:
+    """As an edge would have told it."""
+    error = answer.exception()
+    if error is None:
+        attempt.http, attempt.code = 200, "OK"
+        reply = answer.result()
+        attempt.data = msgspec.json.decode(msgspec.json.encode(_view(BY_NAME[operation])(reply)))
+        if operation == "Start":
+            attempt.data["guest_player_id"] = reply.guest_player_id  # An edge mints a token of it.
+    elif isinstance(error, Gone):
+        return
+    elif isinstance(error, Refusal):
+        attempt.http, attempt.code, attempt.reason = error.http, error.status.name, error.reason
+        attempt.retry_after = str(error.retry_after_seconds or "")
+        attempt.data = msgspec.json.decode(msgspec.json.encode(error.data))
+    else:
+        raise error
+    attempt.ended = at
 
 
 def _plainly(context: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What is shrunk fails as it did, and has nothing that it could do without."""
+"""A shrunk plan fails as before, and has nothing that it could do without."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _plan(steps: int, faults: int) -> Plan:
     )
 
 
-def test_only_what_is_needed_is_left() -> None:
+def test_shrunk_plan_has_only_what_fails() -> None:
     for seed in range(20):
         dice = Random(seed)
         needed = set(dice.sample(range(60), 3))
@@ -37,14 +37,14 @@ def test_only_what_is_needed_is_left() -> None:
         assert fails(smaller) == "too many plays"
 
 
-def test_another_failure_is_not_taken_for_this_one() -> None:
+def test_shrinker_keeps_the_failure_that_it_shrinks() -> None:
     def fails(plan: Plan) -> str | None:
         return "this" if len(plan.steps) == 10 else "that"
 
     assert len(Shrinker(fails, "this").shrink(_plan(10, 0)).steps) == 10
 
 
-def test_an_order_that_fails_is_looked_for() -> None:
+def test_shrinker_tries_other_orders() -> None:
     def fails(plan: Plan) -> str | None:
         return "late" if (len(plan.steps) + plan.salt) % 3 == 0 else None
 
@@ -52,6 +52,6 @@ def test_an_order_that_fails_is_looked_for() -> None:
     assert fails(smaller) == "late" and len(smaller.steps) <= 1
 
 
-def test_a_plan_is_written_and_read_back() -> None:
+def test_plan_is_written_and_read_back() -> None:
     plan = plan_of(3)
     assert read(write(plan)) == plan

@@ -22,8 +22,9 @@ EAST, WEST = "Pacific/Kiritimati", "Pacific/Pago_Pago"
 
 CAP, DAILY, TURNS = 4, 3, 2
 STAFF = "staff"
+OUTCOME: dict[str, Any] = {"rewards": [], "balances": [], "milestones_granted": []}
 BOUNDS = {"capped": Bounds(ever=CAP), "daily": Bounds(daily=DAILY), "paid": Bounds(paid=True)}
-NAMES = {name: name for name in ("capped", "daily", "paid", "once", "daily quest")}
+NAMES = {name: name for name in ("wheel", "capped", "daily", "paid", "once", "daily quest")}
 
 
 class Told:
@@ -54,7 +55,7 @@ class Told:
             self._ask("Play", data=data, of=game, key=session, body={"session_id": session})
             at = self._starts + timedelta(seconds=self._seconds + 0.25)
             row = {"play_id": session, "game_id": game, "player_id": "ann", "session_id": session}
-            self.rows["plays"].append({**row, "idempotency_key": session, "outcome": {}, "played_at": at})
+            self.rows["plays"].append({**row, "idempotency_key": session, "outcome": OUTCOME, "played_at": at})
 
     def refused(self, game: str, reason: str) -> None:
         self._ask("Start", http=400, reason=reason, of=game, key=f"refused-{self._seconds}")
@@ -64,6 +65,9 @@ class Told:
         self._ask("CompleteQuest", data={"balance": balance}, of=quest, key=key)
         row = {"quest_id": quest, "player_id": "ann", "period": period, "idempotency_key": key}
         self.rows["quest_completions"].append(row)
+
+    def sees(self, game: str, turns: int, reason: str) -> None:
+        self._ask("GetEligibility", data={"remaining_turns": turns, "reason": reason}, of=game)
 
     def explained(self, turns_left: int = 0) -> bool:
         self.rows["turn_balances"] = [{"player_id": "ann", "balance": turns_left}]
@@ -105,6 +109,32 @@ def test_a_midnight_begins_a_day() -> None:
     late = datetime(2026, 11, 22, 23, 59, 30, tzinfo=UTC).timestamp()
     assert days_between([HERE], late, 0, 20).begun == 1
     assert days_between([HERE], late, 0, 60).begun == 2
+
+
+def test_each_midnight_within_one_zone_begins_a_day() -> None:
+    late = NOON.timestamp()
+    found = days_between([HERE], late, 0, 3 * 86_400)
+    assert found == Days(4, frozenset(("2026-11-22", "2026-11-23", "2026-11-24", "2026-11-25")))
+
+
+def test_won_turns_pay_for_plays() -> None:
+    told = Told()
+    told.plays("wheel", 1)
+    told.rows["plays"][-1]["outcome"] = {**OUTCOME, "rewards": [{"type": "turns", "value": 2, "quantity": 1}]}
+    told.plays("paid", 2)
+    told.refused("paid", "NO_TURNS")
+    assert told.explained()
+    told.plays("paid", 1)
+    assert not told.explained()
+
+
+def test_eligibility_that_tells_of_a_cap_too_early_is_found() -> None:
+    told = Told()
+    told.plays("capped", CAP - 1)
+    told.sees("capped", turns=0, reason="")
+    assert told.explained()
+    told.sees("capped", turns=0, reason="CAP_USER")
+    assert not told.explained()
 
 
 def test_what_is_bounded_for_ever_is_held_to_it_though_the_zone_moves() -> None:

@@ -302,6 +302,18 @@ def test_a_guest_on_a_finalized_board_may_be_the_player_it_became_when_it_is_ask
     assert right.found() == ""
 
 
+def test_redeem_of_an_unlocked_rung_takes_no_coins(right: Told) -> None:
+    reward = {"id": "unlocked", "status": "REWARD_STATUS_WON", "code": ""}
+    balances = [{"currency": "coin", "balance": 9}]
+    body = {"milestone_id": "second"}
+    right.ask("Redeem", {"reward": reward, "balances": balances}, of="unlock", key="free", body=body)
+    grant = {"player_id": "ann", "game_id": "unlock", "milestone_id": "second", "reward_id": "unlocked"}
+    right.rows["milestone_grants"].append(grant)
+    assert right.found() == ""
+    balances[0]["balance"] = 1
+    assert "no order explains the coins of ann" in right.found()
+
+
 # -- rewards and codes
 
 

@@ -1,0 +1,182 @@
+"""The statements of claims, and of what staff write once for each key: claims.sql, once.sql, wallet.sql."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ops.simulation.postgres import Result, Row, Transaction
+from ops.simulation.statements import copied, datetime_of, of, statement, unix
+
+# -- claims ------------------------------------------------------------------------------------
+
+
+@statement("claims.claim")
+def claim(
+    tx: Transaction,
+    tenant_id: str,
+    reward_ids: list[str],
+    player_ids: list[str],
+    claim_keys: list[str | None],
+    task_ids: list[str],
+    instant: list[str],
+    answers: list[dict[str, str]],
+) -> Result:
+    asked = zip(reward_ids, player_ids, claim_keys, task_ids, strict=True)
+    return [_claim(tx, *one, instant) for one in asked]
+
+
+def _claim(
+    tx: Transaction, reward_id: str, player_id: str, key: str | None, task_id: str, instant: list[str]
+) -> dict[str, Any]:
+    row = tx.get("rewards", reward_id)
+    if row is not None and row["player_id"] != player_id:
+        row = None
+    prize = tx.get("prizes", row["prize_id"]) if row is not None else None
+    tasked = bool(tx.find("tasks", reward_id=reward_id))
+    stands = _standing(row, tasked, tx.began) if row is not None else None
+    code = next(iter(tx.find("codes", reward_id=reward_id)), None)
+    sent = done = False
+    outcome = "unknown"
+    if row is not None and prize is not None:
+        channel = prize["channel"]
+        due = prize["redemption_mode"] != "manual" and channel != "manual" and not tasked
+        done, sent = due and channel in instant, due and channel not in instant
+        if stands == "won":
+            outcome = "claimed"
+            status = "fulfilled" if done else "claimed"
+            delivered = tx.began if done else None
+            times = {"claimed_at": tx.began, "fulfilled_at": delivered, "claim_key": key}
+            row = tx.update("rewards", row, status=status, **times)
+            stands = status
+            if due:
+                names = "tenant_id reward_id prize_id campaign_id player_id"
+                state = {"status": "delivered" if done else "pending", "next_attempt_at": tx.began if sent else None}
+                tx.insert("tasks", **of(row, names, task_id=task_id, channel=channel, **state))
+        else:
+            outcome = "replayed" if key is not None and row["claim_key"] == key else "illegal"
+            done = sent = False
+    shown = code if outcome == "claimed" and done and prize is not None and prize["channel"] == "voucher_code" else None
+    names = "player_id prize_id name type value quantity game_id play_id campaign_id milestone_id"
+    times = {name: unix(row[name] if row else None) for name in ("won_at", "claimed_at", "fulfilled_at", "expires_at")}
+    return (
+        {"outcome": outcome, "reward_id": reward_id}
+        | of(row, names, status=stands, problems=None, suspended=None, merchant_id="" if row else None)
+        | times
+        | of(shown, "key_id ciphertext", sent_task_id=task_id if sent else None, delivered=done)
+    )
+
+
+def _standing(row: Row, tasked: bool, now: int) -> str:
+    """standing(): what a reward is now."""
+    late = row["status"] == "won" and row["expires_at"] is not None and row["expires_at"] <= now and not tasked
+    return "expired" if late else str(row["status"])
+
+
+@statement("rewards.as_claimed")
+def as_claimed(tx: Transaction, tenant_id: str, reward_ids: list[str]) -> Result:
+    found = []
+    for row in (tx.get("rewards", one) for one in reward_ids):
+        if row is not None and row["claimed_at"] is not None:
+            at_once = row["fulfilled_at"] == row["claimed_at"]
+            code = next(iter(tx.find("codes", reward_id=row["reward_id"])), None) if at_once else None
+            names = "reward_id player_id prize_id name type value quantity game_id play_id campaign_id milestone_id"
+            times = {name: unix(row[name]) for name in ("won_at", "claimed_at", "expires_at")}
+            status = "fulfilled" if at_once else "claimed"
+            times["fulfilled_at"] = unix(row["fulfilled_at"]) if at_once else 0
+            found.append(of(row, names, status=status) | times | of(code, "key_id ciphertext", given={}))
+    return found
+
+
+# -- what staff write once for each key: an adjustment of a wallet -----------------------------
+
+
+@statement("once.take")
+def take(tx: Transaction, *given: Any) -> Result:
+    names = ("tenant_id", "merchant_id", "subject", "route", "idempotency_key", "request_hash")
+    row = tx.insert_unless("keyed_requests", reply=b"", **dict(zip(names, given, strict=True)))
+    return [{"asked_at": datetime_of(row["asked_at"])}] if row else []
+
+
+@statement("once.find")
+def find_taken(tx: Transaction, tenant_id: str, *key: str) -> Result:
+    row = tx.get("keyed_requests", *key)
+    return [of(row, "request_hash reply")] if row else []
+
+
+@statement("once.keep")
+def keep(tx: Transaction, tenant_id: str, merchant_id: str, subject: str, route: str, key: str, reply: bytes) -> Result:
+    row = tx.get("keyed_requests", merchant_id, subject, route, key)
+    return int(row is not None and bool(tx.update("keyed_requests", row, reply=reply)))
+
+
+@statement("wallet.target")
+def target(tx: Transaction, tenant_id: str, player_id: str, scope_key: str, merchant_id: str) -> Result:
+    is_scope = tx.get("campaigns", scope_key) is not None
+    return [{"player": tx.get("players", player_id) is not None, "scope": is_scope, "own": True}]
+
+
+@statement("merging.hold_guest")
+def hold_guest(tx: Transaction, tenant_id: str, player_id: str) -> Result:
+    row = tx.get("players", player_id)
+    return [{"merged_into": None}] if row is not None and row["auth_method"] == "guest" else []
+
+
+@statement("wallet.move")
+def move(
+    tx: Transaction,
+    tenant_id: str,
+    player_id: str,
+    scope_key: str,
+    currency: str,
+    amount: int,
+    entry_id: str,
+    reason: str,
+    reference_id: str,
+    reward_id: str,
+) -> Result:
+    own = {"tenant_id": tenant_id, "player_id": player_id, "scope_key": scope_key, "currency": currency}
+    row, at = tx.get("balances", player_id, scope_key, currency), tx.server.clock()
+    after = (row["balance"] if row else 0) + amount
+    if after < 0 or (row is None and amount < 0):
+        return []
+    if row is None:
+        row = tx.insert("balances", **own, balance=after, seq=at)
+    else:
+        row = tx.update("balances", row, balance=after, seq=max(row["seq"] + 1, at), updated_at=tx.began)
+    told = {"amount": amount, "balance_after": after, "reason": reason, "reference_id": reference_id}
+    entry = tx.insert("ledger_entries", **own, entry_id=entry_id, seq=row["seq"], reward_id=reward_id, **told)
+    names = "entry_id currency scope_key amount balance_after reason reference_id"
+    return [of(entry, names, created_at=unix(entry["created_at"]))]
+
+
+@statement("wallet.balance")
+def balance(tx: Transaction, tenant_id: str, player_id: str, scope_key: str, currency: str) -> Result:
+    row = tx.get("balances", player_id, scope_key, currency)
+    return [of(row, "balance")] if row else []
+
+
+NOTED: Final = "tenant_id entry_id actor action subject_type subject_id before after trace_id merchant_id"
+
+
+@statement("audit.note")
+def note(tx: Transaction, *given: Any) -> Result:
+    names = [
+        "tenant_id",
+        "entry_id",
+        "actor",
+        "action",
+        "subject_type",
+        "subject_id",
+        "before",
+        "after",
+        "trace_id",
+        "merchant_id",
+    ]
+    values = dict(zip(names, given, strict=True))
+    tx.insert("audit_entries", **values | {"before": copied(values["before"]), "after": copied(values["after"])})
+    return 1
+
+
+@statement("tenancy.suspended")
+def suspended(tx: Transaction, tenant_id: str, merchant_id: str, player_id: str) -> Result:
+    return [{"suspended": None}]

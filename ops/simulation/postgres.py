@@ -1,0 +1,433 @@
+"""The simulation's Postgres: rows, transactions that write one after another, and connections that faults cut.
+
+A statement is a function (statements.py) that is carried out at one moment. A transaction that writes waits until the
+one before it has ended, and others read what is committed. What rivals do to one another within Postgres is not
+modelled: tests/sql tries that with real ones.
+
+A session works in tasks of its own, in an empty context: a client that goes away, or whose process dies, leaves behind
+what it has sent, and the server carries that out or not, as a real one may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextvars import Context
+from random import Random
+from typing import Any, Final, NamedTuple, NoReturn, cast
+
+import asyncpg
+from asyncpg.exceptions import UnknownPostgresError
+
+from ops.simulation.faults import Way
+from runtime.stores.database import GUARD, Database
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+Result = list[Row] | int
+"""The rows that a statement gives, or how many it touched where it gives none."""
+
+NOTICED_SECONDS: Final = 1.0
+"""A backend that waits has noticed by then that its client is gone (client_connection_check_interval)."""
+
+
+class Table(NamedTuple):
+    """key: its primary key's columns. stamped: those that are now() where nothing is given. once: a unique index over
+    the rows whose last column of it is not NULL.
+    """
+
+    key: tuple[str, ...]
+    stamped: tuple[str, ...] = ()
+    once: tuple[str, ...] = ()
+
+
+def _table(key: str, stamped: str = "", once: str = "") -> Table:
+    return Table(tuple(key.split()), tuple(stamped.split()), tuple(once.split()))
+
+
+TABLES: Final = {
+    "tenants": _table("tenant_id", "created_at"),
+    "campaigns": _table("campaign_id", "created_at updated_at"),
+    "games": _table("game_id", "created_at updated_at"),
+    "game_revisions": _table("game_id revision", "created_at"),
+    "prizes": _table("prize_id", "created_at updated_at"),
+    "stock": _table("prize_id"),
+    "stock_moves": _table("prize_id seq", "created_at"),
+    "codes": _table("prize_id code_id", "created_at"),
+    "players": _table("player_id", "created_at updated_at"),
+    "promised_terms": _table("revision_hash", "created_at"),
+    "plays": _table("play_id", "played_at", "player_id game_id idempotency_key"),
+    "game_players": _table("game_id player_id"),
+    "prize_days": _table("prize_id day"),
+    "prize_players": _table("prize_id player_id"),
+    "turn_balances": _table("player_id campaign_id", "updated_at"),
+    "turn_entries": _table("player_id entry_id", "created_at"),
+    "balances": _table("player_id scope_key currency", "updated_at"),
+    "ledger_entries": _table("player_id entry_id", "created_at"),
+    "rewards": _table("reward_id", "won_at"),
+    "tasks": _table("task_id", "created_at updated_at"),
+    "milestone_grants": _table("player_id game_id milestone_id", "granted_at", "player_id game_id idempotency_key"),
+    "keyed_requests": _table("merchant_id subject route idempotency_key", "asked_at"),
+    "audit_entries": _table("entry_id", "created_at"),
+}
+"""Of one tenant."""
+
+
+class Server:
+    """One Postgres. clock: its time in microseconds. random: draws what Postgres leaves open."""
+
+    def __init__(self, clock: Callable[[], int], random: Random) -> None:
+        self.clock = clock
+        self.random = random
+        self.tables: dict[str, dict[Key, Row]] = {name: {} for name in TABLES}
+        self.sessions: dict[Session, None] = {}
+        self.up = True
+        self.ran: dict[str, int] = {}
+        """How often each statement was carried out."""
+        self.writer: Transaction | None = None
+        self.waiting: deque[asyncio.Future[None]] = deque()
+
+    def stop(self) -> None:
+        """The server is away: every connection is cut, every transaction undone, what is committed stays."""
+        self.up = False
+        for session in list(self.sessions):
+            session.cut()
+
+    def start(self) -> None:
+        self.up = True
+
+    @property
+    def busy(self) -> bool:
+        """Whether a statement is under way, or a transaction open."""
+        return any(session.sent or session.tx is not None for session in self.sessions)
+
+    def do(self, work: Callable[[Transaction], Any]) -> Any:
+        """What somebody else writes, in a transaction of one moment."""
+        tx = Transaction(self)
+        given = work(tx)
+        tx.commit()
+        return given
+
+
+class Refused(UnknownPostgresError):
+    """What the schema's refuse() raises."""
+
+    sqlstate = GUARD
+
+
+class Transaction:
+    """began: what now() is in it, in microseconds. Its changes are seen by itself alone until it commits."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.began = server.clock()
+        self.changes: dict[str, dict[Key, Row | None]] = {}
+        self.failed = False
+
+    # -- what statements are written in ----------------------------------------------------------
+
+    def get(self, table: str, *key: Any) -> Row | None:
+        own = self.changes.get(table, {})
+        return own[key] if key in own else self.server.tables[table].get(key)
+
+    def find(self, table: str, **equals: Any) -> list[Row]:
+        """The rows with these values, in an order that is drawn."""
+        own = self.changes.get(table, {})
+        rows = [own.get(key, row) for key, row in self.server.tables[table].items()]
+        rows += [row for key, row in own.items() if key not in self.server.tables[table]]
+        names = equals.items()
+        found = [row for row in rows if row is not None and all(row.get(name) == value for name, value in names)]
+        self.server.random.shuffle(found)
+        return found
+
+    def insert(self, table: str, **values: Any) -> Row:
+        row = self.insert_unless(table, **values)
+        if row is None:
+            raise asyncpg.UniqueViolationError(f"duplicate key in {table}")
+        return row
+
+    def insert_unless(self, table: str, **values: Any) -> Row | None:
+        """ON CONFLICT DO NOTHING. None: there is such a row."""
+        shape = TABLES[table]
+        key = _key(table, values)
+        once = {name: values[name] for name in shape.once}
+        if self.get(table, *key) is not None or (once and values[shape.once[-1]] and self.find(table, **once)):
+            return None
+        row = dict.fromkeys(shape.stamped, self.began) | values
+        self.changes.setdefault(table, {})[key] = row
+        return row
+
+    def update(self, table: str, row: Row, **changes: Any) -> Row:
+        """The row as it is now."""
+        changed = self.changes.setdefault(table, {})[_key(table, row)] = {**row, **changes}
+        return changed
+
+    def refuse(self, guard: str) -> NoReturn:
+        raise Refused(f"guard {guard}")
+
+    # -- its end ---------------------------------------------------------------------------------
+
+    async def hold(self) -> None:
+        """Waits until no other transaction writes."""
+        server = self.server
+        while server.writer is not None and server.writer is not self:
+            turn = asyncio.get_running_loop().create_future()
+            server.waiting.append(turn)
+            await turn
+        server.writer = self
+
+    def commit(self) -> None:
+        for table, changes in self.changes.items():
+            for key, row in changes.items():
+                if row is None:
+                    self.server.tables[table].pop(key, None)
+                else:
+                    self.server.tables[table][key] = row
+        self.end()
+
+    def end(self) -> None:
+        """Lets the next one write. Without `commit`, all is undone."""
+        self.changes = {}
+        if self.server.writer is self:
+            self.server.writer = None
+            while self.server.waiting and self.server.writer is None:
+                turn = self.server.waiting.popleft()
+                if not turn.done():
+                    turn.set_result(None)
+                    break
+
+
+def _key(table: str, values: Row) -> Key:
+    return tuple(values[name] for name in TABLES[table].key)
+
+
+class NotModelled(Exception):
+    """The simulated part used a statement that has no model."""
+
+
+MODELS: Final[dict[str, Callable[..., Result]]] = {}
+"""The models by the names of their statements (statements.py); each takes the transaction, and the arguments."""
+
+
+class Session:
+    """One connection, as the server sees it."""
+
+    def __init__(self, server: Server, way: Way) -> None:
+        self.server = server
+        self.way = way
+        self.tx: Transaction | None = None
+        self.sent = False
+        self.gone = False
+        server.sessions[self] = None
+
+    def carry_out(self, text: str, args: tuple[Any, ...]) -> asyncio.Task[Result]:
+        """A statement, BEGIN, COMMIT or ROLLBACK, from when it is sent: OSError where it does not arrive."""
+        self.sent = True
+        task: asyncio.Task[Result] = asyncio.get_running_loop().create_task(self._arrive(text, args), context=Context())
+        task.add_done_callback(_seen)
+        return task
+
+    async def _arrive(self, text: str, args: tuple[Any, ...]) -> Result:
+        try:
+            await self.way.before()
+            self._must_be_there()
+            if text == "BEGIN":
+                self.tx = Transaction(self.server)
+            elif text in ("COMMIT", "ROLLBACK"):
+                tx, self.tx = self.tx, None
+                if tx is not None:
+                    tx.commit() if text == "COMMIT" and not tx.failed else tx.end()
+            else:
+                return await self._run(text, args)
+            return 0
+        finally:
+            self.sent = False
+            if self.gone:
+                self._leave()
+
+    async def _run(self, text: str, args: tuple[Any, ...]) -> Result:
+        name = text[3 : text.index("\n")] if text.startswith("-- ") else text
+        model = MODELS.get(name)
+        if model is None:
+            raise NotModelled(f"no model of {name}")
+        tx = self.tx or Transaction(self.server)
+        try:
+            if writes(text) and not (name == "play.refresh" and not args[4]):  # It makes players, if any are new.
+                await tx.hold()
+                await self.way.within()
+                self._must_be_there()
+                if self.gone and self.server.random.random() < 0.5:
+                    raise ConnectionResetError("the client went away")
+            result = model(tx, *((text, *args) if name == "commit.commit" else args))
+        except BaseException:
+            tx.failed = True
+            if tx is not self.tx:
+                tx.end()
+            raise
+        if tx is not self.tx:
+            tx.commit()
+        self.server.ran[name] = self.server.ran.get(name, 0) + 1
+        return result
+
+    def _must_be_there(self) -> None:
+        if not self.server.up or self not in self.server.sessions:
+            raise ConnectionResetError("the server is away")
+
+    def leave(self) -> None:
+        """The client is gone. What it has sent may still arrive, and be carried out to its end, or it may not."""
+        self.gone = True
+        if not self.sent or self.server.random.random() < 0.5:
+            self._leave()
+
+    def cut(self) -> None:
+        """The server is gone."""
+        self.gone = True
+        self._leave()
+
+    def _leave(self) -> None:
+        self.server.sessions.pop(self, None)
+        tx, self.tx = self.tx, None
+        if tx is not None:
+            tx.end()
+
+
+def writes(text: str) -> bool:
+    """Whether a statement writes, or locks."""
+    return any(word in text for word in ("INSERT INTO", "DELETE FROM", " SET ", "FOR SHARE", "FOR UPDATE"))
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # Its client may have gone.
+
+
+class Record(dict[str, Any]):
+    """A row as asyncpg gives it: by the names of its columns and by their places."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(key) if isinstance(key, str) else tuple(self.values())[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values())
+
+
+class Connection:
+    """A connection, with what the service uses of asyncpg's."""
+
+    def __init__(self, server: Server, way: Way, statement_seconds: float) -> None:
+        self._statement_seconds = statement_seconds
+        self._session = Session(server, way)
+        self._closed = False
+        self._in_transaction = False
+
+    async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Record]:  # noqa: ASYNC109
+        result = await self._ask(query, args, timeout)
+        return [] if isinstance(result, int) else [Record(row) for row in result]
+
+    async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Record | None:  # noqa: ASYNC109
+        rows = await self.fetch(query, *args, timeout=timeout)
+        return rows[0] if rows else None
+
+    async def fetchval(self, query: str, *args: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109
+        row = await self.fetchrow(query, *args, timeout=timeout)
+        return None if row is None else row[0]
+
+    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109
+        result = await self._ask(query, args, timeout)
+        return f"DID {result if isinstance(result, int) else len(result)}"
+
+    async def _ask(self, query: str, args: tuple[Any, ...] = (), timeout: float | None = None) -> Result:  # noqa: ASYNC109
+        """A round trip. What goes wrong on the way is what asyncpg raises."""
+        if self.is_closed():
+            raise asyncpg.InterfaceError("the connection is closed")
+        work = self._session.carry_out(query, args)
+        try:
+            async with asyncio.timeout(timeout or self._statement_seconds):
+                result = await asyncio.shield(work)
+                await self._session.way.after()
+        except (TimeoutError, asyncio.CancelledError):
+            # The pool throws it away: what is under way goes on without it, or ends.
+            self.terminate()
+            raise
+        except OSError as error:
+            self.terminate()
+            raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation") from error
+        return result
+
+    def transaction(self) -> Connection:
+        """BEGIN at `start`, then `commit` or `rollback`."""
+        return self
+
+    async def start(self) -> None:
+        await self._ask("BEGIN")
+        self._in_transaction = True
+
+    async def commit(self) -> None:
+        await self._ask("COMMIT")
+        self._in_transaction = False
+
+    async def rollback(self) -> None:
+        await self._ask("ROLLBACK")
+        self._in_transaction = False
+
+    def is_closed(self) -> bool:
+        return self._closed or self._session.gone
+
+    def is_in_transaction(self) -> bool:
+        return self._in_transaction
+
+    def terminate(self) -> None:
+        """Goes without a word."""
+        if not self._closed:
+            self._closed = True
+            self._session.leave()
+
+    async def close(self) -> None:
+        self.terminate()
+
+
+class SimulatedDatabase(Database):
+    """The service's own pool, over connections to the model. All else that `Database` does is as it is."""
+
+    def __init__(self, server: Server, way: Way, **limits: Any) -> None:
+        super().__init__("", **limits)
+        self._server = server
+        self._way = way
+        self._made: list[Connection] = []
+
+    async def _take(self) -> asyncpg.Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        made = Connection(self._server, self._way, self.statement_seconds)
+        self._made = [*(one for one in self._made if not one.is_closed()), made]
+        try:
+            async with asyncio.timeout(self.acquire_seconds):
+                await self._way.before()
+                if not self._server.up:
+                    raise ConnectionRefusedError("the server is away")
+                await self._way.after()
+        except BaseException:
+            made.terminate()
+            self._slots.release()
+            raise
+        return cast(asyncpg.Connection, made)
+
+    async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
+        rows: list[asyncpg.Record] = await self._run(Connection.fetch, query, args)
+        return rows
+
+    async def fetchrow(self, query: str, *args: Any) -> asyncpg.Record | None:
+        row: asyncpg.Record | None = await self._run(Connection.fetchrow, query, args)
+        return row
+
+    async def execute(self, query: str, *args: Any) -> int:
+        status: str = await self._run(Connection.execute, query, args)
+        return int(status.rpartition(" ")[2])
+
+    def crash(self) -> None:
+        """The process is gone: its connections are cut, whatever was under way on them."""
+        for connection in self._made:
+            connection.terminate()

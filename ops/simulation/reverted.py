@@ -1,0 +1,85 @@
+"""Tombola as it was before a mend, for tests that the simulation finds it: `python -m ops.simulation.reverted`.
+
+Each undoes one mend, no more, in the running code; the bug comes back, with all that is around it as it is now.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
+from unittest.mock import patch
+
+from ops.simulation.machine import with_fixed_order
+from ops.simulation.postgres import MODELS
+from ops.simulation.run import plan_of, run, settle_memory
+from runtime.actors.changes import Changes
+from runtime.actors.game.cache import GameCache
+
+
+@contextmanager
+def counters_lost() -> Iterator[None]:
+    """Where two turns of one game meet in one commit, the later one's count of plays replaces the earlier one's."""
+    whole = Changes.absorb
+
+    def absorb(self: Changes, other: Changes) -> None:
+        counts = {**self.play_counts, **other.play_counts}
+        whole(self, other)
+        self.play_counts = counts
+
+    with patch.object(Changes, "absorb", absorb):
+        yield
+
+
+@contextmanager
+def neighbours_look() -> Iterator[None]:
+    """A turn whose commit was refused forgets at once what its neighbour has looked up and not decided by yet."""
+
+    def distrust(self: GameCache, *, snapshot: bool = False) -> None:
+        self.players.clear()
+        self.stock.clear()
+        self.refreshed_at = 0.0
+        if snapshot:
+            self.snapshot = None
+
+    with patch.object(GameCache, "distrust", distrust):
+        yield
+
+
+@contextmanager
+def zone_moved_west() -> Iterator[None]:
+    """The look passes over a counter whose day is still to come, which the guard counts."""
+    whole = MODELS["play.refresh"]
+
+    def refresh(*args: Any) -> Any:
+        rows: Any = whole(*args)
+        for row in rows:
+            row["players"] = [
+                [*player[:2], 0 if player[3] else player[2], False, *player[4:]] for player in row["players"] or ()
+            ]
+        return rows
+
+    with patch.dict(MODELS, {"play.refresh": refresh}):
+        yield
+
+
+REVERTED: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
+    made.__name__: made for made in (counters_lost, neighbours_look, zone_moved_west)
+}
+
+
+def first_failing(name: str, seeds: range) -> dict[str, Any]:
+    """The first seed that finds it, and what it says; the seed is None where none does."""
+    settle_memory()
+    for seed in seeds:
+        violation = run(plan_of(seed), REVERTED[name]).violation
+        if violation is not None:
+            return {"seed": seed, "violation": violation.name, "found": violation.found}
+    return {"seed": None}
+
+
+if __name__ == "__main__":
+    with_fixed_order("ops.simulation.reverted")
+    print(json.dumps(first_failing(sys.argv[1], range(int(sys.argv[2]), int(sys.argv[3])))))

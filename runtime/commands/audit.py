@@ -1,0 +1,110 @@
+"""`tombola audit`: looks at everything there is now, whether it adds up.
+
+The same checks run all the time (`tombola worker auditor`); this is for who wants to know now, after a restore
+say. What it finds is kept like what the auditor finds, and shown with what was found before and nobody has closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from typing import Annotated, Any, Final
+
+import asyncpg
+from cyclopts import App, Parameter
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+import sql
+from runtime.commands.connection import EXIT_REFUSED, EXIT_UNREACHABLE, people, print_json, progress_console, table
+from runtime.commands.environment import EXIT_USE, settings_for
+from runtime.errors import Fault, Status, unknown
+from runtime.operations.conservation.checks import CHECKS, KINDS, audit
+from runtime.settings import Settings
+from runtime.stores.database import Database
+
+_SQL: Final = sql.load("violations")
+
+SHOWN_MAX: Final = 1_000
+
+app = App(name="audit", help="Look at everything there is, whether it adds up.")
+
+
+@app.default
+def look(*, tenant: str = "", as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> None:
+    """Look at every player, play, prize, reward, task, board and count in the database, whether it all adds up.
+
+    Changes nothing but the list of violations, and holds nothing up. Ends with 1 where one is open: found now, or
+    before and closed by nobody (POST /admin/violations/{id}/close).
+
+    Parameters
+    ----------
+    tenant
+        Only this tenant's.
+    as_json
+        Print JSON for machines instead of text for people.
+    """
+    settings = settings_for("worker:auditor")
+    done: Counter[str] = Counter()
+    columns = TextColumn("{task.description}"), TimeElapsedColumn()
+    console = progress_console()
+    with Progress(*columns, console=console, disable=as_json or not console.is_terminal, transient=True) as progress:
+        shown = progress.add_task("connecting", total=None)
+
+        def report(tenant_id: str, kind: str, count: int) -> None:
+            done[kind] += count
+            progress.update(shown, description=f"{done[kind]:,} of kind {kind}, of {tenant_id}")
+
+        try:
+            open_ones = asyncio.run(audited(settings, tenant, report))
+        except (Fault, OSError, asyncpg.PostgresError) as error:
+            misnamed = isinstance(error, Fault) and error.status is Status.NOT_FOUND
+            print(f"tombola audit: {getattr(error, 'message', error)}", file=sys.stderr)
+            sys.exit(EXIT_USE if misnamed else EXIT_UNREACHABLE)
+    looked_at = {kind: done[kind] for kind in KINDS}
+    if as_json:
+        print_json({"checks": len(CHECKS), "looked_at": looked_at, "open": open_ones})
+    else:
+        _print(looked_at, open_ones)
+    if open_ones:
+        sys.exit(EXIT_REFUSED)
+
+
+async def audited(settings: Settings, tenant_id: str, report: Any) -> list[dict[str, Any]]:
+    """Audits every tenant, or one; the violations that are open then, of the first SHOWN_MAX.
+
+    NOT_FOUND UNKNOWN_TENANT.
+    """
+    database = Database(
+        settings.database_url,
+        size=2,
+        acquire_seconds=settings.database_acquire_timeout_seconds,
+        statement_seconds=settings.database_statement_timeout_seconds,
+    )
+    await database.start()
+    try:
+        tenants = await database.fetch(_SQL["tenants"], tenant_id)
+        if tenant_id and not tenants:
+            raise unknown("tenant", tenant_id)
+        await audit(database, tenant_id, report)
+        found: list[dict[str, Any]] = []
+        for tenant in tenants:
+            about = (tenant["tenant_id"], "open", "", "", "", None, SHOWN_MAX - len(found))
+            found += [{"tenant_id": tenant["tenant_id"], **row} for row in await database.fetch(_SQL["list"], *about)]
+        return found
+    finally:
+        await database.close()
+
+
+def _print(looked_at: dict[str, int], open_ones: list[dict[str, Any]]) -> None:
+    console = people()
+    counted = ", ".join(f"{count:,} of kind {kind}" for kind, count in looked_at.items() if count)
+    console.print(f"{len(CHECKS)} checks over {counted or 'nothing'}")
+    if not open_ones:
+        console.print("everything adds up")
+        return
+    shown = table("violation", "tenant", "check", "of", "expected", "found")
+    for row in open_ones:
+        of = f"{row['subject_id']} {row['row_id']}".strip()
+        shown.add_row(row["id"], row["tenant_id"], row["check"], of, row["expected"], row["found"])
+    console.print(shown)

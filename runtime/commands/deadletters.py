@@ -1,0 +1,138 @@
+"""`tombola deadletters list|replay|drop`: messages that failed five times, and what to do with them.
+
+A dead letter is put back onto the stream that it came from, where its group handles it once more (and
+the other groups of that stream too: every handler does the same thing twice without harm). The letters
+of a shard are in `tombola:dead:{shard}`, the newest 10,000 of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+from cyclopts import App
+from redis.exceptions import RedisError
+
+from runtime.commands.confirm import confirmed
+from runtime.commands.connection import DEFAULTS
+from runtime.commands.environment import settings_for
+from runtime.groups import event_stream
+from runtime.settings import Settings
+from runtime.streams.dead_letters import Letter, dead_stream
+from runtime.streams.servers import Servers
+
+PAGE: Final = 100
+
+app = App(name="deadletters", help="Look after messages that no worker could handle.")
+
+
+@app.command(name="list")
+def list_letters(*, group: str = "") -> None:
+    """Print the dead letters: id, stream, consumer group, fields.
+
+    Parameters
+    ----------
+    group
+        Only this consumer group's.
+    """
+
+    async def show(client: Any, dead: str, letter: Letter) -> None:
+        print(letter)
+
+    count = _run("list", show, group, "")
+    print(f"{count} dead letters" if count else "no dead letters")
+
+
+@app.command
+def replay(id: str = "", /, *, group: str = "") -> None:
+    """Put dead letters back onto their streams, and take them off the list.
+
+    Parameters
+    ----------
+    id
+        Only this one, as `list` prints it.
+    group
+        Only this consumer group's.
+    """
+    print(f"replayed {_run('replay', put_back, group, id)}")
+
+
+@app.command
+def drop(id: str = "", /, *, group: str = "", all: bool = False, yes: bool = False) -> None:
+    """Throw dead letters away: for ever, so it is asked about where they are more than one.
+
+    Parameters
+    ----------
+    id
+        Only this one, as `list` prints it.
+    group
+        Only this consumer group's.
+    all
+        Every one. Needed where neither an id nor a group is given.
+    yes
+        Do not ask.
+    """
+    if not (id or group or all):
+        sys.exit("tombola deadletters drop: name an id or a --group, or say --all")
+    if not id:
+        confirmed(DEFAULTS, yes, f"Throw away every dead letter{f' of {group}' if group else ''}?")
+    print(f"dropped {_run('drop', throw_away, group, id)}")
+
+
+Act = Callable[[Any, str, Letter], Awaitable[None]]
+"""Does something with one letter of the stream of dead letters."""
+
+
+async def put_back(client: Any, dead: str, letter: Letter) -> None:
+    """Appends the letter's message to its stream again, and deletes the letter: both or neither."""
+    pipeline = client.pipeline(transaction=True)
+    # A message without fields cannot be appended; it was none to begin with.
+    if letter.fields:
+        pipeline.xadd(letter.stream, letter.fields)
+    pipeline.xdel(dead, letter.id)
+    await pipeline.execute()
+
+
+async def throw_away(client: Any, dead: str, letter: Letter) -> None:
+    """Deletes the letter."""
+    await client.xdel(dead, letter.id)
+
+
+async def each_letter(settings: Settings, act: Act, group: str = "", id: str = "") -> int:
+    """Does `act` to every dead letter of the group and id given ("": any); how many there were. RedisError, OSError."""
+    servers, count = Servers(settings), 0
+    for shard in range(settings.stream_shards):
+        dead = dead_stream(event_stream(shard))
+        client = await servers.client(dead)
+        try:
+            async for letter in _letters(client, dead):
+                if group in ("", letter.group) and id in ("", letter.id):
+                    await act(client, dead, letter)
+                    count += 1
+        finally:
+            await client.aclose()
+    return count
+
+
+async def _letters(client: Any, dead: str) -> AsyncIterator[Letter]:
+    # Read to the end that there was at the beginning: a replayed one that dies anew is not met again.
+    last = [id for id, _ in await client.xrevrange(dead, count=1)]
+    after = "-"
+    while last and (page := await client.xrange(dead, after, last[0], count=PAGE)):
+        for id, fields in page:
+            yield Letter.read(id, fields)
+        after = "(" + page[-1][0].decode()
+
+
+def _run(command: str, act: Act, group: str, id: str) -> int:
+    settings = settings_for()
+    if not settings.redis_url:
+        sys.exit(f"tombola deadletters {command}: REDIS_URL must be set")
+    try:
+        return asyncio.run(each_letter(settings, act, group, id))
+    except BrokenPipeError:
+        raise  # Of standard output: runtime.cli ends quietly then.
+    except (RedisError, OSError) as error:
+        sys.exit(f"tombola deadletters {command}: {error}")

@@ -1,0 +1,1 @@
+"""Commands of the desk: prizes, players, their wallets and rewards, and integrations."""

@@ -1,0 +1,145 @@
+"""`tombola rewards`: find rewards, show one; fulfill, revoke or retry several, each by itself."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from cyclopts import App, Parameter
+
+from runtime.commands import documents
+from runtime.commands.confirm import Yes, confirmed
+from runtime.commands.connection import (
+    DEFAULTS,
+    EXIT_REFUSED,
+    Connection,
+    connected,
+    people,
+    print_json,
+    refusals_told,
+    table,
+)
+from runtime.commands.times import unix
+
+app = App(name="rewards", help="Find rewards, show one; fulfill, revoke or retry several.")
+
+AT_ONCE: Final = 100
+"""Rewards of one request."""
+
+Id = Annotated[str, Parameter(help="The rewards' ids.")]
+
+
+@app.command(name="list")
+async def list_rewards(
+    *,
+    status: str = "",
+    campaign: str = "",
+    prize: str = "",
+    player: str = "",
+    contact: str = "",
+    code: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+    most: int = 100,
+    connection: Connection = DEFAULTS,
+) -> None:
+    """List rewards, the newest first.
+
+    Parameters
+    ----------
+    status
+        Only those of this status: won, claimed, fulfilling, fulfilled, expired, revoked, failed.
+    campaign
+        Only those of this campaign.
+    prize
+        Only those of this prize.
+    player
+        Only those of this player.
+    contact
+        Only those of whose e-mail address or phone number this is, whole.
+    code
+        Only the one that has this code, whole; for who may move rewards.
+    since
+        Only those won from this time on, such as 2026-03-01T09:00:00+01:00 (UTC where it says no offset).
+    until
+        Only those won before this time.
+    most
+        How many at most.
+    """
+    query: dict[str, Any] = {"status": status, "campaign_id": campaign, "prize_id": prize, "player_id": player}
+    query |= {"contact": contact, "code": code, "won_from": unix(since), "won_until": unix(until)}
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            items = await edge.first("/rewards", most, **query)
+    if connection.json:
+        print_json(items)
+        return
+    shown = table("id", "prize", "player", "status")
+    for item in items:
+        status_name = item["status"].removeprefix("REWARD_STATUS_").lower()
+        shown.add_row(item["id"], item["name"], item["player_id"], status_name)
+    people().print(shown)
+
+
+@app.command
+async def show(reward: str, /, *, connection: Connection = DEFAULTS) -> None:
+    """Show a reward, what its winner answered when claiming it, and the last attempt to deliver it.
+
+    Parameters
+    ----------
+    reward
+        Its id.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            found = await edge.get(f"/rewards/{reward}")
+    if connection.json:
+        print_json(found)
+        return
+    told = {**found["reward"], "answers": {one["label"]: one["value"] for one in found["answers"]}}
+    if delivery := found["delivery"]:
+        task = {name: delivery["task"][name] for name in ("id", "channel", "status", "attempts", "last_error")}
+        told["delivery"] = _filled({**task, **{name: delivery[name] for name in delivery if name != "task"}})
+    print(documents.write(_filled(told)), end="")
+
+
+@app.command
+async def fulfill(*rewards: Id, reason: str = "", connection: Connection = DEFAULTS) -> None:
+    """Mark rewards as delivered. Ends with 1 where one was not."""
+    await _move(connection, "FULFILL", rewards, reason)
+
+
+@app.command
+async def revoke(*rewards: Id, reason: str, yes: Yes = False, connection: Connection = DEFAULTS) -> None:
+    """Take rewards back. Ends with 1 where one was not."""
+    confirmed(connection, yes, f"Revoke {len(rewards)} rewards?")
+    await _move(connection, "REVOKE", rewards, reason)
+
+
+@app.command
+async def retry(*rewards: Id, connection: Connection = DEFAULTS) -> None:
+    """Have the deliveries of rewards tried again. Ends with 1 where one was not."""
+    await _move(connection, "RETRY", rewards, "")
+
+
+def _filled(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if value or value is False}
+
+
+async def _move(connection: Connection, act: str, rewards: tuple[str, ...], reason: str) -> None:
+    results: list[dict[str, Any]] = []
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            for first in range(0, max(1, len(rewards)), AT_ONCE):
+                body = {"act": f"BULK_ACT_{act}", "ids": list(rewards[first : first + AT_ONCE]), "reason": reason}
+                results += (await edge.post("/rewards/bulk", body))["results"]
+    refused = [one for one in results if not one["ok"]]
+    if connection.json:
+        print_json(results)
+    else:
+        people().print(f"{len(results) - len(refused)} done")
+        for one in refused:
+            print(f"tombola: {one['id']}: {one['reason']}: {one['message']}", file=sys.stderr)
+    if refused:
+        sys.exit(EXIT_REFUSED)

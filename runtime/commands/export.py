@@ -1,0 +1,132 @@
+"""`tombola export`: everything of a kind as CSV, into a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from contextlib import nullcontext
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final, Literal
+
+import aiohttp
+from cyclopts import App, Parameter
+from rich.progress import DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+from runtime.commands.confirm import file_told
+from runtime.commands.connection import (
+    DEFAULTS,
+    EXIT_UNREACHABLE,
+    Connection,
+    connected,
+    fail,
+    people,
+    print_json,
+    progress_console,
+    refusals_told,
+)
+from runtime.commands.times import unix
+
+app = App(name="export", help="Write plays, rewards, winners, ledger, tasks or audit entries to a file, as CSV.")
+
+Name = Literal["plays", "rewards", "winners", "ledger", "tasks", "audit"]
+CUTS_MAX: Final = 5
+"""How often in a row it goes on where it was cut off, without a line more."""
+
+
+@app.default
+async def export(
+    name: Name,
+    /,
+    *,
+    out: Annotated[Path, Parameter(allow_leading_hyphen=True)] = Path("-"),
+    campaign: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+    connection: Connection = DEFAULTS,
+) -> None:
+    """Write everything of a kind to a file, the oldest first. What is cut off goes on from its last whole line.
+
+    Parameters
+    ----------
+    name
+        What to export.
+    out
+        The file; `-` is standard output.
+    campaign
+        Only what is of this campaign.
+    since
+        Only what happened from then on: 2026-03-01, or 2026-03-01T09:00:00+01:00 (UTC where it says no offset).
+    until
+        Only what happened before then.
+    """
+    query = {"campaign_id": campaign, "from": unix(since), "to": unix(until)}
+    written = _Written()
+    with file_told(connection, out):
+        file = nullcontext(sys.stdout.buffer) if str(out) == "-" else out.open("wb")
+    with file as target, refusals_told(connection), _progress(connection) as progress:
+        task = progress.add_task(f"exporting {name}", total=None)
+        async with connected(connection) as edge:
+            cuts = 0
+            while True:
+                before = written.lines
+                try:
+                    async for piece in edge.read(f"/exports/{name}", **query, cursor=written.cursor):
+                        progress.advance(task, written.take(piece, target))
+                    break
+                except aiohttp.ClientPayloadError as error:
+                    written.cut()
+                    cuts = 0 if written.lines > before else cuts + 1
+                    if cuts > CUTS_MAX:
+                        fail(connection, EXIT_UNREACHABLE, f"cut off after {written.lines:,} lines: {error}")
+    rows = max(0, written.lines - 1)
+    if str(out) == "-":
+        return
+    if connection.json:
+        print_json({"rows": rows, "bytes": written.bytes})
+    else:
+        people().print(f"{rows:,} {name} in {out}")
+
+
+class _Written:
+    """What has been written: whole lines alone, of which the last one says where to go on."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.bytes = 0
+        self.cursor = ""
+        self._rest = b""
+
+    def take(self, piece: bytes, target: BinaryIO) -> int:
+        """Writes what is whole of it; how many bytes that is."""
+        held = self._rest + piece
+        end = _end_of_lines(held)
+        whole, self._rest = held[:end], held[end:]
+        if whole:
+            target.write(whole)
+            rows = list(csv.reader(io.StringIO(whole.decode(), newline="")))
+            self.lines += len(rows)
+            if self.lines > 1:
+                self.cursor = rows[-1][0]
+        self.bytes += len(whole)
+        return len(whole)
+
+    def cut(self) -> None:
+        """Forgets what was no whole line."""
+        self._rest = b""
+
+
+def _end_of_lines(held: bytes) -> int:
+    """Where the last whole line ends: a line break within quotes ends none."""
+    end = held.rfind(b"\r\n")
+    while end >= 0 and held.count(b'"', 0, end) % 2:
+        end = held.rfind(b"\r\n", 0, end)
+    return end + 2 if end >= 0 else 0
+
+
+def _progress(connection: Connection) -> Progress:
+    """What has come, on standard error; nothing for machines."""
+    columns = (TextColumn("{task.description}"), DownloadColumn(), TimeElapsedColumn())
+    console = progress_console()
+    return Progress(*columns, console=console, disable=connection.json or not console.is_terminal, transient=True)

@@ -1,0 +1,84 @@
+"""`tombola figures`: a campaign, or one of its games, in figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cyclopts import App
+
+from runtime.commands.connection import DEFAULTS, Connection, connected, people, print_json, refusals_told, table
+
+app = App(name="figures", help="Show a campaign in figures: how far plays came, days, costs, and whether odds held.")
+
+
+@app.default
+async def figures(
+    campaign: str,
+    /,
+    *,
+    game: str = "",
+    from_day: str = "",
+    to_day: str = "",
+    connection: Connection = DEFAULTS,
+) -> None:
+    """Show a campaign in figures, between two of its days.
+
+    Parameters
+    ----------
+    campaign
+        The campaign's id.
+    game
+        Only this game of it.
+    from_day
+        From this day on, such as 2026-03-01, in the campaign's time zone.
+    to_day
+        Up to this day, which is included.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            found = await edge.get(f"/campaigns/{campaign}/figures", game_id=game, from_day=from_day, to_day=to_day)
+    if connection.json:
+        print_json(found)
+        return
+    console = people()
+    steps = ", ".join(f"{count:,} {step}" for step, count in found["funnel"].items())
+    console.print(f"{steps}; {found['players']:,} players, {found['returning_players']:,} of them again")
+    costs = [f"{one['amount']:,.2f} {one['currency']}".strip() for one in found["costs"]] or ["0.00"]
+    console.print(f"cost {' and '.join(costs)}, times in {found['timezone']}")
+    for title, shown in (("days", _days(found)), ("prizes", _prizes(found)), ("odds", _odds(found))):
+        if shown.row_count:
+            console.print(f"\n{title}")
+            console.print(shown)
+
+
+def _days(found: dict[str, Any]) -> Any:
+    shown = table("day", "plays", "wins", "players")
+    for day in found["by_day"]:
+        shown.add_row(day["day"], f"{day['plays']:,}", f"{day['wins']:,}", f"{day['players']:,}")
+    return shown
+
+
+def _prizes(found: dict[str, Any]) -> Any:
+    shown = table("prize", "name", "given", "cost", "currency")
+    for prize in found["prizes"]:
+        cost = f"{prize['cost']:,.2f}"
+        shown.add_row(prize["prize_id"], prize["name"], f"{prize['units']:,}", cost, prize["currency"])
+    return shown
+
+
+def _odds(found: dict[str, Any]) -> Any:
+    shown = table("game", "revision", "drawn", "declared", "draws", "expected", "by chance")
+    for one in found["odds"]:
+        for row in one["odds"]:
+            expected = f"{row['low']:,.0f} to {row['high']:,.0f}"
+            drawn, fine = row["name"] or "nothing", "yes" if row["by_chance"] else "NO"
+            shown.add_row(
+                one["game_id"],
+                str(one["revision"]),
+                drawn,
+                f"{row['declared']:.4%}",
+                f"{row['draws']:,}",
+                expected,
+                fine,
+            )
+    return shown

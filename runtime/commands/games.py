@@ -1,0 +1,297 @@
+"""`tombola games`: list, show, try, and a game's configuration checked and applied from a YAML file."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from runtime.commands import documents
+from runtime.commands.confirm import confirmed, file_told
+from runtime.commands.connection import (
+    DEFAULTS,
+    EXIT_REFUSED,
+    Connection,
+    Edge,
+    Refused,
+    connected,
+    fail,
+    people,
+    print_json,
+    refusals_told,
+    table,
+)
+from runtime.commands.documents import Document
+from runtime.commands.environment import EXIT_USE
+from runtime.commands.resources import filed, for_machines, show
+from runtime.operations.files.kinds import GAMES, Change, Found, settled
+from runtime.operations.games.definitions import definition_of, prizes_named
+from runtime.wire import codec
+
+app = App(name="games", help="List and show games; check and apply a game's file.")
+
+_OWN = ("id", "campaign_id", "revision")
+"""What a game's file may hold beside the fields that it sets: which game, of which campaign, as read when."""
+
+
+@app.command(name="list")
+async def list_games(
+    *, campaign: str = "", status: str = "", type: str = "", q: str = "", connection: Connection = DEFAULTS
+) -> None:
+    """List games, the newest first.
+
+    Parameters
+    ----------
+    campaign
+        Only those of the campaign of this id.
+    status
+        Only those of this status: draft, active, paused, archived.
+    type
+        Only those of this type, such as spin_wheel.
+    q
+        Only those whose name holds this.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            items = [item async for item in edge.each("/games", campaign_id=campaign, status=status, type=type, q=q)]
+    if connection.json:
+        print_json(items)
+        return
+    shown = table("id", "name", "type", "handler", "status", "revision", "campaign")
+    for item in items:
+        state = item["status"].removeprefix("GAME_STATUS_").lower()
+        row = (item["id"], item["name"], item["type"], item["reward_handler"], state)
+        shown.add_row(*row, str(item["revision"]), item["campaign_id"])
+    people().print(shown)
+
+
+@app.command(name="show")
+async def show_game(game: str, /, *, revision: int = 0, connection: Connection = DEFAULTS) -> None:
+    """Show a game as YAML, in the form that `games apply` takes.
+
+    Parameters
+    ----------
+    game
+        Its id.
+    revision
+        As it was then. Applied, that restores it, unless the game is changed in between.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            item = await edge.get(f"/games/{game}")
+            if revision:
+                page = await edge.get(f"/games/{game}/revisions", revision=revision)
+                if not page["items"]:
+                    fail(connection, EXIT_REFUSED, f"{game} has no revision {revision}: it is at {item['revision']}")
+                then = page["items"][0]["game"]
+                item = {**then, "revision": item["revision"], "milestones": then["milestones"] or {"rungs": []}}
+    if connection.json:
+        print_json(item)
+    else:
+        own = {name: item[name] for name in _OWN}
+        # Of what was, also what was empty: else that would be left as it is now.
+        names = GAMES.settable - {"status"} if revision else None
+        print(documents.write({**own, **filed(GAMES, item, names=names)}), end="")
+
+
+@app.command(name="revisions")
+async def list_revisions(game: str, /, *, connection: Connection = DEFAULTS) -> None:
+    """List what a game was, the newest first, and who made it so.
+
+    Parameters
+    ----------
+    game
+        Its id.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            items = [item async for item in edge.each(f"/games/{game}/revisions")]
+    if connection.json:
+        print_json(items)
+        return
+    shown = table("revision", "made", "by", "name")
+    for item in items:
+        made = datetime.fromtimestamp(int(item["made_at"]), UTC).isoformat(" ")
+        shown.add_row(str(item["revision"]), made, item["made_by"], item["game"]["name"])
+    people().print(shown)
+
+
+@app.command(name="try")
+async def try_game(
+    game: str, /, *, times: int = 1000, payload: str = "", client_seed: str = "", connection: Connection = DEFAULTS
+) -> None:
+    """Play a game in test mode: how often each thing comes out, beside what its odds declare. Nothing else is moved.
+
+    Parameters
+    ----------
+    game
+        Its id.
+    times
+        How often, at most 1000.
+    payload
+        Of each play, as JSON: {"score": 12, "duration_ms": 60000} for an egg catcher.
+    client_seed
+        As a player may send one.
+    """
+    body: dict[str, Any] = {"times": times, "client_seed": client_seed}
+    if payload:
+        try:
+            body["payload"] = json.loads(payload)
+        except ValueError as error:
+            fail(connection, EXIT_USE, f"--payload is not JSON: {error}")
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            run = await edge.post(f"/games/{game}/test-plays", body)
+    if connection.json:
+        print_json(run)
+        return
+    shown = table("outcome", "prize", "plays", "observed", "declared")
+    for row in run["frequencies"]:
+        declared = "" if row["declared"] < 0 else f"{row['declared']:.2%}"
+        shown.add_row(
+            row["name"] or row["outcome"], row["prize_id"], str(row["count"]), f"{row['share']:.2%}", declared
+        )
+    people().print(shown)
+
+
+@app.command(name="validate")
+async def validate_game(file: Path, /, *, connection: Connection = DEFAULTS) -> None:
+    """Check a game's file: every field, and that the campaign and prizes that it names are there.
+
+    Parameters
+    ----------
+    file
+        The YAML (or JSON) file of one game.
+    """
+    with refusals_told(connection), file_told(connection, file):
+        document = documents.read(file)
+        change = read(document)
+        async with connected(connection) as edge:
+            await check_references(edge, document, change)
+    if connection.json:
+        print_json({"valid": True, "name": change.name})
+    else:
+        people().print(f"{file}: valid")
+
+
+@app.command(name="apply")
+async def apply_game(
+    file: Path,
+    /,
+    *,
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative=())] = False,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
+    connection: Connection = DEFAULTS,
+) -> None:
+    """Make or change the game of a file. What would change is shown first; the same file again changes nothing.
+
+    The game is the one of the file's `id`; without one, that of its name in its campaign, or a new one.
+    Fields that the file leaves out stay. With a `revision` in it, a game that was changed since is refused.
+
+    Parameters
+    ----------
+    file
+        The YAML (or JSON) file of one game.
+    yes
+        Apply without asking.
+    dry_run
+        Show what would change, and stop there.
+    """
+    with refusals_told(connection), file_told(connection, file):
+        document = documents.read(file)
+        change = read(document)
+        async with connected(connection) as edge:
+            await check_references(edge, document, change)
+            change.current = await _current(edge, document, change)
+            change.compare()
+            show(connection, [change])
+            game = change.current or {}
+            if change.action != "keep" and not dry_run:
+                confirmed(connection, yes)
+                game = await _apply(edge, document, change)
+    if connection.json:
+        applied = change.action != "keep" and not dry_run
+        print_json({"applied": applied, "changes": [for_machines(change)], "game": game})
+    elif change.action != "keep" and not dry_run:
+        people().print(f"{game['id']} is at revision {game['revision']}")
+
+
+def read(document: Document) -> Change:
+    """What a game's file wants. Raises FileWrong."""
+    row = document.value
+    if not isinstance(row, dict):
+        raise document.wrong([("", "must hold the fields of one game")])
+    found: Found = []
+    for name in _OWN:
+        value = row.get(name)
+        if value is not None and not isinstance(value, int if name == "revision" else str):
+            found.append((name, "must be a whole number" if name == "revision" else "must be text"))
+    if not row.get("id") and not row.get("campaign_id"):
+        found.append(("campaign_id", "is required, or the id of a game"))
+    if found:
+        raise document.wrong(found)
+    given = {name: value for name, value in row.items() if name not in _OWN}
+    wanted = settled(GAMES, given, "", found)
+    if found:
+        raise document.wrong(found)
+    return Change(GAMES, str(row.get("name", "")), "", wanted)
+
+
+async def check_references(edge: Edge, document: Document, change: Change) -> None:
+    """Every prize and the campaign that the file names are there. Raises FileWrong."""
+    found: Found = []
+    campaign_id = document.value.get("campaign_id")
+    if campaign_id and await _missing(edge, f"/campaigns/{campaign_id}"):
+        found.append(("campaign_id", f"there is no campaign {campaign_id!r}"))
+    made, _ = codec.read(GAMES.message, dict(change.wanted))
+    missing: dict[str, bool] = {}
+    for path, prize_id in prizes_named(definition_of(made)):
+        if prize_id not in missing:
+            missing[prize_id] = await _missing(edge, f"/prizes/{prize_id}")
+        if missing[prize_id]:
+            found.append((path, f"there is no prize {prize_id!r}"))
+    if found:
+        raise document.wrong(found)
+
+
+async def _missing(edge: Edge, path: str) -> bool:
+    """Whether nothing live is at a path."""
+    try:
+        item = await edge.get(path)
+    except Refused as refused:
+        if refused.http not in (400, 404):
+            raise
+        return True
+    return str(item["status"]).endswith("_ARCHIVED")
+
+
+async def _current(edge: Edge, document: Document, change: Change) -> dict[str, Any] | None:
+    row = document.value
+    if row.get("id"):
+        game = await edge.get(f"/games/{row['id']}")
+        if row.get("campaign_id", game["campaign_id"]) != game["campaign_id"]:
+            raise document.wrong([("campaign_id", f"game {game['id']} is of campaign {game['campaign_id']}")])
+        return game
+    listed = edge.each("/games", campaign_id=row["campaign_id"], q=change.name)
+    same = [game async for game in listed if game["name"] == change.name and game["status"] != "GAME_STATUS_ARCHIVED"]
+    if len(same) > 1:
+        ids = ", ".join(game["id"] for game in same)
+        raise document.wrong([("name", f"is the name of several games: say the id of one of {ids}")])
+    return same[0] if same else None
+
+
+async def _apply(edge: Edge, document: Document, change: Change) -> dict[str, Any]:
+    """The game, made so. What the service finds wrong is told by line (FileWrong)."""
+    row = document.value
+    try:
+        if change.current is None:
+            return await edge.post("/games", {**change.sent(), "campaign_id": row["campaign_id"]})
+        revision = row.get("revision") or change.current["revision"]
+        return await edge.put(f"/games/{change.current['id']}", {**change.sent(), "revision": revision})
+    except Refused as refused:
+        if not refused.violations:
+            raise
+        raise document.wrong([(one["field"], one["description"]) for one in refused.violations]) from None

@@ -71,15 +71,17 @@ async def not_to_write(source: Source, statement: str, request: Scoped, kind: st
 
 
 async def page(
-    engine: Engine, statement: str, request: Listed, *filters: Any, key: str = "id"
+    engine: Engine, statement: str, request: Listed, *filters: Any, key: str | tuple[str, ...] = "id"
 ) -> tuple[list[asyncpg.Record], m.Pagination]:
     """(the rows of the page that the request asks for, the way to the next).
 
     statement: takes the filters, the tenant first among them, then the key to go on after (NULL: from the
-    start) and how many rows to read; its rows come by their `key`, an identifier, newest first. A cursor is of one
-    statement and its filters.
+    start) and how many rows to read; its rows come by their `key`, one column or several, newest first. A cursor is of
+    one statement and its filters.
     """
+    columns = (key,) if isinstance(key, str) else key
     query = (statement.partition("\n")[0], *filters)
     asked = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(statement, *filters, asked.after_id, asked.fetch)
-    return engine.cursors.write(rows, asked.limit, key=lambda row: str(row[key]), query=query)
+    after = asked.after or (None,) * len(columns)
+    rows = await engine.database.fetch(statement, *filters, *after, asked.fetch)
+    return engine.cursors.write(rows, asked.limit, key=lambda row: tuple(row[name] for name in columns), query=query)

@@ -15,7 +15,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import BALANCE_MAX, Fault, Status, forbidden, invalid, unknown, violations
-from runtime.operations import audit, samples
+from runtime.operations import audit, reading, samples
 from runtime.operations.approvals import policy
 from runtime.operations.approvals.pending import Held, may_wait, settle
 from runtime.operations.idempotent_writes import once
@@ -34,13 +34,8 @@ TARGET: Final = _SQL["target"]
 async def list_balances(engine: Engine, request: m.ListBalancesRequest) -> m.ListBalancesReply:
     """A player's balances by scope and currency; `scope_key` narrows them to one scope."""
     tenant_id, player_id = tenant_of(request), player_id_of(request)
-    query = ("balances", tenant_id, player_id, request.scope_key)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    after = page.after or (None, None)
-    rows = await engine.database.fetch(BALANCES, tenant_id, player_id, request.scope_key, *after, page.fetch)
-    rows, pagination = engine.cursors.write(
-        rows, page.limit, key=lambda row: (row["scope_key"], row["currency"]), query=query
-    )
+    filters = (tenant_id, player_id, request.scope_key)
+    rows, pagination = await reading.page(engine, BALANCES, request, *filters, key=("scope_key", "currency"))
     return m.ListBalancesReply(items=[m.WalletBalance(**row) for row in rows], pagination=pagination)
 
 
@@ -51,12 +46,7 @@ async def list_ledger(engine: Engine, request: m.ListLedgerRequest) -> m.ListLed
     are made while a client pages stand before what it has seen, so they neither repeat nor hide others.
     """
     filters = (tenant_of(request), player_id_of(request), request.scope_key, request.currency)
-    query = ("ledger", *filters)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(LEDGER, *filters, *(page.after or (None, None)), page.fetch)
-    rows, pagination = engine.cursors.write(
-        rows, page.limit, key=lambda row: (row["seq"], row["entry_id"]), query=query
-    )
+    rows, pagination = await reading.page(engine, LEDGER, request, *filters, key=("seq", "entry_id"))
     return m.ListLedgerReply(items=[ledger_entry(row) for row in rows], pagination=pagination)
 
 

@@ -5,7 +5,7 @@ name, the tenant, every filter), so a cursor of one query is refused by every ot
 row more than it shows, to know whether there are more:
 
     page = cursors.read(request.cursor, request.limit, query=query)
-    rows = await database.fetch(LIST, tenant_id, page.after_id, page.fetch)   # ... id < $2 order by id desc limit $3
+    rows = await database.fetch(LIST, tenant_id, *(page.after or (None,)), page.fetch)  # ... id < $2 ... limit $3
     rows, pagination = cursors.write(rows, page.limit, key=lambda row: row["id"], query=query)
 
 Pages follow the keys, not offsets: rows made or removed meanwhile neither repeat nor hide others.
@@ -48,11 +48,6 @@ class Page(NamedTuple):
     def fetch(self) -> int:
         """Rows to read: one more than are shown, which tells whether there are more."""
         return self.limit + 1
-
-    @property
-    def after_id(self) -> str | None:
-        """The identifier to go on after, for a list whose key is one identifier; None on the first page."""
-        return str(self.after[0]) if self.after else None
 
 
 class Cursors:

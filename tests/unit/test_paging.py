@@ -16,7 +16,7 @@ def walk(items: list[str], limit: int) -> list[list[str]]:
     pages, cursor = [], ""
     while True:
         page = CURSORS.read(cursor, limit, query=QUERY)
-        rows = [item for item in items if page.after_id is None or item > page.after_id][: page.fetch]
+        rows = [item for item in items if (item,) > page.after][: page.fetch]
         shown, pagination = CURSORS.write(rows, page.limit, key=lambda row: row, query=QUERY)
         pages.append(shown)
         if not pagination.has_more:

@@ -47,13 +47,13 @@ async def list_plays(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListHi
 
 async def list_balances(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListBalancesReply:
     """The player's balances by scope and currency; `campaign_id` narrows them to its scope."""
-    rows, pagination = await _walk(engine, "balances", request, ("scope_key", "currency"))
+    rows, pagination = await _page(engine, "balances", request, key=("scope_key", "currency"))
     return m.ListBalancesReply(items=[m.WalletBalance(**row) for row in rows], pagination=pagination)
 
 
 async def list_ledger(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListLedgerReply:
     """What moved the player's balances, newest first; `campaign_id` narrows it to its scope."""
-    rows, pagination = await _walk(engine, "ledger", request, ("seq", "entry_id"))
+    rows, pagination = await _page(engine, "ledger", request, key=("seq", "entry_id"))
     return m.ListLedgerReply(items=[ledger_entry(row) for row in rows], pagination=pagination)
 
 
@@ -85,11 +85,8 @@ async def list_sessions(engine: Engine, request: m.ListOfPlayerRequest) -> m.Lis
     """Where the player is signed in: its logins that go on, newest first."""
     tenant_id = tenant_of(request)
     await _hold_known(engine, tenant_id, request.id)
-    query = ("sessions", tenant_id, request.id)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    after = page.after or (None, None)
-    rows = await engine.database.fetch(_SQL["sessions"], tenant_id, request.id, *after, page.fetch)
-    rows, pagination = engine.cursors.write(rows, page.limit, key=lambda row: (row["begun_us"], row["id"]), query=query)
+    key = ("begun_us", "id")
+    rows, pagination = await reading.page(engine, _SQL["sessions"], request, tenant_id, request.id, key=key)
     items = [m.PlayerSession(**{name: row[name] for name in _SESSION_FIELDS}) for row in rows]
     return m.ListSessionsReply(items=items, pagination=pagination)
 
@@ -135,27 +132,13 @@ async def _hold_known(engine: Engine, tenant_id: str, player_id: str) -> None:
 
 
 async def _page(
-    engine: Engine, name: str, request: m.ListOfPlayerRequest, *, key: str
+    engine: Engine, name: str, request: m.ListOfPlayerRequest, *, key: str | tuple[str, ...]
 ) -> tuple[list[asyncpg.Record], m.Pagination]:
     """A page of the player's. NOT_FOUND UNKNOWN_PLAYER."""
     tenant_id = tenant_of(request)
     await _hold_known(engine, tenant_id, request.id)
     filters = (tenant_id, request.id, request.campaign_id, merchant_of(request))
     return await reading.page(engine, _SQL[name], request, *filters, key=key)
-
-
-async def _walk(
-    engine: Engine, name: str, request: m.ListOfPlayerRequest, key: tuple[str, str]
-) -> tuple[list[asyncpg.Record], m.Pagination]:
-    """The same, where two columns together are the key."""
-    tenant_id = tenant_of(request)
-    await _hold_known(engine, tenant_id, request.id)
-    filters = (tenant_id, request.id, request.campaign_id, merchant_of(request))
-    first, second = key
-    query = (f"player {name}", *filters)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL[name], *filters, *(page.after or (None, None)), page.fetch)
-    return engine.cursors.write(rows, page.limit, key=lambda row: (row[first], row[second]), query=query)
 
 
 _SESSION_FIELDS: Final = ("id", "merchant_id", "created_at", "expires_at")

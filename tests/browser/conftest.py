@@ -14,6 +14,7 @@ desk      function  somebody of its staff's in a fresh tab (tests.support.staff)
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("nightly") and not os.environ.get("TOMBOLA_NIGHTLY"):
+            item.add_marker(pytest.mark.skip(reason="runs nightly"))
+
+
 PLAY = "https://play.example"
 """Where the office says that players are."""
 
@@ -41,39 +49,52 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def shop(browser: Browser, make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, show_odds=True)
-    async with new_stack(settings) as stack:
-        yield stack
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def fair(shop: Stack) -> AsyncIterator[World]:
-    async with new_world(shop, name="Autumn Fair") as world:
-        yield world
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def visit(browser: Browser, shop: Stack) -> AsyncIterator[Visit]:
-    async with visiting(browser, shop, **STILL) as visit:
-        yield visit
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def issuer() -> AsyncIterator[Issuer]:
     async with issuing() as issuer:
         yield issuer
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def office(
+async def service(
     browser: Browser, issuer: Issuer, make_database: Callable[[], str], valkey_url: str
 ) -> AsyncIterator[Stack]:
-    """A process as operators have it: the strict matrix, and an issuer where staff sign in."""
-    own = {"default_tenant": TENANT, "role_matrix": "strict", "consumer_base_url": PLAY, **issuer.settings}
-    settings = settings_of(make_database(), valkey_url, **own)
+    own = {"default_tenant": TENANT, "role_matrix": "strict", "show_odds": True, "consumer_base_url": PLAY}
+    settings = settings_of(make_database(), valkey_url, **own, **issuer.settings, **TO_LOOPBACK)
     async with new_stack(settings) as stack:
         yield stack
+
+
+@pytest.fixture
+def tenant(service: Stack) -> Stack:
+    return service
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def fair(tenant: Stack) -> AsyncIterator[World]:
+    async with new_world(tenant, name="Autumn Fair") as world:
+        yield world
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def visit(browser: Browser, tenant: Stack) -> AsyncIterator[Visit]:
+    async with visiting(browser, tenant, **STILL) as visit:
+        yield visit
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def moving(browser: Browser, tenant: Stack) -> AsyncIterator[Visit]:
+    async with visiting(browser, tenant) as visit:
+        yield visit
+
+
+@pytest.fixture(scope="session")
+def shop(service: Stack) -> Stack:
+    return service
+
+
+@pytest.fixture(scope="session")
+def office(service: Stack) -> Stack:
+    return service
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.browser.test_collection import collection
 
 from tests.browser.test_catchers import HAND, eggs, gifts
-from tests.browser.test_collection import collection
 from tests.support.browsing import visiting
 from tests.support.stack import Stack
 from tests.support.world import World

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from tests.browser.test_pictures import SCREENS
 
 from runtime.http.dashboard.serving import files
-from tests.browser.test_pictures import SCREENS
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.issuer import Issuer

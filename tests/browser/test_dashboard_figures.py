@@ -12,13 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import pytest
 import pytest_asyncio
+from tests.browser.test_pictures import SCREENS, SIZES
 
 import sql
 from ops.servers.base import free_port
 from runtime.app import running
 from runtime.http.feeds import live
 from runtime.operations.reporting import counting
-from tests.browser.test_pictures import SCREENS, SIZES
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.stack import ROLES, TENANT, Stack, make_tenant, settings_of

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from tests.browser.test_pictures import SCREENS
 
 from runtime.http import gallery
 from runtime.rules import REWARD_HANDLERS
 from tests.browser.test_dashboard import EVIL
-from tests.browser.test_pictures import SCREENS
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.gallery import applied, exported

@@ -1,49 +1,42 @@
-"""Every game from its beginning to its end by the keys alone: where one is can be seen, and what happens is told."""
+"""Every game and its panels by the keys alone: the focus is visible, and a screen reader hears what happens."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-from tests.browser.test_catchers import PATIENCE_MS, eggs, ended, gifts, reported
-from tests.browser.test_collection import collection
-from tests.support.browsing import SETTLE_MS, Visit, visiting
+from tests.support.browsing import SETTLE_MS, Visit
+from tests.support.pages.games import CARD, FOCUSED, PATIENCE_MS, ROOT, collection, eggs, ended, gifts, reported
 from tests.support.panels import said, shown
-from tests.support.stack import Stack
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-FOCUSED: Final = "document.querySelector('tombola-game').shadowRoot.activeElement"
-TABS: Final = 30
-"""More than there is to be reached on a page."""
+TABS_MAX: Final = 30
+"""More than there is to reach on a page."""
 
-TOLD: Final = """() => {
-    const listener = document.querySelector("tombola-game").shadowRoot.querySelector(".frame > .listen");
+NOTE: Final = f"""() => {{
+    const listener = {ROOT}.querySelector(".frame > .listen");
     window.heard = [];
-    new MutationObserver(() => window.heard.push(listener.textContent)).observe(listener, { childList: true });
-}"""
-"""Notes what who listens is told."""
+    new MutationObserver(() => window.heard.push(listener.textContent)).observe(listener, {{ childList: true }});
+}}"""
+"""Notes what a screen reader hears."""
 
-WAY: Final = """() => {
-    const root = document.querySelector("tombola-game").shadowRoot;
-    const egg = [...root.querySelectorAll(".field.on .falls")].at(-1);
+WAY: Final = f"""() => {{
+    const egg = [...{ROOT}.querySelectorAll(".field.on .falls")].at(-1);
     if (!egg) return 0;
-    const [at, basket] = [egg, root.querySelector(".basket")].map((node) => node.getBoundingClientRect());
+    const [at, basket] = [egg, {ROOT}.querySelector(".basket")].map((node) => node.getBoundingClientRect());
     const off = at.left + at.width / 2 - basket.left - basket.width / 2;
     return Math.abs(off) < basket.width / 4 ? 0 : Math.sign(off);
-}"""
-"""Where the egg that came first is from the basket: -1 left of it, 0 above it, 1 right of it."""
+}}"""
+"""Where the first egg is from the basket: -1 left of it, 0 above it, 1 right of it."""
 
 
 async def tab_to(visit: Visit, selector: str, key: str = "Tab") -> None:
-    """Goes there by the key; it can be seen where one is."""
+    """Presses the key until the selector has the focus, which must be visible."""
     seen = []
-    for _ in range(TABS):
+    for _ in range(TABS_MAX):
         await visit.page.keyboard.press(key)
         if await visit.page.evaluate(f"(selector) => {FOCUSED}?.matches(selector)", selector):
             assert await visit.page.evaluate(f"getComputedStyle({FOCUSED}).outlineStyle") == "solid", selector
@@ -52,89 +45,116 @@ async def tab_to(visit: Visit, selector: str, key: str = "Tab") -> None:
     raise AssertionError(f"{selector} is not reached: {seen}")
 
 
+async def press(visit: Visit, selector: str, key: str = "Enter", by: str = "Tab") -> None:
+    await tab_to(visit, selector, by)
+    await visit.page.keyboard.press(key)
+
+
 async def heard(visit: Visit) -> str:
-    """All that who listens was told so far."""
     return "\n".join(await visit.page.evaluate("window.heard"))
 
 
-async def calm(visit: Visit) -> None:
+async def begin_calmly(visit: Visit) -> None:
     """Chooses the calm version, and begins."""
-    await tab_to(visit, ".over button")
-    await visit.page.keyboard.press("Space")
+    await visit.page.evaluate(NOTE)
+    await press(visit, ".over button", "Space")
     assert await visit.page.evaluate(f"{FOCUSED}.getAttribute('aria-pressed')") == "true"
-    await tab_to(visit, "button.main")
-    await visit.page.keyboard.press("Enter")
+    await press(visit, "button.main")
 
 
-async def test_an_egg_is_caught_by_the_keys_alone(fair: World, browser: Browser, shop: Stack) -> None:
-    async with visiting(browser, shop) as visit:
-        await visit.open(await eggs(fair, most=1, lives=9))
-        await visit.page.evaluate(TOLD)
-        await calm(visit)
-        await visit.page.wait_for_selector(".field.on:focus-visible")
-        assert await visit.page.evaluate(f"[{FOCUSED}.role, {FOCUSED}.ariaLabel.includes('←')]") == [
-            "application",
-            True,
-        ]
-        while await visit.page.locator(".field.on").count():
-            if way := await visit.page.evaluate(WAY):
-                await visit.page.keyboard.press("ArrowRight" if way > 0 else "ArrowLeft")
-            await visit.page.evaluate("new Promise(requestAnimationFrame)")
-        assert await ended(visit) == "won"
-        assert await visit.page.evaluate(f"{FOCUSED}.className") == "main", "the focus is where the game goes on"
-        assert "You won!" in await heard(visit) and "Fair mug" in await heard(visit)
+async def test_egg_is_caught_by_the_keys_alone(fair: World, moving: Visit) -> None:
+    await moving.open(await eggs(fair, most=1, lives=9))
+    await begin_calmly(moving)
+    await moving.page.wait_for_selector(".field.on:focus-visible")
+    assert await moving.page.evaluate(f"[{FOCUSED}.role, {FOCUSED}.ariaLabel.includes('←')]") == ["application", True]
+    while await moving.page.locator(".field.on").count():
+        if way := await moving.page.evaluate(WAY):
+            await moving.page.keyboard.press("ArrowRight" if way > 0 else "ArrowLeft")
+        await moving.page.evaluate("new Promise(requestAnimationFrame)")
+    assert await ended(moving) == "won"
+    assert await moving.page.evaluate(f"{FOCUSED}.className") == "main", "the focus is where the game goes on"
+    assert "You won!" in await heard(moving) and "Fair mug" in await heard(moving)
     assert [play["score"] for play in await reported(fair)] == [1]
 
 
-async def test_gifts_are_picked_by_the_keys_alone(fair: World, browser: Browser, shop: Stack) -> None:
-    async with visiting(browser, shop) as visit:
-        await visit.open(await gifts(fair, count=8, interval_ms=20))
-        await visit.page.evaluate(TOLD)
-        await calm(visit)
-        await visit.page.wait_for_selector(".picks button >> nth=5")
-        assert "6 / 8" in await heard(visit)
-        await tab_to(visit, ".picks button[aria-label='A star']", "Shift+Tab")
-        await visit.page.keyboard.press("Space")
-        await tab_to(visit, "button.main")
-        await visit.page.keyboard.press("Enter")
-        await visit.page.wait_for_selector(".tally >> text=8 / 8")
-        assert "8 / 8" in await heard(visit)
-        await tab_to(visit, ".picks button", "Shift+Tab")
-        await visit.page.keyboard.press("Enter")
-        await tab_to(visit, "button.main")
-        await visit.page.keyboard.press("Enter")
-        assert await ended(visit) == "won" and "2 × Star" in await visit.result()
-        assert await visit.page.evaluate(f"{FOCUSED}.className") == "main"
-        assert "You won!" in await heard(visit) and "2 × Star" in await heard(visit)
+async def test_gifts_are_picked_by_the_keys_alone_and_not_before_they_would_fall(fair: World, moving: Visit) -> None:
+    await moving.open(await gifts(fair, count=8, interval_ms=100))
+    began = await moving.page.evaluate("performance.now()")
+    await begin_calmly(moving)
+    await moving.page.wait_for_selector(".picks button >> nth=5")
+    assert await moving.page.evaluate("performance.now()") - began > 5 * 100
+    assert await moving.page.locator(".falls").count() == 0
+    assert "6 / 8" in await heard(moving)
+    await press(moving, ".picks button[aria-label='A star']", "Space", "Shift+Tab")
+    await moving.page.keyboard.press("Shift+Tab")
+    await moving.page.keyboard.press("Space")
+    await moving.page.keyboard.press("Space")  # A second press puts it back.
+    assert await moving.page.inner_text(".tally") == "1 caught\n6 / 8"
+    await press(moving, "button.main")
+    await moving.page.wait_for_selector(".tally >> text=8 / 8")
+    assert "8 / 8" in await heard(moving)
+    await press(moving, ".picks button", by="Shift+Tab")
+    await press(moving, "button.main")
+    assert await ended(moving) == "won" and "2 × Star" in await moving.result()
+    assert await moving.page.evaluate(f"{FOCUSED}.className") == "main"
+    assert "You won!" in await heard(moving) and "2 × Star" in await heard(moving)
     assert [play["payload"] for play in await reported(fair)] == [{"caught_items": ["item_5", "item_7"]}]
 
 
-async def test_cards_are_drawn_and_a_rung_is_redeemed_by_the_keys_alone(
-    fair: World, browser: Browser, shop: Stack
-) -> None:
-    async with visiting(browser, shop) as visit:
-        await visit.open(await collection(fair))
-        await visit.page.evaluate(TOLD)
-        await tab_to(visit, "button.main")
-        for count in (1, 2):
-            await visit.page.wait_for_timeout(SETTLE_MS)  # It rests after a result.
-            await visit.page.keyboard.press("Enter")
-            await visit.page.wait_for_function(f"() => window.heard.join().split('You won!').length > {count}")
-            assert await visit.page.evaluate(f"{FOCUSED}.className") == "main"
-        assert "2 × maple" in await heard(visit)
-        await tab_to(visit, "[data-panel=milestones]")
-        await visit.page.keyboard.press("Enter")
-        assert "Maple" in await shown(visit, "milestones") or "maple" in await shown(visit, "milestones")
-        await tab_to(visit, "[data-act=redeem]")
-        await visit.page.keyboard.press("Enter")
-        await visit.page.wait_for_selector("dialog .notice:focus")
-        assert await said(visit) == "Fair mug is yours!"
-        await visit.page.wait_for_selector("[data-status=GRANTED]", timeout=PATIENCE_MS)
-        await visit.page.keyboard.press("Escape")
-        await visit.page.wait_for_selector("dialog", state="detached")
-        assert await visit.page.evaluate(f"{FOCUSED}.dataset.panel") == "milestones", "and back to where one was"
-        headers = {"Authorization": f"Bearer {await visit.guest_token()}"}
-        (reward,) = (await shop.consumer("GET", "/rewards/me", headers=headers)).data["items"]
+async def test_collection_is_drawn_and_its_rung_redeemed_by_the_keys_alone(fair: World, moving: Visit) -> None:
+    await moving.open(await collection(fair))
+    await moving.page.evaluate(NOTE)
+    await tab_to(moving, "button.main")
+    for count in (1, 2):
+        await moving.page.wait_for_timeout(SETTLE_MS)  # sleeps: the button rests after a result
+        await moving.page.keyboard.press("Enter")
+        await moving.page.wait_for_function(f"() => window.heard.join().split('You won!').length > {count}")
+        assert await moving.page.evaluate(f"{FOCUSED}.className") == "main"
+    assert "2 × maple" in await heard(moving)
+    await press(moving, "[data-panel=milestones]")
+    assert "maple" in (await shown(moving, "milestones")).lower()
+    await press(moving, "[data-act=redeem]")
+    await moving.page.wait_for_selector("dialog .notice:focus")
+    assert await said(moving) == "Fair mug is yours!"
+    await moving.page.wait_for_selector("[data-status=GRANTED]", timeout=PATIENCE_MS)
+    await moving.page.keyboard.press("Escape")
+    await moving.page.wait_for_selector("dialog", state="detached")
+    assert await moving.page.evaluate(f"{FOCUSED}.dataset.panel") == "milestones", "the focus is back"
+    headers = {"Authorization": f"Bearer {await moving.guest_token()}"}
+    (reward,) = (await fair.stack.consumer("GET", "/rewards/me", headers=headers)).data["items"]
     assert reward["milestone_id"] and reward["name"] == "Fair mug"
     row = await fair.database.fetchrow("SELECT milestone_id FROM rewards WHERE reward_id = $1", reward["id"])
     assert row is not None and row["milestone_id"] == reward["milestone_id"]
+
+
+async def test_wheel_is_spun_and_a_reward_claimed_by_the_keys_alone(fair: World, visit: Visit) -> None:
+    on_claim = {"redemption_mode": "on_claim", "channel": "none"}
+    await visit.open(await fair.wheel(await fair.prize(name="Mug", fulfillment=on_claim), access="public"))
+    await press(visit, "button.main")
+    assert await visit.kind() == "won"
+    assert await visit.page.evaluate(f"{FOCUSED}.className") == "main", "the focus stays"
+    text = await visit.page.inner_text("[role=status]")
+    assert "You won" in text and "Mug" in text
+    await press(visit, "[data-panel=rewards]")
+    await shown(visit, "rewards")
+    for _ in range(8):
+        await visit.page.keyboard.press("Tab")
+        assert await visit.page.evaluate(f"!{FOCUSED} || Boolean({FOCUSED}.closest('dialog'))"), "the dialog keeps it"
+    await press(visit, "[data-act=claim]")
+    await visit.page.wait_for_selector("[data-status=FULFILLED]")
+    assert await visit.page.evaluate(f"{FOCUSED}.dataset.status") == "FULFILLED", "the focus is on the result"
+    await visit.page.keyboard.press("Escape")
+    assert await visit.page.evaluate(f"{FOCUSED}.dataset.panel") == "rewards", "the focus is back"
+
+
+async def test_scratch_card_is_scratched_by_the_keys_alone(fair: World, moving: Visit) -> None:
+    odds = {"prizes": [{"prize_id": await fair.prize(name="Fair mug"), "probability": 1}]}
+    await moving.open(await fair.game(CARD, odds, access="public"))
+    await press(moving, "button.main")
+    await moving.page.wait_for_selector(".main >> text=Scratch")
+    said = []
+    while await moving.page.is_hidden(".card") and len(said) < 4:
+        await moving.page.keyboard.press("Space")
+        said.append(await moving.page.inner_text("[role=status]"))
+    assert "Fair mug" in await moving.result()
+    assert any("percent" in one for one in said)

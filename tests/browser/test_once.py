@@ -1,36 +1,40 @@
-"""No play is lost and none is played or shown twice, whatever happens between the page and the service."""
+"""A play is neither lost, played twice nor shown twice, whatever happens between the page and the service."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.support.browsing import STILL, Visit, visiting
-from tests.support.stack import Stack
+from tests.support.browsing import Visit
+from tests.support.login import Phone
+from tests.support.pages.games import owners
+from tests.support.pages.login import SUBMIT, ask_for_code, enter_code, login_of
 from tests.support.waiting import until
 from tests.support.world import World
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Route
+    from playwright.async_api import Route
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-PLAY = "**/api/v1/games/*/play"
-KEPT = "Object.entries(sessionStorage).filter(([name]) => name.startsWith('tombola.play')).map(([, kept]) => kept)[0]"
-
-COPY = """(kept) => {
+PLAY: Final = "**/api/v1/games/*/play"
+KEPT: Final = (
+    "Object.entries(sessionStorage).filter(([name]) => name.startsWith('tombola.play')).map(([, kept]) => kept)[0]"
+)
+COPY: Final = """(kept) => {
     const name = Object.keys(sessionStorage).find((name) => name.startsWith("tombola.play"));
     sessionStorage.setItem(name, kept);
 }"""
+GIVE: Final = "(token) => document.querySelector('tombola-game').setAttribute('token', token)"
 
 
 async def game(fair: World, **fields: Any) -> str:
     return await fair.wheel(await fair.prize(name="Mug"), access="public", **fields)
 
 
-async def test_a_double_click_is_one_play(fair: World, visit: Visit) -> None:
+async def test_double_click_is_one_play(fair: World, visit: Visit) -> None:
     await visit.open(await game(fair))
     await visit.page.dblclick("button.main")
     await visit.page.click(".wheel")
@@ -38,27 +42,41 @@ async def test_a_double_click_is_one_play(fair: World, visit: Visit) -> None:
     assert len(await fair.plays()) == 1
 
 
-async def test_a_lost_answer_is_asked_for_again_and_shown_once(fair: World, visit: Visit) -> None:
+async def test_play_is_retried_with_its_key_whatever_came_of_its_answer(fair: World, visit: Visit) -> None:
+    """Lost answers, a proxy's refusals, and a busy service."""
     await visit.open(await game(fair))
+    busy = {"code": "UNAVAILABLE", "message": "", "trace_id": "", "data": {"reason": "OVERLOADED"}}
+    soon = {"Retry-After": "1"}
+    answers: list[dict[str, Any] | None] = [
+        None,
+        {"status": 401, "body": "<h1>Proxy</h1>"},
+        {"status": 403, "body": "<h1>Forbidden</h1>", "content_type": "text/html", "headers": soon},
+        {"status": 413, "json": {"error": "too large"}, "headers": soon},
+        {"status": 429, "body": "", "headers": soon},
+        {"status": 503, "json": busy, "headers": soon},
+    ]
     keys: list[str] = []
 
-    async def lose(route: Route) -> None:
+    async def refuse(route: Route) -> None:
         keys.append(route.request.headers["idempotency-key"])
-        if len(keys) < 3:
-            await route.fetch()  # The service decides; its answer never comes.
-            await route.abort("connectionreset")
-        else:
-            await route.continue_()
+        if len(keys) > len(answers):
+            return await route.continue_()
+        answer = answers[len(keys) - 1]
+        if answer is None:
+            await route.fetch()  # The service decides; its answer is lost.
+            return await route.abort("connectionreset")
+        return await route.fulfill(**answer)
 
-    await visit.page.route(PLAY, lose)
+    await visit.page.route(PLAY, refuse)
     await visit.press()
+    await visit.page.wait_for_selector("text=That takes longer than usual. Your play is kept.")
     assert await visit.kind() == "won"
-    assert len(keys) == 3 and len(set(keys)) == 1
-    assert len(await fair.plays()) == 1
-    visit.forgive("ERR_CONNECTION_RESET")
+    assert len(keys) == len(answers) + 1 and len(set(keys)) == 1
+    assert len(await fair.plays()) == len(set(await owners(fair))) == 1
+    visit.forgive("ERR_CONNECTION_RESET", *(str(answer["status"]) for answer in answers if answer))
 
 
-async def test_a_reload_in_mid_play_asks_for_the_same_play(fair: World, visit: Visit) -> None:
+async def test_reload_during_a_play_shows_that_play_once(fair: World, visit: Visit, moving: Visit) -> None:
     await visit.open(await game(fair))
     bodies: list[Any] = []
 
@@ -74,160 +92,65 @@ async def test_a_reload_in_mid_play_asks_for_the_same_play(fair: World, visit: V
     await visit.press()
     assert "This is the result of your previous play" in await visit.result()
     assert len(bodies) == 2 and bodies[0] == bodies[1]
-    assert len(await fair.plays()) == 1
     await visit.page.reload()
     await visit.ready()
-    assert await visit.page.is_hidden(".card"), "it was shown, and is not shown again"
+    assert await visit.page.is_hidden(".card"), "a result that was shown is not shown again"
     assert len(bodies) == 2
-
-
-async def test_a_reload_while_the_wheel_turns_shows_the_same_result(fair: World, browser: Browser, shop: Stack) -> None:
-    async with visiting(browser, shop) as visit:
-        await visit.open(await game(fair, rules={"max_plays_per_day": 10}))
-        async with visit.page.expect_response(PLAY) as first:
-            await visit.press()
-        play_id = (await (await first.value).json())["data"]["play_id"]
-        async with visit.page.expect_response(PLAY) as again:
-            await visit.page.reload()
-        assert (await (await again.value).json())["data"]["play_id"] == play_id
-        assert await visit.kind() == "won"
-        await visit.page.wait_for_selector("text=9 plays left")
-        await visit.press()
-        await visit.page.wait_for_selector("text=8 plays left")
+    # A reload while the wheel turns, after the answer came.
+    await moving.open(await game(fair, rules={"max_plays_per_day": 10}))
+    async with moving.page.expect_response(PLAY) as first:
+        await moving.press()
+    play_id = (await (await first.value).json())["data"]["play_id"]
+    async with moving.page.expect_response(PLAY) as again:
+        await moving.page.reload()
+    assert (await (await again.value).json())["data"]["play_id"] == play_id
+    assert await moving.kind() == "won"
+    await moving.page.wait_for_selector("text=9 plays left")
     assert len(await fair.plays()) == 2
 
 
-async def test_a_play_that_is_asked_for_offline_goes_on_by_itself(fair: World, visit: Visit) -> None:
+async def test_offline_play_goes_on_by_itself_and_other_errors_say_so(fair: World, visit: Visit, phone: Phone) -> None:
+    contact = "lea@offline.test"
     await visit.open(await game(fair))
+    await visit.page.context.set_offline(True)
+    await visit.page.click("[data-panel=prizes]")
+    await visit.page.wait_for_selector(".left >> text=No answer came")
+    assert await visit.page.locator("dialog").count() == 0, "the panel could not be loaded"
+    await visit.page.context.set_offline(False)
+    await visit.play()
+    await visit.page.click("[data-panel=login]")
+    await visit.page.wait_for_selector("#login-field")  # Loaded while there is a network.
+    await visit.page.keyboard.press("Escape")
     await visit.page.context.set_offline(True)
     await visit.press()
     await visit.page.wait_for_selector("text=You are offline")
+    await visit.page.click("[data-panel=login]")
+    await visit.page.fill("#login-field", contact)
+    await visit.page.click(SUBMIT)
+    await visit.page.wait_for_selector("dialog [role=alert]:has-text('No answer came')")
     await visit.page.context.set_offline(False)
-    assert await visit.kind() == "won"
-    assert len(await fair.plays()) == 1
+    await visit.page.wait_for_selector(".frame[data-state=won]")
+    await ask_for_code(visit, contact)
+    await enter_code(visit, phone, contact)
+    assert await owners(fair) == [(await login_of(visit))["player"]["id"]] * 2
     visit.forgive("ERR_INTERNET_DISCONNECTED")
 
 
-async def test_a_service_that_is_busy_is_asked_again_when_it_said(fair: World, visit: Visit) -> None:
-    await visit.open(await game(fair))
-    answers = iter([503, 429])
-
-    async def busy(route: Route) -> None:
-        status = next(answers, None)
-        if status is None:
-            return await route.continue_()
-        body = {"code": "UNAVAILABLE", "message": "", "trace_id": "", "data": {"reason": "OVERLOADED"}}
-        await route.fulfill(status=status, headers={"Retry-After": "1"}, body=json.dumps(body))
-        return None
-
-    await visit.page.route(PLAY, busy)
-    await visit.press()
-    assert await visit.kind() == "won"
-    assert len(await fair.plays()) == 1
-    visit.forgive("503", "429")
-
-
-async def test_an_expired_token_is_renewed_by_the_page_and_the_play_goes_on(fair: World, visit: Visit) -> None:
-    game_id = await fair.wheel(await fair.prize(name="Mug"))
-    old, new = fair.stack.token("ann", seconds=-3600), fair.stack.token("ann")
-    await visit.open(game_id)
-    await visit.page.evaluate(
-        """([old, fresh]) => {
-            const game = document.querySelector("tombola-game");
-            game.addEventListener("tombola:error", (event) => {
-                window.told = event.detail.reason;
-                game.setAttribute("token", fresh);
-            });
-            game.setAttribute("token", old);
-        }""",
-        [old, new],
-    )
-    await visit.press()
-    assert await visit.kind() == "won"
-    assert await visit.page.evaluate("window.told") in ("TOKEN_EXPIRED", "TOKEN_INVALID")
-    assert len(await fair.plays()) == 1
-    visit.forgive("401")
-
-
-async def test_a_session_that_ended_is_begun_anew_with_nothing_said(fair: World, visit: Visit) -> None:
-    game_id = await game(fair)
-    await visit.open(game_id)
-    await visit.play()
-    # The next session is kept; the game's terms are others by now, so it is none any more.
-    kept = json.loads(await visit.page.evaluate(KEPT))
-    assert kept["session"]["session_id"]
-    other = await fair.prize(name="Cup")
-    config = {"prizes": [{"prize_id": other, "probability": 1}]}
-    await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": config})
-    await visit.press()
-    await visit.page.wait_for_selector(".card:not([hidden]) >> text=Cup")
-    assert len(await fair.plays()) == 2
-    visit.forgive("400")
-
-
-async def test_two_tabs_play_two_plays(fair: World, browser: Browser, shop: Stack) -> None:
-    async with visiting(browser, shop, **STILL) as visit:
-        game_id = await game(fair, rules={"max_plays_per_user": 3})
-        await visit.open(game_id)
-        await visit.play()
-        other = Visit(await visit.page.context.new_page(), shop)
-        await other.open(game_id)
-        await other.page.wait_for_function(
-            "document.querySelector('tombola-game').shadowRoot.querySelector('.left').textContent === '2 plays left'"
-        )
-        assert (await other.play())["play_id"]
-        await visit.play()
-        assert len(await fair.plays()) == 3
-
-
-async def test_what_a_tab_was_copied_with_is_not_played_twice(fair: World, visit: Visit) -> None:
-    """A duplicated tab brings the session that its first one plays."""
-    await visit.open(await game(fair))
-    await visit.play()
-    kept = await visit.page.evaluate(KEPT)
-    await visit.play()
-    await visit.page.evaluate(COPY, kept)
-    await visit.page.reload()
-    await visit.ready()
-    await visit.play()
-    assert len(await fair.plays()) == 3
-    visit.forgive("409")
-
-
-async def test_a_play_that_is_asked_for_again_too_late_begins_no_other(fair: World, visit: Visit) -> None:
-    game_id = await game(fair)
-    await visit.open(game_id)
-    await visit.play()
-    kept = json.loads(await visit.page.evaluate(KEPT))
-    other = await fair.prize(name="Cup")
-    config = {"prizes": [{"prize_id": other, "probability": 1}]}
-    await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": config})
-    # As if the tab had been closed while the next play was under way.
-    asked = {"key": "asked-before", "payload": {}, "client_seed": ""}
-    await visit.page.evaluate(COPY, json.dumps({**kept, "asked": asked}))
-    async with visit.page.expect_response(PLAY) as refused:
-        await visit.page.reload()
-    assert (await refused.value).status == 400
-    await visit.ready()
-    assert await visit.page.is_hidden(".card") and len(await fair.plays()) == 1
-    visit.forgive("400")
-
-
-async def test_all_that_waits_for_the_pages_new_token_goes_on_with_it(fair: World, visit: Visit) -> None:
+async def test_expired_token_of_the_page_is_renewed_for_all_that_waits(fair: World, visit: Visit) -> None:
     old, new = fair.stack.token("ann"), fair.stack.token("ann", seconds=700)
     await visit.open(await fair.wheel(await fair.prize(name="Mug")))
-    give = "(token) => document.querySelector('tombola-game').setAttribute('token', token)"
     async with visit.page.expect_response("**/eligibility"):
-        await visit.page.evaluate(give, old)
+        await visit.page.evaluate(GIVE, old)
     await visit.page.wait_for_selector("button.main:not([aria-disabled=true])")
+    note = "addEventListener('tombola:error', (event) => { window.told = event.detail.reason; })"
+    await visit.page.evaluate(note)
     refused: list[str] = []
 
     async def refuse(route: Route) -> None:
         if old not in route.request.headers.get("authorization", ""):
             return await route.continue_()
         refused.append(route.request.url)
-        await route.fulfill(status=401, json={"code": "UNAUTHENTICATED", "data": {"reason": "TOKEN_EXPIRED"}})
-        return None
+        return await route.fulfill(status=401, json={"code": "UNAUTHENTICATED", "data": {"reason": "TOKEN_EXPIRED"}})
 
     async def at_least(count: int) -> bool:
         return len(refused) >= count
@@ -237,8 +160,40 @@ async def test_all_that_waits_for_the_pages_new_token_goes_on_with_it(fair: Worl
     await until(lambda: at_least(1))
     await visit.page.click("[data-panel=rewards]")
     await until(lambda: at_least(2))
-    await visit.page.evaluate(give, new)
+    assert await visit.page.evaluate("window.told") == "TOKEN_EXPIRED"
+    await visit.page.evaluate(GIVE, new)
     await visit.page.wait_for_selector("dialog[open]")
     await visit.page.keyboard.press("Escape")
     assert await visit.kind() == "won" and len(await fair.plays()) == 1
     visit.forgive("401")
+
+
+async def test_stored_session_that_cannot_be_played_is_replaced_silently(fair: World, visit: Visit) -> None:
+    game_id = await game(fair)
+    await visit.open(game_id)
+    await visit.play()
+    stale = await visit.page.evaluate(KEPT)
+    await visit.play()
+    # A duplicated tab brings the session that its first one has played.
+    await visit.page.evaluate(COPY, stale)
+    await visit.page.reload()
+    await visit.ready()
+    await visit.play()
+    assert len(await fair.plays()) == 3
+    # The game's terms change: the session in store is void.
+    kept = json.loads(await visit.page.evaluate(KEPT))
+    assert kept["session"]["session_id"]
+    odds = {"prizes": [{"prize_id": await fair.prize(name="Cup"), "probability": 1}]}
+    await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": odds})
+    await visit.press()
+    await visit.page.wait_for_selector(".card:not([hidden]) >> text=Cup")
+    assert len(await fair.plays()) == 4
+    # A play that was asked for with it, as if the tab had closed, begins no other.
+    asked = {"key": "asked-before", "payload": {}, "client_seed": ""}
+    await visit.page.evaluate(COPY, json.dumps({**kept, "asked": asked}))
+    async with visit.page.expect_response(PLAY) as refused:
+        await visit.page.reload()
+    assert (await refused.value).status == 400
+    await visit.ready()
+    assert await visit.page.is_hidden(".card") and len(await fair.plays()) == 4
+    visit.forgive("400", "409")

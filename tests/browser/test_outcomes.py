@@ -1,200 +1,262 @@
-"""Every game won, lost and refused: what the page says is what the API tells and the database keeps, for everybody."""
+"""Every game won, lost and refused: the page says what the service keeps, and each draw can be checked in the page."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.browser.test_access import LOOKS, PHONE
-from tests.browser.test_catchers import HAND, PATIENCE_MS
+from runtime.rules.draw import Words, pick_by_sums, pick_certain, plan_key, running_sums, scaled, seed_hash
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.pages.games import HAND, PATIENCE_MS, SHAPES, UNDER_WAY, finish, made
 from tests.support.panels import told, watch
-from tests.support.stack import Stack
-from tests.support.world import COLLECTION, EGGS, GIFTS, WHEEL, World
+from tests.support.world import COINS, COLLECTION, WHEEL, World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SHAPES: Final = ("wheel", "scratch", "eggs", "gifts", "collection")
-ENDS: Final = [(shape, end) for shape in SHAPES for end in ("won", "lost") if (shape, end) != ("collection", "lost")]
-"""A collection has no loss (rules/lucky_item): something is credited by each play."""
-
-UNDER_WAY: Final = {"eggs": ".field.on .falls", "gifts": ".field.on .falls, .picks button"}
-"""What is there while it is played; the others are over at once for who wants things still."""
-
-
-async def made(fair: World, shape: str, end: str = "won", *, prize: str = "Fair mug", **fields: Any) -> str:
-    """A public game of the shape that comes to this end, if it is played well enough or not at all."""
-    mug = await fair.prize(name=prize)
-    drawn = {"prizes": [{"prize_id": mug, "probability": 1}] if end == "won" else []}
-    ui: dict[str, Any] = {"description": "See what comes of it.", **fields.pop("ui", {})}
-    shapes: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-        "wheel": (WHEEL, drawn, {"wheel": {"segments": [{"label": prize, "prize_id": mug}, {"label": "Nothing"}]}}),
-        "scratch": ({**WHEEL, "type": "scratch_card"}, drawn, {"items": [{"emoji": "⭐"}]}),
-        "eggs": (
-            EGGS,
-            {
-                "tiers": [{"min": 1, "max": 9, "prize_group": "all"}],
-                "prize_groups": {"all": [{"prize_id": mug, "probability": 1}]},
-            },
-            {"catcher": {"most": 1, "lives": 1}},
-        ),
-        "gifts": (
-            GIFTS,
-            {
-                "drops": [{"type": "star", "prize_id": mug, "frequency": 1, "max_catchable": 1}],
-                "total_items": 1,
-                "interval_ms": 1,
-            },
-            {"items": {"star": {"emoji": "⭐", "label": "A star"}}},
-        ),
-        "collection": (
-            COLLECTION,
-            {"items": [{"item": "maple", "weight": 1, "quantity": 2, "slot_index": 0}]},
-            {"items": [{"item": "maple", "emoji": "🍁", "label": "Maple leaf"}]},
-        ),
-    }
-    kind, config, own = shapes[shape]
-    named = {"name": f"The {shape}", **fields}
-    return await fair.game(kind, config, access="public", ui={**own, **ui}, **named)
-
-
-async def finish(visit: Visit, end: str) -> str:
-    """Plays to the end what has begun: catches all for a win, else nothing. won, lost or refused."""
-    shown = ".card[data-result]:not([hidden])"
-    await visit.page.wait_for_selector(f"{shown}, .picks button, .falls", timeout=PATIENCE_MS)
-    if await visit.page.is_visible(".picks"):
-        if end == "won":
-            await visit.page.click(".picks button")
-        await visit.page.click("button.main")
-    await visit.page.wait_for_selector(shown, timeout=PATIENCE_MS)
-    return await visit.kind()
+PHONE: Final = {"viewport": {"width": 390, "height": 844}}
+BRAND: Final = {"theme": {"primary": "#c8102e", "accent": "#00843d"}, "background": {"color": "#fff8e7"}}
+LOOKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "light": ("light", {}),
+    "dark": ("dark", {}),
+    "brand": ("light", BRAND),
+}
+"""{name: (colour scheme, `ui`)}"""
 
 
 async def kept(fair: World, visit: Visit, game_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the API tells the page's guest of its one play, and what the database keeps of it."""
     headers = {"Authorization": f"Bearer {await visit.guest_token()}"}
-    api = fair.stack.consumer
+    api, tenant_id = fair.stack.consumer, fair.stack.tenant_id
     (play,) = (await api("GET", f"/games/{game_id}/history/me", headers=headers)).data["items"]
     rewards = (await api("GET", "/rewards/me", headers=headers)).data["items"]
     wallet = (await api("GET", "/wallet", headers=headers)).data["items"]
     tells = {
-        "play": (play["id"], play["seed"], play["metadata"]),
+        "play": (play["id"], play["seed"], play["client_seed"], play["metadata"]),
         "prizes": [(one["reward_id"], one["prize_id"], one["quantity"]) for one in play["rewards"] if one["prize_id"]],
         "mine": [(one["id"], one["prize_id"], one["quantity"]) for one in rewards],
         "wallet": [(one["currency"], one["balance"]) for one in wallet],
     }
     row = await fair.database.fetchrow(
-        "SELECT play_id, encode(seed, 'hex') AS seed, outcome, player_id FROM plays"
+        "SELECT encode(seed, 'hex') AS seed, client_seed, outcome, player_id, payload FROM plays"
         " WHERE tenant_id = $1 AND play_id = $2",
-        fair.stack.tenant_id,
-        play["id"],
+        *(tenant_id, play["id"]),
     )
     assert row is not None
-    rewards = await fair.database.fetch(
-        "SELECT reward_id, prize_id, quantity FROM rewards WHERE tenant_id = $1 AND play_id = $2", *_of(fair, row)
+    stored = await fair.database.fetch(
+        "SELECT reward_id, prize_id, quantity FROM rewards WHERE tenant_id = $1 AND play_id = $2",
+        *(tenant_id, play["id"]),
     )
     entries = await fair.database.fetch(
-        "SELECT currency, sum(amount)::int AS balance FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2"
-        " GROUP BY 1",
-        *(fair.stack.tenant_id, row["player_id"]),
+        "SELECT currency, sum(amount)::int FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2 GROUP BY 1",
+        *(tenant_id, row["player_id"]),
     )
-    prizes = [tuple(one) for one in rewards]
+    prizes = [tuple(one) for one in stored]
+    assert prizes or row["payload"].get("caught_items", []) == [], "a loss caught nothing"
+    decided = row["outcome"]["decided"]["metadata"]
     return tells, {
-        "play": (row["play_id"], row["seed"], row["outcome"]["decided"]["metadata"]),
+        "play": (play["id"], row["seed"], row["client_seed"], decided),
         "prizes": prizes,
         "mine": prizes,
         "wallet": [tuple(one) for one in entries],
     }
 
 
-def _of(fair: World, row: Any) -> tuple[str, str]:
-    return fair.stack.tenant_id, row["play_id"]
+async def played(fair: World, browser: Browser, shape: str, end: str, look: str) -> dict[str, list[str]]:
+    """Plays one game to its end and over its cap; what axe finds, by view."""
+    scheme, ui = LOOKS[look]
+    game_id = await made(fair, shape, end, ui=ui, rules={"max_plays_per_day": 1})
+    found = {}
+    async with visiting(browser, fair.stack, **STILL, **PHONE, color_scheme=scheme) as visit:
+        await visit.open(game_id)
+        await watch(visit, "played", "won", "refused")
+        await visit.page.evaluate(HAND, [end == "won", 0])
+        found["ready"] = await violations(visit.page)
+        if shape in UNDER_WAY and end == "won":
+            await visit.page.click("text=Calm version")  # Off: things fall.
+        await visit.press()
+        if shape in UNDER_WAY:
+            await visit.page.wait_for_selector(UNDER_WAY[shape], timeout=PATIENCE_MS)
+            found["under way"] = await violations(visit.page)
+        assert await finish(visit, end) == end
+        found[end] = await violations(visit.page)
+        ((name, detail), *more) = await told(visit)
+        assert (name, [name for name, _ in more]) == ("played", ["won"] if end == "won" else [])
+        tells, keeps = await kept(fair, visit, game_id)
+        assert tells == keeps
+        assert tells["play"] == (detail["play_id"], detail["seed"], detail["client_seed"], detail["metadata"])
+        assert [one[:2] for one in tells["prizes"]] == [
+            (one["reward_id"], one["prize_id"]) for one in detail["rewards"] if one["prize_id"]
+        ]
+        assert tells["wallet"] == [(one["currency"], one["balance"]) for one in detail["balances"]]
+        assert bool(tells["prizes"] or tells["wallet"]) is (end == "won")
+        result = await visit.result()
+        for reward in detail["rewards"]:
+            count = reward["quantity"]
+            assert (f"{count} × {reward['name']}" if count > 1 else reward["name"]) in result
+        assert ("You won!" if end == "won" else "No prize this time") in result
+        assert result.splitlines()[0] in await visit.page.inner_text("[role=status]")
+        await visit.page.reload()
+        assert await visit.kind() == "refused" and "all your plays for today" in await visit.result()
+        found["refused"] = await violations(visit.page)
+        headers = {"Authorization": f"Bearer {await visit.guest_token()}"}
+        now = (await fair.stack.consumer("GET", f"/games/{game_id}/eligibility", headers=headers)).data
+        assert (now["can_play"], now["reason"]) == (False, "CAP_DAY")
+        assert await visit.page.get_attribute(".card", "data-reason") == now["reason"]
+    return {f"{shape} {end} {look} {view}": told for view, told in found.items() if told}
 
 
-@pytest.mark.parametrize(("shape", "end"), ENDS)
-async def test_every_end_of_every_game_is_what_is_kept_and_axe_finds_nothing_on_it(
-    fair: World, browser: Browser, shop: Stack, shape: str, end: str
+@pytest.mark.parametrize(
+    "look", [one if one == "brand" else pytest.param(one, marks=pytest.mark.nightly) for one in LOOKS]
+)
+async def test_outcome_of_each_game_is_what_is_kept_and_axe_finds_nothing(
+    fair: World, browser: Browser, look: str
 ) -> None:
-    """In light, in dark and in a brand's colours, side by side: each by a guest of its own."""
+    """A collection has no loss: each play credits something."""
+    ends = [(shape, end) for shape in SHAPES for end in ("won", "lost") if (shape, end) != ("collection", "lost")]
+    found: dict[str, list[str]] = {}
+    for three in (ends[:3], ends[3:6], ends[6:]):
+        for one in await asyncio.gather(*(played(fair, browser, shape, end, look) for shape, end in three)):
+            found.update(one)
+    assert found == {}
+    assert len(await fair.plays()) == len(ends)
 
-    async def played(look: str) -> dict[str, list[str]]:
-        found = {}
-        async with visiting(browser, shop, **STILL, **PHONE, color_scheme=LOOKS[look][0]) as visit:
-            await visit.open(game_ids[look])
-            await watch(visit, "played", "won", "refused")
-            await visit.page.evaluate(HAND, [end == "won", 0])
-            found["ready"] = await violations(visit.page)
-            if shape in UNDER_WAY and look == "light":
-                await visit.page.click("text=Calm version")  # Not that one: things fall.
+
+async def test_game_that_closes_while_it_is_played_is_refused_and_takes_nothing(fair: World, visit: Visit) -> None:
+    for shape in ("wheel", "gifts"):
+        game_id = await made(fair, shape)
+        await visit.open(game_id)
+        await watch(visit, "played", "won", "refused")
+        if shape in UNDER_WAY:
             await visit.press()
-            if shape in UNDER_WAY:
-                await visit.page.wait_for_selector(UNDER_WAY[shape], timeout=PATIENCE_MS)
-                found["under way"] = await violations(visit.page)
-            assert await finish(visit, end) == end
-            found[end] = await violations(visit.page)
-            ((name, detail), *more) = await told(visit)
-            assert (name, [name for name, _ in more]) == ("played", ["won"] if end == "won" else [])
-            tells, keeps = await kept(fair, visit, game_ids[look])
-            assert tells == keeps
-            assert tells["play"] == (detail["play_id"], detail["seed"], detail["metadata"])
-            assert [one[:2] for one in tells["prizes"]] == [
-                (one["reward_id"], one["prize_id"]) for one in detail["rewards"] if one["prize_id"]
-            ]
-            assert tells["wallet"] == [(one["currency"], one["balance"]) for one in detail["balances"]]
-            assert bool(tells["prizes"] or tells["wallet"]) is (end == "won")
-            result = await visit.result()
-            for reward in detail["rewards"]:
-                count = reward["quantity"]
-                assert (f"{count} × {reward['name']}" if count > 1 else reward["name"]) in result
-            assert ("You won!" if end == "won" else "No prize this time") in result
-            assert result.splitlines()[0] in await visit.page.inner_text("[role=status]")
-            await visit.page.reload()
-            assert await visit.kind() == "refused" and "all your plays for today" in await visit.result()
-            found["refused"] = await violations(visit.page)
-            headers = {"Authorization": f"Bearer {await visit.guest_token()}"}
-            now = (await shop.consumer("GET", f"/games/{game_ids[look]}/eligibility", headers=headers)).data
-            assert (now["can_play"], now["reason"]) == (False, "CAP_DAY")
-            assert await visit.page.get_attribute(".card", "data-reason") == now["reason"]
-        return {f"{look}: {view}": told for view, told in found.items() if told}
-
-    looks = ("light", "dark", "brand")
-    rules = {"max_plays_per_day": 1}
-    game_ids = {look: await made(fair, shape, end, ui=LOOKS[look][1], rules=rules) for look in looks}
-    found = await asyncio.gather(*(played(look) for look in looks))
-    assert [one for one in found if one] == []
-    assert len(await fair.plays()) == len(looks)
+            await visit.page.wait_for_selector(UNDER_WAY[shape], timeout=PATIENCE_MS)
+        await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"status": "paused"})
+        if shape not in UNDER_WAY:
+            await visit.press()
+        before = len(await fair.plays())
+        assert await finish(visit, "won") == "refused" and "closed right now" in await visit.result()
+        assert [(name, detail["reason"]) for name, detail in await told(visit)] == [("refused", "GAME_INACTIVE")]
+        assert "closed right now" in await visit.page.inner_text("[role=status]")
+        assert len(await fair.plays()) == before
+        await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"status": "active"})
+        await visit.page.reload()
+        await visit.ready()
+        visit.forgive("400")
+        await visit.press()
+        assert await finish(visit, "won") == "won", "an open game can be played again"
+        assert len(await fair.plays()) == before + 1
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-async def test_a_game_that_closes_while_it_is_played_is_refused_in_words_and_takes_nothing(
-    fair: World, visit: Visit, shape: str
+# -- checking a draw -------------------------------------------------------------------------
+
+SEEDS: Final = 1_000
+WORK: Final = """async ([address, cases]) => {
+    const check = await import(address);
+    return cases.map(([seed, client, weights]) => {
+        const word = check.word(seed, client, 0);
+        const plan = check.planWord(seed, 3);
+        return [
+            check.hashSeed(seed), word, check.word(seed, client, 11), plan,
+            check.pick(check.runningSums(weights), word),
+            check.pickCertain(check.runningSums(check.scaled(weights)), plan),
+        ];
+    });
+}"""
+
+
+async def test_draw_in_the_page_equals_the_rules(fair: World, visit: Visit) -> None:
+    drawn = random.Random(11)
+    clients = ["", "a", "ünïcödé 🎃", "x" * 200, "1:2"]
+    cases = [
+        (drawn.randbytes(32).hex(), drawn.choice(clients), [drawn.random() / 5 for _ in range(drawn.randint(1, 7))])
+        for _ in range(SEEDS)
+    ]
+    await visit.open(await fair.wheel(await fair.prize(), access="public"))
+    address = await visit.page.evaluate("document.querySelector('script').src.replace('tombola.js', 'check.js')")
+    found = await visit.page.evaluate(WORK, [address, cases])
+    for (seed, client, weights), answer in zip(cases, found, strict=True):
+        raw = bytes.fromhex(seed)
+        words, plan = Words(raw, client), Words(plan_key(raw)).word(3)
+        picked = pick_by_sums(running_sums(weights), words.word(0))
+        certain = pick_certain(running_sums(scaled(weights)), plan)
+        expected = [seed_hash(raw), words.word(0), words.word(11), plan, -1 if picked is None else picked, certain]
+        assert answer == expected
+
+
+async def verdict(visit: Visit) -> tuple[list[str], str]:
+    """(whether each step of the panel's check fits, its last line)."""
+    await visit.page.click("[data-panel=fair]")
+    await visit.page.click("dialog button:has-text('Check it now')")
+    await visit.page.wait_for_selector(".steps li")
+    lines = visit.page.locator(".steps li")
+    fits = [str(await lines.nth(i).get_attribute("data-fits")) for i in range(await lines.count())]
+    return fits, await lines.last.inner_text()
+
+
+async def test_honest_draw_fits_whatever_replaced_a_prize_out_of_stock(
+    fair: World, visit: Visit, tmp_path: Path
 ) -> None:
-    game_id = await made(fair, shape)
+    other = await fair.prize(name="Other")
+    for policy in ("lose", "redraw", "fallback", "collection"):
+        if policy == "collection":
+            game_id = await fair.game(COLLECTION, COINS, access="public")
+        else:
+            gone = await fair.prize(name="Gone", total=1)
+            odds = {"prizes": [{"prize_id": gone, "probability": 0.9}, {"prize_id": other, "probability": 0.1}]}
+            fallback: dict[str, Any] = {"fallback_prize_id": other} if policy == "fallback" else {}
+            game_id = await fair.game(WHEEL, odds, access="public", on_unavailable=policy, **fallback)
+            while (await fair.stock(gone))[0]:
+                await fair.round(game_id, "bob")
+        await visit.open(game_id)
+        await visit.press()
+        await visit.result()
+        fits, last = await verdict(visit)
+        assert set(fits) <= {"true", "null"} and "Everything fits" in last, policy
+    assert fits == ["true"] * 6
+    async with visit.page.expect_download() as saved:
+        await visit.page.click("dialog button:has-text('Download')")
+    await (await saved.value).save_as(tmp_path / "draw.json")
+    file = json.loads((tmp_path / "draw.json").read_text())
+    assert hashlib.sha256(file["terms"].encode()).hexdigest() == file["result"]["session"]["revision_hash"]
+    assert seed_hash(bytes.fromhex(file["result"]["seed"])) == file["result"]["session"]["seed_hash"]
+    assert all(step["fits"] for step in file["checked"])
+
+
+def tampering(part: str) -> Any:
+    """A route's handler that changes one part of the answer."""
+
+    async def tamper(route: Any) -> None:
+        answer = await route.fetch()
+        body = await answer.json()
+        if part == "seed":
+            body["data"]["seed"] = hashlib.sha256(b"another").hexdigest()
+        elif part == "rewards":
+            body["data"]["rewards"][0]["prize_id"] = "prize_other"
+        else:
+            body["data"]["commitment"] = "00" * 32
+        await route.fulfill(response=answer, body=json.dumps(body))
+
+    return tamper
+
+
+async def test_tampered_draw_does_not_fit(fair: World, visit: Visit) -> None:
+    game_id = await fair.wheel(await fair.prize(name="Mug"), access="public")
     await visit.open(game_id)
-    await watch(visit, "played", "won", "refused")
-    await visit.page.evaluate(HAND, [True, 0])
-    if shape in UNDER_WAY:
+    for part, path in (("seed", "**/play"), ("rewards", "**/play"), ("commitment", "**/start")):
+        await visit.page.evaluate("sessionStorage.clear()")
+        await visit.open(game_id)
+        await visit.page.route(path, tampering(part))
         await visit.press()
-        await visit.page.wait_for_selector(UNDER_WAY[shape], timeout=PATIENCE_MS)
-    await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"status": "paused"})
-    if shape not in UNDER_WAY:
-        await visit.press()
-    assert await finish(visit, "won") == "refused" and "closed right now" in await visit.result()
-    assert [(name, detail["reason"]) for name, detail in await told(visit)] == [("refused", "GAME_INACTIVE")]
-    assert "closed right now" in await visit.page.inner_text("[role=status]")
-    assert await fair.plays() == []
-    await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"status": "active"})
-    await visit.page.reload()
-    await visit.ready()
-    visit.forgive("400")
-    if shape == "eggs":
-        return  # What takes its time is caught once.
-    await visit.press()
-    assert await finish(visit, "won") == "won", "and it can be played again, once it is open"
-    assert len(await fair.plays()) == 1
+        await visit.result()
+        fits, last = await verdict(visit)
+        assert "false" in fits and "does not fit" in last, part
+        await visit.page.unroute(path)

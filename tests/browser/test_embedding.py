@@ -1,0 +1,325 @@
+"""The element on another page: its attributes, methods, events and look; who may embed it; and that text stays text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import pytest
+from aiohttp import web
+
+from runtime.http.serving import make_app, serve
+from tests.support.browsing import Visit
+from tests.support.leaderboards import make_board
+from tests.support.milestones import block
+from tests.support.pages.games import CARD, HAND, ROOT, finish
+from tests.support.pages.looks import EVIL
+from tests.support.panels import open_as, panel
+from tests.support.quests import open_quest
+from tests.support.stack import OTHER_TENANT, Stack, make_tenant
+from tests.support.waiting import until
+from tests.support.world import COLLECTION, EGGS, GIFTS, WHEEL, World, new_world
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MADE: Final = """([game, attributes, html]) => {
+    document.querySelector("tombola-game").remove();
+    window.told = [];
+    for (const name of ["ready", "started", "played", "won", "claimed", "refused", "error"])
+        document.addEventListener(`tombola:${name}`, (event) => window.told.push([name, event.detail]));
+    const made = document.createElement("tombola-game");
+    for (const [name, value] of Object.entries({ game, ...attributes })) made.setAttribute(name, value);
+    for (const [slot, text] of Object.entries(html)) {
+        const child = made.appendChild(document.createElement("p"));
+        child.slot = slot;
+        child.textContent = text;
+    }
+    document.querySelector("main").append(made);
+}"""
+STYLE: Final = """(css) => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(css);
+    document.adoptedStyleSheets.push(sheet);
+}"""
+OF_PART: Final = (
+    f"([part, property]) => getComputedStyle({ROOT}.querySelector(`[part~=${{part}}]`)).getPropertyValue(property)"
+)
+
+
+async def embed(visit: Visit, game_id: str, slots: dict[str, str] | None = None, **attributes: str) -> None:
+    """Replaces the hosted element by one that the page's own script makes."""
+    given = {"tenant": visit.stack.tenant_id} | {name.replace("_", "-"): value for name, value in attributes.items()}
+    await visit.page.evaluate(MADE, [game_id, given, slots or {}])
+    await visit.ready()
+
+
+async def told(visit: Visit) -> dict[str, Any]:
+    return dict(await visit.page.evaluate("window.told"))
+
+
+async def test_element_fires_its_events_in_order_and_plays_the_started_session(fair: World, visit: Visit) -> None:
+    game_id = await fair.wheel(await fair.prize(name="Mug"), access="public", rules={"max_plays_per_user": 1})
+    await visit.open(game_id)
+    await embed(visit, game_id, client_seed="lucky", locale="de-AT")
+    assert await visit.page.get_attribute(".frame", "lang") == "de-AT"
+    session = await visit.page.evaluate("document.querySelector('tombola-game').start()")
+    assert session == await visit.page.evaluate("document.querySelector('tombola-game').start()")
+    result = await visit.play()
+    assert (result["client_seed"], result["session"]) == ("lucky", session)
+    names = [name for name, _ in await visit.page.evaluate("window.told")]
+    assert names == ["ready", "started", "played", "won"]
+    details = await told(visit)
+    assert details["ready"]["game"]["id"] == game_id and details["ready"]["standing"]["can_play"] is True
+    assert details["started"]["session_id"] == result["session"]["session_id"]
+    assert details["played"] == result
+    assert details["won"] == {"rewards": result["rewards"], "play_id": result["play_id"]}
+    assert await visit.page.evaluate("document.querySelector('tombola-game').play()") is None
+    refused = (await told(visit))["refused"]
+    assert refused["reason"] == "CAP_USER" and set(refused) == {"reason", "message", "resets_at"}
+    assert len(await fair.plays()) == 1
+    visit.forgive("400")
+
+
+async def test_element_plays_as_its_token_and_its_tenant(fair: World, visit: Visit) -> None:
+    game_id = await fair.wheel(await fair.prize(name="Mug"))
+    await visit.open(game_id)
+    assert await visit.kind() == "refused" and "sign in" in await visit.result(), "the game is for players alone"
+    await embed(visit, game_id, token=fair.stack.token("ann"))
+    await visit.press()
+    assert await visit.kind() == "won"
+    assert await visit.page.is_hidden("[data-panel=login]") and await visit.page.is_hidden("[data-keep]")
+    assert len((await fair.history(game_id))["items"]) == 1
+    other = await make_tenant(fair.stack, OTHER_TENANT)
+    async with new_world(other, name="Elsewhere") as world:
+        far_id = await world.wheel(await world.prize(name="Cup"), access="public", name="Far wheel")
+        await embed(visit, far_id, tenant=OTHER_TENANT)
+        await visit.press()
+        assert "Cup" in await visit.result()
+        await embed(visit, far_id)
+        assert await visit.page.inner_text(".card h3") == "There is no such game, or it is over."
+    visit.forgive("404")
+
+
+async def test_element_takes_the_page_s_colours_parts_and_slots(fair: World, visit: Visit) -> None:
+    ui = {"theme": {"primary": "#ff0000", "radius": "1em", "font": "Georgia"}, "background": {"color": "#ffffff"}}
+    game_id = await fair.wheel(await fair.prize(name="Mug"), access="public", ui=ui)
+    await visit.open(game_id)
+    css = """tombola-game { --tombola-primary: rgb(0 102 51); --tombola-accent: rgb(250 200 0); --tombola-mode: light;
+        --tombola-background: rgb(240 240 240); --tombola-font: monospace; --tombola-radius: 3px; }
+        tombola-game::part(button) { text-transform: uppercase; } tombola-game::part(title) { letter-spacing: 3px; }"""
+    await visit.page.evaluate(STYLE, css)
+    await embed(visit, game_id, {"before": "Our fair", "after": "Terms apply"})
+    for part, name, value in (
+        ("button", "--t-primary", "rgb(0 102 51)"),
+        ("button", "--t-accent", "rgb(250 200 0)"),
+        ("frame", "--t-ground", "rgb(240 240 240)"),
+        ("frame", "border-top-left-radius", "3px"),
+        ("frame", "font-family", "monospace"),
+        ("button", "text-transform", "uppercase"),
+        ("title", "letter-spacing", "3px"),
+    ):
+        found = str(await visit.page.evaluate(OF_PART, [part, name]))
+        assert found == value or (name == "font-family" and found.startswith(value)), (part, name, found)
+    assert await visit.page.is_visible("text=Our fair") and await visit.page.is_visible("text=Terms apply")
+
+
+async def test_element_that_could_not_load_loads_again_by_its_button(fair: World, visit: Visit) -> None:
+    game_id = await fair.wheel(await fair.prize(name="Mug"), access="public")
+    await visit.open(game_id)
+    away = True
+
+    async def answer(route: Any) -> None:
+        await (route.abort("connectionrefused") if away else route.continue_())
+
+    await visit.page.route("**/render", answer)
+    await embed(visit, game_id)
+    assert await visit.kind() == "refused"
+    assert (await told(visit))["error"]["reason"] == "NO_ANSWER"
+    away = False
+    await visit.page.click("button.main")
+    await visit.page.wait_for_selector(".wheel")
+    await visit.press()
+    assert await visit.kind() == "won"
+    visit.forgive("ERR_CONNECTION_REFUSED")
+
+
+# -- origins ---------------------------------------------------------------------------------
+
+ELEMENT: Final = (
+    '<!doctype html><title>Shop</title><script type="module" src="{edge}/widget/v1/tombola.js"></script>'
+    '<tombola-game game="{game}" tenant="{tenant}"></tombola-game>'
+)
+FRAME: Final = (
+    '<!doctype html><title>Shop</title><iframe src="{edge}/p/{game}?tenant_id={tenant}" width=900 height=800></iframe>'
+)
+
+
+@asynccontextmanager
+async def foreign_site(stack: Stack, game_id: str) -> AsyncIterator[str]:
+    """The origin of a site whose policies allow itself and the edge: /shop has the element, /frame a frame."""
+    edge = stack.process.consumer_url
+    policies = {
+        "/shop": f"script-src 'self' {edge}; connect-src {edge}; img-src https:; require-trusted-types-for 'script'",
+        "/frame": f"frame-src {edge}",
+    }
+    bodies = {"/shop": ELEMENT, "/frame": FRAME}
+
+    async def answer(request: web.Request) -> web.Response:
+        body = bodies[request.path].format(edge=edge, game=game_id, tenant=stack.tenant_id)
+        policy = f"default-src 'none'; base-uri 'none'; {policies[request.path]}"
+        return web.Response(text=body, content_type="text/html", headers={"Content-Security-Policy": policy})
+
+    app = make_app()
+    for path in bodies:
+        app.router.add_get(path, answer)
+    runner = await serve(app, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def allow(fair: World, *origins: str) -> None:
+    changed = await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"origins": list(origins)})
+    assert changed.data["origins"] == list(origins)
+
+
+async def test_allowed_site_has_the_game_by_element_and_frame_under_a_strict_policy(fair: World, visit: Visit) -> None:
+    game_id = await fair.wheel(await fair.prize(name="Mug"), access="public")
+    async with foreign_site(fair.stack, game_id) as origin:
+        await allow(fair, origin)
+        await visit.page.goto(f"{origin}/shop")
+        await visit.ready()
+        await visit.press()
+        assert "Mug" in await visit.result()
+        await visit.page.click("[data-panel=login]")
+        await visit.page.wait_for_selector("dialog #login-field")
+        assert await visit.page.context.cookies() == []
+        await visit.page.goto(f"{origin}/frame")
+        framed = visit.page.frame_locator("iframe")
+        await framed.locator("button.main").click()
+        await framed.locator(".card[data-result=won]").wait_for()
+    assert len(await fair.plays()) == 2
+
+
+async def test_site_that_is_not_allowed_gets_no_game_and_frames_nothing(fair: World, visit: Visit) -> None:
+    game_id = await fair.wheel(await fair.prize(name="Mug"), access="public")
+    async with foreign_site(fair.stack, game_id) as origin:
+        await allow(fair, "https://*.brand.example")
+        await visit.page.goto(f"{origin}/shop")
+        assert await visit.kind() == "refused"
+        assert await visit.page.inner_text("tombola-game .card h3") == "No answer came. Your play is kept: try again."
+        async with visit.page.expect_event("console", lambda said: "frame-ancestors" in said.text):
+            await visit.page.goto(f"{origin}/frame")
+        frame = visit.page.frames[1]
+        await frame.wait_for_load_state()
+        assert await frame.locator("tombola-game").count() == 0
+    assert await fair.plays() == []
+    visit.forgive("CORS policy", "ERR_FAILED", "403", "frame-ancestors")
+
+
+# -- text ------------------------------------------------------------------------------------
+
+ADDRESSES: Final = (
+    "javascript:window.evil=1",
+    "http://127.0.0.1:1/x.png",
+    "data:text/html,<script>window.evil=1</script>",
+    "//evil.example/x.png",
+    EVIL,
+)
+
+
+def evil_ui(address: str, prize_id: str) -> dict[str, Any]:
+    segment = {"label": EVIL, "image": address, "emoji": EVIL, "color": EVIL, "prize_id": prize_id}
+    return {
+        "description": EVIL,
+        "picture": {"image": address, "emoji": EVIL},
+        "theme": {"primary": EVIL, "accent": "url(javascript:window.evil=1)", "radius": EVIL, "mode": EVIL},
+        "background": {"color": EVIL, "image": address, "emoji": EVIL},
+        "texts": {"spin": EVIL, "won": EVIL, "__proto__": EVIL, "constructor": EVIL},
+        "wheel": {"segments": [segment, {"label": EVIL, "emoji": EVIL}]},
+        "items": [
+            {"emoji": EVIL, "image": address, "prize_id": prize_id, "item": "maple", "type": "maple", "label": EVIL}
+        ],
+        "prizes": {"one": {"image": address, "emoji": EVIL, "prize_id": prize_id}},
+        "egg": {"emoji": EVIL, "image": address},
+        "catcher": {"emoji": EVIL, "lives": 1},
+    }
+
+
+def home_alone(visit: Visit) -> bool:
+    """Nothing was requested from any other server."""
+    return [one for one in visit.asked if f" {visit.stack.process.consumer_url}/" not in one] == []
+
+
+async def test_text_of_a_game_is_never_run_and_its_addresses_are_not_requested(fair: World, visit: Visit) -> None:
+    await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"name": EVIL})
+    prize_id = await fair.prize(name=EVIL)
+    odds = [{"prize_id": prize_id, "probability": 1}]
+    drop = {"type": "maple", "prize_id": prize_id, "frequency": 1, "max_catchable": 9}
+    tiers = {"tiers": [{"min": 0, "max": 99, "prize_group": "all"}], "prize_groups": {"all": odds}}
+    leaf = {"items": [{"item": "maple", "weight": 1, "quantity": 2, "slot_index": 0}]}
+    shapes: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        *(((WHEEL, {"prizes": odds}),) * len(ADDRESSES)),
+        (CARD, {"prizes": odds}),
+        (EGGS, tiers),
+        (GIFTS, {"drops": [drop], "total_items": 2, "interval_ms": 1}),
+        (COLLECTION, leaf),
+    ]
+    addresses = [*ADDRESSES, *[ADDRESSES[0]] * (len(shapes) - len(ADDRESSES))]
+    for (shape, config), address in zip(shapes, addresses, strict=True):
+        ui = evil_ui(address, prize_id)
+        await visit.open(await fair.game(shape, config, name=EVIL, access="public", ui=ui))
+        await visit.page.evaluate(HAND, [False, 0])
+        await visit.press()
+        assert await finish(visit, "won") == "won", shape
+        where = ".stage" if shape in (EGGS, GIFTS, COLLECTION) else ".card"
+        assert "<script>window.evil=1</script>" in await visit.page.inner_text(where), shape
+        assert await visit.page.title() == f"{EVIL} · {EVIL}"
+        assert await visit.page.evaluate("window.evil") is None, (shape, address)
+    home = visit.stack.process.consumer_url
+    await visit.page.goto(f"{home}/c/{fair.campaign_id}?tenant_id={visit.stack.tenant_id}")
+    assert EVIL in await visit.page.inner_text("h1") and await visit.page.evaluate("window.evil") is None
+    assert home_alone(visit)
+
+
+async def test_text_in_every_panel_is_never_run(fair: World, visit: Visit) -> None:
+    """Names of quests, boards, rungs, currencies, prizes and players, and codes."""
+    code, currency = EVIL.replace(" ", "/"), EVIL[:60]
+    on_claim = {"redemption_mode": "on_claim", "channel": "voucher_code"}
+    prize_id = await fair.prize(name=EVIL, codes=[code], fulfillment=on_claim)
+    rung = {"id": "one", "name": EVIL, "currency": currency, "threshold": 2, "prize_id": prize_id}
+    config = {"items": [{"item": currency, "weight": 1, "quantity": 2, "slot_index": 0}]}
+    ui, milestones = evil_ui("javascript:window.evil=1", prize_id), block(rung, auto_grant=False)
+    game_id = await fair.game(COLLECTION, config, name=EVIL, access="public", milestones=milestones, ui=ui)
+    await open_quest(fair.stack, fair.campaign_id, name=EVIL, description=EVIL)
+    prizes = [{"from_rank": 1, "to_rank": 2, "prize_id": prize_id}]
+    board = await make_board(fair.stack, fair.campaign_id, name=EVIL, metric="plays", prizes=prizes)
+    renamed = await fair.stack.consumer("PUT", "/players/me", {"display_name": EVIL[:100]}, player="ann")
+    assert renamed.code == "OK", renamed
+    await fair.round(game_id, "ann")
+    assert (await fair.redeem(game_id, "one")).code == "OK"
+
+    async def ranked() -> bool:
+        return bool((await fair.stack.core("GET", f"/leaderboards/{board['id']}/rankings")).data["items"])
+
+    await until(ranked)
+    await open_as(visit, game_id, "ann")
+    for name in ("prizes", "rewards", "milestones", "quests", "ranking", "wallet", "history", "fair"):
+        written = await panel(visit, name)
+        if name == "rewards":
+            await visit.page.click("dialog >> text=Claim")
+            await visit.page.wait_for_selector("dialog code")
+            assert await visit.page.inner_text("dialog code") == code
+            await visit.page.click("dialog >> text=QR code")
+            await visit.page.wait_for_selector(".qr svg")
+        if name == "quests":
+            await visit.page.click("dialog [data-act=quest]")
+            await visit.page.wait_for_selector("dialog .chip[data-kind=good]")
+        if name != "fair":
+            assert "<img src=x onerror=" in written, name
+        await visit.page.keyboard.press("Escape")
+    assert await visit.page.evaluate("window.evil") is None
+    assert await visit.page.evaluate(f"{ROOT}.querySelectorAll('script, img, [onerror]').length") == 0
+    assert home_alone(visit)

@@ -1,0 +1,266 @@
+"""The wheel, the scratch card and the collection: what they show is what the service decided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.support.browsing import Visit, visiting
+from tests.support.pages.games import (
+    ALBUM,
+    CARD,
+    HAND,
+    MOVING,
+    ROOT,
+    UNDER_WAY,
+    collection,
+    finish,
+    made,
+    rungs,
+)
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, World
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+LABELS: Final = ("Toffee apple", "Fair mug", "Golden pumpkin", "Next time")
+ANGLE: Final = f"""() => {{
+    const {{ a, b }} = new DOMMatrix(getComputedStyle({ROOT}.querySelector(".disc")).transform);
+    return (Math.atan2(b, a) * 180 / Math.PI + 360) % 360;
+}}"""
+EMBED: Final = """() => {
+    const game = document.querySelector("tombola-game");
+    game.removeAttribute("render");
+    game.replaceWith(game.cloneNode());
+}"""
+"""Embeds the element as other pages do: with its game's id alone."""
+
+UPPERMOST: Final = f"""(() => {{
+    const {{ left, top, width, height }} = {ROOT}.querySelector(".deck").getBoundingClientRect();
+    return {ROOT}.elementFromPoint(left + width / 2, top + height / 2).closest(".back, .face").className;
+}})()"""
+"""The visible side of the card."""
+
+
+async def wheel(fair: World, *, wins: int | None, **fields: Any) -> str:
+    """A public wheel of four segments, on which every play wins the prize of one, or none does."""
+    prizes = [await fair.prize(name=label) for label in LABELS[:3]]
+    segments = [
+        {"label": label, "emoji": "🍏", **({"prize_id": prizes[i]} if i < 3 else {})} for i, label in enumerate(LABELS)
+    ]
+    won = [] if wins is None else [prizes[wins]]
+    return await fair.wheel(*won, access="public", ui={"wheel": {"segments": segments}}, **fields)
+
+
+async def segment(visit: Visit) -> int:
+    """The segment under the wheel's pointer."""
+    degrees = await visit.page.evaluate(ANGLE)
+    return round((360 - degrees) % 360 / (360 / len(LABELS))) % len(LABELS)
+
+
+async def card(fair: World) -> str:
+    odds = {"prizes": [{"prize_id": await fair.prize(name="Fair mug"), "probability": 1}]}
+    return await fair.game(CARD, odds, access="public", ui={"items": [{"emoji": "⭐"}]})
+
+
+async def scratch(visit: Visit, share: float) -> None:
+    """Rubs with the mouse over the upper share of the card."""
+    box = await visit.page.locator(".scratch canvas").bounding_box()
+    assert box is not None
+    mouse, rows = visit.page.mouse, 6
+    await mouse.move(box["x"] + 5, box["y"] + 5)
+    await mouse.down()
+    for row in range(rows):
+        y = box["y"] + (row + 0.5) / rows * share * box["height"]
+        await mouse.move(box["x"] + 4, y)
+        await mouse.move(box["x"] + box["width"] - 4, y, steps=4)
+    await mouse.up()
+
+
+async def test_wheel_points_at_the_drawn_prize(fair: World, visit: Visit, browser: Browser) -> None:
+    await visit.open(await wheel(fair, wins=2, rules={"max_plays_per_day": 3}))
+    assert await visit.page.inner_text(".left") == "3 plays left"
+    await visit.press()
+    assert await visit.kind() == "won" and LABELS[2] in await visit.result()
+    assert await visit.page.inner_text(".left") == "2 plays left"
+    assert await segment(visit) == 2
+    await visit.open(await wheel(fair, wins=None))
+    await visit.press()
+    assert await visit.kind() == "lost" and "No prize" in await visit.result()
+    assert await segment(visit) == 3, "a loss is a segment without a prize"
+    async with visiting(browser, fair.stack) as moving:
+        await moving.open(await wheel(fair, wins=1))
+        await moving.press()
+        assert "Fair mug" in await moving.result()
+        assert await segment(moving) == 1
+    assert len(await fair.plays()) == 3
+
+
+async def test_daily_cap_says_when_the_next_play_is(fair: World, visit: Visit) -> None:
+    await visit.open(await wheel(fair, wins=0, rules={"max_plays_per_day": 1}))
+    await visit.press()
+    await visit.result()
+    await visit.page.wait_for_selector(".main[aria-disabled=true]")
+    await visit.page.wait_for_function(f"{ROOT}.querySelector('.left').textContent.startsWith('Next plays')")
+    await visit.page.reload()
+    assert await visit.kind() == "refused" and "all your plays for today" in await visit.result()
+    assert "Next plays: tomorrow" in await visit.result() or "Next plays: today" in await visit.result()
+    await visit.open(await collection(fair, rules={"max_plays_per_day": 1}))
+    await visit.press()
+    await visit.result()
+    await visit.page.reload()
+    assert await visit.kind() == "refused"
+    await visit.page.wait_for_selector(".slots li:not(.none)")
+    assert await visit.page.evaluate(ALBUM) == {"Maple leaf": 2, "chestnut": 0}, "the album stays"
+
+
+async def test_game_is_shown_by_one_request_and_played_by_two(fair: World, visit: Visit) -> None:
+    await visit.open(await wheel(fair, wins=0))
+    assert visit.api_calls() == [], "the hosted page embeds its game"
+    await visit.page.evaluate(EMBED)
+    await visit.ready()
+    assert visit.api_calls() == ["GET render"]
+    await visit.play()
+    assert visit.api_calls() == ["GET render", "POST start", "POST play"]
+    await visit.play()
+    assert visit.api_calls() == ["GET render", "POST start", "POST play", "POST play"]
+
+
+async def test_scratch_card_opens_by_scratching_alone(fair: World, moving: Visit) -> None:
+    await moving.open(await card(fair))
+    await moving.press()
+    await moving.page.wait_for_selector(".main >> text=Scratch")
+    await moving.page.reload()
+    await moving.page.wait_for_selector(".main >> text=Scratch")
+    await scratch(moving, 0.2)
+    assert await moving.page.is_hidden(".card"), "too little foil is off"
+    await scratch(moving, 1)
+    assert "Fair mug" in await moving.result()
+    assert len(await fair.plays()) == 1, "the reload showed the same card"
+    await moving.press()
+    await moving.page.wait_for_selector(".main >> text=Scratch")
+    assert await moving.page.is_hidden(".card"), "the next card is covered again"
+    await moving.page.evaluate(f"for (let i = 0; i < 12; i++) {ROOT}.querySelector('.main').click()")
+    await moving.result()
+    assert len(await fair.plays()) == 2, "presses beyond the last one take no card"
+
+
+async def test_scratch_card_is_taken_by_touching_it(fair: World, moving: Visit) -> None:
+    await moving.open(await card(fair))
+    await scratch(moving, 1)
+    await moving.page.wait_for_selector(".scratch .under :text('Fair mug')")
+    await scratch(moving, 1)
+    assert "Fair mug" in await moving.result()
+    assert len(await fair.plays()) == 1
+
+
+@pytest.mark.parametrize("scope", ["campaign", "tenant"])
+async def test_collection_album_counts_what_the_wallet_holds(fair: World, visit: Visit, scope: str) -> None:
+    await visit.open(await collection(fair, scope=scope, auto_grant=scope == "tenant"))
+    assert visit.api_calls() in ([], ["GET render"])
+    assert await visit.page.evaluate(ALBUM) == {"Maple leaf": 0, "chestnut": 0}
+    assert await rungs(visit) == ["0 / 3", "0 / 8"]
+    await visit.press()
+    assert await visit.kind() == "won"
+    assert "2 × Maple leaf" in await visit.page.inner_text(".leaf .face")
+    assert await visit.page.evaluate(ALBUM) == {"Maple leaf": 2, "chestnut": 0}
+    assert await rungs(visit) == ["2 / 3", "2 / 8"]
+    granted = (await visit.play())["milestones_granted"]
+    assert [rung["name"] for rung in granted] == (["3 leaves"] if scope == "tenant" else [])
+    await visit.page.wait_for_selector(".rungs .there")
+    assert await rungs(visit) == ["✓ Reached", "4 / 8"]
+    headers = {"Authorization": f"Bearer {await visit.guest_token()}"}
+    wallet = (await fair.stack.consumer("GET", "/wallet", headers=headers)).data["items"]
+    assert [(row["currency"], row["balance"]) for row in wallet] == [("maple", 4)]
+    guest_id = await fair.database.fetchval("SELECT player_id FROM plays WHERE play_id = $1", (await fair.plays())[0])
+    points = {"player_id": guest_id, "scope_key": wallet[0]["scope_key"], "currency": "points", "amount": 10}
+    assert (await fair.stack.admin("POST", "/admin/wallet/adjustments", {**points, "reference_id": "r"})).data
+    await visit.page.reload()
+    await visit.page.wait_for_selector(".slots li:not(.none)")
+    assert await visit.page.evaluate(ALBUM) == {"Maple leaf": 4, "chestnut": 0}, "points have no slot"
+    assert await rungs(visit) == ["✓ Reached", "4 / 8"]
+    assert len(await fair.plays()) == 2
+
+
+async def test_collection_card_turns_to_what_was_drawn(fair: World, moving: Visit) -> None:
+    game_id = await collection(fair)
+    await moving.open(game_id)
+    assert await moving.page.evaluate(UPPERMOST) == "back"
+    await moving.page.click(".deck")
+    assert await moving.kind() == "won" and "2 × maple" in await moving.result()
+    assert "2 × Maple leaf" in await moving.page.inner_text(".leaf .face")
+    assert await moving.page.evaluate(UPPERMOST) == "face"
+    async with moving.page.expect_response("**/play"):
+        await moving.press()
+    await moving.page.reload()  # Before the card was seen.
+    assert await moving.kind() == "won"
+    assert await moving.page.evaluate(ALBUM) == {"Maple leaf": 4, "chestnut": 0}
+    assert len(await fair.plays()) == 2
+
+
+async def test_reduced_motion_stops_every_animation(fair: World, visit: Visit) -> None:
+    for shape in ("wheel", "collection", "gifts"):
+        await visit.open(await made(fair, shape))
+        await visit.page.evaluate(HAND, [True, 0])
+        await visit.press()
+        await visit.page.wait_for_selector(UNDER_WAY.get(shape, ".card[data-result=won]"))
+        assert await visit.page.evaluate(MOVING) == 0, shape
+        assert await finish(visit, "won") == "won", shape
+
+
+BROKEN: Final[list[tuple[str, Any]]] = [
+    *(("wheel", {"wheel": {"segments": one}}) for one in ([], [{"label": "One"}], [{"emoji": "⭐"}] * 40, "x", [None])),
+    *(("collection", {"items": one}) for one in ("nonsense", [None, 3, {"item": {}}], {"a": {"item": "maple"}}, None)),
+    *(("gifts", {"items": one}) for one in ("y", [None, 3])),
+    ("eggs", {"catcher": 3, "egg": "x"}),
+    ("eggs", {"catcher": {"lives": -1, "most": "a"}}),
+]
+
+
+async def test_game_with_a_broken_ui_can_still_be_played(fair: World, visit: Visit) -> None:
+    """A `ui` stored before its schema existed may hold anything."""
+    unplayable = []
+    for shape, ui in BROKEN:
+        game_id = await made(fair, shape)
+        await fair.looks(game_id, ui)
+        await visit.open(game_id)
+        await visit.page.evaluate(HAND, [True, 0])
+        await visit.press()
+        if shape == "eggs":  # Without a `most` of its own the game is long.
+            await visit.page.wait_for_selector(UNDER_WAY[shape])
+        elif await finish(visit, "won") != "won":
+            unplayable.append((shape, ui))
+        if shape == "collection":
+            assert (await visit.page.evaluate(ALBUM))["maple"] % 2 == 0, ui
+    assert unplayable == []
+
+
+async def test_unknown_game_type_is_played_by_its_reward_handler(fair: World, visit: Visit) -> None:
+    mug = await fair.prize(name="Mug")
+    drop = {"type": "x", "prize_id": mug, "frequency": 1, "max_catchable": 1}
+    scored = {"tiers": [{"min": 0, "max": 9, "prize_group": "a"}], "prize_groups": {"a": []}}
+    dropped = {"drops": [drop], "total_items": 1, "interval_ms": 1}
+    for shape, config, shown in (
+        ({**EGGS, "type": "duck_hunt"}, scored, ".egg"),
+        ({**GIFTS, "type": "rain"}, dropped, ".field"),
+    ):
+        await visit.open(await fair.game(shape, config, access="public"))
+        assert await visit.page.is_visible(shown), shown
+    await visit.open(await fair.wheel(mug, type="something_new", access="public"))
+    await visit.page.wait_for_selector(".plain")
+    await visit.press()
+    assert await visit.kind() == "won" and "Mug" in await visit.result()
+    await visit.open(await fair.game({**COLLECTION, "type": "something_new"}, COINS, access="public"))
+    await visit.press()
+    assert await visit.kind() == "won" and "2 × coin" in await visit.result()
+    assert await visit.page.evaluate(ALBUM) == {"coin": 2}
+
+
+async def test_game_that_does_not_exist_answers_404_in_words(visit: Visit) -> None:
+    answer = await visit.page.goto(f"{visit.stack.process.consumer_url}/p/game_nothing")
+    assert answer is not None and answer.status == 404
+    assert "There is no such game" in await visit.page.inner_text("h1")
+    visit.forgive("404")

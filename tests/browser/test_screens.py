@@ -1,0 +1,320 @@
+"""The players' pages in every window, colour and language: nothing is cut, and axe finds nothing."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.support.axe import violations
+from tests.support.browsing import STILL, Visit, visiting
+from tests.support.leaderboards import make_board
+from tests.support.login import Phone
+from tests.support.milestones import block
+from tests.support.pages.games import HAND, ROOT, SHAPES, UNDER_WAY, demo_games, finish, made
+from tests.support.pages.login import SUBMIT, ask_for_code
+from tests.support.pages.looks import SCREENS, accessible, fits, window
+from tests.support.panels import open_as, panel
+from tests.support.quests import open_quest
+from tests.support.waiting import until
+from tests.support.world import COLLECTION, World
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PHONE: Final = {"viewport": {"width": 390, "height": 844}}
+PANELS: Final = ("prizes", "rewards", "milestones", "quests", "ranking", "wallet", "history", "fair")
+NAMES: Final = ("Ada", "Bertrand Archibald von Hohenlohe-Ingelfingen", "Chloé", "達也", "سارة", "Eve")
+LONG: Final = "Donaudampfschifffahrtsgesellschaftskapitän"
+CUT: Final = f"""() => [...{ROOT}.querySelectorAll("dialog *, .frame *")]
+    .filter((one) => one instanceof HTMLElement && one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1)
+    .filter((one) => !one.closest(".listen, .backdrop, .deck, .slots, .field > :not(.over)"))
+    .filter((one) => !one.matches(".field") && !one.querySelector(".disc, .field"))
+    .filter((one) => getComputedStyle(one).display !== "inline")
+    .map((one) => `${{one.className}}: ${{one.textContent.slice(0, 40)}}`)"""
+"""What is wider than its place."""
+
+
+async def whole(visit: Visit, name: str) -> None:
+    """`fits`; nothing in the game or its dialog is cut, and the dialog is within the window."""
+    await fits(visit, name)
+    assert await visit.page.evaluate(CUT) == [], name
+    dialog, size = visit.page.locator("dialog"), visit.page.viewport_size
+    if await dialog.count():
+        box = await dialog.bounding_box()
+        assert size and box and box["y"] >= 0 and box["y"] + box["height"] <= size["height"] + 1, name
+
+
+async def shown_panels(visit: Visit) -> list[str]:
+    script = "(all) => all.map((one) => one.dataset.panel)"
+    return list(await visit.page.locator("[data-panel]:visible").evaluate_all(script))
+
+
+async def crowded(fair: World) -> str:
+    """A game with something in every panel for ann."""
+    on_claim = {"redemption_mode": "on_claim", "channel": "none"}
+    cup = await fair.prize(name="Cider voucher", codes=["CIDER-0001"])
+    mug = await fair.prize(name="Fair mug", fulfillment=on_claim, expires_after_days=30)
+    wide = await fair.prize(name=LONG, fulfillment=on_claim)
+    rungs = [
+        {"id": f"r{n}", "name": name, "currency": currency, "threshold": threshold, "prize_id": prize_id}
+        for n, (name, currency, threshold, prize_id) in enumerate(
+            [
+                ("First leaves", "maple", 2, cup),
+                ("A bunch", "maple", 4, mug),
+                (f"The {LONG}'s album", "oak", 900, wide),
+                ("Gold", "maple", 50, await fair.prize(name="Golden pumpkin", total=1)),
+            ]
+        )
+    ]
+    items = [("maple", 0.9, 2), ("oak", 0.1, 1)]
+    config = {
+        "items": [
+            {"item": item, "weight": weight, "quantity": quantity, "slot_index": nth}
+            for nth, (item, weight, quantity) in enumerate(items)
+        ]
+    }
+    ui = {
+        "theme": {"primary": "#c2410c", "accent": "#facc15"},
+        "background": {"color": "#fff7ed", "emoji": "🍂"},
+        "items": [{"item": "maple", "emoji": "🍁"}, {"item": "oak", "emoji": "🌰"}],
+        "prizes": [{"prize_id": one, "emoji": emoji} for one, emoji in ((cup, "🍺"), (mug, "☕"), (wide, "🧢"))],
+    }
+    milestones, rules = block(*rungs, auto_grant=False), {"max_plays_per_day": 12}
+    game_id = await fair.game(COLLECTION, config, access="public", ui=ui, milestones=milestones, rules=rules)
+    quest = {"type": "daily", "name": "Visit the stall", "description": "Drop in once a day."}
+    await open_quest(fair.stack, fair.campaign_id, **quest)
+    await open_quest(fair.stack, fair.campaign_id, name="Bring a friend", end_date=4_000_000_000)
+    prizes = [{"from_rank": 1, "to_rank": 3, "prize_id": mug}]
+    board = await make_board(fair.stack, fair.campaign_id, name="Keenest players", metric="plays", prizes=prizes)
+    await make_board(fair.stack, fair.campaign_id, name="Winners", metric="wins")
+    for n, name in enumerate(NAMES):
+        await fair.stack.consumer("PUT", "/players/me", {"display_name": name}, player=f"p{n}")
+        for _ in range(max(1, 4 - n)):
+            await fair.round(game_id, f"p{n}")
+    for _ in range(6):
+        await fair.round(game_id, "ann")
+    for rung in ("r0", "r1"):
+        assert (await fair.redeem(game_id, rung)).code == "OK"
+
+    async def ranked() -> bool:
+        answer = await fair.stack.consumer("GET", f"/leaderboards/{board['id']}/rankings", player="ann")
+        return len(answer.data["items"]) == len(NAMES) + 1
+
+    await until(ranked)
+    return game_id
+
+
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+async def test_panels_fit_the_window_and_axe_finds_nothing(
+    fair: World, browser: Browser, width: int, scheme: str
+) -> None:
+    game_id, found = await crowded(fair), dict[str, list[str]]()
+    async with visiting(browser, fair.stack, **STILL, **window(width, scheme)) as visit:
+        await visit.open(game_id)
+        for name in ("rewards", "milestones", "wallet", "history", "fair"):
+            await panel(visit, name)
+            await whole(visit, f"panel-{name}-nobody-{width}-{scheme}")
+            await visit.page.keyboard.press("Escape")
+        await open_as(visit, game_id, "ann")
+        await visit.play()
+        await whole(visit, f"panels-around-{width}-{scheme}")
+        for name in PANELS:
+            await panel(visit, name)
+            if name == "rewards":
+                await visit.page.click("dialog >> text=QR code")
+                await visit.page.wait_for_selector(".qr svg")
+            if name == "wallet":
+                await visit.page.wait_for_selector("[data-entry]")
+            if name == "fair":
+                await visit.page.click("dialog button:has-text('Check it now')")
+                await visit.page.wait_for_selector(".steps li")
+            await whole(visit, f"panel-{name}-{width}-{scheme}")
+            await accessible(visit, f"panel-{name}", found)
+            await visit.page.keyboard.press("Escape")
+    assert found == {}
+
+
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+async def test_demo_is_played_in_any_window_and_axe_finds_nothing(
+    fair: World, browser: Browser, width: int, scheme: str
+) -> None:
+    await demo_games(fair)
+    found: dict[str, list[str]] = {}
+    campaign = f"{fair.stack.process.consumer_url}/c/{fair.campaign_id}?tenant_id={fair.stack.tenant_id}"
+    async with visiting(browser, fair.stack, **STILL, **window(width, scheme)) as visit:
+        await visit.page.goto(f"{fair.stack.process.consumer_url}/p/game_nothing")
+        visit.forgive("404")
+        await accessible(visit, f"missing-{width}-{scheme}", found)
+        await visit.page.goto(campaign)
+        await accessible(visit, f"campaign-{width}-{scheme}", found)
+        games = await visit.page.locator(".games a").evaluate_all("links => links.map(link => link.href)")
+        assert len(games) == 5
+        for nth, address in enumerate(games):
+            await visit.page.goto(address)
+            await visit.ready()
+            await visit.page.evaluate(HAND, [False, 0])
+            await accessible(visit, f"demo-{nth}-ready-{width}-{scheme}", found)
+            await visit.press()
+            assert await finish(visit, "won") in ("won", "lost")
+            await accessible(visit, f"demo-{nth}-played-{width}-{scheme}", found)
+    assert found == {}
+    assert len(await fair.plays()) == 5
+
+
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+async def test_login_steps_fit_the_window_and_axe_finds_nothing(
+    fair: World, browser: Browser, phone: Phone, width: int, scheme: str
+) -> None:
+    found: dict[str, list[str]] = {}
+    contact = f"somebody.with.a.long.name.{width}.{scheme}@example.test"
+    async with visiting(browser, fair.stack, **STILL, **window(width, scheme)) as visit:
+
+        async def look(name: str) -> None:
+            await whole(visit, f"login-{name}-{width}-{scheme}")
+            await accessible(visit, f"login-{name}-{width}-{scheme}", found)
+
+        await visit.open(await fair.wheel(await fair.prize(name="Mug"), access="public"))
+        await visit.press()
+        await visit.result()
+        await look("0-won")
+        await visit.page.click("[data-panel=login]")
+        await visit.page.fill("#login-field", "ada")
+        await visit.page.click(SUBMIT)
+        await visit.page.wait_for_selector("dialog [role=alert]:has-text('name@example.com')")
+        await look("1-wrong")
+        await ask_for_code(visit, contact)
+        await look("2-code")
+        await visit.page.fill("#login-field", phone.wrong(contact))
+        await visit.page.click(SUBMIT)
+        await visit.page.wait_for_selector("dialog [role=alert]:has-text('4 tries left')")
+        await look("3-tries")
+        await visit.page.fill("#login-field", phone.code(contact))
+        await visit.page.click(SUBMIT)
+        await visit.page.wait_for_selector("dialog >> text=You are signed in as")
+        await look("4-done")
+        await visit.page.click("dialog .main:has-text('Back to the game')")
+        await visit.page.click("[data-panel=login]")
+        await look("5-account")
+        visit.forgive("401")
+    assert found == {}
+
+
+LARGE: Final = {"zoomed": (320, 360, 2), "tiny": (160, 320, 2), "huge": (3840, 2160, 1), "low": (800, 360, 1)}
+
+
+@pytest.mark.parametrize(
+    "name", [one if one == "zoomed" else pytest.param(one, marks=pytest.mark.nightly) for one in LARGE]
+)
+async def test_long_names_fit_however_large_the_text_is(fair: World, browser: Browser, name: str) -> None:
+    """Also at 200 % in a window of 320 pixels, which leaves half of it."""
+    prize_id = await fair.prize(name=LONG)
+    segments = [{"label": LONG, "prize_id": prize_id}, {"label": "Nothing", "color": "#ffffff"}, {"label": LONG}]
+    ui = {"wheel": {"segments": segments}, "description": LONG * 3, "texts": {"won": "Herzlichen Glückwunsch!"}}
+    wheel = await fair.wheel(prize_id, name=LONG, access="public", ui=ui)
+    others = {shape: await made(fair, shape) for shape in SHAPES[1:]}
+    width, height, zoom = LARGE[name]
+    options: dict[str, Any] = {"viewport": {"width": width, "height": height}, "device_scale_factor": zoom}
+    async with visiting(browser, fair.stack, **STILL, **options, locale="de") as visit:
+        for shape, game_id in {"wheel": wheel, **others}.items():
+            await visit.open(game_id)
+            await visit.page.evaluate(HAND, [True, 0])
+            await fits(visit, f"{shape}-{name}-ready")
+            await visit.press()
+            if shape == "eggs":
+                continue
+            await finish(visit, "won")
+            await fits(visit, f"{shape}-{name}-won")
+        for opened in await shown_panels(visit):
+            await panel(visit, opened) if opened != "login" else await visit.page.click("[data-panel=login]")
+            await fits(visit, f"{opened}-{name}")
+            await visit.page.keyboard.press("Escape")
+
+
+LANGUAGES: Final = {
+    "ar": ("معرض الخريف الكبير", "كوب Fair mug (كبير)", "العب واربح كوبًا كل يوم حتى آخر ورقة شجر."),
+    "de": ("Herbstjahrmarktsgewinnspiel", "Donaudampfschifffahrtstasse", "Einmal täglich, bis das letzte Blatt fällt."),
+    "ja": ("秋のお祭りキャンペーン", "お祭りのマグカップ", "毎日一回、最後の葉が落ちるまで遊べます。"),
+}
+"""{locale: (a game's name, a prize's, the game's description)}"""
+
+
+@pytest.mark.parametrize("width", [320, *(pytest.param(one, marks=pytest.mark.nightly) for one in (768, 1440))])
+async def test_games_fit_in_any_script_and_from_right_to_left(fair: World, browser: Browser, width: int) -> None:
+    for locale, (name, prize, description) in LANGUAGES.items():
+        async with visiting(browser, fair.stack, **STILL, **window(width, "light"), locale=locale) as visit:
+            for shape in SHAPES:
+                ui = {"description": description, "theme": {"preset": "carnival"}}
+                rules = {"max_plays_per_day": 1}
+                await visit.open(await made(fair, shape, name=name, prize=prize, ui=ui, rules=rules))
+                await whole(visit, f"{locale}-{shape}-ready-{width}")
+                await visit.press()
+                if shape in UNDER_WAY:
+                    await visit.page.wait_for_selector(UNDER_WAY[shape])
+                    await whole(visit, f"{locale}-{shape}-played-{width}")
+                if shape == "eggs":
+                    continue  # Its end looks like that of gifts.
+                assert await finish(visit, "won") == "won"
+                await whole(visit, f"{locale}-{shape}-won-{width}")
+            await visit.page.reload()
+            await visit.result()
+            await whole(visit, f"{locale}-refused-{width}")
+
+
+# -- colours ---------------------------------------------------------------------------------
+
+LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "yellow on white": {"theme": {"primary": "#ffee00", "accent": "#ffffff"}, "background": {"color": "#ffffff"}},
+    "black on navy": {"theme": {"primary": "#000000", "accent": "#000080"}, "background": {"color": "#000080"}},
+    "grey on grey": {"theme": {"primary": "#777777", "accent": "#7f7f7f"}, "background": {"color": "#808080"}},
+}
+"""Brands that chose badly."""
+
+CONTRASTS: Final = """async (themes) => {
+    const { $look } = await import(document.querySelector("script").src);
+    const lowest = (theme) => {
+        const look = new $look.Look(theme);
+        const grounds = [look.ground, look.surface, look.glow];
+        const pairs = [[$look.ink(look.primary), look.primary], [$look.ink(look.accent), look.accent]];
+        for (const ink of [look.text, look.quiet, look.strong]) pairs.push(...grounds.map((ground) => [ink, ground]));
+        return Math.min(...pairs.map(([ink, ground]) => {
+            const told = (colour) => $look.rgb($look.css(colour));
+            return $look.contrast(told(ink), told(ground));
+        }));
+    };
+    return themes.map(lowest);
+}"""
+
+
+async def test_contrast_is_enough_in_any_brand_colours(fair: World, visit: Visit) -> None:
+    """WCAG 2.2, 1.4.3: 4.5 to 1, in the browser's own steps of 255."""
+    drawn = random.Random(22)
+    colours = [f"#{value:06x}" for value in (0, 0xFFFFFF, 0x777777, 0x808080, 0x737373, 0xFFEE00, 0x000080)]
+    colours += [f"#{drawn.randrange(1 << 24):06x}" for _ in range(60)]
+    colours += [f"#{v:02x}{v:02x}{v:02x}" for v in range(100, 140)]
+    themes = [
+        {
+            "theme": {"primary": drawn.choice(colours), "accent": drawn.choice(colours), "mode": mode},
+            "background": {"color": ground},
+        }
+        for ground in colours
+        for mode in ("light", "dark")
+        for _ in range(4)
+    ]
+    segments = [{"label": "Mug", "emoji": "☕"}, {"label": "Tea", "emoji": "🍵"}, {"label": "Nothing"}]
+    found = {}
+    for name, ui in LOOKS.items():
+        ui = {**ui, "wheel": {"segments": segments}, "description": "Turn it, and see."}
+        await visit.open(await fair.wheel(await fair.prize(name="Mug"), access="public", ui=ui))
+        found[f"{name} ready"] = await violations(visit.page)
+        await visit.press()
+        await visit.result()
+        found[f"{name} won"] = await violations(visit.page)
+        await panel(visit, "prizes")
+        found[f"{name} prizes"] = await violations(visit.page)
+    assert {view: told for view, told in found.items() if told} == {}
+    lowest = await visit.page.evaluate(CONTRASTS, themes)
+    assert [(round(one, 2), theme) for one, theme in zip(lowest, themes, strict=True) if one < 4.5] == []

@@ -1,0 +1,58 @@
+"""Signing a player in on the page of a game."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from tests.support.browsing import Visit
+from tests.support.login import Phone
+from tests.support.pages.games import ROOT
+
+SUBMIT: Final = "dialog .login [type=submit]"
+STORED: Final = "Object.entries(localStorage).find(([name]) => name.startsWith('tombola.login'))?.[1] ?? null"
+SET_TOKEN: Final = """(token) => {
+    const [name, kept] = Object.entries(localStorage).find(([name]) => name.startsWith("tombola.login"));
+    localStorage.setItem(name, JSON.stringify({...JSON.parse(kept), token}));
+}"""
+SET_GUEST: Final = """(token) => {
+    const name = Object.keys(localStorage).find((name) => name.startsWith("tombola.guest"));
+    localStorage.setItem(name, JSON.stringify(token));
+}"""
+ACCOUNT: Final = f"{ROOT}.querySelector('[data-panel=login]').lastChild.textContent"
+
+
+async def ask_for_code(visit: Visit, contact: str) -> None:
+    """From the open panel to the field for the code."""
+    await visit.page.check(f"dialog [value={'phone' if contact.startswith('+') else 'email'}]")
+    await visit.page.fill("#login-field", contact)
+    await visit.page.click(SUBMIT)
+    await visit.page.wait_for_selector(f"dialog >> text=We have sent a code to {contact}")
+
+
+async def enter_code(visit: Visit, phone: Phone, contact: str) -> None:
+    await visit.page.fill("#login-field", phone.code(contact))
+    await visit.page.click(SUBMIT)
+    await visit.page.wait_for_selector("dialog >> text=You are signed in as")
+    await visit.page.click("dialog .main:has-text('Back to the game')")
+
+
+async def sign_in(visit: Visit, phone: Phone, contact: str, by: str = "[data-panel=login]") -> dict[str, Any]:
+    """Signs in, and returns the login that the browser stored."""
+    await visit.page.click(by)
+    await ask_for_code(visit, contact)
+    await enter_code(visit, phone, contact)
+    return await login_of(visit)
+
+
+async def login_of(visit: Visit) -> dict[str, Any]:
+    return dict(json.loads(await visit.page.evaluate(STORED)))
+
+
+async def sign_out(visit: Visit) -> None:
+    await visit.page.bring_to_front()
+    await visit.page.click("[data-panel=login]")
+    await visit.page.click("dialog button:has-text('Sign out')")
+    await visit.page.wait_for_selector("dialog >> text=You are signed out")
+    await visit.page.keyboard.press("Escape")
+    await visit.page.wait_for_selector("dialog", state="detached")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.browser.test_pictures import SCREENS
 
 from runtime.http.dashboard.serving import files
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.issuer import Issuer
+from tests.support.pages.looks import SCREENS
 from tests.support.staff import Desk, at_desk
 from tests.support.world import World
 

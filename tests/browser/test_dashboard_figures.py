@@ -12,7 +12,6 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import pytest
 import pytest_asyncio
-from tests.browser.test_pictures import SCREENS, SIZES
 
 import sql
 from ops.servers.base import free_port
@@ -21,6 +20,7 @@ from runtime.http.feeds import live
 from runtime.operations.reporting import counting
 from tests.support.axe import violations
 from tests.support.browsing import STILL
+from tests.support.pages.looks import SCREENS, SIZES
 from tests.support.stack import ROLES, TENANT, Stack, make_tenant, settings_of
 from tests.support.staff import Desk, at_desk
 from tests.support.waiting import until

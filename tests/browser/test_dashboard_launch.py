@@ -11,9 +11,9 @@ import pytest
 from runtime.operations.budget_alerts import thresholds
 from tests.browser.conftest import PLAY
 from tests.browser.test_dashboard import EVIL, look
-from tests.browser.test_qr import scanned
 from tests.support.axe import violations
 from tests.support.browsing import STILL
+from tests.support.pages.qr import scanned
 from tests.support.quests import open_quest
 from tests.support.stack import TENANT
 from tests.support.staff import Desk, at_desk

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.browser.test_pictures import SCREENS
 
 from runtime.http import gallery
 from runtime.rules import REWARD_HANDLERS
@@ -19,6 +18,7 @@ from tests.browser.test_dashboard import EVIL
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.gallery import applied, exported
+from tests.support.pages.looks import SCREENS
 from tests.support.staff import Desk, at_desk
 from tests.support.tables import contents
 from tests.support.world import EGGS, GIFTS, WHEEL, World

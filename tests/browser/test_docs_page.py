@@ -1,4 +1,4 @@
-"""The docs page, in a real browser that can reach nothing but the stack."""
+"""The API's docs page, in a browser that reaches nothing but the service."""
 
 from __future__ import annotations
 
@@ -6,36 +6,33 @@ import re
 
 import pytest
 
+from runtime.http.docs.document import Surface
 from runtime.http.docs.openapi import document
 from runtime.operations import API
 from tests.support.browsing import Visit
-from tests.support.stack import Stack
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_the_page_loads_only_its_own_files(shop: Stack) -> None:
-    """What the page names is served, from the same host, under a policy that forbids all others."""
-    base = f"{shop.process.consumer_url}{API}/"
-    async with shop.http.get(f"{base}docs") as answer:
-        page = await answer.text()
-        policy = answer.headers["Content-Security-Policy"]
+@pytest.mark.parametrize(
+    "surface", ["consumer", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("core", "admin"))]
+)
+async def test_docs_page_shows_every_operation_and_loads_only_its_own_files(visit: Visit, surface: Surface) -> None:
+    # So tall that every operation is in sight: the page draws no others.
+    await visit.page.set_viewport_size({"width": 1400, "height": 20_000})
+    home = f"{getattr(visit.stack.process, f'{surface}_url')}{API}/"
+    answer = await visit.page.goto(f"{home}docs")
+    assert answer is not None
+    policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "http" not in policy
-    named = re.findall(r'(?:src|href)="([^"]+)"', page)
+    named = re.findall(r'(?:src|href)="([^"]+)"', await answer.text())
     assert named and not [name for name in named if "//" in name]
     for name in named:
-        async with shop.http.get(base + name) as answer:
-            assert answer.status == 200, name
-            assert answer.headers["Content-Type"].split("/")[0] in ("text", "image", "application")
-
-
-@pytest.mark.parametrize("surface", ["core", "consumer", "admin"])
-async def test_a_browser_shows_every_operation(visit: Visit, shop: Stack, surface: str) -> None:
-    # So tall that every operation is in sight: of many, the page draws those that are.
-    await visit.page.set_viewport_size({"width": 1400, "height": 20_000})
-    await visit.page.goto(f"{getattr(shop.process, f'{surface}_url')}{API}/docs")
-    rows = [row for verbs in document(surface)["paths"].values() for row in verbs.values()]  # type: ignore[arg-type]
+        async with visit.stack.http.get(home + name) as file:
+            assert file.status == 200, name
+            assert file.headers["Content-Type"].split("/")[0] in ("text", "image", "application")
+    rows = [row for verbs in document(surface)["paths"].values() for row in verbs.values()]
     ids = {f"operations-{row['tags'][0]}-{row['operationId']}" for row in rows}
     assert ids
 
@@ -45,3 +42,4 @@ async def test_a_browser_shows_every_operation(visit: Visit, shop: Stack, surfac
 
     await until(shown)
     assert "Failed to load API definition" not in await visit.page.content()
+    assert [one for one in visit.asked if home not in one and "data:" not in one] == []

@@ -106,7 +106,7 @@ async def test_collection_is_drawn_and_its_rung_redeemed_by_the_keys_alone(fair:
     await moving.page.evaluate(NOTE)
     await tab_to(moving, "button.main")
     for count in (1, 2):
-        await moving.page.wait_for_timeout(SETTLE_MS)  # sleeps: the button rests after a result
+        await moving.page.wait_for_timeout(SETTLE_MS)  # The button rests after a result
         await moving.page.keyboard.press("Enter")
         await moving.page.wait_for_function(f"() => window.heard.join().split('You won!').length > {count}")
         assert await moving.page.evaluate(f"{FOCUSED}.className") == "main"

@@ -197,7 +197,7 @@ FORM: Final = "dialog form.claim"
 
 async def focus_is_on(visit: Visit, name: str) -> None:
     async def is_there() -> bool:
-        return await visit.page.evaluate(f"{FOCUSED}?.name") == name
+        return bool(await visit.page.evaluate(f"{FOCUSED}?.name") == name)
 
     await until(is_there)
 

@@ -274,15 +274,15 @@ LOOKS: Final[dict[str, dict[str, Any]]] = {
 """Brands that chose badly."""
 
 CONTRASTS: Final = """async (themes) => {
-    const { $look } = await import(document.querySelector("script").src);
+    const { Look, contrast, css, ink, rgb } = await import(document.querySelector("script").src);
     const lowest = (theme) => {
-        const look = new $look.Look(theme);
+        const look = new Look(theme);
         const grounds = [look.ground, look.surface, look.glow];
-        const pairs = [[$look.ink(look.primary), look.primary], [$look.ink(look.accent), look.accent]];
+        const pairs = [[ink(look.primary), look.primary], [ink(look.accent), look.accent]];
         for (const ink of [look.text, look.quiet, look.strong]) pairs.push(...grounds.map((ground) => [ink, ground]));
         return Math.min(...pairs.map(([ink, ground]) => {
-            const told = (colour) => $look.rgb($look.css(colour));
-            return $look.contrast(told(ink), told(ground));
+            const told = (colour) => rgb(css(colour));
+            return contrast(told(ink), told(ground));
         }));
     };
     return themes.map(lowest);

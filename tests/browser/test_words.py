@@ -1,0 +1,348 @@
+"""The pages' own words in twelve languages, also from right to left; the gallery of themes; a brand's look."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from runtime.http.pages.spoken import SAID
+from runtime.rules.ui import themes
+from tests.support.browsing import STILL, Visit, visiting
+from tests.support.pages.games import PATIENCE_MS, ROOT
+from tests.support.pages.looks import SCREENS, fits, window
+from tests.support.panels import panel
+from tests.support.world import World
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+OTHERS: Final = ("de", "fr", "es", "it", "pt", "nl", "pl", "tr", "ar", "ja", "zh")
+ALL_WORDS: Final = """async ([address, languages]) => {
+    const { LANGUAGES, en } = await import(address);
+    const of = async (path) => (await import(new URL(path, address).href)).default;
+    const words = { en: { game: en, panels: await of("words/more/en.js") } };
+    for (const one of languages)
+        words[one] = { game: await of(`words/${one}.js`), panels: await of(`words/more/${one}.js`) };
+    const plurals = (one) => new Intl.PluralRules(one).resolvedOptions().pluralCategories;
+    return [LANGUAGES, words, Object.fromEntries(Object.keys(words).map((one) => [one, plurals(one)]))];
+}"""
+AS_IN_ENGLISH: Final = {"credited", "day_time", "has", "rank_prize"}
+"""Keys whose words may be the same in every language: signs and names alone."""
+
+LOAN_WORDS: Final = {
+    *((language, "login_code") for language in ("de", "fr", "nl")),
+    *((language, "login_email") for language in ("fr", "it", "pt", "nl", "pl")),
+    *((language, "pause") for language in ("de", "fr")),
+    ("fr", "needs_POINTS"),
+}
+"""(language, key) of words that the language has taken from English, or shares with it."""
+
+LOADED: Final = "(await import(document.querySelector('script').src)).Words"
+
+
+def texts(value: Any) -> dict[str, str]:
+    """{plural category: text}; {"": text} of words without plurals."""
+    return value if isinstance(value, dict) else {"": value}
+
+
+def placeholders(value: Any) -> set[str]:
+    return {name for text in texts(value).values() for name in re.findall(r"\{(\w+)\}", text)}
+
+
+def differences(name: str, english: Any, own: Any, plurals: list[str]) -> list[str]:
+    """What a language's words of one key lack of the English ones."""
+    wrong = []
+    said = texts(own)
+    if isinstance(english, dict) and set(said) != set(plurals):
+        wrong.append(f"{name}: {sorted(said)} are not its plurals {sorted(plurals)}")
+    if not isinstance(english, dict) and isinstance(own, dict):
+        wrong.append(f"{name} has plurals, English has none")
+    # "one", "two" and "zero" may write the number in words.
+    counted = [text for category, text in said.items() if category not in ("zero", "one", "two")]
+    if placeholders(own) != placeholders(english) or any(placeholders(one) != placeholders(english) for one in counted):
+        wrong.append(f"{name}: its {{names}} are not those of English")
+    if not all(text.strip() for text in said.values()):
+        wrong.append(f"{name} is empty")
+    return wrong
+
+
+async def test_words_of_every_language_match_the_english_ones_and_are_translated(visit: Visit) -> None:
+    await visit.page.goto(f"{visit.stack.process.consumer_url}/p/game_nothing")
+    visit.forgive("404")
+    address = await visit.page.evaluate("document.querySelector('link[rel=icon]').href")
+    entry = address.replace("icon.svg", "tombola.js")
+    languages, words, plurals = await visit.page.evaluate(ALL_WORDS, [entry, list(OTHERS)])
+    assert languages == ["en", *OTHERS]
+    # The panels' words are added to the game's: a key of both would be overwritten.
+    assert words["en"]["game"].keys() & words["en"]["panels"].keys() == set()
+    wrong, same = [], set()
+    for language, where in ((one, where) for one in languages for where in ("game", "panels")):
+        english, own = words["en"][where], words[language][where]
+        wrong += [f"{language} lacks {where}.{key}" for key in english.keys() - own.keys()]
+        wrong += [f"{language} has {where}.{key} too much" for key in own.keys() - english.keys()]
+        for key in english.keys() & own.keys():
+            wrong += differences(f"{language} {where}.{key}", english[key], own[key], plurals[language])
+            if language != "en" and key not in AS_IN_ENGLISH and own[key] == english[key]:
+                same.add((language, key))
+    assert wrong == []
+    assert same - LOAN_WORDS == set()
+
+
+BROWSERS: Final = {
+    "pt-BR": "Girar a roda",
+    "ja-JP": "ルーレットを回す",
+    "sv-SE": "Spin the wheel",
+}
+
+
+async def says(visit: Visit) -> str:
+    """The button's words, once the game is there."""
+    await visit.page.wait_for_selector(".stage .wheel")
+    return str(await visit.page.inner_text("button.main"))
+
+
+async def test_language_is_the_page_s_then_the_player_s_then_the_browser_s(fair: World, browser: Browser) -> None:
+    words = {"won": "Juchhe!", "plays_left": {"other": "{count}!"}}
+    game_id = await fair.wheel(await fair.prize(), access="public", rules={"max_plays_per_day": 4}, ui={"texts": words})
+    for locale, spin in BROWSERS.items():
+        async with visiting(browser, fair.stack, **STILL, locale=locale) as visit:
+            await visit.open(game_id)
+            assert await says(visit) == spin
+            spoken = "en" if locale == "sv-SE" else locale
+            assert await visit.page.get_attribute("html", "lang") == spoken
+            assert await visit.page.get_attribute(".frame", "lang") == spoken
+    async with visiting(browser, fair.stack, **STILL, locale="de-DE") as visit:
+        await visit.open(game_id)
+        assert await says(visit) == "Am Rad drehen"
+        player = {"locale": "pl", "display_name": "Ann", "contacts": []}
+        login = {"token": fair.stack.token("ann"), "refresh_token": "", "expires_at": "4102444800", "player": player}
+        name = f"tombola.login:{fair.stack.process.consumer_url}:{fair.stack.tenant_id}"
+        await visit.page.evaluate("([name, login]) => localStorage.setItem(name, login)", [name, json.dumps(login)])
+        await visit.open(game_id)
+        assert await says(visit) == "Zakręć kołem"
+        await visit.page.evaluate("document.querySelector('tombola-game').setAttribute('locale', 'fr-CA')")
+        await visit.page.wait_for_selector(".frame[lang=fr-CA][data-state=ready]")
+        assert await says(visit) == "Tourner la roue"
+        await visit.press()
+        assert "Juchhe!" in await visit.result(), "an operator's own words serve every language"
+        assert await visit.page.inner_text(".left") == "3!"
+
+
+async def test_next_play_is_told_in_the_player_s_language_and_time_zone(fair: World, browser: Browser) -> None:
+    game_id = await fair.wheel(await fair.prize(), access="public", rules={"max_plays_per_day": 1})
+    told = []
+    for zone in ("Asia/Tokyo", "America/New_York"):
+        async with visiting(browser, fair.stack, **STILL, locale="de-DE", timezone_id=zone) as visit:
+            await visit.open(game_id)
+            await visit.press()
+            await visit.result()
+            await visit.page.wait_for_selector(".left:text('Weiter geht es')")
+            told.append(await visit.page.inner_text(".left"))
+    tokyo, new_york = (re.search(r"(heute|morgen), (\d\d?):00 \(in \d+ (?:Stunde|Minute)n?\)", line) for line in told)
+    assert tokyo and new_york, told
+    assert (int(tokyo[2]) - int(new_york[2])) % 24 in (13, 14)
+
+
+async def test_arabic_has_six_plurals_and_isolates_names_of_another_script(fair: World, visit: Visit) -> None:
+    await visit.open(await fair.wheel(await fair.prize(), access="public"))
+    plurals = {
+        0: "لم تبقَ",
+        1: "بقيت لك لعبة واحدة",
+        2: "بقيت لك لعبتان",
+        3: "بقيت لك 3 ألعاب",
+        11: "بقيت لك 11 لعبة",
+        100: "بقيت لك 100 لعبة",
+    }
+    count = f"""async (all) => {{
+        const words = await {LOADED}.load("ar-AE");
+        return all.map((count) => words.t("plays_left", {{ count }}));
+    }}"""
+    said = await visit.page.evaluate(count, list(plurals))
+    assert all(text.startswith(begin) for text, begin in zip(said, plurals.values(), strict=True)), said
+    name = f"""async (cases) => {{
+        const Words = {LOADED};
+        const said = async ([locale, name]) => (await Words.load(locale)).t("credited", {{ count: 2, name }});
+        return Promise.all(cases.map(said));
+    }}"""
+    cases = [["ar", "Mug (large)"], ["ar", "+49 151"], ["ar", "اليوم، 2:38 م"], ["en", "قهوة"], ["en", "Mug"]]
+    apart = [one.partition("× ")[2] for one in await visit.page.evaluate(name, cases)]
+    assert apart == ["\u2068Mug (large)\u2069", "\u2068+49 151\u2069", "اليوم، 2:38 م", "\u2068قهوة\u2069", "Mug"]
+
+
+@pytest.mark.parametrize("width", [320, *(pytest.param(one, marks=pytest.mark.nightly) for one in (768, 1440))])
+async def test_right_to_left_mirrors_all_but_the_wheel_and_codes(fair: World, browser: Browser, width: int) -> None:
+    prize_id = await fair.prize(name="Mug (large), 2 pieces!")
+    segments = [{"label": "قهوة", "emoji": "☕", "prize_id": prize_id}, {"label": "شاي", "emoji": "🍵"}]
+    ui = {"wheel": {"segments": segments}, "description": "أدر العجلة واربح Mug (large), 2 pieces!"}
+    game_id = await fair.wheel(prize_id, access="public", name="عجلة الخريف", ui=ui)
+    async with visiting(browser, fair.stack, **STILL, **window(width, "light", 800), locale="ar") as visit:
+        await visit.open(game_id)
+        assert await visit.page.get_attribute("html", "dir") == "rtl" == await visit.page.get_attribute(".frame", "dir")
+        back = await visit.page.locator(".back").bounding_box()
+        assert back is not None and back["x"] + back["width"] > width - 20, "the way back is where reading begins"
+        await visit.press()
+        assert "Mug (large), 2 pieces!" in await visit.result()
+        await fits(visit, f"arabic-won-{width}")
+        for name in ("prizes", "rewards", "fair"):
+            await panel(visit, name)
+            if name == "fair":
+                code = f"getComputedStyle({ROOT}.querySelector('dd')).direction"
+                assert await visit.page.evaluate(code) == "ltr"
+                await visit.page.click("dialog .row button")
+                await visit.page.wait_for_selector(".steps li")
+            title = await visit.page.locator("dialog h2").bounding_box()
+            shut = await visit.page.locator("dialog header button:visible").bounding_box()
+            assert title is not None and shut is not None and shut["x"] < title["x"]
+            await fits(visit, f"arabic-{name}-{width}")
+            if name == "rewards":
+                side = f"getComputedStyle({ROOT}.querySelector('.facts strong')).textAlign"
+                assert await visit.page.evaluate(side) == "right", "a name in Latin letters is aligned with the others"
+            await visit.page.keyboard.press("Escape")
+
+
+# -- the gallery of themes -------------------------------------------------------------------
+
+COLOURS: Final = """[...document.querySelectorAll(".look .game")].map(({shadowRoot}) =>
+    getComputedStyle(shadowRoot.querySelector(".main")).getPropertyValue("--t-primary"))"""
+STAGES: Final = {
+    "wheel": ".wheel",
+    "scratch": ".scratch",
+    "eggs": ".egg",
+    "gifts": ".field",
+    "collection": ".album",
+}
+"""{game of the gallery: what only that game shows}"""
+ALL_SPOKEN: Final = """async () => {
+    const of = (path) => import(new URL(path, document.querySelector("script").src).href);
+    const [{ WORDS }, { LANGUAGES, en }] = await Promise.all([of("words.js"), of("../tombola.js")]);
+    return [LANGUAGES, Object.keys(en), WORDS];
+}"""
+
+
+async def gallery(visit: Visit) -> None:
+    await visit.page.goto(f"{visit.stack.process.consumer_url}/themes")
+    await visit.page.wait_for_selector(".looks[data-shown=wheel] .look:nth-child(6) button.main")
+
+
+async def choose(visit: Visit, game: str) -> None:
+    """Shows the themes on another game."""
+    await visit.page.click(f"[data-game={game}]")
+    await visit.page.wait_for_selector(f".looks[data-shown={game}] .look:nth-child(6) {STAGES[game]}")
+
+
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+async def test_gallery_plays_every_theme_on_every_game_without_the_api(
+    fair: World, browser: Browser, width: int, scheme: str
+) -> None:
+    options = window(width, scheme) | {"permissions": ["clipboard-read", "clipboard-write"]}
+    async with visiting(browser, fair.stack, **STILL, **options) as visit:
+        await gallery(visit)
+        shown = await visit.page.locator(".look").evaluate_all("looks => looks.map(look => look.dataset.theme)")
+        assert shown == sorted(themes())
+        primary = [bytes.fromhex(theme["theme"]["primary"][1:]) for _, theme in sorted(themes().items())]
+        assert await visit.page.evaluate(COLOURS) == ["rgb({} {} {})".format(*one) for one in primary]
+        await visit.page.click("[data-theme=midnight] header button")
+        await visit.page.wait_for_selector("[data-theme=midnight] header button:has-text('Copied')")
+        assert await visit.page.evaluate("navigator.clipboard.readText()") == "midnight"
+        games = "(all) => all.map((one) => one.dataset.game)"
+        assert await visit.page.locator("[data-game]").evaluate_all(games) == list(STAGES)
+        look = visit.page.locator("[data-theme=ocean]")
+        for game in STAGES:
+            await choose(visit, game)
+            await fits(visit, f"themes-{game}-{width}-{scheme}")
+            await look.locator("button.main").click()
+            if game == "eggs":
+                await look.locator(".falls").first.wait_for()
+                left = await visit.page.query_selector("[data-theme=ocean] .field.on")
+                continue
+            if game == "gifts":
+                assert left and not await left.evaluate("(it) => it.matches('.on') || !!it.querySelector('.falls')")
+                await look.locator(".picks button").first.click()
+                for _ in range(2):
+                    await look.locator(".main:has-text('Go on')").click(timeout=PATIENCE_MS)
+            await look.locator(".card[data-result=won]").wait_for(timeout=PATIENCE_MS)
+            assert "Coffee" in await look.locator(".card").inner_text()
+        assert await look.locator(".slots li:not(.none)").all_inner_texts() == ["☕\nCoffee\n1"]
+        assert visit.api_calls() == ["GET themes.json"]
+
+
+async def test_gallery_and_missing_pages_speak_every_language(fair: World, browser: Browser, visit: Visit) -> None:
+    base = visit.stack.process.consumer_url
+    for language, said in SAID.items():
+        expected = {"/themes": said.themes, "/p/none": said.no_game, "/c/none": said.no_campaign}
+        for path, told in expected.items():
+            answer = await visit.page.request.get(base + path, headers={"Accept-Language": f"{language}-XX, en;q=0.5"})
+            page = html.unescape(await answer.text())
+            direction = "rtl" if language == "ar" else "ltr"
+            assert f'<html lang="{language}" dir="{direction}">' in page, (path, language)
+            assert f">{told}</h1>" in page and f"<title>{told}</title>" in page, (path, language)
+            assert (said.themes_lead in page) is (path == "/themes")
+            assert answer.status == (200 if path == "/themes" else 404)
+            assert "Accept-Language" in answer.headers["vary"], "a cache keeps the languages apart"
+    await gallery(visit)
+    languages, known, words = await visit.page.evaluate(ALL_SPOKEN)
+    assert languages == list(SAID) == list(words)
+    assert all(words[language].keys() == words["en"].keys() for language in languages)
+    assert not words["en"].keys() & set(known), "a key of the widget's would be overwritten here"
+    assert [one for one in languages[1:] for key in words["en"] if words[one][key] == words["en"][key]] == []
+    assert all("{name}" in words[language]["copy_name"] for language in languages)
+    async with visiting(browser, fair.stack, **STILL, locale="ar") as arabic:
+        await gallery(arabic)
+        assert await arabic.page.inner_text("h1") == SAID["ar"].themes
+        names = await arabic.page.locator("[data-game]").all_inner_texts()
+        assert names == [words["ar"][f"game_{game}"] for game in STAGES]
+        assert set(await arabic.page.locator(".look .frame h2").all_inner_texts()) == {words["ar"]["game_wheel"]}
+        assert await arabic.page.locator(".look .frame").first.get_attribute("dir") == "rtl"
+
+
+# -- a brand's look --------------------------------------------------------------------------
+
+
+async def test_brand_colours_and_font_style_the_campaign_page_and_nothing_else_gets_in(
+    fair: World, visit: Visit
+) -> None:
+    async def opened(settings: dict[str, Any]) -> None:
+        """Settings of before their schema existed may hold anything."""
+        update = "UPDATE campaigns SET settings = $2 WHERE campaign_id = $1"
+        await fair.database.execute(update, fair.campaign_id, settings)
+        path = f"/c/{fair.campaign_id}?tenant_id={visit.stack.tenant_id}"
+        await visit.page.goto(visit.stack.process.consumer_url + path)
+
+    theme = {"primary": "#0b5c8a", "font": "Brand Sans, sans-serif", "mode": "dark"}
+    settings = {"theme": theme, "background": {"color": "#20304a"}}
+    changed = await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"settings": settings})
+    assert changed.code == "OK"
+    await opened(settings)
+    root = "getComputedStyle(document.documentElement)"
+    assert (await visit.page.evaluate(f"{root}.fontFamily")).startswith('"Brand Sans", sans-serif')
+    assert await visit.page.evaluate(f"{root}.colorScheme") == "dark"
+    ground = await visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    lightness = re.match(r"oklch\(([\d.]+)", ground)
+    assert lightness and float(lightness[1]) <= 0.26
+    assert await visit.page.get_attribute("meta[name=theme-color]", "content") == "#0b5c8a"
+    evil = 'x;}body{display:none}</style><script>window.evil=1</script>"'
+    await opened({"theme": {"primary": evil, "font": evil, "mode": evil}, "background": {"color": evil}})
+    assert await visit.page.is_visible("h1") and await visit.page.evaluate("window.evil") is None
+    assert "display:none" not in await visit.page.evaluate("document.querySelector('style').textContent")
+
+
+async def test_theme_font_may_be_names_alone(fair: World, visit: Visit) -> None:
+    font = f"getComputedStyle({ROOT}.querySelector('.frame')).fontFamily"
+    for written, used in (
+        ("Georgia, 'Brand Serif', serif", True),
+        ("url(https://evil.example/a.woff)", False),
+        ("x; color: red", False),
+        ("expression(alert(1))", False),
+        ("{}", False),
+    ):
+        ui = {"theme": {"font": written}}
+        await visit.open(await fair.wheel(await fair.prize(name="Mug"), access="public", ui=ui))
+        await visit.page.evaluate("document.documentElement.style.fontFamily = 'monospace'")  # It is not inherited.
+        assert (await visit.page.evaluate(font)).startswith("Georgia") is used, written
+    assert not any("evil" in one for one in visit.asked)

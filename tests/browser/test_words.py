@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from runtime.http.pages.spoken import SAID
+from runtime.http.pages.page_texts import SAID
 from runtime.rules.ui import themes
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.pages.games import PATIENCE_MS, ROOT

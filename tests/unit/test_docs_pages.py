@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runtime.http.docs import pages
-from runtime.http.pages.stored import takes
+from runtime.http.pages.static_documents import takes
 from runtime.http.serving import make_app
 from runtime.operations import API
 from runtime.rules import REWARD_HANDLERS

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from runtime.http.login.sign_in import DASHBOARD
 from runtime.http.pages.files import ASK_AGAIN, FOREVER, document, version_of
-from runtime.http.pages.stored import Document
+from runtime.http.pages.static_documents import Document
 from runtime.web import read_all
 
 FILES: Final = "/dashboard-files"

@@ -22,7 +22,7 @@ from runtime import web as web_files
 from runtime.http import gallery
 from runtime.http.docs.document import Surface
 from runtime.http.docs.openapi import document
-from runtime.http.pages.stored import Document, kept
+from runtime.http.pages.static_documents import Document, kept
 from runtime.operations import API
 from runtime.rules import REWARD_HANDLERS, ui
 from runtime.rules.schemas import schema_of

@@ -10,7 +10,7 @@
 Files import each other by relative addresses, so what was loaded from one version stays in it. A page that was
 opened before an update, or while processes of both versions answer, is sent on to the file of this version where it
 asks for one of another: a module's address is where it came from, so that it loads what fits it, an entry of its own
-with it, and the play that is under way goes on (what they share: `rounds` in widget/keep.js).
+with it, and the play that is under way goes on (what they share: `rounds` in widget/play.js).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from runtime.http.pages.stored import Document
+from runtime.http.pages.static_documents import Document
 from runtime.web import read_all
 
 ENTRY: Final = "tombola.js"

@@ -26,8 +26,8 @@ from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
 from runtime.http.pages.files import ENTRY, Files, files
-from runtime.http.pages.spoken import SAID
-from runtime.http.pages.stored import Document, kept
+from runtime.http.pages.page_texts import SAID
+from runtime.http.pages.static_documents import Document, kept
 from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
 from runtime.wire import codec

@@ -1,9 +1,9 @@
 // The beginning: who it is, and then the page of the address.
 import { html, render, signal } from "./lib.js";
-import { Loading } from "./parts/bits.js";
-import { confirm } from "./parts/dialog.js";
-import { complain } from "./parts/toast.js";
 import { SignIn } from "./pages/sign_in.js";
+import { confirm } from "./parts/dialog.js";
+import { Loading } from "./parts/states.js";
+import { complain } from "./parts/toast.js";
 import { follow } from "./router.js";
 import { begin, me, notice } from "./session.js";
 import { dress, Shell } from "./shell.js";

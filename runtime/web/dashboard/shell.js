@@ -1,12 +1,13 @@
 // What stands around every page: who is signed in, and where one can go.
 import { html, signal, useEffect, useState } from "./lib.js";
-import { Empty, Loading, Problem } from "./parts/bits.js";
-import { Questions } from "./parts/dialog.js";
-import { Toasts } from "./parts/toast.js";
 import { ROUTES } from "./pages.js";
+import { Questions } from "./parts/dialog.js";
+import { Empty, Loading, Problem } from "./parts/states.js";
+import { Toasts } from "./parts/toast.js";
 import { address, match, place } from "./router.js";
 import { can, me, signOut } from "./session.js";
 import { exact, switchTimes } from "./times.js";
+import { useTitle } from "./title.js";
 import { label, say } from "./words.js";
 
 const THEME = "tombola.theme";
@@ -123,19 +124,13 @@ function Page() {
   };
   useEffect(load, [allowed?.route]);
   if (!allowed) {
-    document.title = `${say("not_found.title")} · ${say("product")}`;
-    return html`<${Empty} title=${say("not_found.title")} text=${say("not_found.text")}><a role="button" class="outline" href=${address("/")}>${say("not_found.home")}</a><//>`;
+    return html`<${NotFound} />`;
   }
   const { Shown, error } = loaded;
   return error ? html`<${Problem} error=${error} again=${load} />` : Shown ? html`<${Shown} ...${allowed.parts} query=${query} />` : html`<${Loading} />`;
 }
 
-/**
- * Names the page, in the tab and to who hears it.
- * @param {string} title
- */
-export function useTitle(title) {
-  useEffect(() => {
-    document.title = title ? `${title} · ${say("product")}` : say("product");
-  }, [title]);
+function NotFound() {
+  useTitle(say("not_found.title"));
+  return html`<${Empty} title=${say("not_found.title")} text=${say("not_found.text")}><a role="button" class="outline" href=${address("/")}>${say("not_found.home")}</a><//>`;
 }

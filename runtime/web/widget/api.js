@@ -29,7 +29,7 @@ export class Refused extends Error {
 export class Api {
   /**
    * @param {string} base the edge's address, without a slash at its end
-   * @param {import("./keep.js").Identity} identity
+   * @param {import("./storage.js").Identity} identity
    * @param {string} [tenant]
    */
   constructor(base, identity, tenant = "") {

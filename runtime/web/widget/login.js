@@ -1,7 +1,9 @@
 // Signing in by phone or e-mail: the code, the tokens for it, their renewal and their end. Loaded when it is needed.
 
 import { Api } from "./api.js";
-import { Identity, alone, read, rounds, write } from "./keep.js";
+import { rounds } from "./play.js";
+import { Identity, read, write } from "./storage.js";
+import { withTabLock } from "./tab_lock.js";
 
 /** @typedef {import("./play.js").Round} Round */
 /** @typedef {import("./types.js").Login} Login */
@@ -105,7 +107,7 @@ export async function renew(api, why) {
   if (!identity.login) return GUEST_REFUSED.includes(why.reason) && putAside(api);
   const { token } = identity.login;
   // One tab after the other: a refresh token is good for one use.
-  return alone(`login:${identity.name}`, () => (identity.token === token ? turn(api) : Promise.resolve(true)));
+  return withTabLock(`login:${identity.name}`, () => (identity.token === token ? turn(api) : Promise.resolve(true)));
 }
 
 /** Turns the refresh token into new tokens: whether it was taken. @param {Api} api @param {number} [tries] */

@@ -1,7 +1,8 @@
 // One game's plays: what state they are in, and that each is asked for once and shown once. Draws nothing.
 
 import { Refused } from "./api.js";
-import { Record, alone, newKey } from "./keep.js";
+import { Record, newKey } from "./storage.js";
+import { withTabLock } from "./tab_lock.js";
 
 /** @typedef {import("./types.js").Session} Session */
 /** @typedef {import("./types.js").Result} Result */
@@ -13,6 +14,12 @@ const ENDED = ["SESSION_EXPIRED", "GAME_CHANGED", "SESSION_PLAYED", "SESSION_INV
 
 /** A session that ends sooner than this is not played. */
 const MARGIN_SECONDS = 20;
+
+/**
+ * The games of this page, which hear of a login or a new guest: one set, also where parts are of a later version.
+ * @type {Set<Round>}
+ */
+export const rounds = (/** @type {any} */ (globalThis)[Symbol.for("tombola.rounds")] ??= new Set());
 
 /**
  *     loading -> ready -> started -> playing -> won | lost -> started ...
@@ -100,7 +107,7 @@ export class Round extends EventTarget {
     if (kept && Number(kept.expires_at) - MARGIN_SECONDS > Date.now() / 1000) return kept;
     const { identity } = this.api;
     // Whose start comes second is the guest's whom the first one made.
-    const session = await (identity.token ? this.#start() : alone(`guest:${identity.name}`, () => this.#start()));
+    const session = await (identity.token ? this.#start() : withTabLock(`guest:${identity.name}`, () => this.#start()));
     this.record.set({ session });
     this.dispatchEvent(new CustomEvent("session", { detail: session }));
     return session;

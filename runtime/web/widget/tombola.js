@@ -2,9 +2,9 @@
 
 import { Api } from "./api.js";
 import { fileOf, mountGame } from "./games.js";
-import { Identity, rounds } from "./keep.js";
 import { Look } from "./look.js";
-import { Round } from "./play.js";
+import { Round, rounds } from "./play.js";
+import { Identity } from "./storage.js";
 import { sheet } from "./style.js";
 import { View } from "./view.js";
 import { Words, choose } from "./words.js";

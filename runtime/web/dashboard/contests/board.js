@@ -1,17 +1,20 @@
 // One leaderboard: who leads, who gets what, and what staff correct.
 import { api, newKey } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Act, Head, Id, Loading, Problem, Section, When } from "../parts/bits.js";
-import { named, useData } from "../parts/data.js";
+import { playerAddress } from "../pages/players.js";
+import { Act } from "../parts/button.js";
 import { confirm, Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
+import { Head, Section } from "../parts/layout.js";
 import { List } from "../parts/list.js";
+import { loadById, useData } from "../parts/requests.js";
+import { Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
-import { playerAddress } from "../pages/players.js";
+import { Id, When } from "../parts/values.js";
 import { address, go } from "../router.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
 import { period } from "../times.js";
+import { useTitle } from "../title.js";
 import { number, say, state } from "../words.js";
 import { BOARD, counted } from "./boards.js";
 import { Edit } from "./choosing.js";
@@ -35,7 +38,7 @@ export default function Board({ id }) {
   const path = { id };
   const { data: board, error, again, set } = useData((signal) => api.get("/admin/leaderboards/{id}", { path, signal }), [id]);
   const campaign = useData(async (signal) => board && api.get("/admin/campaigns/{id}", { path: { id: board.campaign_id }, signal }), [board?.campaign_id]);
-  const prizes = useData((signal) => named("/admin/prizes", signal), []);
+  const prizes = useData((signal) => loadById("/admin/prizes", signal), []);
   const [shown, setShown] = useState(/** @type {{what: string, one?: any}} */ ({ what: "" }));
   const [changes, setChanges] = useState(0);
   useTitle(board?.name ?? "");

@@ -1,12 +1,13 @@
 // Leaderboards: all there are, and a new one.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Head, Status, When } from "../parts/bits.js";
+import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { tell } from "../parts/toast.js";
+import { Status, When } from "../parts/values.js";
 import { address, go } from "../router.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 import { Make, useCampaigns } from "./choosing.js";
 

@@ -2,9 +2,9 @@
 import { api, Refused } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
 import { differing } from "../parts/compared.js";
-import { named, useData } from "../parts/data.js";
 import { Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
+import { loadById, useData } from "../parts/requests.js";
 import { tell } from "../parts/toast.js";
 import { label, say } from "../words.js";
 
@@ -12,7 +12,7 @@ import { label, say } from "../words.js";
 const choosing = (path) =>
   /** @param {{value: string, change: (value: string) => void, named: any}} props */
   function Choose({ value, change, named: control }) {
-    const { data, error } = useData((signal) => named(path, signal), []);
+    const { data, error } = useData((signal) => loadById(path, signal), []);
     const known = [...(data ?? [])];
     return html`<select ...${control} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
       <option value="">${say(control.required ? "form.choose" : "form.none")}</option>
@@ -30,7 +30,7 @@ export const widget = (name) => CHOSEN[name];
 
 /** The campaigns' names and zones, and a list's filter by campaign. */
 export function useCampaigns() {
-  const { data } = useData((signal) => named("/admin/campaigns", signal), []);
+  const { data } = useData((signal) => loadById("/admin/campaigns", signal), []);
   const options = [...(data ?? [])].map(([value, { name }]) => ({ value, text: name }));
   return {
     name: (/** @type {string} */ id) => data?.get(id)?.name ?? id,

@@ -1,16 +1,18 @@
 // Quests: all there are; made, changed and archived here.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Act, Head, Status } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
 import { confirm } from "../parts/dialog.js";
+import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { complain, tell } from "../parts/toast.js";
+import { Status } from "../parts/values.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
 import { period } from "../times.js";
+import { useTitle } from "../title.js";
 import { number, say, state } from "../words.js";
-import { Secret } from "./secret.js";
 import { Edit, Make, useCampaigns } from "./choosing.js";
+import { Secret } from "./secret.js";
 
 const TYPES = ["one_time", "daily", "weekly"];
 

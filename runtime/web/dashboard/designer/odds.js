@@ -1,9 +1,9 @@
 // The odds of a game as they are typed: whether they add up, what a play costs, and when a prize runs out.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Section } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
 import { Numeral } from "../parts/form.js";
+import { Section } from "../parts/layout.js";
+import { useData } from "../parts/requests.js";
 import { can } from "../session.js";
 import { when } from "../times.js";
 import { number, say } from "../words.js";

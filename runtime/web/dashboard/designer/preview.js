@@ -1,7 +1,7 @@
 // The player's own widget, in test mode: it asks this instead of the consumer edge, and what it plays are test plays.
 import { api } from "../api.js";
 import { html, useEffect, useRef, useState } from "../lib.js";
-import { Section } from "../parts/bits.js";
+import { Section } from "../parts/layout.js";
 import { say } from "../words.js";
 
 const ENTRY = "/widget/v1/tombola.js";

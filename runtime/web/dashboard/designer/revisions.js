@@ -1,10 +1,12 @@
 // What a game was: each revision beside the one of now, and back to it.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Act, Section, When } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
 import { confirm, Dialog } from "../parts/dialog.js";
+import { Section } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { complain, tell } from "../parts/toast.js";
+import { When } from "../parts/values.js";
 import { can } from "../session.js";
 import { say } from "../words.js";
 import { whole } from "./definition.js";

@@ -1,10 +1,12 @@
 // Test mode: many plays at once, and how often each thing came out beside what its odds declare.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Empty, Section, When } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
 import { Form } from "../parts/form.js";
+import { Section } from "../parts/layout.js";
 import { Table } from "../parts/list.js";
+import { useData } from "../parts/requests.js";
+import { Empty } from "../parts/states.js";
+import { When } from "../parts/values.js";
 import { can } from "../session.js";
 import { number, say } from "../words.js";
 import { percent } from "./odds.js";

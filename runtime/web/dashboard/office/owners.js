@@ -1,14 +1,16 @@
 // Tenants, and the merchants of one: listed, made, changed, suspended and restored alike.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Act, Head, Id, Status, When } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
 import { confirm, Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
+import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { complain, tell } from "../parts/toast.js";
+import { Id, Status, When } from "../parts/values.js";
 import { place } from "../router.js";
 import { can, me } from "../session.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { say } from "../words.js";
 
 /**

@@ -1,15 +1,17 @@
 // People and tokens: the API tokens of machines, and staff who came lately, whose sessions can be ended.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Act, Head, Section, Status, When } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
 import { Dialog } from "../parts/dialog.js";
 import { Copy } from "../parts/embed.js";
 import { Form } from "../parts/form.js";
+import { Head, Section } from "../parts/layout.js";
 import { List } from "../parts/list.js";
-import { More } from "../parts/more.js";
+import { PagedTable } from "../parts/paged_table.js";
+import { Status, When } from "../parts/values.js";
 import { can, me } from "../session.js";
-import { useTitle } from "../shell.js";
 import { whenNamed } from "../times.js";
+import { useTitle } from "../title.js";
 import { label, say } from "../words.js";
 import { ask } from "./owners.js";
 
@@ -63,7 +65,7 @@ export default function People() {
         empty=${{ title: say("people.none"), text: say("people.none_text"), act: make }} />
     <//>
     ${can("ListAuditEntries") && html`<${Section} title=${say("people.staff")}>
-      <${More} caption=${say("people.staff")} columns=${staff} empty=${say("people.nobody")} about=${changes}
+      <${PagedTable} caption=${say("people.staff")} columns=${staff} empty=${say("people.nobody")} about=${changes}
         load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/audit", { query: { ...query, subject_type: "staff" }, signal })} />
     <//>`}
     ${shown.making && html`<${Making} close=${close} done=${(/** @type {any} */ made) => { setShown({ made }); changed(); }} />`}

@@ -1,15 +1,17 @@
 // A campaign in figures, between two of its days, and everything of a kind as a file.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Act, Empty, Head, Loading, Problem, Section } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
 import { Chart, Numbers } from "../parts/chart.js";
-import { named, useData } from "../parts/data.js";
 import { exported } from "../parts/download.js";
+import { Head, Section } from "../parts/layout.js";
+import { loadById, useData } from "../parts/requests.js";
+import { Empty, Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
 import { address, filter, place } from "../router.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
 import { dayAfter, fromInput, when } from "../times.js";
+import { useTitle } from "../title.js";
 import { money, moneys, number, say } from "../words.js";
 
 const STEPS = ["starts", "plays", "wins", "rewards", "claimed", "fulfilled"];
@@ -19,7 +21,7 @@ const percent = (/** @type {number} */ part) => `${(part * 100).toLocaleString("
 
 export default function Analytics() {
   useTitle(say("analytics.title"));
-  const campaigns = useData((signal) => named("/admin/campaigns", signal), []);
+  const campaigns = useData((signal) => loadById("/admin/campaigns", signal), []);
   const { query } = place.value;
   const items = [...(campaigns.data?.values() ?? [])];
   const id = query.campaign || items[0]?.id || "";
@@ -34,7 +36,7 @@ export default function Analytics() {
 /** @param {{items: any[], id: string}} props */
 function Asked({ items, id }) {
   const { query } = place.value;
-  const games = useData((signal) => (can("ListGames") ? named("/admin/games", signal, { campaign_id: id }) : Promise.resolve(new Map())), [id]);
+  const games = useData((signal) => (can("ListGames") ? loadById("/admin/games", signal, { campaign_id: id }) : Promise.resolve(new Map())), [id]);
   const pick = (/** @type {string} */ name) => (/** @type {any} */ event) => filter({ [name]: event.target.value, ...(name === "campaign" ? { game: "" } : {}) });
   const known = items.some((one) => one.id === id) ? items : [{ id, name: id }, ...items];
   return html`<form class="filters" aria-label=${say("list.filter")} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>

@@ -1,17 +1,19 @@
 // One request that waits for a second person: what it would do, before and after side by side; approved, rejected, withdrawn.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Head, Id, Loading, Problem, Section, Status, When } from "../parts/bits.js";
 import { changed, Compared } from "../parts/compared.js";
-import { useData } from "../parts/data.js";
 import { Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
+import { Head, Section } from "../parts/layout.js";
 import { Table } from "../parts/list.js";
+import { useData } from "../parts/requests.js";
+import { Loading, Problem } from "../parts/states.js";
 import { tell } from "../parts/toast.js";
+import { Id, Status, When } from "../parts/values.js";
 import { address } from "../router.js";
 import { can, me } from "../session.js";
-import { useTitle } from "../shell.js";
 import { whenNamed } from "../times.js";
+import { useTitle } from "../title.js";
 import { label, say } from "../words.js";
 import { summary } from "./approvals.js";
 

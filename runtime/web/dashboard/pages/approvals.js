@@ -1,10 +1,11 @@
 // What waits for a second person, and what became of what did.
 import { api } from "../api.js";
 import { html } from "../lib.js";
-import { Head, Status, When } from "../parts/bits.js";
+import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
+import { Status, When } from "../parts/values.js";
 import { address } from "../router.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 
 const STATUSES = ["WAITING", "APPROVED", "DONE", "REJECTED", "WITHDRAWN", "EXPIRED", "FAILED"];

@@ -1,12 +1,13 @@
 // Who changed what: the audit log, with what was before and after side by side.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Head, Id, When } from "../parts/bits.js";
 import { changed, Compared } from "../parts/compared.js";
 import { Dialog } from "../parts/dialog.js";
+import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
-import { useTitle } from "../shell.js";
+import { Id, When } from "../parts/values.js";
 import { dayBegins, whenNamed } from "../times.js";
+import { useTitle } from "../title.js";
 import { has, label, say } from "../words.js";
 
 const KINDS = ["campaign", "game", "prize", "reward", "wallet", "player", "quest", "leaderboard", "integration", "merchant", "tenant", "staff", "token", "task", "violation", "approval", "export"];

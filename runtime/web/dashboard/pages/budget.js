@@ -1,6 +1,7 @@
 // A campaign's budget: what of it is used, which informs and stops nothing.
 import { html } from "../lib.js";
-import { Section, When } from "../parts/bits.js";
+import { Section } from "../parts/layout.js";
+import { When } from "../parts/values.js";
 import { money, say } from "../words.js";
 
 const NEAR = 0.8;

@@ -1,22 +1,25 @@
 // One campaign: how it goes, what stands in its way, its games, and what becomes of it.
 import { api, Refused } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
-import { Act, Empty, Head, Id, Loading, Problem, Section, Status } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
 import { differing } from "../parts/compared.js";
-import { useData } from "../parts/data.js";
 import { confirm, Dialog } from "../parts/dialog.js";
 import { Embed } from "../parts/embed.js";
 import { Form } from "../parts/form.js";
+import { Head, Section } from "../parts/layout.js";
 import { Table } from "../parts/list.js";
+import { useData } from "../parts/requests.js";
+import { Empty, Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
+import { Id, Status } from "../parts/values.js";
 import { address, go } from "../router.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
 import { period, whenNamed } from "../times.js";
+import { useTitle } from "../title.js";
 import { label, moneys, number, say, state } from "../words.js";
+import { Budget } from "./budget.js";
 import { addressOf, CAMPAIGN } from "./campaigns.js";
 import { moveGame, verbOf } from "./game_moves.js";
-import { Budget } from "./budget.js";
 import { Launch } from "./launch.js";
 
 const MOVES = /** @type {Record<string, string[]>} */ ({

@@ -1,16 +1,17 @@
 // Campaigns: all there are, and a new one.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Head, Status, When } from "../parts/bits.js";
 import { Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
+import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { Timeline } from "../parts/timeline.js";
 import { tell } from "../parts/toast.js";
+import { Status, When } from "../parts/values.js";
 import { address, filter, go, place } from "../router.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
 import { period } from "../times.js";
+import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 import { Used } from "./budget.js";
 

@@ -1,11 +1,11 @@
 // Deliveries of rewards: what waits, what is over, and why.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Head } from "../parts/bits.js";
+import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
 import { dayBegins } from "../times.js";
+import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 import { taskColumns } from "./player_won.js";
 import { playerAddress } from "./players.js";

@@ -1,10 +1,11 @@
 // What was sent of a delivery, and how its receiver answered: the last time, and the times before.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Loading, Problem, When } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
 import { Dialog } from "../parts/dialog.js";
 import { Table } from "../parts/list.js";
+import { useData } from "../parts/requests.js";
+import { Loading, Problem } from "../parts/states.js";
+import { When } from "../parts/values.js";
 import { can } from "../session.js";
 import { number, say } from "../words.js";
 

@@ -2,13 +2,14 @@
 import { api, newKey, Refused } from "../api.js";
 import { fileAddress } from "../files.js";
 import { html, useState } from "../lib.js";
-import { Head, Loading, Problem } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
 import { Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
+import { Head } from "../parts/layout.js";
+import { useData } from "../parts/requests.js";
+import { Loading, Problem } from "../parts/states.js";
 import { tell } from "../parts/toast.js";
 import { address, go } from "../router.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { say } from "../words.js";
 import { addressOf, CAMPAIGN } from "./campaigns.js";
 

@@ -1,22 +1,25 @@
 // One game: designed, looked at as its players see it, tried out, and brought back to what it was.
 import { api } from "../api.js";
-import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
-import { alike, Differences, differences } from "../designer/differences.js";
 import { changes, editable, schemaOf } from "../designer/definition.js";
+import { alike, Differences, differences } from "../designer/differences.js";
 import { Colour, Contrasts, dressed, Preset } from "../designer/look.js";
 import { Odds } from "../designer/odds.js";
 import { Preview } from "../designer/preview.js";
 import { Revisions } from "../designer/revisions.js";
 import { Trials } from "../designer/trials.js";
-import { Act, Head, Id, Loading, Problem, Section } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
+import { Act } from "../parts/button.js";
 import { Embed } from "../parts/embed.js";
 import { Form } from "../parts/form.js";
+import { Head, Section } from "../parts/layout.js";
+import { useData } from "../parts/requests.js";
+import { Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
+import { Id } from "../parts/values.js";
 import { addressOf } from "../prizes/definition.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { label, say, state } from "../words.js";
 import { moveGame, verbOf } from "./game_moves.js";
 

@@ -1,14 +1,15 @@
 // A new game of a campaign: its shape and name; the rest is designed on its own page.
 import { api } from "../api.js";
+import { SHAPES } from "../designer/definition.js";
 import { html } from "../lib.js";
-import { Head, Loading, Problem } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
 import { Form, filled } from "../parts/form.js";
+import { Head } from "../parts/layout.js";
+import { useData } from "../parts/requests.js";
+import { Loading, Problem } from "../parts/states.js";
 import { tell } from "../parts/toast.js";
 import { address, go } from "../router.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { label, say } from "../words.js";
-import { SHAPES } from "../designer/definition.js";
 import { addressOf } from "./games.js";
 
 /** What each handler takes at first: enough to be saved. */

@@ -1,14 +1,16 @@
 // Home: what runs now, and what wants somebody.
 import { api } from "../api.js";
 import { html } from "../lib.js";
-import { Empty, Head, Loading, Problem, Section, Status, When } from "../parts/bits.js";
-import { named, useData } from "../parts/data.js";
+import { Head, Section } from "../parts/layout.js";
 import { Table } from "../parts/list.js";
+import { loadById, useData } from "../parts/requests.js";
+import { Empty, Loading, Problem } from "../parts/states.js";
+import { Status, When } from "../parts/values.js";
 import { Named } from "../prizes/definition.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
 import { period } from "../times.js";
+import { useTitle } from "../title.js";
 import { number, say } from "../words.js";
 import { approvalAddress, summary } from "./approvals.js";
 import Now from "./now.js";
@@ -62,7 +64,7 @@ function Running() {
 
 function Stock() {
   const ask = async (/** @type {AbortSignal} */ signal) => {
-    const low = [...(await named("/admin/prizes/summary", signal)).values()].filter((/** @type {any} */ { total, remaining }) => total > 0 && remaining < total * LOW);
+    const low = [...(await loadById("/admin/prizes/summary", signal)).values()].filter((/** @type {any} */ { total, remaining }) => total > 0 && remaining < total * LOW);
     return low.sort((/** @type {any} */ one, /** @type {any} */ other) => one.remaining / one.total - other.remaining / other.total).slice(0, SHOWN_MAX);
   };
   return html`<${Part} title=${say("home.stock")} ask=${ask} show=${(/** @type {any[]} */ items) =>

@@ -1,15 +1,17 @@
 // Integrations: who is told of events; each is tried out, paused, given a new secret, and has a log.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Act, Head, Section, Status, When } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
 import { differing } from "../parts/compared.js";
 import { confirm, Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
+import { Head, Section } from "../parts/layout.js";
 import { List } from "../parts/list.js";
-import { More } from "../parts/more.js";
+import { PagedTable } from "../parts/paged_table.js";
 import { complain, tell } from "../parts/toast.js";
+import { Status, When } from "../parts/values.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { number, say, state } from "../words.js";
 
 const TYPES = ["WEBHOOK", "WORKFLOW", "SPREADSHEET", "SMS", "MESSAGING", "CRM"].map((name) => `INTEGRATION_TYPE_${name}`);
@@ -171,7 +173,7 @@ function Log({ one, close, tried }) {
   ];
   return html`<${Dialog} title=${say("integrations.log_title", { name: nameOf(one) })} close=${close} wide>
     <${Section} title=${say("integrations.newest")}>
-      <${More} key=${times} caption=${say("integrations.log")} columns=${columns} empty=${say("integrations.no_log")}
+      <${PagedTable} key=${times} caption=${say("integrations.log")} columns=${columns} empty=${say("integrations.no_log")}
         load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/integrations/{id}/deliveries", { path: { id: one.id }, query, signal })} />
     <//>
     <footer><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>

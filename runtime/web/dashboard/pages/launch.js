@@ -1,8 +1,9 @@
 // The launch check: what would go wrong if a campaign were activated as it is. What is looked at is the service's matter.
 import { api } from "../api.js";
 import { html } from "../lib.js";
-import { Loading, Problem, Section } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
+import { Section } from "../parts/layout.js";
+import { useData } from "../parts/requests.js";
+import { Loading, Problem } from "../parts/states.js";
 import { address } from "../router.js";
 import { say } from "../words.js";
 

@@ -1,8 +1,8 @@
 // Home's live part: what happens now, and where it is looked into.
 import { html } from "../lib.js";
-import { Loading, Section } from "../parts/bits.js";
+import { Section } from "../parts/layout.js";
 import { useLive } from "../parts/live.js";
-import { ROUTES } from "../pages.js";
+import { Loading } from "../parts/states.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
 import { label, moneys, number, say } from "../words.js";
@@ -11,10 +11,19 @@ import { Budgets } from "./budget.js";
 const DAY = 86_400;
 const SOON = 7 * DAY;
 
-/** @param {string} path @returns {string | undefined} where it leads, where there is such a page for who looks */
-const way = (path) => (ROUTES.some((route) => route.path === path && (!route.needs || can(route.needs))) ? address(path) : undefined);
+/** The operation without which a page shows nothing (pages.js). */
+const NEEDS = /** @type {const} */ ({
+  "/analytics": "GetCampaignFigures",
+  "/campaigns": "ListCampaigns",
+  "/deliveries": "ListTasks",
+  "/integrations": "ListIntegrations",
+  "/prizes": "ListPrizeSummary",
+});
 
-/** @param {{path: string, text: any, value: string, query?: string, tone?: string}} props */
+/** The address of a page; undefined where the role does not open it. @param {keyof typeof NEEDS} path */
+const way = (path) => (can(NEEDS[path]) ? address(path) : undefined);
+
+/** @param {{path: keyof typeof NEEDS, text: any, value: string, query?: string, tone?: string}} props */
 function Tile({ path, text, value, query = "", tone = "" }) {
   const href = way(path) && way(path) + query;
   return html`<div class="tile"><span>${href ? html`<a href=${href}>${text}</a>` : text}</span><b data-tone=${tone}>${value}</b></div>`;

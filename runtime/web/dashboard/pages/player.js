@@ -1,17 +1,20 @@
 // One player: who it is, what it has and did, and what can be done for it.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Act, Head, Id, Loading, Problem, Section, When } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
+import { Act } from "../parts/button.js";
 import { confirm } from "../parts/dialog.js";
-import { More } from "../parts/more.js";
+import { Head, Section } from "../parts/layout.js";
+import { PagedTable } from "../parts/paged_table.js";
+import { useData } from "../parts/requests.js";
+import { Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
+import { Id, When } from "../parts/values.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { number, say, state } from "../words.js";
-import { Deliveries, Plays, Rewards } from "./player_won.js";
 import { Adjust, Erase, exported, Grant, Merge } from "./player_acts.js";
+import { Deliveries, Plays, Rewards } from "./player_won.js";
 import { nameOf, playerAddress, standing } from "./players.js";
 
 /** @param {{id: string}} props */
@@ -96,7 +99,7 @@ function Who({ id, data: { player, counts }, changed }) {
 /** Wallet, turns, quests and sessions. @param {{id: string, about: number}} props */
 function Has({ id, about }) {
   const part = (/** @type {string} */ what, /** @type {any[]} */ columns, /** @type {any} */ named = undefined) => html`<${Section} title=${say(`player.${what}`)}>
-    <${More} caption=${say(`player.${what}`)} columns=${columns} empty=${say(`player.no_${what}`)} about=${about} named=${named}
+    <${PagedTable} caption=${say(`player.${what}`)} columns=${columns} empty=${say(`player.no_${what}`)} about=${about} named=${named}
       load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get(`/admin/players/{id}/${PATHS[what]}`, { path: { id }, query, signal })} />
   <//>`;
   const moved = { title: say("player.amount"), number: true, show: (/** @type {any} */ one) => `${one.amount > 0 ? "+" : ""}${number(one.amount)}` };

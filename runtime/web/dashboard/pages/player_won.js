@@ -1,10 +1,13 @@
 // What a player played and won, and what became of it.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Act, Id, Loading, Problem, Section, Status, When } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
+import { Act } from "../parts/button.js";
 import { Dialog } from "../parts/dialog.js";
-import { More } from "../parts/more.js";
+import { Section } from "../parts/layout.js";
+import { PagedTable } from "../parts/paged_table.js";
+import { useData } from "../parts/requests.js";
+import { Loading, Problem } from "../parts/states.js";
+import { Id, Status, When } from "../parts/values.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
 import { number, say } from "../words.js";
@@ -22,7 +25,7 @@ export function Plays({ id, about }) {
     { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<button type="button" class="secondary outline small" onClick=${() => setShown(one.id)}>${say("play.look")}</button>` },
   ];
   return html`<${Section} title=${say("player.plays")}>
-    <${More} caption=${say("player.plays")} columns=${columns} empty=${say("player.no_plays")} about=${about}
+    <${PagedTable} caption=${say("player.plays")} columns=${columns} empty=${say("player.no_plays")} about=${about}
       load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/players/{id}/plays", { path: { id }, query, signal })} />
     ${shown && html`<${Play} id=${shown} close=${() => setShown("")} />`}
   <//>`;
@@ -66,7 +69,7 @@ export function Rewards({ id, about, changed }) {
     { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<${RewardActs} reward=${one} changed=${changed} />` },
   ];
   return html`<${Section} title=${say("player.rewards")}>
-    <${More} caption=${say("player.rewards")} columns=${columns} empty=${say("player.no_rewards")} about=${about}
+    <${PagedTable} caption=${say("player.rewards")} columns=${columns} empty=${say("player.no_rewards")} about=${about}
       load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/rewards", { query: { ...query, player_id: id }, signal })} />
   <//>`;
 }
@@ -74,7 +77,7 @@ export function Rewards({ id, about, changed }) {
 /** @param {{id: string, about: number, changed: () => any}} props */
 export function Deliveries({ id, about, changed }) {
   return html`<${Section} title=${say("player.deliveries")}>
-    <${More} caption=${say("player.deliveries")} columns=${taskColumns(changed)} empty=${say("player.no_deliveries")} about=${about}
+    <${PagedTable} caption=${say("player.deliveries")} columns=${taskColumns(changed)} empty=${say("player.no_deliveries")} about=${about}
       load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/players/{id}/tasks", { path: { id }, query, signal })} />
   <//>`;
 }

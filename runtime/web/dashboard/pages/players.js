@@ -1,10 +1,11 @@
 // Players: found by an id, a part of a name, or a whole contact.
 import { api } from "../api.js";
 import { html } from "../lib.js";
-import { Head, Status, When } from "../parts/bits.js";
+import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
+import { Status, When } from "../parts/values.js";
 import { address } from "../router.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 
 /** @param {string} id */

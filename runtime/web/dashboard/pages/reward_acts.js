@@ -1,6 +1,6 @@
 // The buttons of a reward: what may be done to it, and what its winner answered.
 import { html } from "../lib.js";
-import { Act } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
 import { can } from "../session.js";
 import { say } from "../words.js";
 import { Answers } from "./reward_answers.js";

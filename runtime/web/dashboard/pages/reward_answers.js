@@ -1,9 +1,9 @@
 // What a reward's winner answered when claiming it.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Loading, Problem } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
 import { Dialog } from "../parts/dialog.js";
+import { useData } from "../parts/requests.js";
+import { Loading, Problem } from "../parts/states.js";
 import { can } from "../session.js";
 import { say } from "../words.js";
 

@@ -1,12 +1,14 @@
 // Rewards: found by what staff has at hand, and moved singly or several at once.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Act, Head, Status, When } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
+import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
+import { Status, When } from "../parts/values.js";
 import { Named } from "../prizes/definition.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
 import { dayBegins } from "../times.js";
+import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 import { playerAddress } from "./players.js";
 import { RewardActs } from "./reward_acts.js";

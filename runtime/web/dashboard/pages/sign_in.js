@@ -1,6 +1,6 @@
 // Signing in. It stands where the page would: who signs in again goes on at the same address.
 import { html, useEffect, useState } from "../lib.js";
-import { Act } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
 import { Questions } from "../parts/dialog.js";
 import { complain, Toasts } from "../parts/toast.js";
 import { hasIssuer, notice, toIssuer, withToken } from "../session.js";

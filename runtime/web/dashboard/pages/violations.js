@@ -1,14 +1,15 @@
 // What does not add up: what the auditor found to break a check, each closed by whoever knows why it is there.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Head, Id, Status, When } from "../parts/bits.js";
 import { Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
+import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { tell } from "../parts/toast.js";
+import { Id, Status, When } from "../parts/values.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 
 /** The pages of what is looked at, by what the names of its checks begin with, and what opens them. */

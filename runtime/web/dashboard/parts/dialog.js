@@ -1,7 +1,7 @@
 // Dialogs: one that asks before something is done, and one that holds a form.
 import { html, signal, useLayoutEffect, useRef } from "../lib.js";
 import { say } from "../words.js";
-import { Act } from "./bits.js";
+import { Act } from "./button.js";
 
 /**
  * @typedef {object} Question

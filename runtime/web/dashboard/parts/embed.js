@@ -2,8 +2,9 @@
 import { html, useEffect, useState } from "../lib.js";
 import { me } from "../session.js";
 import { say } from "../words.js";
-import { Problem, Section } from "./bits.js";
 import { saved } from "./download.js";
+import { Section } from "./layout.js";
+import { Problem } from "./states.js";
 
 const PICTURE_PIXELS = 512;
 

@@ -2,8 +2,8 @@
 import { html, useEffect, useState } from "../lib.js";
 import { address, filter, go, place } from "../router.js";
 import { say } from "../words.js";
-import { Empty, Loading, Problem } from "./bits.js";
-import { useData } from "./data.js";
+import { useData } from "./requests.js";
+import { Empty, Loading, Problem } from "./states.js";
 
 const PAGE = 25;
 const PAUSE_MS = 300;

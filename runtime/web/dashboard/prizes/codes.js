@@ -1,10 +1,12 @@
 // A prize's pool of codes: filled from a file, listed (what was won by its end, the others by their ids), ended, withdrawn.
 import { api, newKey, Refused } from "../api.js";
 import { html, useEffect, useRef, useState } from "../lib.js";
-import { Act, Section, Status, When } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
 import { confirm } from "../parts/dialog.js";
+import { Section } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { complain, tell } from "../parts/toast.js";
+import { Status, When } from "../parts/values.js";
 import { can } from "../session.js";
 import { number, say, state } from "../words.js";
 import { Ending } from "./codes_end.js";

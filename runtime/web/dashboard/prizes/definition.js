@@ -1,6 +1,6 @@
 // A prize's fields: what the form asks for, what it begins with, and what of it is sent.
 import { html, useState } from "../lib.js";
-import { named, useData } from "../parts/data.js";
+import { loadById, useData } from "../parts/requests.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
 import { has, label, say, state } from "../words.js";
@@ -98,7 +98,7 @@ export function sent({ fulfillment: { config, ...how }, ...rest }) {
 export const widget = (name) => /** @type {Record<string, any>} */ ({ campaign_id: Campaign, redemption_mode: Mode, channel: Channel, kind: Kind, options: Options })[name] ?? null;
 
 /** Campaigns by name, for who may list them. */
-export const useCampaigns = () => useData(async (signal) => (can("ListCampaigns") ? [...(await named("/admin/campaigns", signal)).values()] : []), []).data ?? [];
+export const useCampaigns = () => useData(async (signal) => (can("ListCampaigns") ? [...(await loadById("/admin/campaigns", signal)).values()] : []), []).data ?? [];
 
 /** @param {any} props */
 function Campaign({ value, change, named }) {

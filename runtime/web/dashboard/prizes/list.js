@@ -1,11 +1,12 @@
 // Prizes: all there are, and how much is left of each.
 import { api } from "../api.js";
 import { html } from "../lib.js";
-import { Head, Status } from "../parts/bits.js";
+import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
+import { Status } from "../parts/values.js";
 import { address, place } from "../router.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { label, number, say, state } from "../words.js";
 import { Named, useCampaigns } from "./definition.js";
 

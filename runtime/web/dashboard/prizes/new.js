@@ -1,11 +1,11 @@
 // A new prize.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Head } from "../parts/bits.js";
 import { Form } from "../parts/form.js";
+import { Head } from "../parts/layout.js";
 import { tell } from "../parts/toast.js";
 import { address, go } from "../router.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { say } from "../words.js";
 import { addressOf, NEW, schemaOf, sent, widget } from "./definition.js";
 

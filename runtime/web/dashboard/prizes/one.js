@@ -1,19 +1,22 @@
 // One prize: what it is, how much is left of it, and what becomes of it.
 import { api, Refused } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
-import { Act, Head, Id, Loading, Problem, Section } from "../parts/bits.js";
+import { Act } from "../parts/button.js";
 import { differing } from "../parts/compared.js";
-import { useData } from "../parts/data.js";
 import { confirm } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
+import { Head, Section } from "../parts/layout.js";
+import { useData } from "../parts/requests.js";
+import { Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
+import { Id } from "../parts/values.js";
 import { address, go } from "../router.js";
 import { can } from "../session.js";
-import { useTitle } from "../shell.js";
+import { useTitle } from "../title.js";
 import { label, number, say, state } from "../words.js";
 import { Codes } from "./codes.js";
-import { Stock } from "./stock.js";
 import { channelName, editable, kindName, schemaOf, sent, widget } from "./definition.js";
+import { Stock } from "./stock.js";
 
 /** @param {{id: string}} props */
 export default function Prize({ id }) {

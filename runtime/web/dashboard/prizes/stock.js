@@ -1,11 +1,12 @@
 // A prize's stock: how it came to be what it is, and how it is moved.
 import { api, newKey } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Section, When } from "../parts/bits.js";
 import { Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
-import { More } from "../parts/more.js";
+import { Section } from "../parts/layout.js";
+import { PagedTable } from "../parts/paged_table.js";
 import { tell } from "../parts/toast.js";
+import { When } from "../parts/values.js";
 import { can } from "../session.js";
 import { number, say } from "../words.js";
 
@@ -23,7 +24,7 @@ export function Stock({ prize, moved }) {
   ];
   const act = can("MoveStock") && html`<button type="button" class="secondary outline small" onClick=${() => setAsked(true)}>${say("stock.adjust")}</button>`;
   return html`${(act || can("ListStockMoves")) && html`<${Section} title=${say("stock.moves")} acts=${act}>
-      ${can("ListStockMoves") && html`<${More} caption=${say("stock.moves")} columns=${columns} empty=${say("stock.none")} about=${`${prize.stock.total} ${prize.updated_at}`}
+      ${can("ListStockMoves") && html`<${PagedTable} caption=${say("stock.moves")} columns=${columns} empty=${say("stock.none")} about=${`${prize.stock.total} ${prize.updated_at}`}
         load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/prizes/{id}/stock/moves", { path: { id: prize.prize_id }, query, signal })} />`}
     <//>`}
     ${asked && html`<${Adjust} prize=${prize} moved=${moved} close=${() => setAsked(false)} />`}`;

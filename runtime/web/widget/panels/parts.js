@@ -1,7 +1,7 @@
 // What panels are made of: cards, lists that go on, acts that are done once, refusals in words.
 
 import { h, picture } from "../dom.js";
-import { newKey, read, write } from "../keep.js";
+import { newKey, read, write } from "../storage.js";
 
 /** @typedef {import("../types.js").Panel} Panel */
 

@@ -94,32 +94,6 @@ export class Identity {
   }
 }
 
-/**
- * The games of this page, to be told when somebody else plays: one set, also where parts are of a later version.
- * @type {Set<import("./play.js").Round>}
- */
-export const rounds = (/** @type {any} */ (globalThis)[Symbol.for("tombola.rounds")] ??= new Set());
-
-/**
- * What only one at a time does, of all games and tabs: who comes next sees what it has written down.
- * @template T @param {string} name @param {() => Promise<T>} act @returns {Promise<T>}
- */
-export async function alone(name, act) {
-  const { locks } = navigator;
-  // Not there on plain HTTP.
-  if (!locks) return (await import("./alone.js")).alone(name, act);
-  let free = true;
-  const first = (/** @type {Lock | null} */ lock) => {
-    free = lock !== null;
-    return free ? act() : null;
-  };
-  const done = await locks.request(`tombola.${name}`, { ifAvailable: true }, first).catch((error) => {
-    if (error.name !== "SecurityError") throw error;
-    return act(); // Where storage is refused too: then no other tab could see anything.
-  });
-  return free ? /** @type {T} */ (done) : (await import("./alone.js")).next(name, act);
-}
-
 /** A key that nobody else has. crypto.randomUUID is not there on plain HTTP. */
 export function newKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,4 +1,4 @@
-// What a page shows of the service: asked for when the page opens, and again when it is told to.
+// What a page asks of the service: when it opens, when its inputs change, and on demand.
 import { api } from "../api.js";
 import { useCallback, useEffect, useRef, useState } from "../lib.js";
 
@@ -39,7 +39,7 @@ export function useData(ask, about) {
 const PAGES = 10;
 
 /** The first thousand of a list, by their ids. @param {string} path @param {AbortSignal} [signal] @param {Record<string, string>} [query] */
-export async function named(path, signal, query = {}) {
+export async function loadById(path, signal, query = {}) {
   /** @type {Map<string, any>} */
   const found = new Map();
   for (let cursor = "", page = 0, more = true; more && page < PAGES; page++) {

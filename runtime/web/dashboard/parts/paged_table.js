@@ -1,9 +1,10 @@
-// A list within a page: the first of it, and more of it by the API's cursors.
+// A table within a page: its first rows, and more of them by the API's cursors.
 import { html, useState } from "../lib.js";
 import { say } from "../words.js";
-import { Act, Empty, Loading, Problem } from "./bits.js";
-import { useData } from "./data.js";
+import { Act } from "./button.js";
 import { Table } from "./list.js";
+import { useData } from "./requests.js";
+import { Empty, Loading, Problem } from "./states.js";
 import { complain } from "./toast.js";
 
 const PAGE = 10;
@@ -17,7 +18,7 @@ const PAGE = 10;
  * @param {any} [props.about] what else it depends on: it is fetched anew when that changes
  * @param {(item: any) => string} [props.named] a key of an item that has no id
  */
-export function More({ load, caption, columns, empty, about = null, named }) {
+export function PagedTable({ load, caption, columns, empty, about = null, named }) {
   const { data, error, again } = useData((signal) => load({ limit: PAGE }, signal), [about]);
   const [rest, setRest] = useState(/** @type {{of: any, items: any[], next: any}} */ ({ of: null, items: [], next: null }));
   if (error || !data) {

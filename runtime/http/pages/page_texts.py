@@ -1,4 +1,4 @@
-"""What the hosted pages say themselves, in the languages of the widget (widget/words)."""
+"""Texts of the hosted pages, in the languages of the widget."""
 
 from __future__ import annotations
 

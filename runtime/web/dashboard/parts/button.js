@@ -1,0 +1,21 @@
+// A button that waits for its act.
+import { html, useState } from "../lib.js";
+
+/**
+ * A button whose act takes a while: it rests until that is done.
+ * @param {{act: () => any, class?: string, disabled?: boolean, children?: any}} props
+ */
+export function Act({ act, children, ...rest }) {
+  const [busy, setBusy] = useState(false);
+  const press = async () => {
+    if (!busy) {
+      setBusy(true);
+      try {
+        await act();
+      } finally {
+        setBusy(false);
+      }
+    }
+  };
+  return html`<button type="button" aria-busy=${busy} onClick=${press} ...${rest}>${children}</button>`;
+}

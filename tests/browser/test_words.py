@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from runtime.http.pages.page_texts import SAID
+from runtime.http.pages.page_texts import PAGE_TEXTS
 from runtime.rules.ui import themes
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.pages.games import PATIENCE_MS, ROOT
@@ -274,7 +274,7 @@ async def test_gallery_plays_every_theme_on_every_game_without_the_api(
 
 async def test_gallery_and_missing_pages_speak_every_language(fair: World, browser: Browser, visit: Visit) -> None:
     base = visit.stack.process.consumer_url
-    for language, said in SAID.items():
+    for language, said in PAGE_TEXTS.items():
         expected = {"/themes": said.themes, "/p/none": said.no_game, "/c/none": said.no_campaign}
         for path, told in expected.items():
             answer = await visit.page.request.get(base + path, headers={"Accept-Language": f"{language}-XX, en;q=0.5"})
@@ -287,14 +287,14 @@ async def test_gallery_and_missing_pages_speak_every_language(fair: World, brows
             assert "Accept-Language" in answer.headers["vary"], "a cache keeps the languages apart"
     await gallery(visit)
     languages, known, words = await visit.page.evaluate(ALL_SPOKEN)
-    assert languages == list(SAID) == list(words)
+    assert languages == list(PAGE_TEXTS) == list(words)
     assert all(words[language].keys() == words["en"].keys() for language in languages)
     assert not words["en"].keys() & set(known), "a key of the widget's would be overwritten here"
     assert [one for one in languages[1:] for key in words["en"] if words[one][key] == words["en"][key]] == []
     assert all("{name}" in words[language]["copy_name"] for language in languages)
     async with visiting(browser, fair.stack, **STILL, locale="ar") as arabic:
         await gallery(arabic)
-        assert await arabic.page.inner_text("h1") == SAID["ar"].themes
+        assert await arabic.page.inner_text("h1") == PAGE_TEXTS["ar"].themes
         names = await arabic.page.locator("[data-game]").all_inner_texts()
         assert names == [words["ar"][f"game_{game}"] for game in STAGES]
         assert set(await arabic.page.locator(".look .frame h2").all_inner_texts()) == {words["ar"]["game_wheel"]}

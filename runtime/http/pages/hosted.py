@@ -26,7 +26,7 @@ from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
 from runtime.http.pages.files import ENTRY, Files, files
-from runtime.http.pages.page_texts import SAID
+from runtime.http.pages.page_texts import PAGE_TEXTS
 from runtime.http.pages.static_documents import Document, kept
 from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
@@ -85,7 +85,7 @@ def _policy(origins: Iterable[str], styles: str) -> str:
 
 
 def _gallery() -> Handler:
-    pages = {language: kept(partial(_themes, language)) for language in SAID}
+    pages = {language: kept(partial(_themes, language)) for language in PAGE_TEXTS}
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return await pages[_language(request.headers.get("Accept-Language", ""))](request)
@@ -208,7 +208,7 @@ async def _campaign(ask: Ask, scope: m.Scope, campaign_id: str, tenant: str, lan
 
 def _themes(language: str) -> Document:
     """Every theme that `ui.theme.preset` may name, on a widget that plays nothing, for operators to choose from."""
-    found, said = files(), SAID[language]
+    found, said = files(), PAGE_TEXTS[language]
     loads = (
         f'<link rel="stylesheet" href="{found.address("themes/page.css")}">\n'
         f'<script type="module" src="{found.address("themes/page.js")}"></script>\n'
@@ -221,7 +221,7 @@ def _themes(language: str) -> Document:
 
 
 def _missing(what: str, language: str) -> str:
-    said = SAID[language].no_game if what == "game" else SAID[language].no_campaign
+    said = PAGE_TEXTS[language].no_game if what == "game" else PAGE_TEXTS[language].no_campaign
     return _whole(files(), said, "", "", "", f'<main>\n<h1 class="missing">{escape(said)}</h1>\n</main>', language)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Said(NamedTuple):
-    """In one language: of a game and of a campaign that nobody is shown; the gallery's name, and what it is for."""
+class PageTexts(NamedTuple):
+    """The texts of one language. themes: the title of the themes page; themes_lead: the sentence under it."""
 
     no_game: str
     no_campaign: str
@@ -14,83 +14,83 @@ class Said(NamedTuple):
     themes_lead: str
 
 
-SAID: Final = {
-    "en": Said(
+PAGE_TEXTS: Final = {
+    "en": PageTexts(
         "There is no such game, or it is over.",
         "There is no such campaign, or it is over.",
         "Themes",
         "Six looks that a game may start from: write the name into the game's ui, and change what is to be yours.",
     ),
-    "de": Said(
+    "de": PageTexts(
         "Dieses Spiel gibt es nicht, oder es ist vorbei.",
         "Diese Aktion gibt es nicht, oder sie ist vorbei.",
         "Designs",
         "Sechs Designs, mit denen ein Spiel beginnen kann: Schreib den Namen in die ui des Spiels, und"
         " ändere, was deins sein soll.",
     ),
-    "fr": Said(
+    "fr": PageTexts(
         "Ce jeu n’existe pas, ou il est terminé.",
         "Cette opération n’existe pas, ou elle est terminée.",
         "Thèmes",
         "Six apparences dont un jeu peut partir : écrivez le nom dans l’ui du jeu, puis changez ce qui doit"
         " être à vous.",
     ),
-    "es": Said(
+    "es": PageTexts(
         "Este juego no existe o ya ha terminado.",
         "Esta promoción no existe o ya ha terminado.",
         "Temas",
         "Seis aspectos de los que puede partir un juego: escribe el nombre en la ui del juego y cambia lo"
         " que deba ser tuyo.",
     ),
-    "it": Said(
+    "it": PageTexts(
         "Questo gioco non esiste o è finito.",
         "Questa promozione non esiste o è finita.",
         "Temi",
         "Sei aspetti da cui un gioco può partire: scrivi il nome nella ui del gioco e cambia ciò che deve essere tuo.",
     ),
-    "pt": Said(
+    "pt": PageTexts(
         "Este jogo não existe ou já terminou.",
         "Esta promoção não existe ou já terminou.",
         "Temas",
         "Seis visuais dos quais um jogo pode partir: escreva o nome na ui do jogo e mude o que deve ser seu.",
     ),
-    "nl": Said(
+    "nl": PageTexts(
         "Dit spel bestaat niet of is voorbij.",
         "Deze actie bestaat niet of is voorbij.",
         "Thema’s",
         "Zes uiterlijken waarmee een spel kan beginnen: zet de naam in de ui van het spel en verander wat"
         " van jou moet zijn.",
     ),
-    "pl": Said(
+    "pl": PageTexts(
         "Nie ma takiej gry albo już się skończyła.",
         "Nie ma takiej akcji albo już się skończyła.",
         "Motywy",
         "Sześć wyglądów, od których gra może zacząć: wpisz nazwę do ui gry i zmień to, co ma być twoje.",
     ),
-    "tr": Said(
+    "tr": PageTexts(
         "Böyle bir oyun yok ya da sona erdi.",
         "Böyle bir kampanya yok ya da sona erdi.",
         "Temalar",
         "Bir oyunun başlayabileceği altı görünüm: adı oyunun ui bölümüne yaz, sana özel olmasını"
         " istediklerini değiştir.",
     ),
-    "ar": Said(
+    "ar": PageTexts(
         "هذه اللعبة غير موجودة أو انتهت.",
         "هذه الحملة غير موجودة أو انتهت.",
         "السمات",
         "ستة مظاهر يمكن أن تبدأ بها لعبة: اكتب الاسم في ui اللعبة، ثم غيّر ما تريده أن يكون خاصًا بك.",
     ),
-    "ja": Said(
+    "ja": PageTexts(
         "このゲームは存在しないか、終了しています。",
         "このキャンペーンは存在しないか、終了しています。",
         "テーマ",
         "ゲームの出発点になる6つのデザインです。名前をゲームのuiに書き、自分らしくしたいところを変えてください。",
     ),
-    "zh": Said(
+    "zh": PageTexts(
         "此游戏不存在或已结束。",
         "此活动不存在或已结束。",
         "主题",
         "游戏可以采用的六种外观：把名称写进游戏的 ui，再改成你想要的样子。",
     ),
 }
-"""{language: what is said}"""
+"""By language."""

@@ -2,6 +2,7 @@
 
     runtime/messages                          from runtime/rpc/game.proto
     runtime/http/docs/asyncapi.json           from runtime/events.py
+    runtime/commands/commands.json            from the operations' rows
     docs/settings.md, docs/roles.md           from the settings and the operations' rows
     docs/faults.md                            from tests/faults/faults.toml and the tests' marks
     docs/certify.md                           from the rows of ops/certification
@@ -28,6 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PROTO_DIR = ROOT / "runtime" / "rpc"
 ASYNCAPI = ROOT / "runtime" / "http" / "docs" / "asyncapi.json"
+COMMANDS = ROOT / "runtime" / "commands" / "commands.json"
 PLUGIN = "protoc-gen-python_betterproto2"
 OPTIONS = {50001: "REQUIRED", 50002: "READ_ONLY", 50005: "LINES", 50006: "ANY_CHARACTERS"}
 """The numbers of game_options.proto that say yes, and what each becomes: the fields of each message."""
@@ -143,6 +145,13 @@ def write_asyncapi(document: Path) -> None:
     document.write_text(asyncapi.text())
 
 
+def write_commands(file: Path) -> None:
+    """Writes what the operations' rows say of the command line."""
+    from ops import commands
+
+    file.write_text(commands.text())
+
+
 def build_web() -> None:
     """Bundles runtime/web with the packages of ops/web/package-lock.json. Nothing that a package installs is run."""
     for command in (("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"), ("run", "build")):
@@ -206,6 +215,7 @@ Each check is a statement of [sql/conservation.sql](../sql/conservation.sql), an
 if __name__ == "__main__":
     generate(ROOT / "runtime" / "messages")
     write_asyncapi(ASYNCAPI)
+    write_commands(COMMANDS)
     if shutil.which("npm"):
         build_web()
     (ROOT / "docs").mkdir(exist_ok=True)

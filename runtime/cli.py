@@ -1,7 +1,6 @@
 """The command line: `tombola core|consumer|admin|all|worker|migrate|settings`.
 
-Operator commands live in modules of their own, each with an `app: cyclopts.App`; naming the module
-in `OPERATOR_COMMANDS` is all that adds one.
+Operator commands follow from the operations' rows, or are in `runtime/commands/GROUP.py`.
 """
 
 from __future__ import annotations
@@ -21,41 +20,15 @@ from cyclopts import App, CycloptsError, Parameter
 
 from runtime import __version__
 from runtime.commands.environment import EXIT_USE, settings_for
+from runtime.commands.groups import OPERATOR_COMMANDS
 from runtime.groups import GROUPS
 from runtime.settings import Settings
 from runtime.settings.documentation import markdown, misspelt, table
 
-OPERATOR_COMMANDS: Final[dict[str, str]] = {
-    "runtime.commands.desk.approvals": "See what waits for a second person; approve or reject it.",
-    "runtime.commands.audit_log": "Read who changed what.",
-    "runtime.commands.audit": "Look at everything there is, whether it adds up.",
-    "runtime.commands.call": "Ask the admin edge for anything that it has, by verb and path.",
-    "runtime.commands.campaigns": "List campaigns; write a whole one to a file, and apply such a file.",
-    "runtime.commands.codes": "Look after pools of voucher codes.",
-    "runtime.commands.deadletters": "Look after messages that no worker could handle.",
-    "runtime.commands.desk.deliveries": "List deliveries, those that failed for good too; retry one.",
-    "runtime.commands.export": "Write plays, rewards, winners, ledger, tasks or audit entries to a file.",
-    "runtime.commands.figures": "Show a campaign in figures.",
-    "runtime.commands.games": "List and show games; check and apply a game's file.",
-    "runtime.commands.desk.integrations": "List, make and remove integrations; try one, pause it, read its log.",
-    "runtime.commands.keys": "Look after the keys of what is stored encrypted.",
-    "runtime.commands.leaderboards": "List and show leaderboards; finalize them; look after the live rankings.",
-    "runtime.commands.desk.merchants": "List and show merchants; create, rename and suspend them.",
-    "runtime.commands.desk.players": "Find players; see, export, suspend, merge and erase one.",
-    "runtime.commands.desk.prizes": "List, show, make and change prizes; move their stock.",
-    "runtime.commands.desk.quests": "List, show, make and change quests; rotate the secret of their events.",
-    "runtime.commands.desk.rewards": "Find rewards, show one; fulfill, revoke or retry several.",
-    "runtime.commands.desk.tenants": "List and show tenants; create, rename and suspend them (role platform).",
-    "runtime.commands.token": "Make tokens of this service, and end those of staff.",
-    "runtime.commands.desk.tokens": "List API tokens of machines; create and revoke them.",
-    "runtime.commands.desk.wallets": "See a player's balances and what moved them; adjust one.",
-}
-"""Modules with an `app` to add, under the module's own name, and what they are for. Imported when asked for."""
-
 CHECKOUT_COMMANDS: Final[dict[str, str]] = {
     "ops.certification.remote.certify": "Try whether a deployment keeps its promises.",
 }
-"""The same, of the `ops` package: a wheel or an image has none of it."""
+"""Modules of the `ops` package with an `app`, and what they are for: a wheel or an image has none of them."""
 
 if TYPE_CHECKING:
     GroupName = str
@@ -248,13 +221,20 @@ def stop_on_signals() -> asyncio.Event:
     return stop
 
 
+def register() -> None:
+    """Adds the operator commands, each of which is imported when it is asked for."""
+    for name, (means, _) in OPERATOR_COMMANDS.items():
+        app.command(f"runtime.commands.loop:{name.replace('-', '_')}", name=name, help=means)
+    if (Path(__file__).parents[1] / "ops" / "certification").is_dir():
+        for module, means in CHECKOUT_COMMANDS.items():
+            app.command(f"{module}:app", name=module.rpartition(".")[2], help=means)
+
+
 def main() -> None:
     """The console script."""
     # A process' memory holds keys and opened codes: none of it goes to a disk where it crashes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    checkout = CHECKOUT_COMMANDS if (Path(__file__).parents[1] / "ops" / "certification").is_dir() else {}
-    for name, means in (OPERATOR_COMMANDS | checkout).items():
-        app.command(f"{name}:app", name=name.rpartition(".")[2].replace("_", "-"), help=means)
+    register()
     try:
         try:
             app(exit_on_error=False)

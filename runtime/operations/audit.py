@@ -18,7 +18,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.operations import reading, samples
 from runtime.operations.checks import TIME_MAX, Checks, search_pattern
-from runtime.operations.row import STAFF, Operation
+from runtime.operations.row import STAFF, Command, Operation
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("audit")
@@ -177,7 +177,27 @@ NOTE_REFUSAL: Final = Operation(
 )
 
 ROWS: Final = (
-    Operation("ListAuditEntries", "GET /audit", run=list_audit_entries, admin=STAFF),
+    Operation(
+        "ListAuditEntries",
+        "GET /audit",
+        run=list_audit_entries,
+        admin=STAFF,
+        command=Command(
+            "audit-log --subject-type --subject-id --actor --action --since --until --q --limit=50",
+            "Show entries of the audit log, the newest first. All of them, oldest first: `tombola export audit`.",
+            help={
+                "subject_type": "Only what was done to this kind of thing: campaign, game, prize, reward, staff ...",
+                "subject_id": "Only what was done to this one.",
+                "actor": "Only what this one did.",
+                "action": "Only actions that begin so: prize, prize.import ...",
+                "since": "Only from this time on, such as 2026-03-01 or 2026-03-01T09:00:00+01:00 (UTC where it "
+                "says no offset).",
+                "until": "Only before this time.",
+                "q": "Only what holds this: who did what to what, the name of that, or the reason.",
+            },
+            columns="id, when={created_at:minute}, who=actor, did=action, to=subject_id, changed={:changed}",
+        ),
+    ),
     NOTE_SIGN_IN,
     NOTE_REFUSAL,
 )

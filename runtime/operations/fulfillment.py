@@ -21,7 +21,7 @@ from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import audit, reading
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.idempotent_writes import once
-from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Operation
+from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Command, Operation
 from runtime.operations.signed import not_signed, signers
 from runtime.outgoing.schedule import delays_seconds
 from runtime.outgoing.signing import SignatureRefused, verify_callback_token
@@ -199,7 +199,23 @@ VERIFY_CALLBACK: Final = Operation(
 )
 
 ROWS: Final = (
-    Operation("ListTasks", "GET /fulfillment/tasks", run=list_tasks, admin=STAFF),
+    Operation(
+        "ListTasks",
+        "GET /fulfillment/tasks",
+        run=list_tasks,
+        admin=STAFF,
+        command=Command(
+            "deliveries list --status --campaign --prize --contact --since --until --most",
+            "List deliveries, the newest first; `tombola rewards show` has what was sent and how it was answered.",
+            help={
+                "contact": "Only those to whom this e-mail address or phone number belongs, whole.",
+                "since": "Only those made from this time on, such as 2026-03-01T09:00:00+01:00 (UTC where it says "
+                "no offset).",
+                "until": "Only those made before this time.",
+            },
+            columns="id, reward=reward_id, way=channel, status, attempts, what went wrong last=last_error",
+        ),
+    ),
     Operation(
         "RetryTask",
         "POST /fulfillment/tasks/{id}/retry",
@@ -207,6 +223,11 @@ ROWS: Final = (
         admin=REWARD_MANAGERS,
         refusals=("ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
         example={},
+        command=Command(
+            "deliveries retry DELIVERY",
+            "Try a delivery again that failed, now.",
+            says="{delivery} is tried again",
+        ),
     ),
     COMPLETE_TASK,
     VERIFY_CALLBACK,

@@ -20,7 +20,7 @@ from runtime.operations import audit, reading, samples
 from runtime.operations.campaigns.campaign_admin import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given, set_fields
 from runtime.operations.idempotent_writes import begin_again, keep, once
-from runtime.operations.row import ADMINS, STAFF, Operation
+from runtime.operations.row import ADMINS, STAFF, Command, Operation
 from runtime.outgoing.channels import header_problems, moved_secrets, receiver_config, to_check, with_kept
 from runtime.outgoing.providers import ANSWER_CHARACTERS_MAX, posts
 from runtime.outgoing.vault import SECRET_FIELDS, integration_context, shown_config, vault_of
@@ -372,8 +372,24 @@ ROWS: Final = (
             "config": {"url": samples.RECEIVER},
             "campaign_id": samples.CAMPAIGN,
         },
+        command=Command(
+            "integrations create FILE",
+            "Make an integration of a file of its fields, as YAML or JSON: type, events, config, campaign_id.",
+            help={"file": "Where they are."},
+            says="{id}",
+        ),
     ),
-    Operation("ListIntegrations", "GET /integrations", run=list_integrations, admin=STAFF),
+    Operation(
+        "ListIntegrations",
+        "GET /integrations",
+        run=list_integrations,
+        admin=STAFF,
+        command=Command(
+            "integrations list",
+            "List integrations, the newest first.",
+            columns="id, type, status, events, url=config.url",
+        ),
+    ),
     Operation(
         "UpdateIntegration",
         "PUT /integrations/{id}",
@@ -382,6 +398,20 @@ ROWS: Final = (
         admin=ADMINS,
         refusals=("UNKNOWN_CAMPAIGN",),
         example={"status": "INTEGRATION_STATUS_PAUSED"},
+        command=(
+            Command(
+                "integrations pause INTEGRATION",
+                "Tell an integration nothing until it is resumed; what happens meanwhile is not told later.",
+                sends={"status": "INTEGRATION_STATUS_PAUSED"},
+                says="paused",
+            ),
+            Command(
+                "integrations resume INTEGRATION",
+                "Tell an integration again what happens from now on.",
+                sends={"status": "INTEGRATION_STATUS_ACTIVE"},
+                says="active",
+            ),
+        ),
     ),
     Operation(
         "TestIntegration",
@@ -390,6 +420,12 @@ ROWS: Final = (
         admin=ADMINS,
         lengthy=True,
         example={},
+        command=Command(
+            "integrations test INTEGRATION",
+            "Send an integration one event, now. Ends with 1 where it did not take it.",
+            says="{status} {http_status:some} {error}",
+            unless="delivered",
+        ),
     ),
     Operation(
         "ResendDelivery",
@@ -399,6 +435,14 @@ ROWS: Final = (
         lengthy=True,
         refusals=("UNKNOWN_DELIVERY", "ILLEGAL_TRANSITION"),
         example={"delivery_id": "delivery_01k0"},
+        command=Command(
+            "integrations resend INTEGRATION DELIVERY",
+            "Tell an integration an event of its log once more, under the same event id. Ends with 1 "
+            "where it did not take it.",
+            help={"integration": "Its id.", "delivery": "The delivery's id, as `integrations log` shows it."},
+            says="{status} {http_status:some} {error}",
+            unless="delivered",
+        ),
     ),
     Operation(
         "RotateSecret",
@@ -406,8 +450,26 @@ ROWS: Final = (
         run=rotate_secret,
         admin=ADMINS,
         example={"secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+        command=Command(
+            "integrations rotate INTEGRATION --secret",
+            "Sign with a new secret, and with the one before, too; without --secret that one ends.",
+            help={"integration": "Its id.", "secret": "The new one."},
+            says="{secret:signing}",
+        ),
     ),
-    Operation("DeleteIntegration", "DELETE /integrations/{id}", run=delete_integration, admin=ADMINS),
+    Operation(
+        "DeleteIntegration",
+        "DELETE /integrations/{id}",
+        run=delete_integration,
+        admin=ADMINS,
+        command=Command(
+            "integrations remove INTEGRATION",
+            "Remove an integration and its log: it is told nothing more of what happens, nor of what "
+            "is still to be told.",
+            confirm="Remove {integration} and its log?",
+            says="{integration} is removed",
+        ),
+    ),
     Operation(
         "EmitEvent",
         "POST /integrations/emit",
@@ -417,5 +479,16 @@ ROWS: Final = (
         refusals=("UNKNOWN_CAMPAIGN", "UNKNOWN_TENANT", "IDEMPOTENCY_IN_PROGRESS"),
         example={"type": "prize_won", "campaign_id": samples.CAMPAIGN, "data": {"test": True}},
     ),
-    Operation("ListIntegrationDeliveries", "GET /integrations/{id}/deliveries", run=list_deliveries, admin=STAFF),
+    Operation(
+        "ListIntegrationDeliveries",
+        "GET /integrations/{id}/deliveries",
+        run=list_deliveries,
+        admin=STAFF,
+        command=Command(
+            "integrations log INTEGRATION --most=50",
+            "Show what became of the newest events at an integration.",
+            help={"most": ""},
+            columns="id, event=event_id, type=event_type, status, answer={http_status:some} {error}, ms=duration_ms",
+        ),
+    ),
 )

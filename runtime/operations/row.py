@@ -113,6 +113,39 @@ STAFF_OR_PLATFORM: Final = Admin(MANAGEMENT | {PLATFORM}, always=True)
 SIGNED: Final = Admin(frozenset(), signed=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How an operator asks for it at the command line, where nothing special is needed (`ops/commands.py`).
+
+    usage: "prizes update PRIZE FILE", "players grant PLAYER --reason! --key": the group and the command's name, then
+        its arguments and options. The first argument fills the path's {id}. A name is the field's that it sets, or
+        its beginning (`--campaign` is campaign_id), or says which: `--since=won_from`. [Q] may be left out,
+        `--reason!` may not. FILE is a file with the fields of the row's resource, `--key` an Idempotency-Key,
+        `--most=50` how many items of a list are shown at most.
+    about: what the command does.
+    help: what is to be said of its arguments and options, beside what is usual.
+    sends: fields that the command itself sets.
+    confirm: the question that is asked before anything is done.
+    columns: "id, by=made_by": a table of a list's items, or lines about one thing: title and text.
+    says: the line about what was done. Without it, and without columns: the reply as YAML.
+    as_json: people are shown JSON, too.
+    unless: a flag of the reply without which the command has failed.
+
+    A text names fields of the reply, and parameters, in braces; `{created_at:day}` shows one in a form of
+    `runtime/commands/forms.py`, and `{:left}` the whole item. A column that is one field alone needs no braces.
+    """
+
+    usage: str
+    about: str
+    help: Mapping[str, str] = field(default_factory=dict)
+    sends: Mapping[str, Any] = field(default_factory=dict)
+    confirm: str = ""
+    columns: str = ""
+    says: str = ""
+    as_json: bool = False
+    unless: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """One row.
@@ -135,6 +168,7 @@ class Operation:
     refusals: its own reasons (runtime/http/docs/refusals.py), beside those that follow from the row.
     example: a body as the edges take it; None where it has none.
     shape: how the edges show its reply, where that does not follow from the message.
+    command: how operators ask for it at the command line.
 
     What game.proto says of the RPC follows: service, request and reply (the messages' classes), and scoped:
     whether it is about a tenant (CreateTenant, say, is above any).
@@ -160,6 +194,7 @@ class Operation:
     refusals: tuple[str, ...] = ()
     example: Mapping[str, Any] | None = None
     shape: Shape | None = None
+    command: Command | tuple[Command, ...] = ()
 
     verb: str = field(init=False)
     path: str = field(init=False)
@@ -179,6 +214,11 @@ class Operation:
         assert (self.run is None) != (self.actor is None), f"{self.name} is a function's or an actor's"
         assert self.run is not None or self.about, f"{self.name} says nowhere what it does"
         assert (self.example is not None) == self.has_body, f"{self.name} has an example where it has a body"
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Its commands; most have one, if any."""
+        return (self.command,) if isinstance(self.command, Command) else self.command
 
     @property
     def rpc_path(self) -> str:

@@ -17,7 +17,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import unknown
 from runtime.operations import audit, catalog, reading
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
-from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Operation
+from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Command, Operation
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -141,6 +141,12 @@ ROWS: Final = (
         resource="tenant",
         admin=PLATFORM_ALONE,
         example={"name": "Fair & Co."},
+        command=Command(
+            "tenants create NAME --origin",
+            "Make a tenant, and print its id.",
+            help={"origin": "Origins of pages that may show it; several times."},
+            says="{id}",
+        ),
     ),
     Operation(
         "UpdateTenant",
@@ -149,8 +155,29 @@ ROWS: Final = (
         resource="tenant",
         admin=PLATFORM_ALONE,
         example={"status": "TENANT_STATUS_ACTIVE"},
+        command=Command(
+            "tenants update TENANT --name --status --origin",
+            "Rename, suspend or restore a tenant, or say whose pages may show it: what is not said stays.",
+            help={
+                "tenant": "Its id.",
+                "name": "Its new name.",
+                "status": "Suspended, a tenant does nothing until it is active again.",
+                "origin": "Origins of pages that may show it; several times.",
+            },
+            columns="id, name, status, origins",
+        ),
     ),
-    Operation("ListTenants", "GET /tenants", run=list_tenants, admin=STAFF_OR_PLATFORM),
+    Operation(
+        "ListTenants",
+        "GET /tenants",
+        run=list_tenants,
+        admin=STAFF_OR_PLATFORM,
+        command=Command(
+            "tenants list [SEARCH=q]",
+            "List tenants, the newest first, or those with this in their name; without the role platform your own.",
+            columns="id, name, status",
+        ),
+    ),
     Operation(
         "CreateMerchant",
         "POST /merchants",
@@ -160,6 +187,11 @@ ROWS: Final = (
         tenant_wide=True,
         refusals=("UNKNOWN_TENANT",),
         example={"name": "Main street"},
+        command=Command(
+            "merchants create NAME",
+            "Make a merchant, and print its id.",
+            says="{id}",
+        ),
     ),
     Operation(
         "UpdateMerchant",
@@ -170,6 +202,26 @@ ROWS: Final = (
         tenant_wide=True,
         refusals=("UNKNOWN_TENANT",),
         example={"status": "MERCHANT_STATUS_ACTIVE"},
+        command=Command(
+            "merchants update MERCHANT --name --status",
+            "Rename, suspend or restore a merchant: what is not said stays.",
+            help={
+                "merchant": "Its id.",
+                "name": "Its new name.",
+                "status": "Suspended, a merchant does nothing until it is active again.",
+            },
+            columns="id, name, status",
+        ),
     ),
-    Operation("ListMerchants", "GET /merchants", run=list_merchants, admin=STAFF),
+    Operation(
+        "ListMerchants",
+        "GET /merchants",
+        run=list_merchants,
+        admin=STAFF,
+        command=Command(
+            "merchants list [SEARCH=q]",
+            "List merchants, the newest first, or those with this in their name.",
+            columns="id, name, status",
+        ),
+    ),
 )

@@ -20,7 +20,7 @@ from runtime.operations.approvals import policy
 from runtime.operations.approvals.pending import Held, may_wait, settle
 from runtime.operations.idempotent_writes import once
 from runtime.operations.players import merging
-from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
+from runtime.operations.row import REWARD_MANAGERS, Access, Command, Consumer, Operation
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
 _SQL: Final = sql.load("wallet")
@@ -142,5 +142,18 @@ ROWS: Final = (
             "amount": 10,
             "reference_id": "ticket-4711",
         },
+        command=Command(
+            "wallets adjust PLAYER SCOPE CURRENCY AMOUNT --reference! --key",
+            "Add to a balance, or take from it: `-- -5` takes five.",
+            help={
+                "player": "Its id.",
+                "scope": "Whose wallet: the id of a campaign, of a merchant, or of the tenant.",
+                "currency": "Which: points, or an item of a game.",
+                "amount": "By how much.",
+                "reference": "Why: it stays in the ledger.",
+                "key": "An Idempotency-Key: under one the balance is moved once, however often this is run.",
+            },
+            says="{balance_after} {currency} left",
+        ),
     ),
 )

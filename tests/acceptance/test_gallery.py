@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from runtime.commands import documents
-from runtime.commands.campaigns import show_gallery
+from runtime.commands.groups.campaigns import show_gallery
 from runtime.http import gallery
 from tests.support.gallery import applied
 from tests.support.world import World

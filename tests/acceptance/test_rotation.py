@@ -13,8 +13,8 @@ import pytest
 
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.commands import keys as command
-from runtime.commands.keys import rotate_all
+from runtime.commands.groups import keys as command
+from runtime.commands.groups.keys import rotate_all
 from runtime.errors import Fault, Status
 from runtime.operations.integrations import create_integration
 from runtime.operations.prizes.codes import import_codes

@@ -16,7 +16,7 @@ import pytest
 from ops.servers.valkey import Valkey
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.commands.leaderboards import rebuild_all
+from runtime.commands.groups.leaderboards import rebuild_all
 from runtime.groups import event_stream
 from runtime.operations.leaderboards import board_admin as leaderboards
 from runtime.settings import Key, Settings

@@ -17,7 +17,7 @@ from redis.asyncio import Redis, RedisCluster
 
 from ops.servers.cluster import cluster
 from ops.servers.valkey import Valkey
-from runtime.commands import deadletters
+from runtime.commands.groups import deadletters
 from runtime.errors import Fault, Status
 from runtime.settings import Settings
 from runtime.stores.publisher import OUTSIDE

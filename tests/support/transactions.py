@@ -11,7 +11,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.committer import Committer
-from runtime.commands.keys import Rotation
+from runtime.commands.groups.keys import Rotation
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
 from runtime.operations.players import challenges, logins, merging, profiles

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ops import asyncapi
-from ops.generate import ASYNCAPI, ROOT, generate
+from ops import asyncapi, commands
+from ops.generate import ASYNCAPI, COMMANDS, ROOT, generate
 
 GENERATED = ("game/v1/__init__.py", "google/protobuf/__init__.py", "message_pool.py", "behavior.py", "game.binpb")
 
@@ -47,3 +47,7 @@ def test_the_options_are_read_also_where_they_are_known() -> None:
 
 def test_the_generated_document_of_events_is_that_of_their_structs() -> None:
     assert ASYNCAPI.read_text() == asyncapi.text(), "run `python -m ops.generate`"
+
+
+def test_the_generated_commands_are_those_of_the_rows() -> None:
+    assert COMMANDS.read_text() == commands.text(), "run `python -m ops.generate`"

@@ -30,7 +30,7 @@ from runtime.operations.games.game_admin import create_game, update_game
 from runtime.operations.players.revocations import API_TOKEN
 from runtime.operations.prizes.prize_admin import create_prize, update_prize
 from runtime.operations.quests.quest_admin import create_quest, update_quest
-from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Operation
+from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Command, Operation
 from runtime.operations.staff.tokens import person_behind
 from runtime.operations.wallet import adjust_balance
 from runtime.wire.codec import view
@@ -206,8 +206,29 @@ async def _do_in_parts(engine: Engine, kind: _Kind, asked: Any, by: Approved, st
 
 
 ROWS: Final = (
-    Operation("ListApprovals", "GET /approvals", run=list_approvals, admin=STAFF),
-    Operation("GetApproval", "GET /approvals/{id}", run=get_approval, admin=STAFF),
+    Operation(
+        "ListApprovals",
+        "GET /approvals",
+        run=list_approvals,
+        admin=STAFF,
+        command=Command(
+            "approvals list --status --most",
+            "List what waits, or did, the newest first.",
+            columns="id, operation, about=subject_id, asked by=asked_by, status",
+        ),
+    ),
+    Operation(
+        "GetApproval",
+        "GET /approvals/{id}",
+        run=get_approval,
+        admin=STAFF,
+        command=Command(
+            "approvals show APPROVAL",
+            "Show one, with what it is about before and after.",
+            help={"approval": "The approval's id."},
+            as_json=True,
+        ),
+    ),
     Operation(
         "ApproveApproval",
         "POST /approvals/{id}/approve",
@@ -217,6 +238,13 @@ ROWS: Final = (
         lengthy=True,
         refusals=("ROLE_REQUIRED", "OWN_REQUEST", "ILLEGAL_TRANSITION", "STALE_REVISION", "INSUFFICIENT_BALANCE"),
         example={"reason": "asked for on the phone, ticket 4711"},
+        command=Command(
+            "approvals approve APPROVAL --reason",
+            "Approve what another person asked for: it is done now.",
+            help={"approval": "The approval's id."},
+            confirm="Approve {approval}, so that it is done?",
+            says="{approval} is {status}",
+        ),
     ),
     Operation(
         "RejectApproval",
@@ -225,6 +253,12 @@ ROWS: Final = (
         admin=STAFF,
         refusals=("ROLE_REQUIRED", "OWN_REQUEST", "ILLEGAL_TRANSITION"),
         example={"reason": "the ticket says ten points, not a thousand"},
+        command=Command(
+            "approvals reject APPROVAL --reason!",
+            "Reject what another person asked for: it is not done.",
+            help={"approval": "The approval's id."},
+            says="{approval} is {status}",
+        ),
     ),
     Operation(
         "WithdrawApproval",
@@ -233,5 +267,11 @@ ROWS: Final = (
         admin=STAFF,
         refusals=("ILLEGAL_TRANSITION",),
         example={"reason": "a typing error"},
+        command=Command(
+            "approvals withdraw APPROVAL --reason",
+            "Take back what you asked for yourself.",
+            help={"approval": "The approval's id."},
+            says="{approval} is {status}",
+        ),
     ),
 )

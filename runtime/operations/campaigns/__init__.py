@@ -10,7 +10,7 @@ from runtime.operations.campaigns.analytics import get_campaign_analytics
 from runtime.operations.campaigns.campaign_admin import create_campaign, get_campaign, list_campaigns, update_campaign
 from runtime.operations.campaigns.duplication import duplicate_campaign
 from runtime.operations.campaigns.launch import GET_LAUNCH_CHECK
-from runtime.operations.row import DESIGNERS, STAFF, Operation
+from runtime.operations.row import DESIGNERS, STAFF, Command, Operation
 
 ROWS: Final = (
     Operation(
@@ -30,7 +30,17 @@ ROWS: Final = (
         },
     ),
     Operation("GetCampaign", "GET /campaigns/{id}", run=get_campaign, admin=STAFF),
-    Operation("ListCampaigns", "GET /campaigns", run=list_campaigns, admin=STAFF),
+    Operation(
+        "ListCampaigns",
+        "GET /campaigns",
+        run=list_campaigns,
+        admin=STAFF,
+        command=Command(
+            "campaigns list --q --status",
+            "List campaigns, the newest first.",
+            columns="id, name, status, timezone, budget={budget:budget}, used={budget:used}",
+        ),
+    ),
     Operation(
         "UpdateCampaign",
         "PUT /campaigns/{id}",

@@ -25,14 +25,46 @@ from runtime.operations.desk.player_history import (
     list_turns,
     search_players,
 )
-from runtime.operations.row import ADMINS, REWARD_MANAGERS, STAFF, Operation
+from runtime.operations.row import ADMINS, REWARD_MANAGERS, STAFF, Command, Operation
 
 ROWS: Final = (
-    Operation("SearchPlayers", "GET /players", run=search_players, admin=STAFF, tenant_wide=True),
+    Operation(
+        "SearchPlayers",
+        "GET /players",
+        run=search_players,
+        admin=STAFF,
+        tenant_wide=True,
+        command=Command(
+            "players list [Q] --status --most",
+            "List players, the newest first.",
+            help={"q": "An id, a part of a name, or a whole e-mail address or phone number."},
+            columns="id, name=display_name, contacts={contacts:values}, status={:standing}",
+        ),
+    ),
     Operation("InspectPlayer", "GET /players/{id}", run=inspect_player, admin=STAFF, tenant_wide=True),
     Operation("ListPlayerPlays", "GET /players/{id}/plays", run=list_plays, admin=STAFF),
-    Operation("ListPlayerBalances", "GET /players/{id}/wallet", run=list_balances, admin=STAFF),
-    Operation("ListPlayerLedger", "GET /players/{id}/ledger", run=list_ledger, admin=STAFF),
+    Operation(
+        "ListPlayerBalances",
+        "GET /players/{id}/wallet",
+        run=list_balances,
+        admin=STAFF,
+        command=Command(
+            "wallets show PLAYER",
+            "Show a player's balances.",
+            columns="of=scope_key, currency, balance",
+        ),
+    ),
+    Operation(
+        "ListPlayerLedger",
+        "GET /players/{id}/ledger",
+        run=list_ledger,
+        admin=STAFF,
+        command=Command(
+            "wallets ledger PLAYER",
+            "Show what moved a player's balances, newest first.",
+            columns="id, currency, amount={amount:+}, left=balance_after, reason, for=reference_id",
+        ),
+    ),
     Operation("ListPlayerTurns", "GET /players/{id}/turns", run=list_turns, admin=STAFF),
     Operation("ListPlayerTurnEntries", "GET /players/{id}/turns/ledger", run=list_turn_entries, admin=STAFF),
     Operation("ListPlayerQuests", "GET /players/{id}/quests", run=list_completions, admin=STAFF),
@@ -67,6 +99,18 @@ ROWS: Final = (
         admin=REWARD_MANAGERS,
         refusals=("UNKNOWN_CAMPAIGN", "APPROVAL_NEEDED"),
         example={"campaign_id": samples.CAMPAIGN, "amount": 1, "reason": "the app broke off a play"},
+        command=Command(
+            "players grant PLAYER CAMPAIGN AMOUNT --reason! --key",
+            "Give a player turns in a campaign.",
+            help={
+                "player": "Its id.",
+                "campaign": "The campaign's id.",
+                "amount": "How many.",
+                "reason": "Why, for the audit log.",
+                "key": "An Idempotency-Key: under one the turns are given once, however often this is run.",
+            },
+            says="{balance_after} turns left",
+        ),
     ),
     Operation(
         "MergePlayer",
@@ -85,6 +129,13 @@ ROWS: Final = (
         admin=ADMINS,
         tenant_wide=True,
         refusals=("UNKNOWN_CONTACT",),
+        command=Command(
+            "players unlink PLAYER CONTACT",
+            "Take a contact from a player, who logs in by it no more.",
+            help={"player": "Its id.", "contact": "The contact's id, as `players show --json` has it."},
+            confirm="Take {contact} from {player}?",
+            says="{contact} is no contact of {player}",
+        ),
     ),
     Operation(
         "SignOutPlayer",
@@ -94,5 +145,10 @@ ROWS: Final = (
         tenant_wide=True,
         unsuspended=True,
         example={"reason": "the phone was stolen"},
+        command=Command(
+            "players sign-out PLAYER --reason",
+            "Sign a player out everywhere.",
+            says="{ended} sessions ended",
+        ),
     ),
 )

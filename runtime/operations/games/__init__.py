@@ -8,7 +8,7 @@ from runtime.operations import samples
 from runtime.operations.games.game_admin import create_game, delete_game, get_game, list_games, update_game
 from runtime.operations.games.revisions import list_game_revisions
 from runtime.operations.games.trials import list_test_plays, make_test_plays
-from runtime.operations.row import DESIGNERS, STAFF, Operation
+from runtime.operations.row import DESIGNERS, STAFF, Command, Operation
 
 ROWS: Final = (
     Operation(
@@ -41,7 +41,21 @@ ROWS: Final = (
         },
     ),
     Operation("GetGame", "GET /games/{id}", run=get_game, admin=STAFF),
-    Operation("ListGames", "GET /games", run=list_games, admin=STAFF),
+    Operation(
+        "ListGames",
+        "GET /games",
+        run=list_games,
+        admin=STAFF,
+        command=Command(
+            "games list --campaign --status --type --q",
+            "List games, the newest first.",
+            help={
+                "campaign": "Only those of the campaign of this id.",
+                "type": "Only those of this type, such as spin_wheel.",
+            },
+            columns="id, name, type, handler=reward_handler, status, revision, campaign=campaign_id",
+        ),
+    ),
     Operation(
         "UpdateGame",
         "PUT /games/{id}",
@@ -53,7 +67,18 @@ ROWS: Final = (
         example={"name": "Summer wheel", "rules": {"max_plays_per_day": 5}},
     ),
     Operation("DeleteGame", "DELETE /games/{id}", run=delete_game, admin=DESIGNERS, stales=True, refusals=("IN_USE",)),
-    Operation("ListGameRevisions", "GET /games/{id}/revisions", run=list_game_revisions, admin=STAFF),
+    Operation(
+        "ListGameRevisions",
+        "GET /games/{id}/revisions",
+        run=list_game_revisions,
+        admin=STAFF,
+        command=Command(
+            "games revisions GAME",
+            "List what a game was, the newest first, and who made it so.",
+            help={"game": "Its id."},
+            columns="revision, made={made_at:second}, by=made_by, name=game.name",
+        ),
+    ),
     Operation(
         "MakeTestPlays",
         "POST /games/{id}/test-plays",

@@ -17,7 +17,7 @@ from runtime.operations.leaderboards.board_admin import (
 )
 from runtime.operations.leaderboards.finalize import finalize_leaderboard
 from runtime.operations.leaderboards.standings import list_standings
-from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Access, Consumer, Operation, RoutePolicy
+from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Access, Command, Consumer, Operation, RoutePolicy
 from runtime.wire.shape import Shape
 
 ROWS: Final = (
@@ -38,8 +38,31 @@ ROWS: Final = (
             "prizes": [{"from_rank": 1, "to_rank": 3, "prize_id": samples.PRIZE}],
         },
     ),
-    Operation("GetLeaderboard", "GET /leaderboards/{id}", run=get_leaderboard, admin=STAFF),
-    Operation("ListLeaderboards", "GET /leaderboards", run=list_leaderboards, admin=STAFF),
+    Operation(
+        "GetLeaderboard",
+        "GET /leaderboards/{id}",
+        run=get_leaderboard,
+        admin=STAFF,
+        command=Command(
+            "leaderboards show BOARD",
+            "Show a leaderboard.",
+        ),
+    ),
+    Operation(
+        "ListLeaderboards",
+        "GET /leaderboards",
+        run=list_leaderboards,
+        admin=STAFF,
+        command=Command(
+            "leaderboards list --status --campaign --q",
+            "List leaderboards, the newest first.",
+            help={
+                "status": "Only those of this status: active, finalized, archived. All but archived where it is left "
+                "out."
+            },
+            columns="id, leaderboard=name, status, counts=metric, how=mode",
+        ),
+    ),
     Operation(
         "UpdateLeaderboard",
         "PUT /leaderboards/{id}",
@@ -59,7 +82,19 @@ ROWS: Final = (
         lengthy=True,
         shape=Shape(optional=frozenset({"me"})),
     ),
-    Operation("ListStandings", "GET /leaderboards/{id}/standings", run=list_standings, admin=STAFF, lengthy=True),
+    Operation(
+        "ListStandings",
+        "GET /leaderboards/{id}/standings",
+        run=list_standings,
+        admin=STAFF,
+        lengthy=True,
+        command=Command(
+            "leaderboards standings BOARD --most=50",
+            "Show who stands where, each with the prize of that rank.",
+            help={"board": "Its id.", "most": "How many places."},
+            columns="rank, player=player_id, name=display_name, score, prize=prize_id, reward=reward_id",
+        ),
+    ),
     Operation(
         "FinalizeLeaderboard",
         "POST /leaderboards/{id}/finalize",
@@ -70,6 +105,13 @@ ROWS: Final = (
         refusals=("ILLEGAL_TRANSITION",),
         example={},
         shape=Shape(opened="leaderboard", name="FinalizedLeaderboard"),
+        command=Command(
+            "leaderboards finalize BOARD",
+            "End a leaderboard, and give its prizes to who stands there. It cannot be undone.",
+            help={"board": "Its id."},
+            confirm="Finalize {board}? Its prizes are given to who stands there now.",
+            says="{board} is finalized",
+        ),
     ),
     Operation(
         "DisqualifyPlayer",

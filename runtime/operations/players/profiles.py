@@ -25,7 +25,7 @@ from runtime.operations import audit, catalog, suspension
 from runtime.operations.checks import NAME_LENGTH_MAX
 from runtime.operations.players import challenges, merging, revocations
 from runtime.operations.players.lookup import FIND, MEET, OWNER, contact_from_row, player_from_row
-from runtime.operations.row import ADMINS, Access, Consumer, Operation
+from runtime.operations.row import ADMINS, Access, Command, Consumer, Operation
 from runtime.wire import contacts
 from runtime.wire.enums import token
 from runtime.wire.schema import fields_of, refused
@@ -295,5 +295,19 @@ ROWS: Final = (
         tenant_wide=True,
         refusals=("UNKNOWN_TENANT",),
         example={"status": "PLAYER_STATUS_ACTIVE", "reason": "the appeal was upheld"},
+        command=(
+            Command(
+                "players suspend PLAYER --reason",
+                "Let a player neither play nor win nor log in until it is restored.",
+                sends={"status": "PLAYER_STATUS_SUSPENDED"},
+                says="{player} is suspended",
+            ),
+            Command(
+                "players restore PLAYER --reason",
+                "Let a player that was suspended play again.",
+                sends={"status": "PLAYER_STATUS_ACTIVE"},
+                says="{player} is active",
+            ),
+        ),
     ),
 )

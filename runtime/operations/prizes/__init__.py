@@ -16,7 +16,7 @@ from runtime.operations.prizes.prize_admin import (
     update_prize,
 )
 from runtime.operations.prizes.stock import list_stock_moves, move_stock
-from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Operation
+from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Command, Operation
 
 ROWS: Final = (
     Operation(
@@ -41,6 +41,11 @@ ROWS: Final = (
             "terms": "To be fetched at the stall.",
             "currency": "EUR",
         },
+        command=Command(
+            "prizes create FILE",
+            "Make a prize of a file.",
+            says="{prize_id} {name}",
+        ),
     ),
     Operation("GetPrize", "GET /prizes/{id}", run=get_prize, admin=STAFF),
     Operation("ListPrizes", "GET /prizes", run=list_prizes, admin=STAFF),
@@ -53,11 +58,31 @@ ROWS: Final = (
         stales=True,
         refusals=("STOCK_BELOW_AWARDED", "IN_USE", "APPROVAL_NEEDED"),
         example={"stock": {"total": 150}},
+        command=Command(
+            "prizes update PRIZE FILE",
+            "Set the fields of a prize that a file gives; the others stay.",
+            help={"prize": "Its id."},
+            says="{prize_id} {name}",
+        ),
     ),
     Operation(
         "DeletePrize", "DELETE /prizes/{id}", run=delete_prize, admin=DESIGNERS, stales=True, refusals=("IN_USE",)
     ),
-    Operation("ListPrizeSummary", "GET /prizes/summary", run=list_prize_summary, admin=STAFF),
+    Operation(
+        "ListPrizeSummary",
+        "GET /prizes/summary",
+        run=list_prize_summary,
+        admin=STAFF,
+        command=Command(
+            "prizes list --status --campaign --type --q --most",
+            "List prizes with what is left of them, the newest first.",
+            help={
+                "status": "Only those of this status: active, archived. All but archived where it is left out.",
+                "type": "Only those of this type, such as goods.",
+            },
+            columns="id=prize_id, prize=name, type, left={:left}, given=awarded, codes={:pool}",
+        ),
+    ),
     Operation(
         "MoveStock",
         "POST /prizes/{id}/stock",
@@ -66,6 +91,19 @@ ROWS: Final = (
         stales=True,
         refusals=("STOCK_BELOW_AWARDED",),
         example={"change": 50, "reason": "the potter delivered"},
+        command=Command(
+            "prizes stock PRIZE --reason! --change --total --[no-]unlimited --key",
+            "Move a prize's stock: by `change`, or to `total`, or to unlimited.",
+            help={
+                "prize": "Its id.",
+                "reason": "Why: it stays beside the move.",
+                "change": "How many more, or fewer, there are.",
+                "total": "How many there are in all.",
+                "unlimited": "There are as many as are won.",
+                "key": "An Idempotency-Key: under one it is moved once, however often this is run.",
+            },
+            says="{total_before:stock} -> {total_after:stock}",
+        ),
     ),
     Operation("ListStockMoves", "GET /prizes/{id}/stock/moves", run=list_stock_moves, admin=STAFF),
     Operation(
@@ -78,7 +116,18 @@ ROWS: Final = (
         stales=True,
         example={"codes": ["CIDER-0007", "CIDER-0008"]},
     ),
-    Operation("ListCodes", "GET /prizes/{id}/codes", run=list_codes, admin=STAFF),
+    Operation(
+        "ListCodes",
+        "GET /prizes/{id}/codes",
+        run=list_codes,
+        admin=STAFF,
+        command=Command(
+            "codes list PRIZE --state --most",
+            "List a prize's codes by their ids, the newest first; those that were won by their last characters, too.",
+            help={"prize": "The prize's id."},
+            columns="id, code=masked, state, reward=reward_id",
+        ),
+    ),
     Operation(
         "WithdrawCodes",
         "POST /prizes/{id}/codes/withdraw",

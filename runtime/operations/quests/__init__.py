@@ -8,7 +8,7 @@ from runtime.operations import samples
 from runtime.operations.quests.completion import complete_quest, list_quest_progress, list_turns
 from runtime.operations.quests.events import ROWS as EVENTS
 from runtime.operations.quests.quest_admin import create_quest, delete_quest, get_quest, list_quests, update_quest
-from runtime.operations.row import DESIGNERS, STAFF, Access, Consumer, Operation, RoutePolicy
+from runtime.operations.row import DESIGNERS, STAFF, Access, Command, Consumer, Operation, RoutePolicy
 
 ROWS: Final = (
     Operation(
@@ -29,9 +29,37 @@ ROWS: Final = (
             "start_date": samples.EARLIER,
             "condition": {"kind": "QUEST_CONDITION_KIND_PLAYS", "count": 3},
         },
+        command=Command(
+            "quests create FILE",
+            "Make a quest of a file. The secret of one that takes events is printed, this once.",
+            says="{id} {name}\n{secret}",
+        ),
     ),
-    Operation("GetQuest", "GET /quests/{id}", run=get_quest, admin=STAFF),
-    Operation("ListQuests", "GET /quests", run=list_quests, admin=STAFF),
+    Operation(
+        "GetQuest",
+        "GET /quests/{id}",
+        run=get_quest,
+        admin=STAFF,
+        command=Command(
+            "quests show QUEST",
+            "Show a quest.",
+        ),
+    ),
+    Operation(
+        "ListQuests",
+        "GET /quests",
+        run=list_quests,
+        admin=STAFF,
+        command=Command(
+            "quests list --status --campaign --type --q",
+            "List quests, the newest first.",
+            help={
+                "status": "Only those of this status: draft, active, archived. All but archived where it is left out.",
+                "type": "Only those that are done so often: one_time, daily, weekly.",
+            },
+            columns="id, quest=name, type, status, takes={condition:condition}, turns",
+        ),
+    ),
     Operation(
         "UpdateQuest",
         "PUT /quests/{id}",
@@ -41,8 +69,28 @@ ROWS: Final = (
         stales=True,
         refusals=("UNKNOWN_CAMPAIGN", "APPROVAL_NEEDED"),
         example={"turns": 5},
+        command=Command(
+            "quests update QUEST FILE",
+            "Set the fields of a quest that a file gives; the others stay. One that begins to take "
+            "events gets a secret, which is printed, this once.",
+            help={"quest": "Its id."},
+            says="{id} {name}\n{secret}",
+        ),
     ),
-    Operation("DeleteQuest", "DELETE /quests/{id}", run=delete_quest, admin=DESIGNERS, stales=True),
+    Operation(
+        "DeleteQuest",
+        "DELETE /quests/{id}",
+        run=delete_quest,
+        admin=DESIGNERS,
+        stales=True,
+        command=Command(
+            "quests remove QUEST",
+            "Remove a quest that nobody completed; archive one with a history.",
+            help={"quest": "Its id."},
+            confirm="Remove {quest}? Nobody can complete it any more.",
+            says="{quest} is {archived:removed}",
+        ),
+    ),
     Operation(
         "CompleteQuest",
         "POST /quests/{id}/complete",

@@ -25,7 +25,7 @@ from runtime.operations.players.lookup import MEET, OWNER
 from runtime.operations.quests.completion import ATTEMPTS
 from runtime.operations.quests.periods import check_open
 from runtime.operations.quests.quest_admin import GET, quest_from_row
-from runtime.operations.row import DESIGNERS, SIGNED, Operation
+from runtime.operations.row import DESIGNERS, SIGNED, Command, Operation
 from runtime.operations.signed import signers
 from runtime.outgoing.signing import SignatureRefused, make_secret
 from runtime.outgoing.vault import quest_context, vault_of
@@ -181,6 +181,15 @@ ROWS: Final = (
         admin=DESIGNERS,
         refusals=("ILLEGAL_TRANSITION",),
         example={},
+        command=Command(
+            "quests rotate-secret QUEST --end-previous",
+            "Make a new secret for the quest's events, and print it, this once; the one before is believed, too.",
+            help={
+                "quest": "Its id.",
+                "end_previous": "Make none, and end the one before: the newest alone is believed.",
+            },
+            says="{secret:believed}",
+        ),
     ),
     TELL_EVENT,
     VERIFY_EVENT,

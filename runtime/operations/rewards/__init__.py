@@ -7,7 +7,7 @@ from typing import Final
 from runtime.actors import claims
 from runtime.operations.rewards.reward_admin import fulfill, revoke
 from runtime.operations.rewards.reward_queries import get_reward, list_rewards, search_rewards
-from runtime.operations.row import REWARD_MANAGERS, STAFF, Access, ActorKind, Consumer, Operation, RoutePolicy
+from runtime.operations.row import REWARD_MANAGERS, STAFF, Access, ActorKind, Command, Consumer, Operation, RoutePolicy
 from runtime.wire.scope import tenant_of
 
 CLAIMS: Final = ActorKind("claims", key=tenant_of, new=claims.Claimer, process_batch=claims.process_batch)
@@ -16,7 +16,26 @@ CLAIMS: Final = ActorKind("claims", key=tenant_of, new=claims.Claimer, process_b
 
 ROWS: Final = (
     Operation("ListRewards", "GET /rewards/me", run=list_rewards, consumer=Consumer(Access.PLAYER)),
-    Operation("SearchRewards", "GET /rewards", run=search_rewards, admin=STAFF, refusals=("ROLE_REQUIRED",)),
+    Operation(
+        "SearchRewards",
+        "GET /rewards",
+        run=search_rewards,
+        admin=STAFF,
+        refusals=("ROLE_REQUIRED",),
+        command=Command(
+            "rewards list --status --campaign --prize --player --contact --code --since=won_from "
+            "--until=won_until --most",
+            "List rewards, the newest first.",
+            help={
+                "contact": "Only those of whose e-mail address or phone number this is, whole.",
+                "code": "Only the one that has this code, whole; for who may move rewards.",
+                "since": "Only those won from this time on, such as 2026-03-01T09:00:00+01:00 (UTC where it says no "
+                "offset).",
+                "until": "Only those won before this time.",
+            },
+            columns="id, prize=name, player=player_id, status",
+        ),
+    ),
     Operation("GetReward", "GET /rewards/{id}", run=get_reward, admin=STAFF),
     Operation(
         "ClaimReward",

@@ -25,7 +25,7 @@ from runtime.operations import audit, reading
 from runtime.operations.approvals.pending import withdraw_of
 from runtime.operations.checks import Checks, given, search_pattern
 from runtime.operations.players.revocations import API_TOKEN, REVOKE, SLACK_SECONDS
-from runtime.operations.row import ADMINS, MANAGEMENT, STAFF, Operation
+from runtime.operations.row import ADMINS, MANAGEMENT, STAFF, Command, Operation
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("tokens")
@@ -211,7 +211,31 @@ ROWS: Final = (
         refusals=("UNKNOWN_TENANT", "UNKNOWN_MERCHANT", "TOO_MANY_TOKENS"),
         example={"name": "Nightly import", "roles": ["reward_manager"]},
     ),
-    Operation("ListTokens", "GET /tokens", run=list_tokens, admin=STAFF),
-    Operation("DeleteToken", "DELETE /tokens/{id}", run=delete_token, admin=ADMINS, unsuspended=True),
+    Operation(
+        "ListTokens",
+        "GET /tokens",
+        run=list_tokens,
+        admin=STAFF,
+        command=Command(
+            "tokens list --made-by",
+            "List API tokens, the newest first, those that ended too.",
+            help={"made_by": "Only those that this subject made, as the audit log has it."},
+            columns="id, name, roles, merchant=merchant_id, made by=made_by, ends={:ending}, last used={:last_use}",
+        ),
+    ),
+    Operation(
+        "DeleteToken",
+        "DELETE /tokens/{id}",
+        run=delete_token,
+        admin=ADMINS,
+        unsuspended=True,
+        command=Command(
+            "tokens revoke TOKEN",
+            "End an API token: every admin edge refuses it within about a second.",
+            help={"token": "Its id."},
+            confirm="Revoke {token}? Whatever shows it is refused from then on.",
+            says="{token} is revoked",
+        ),
+    ),
     OPEN_TOKEN,
 )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from runtime.commands import documents
 from runtime.commands.confirm import confirmed, file_told
@@ -26,46 +25,16 @@ from runtime.commands.connection import (
 )
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
+from runtime.commands.loop import app_of
 from runtime.commands.resources import filed, for_machines, show
 from runtime.operations.files.kinds import GAMES, Change, Found, settled
 from runtime.operations.games.definitions import definition_of, prizes_named
 from runtime.wire import codec
 
-app = App(name="games", help="List and show games; check and apply a game's file.")
+app = app_of("games")
 
 _OWN = ("id", "campaign_id", "revision")
 """What a game's file may hold beside the fields that it sets: which game, of which campaign, as read when."""
-
-
-@app.command(name="list")
-async def list_games(
-    *, campaign: str = "", status: str = "", type: str = "", q: str = "", connection: Connection = DEFAULTS
-) -> None:
-    """List games, the newest first.
-
-    Parameters
-    ----------
-    campaign
-        Only those of the campaign of this id.
-    status
-        Only those of this status: draft, active, paused, archived.
-    type
-        Only those of this type, such as spin_wheel.
-    q
-        Only those whose name holds this.
-    """
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            items = [item async for item in edge.each("/games", campaign_id=campaign, status=status, type=type, q=q)]
-    if connection.json:
-        print_json(items)
-        return
-    shown = table("id", "name", "type", "handler", "status", "revision", "campaign")
-    for item in items:
-        state = item["status"].removeprefix("GAME_STATUS_").lower()
-        row = (item["id"], item["name"], item["type"], item["reward_handler"], state)
-        shown.add_row(*row, str(item["revision"]), item["campaign_id"])
-    people().print(shown)
 
 
 @app.command(name="show")
@@ -95,28 +64,6 @@ async def show_game(game: str, /, *, revision: int = 0, connection: Connection =
         # Of what was, also what was empty: else that would be left as it is now.
         names = GAMES.settable - {"status"} if revision else None
         print(documents.write({**own, **filed(GAMES, item, names=names)}), end="")
-
-
-@app.command(name="revisions")
-async def list_revisions(game: str, /, *, connection: Connection = DEFAULTS) -> None:
-    """List what a game was, the newest first, and who made it so.
-
-    Parameters
-    ----------
-    game
-        Its id.
-    """
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            items = [item async for item in edge.each(f"/games/{game}/revisions")]
-    if connection.json:
-        print_json(items)
-        return
-    shown = table("revision", "made", "by", "name")
-    for item in items:
-        made = datetime.fromtimestamp(int(item["made_at"]), UTC).isoformat(" ")
-        shown.add_row(str(item["revision"]), made, item["made_by"], item["game"]["name"])
-    people().print(shown)
 
 
 @app.command(name="try")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from runtime.commands.confirm import Yes, confirmed, file_told
@@ -21,12 +21,12 @@ from runtime.commands.connection import (
     print_json,
     progress_console,
     refusals_told,
-    table,
 )
 from runtime.commands.environment import EXIT_USE
+from runtime.commands.loop import app_of
 from runtime.http.codes import expiry
 
-app = App(name="codes", help="Look after pools of voucher codes.")
+app = app_of("codes")
 
 PIECE_BYTES: Final = 64 * 1024
 
@@ -98,36 +98,6 @@ def _progress(connection: Connection) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     console = progress_console()
     return Progress(*columns, console=console, disable=connection.json or not console.is_terminal, transient=True)
-
-
-@app.command(name="list")
-async def list_codes(prize: str, /, *, state: str = "", most: int = 100, connection: Connection = DEFAULTS) -> None:
-    """List a prize's codes by their ids, the newest first; those that were won by their last characters, too.
-
-    Parameters
-    ----------
-    prize
-        The prize's id.
-    state
-        Only those of this state: free, assigned, withdrawn, expired.
-    most
-        How many at most.
-    """
-    items: list[dict[str, Any]] = []
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            async for item in edge.each(f"/prizes/{prize}/codes", state=state):
-                items.append(item)
-                if len(items) >= most:
-                    break
-    if connection.json:
-        print_json(items)
-        return
-    shown = table("id", "code", "state", "reward")
-    for item in items:
-        name = item["state"].removeprefix("CODE_STATE_").lower()
-        shown.add_row(item["id"], item["masked"], name, item["reward_id"])
-    people().print(shown)
 
 
 @app.command

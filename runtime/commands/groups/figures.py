@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cyclopts import App
-
 from runtime.commands.connection import DEFAULTS, Connection, connected, people, print_json, refusals_told, table
+from runtime.commands.loop import app_of
 
-app = App(name="figures", help="Show a campaign in figures: how far plays came, days, costs, and whether odds held.")
+app = app_of("figures")
 
 
 @app.default

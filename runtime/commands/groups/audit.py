@@ -12,12 +12,13 @@ from collections import Counter
 from typing import Annotated, Any, Final
 
 import asyncpg
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 import sql
 from runtime.commands.connection import EXIT_REFUSED, EXIT_UNREACHABLE, people, print_json, progress_console, table
 from runtime.commands.environment import EXIT_USE, settings_for
+from runtime.commands.loop import app_of
 from runtime.errors import Fault, Status, unknown
 from runtime.operations.conservation.checks import CHECKS, KINDS, audit
 from runtime.settings import Settings
@@ -27,7 +28,7 @@ _SQL: Final = sql.load("violations")
 
 SHOWN_MAX: Final = 1_000
 
-app = App(name="audit", help="Look at everything there is, whether it adds up.")
+app = app_of("audit")
 
 
 @app.default

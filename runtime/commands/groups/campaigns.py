@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from runtime.commands import campaign_files, documents
 from runtime.commands.confirm import confirmed, fail_of_file, file_told
@@ -30,43 +30,12 @@ from runtime.commands.connection import (
 )
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
+from runtime.commands.loop import app_of
 from runtime.commands.resources import for_machines, show
 from runtime.commands.times import unix
 from runtime.http import gallery
 
-app = App(name="campaigns", help="List and check campaigns; write a whole one to a file, and apply such a file.")
-
-
-@app.command(name="list")
-async def list_campaigns(*, q: str = "", status: str = "", connection: Connection = DEFAULTS) -> None:
-    """List campaigns, the newest first.
-
-    Parameters
-    ----------
-    q
-        Only those whose name holds this.
-    status
-        Only those of this status: draft, active, paused, ended.
-    """
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            items = [item async for item in edge.each("/campaigns", q=q, status=status)]
-    if connection.json:
-        print_json(items)
-        return
-    shown = table("id", "name", "status", "timezone", "budget", "used")
-    for item in items:
-        status = item["status"].removeprefix("CAMPAIGN_STATUS_").lower()
-        shown.add_row(item["id"], item["name"], status, item["timezone"], *_budget(item["budget"]))
-    people().print(shown)
-
-
-def _budget(budget: dict[str, Any] | None) -> tuple[str, str]:
-    """A budget, and what of it is used; both empty where there is none."""
-    if not budget:
-        return "", ""
-    used = f"{budget['used'] / budget['amount']:.0%}" if budget["used_at"] else "not counted yet"
-    return f"{budget['amount']:,.2f} {budget['currency']}", used
+app = app_of("campaigns")
 
 
 @app.command(name="check")

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import asyncpg
-from cyclopts import App
 from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 import sql
 from runtime.commands.environment import settings_for
+from runtime.commands.loop import app_of
 from runtime.errors import Fault
 from runtime.outgoing.vault import (
     Vault,
@@ -49,7 +49,7 @@ PASSES: Final = 20
 BATCH: Final = 1_000
 """Codes of one statement, which locks them while it runs."""
 
-app = App(name="keys", help="Look after the keys of what is stored encrypted.")
+app = app_of("keys")
 
 
 class NotDone(Exception):

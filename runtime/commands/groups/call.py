@@ -6,14 +6,15 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from runtime.commands import documents
 from runtime.commands.confirm import Yes, confirmed, file_told
 from runtime.commands.connection import DEFAULTS, Connection, NoList, connected, fail, print_json, refusals_told
 from runtime.commands.environment import EXIT_USE
+from runtime.commands.loop import app_of
 
-app = App(name="call", help="Ask the admin edge for anything that it has, by verb and path; answers are JSON.")
+app = app_of("call")
 
 STDIN: Final = "-"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, Final, Literal
 
 import aiohttp
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from rich.progress import DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from runtime.commands.confirm import file_told
@@ -26,9 +26,10 @@ from runtime.commands.connection import (
     progress_console,
     refusals_told,
 )
+from runtime.commands.loop import app_of
 from runtime.commands.times import unix
 
-app = App(name="export", help="Write plays, rewards, winners, ledger, tasks or audit entries to a file, as CSV.")
+app = app_of("export")
 
 Name = Literal["plays", "rewards", "winners", "ledger", "tasks", "audit"]
 CUTS_MAX: Final = 5

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 from typing import Annotated, Any, Final
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from runtime.commands import documents
 from runtime.commands.confirm import Yes, confirmed
@@ -18,68 +17,15 @@ from runtime.commands.connection import (
     people,
     print_json,
     refusals_told,
-    table,
 )
-from runtime.commands.times import unix
+from runtime.commands.loop import app_of
 
-app = App(name="rewards", help="Find rewards, show one; fulfill, revoke or retry several.")
+app = app_of("rewards")
 
 AT_ONCE: Final = 100
 """Rewards of one request."""
 
 Id = Annotated[str, Parameter(help="The rewards' ids.")]
-
-
-@app.command(name="list")
-async def list_rewards(
-    *,
-    status: str = "",
-    campaign: str = "",
-    prize: str = "",
-    player: str = "",
-    contact: str = "",
-    code: str = "",
-    since: datetime | None = None,
-    until: datetime | None = None,
-    most: int = 100,
-    connection: Connection = DEFAULTS,
-) -> None:
-    """List rewards, the newest first.
-
-    Parameters
-    ----------
-    status
-        Only those of this status: won, claimed, fulfilling, fulfilled, expired, revoked, failed.
-    campaign
-        Only those of this campaign.
-    prize
-        Only those of this prize.
-    player
-        Only those of this player.
-    contact
-        Only those of whose e-mail address or phone number this is, whole.
-    code
-        Only the one that has this code, whole; for who may move rewards.
-    since
-        Only those won from this time on, such as 2026-03-01T09:00:00+01:00 (UTC where it says no offset).
-    until
-        Only those won before this time.
-    most
-        How many at most.
-    """
-    query: dict[str, Any] = {"status": status, "campaign_id": campaign, "prize_id": prize, "player_id": player}
-    query |= {"contact": contact, "code": code, "won_from": unix(since), "won_until": unix(until)}
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            items = await edge.first("/rewards", most, **query)
-    if connection.json:
-        print_json(items)
-        return
-    shown = table("id", "prize", "player", "status")
-    for item in items:
-        status_name = item["status"].removeprefix("REWARD_STATUS_").lower()
-        shown.add_row(item["id"], item["name"], item["player_id"], status_name)
-    people().print(shown)
 
 
 @app.command

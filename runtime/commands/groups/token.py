@@ -6,15 +6,16 @@ import time
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
-from cyclopts import App, Parameter, validators
+from cyclopts import Parameter, validators
 
 from runtime.commands.connection import DEFAULTS, Connection, connected, fail, print_json, refusals_told
 from runtime.commands.environment import EXIT_USE, cannot_begin, settings_for
+from runtime.commands.loop import app_of
 from runtime.http.auth.tokens import Tokens
 from runtime.http.login.sign_in import LINK_SECONDS, link_of
 from runtime.settings import Settings
 
-app = App(name="token", help="Make tokens of this service, and end those of staff.")
+app = app_of("token")
 
 DAY_SECONDS: Final = 86_400
 YEAR_SECONDS: Final = 366 * DAY_SECONDS

@@ -12,12 +12,12 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
-from cyclopts import App
 from redis.exceptions import RedisError
 
 from runtime.commands.confirm import confirmed
 from runtime.commands.connection import DEFAULTS
 from runtime.commands.environment import settings_for
+from runtime.commands.loop import app_of
 from runtime.groups import event_stream
 from runtime.settings import Settings
 from runtime.streams.dead_letters import Letter, dead_stream
@@ -25,7 +25,7 @@ from runtime.streams.servers import Servers
 
 PAGE: Final = 100
 
-app = App(name="deadletters", help="Look after messages that no worker could handle.")
+app = app_of("deadletters")
 
 
 @app.command(name="list")

@@ -1,0 +1,158 @@
+"""Makes `runtime/commands/commands.json`: the commands that follow from the operations' rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from runtime.commands.facts import Command, Kind, Parameter
+from runtime.http.views import shape_of
+from runtime.operations import OPERATIONS, Operation
+from runtime.operations.row import Command as Said
+from runtime.wire.schema import Field, fields_of
+from runtime.wire.schema import Kind as FieldKind
+
+_WORD: Final = re.compile(
+    r"(?P<optional>\[)?(?P<dashes>--(?P<negatable>\[no-\])?)?(?P<name>[\w-]+)(?:=(?P<is_>\w+))?(?P<needed>!)?\]?"
+)
+"""A word of a usage: `PRIZE`, `[SEARCH=q]`, `--reason!`, `--since=won_from`, `--most=50`."""
+
+_SPECIAL: Final = {"file": Kind.FILE, "key": Kind.KEY, "most": Kind.MOST, "limit": Kind.MOST}
+"""Parameters that set no field."""
+
+_KINDS: Final = {
+    FieldKind.TEXT: Kind.TEXT,
+    FieldKind.INT32: Kind.WHOLE,
+    FieldKind.INT64: Kind.WHOLE,
+    FieldKind.FLAG: Kind.FLAG,
+    FieldKind.ENUM: Kind.TEXT,
+}
+_TIMES: Final = ("since", "until", "_from", "_until", "_at")
+"""How fields end that hold a time."""
+
+_MOST: Final = 100
+_HELP: Final = {
+    "campaign": "Only those of this campaign.",
+    "prize": "Only those of this prize.",
+    "player": "Only those of this player.",
+    "q": "Only those whose name holds this.",
+    "most": "How many at most.",
+    "limit": "How many at most.",
+}
+"""What is said of the options of a list."""
+
+
+def text() -> str:
+    """The file's text."""
+    made = [_command(row, said) for row in OPERATIONS for said in row.commands]
+    made.sort(key=lambda command: command.words)
+    lines = [msgspec.json.encode(command).decode() for command in made]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def _command(row: Operation, said: Said) -> Command:
+    words = said.usage.split()
+    own = 1 if len(words) == 1 or words[1].startswith("--") else 2
+    parameters = [_parameter(row, said, word, index) for index, word in enumerate(words[own:])]
+    shown = _shown(row)
+    columns = dict(_column(one) for one in said.columns.split(", ") if one)
+    for one in columns.values():
+        _check(row, one, shown)
+    return Command(
+        " ".join(words[:own]),
+        said.about,
+        row.verb,
+        row.path,
+        listed="items" in fields_of(row.reply),
+        parameters=tuple(parameters),
+        sends=dict(said.sends),
+        confirm=said.confirm,
+        columns=columns,
+        says=said.says,
+        as_json=said.as_json,
+        unless=said.unless,
+        enums={name: _prefix(field.type) for name, field in shown.items() if field.kind is FieldKind.ENUM},
+    )
+
+
+def _parameter(row: Operation, said: Said, word: str, index: int) -> Parameter:
+    parts = _WORD.fullmatch(word)
+    assert parts is not None, f"{row.name}: {word}"
+    name, is_argument = parts["name"].lower().replace("-", "_"), not parts["dashes"]
+    made = Parameter(
+        name,
+        _SPECIAL.get(name, Kind.TEXT),
+        argument=is_argument,
+        negatable=bool(parts["negatable"]),
+        needed=bool(parts["needed"] or (is_argument and not parts["optional"])),
+        help=said.help.get(name, "" if is_argument else _HELP.get(name, "")),
+    )
+    if name in ("most", "limit"):
+        return msgspec.structs.replace(made, most=int(parts["is_"] or _MOST))
+    if made.kind is Kind.FILE and name not in said.help:
+        help = "The YAML (or JSON) file."
+        if row.makes:
+            shown = f"the fields that `tombola {row.resource}s show` shows"
+            help = f"The YAML (or JSON) file of one {row.resource}, with {shown}."
+        return msgspec.structs.replace(made, help=help)
+    if made.kind is not Kind.TEXT or (index == 0 and "{id}" in row.path):
+        return made
+    return _setting(row, made, parts["is_"] or name, is_helped=name in said.help)
+
+
+def _setting(row: Operation, made: Parameter, wanted: str, *, is_helped: bool) -> Parameter:
+    """A parameter, with what follows from the field that it sets."""
+    settable = _settable(row)
+    found = [name for name in (wanted, f"{wanted}_id", f"{wanted}_key", f"{wanted}s") if name in settable]
+    assert found, f"{row.name} has no field {wanted!r}"
+    field = settable[found[0]]
+    kind = Kind.TEXTS if field.repeated else _KINDS[field.kind]
+    if field.kind is FieldKind.INT64 and field.name.endswith(_TIMES):
+        kind = Kind.TIME
+    # A resource's fields stay as they are where nothing is given; a request's own are empty then.
+    unsaid = row.verb == "PUT" and bool(row.resource)
+    choices: tuple[str, ...] = ()
+    help = made.help
+    if field.kind is FieldKind.ENUM:
+        prefix = _prefix(field.type)
+        choices = tuple(one.proto_name.removeprefix(prefix).lower() for one in field.type if one)
+        if not is_helped:
+            help = f"Only those of this {made.name}: {', '.join(choices)}."
+        kind = Kind.CHOICE if unsaid else kind
+    return msgspec.structs.replace(
+        made, kind=kind, field=field.name, help=help, unsaid=unsaid, choices=choices if kind is Kind.CHOICE else ()
+    )
+
+
+def _column(said: str) -> tuple[str, str]:
+    title, _, text = said.partition("=")
+    text = text or title
+    return title, text if "{" in text else f"{{{text}}}"
+
+
+def _check(row: Operation, text: str, shown: dict[str, Field]) -> None:
+    """Every field that a text names is one of what is shown."""
+    for name in re.findall(r"{(\w+)", text):
+        assert name in shown or name in shape_of(row).also, f"{row.name} shows no {name!r}"
+
+
+def _settable(row: Operation) -> dict[str, Field]:
+    fields = fields_of(row.request)
+    if row.resource:
+        fields = fields | fields_of(fields[row.resource].type)
+    return {name: field for name, field in fields.items() if name not in ("scope", "id")}
+
+
+def _shown(row: Operation) -> dict[str, Field]:
+    """The fields of a list's items, or of the reply."""
+    reply, shape = fields_of(row.reply), shape_of(row)
+    if "items" in reply:
+        return fields_of(reply["items"].type)
+    return reply | (fields_of(reply[shape.opened].type) if shape.opened else {})
+
+
+def _prefix(enum: Any) -> str:
+    """TASK_STATUS_"""
+    return str(enum(0).proto_name.removesuffix("UNSPECIFIED"))

@@ -1,1 +1,0 @@
-"""Commands of the desk: prizes, players, their wallets and rewards, and integrations."""

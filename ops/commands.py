@@ -15,9 +15,9 @@ from runtime.wire.schema import Field, fields_of
 from runtime.wire.schema import Kind as FieldKind
 
 _WORD: Final = re.compile(
-    r"(?P<optional>\[)?(?P<dashes>--(?P<negatable>\[no-\])?)?(?P<name>[\w-]+)(?:=(?P<is_>\w+))?(?P<needed>!)?\]?"
+    r"(?P<optional>\[)?(?P<dashes>--(?P<negatable>\[no-\])?)?(?P<name>[\w-]+)(?P<many>\.\.\.)?(?:=(?P<is_>\w+))?(?P<needed>!)?\]?"
 )
-"""A word of a usage: `PRIZE`, `[SEARCH=q]`, `--reason!`, `--since=won_from`, `--most=50`."""
+"""A word of a usage: `PRIZE`, `[SEARCH=q]`, `CODES...=ids`, `--reason!`, `--since=won_from`, `--most=50`."""
 
 _SPECIAL: Final = {"file": Kind.FILE, "key": Kind.KEY, "most": Kind.MOST, "limit": Kind.MOST}
 """Parameters that set no field."""
@@ -29,7 +29,7 @@ _KINDS: Final = {
     FieldKind.FLAG: Kind.FLAG,
     FieldKind.ENUM: Kind.TEXT,
 }
-_TIMES: Final = ("since", "until", "_from", "_until", "_at")
+_TIMES: Final = {"since": Kind.TIME, "until": Kind.TIME, "from": Kind.TIME, "at": Kind.END}
 """How fields end that hold a time."""
 
 _MOST: Final = 100
@@ -65,7 +65,8 @@ def _command(row: Operation, said: Said) -> Command:
         said.about,
         row.verb,
         row.path,
-        listed="items" in fields_of(row.reply),
+        listed="items" in fields_of(row.reply) and not said.one,
+        one=said.one,
         parameters=tuple(parameters),
         sends=dict(said.sends),
         confirm=said.confirm,
@@ -73,6 +74,7 @@ def _command(row: Operation, said: Said) -> Command:
         says=said.says,
         as_json=said.as_json,
         unless=said.unless,
+        kept=said.kept,
         enums={name: _prefix(field.type) for name, field in shown.items() if field.kind is FieldKind.ENUM},
     )
 
@@ -86,7 +88,7 @@ def _parameter(row: Operation, said: Said, word: str, index: int) -> Parameter:
         _SPECIAL.get(name, Kind.TEXT),
         argument=is_argument,
         negatable=bool(parts["negatable"]),
-        needed=bool(parts["needed"] or (is_argument and not parts["optional"])),
+        needed=bool(parts["needed"] or (is_argument and not (parts["optional"] or parts["many"]))),
         help=said.help.get(name, "" if is_argument else _HELP.get(name, "")),
     )
     if name in ("most", "limit"):
@@ -97,7 +99,7 @@ def _parameter(row: Operation, said: Said, word: str, index: int) -> Parameter:
             shown = f"the fields that `tombola {row.resource}s show` shows"
             help = f"The YAML (or JSON) file of one {row.resource}, with {shown}."
         return msgspec.structs.replace(made, help=help)
-    if made.kind is not Kind.TEXT or (index == 0 and "{id}" in row.path):
+    if made.kind is not Kind.TEXT or (index == 0 and (said.one or "{id}" in row.path)):
         return made
     return _setting(row, made, parts["is_"] or name, is_helped=name in said.help)
 
@@ -105,12 +107,16 @@ def _parameter(row: Operation, said: Said, word: str, index: int) -> Parameter:
 def _setting(row: Operation, made: Parameter, wanted: str, *, is_helped: bool) -> Parameter:
     """A parameter, with what follows from the field that it sets."""
     settable = _settable(row)
-    found = [name for name in (wanted, f"{wanted}_id", f"{wanted}_key", f"{wanted}s") if name in settable]
+    found = [
+        name for name in (wanted, f"{wanted}_id", f"{wanted}_key", f"{wanted}_at", f"{wanted}s") if name in settable
+    ]
     assert found, f"{row.name} has no field {wanted!r}"
     field = settable[found[0]]
-    kind = Kind.TEXTS if field.repeated else _KINDS[field.kind]
-    if field.kind is FieldKind.INT64 and field.name.endswith(_TIMES):
-        kind = Kind.TIME
+    kind = _KINDS[field.kind]
+    if field.repeated:
+        kind = Kind.MANY if made.argument else Kind.TEXTS
+    if field.kind is FieldKind.INT64:
+        kind = _TIMES.get(field.name.rpartition("_")[2], kind)
     # A resource's fields stay as they are where nothing is given; a request's own are empty then.
     unsaid = row.verb == "PUT" and bool(row.resource)
     choices: tuple[str, ...] = ()

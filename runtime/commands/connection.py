@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json as codec
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NoReturn
 
@@ -99,10 +99,6 @@ class Edge:
         """The answer to a PUT. Raises Refused."""
         return await self._ask("PUT", path, json=body)
 
-    async def delete(self, path: str, **query: Any) -> dict[str, Any]:
-        """The answer to a DELETE. Raises Refused."""
-        return await self._ask("DELETE", path, params=query)
-
     async def call(
         self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any], key: str = ""
     ) -> dict[str, Any]:
@@ -169,7 +165,9 @@ async def _envelope(answer: aiohttp.ClientResponse, url: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def connected(connection: Connection) -> AsyncIterator[Edge]:
-    """The edge, for the length of the block. Ends the process where there is no token, or nothing listens."""
+    """The edge, for the length of the block. Ends the process where there is no token, nothing listens, or the service
+    refuses what the block asks.
+    """
     if not connection.token:
         fail(connection, EXIT_USE, "a token is needed: --token or TOMBOLA_TOKEN (see `tombola token mint`)")
     if not connection.admin_url.startswith(("http://", "https://")):
@@ -183,17 +181,10 @@ async def connected(connection: Connection) -> AsyncIterator[Edge]:
     try:
         async with aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT) as http:
             yield Edge(http, connection.admin_url)
-    except (aiohttp.ClientError, TimeoutError) as error:
-        fail(connection, EXIT_UNREACHABLE, f"{connection.admin_url} cannot be reached: {error or type(error).__name__}")
-
-
-@contextmanager
-def refusals_told(connection: Connection) -> Iterator[None]:
-    """Ends the process with what the service refused, naming the fields."""
-    try:
-        yield
     except Refused as refused:
         tell_refused(connection, refused)
+    except (aiohttp.ClientError, TimeoutError) as error:
+        fail(connection, EXIT_UNREACHABLE, f"{connection.admin_url} cannot be reached: {error or type(error).__name__}")
 
 
 def tell_refused(connection: Connection, refused: Refused, where: str = "") -> NoReturn:
@@ -231,6 +222,14 @@ def fail(connection: Connection, exit_code: int, *lines: str, error: Mapping[str
 def print_json(data: Any) -> None:
     """One JSON document on standard output."""
     print(codec.dumps(data, indent=2, ensure_ascii=False))
+
+
+def print_done(connection: Connection, done: Any, text: str) -> None:
+    """What came of a command: for machines as JSON, for people in words."""
+    if connection.json:
+        print_json(done)
+    else:
+        people().print(text)
 
 
 def print_one(connection: Connection, thing: Mapping[str, Any]) -> None:

@@ -16,13 +16,19 @@ FILE: Final = Path(__file__).with_name("commands.json")
 
 
 class Kind(Enum):
-    """What is typed for a parameter. CHOICE: one of some words. KEY: an Idempotency-Key. MOST: how many items."""
+    """What is typed for a parameter.
+
+    MANY: any number of arguments. TIME: a date, with a time or without. END: a time, or a last day. CHOICE: one of some
+    words. KEY: an Idempotency-Key. MOST: how many items.
+    """
 
     TEXT = "text"
     TEXTS = "texts"
+    MANY = "many"
     WHOLE = "whole"
     FLAG = "flag"
     TIME = "time"
+    END = "end"
     CHOICE = "choice"
     FILE = "file"
     KEY = "key"
@@ -51,7 +57,8 @@ class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """A command: a row's `Command`, with what the proto says of its fields.
 
-    listed: the reply is a list. enums: fields of what is shown -> the prefix of their values' names.
+    listed: the reply is a list. one: so it is, and one item of it is shown. enums: fields of what is shown -> the prefix
+    of their values' names.
     """
 
     words: str
@@ -59,6 +66,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     verb: str
     path: str
     listed: bool = False
+    one: bool = False
     parameters: tuple[Parameter, ...] = ()
     sends: dict[str, Any] = {}
     confirm: str = ""
@@ -66,6 +74,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     says: str = ""
     as_json: bool = False
     unless: str = ""
+    kept: str = ""
     enums: dict[str, str] = {}
 
 

@@ -102,6 +102,24 @@ def removed(archived: bool) -> str:
     return "archived" if archived else "removed"
 
 
+def code_state(state: str) -> str:
+    """The state of a voucher code; of one that is not there, too."""
+    return state.removeprefix("CODE_STATE_").lower().replace("unspecified", "unknown")
+
+
+# -- what is given ---------------------------------------------------------------------------
+
+
+def which_codes(given: Mapping[str, Any]) -> str:
+    """Which voucher codes a command is about."""
+    every = [name for name in ("free", "expired") if given.get(f"all_{name}")]
+    return f"every {every[0]} code" if every else f"{len(given['codes'])} codes"
+
+
+def until_when(given: Mapping[str, Any]) -> str:
+    return "never" if given["never"] else str(given["until"])
+
+
 # -- whole items -----------------------------------------------------------------------------
 
 
@@ -142,6 +160,7 @@ FORMS: Final[Mapping[str, Callable[[Any], str]]] = {
     form.__name__: form
     for form in (
         *(day, minute, second, some, stock, values, condition, budget, used, signing, believed, removed),
+        *(code_state, which_codes, until_when),
         *(standing, left, pool, ending, last_use, changed),
     )
 }

@@ -29,7 +29,6 @@ from runtime.commands.connection import (
     people,
     print_json,
     print_one,
-    refusals_told,
     table,
 )
 from runtime.commands.environment import EXIT_USE
@@ -37,13 +36,16 @@ from runtime.commands.facts import Command, Kind, Parameter, commands
 from runtime.commands.forms import filled, worded
 from runtime.commands.groups import OPERATOR_COMMANDS
 from runtime.commands.times import unix
+from runtime.wire.times import expiry
 
 _TYPES: Final[Mapping[Kind, tuple[Any, Any]]] = {
     Kind.TEXT: (str, ""),
     Kind.TEXTS: (tuple[str, ...] | None, None),
+    Kind.MANY: (str, inspect.Parameter.empty),
     Kind.WHOLE: (int, 0),
     Kind.FLAG: (bool, False),
     Kind.TIME: (datetime | None, None),
+    Kind.END: (str, ""),
     Kind.FILE: (Path, None),
     Kind.KEY: (str, ""),
     Kind.MOST: (int, 0),
@@ -112,9 +114,10 @@ def _typed(parameter: Parameter) -> inspect.Parameter:
         said |= {"name": f"--{parameter.name}", "negative": f"--no-{parameter.field}"}
     if parameter.unsaid:
         type_, default = type_ | None, None
+    place = inspect.Parameter.POSITIONAL_ONLY if parameter.argument else inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(
         parameter.name,
-        inspect.Parameter.POSITIONAL_ONLY if parameter.argument else inspect.Parameter.KEYWORD_ONLY,
+        inspect.Parameter.VAR_POSITIONAL if parameter.kind is Kind.MANY else place,
         default=inspect.Parameter.empty if parameter.needed else default,
         annotation=Annotated[type_, Typed(**said)] if said else type_,
     )
@@ -124,11 +127,10 @@ async def _run(command: Command, connection: Connection, yes: bool, given: dict[
     sent = _sent(connection, command, given)
     if command.confirm:
         confirmed(connection, yes, filled(command.confirm, given))
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            done = await _answer(edge, command, given, sent)
+    async with connected(connection) as edge:
+        done = await _answer(connection, edge, command, given, sent)
     _show(connection, command, given, done)
-    if command.unless and not done[command.unless]:
+    if (command.unless and not done[command.unless]) or (command.kept and done["kept"]):
         sys.exit(EXIT_REFUSED)
 
 
@@ -141,11 +143,19 @@ def _sent(connection: Connection, command: Command, given: Mapping[str, Any]) ->
             sent |= _fields(connection, value, command.path)
         elif parameter.kind is Kind.TIME:
             sent[parameter.field] = unix(value)
+        elif parameter.kind is Kind.END:
+            sent[parameter.field] = _end(connection, parameter.name, value)
         elif parameter.field and value is not None and (value or parameter.needed or parameter.unsaid):
             sent[parameter.field] = value
     if not sent and any(parameter.unsaid for parameter in command.parameters):
         fail(connection, EXIT_USE, "what is to change?")
     return sent
+
+
+def _end(connection: Connection, name: str, text: str) -> int:
+    if (seconds := expiry(text)) < 0:
+        fail(connection, EXIT_USE, f"--{name}: {text!r} is no time: unix seconds, ISO 8601, or a day")
+    return seconds
 
 
 def _fields(connection: Connection, file: Path, path: str) -> dict[str, Any]:
@@ -156,18 +166,21 @@ def _fields(connection: Connection, file: Path, path: str) -> dict[str, Any]:
     return given
 
 
-async def _answer(edge: Edge, command: Command, given: Mapping[str, Any], sent: Mapping[str, Any]) -> Any:
-    path = command.path.replace("{id}", str(next(iter(given.values()), "")))
+async def _answer(
+    connection: Connection, edge: Edge, command: Command, given: Mapping[str, Any], sent: Mapping[str, Any]
+) -> Any:
+    first = str(next(iter(given.values()), ""))
+    path = command.path.replace("{id}", first)
+    if command.one:
+        found = [item async for item in edge.each(path) if item["id"] == first]
+        if not found:
+            fail(connection, EXIT_REFUSED, f"there is no {next(iter(given))} {first!r}")
+        return found[0]
     if not command.listed:
         query = {} if command.verb in ("POST", "PUT") else {name: str(value) for name, value in sent.items()}
         return await edge.call(command.verb, path, query, sent, key=given.get("key", ""))
     most = [given[parameter.name] for parameter in command.parameters if parameter.kind is Kind.MOST]
     return await edge.first(path, most[0], **sent) if most else [item async for item in edge.each(path, sent)]
-
-
-def show(connection: Connection, words: str, given: Mapping[str, Any], done: Any) -> None:
-    """Shows a reply as the command of these words does."""
-    _show(connection, next(command for command in commands() if command.words == words), given, done)
 
 
 def _show(connection: Connection, command: Command, given: Mapping[str, Any], done: Any) -> None:
@@ -193,6 +206,8 @@ def _print_one(connection: Connection, command: Command, given: Mapping[str, Any
         print_json(done)
     elif command.says:
         people().print(filled(command.says, {**named, **given}))
+        for one in done["kept"] if command.kept else ():
+            print(f"tombola: {filled(command.kept, one)}", file=sys.stderr)
     elif command.columns:
         for title, text in command.columns.items():
             print(f"{title:12} {filled(text, named)}")

@@ -13,7 +13,6 @@ import itertools
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, NamedTuple, Protocol
 
 from aiohttp import web
@@ -28,6 +27,7 @@ from runtime.operations import Operation
 from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX, ERRORS_MAX
 from runtime.wire import codec
 from runtime.wire.schema import Found, is_storable, refused, text_problem
+from runtime.wire.times import expiry
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 PART: Final = 2_500
@@ -137,23 +137,6 @@ class CsvLines(TextLines):
 
 def _split(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line.rstrip("\r")], delimiter=delimiter), None) or [""]
-
-
-def expiry(text: str) -> int:
-    """Unix seconds of a time: such seconds, or ISO 8601. A day is over with its end, in UTC. 0: none. -1: no time."""
-    text = text.strip()
-    if not text:
-        return 0
-    if text.isascii() and text.isdigit():
-        return int(text[:18])
-    try:
-        if len(text) == len("2026-12-31"):
-            moment = datetime.combine(date.fromisoformat(text), datetime.min.time()) + timedelta(days=1)
-        else:
-            moment = datetime.fromisoformat(text)
-        return max(-1, int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()))
-    except (ValueError, OverflowError):
-        return -1
 
 
 class JsonCodes:

@@ -120,16 +120,18 @@ class Command:
     usage: "prizes update PRIZE FILE", "players grant PLAYER --reason! --key": the group and the command's name, then
         its arguments and options. The first argument fills the path's {id}. A name is the field's that it sets, or
         its beginning (`--campaign` is campaign_id), or says which: `--since=won_from`. [Q] may be left out,
-        `--reason!` may not. FILE is a file with the fields of the row's resource, `--key` an Idempotency-Key,
-        `--most=50` how many items of a list are shown at most.
+        `--reason!` may not, and CODES... is any number. FILE is a file with the fields of the row's resource, `--key`
+        an Idempotency-Key, `--most=50` how many items of a list are shown at most.
     about: what the command does.
     help: what is to be said of its arguments and options, beside what is usual.
+    one: of a list, show only the item whose id is the argument.
     sends: fields that the command itself sets.
     confirm: the question that is asked before anything is done.
     columns: "id, by=made_by": a table of a list's items, or lines about one thing: title and text.
     says: the line about what was done. Without it, and without columns: the reply as YAML.
     as_json: people are shown JSON, too.
     unless: a flag of the reply without which the command has failed.
+    kept: what is said of each of the reply's `kept`: what could not be done, so that the command has failed.
 
     A text names fields of the reply, and parameters, in braces; `{created_at:day}` shows one in a form of
     `runtime/commands/forms.py`, and `{:left}` the whole item. A column that is one field alone needs no braces.
@@ -138,12 +140,14 @@ class Command:
     usage: str
     about: str
     help: Mapping[str, str] = field(default_factory=dict)
+    one: bool = False
     sends: Mapping[str, Any] = field(default_factory=dict)
     confirm: str = ""
     columns: str = ""
     says: str = ""
     as_json: bool = False
     unless: str = ""
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

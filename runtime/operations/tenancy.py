@@ -172,10 +172,13 @@ ROWS: Final = (
         "GET /tenants",
         run=list_tenants,
         admin=STAFF_OR_PLATFORM,
-        command=Command(
-            "tenants list [SEARCH=q]",
-            "List tenants, the newest first, or those with this in their name; without the role platform your own.",
-            columns="id, name, status",
+        command=(
+            Command(
+                "tenants list [SEARCH=q]",
+                "List tenants, the newest first, or those with this in their name; without the role platform your own.",
+                columns="id, name, status",
+            ),
+            Command("tenants show TENANT", "Show a tenant.", one=True, columns="id, name, status, origins"),
         ),
     ),
     Operation(
@@ -218,10 +221,13 @@ ROWS: Final = (
         "GET /merchants",
         run=list_merchants,
         admin=STAFF,
-        command=Command(
-            "merchants list [SEARCH=q]",
-            "List merchants, the newest first, or those with this in their name.",
-            columns="id, name, status",
+        command=(
+            Command(
+                "merchants list [SEARCH=q]",
+                "List merchants, the newest first, or those with this in their name.",
+                columns="id, name, status",
+            ),
+            Command("merchants show MERCHANT", "Show a merchant.", one=True, columns="id, name, status"),
         ),
     ),
 )

@@ -19,6 +19,7 @@ import structlog
 
 from runtime import trace
 from runtime.errors import Fault, Status
+from runtime.settings import Settings
 from runtime.stores import history
 from runtime.stores.clock import Clock
 from runtime.stores.history import History
@@ -106,6 +107,22 @@ class Database:
         self.on_other_history: list[Callable[[], None]] = []
         """Called before a statement can reach a database that was restored or promoted: forget what it said."""
         self._history: History | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, settings: Settings, *, size: int) -> AsyncIterator[Database]:
+        """The settings' database, for the length of the block."""
+        database = cls(
+            settings.database_url,
+            size=size,
+            acquire_seconds=settings.database_acquire_timeout_seconds,
+            statement_seconds=settings.database_statement_timeout_seconds,
+        )
+        await database.start()
+        try:
+            yield database
+        finally:
+            await database.close()
 
     async def start(self) -> None:
         """Connects once, so that a wrong URL is known at start, and reads the clock."""

@@ -1,12 +1,20 @@
-"""Dead letters: messages that were given up, on a stream of their own, with what is needed to put them back."""
+"""Dead letters: messages that were given up, on a stream of their own, with what is needed to put them back.
+
+The letters of a shard are in `tombola:dead:{shard}`, the newest 10,000 of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from runtime.groups import event_stream
+from runtime.settings import Settings
+from runtime.streams.servers import Servers
+
 LENGTH_MAX: Final = 10_000
+PAGE: Final = 100
 
 FIELD: Final = b"field:"
 """Before the names of the message's own fields."""
@@ -55,3 +63,50 @@ async def bury(client: Any, stream: str, group: str, id: str, fields: Mapping[by
     pipeline.xadd(dead_stream(stream), {**stored, **named}, maxlen=LENGTH_MAX)
     pipeline.xack(stream, group, id)
     await pipeline.execute()
+
+
+# -- what operators do to them -----------------------------------------------------------------
+
+Act = Callable[[Any, str, Letter], Awaitable[None]]
+"""Does something with one letter of the stream of dead letters."""
+
+
+async def put_back(client: Any, dead: str, letter: Letter) -> None:
+    """Appends the letter's message to its stream again, and deletes the letter: both or neither."""
+    pipeline = client.pipeline(transaction=True)
+    # A message without fields cannot be appended; it was none to begin with.
+    if letter.fields:
+        pipeline.xadd(letter.stream, letter.fields)
+    pipeline.xdel(dead, letter.id)
+    await pipeline.execute()
+
+
+async def throw_away(client: Any, dead: str, letter: Letter) -> None:
+    """Deletes the letter."""
+    await client.xdel(dead, letter.id)
+
+
+async def each_letter(settings: Settings, act: Act, group: str = "", id: str = "") -> int:
+    """Does `act` to every dead letter of the group and id given ("": any); how many there were. RedisError, OSError."""
+    servers, count = Servers(settings), 0
+    for shard in range(settings.stream_shards):
+        dead = dead_stream(event_stream(shard))
+        client = await servers.client(dead)
+        try:
+            async for letter in _letters(client, dead):
+                if group in ("", letter.group) and id in ("", letter.id):
+                    await act(client, dead, letter)
+                    count += 1
+        finally:
+            await client.aclose()
+    return count
+
+
+async def _letters(client: Any, dead: str) -> AsyncIterator[Letter]:
+    # Read to the end that there was at the beginning: a replayed one that dies anew is not met again.
+    last = [id for id, _ in await client.xrevrange(dead, count=1)]
+    after = "-"
+    while last and (page := await client.xrange(dead, after, last[0], count=PAGE)):
+        for id, fields in page:
+            yield Letter.read(id, fields)
+        after = "(" + page[-1][0].decode()

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from runtime.http.codes import CsvLines, expiry
+from runtime.http.codes import CsvLines
 from runtime.operations import API
 from runtime.operations.prizes import pool
+from runtime.wire.times import expiry
 from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign, make_prize
 from tests.support.stack import Stack, refused

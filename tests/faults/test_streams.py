@@ -17,11 +17,10 @@ from redis.asyncio import Redis, RedisCluster
 
 from ops.servers.cluster import cluster
 from ops.servers.valkey import Valkey
-from runtime.commands.groups import deadletters
 from runtime.errors import Fault, Status
 from runtime.settings import Settings
 from runtime.stores.publisher import OUTSIDE
-from runtime.streams import backoff
+from runtime.streams import backoff, dead_letters
 from runtime.streams.consumer import TRIES, Consumer, Message
 from runtime.streams.dead_letters import Letter, dead_stream
 from runtime.streams.servers import Servers
@@ -332,12 +331,12 @@ async def test_dead_letters_are_listed_replayed_and_dropped(client: Any, servers
         async with asyncio.timeout(HANG_SECONDS):
             while await client.xlen(dead_stream(STREAM)) < 150:
                 await asyncio.sleep(0.01)
-        assert await deadletters.each_letter(settings, see, GROUP) == 150
-        assert await deadletters.each_letter(settings, see, "other") == 0
+        assert await dead_letters.each_letter(settings, see, GROUP) == 150
+        assert await dead_letters.each_letter(settings, see, "other") == 0
         assert {letter.fields[b"n"] for letter in seen} == sent
         healed = True
-        assert await deadletters.each_letter(settings, deadletters.throw_away, id=seen[0].id) == 1
-        assert await deadletters.each_letter(settings, deadletters.put_back) == 149
+        assert await dead_letters.each_letter(settings, dead_letters.throw_away, id=seen[0].id) == 1
+        assert await dead_letters.each_letter(settings, dead_letters.put_back) == 149
         await effects.reach(sent - {seen[0].fields[b"n"]})
     assert seen[0].fields[b"n"] not in effects.counts
     assert await client.xlen(dead_stream(STREAM)) == 0

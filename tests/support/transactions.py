@@ -11,9 +11,9 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.committer import Committer
-from runtime.commands.groups.keys import Rotation
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
+from runtime.operations.key_rotation import Rotation
 from runtime.operations.players import challenges, logins, merging, profiles
 from runtime.operations.staff import tokens
 from runtime.outgoing.providers import Delivered, Failed

@@ -76,14 +76,7 @@ async def audited(settings: Settings, tenant_id: str, report: Any) -> list[dict[
 
     NOT_FOUND UNKNOWN_TENANT.
     """
-    database = Database(
-        settings.database_url,
-        size=2,
-        acquire_seconds=settings.database_acquire_timeout_seconds,
-        statement_seconds=settings.database_statement_timeout_seconds,
-    )
-    await database.start()
-    try:
+    async with Database.opened(settings, size=2) as database:
         tenants = await database.fetch(_SQL["tenants"], tenant_id)
         if tenant_id and not tenants:
             raise unknown("tenant", tenant_id)
@@ -93,8 +86,6 @@ async def audited(settings: Settings, tenant_id: str, report: Any) -> list[dict[
             about = (tenant["tenant_id"], "open", "", "", "", None, SHOWN_MAX - len(found))
             found += [{"tenant_id": tenant["tenant_id"], **row} for row in await database.fetch(_SQL["list"], *about)]
         return found
-    finally:
-        await database.close()
 
 
 def _print(looked_at: dict[str, int], open_ones: list[dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from runtime.commands import documents
 from runtime.commands.confirm import Yes, confirmed, file_told
-from runtime.commands.connection import DEFAULTS, Connection, NoList, connected, fail, print_json, refusals_told
+from runtime.commands.connection import DEFAULTS, Connection, NoList, connected, fail, print_json
 from runtime.commands.environment import EXIT_USE
 from runtime.commands.loop import app_of
 
@@ -62,17 +62,16 @@ async def call(
     if every and (paging := [name for name in told if name in ("limit", "cursor")]):
         fail(connection, EXIT_USE, f"--every asks for every page: {paging[0]!r} is for one")
     sent = _body(connection, body)
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            if every:
-                try:
-                    print_json([item async for item in edge.each(path, told)])
-                except NoList:
-                    fail(connection, EXIT_USE, f"{path!r} is no list")
-                return
-            if verb == "DELETE":
-                confirmed(connection, yes, f"Delete {path}?")
-            print_json(await edge.call(verb, path, told, sent, key))
+    async with connected(connection) as edge:
+        if every:
+            try:
+                print_json([item async for item in edge.each(path, told)])
+            except NoList:
+                fail(connection, EXIT_USE, f"{path!r} is no list")
+            return
+        if verb == "DELETE":
+            confirmed(connection, yes, f"Delete {path}?")
+        print_json(await edge.call(verb, path, told, sent, key))
 
 
 def _body(connection: Connection, body: str) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from runtime.commands.connection import (
     people,
     print_json,
     progress_console,
-    refusals_told,
     table,
     tell_refused,
 )
@@ -49,10 +48,9 @@ async def check_campaign(campaign: str, /, *, connection: Connection = DEFAULTS)
     campaign
         Its id or its name.
     """
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            one = await _one(connection, edge, campaign)
-            items = (await edge.get(f"/campaigns/{one['id']}/launch-check"))["items"]
+    async with connected(connection) as edge:
+        one = await _one(connection, edge, campaign)
+        items = (await edge.get(f"/campaigns/{one['id']}/launch-check"))["items"]
     if connection.json:
         print_json(items)
     else:
@@ -89,12 +87,11 @@ async def duplicate_campaign(
     end
         When it ends. Left out: it lasts as long as the original.
     """
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            one = await _one(connection, edge, campaign)
-            zone = ZoneInfo(one["timezone"])
-            body = {"name": name, "start_date": unix(start, zone), "end_date": unix(end, zone)}
-            made = await edge.post(f"/campaigns/{one['id']}/duplicate", body)
+    async with connected(connection) as edge:
+        one = await _one(connection, edge, campaign)
+        zone = ZoneInfo(one["timezone"])
+        body = {"name": name, "start_date": unix(start, zone), "end_date": unix(end, zone)}
+        made = await edge.post(f"/campaigns/{one['id']}/duplicate", body)
     if connection.json:
         print_json(made)
     else:
@@ -114,9 +111,8 @@ async def export_campaign(campaign: str, file: Path | None = None, /, *, connect
     file
         Where to; standard output where left out.
     """
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            state = await campaign_files.load(edge, await _one(connection, edge, campaign))
+    async with connected(connection) as edge:
+        state = await campaign_files.load(edge, await _one(connection, edge, campaign))
     try:
         made, notes = campaign_files.exported(state)
     except ValueError as error:
@@ -158,7 +154,7 @@ async def import_campaign(
     dry_run
         Show what would change, and stop there.
     """
-    with refusals_told(connection), file_told(connection, file):
+    with file_told(connection, file):
         document = documents.read(file)
         changes = campaign_files.read(document)
         async with connected(connection) as edge:

@@ -5,26 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, Literal
+from typing import Annotated, BinaryIO, Final, Literal
 
 from cyclopts import Parameter
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from runtime.commands.confirm import Yes, confirmed, file_told
+from runtime.commands.confirm import file_told
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_REFUSED,
     Connection,
     connected,
-    fail,
     people,
     print_json,
     progress_console,
-    refusals_told,
 )
-from runtime.commands.environment import EXIT_USE
 from runtime.commands.loop import app_of
-from runtime.http.codes import expiry
 
 app = app_of("codes")
 
@@ -62,7 +58,7 @@ async def import_codes(
     content_type = _TYPES[format or (ending if ending in ("csv", "json") else "text")]
     with file_told(connection, file):
         source, size = _opened(file)
-    with source, refusals_told(connection), _progress(connection) as progress:
+    with source, _progress(connection) as progress:
         task = progress.add_task("importing", total=size)
         async with connected(connection) as edge:
             body = _pieces(source, progress, task)
@@ -98,99 +94,3 @@ def _progress(connection: Connection) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     console = progress_console()
     return Progress(*columns, console=console, disable=connection.json or not console.is_terminal, transient=True)
-
-
-@app.command
-async def withdraw(
-    prize: str,
-    /,
-    *codes: str,
-    all_free: Annotated[bool, Parameter(negative=())] = False,
-    reason: str = "",
-    yes: Yes = False,
-    connection: Connection = DEFAULTS,
-) -> None:
-    """Take codes out of a prize's pool for good. Ends with 1 where one was won, or withdrawn, before.
-
-    Parameters
-    ----------
-    prize
-        The prize's id.
-    codes
-        The codes' ids, as `tombola codes list` shows them.
-    all_free
-        Withdraw every free one instead.
-    reason
-        Why, for the audit log.
-    """
-    confirmed(connection, yes, f"Withdraw {'every free code' if all_free else f'{len(codes)} codes'}?")
-    body = {"ids": list(codes), "all_free": all_free, "reason": reason}
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            report = await edge.post(f"/prizes/{prize}/codes/withdraw", body)
-    _told(connection, report, f"{report['withdrawn']:,} withdrawn, {report['available']:,} free still")
-
-
-@app.command
-async def expire(
-    prize: str,
-    /,
-    *codes: str,
-    until: str = "",
-    never: Annotated[bool, Parameter(negative=())] = False,
-    all_free: Annotated[bool, Parameter(negative=())] = False,
-    all_expired: Annotated[bool, Parameter(negative=())] = False,
-    ending: str = "",
-    reason: str = "",
-    yes: Yes = False,
-    connection: Connection = DEFAULTS,
-) -> None:
-    """Set when codes of a prize's pool end. Ends with 1 where one was won, or withdrawn, before.
-
-    Parameters
-    ----------
-    prize
-        The prize's id.
-    codes
-        The codes' ids, as `tombola codes list` shows them.
-    until
-        Until when they are given out: unix seconds, ISO 8601, or a last day such as 2026-12-31 (UTC).
-    never
-        They are given out for ever.
-    all_free
-        Every free one instead.
-    all_expired
-        Every expired one instead: they can be won again.
-    ending
-        Of every free or expired one, those alone that end then.
-    reason
-        Why, for the audit log.
-    """
-    body: dict[str, Any] = {"ids": list(codes), "all_free": all_free, "all_expired": all_expired, "never": never}
-    body |= {"expires_at": _seconds(connection, "until", until), "ending_at": _seconds(connection, "ending", ending)}
-    which = "every free code" if all_free else "every expired code" if all_expired else f"{len(codes)} codes"
-    confirmed(connection, yes, f"Have {which} end {'never' if never else until}?")
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            report = await edge.post(f"/prizes/{prize}/codes/expiry", {**body, "reason": reason})
-    _told(connection, report, f"{report['changed']:,} changed, {report['available']:,} free now")
-
-
-def _seconds(connection: Connection, name: str, text: str) -> int:
-    """A time as the import reads it; 0: none is given."""
-    if (seconds := expiry(text)) < 0:
-        fail(connection, EXIT_USE, f"--{name}: {text!r} is no time: unix seconds, ISO 8601, or a day")
-    return seconds
-
-
-def _told(connection: Connection, report: dict[str, Any], said: str) -> None:
-    """Says what became of codes; ends with 1 where some stay as they were."""
-    if connection.json:
-        print_json(report)
-    else:
-        people().print(said)
-        for one in report["kept"]:
-            state = one["state"].removeprefix("CODE_STATE_").lower()
-            print(f"tombola: {one['id']}: {'unknown' if state == 'unspecified' else state}", file=sys.stderr)
-    if report["kept"]:
-        sys.exit(EXIT_REFUSED)

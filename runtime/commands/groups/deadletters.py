@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -18,12 +17,7 @@ from runtime.commands.confirm import confirmed
 from runtime.commands.connection import DEFAULTS
 from runtime.commands.environment import settings_for
 from runtime.commands.loop import app_of
-from runtime.groups import event_stream
-from runtime.settings import Settings
-from runtime.streams.dead_letters import Letter, dead_stream
-from runtime.streams.servers import Servers
-
-PAGE: Final = 100
+from runtime.streams.dead_letters import Act, Letter, each_letter, put_back, throw_away
 
 app = app_of("deadletters")
 
@@ -79,51 +73,6 @@ def drop(id: str = "", /, *, group: str = "", all: bool = False, yes: bool = Fal
     if not id:
         confirmed(DEFAULTS, yes, f"Throw away every dead letter{f' of {group}' if group else ''}?")
     print(f"dropped {_run('drop', throw_away, group, id)}")
-
-
-Act = Callable[[Any, str, Letter], Awaitable[None]]
-"""Does something with one letter of the stream of dead letters."""
-
-
-async def put_back(client: Any, dead: str, letter: Letter) -> None:
-    """Appends the letter's message to its stream again, and deletes the letter: both or neither."""
-    pipeline = client.pipeline(transaction=True)
-    # A message without fields cannot be appended; it was none to begin with.
-    if letter.fields:
-        pipeline.xadd(letter.stream, letter.fields)
-    pipeline.xdel(dead, letter.id)
-    await pipeline.execute()
-
-
-async def throw_away(client: Any, dead: str, letter: Letter) -> None:
-    """Deletes the letter."""
-    await client.xdel(dead, letter.id)
-
-
-async def each_letter(settings: Settings, act: Act, group: str = "", id: str = "") -> int:
-    """Does `act` to every dead letter of the group and id given ("": any); how many there were. RedisError, OSError."""
-    servers, count = Servers(settings), 0
-    for shard in range(settings.stream_shards):
-        dead = dead_stream(event_stream(shard))
-        client = await servers.client(dead)
-        try:
-            async for letter in _letters(client, dead):
-                if group in ("", letter.group) and id in ("", letter.id):
-                    await act(client, dead, letter)
-                    count += 1
-        finally:
-            await client.aclose()
-    return count
-
-
-async def _letters(client: Any, dead: str) -> AsyncIterator[Letter]:
-    # Read to the end that there was at the beginning: a replayed one that dies anew is not met again.
-    last = [id for id, _ in await client.xrevrange(dead, count=1)]
-    after = "-"
-    while last and (page := await client.xrange(dead, after, last[0], count=PAGE)):
-        for id, fields in page:
-            yield Letter.read(id, fields)
-        after = "(" + page[-1][0].decode()
 
 
 def _run(command: str, act: Act, group: str, id: str) -> int:

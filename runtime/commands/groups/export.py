@@ -21,10 +21,8 @@ from runtime.commands.connection import (
     Connection,
     connected,
     fail,
-    people,
-    print_json,
+    print_done,
     progress_console,
-    refusals_told,
 )
 from runtime.commands.loop import app_of
 from runtime.commands.times import unix
@@ -66,7 +64,7 @@ async def export(
     written = _Written()
     with file_told(connection, out):
         file = nullcontext(sys.stdout.buffer) if str(out) == "-" else out.open("wb")
-    with file as target, refusals_told(connection), _progress(connection) as progress:
+    with file as target, _progress(connection) as progress:
         task = progress.add_task(f"exporting {name}", total=None)
         async with connected(connection) as edge:
             cuts = 0
@@ -84,10 +82,7 @@ async def export(
     rows = max(0, written.lines - 1)
     if str(out) == "-":
         return
-    if connection.json:
-        print_json({"rows": rows, "bytes": written.bytes})
-    else:
-        people().print(f"{rows:,} {name} in {out}")
+    print_done(connection, {"rows": rows, "bytes": written.bytes}, f"{rows:,} {name} in {out}")
 
 
 class _Written:

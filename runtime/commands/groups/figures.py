@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.commands.connection import DEFAULTS, Connection, connected, people, print_json, refusals_told, table
+from runtime.commands.connection import DEFAULTS, Connection, connected, people, print_json, table
 from runtime.commands.loop import app_of
 
 app = app_of("figures")
@@ -33,9 +33,8 @@ async def figures(
     to_day
         Up to this day, which is included.
     """
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            found = await edge.get(f"/campaigns/{campaign}/figures", game_id=game, from_day=from_day, to_day=to_day)
+    async with connected(connection) as edge:
+        found = await edge.get(f"/campaigns/{campaign}/figures", game_id=game, from_day=from_day, to_day=to_day)
     if connection.json:
         print_json(found)
         return

@@ -19,8 +19,8 @@ from runtime.commands.connection import (
     connected,
     fail,
     people,
+    print_done,
     print_json,
-    refusals_told,
     table,
 )
 from runtime.commands.documents import Document
@@ -48,15 +48,14 @@ async def show_game(game: str, /, *, revision: int = 0, connection: Connection =
     revision
         As it was then. Applied, that restores it, unless the game is changed in between.
     """
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            item = await edge.get(f"/games/{game}")
-            if revision:
-                page = await edge.get(f"/games/{game}/revisions", revision=revision)
-                if not page["items"]:
-                    fail(connection, EXIT_REFUSED, f"{game} has no revision {revision}: it is at {item['revision']}")
-                then = page["items"][0]["game"]
-                item = {**then, "revision": item["revision"], "milestones": then["milestones"] or {"rungs": []}}
+    async with connected(connection) as edge:
+        item = await edge.get(f"/games/{game}")
+        if revision:
+            page = await edge.get(f"/games/{game}/revisions", revision=revision)
+            if not page["items"]:
+                fail(connection, EXIT_REFUSED, f"{game} has no revision {revision}: it is at {item['revision']}")
+            then = page["items"][0]["game"]
+            item = {**then, "revision": item["revision"], "milestones": then["milestones"] or {"rungs": []}}
     if connection.json:
         print_json(item)
     else:
@@ -89,9 +88,8 @@ async def try_game(
             body["payload"] = json.loads(payload)
         except ValueError as error:
             fail(connection, EXIT_USE, f"--payload is not JSON: {error}")
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            run = await edge.post(f"/games/{game}/test-plays", body)
+    async with connected(connection) as edge:
+        run = await edge.post(f"/games/{game}/test-plays", body)
     if connection.json:
         print_json(run)
         return
@@ -113,15 +111,12 @@ async def validate_game(file: Path, /, *, connection: Connection = DEFAULTS) -> 
     file
         The YAML (or JSON) file of one game.
     """
-    with refusals_told(connection), file_told(connection, file):
+    with file_told(connection, file):
         document = documents.read(file)
         change = read(document)
         async with connected(connection) as edge:
             await check_references(edge, document, change)
-    if connection.json:
-        print_json({"valid": True, "name": change.name})
-    else:
-        people().print(f"{file}: valid")
+    print_done(connection, {"valid": True, "name": change.name}, f"{file}: valid")
 
 
 @app.command(name="apply")
@@ -147,7 +142,7 @@ async def apply_game(
     dry_run
         Show what would change, and stop there.
     """
-    with refusals_told(connection), file_told(connection, file):
+    with file_told(connection, file):
         document = documents.read(file)
         change = read(document)
         async with connected(connection) as edge:

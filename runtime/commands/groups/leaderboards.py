@@ -48,26 +48,19 @@ def rebuild(*, tenant: str = "", board: str = "") -> None:
 
 async def rebuild_all(settings: Settings, tenant: str = "", board: str = "") -> int:
     """Rebuilds the live boards, of one tenant or one id where given; how many there were."""
-    database = Database(
-        settings.database_url,
-        size=2,
-        acquire_seconds=settings.database_acquire_timeout_seconds,
-        statement_seconds=settings.database_statement_timeout_seconds,
-    )
     ephemeral = Ephemeral(
         settings.redis_url, cluster=settings.redis_cluster, timeout_seconds=settings.redis_timeout_seconds
     )
-    await database.start()
-    await ephemeral.start()
-    try:
-        rankings, count = Rankings(database, ephemeral), 0
-        for tenant_row in await database.fetch(_SQL["tenants"], tenant, board):
-            for board_row in await database.fetch(_SQL["active"], tenant_row["tenant_id"]):
-                if board in ("", board_row["board_id"]):
-                    players = await rankings.rebuild(tenant_row["tenant_id"], board_row["board_id"])
-                    print(f"{board_row['board_id']} of {tenant_row['tenant_id']}: {players} players", flush=True)
-                    count += 1
-        return count
-    finally:
-        await ephemeral.close()
-        await database.close()
+    async with Database.opened(settings, size=2) as database:
+        await ephemeral.start()
+        try:
+            rankings, count = Rankings(database, ephemeral), 0
+            for tenant_row in await database.fetch(_SQL["tenants"], tenant, board):
+                for board_row in await database.fetch(_SQL["active"], tenant_row["tenant_id"]):
+                    if board in ("", board_row["board_id"]):
+                        players = await rankings.rebuild(tenant_row["tenant_id"], board_row["board_id"])
+                        print(f"{board_row['board_id']} of {tenant_row['tenant_id']}: {players} players", flush=True)
+                        count += 1
+            return count
+        finally:
+            await ephemeral.close()

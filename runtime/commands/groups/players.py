@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -15,9 +15,9 @@ from runtime.commands.connection import (
     Connection,
     connected,
     people,
+    print_done,
     print_json,
     progress_console,
-    refusals_told,
     table,
 )
 from runtime.commands.loop import app_of
@@ -30,9 +30,8 @@ DryRun = Annotated[bool, Parameter(negative=())]
 @app.command(name="show")
 async def show_player(player: str, /, *, connection: Connection = DEFAULTS) -> None:
     """Show a player, and how much there is of it."""
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            found = await edge.get(f"/players/{player}")
+    async with connected(connection) as edge:
+        found = await edge.get(f"/players/{player}")
     if connection.json:
         print_json(found)
         return
@@ -57,7 +56,7 @@ async def export_player(player: str, file: Path, /, *, connection: Connection = 
         Where to.
     """
     count = 0
-    with refusals_told(connection), file_told(connection, file):
+    with file_told(connection, file):
         async with connected(connection) as edge:
             with file.open("w", encoding="utf-8") as written:
                 async for item in edge.each(f"/players/{player}/export"):
@@ -80,12 +79,11 @@ async def erase_player(player: str, /, *, reason: str, yes: Yes = False, connect
     reason
         Why, for the audit log: name nobody in it.
     """
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            await edge.get(f"/players/{player}")
-            confirmed(connection, yes, f"Erase {player} for good?")
-            done = await edge.post(f"/players/{player}/erase", {"reason": reason})
-    _told(connection, done, f"{player} is erased")
+    async with connected(connection) as edge:
+        await edge.get(f"/players/{player}")
+        confirmed(connection, yes, f"Erase {player} for good?")
+        done = await edge.post(f"/players/{player}/erase", {"reason": reason})
+    print_done(connection, done, f"{player} is erased")
 
 
 @app.command(name="merge")
@@ -104,18 +102,10 @@ async def merge_player(
         Say what would move, and move nothing.
     """
     path, body = f"/players/{player}/merge", {"guest_id": guest}
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            done = await edge.post(path, {**body, "preview": True})
-            had = ", ".join(f"{done[name]} {name}" for name in ("plays", "rewards", "balances", "turns"))
-            if not dry_run:
-                confirmed(connection, yes, f"Give {player} what {guest} has, for good: {had}?")
-                done = await edge.post(path, body)
-    _told(connection, done, f"{guest} {'would be' if dry_run else 'is'} {player}: {had}")
-
-
-def _told(connection: Connection, done: dict[str, Any], text: str) -> None:
-    if connection.json:
-        print_json(done)
-    else:
-        people().print(text)
+    async with connected(connection) as edge:
+        done = await edge.post(path, {**body, "preview": True})
+        had = ", ".join(f"{done[name]} {name}" for name in ("plays", "rewards", "balances", "turns"))
+        if not dry_run:
+            confirmed(connection, yes, f"Give {player} what {guest} has, for good: {had}?")
+            done = await edge.post(path, body)
+    print_done(connection, done, f"{guest} {'would be' if dry_run else 'is'} {player}: {had}")

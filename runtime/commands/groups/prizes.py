@@ -8,7 +8,6 @@ from runtime.commands.connection import (
     connected,
     print_json,
     print_one,
-    refusals_told,
 )
 from runtime.commands.loop import app_of
 
@@ -26,10 +25,9 @@ async def show(prize: str, /, *, moves: int = 10, connection: Connection = DEFAU
     moves
         How many of the stock's newest moves.
     """
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            found = await edge.get(f"/prizes/{prize}")
-            moved = await edge.first(f"/prizes/{prize}/stock/moves", moves) if moves > 0 else []
+    async with connected(connection) as edge:
+        found = await edge.get(f"/prizes/{prize}")
+        moved = await edge.first(f"/prizes/{prize}/stock/moves", moves) if moves > 0 else []
     if connection.json:
         print_json({**found, "moves": moved})
         return

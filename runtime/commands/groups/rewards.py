@@ -14,9 +14,8 @@ from runtime.commands.connection import (
     EXIT_REFUSED,
     Connection,
     connected,
-    people,
+    print_done,
     print_json,
-    refusals_told,
 )
 from runtime.commands.loop import app_of
 
@@ -37,9 +36,8 @@ async def show(reward: str, /, *, connection: Connection = DEFAULTS) -> None:
     reward
         Its id.
     """
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            found = await edge.get(f"/rewards/{reward}")
+    async with connected(connection) as edge:
+        found = await edge.get(f"/rewards/{reward}")
     if connection.json:
         print_json(found)
         return
@@ -75,17 +73,13 @@ def _filled(told: dict[str, Any]) -> dict[str, Any]:
 
 async def _move(connection: Connection, act: str, rewards: tuple[str, ...], reason: str) -> None:
     results: list[dict[str, Any]] = []
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            for first in range(0, max(1, len(rewards)), AT_ONCE):
-                body = {"act": f"BULK_ACT_{act}", "ids": list(rewards[first : first + AT_ONCE]), "reason": reason}
-                results += (await edge.post("/rewards/bulk", body))["results"]
+    async with connected(connection) as edge:
+        for first in range(0, max(1, len(rewards)), AT_ONCE):
+            body = {"act": f"BULK_ACT_{act}", "ids": list(rewards[first : first + AT_ONCE]), "reason": reason}
+            results += (await edge.post("/rewards/bulk", body))["results"]
     refused = [one for one in results if not one["ok"]]
-    if connection.json:
-        print_json(results)
-    else:
-        people().print(f"{len(results) - len(refused)} done")
-        for one in refused:
-            print(f"tombola: {one['id']}: {one['reason']}: {one['message']}", file=sys.stderr)
+    print_done(connection, results, f"{len(results) - len(refused)} done")
+    for one in refused if not connection.json else ():
+        print(f"tombola: {one['id']}: {one['reason']}: {one['message']}", file=sys.stderr)
     if refused:
         sys.exit(EXIT_REFUSED)

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter, validators
 
-from runtime.commands.connection import DEFAULTS, Connection, connected, fail, print_json, refusals_told
+from runtime.commands.connection import DEFAULTS, Connection, connected, fail, print_json
 from runtime.commands.environment import EXIT_USE, cannot_begin, settings_for
 from runtime.commands.loop import app_of
 from runtime.http.auth.tokens import Tokens
@@ -95,9 +95,8 @@ def link(
 @app.command
 async def me(*, connection: Connection = DEFAULTS) -> None:
     """Show whose the token is, and which operations it opens."""
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            told = await edge.get("/me")
+    async with connected(connection) as edge:
+        told = await edge.get("/me")
     if connection.json:
         print_json(told)
         return
@@ -148,9 +147,8 @@ async def revoke(subject: str = "", /, *, sign_in: str = "", connection: Connect
     """
     if not (subject or sign_in):
         fail(connection, EXIT_USE, "whose? a subject, or --sign-in")
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            done = await edge.post("/staff/revoke", {"subject": subject, "sign_in_id": sign_in})
+    async with connected(connection) as edge:
+        done = await edge.post("/staff/revoke", {"subject": subject, "sign_in_id": sign_in})
     if connection.json:
         print_json(done)
     else:

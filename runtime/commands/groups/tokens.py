@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter, validators
 
-from runtime.commands.connection import DEFAULTS, Connection, connected, print_json, refusals_told
+from runtime.commands.connection import DEFAULTS, Connection, connected, print_json
 from runtime.commands.loop import app_of
 
 app = app_of("tokens")
@@ -41,9 +41,8 @@ async def create_token(
         How long it is good for.
     """
     body = {"name": name, "roles": list(role), "merchant_id": merchant}
-    with refusals_told(connection):
-        async with connected(connection) as edge:
-            made = await edge.post("/tokens", {**body, "expires_at": int(time.time()) + days * DAY_SECONDS})
+    async with connected(connection) as edge:
+        made = await edge.post("/tokens", {**body, "expires_at": int(time.time()) + days * DAY_SECONDS})
     if connection.json:
         print_json(made)
     else:

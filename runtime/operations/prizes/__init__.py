@@ -136,6 +136,19 @@ ROWS: Final = (
         lengthy=True,
         stales=True,
         example={"ids": ["code_01kgk3v9d3w7q1x8m2z6b5t4ch"], "reason": "printed twice"},
+        command=Command(
+            "codes withdraw PRIZE CODES...=ids --all-free --reason",
+            "Take codes out of a prize's pool for good. Ends with 1 where one was won, or withdrawn, before.",
+            help={
+                "prize": "The prize's id.",
+                "codes": "The codes' ids, as `tombola codes list` shows them.",
+                "all_free": "Withdraw every free one instead.",
+                "reason": "Why, for the audit log.",
+            },
+            confirm="Withdraw {:which_codes}?",
+            says="{withdrawn:,} withdrawn, {available:,} free still",
+            kept="{id}: {state:code_state}",
+        ),
     ),
     Operation(
         "ExpireCodes",
@@ -145,5 +158,23 @@ ROWS: Final = (
         lengthy=True,
         stales=True,
         example={"all_free": True, "expires_at": 1_924_992_000, "reason": "the shop takes them for another season"},
+        command=Command(
+            "codes expire PRIZE CODES...=ids --until=expires_at --never --all-free --all-expired --ending --reason",
+            "Set when codes of a prize's pool end. Ends with 1 where one was won, or withdrawn, before.",
+            help={
+                "prize": "The prize's id.",
+                "codes": "The codes' ids, as `tombola codes list` shows them.",
+                "until": "Until when they are given out: unix seconds, ISO 8601, or a last day such as 2026-12-31 "
+                "(UTC).",
+                "never": "They are given out for ever.",
+                "all_free": "Every free one instead.",
+                "all_expired": "Every expired one instead: they can be won again.",
+                "ending": "Of every free or expired one, those alone that end then.",
+                "reason": "Why, for the audit log.",
+            },
+            confirm="Have {:which_codes} end {:until_when}?",
+            says="{changed:,} changed, {available:,} free now",
+            kept="{id}: {state:code_state}",
+        ),
     ),
 )

@@ -87,17 +87,14 @@ class Edge:
         self._http = http
         self._url = f"{url.rstrip('/')}/api/v1/admin"
 
-    async def get(self, path: str, **query: Any) -> dict[str, Any]:
+    async def get(self, path: str, asked: Mapping[str, Any] | None = None, /, **query: Any) -> dict[str, Any]:
         """What is at a path. Raises Refused."""
-        return await self._get(path, query)
+        said = {name: str(value) for name, value in {**(asked or {}), **query}.items() if value != ""}
+        return await self._ask("GET", path, params=said)
 
     async def post(self, path: str, body: Mapping[str, Any], key: str = "") -> dict[str, Any]:
         """The answer to a POST, under an Idempotency-Key where one is given. Raises Refused."""
         return await self._ask("POST", path, json=body, headers={"Idempotency-Key": key} if key else {})
-
-    async def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a PUT. Raises Refused."""
-        return await self._ask("PUT", path, json=body)
 
     async def call(
         self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any], key: str = ""
@@ -125,7 +122,7 @@ class Edge:
         """Every item of a list, page after page. Raises Refused, NoList."""
         cursor = ""
         while True:
-            page = await self._get(path, {**(asked or {}), **query, "limit": PAGE, "cursor": cursor})
+            page = await self.get(path, asked, **query, limit=PAGE, cursor=cursor)
             if "items" not in page:
                 raise NoList(path)
             for item in page["items"]:
@@ -142,9 +139,6 @@ class Edge:
             if len(items) >= most:
                 break
         return items
-
-    async def _get(self, path: str, query: Mapping[str, Any]) -> dict[str, Any]:
-        return await self._ask("GET", path, params={name: str(value) for name, value in query.items() if value != ""})
 
     async def _ask(self, verb: str, path: str, **more: Any) -> dict[str, Any]:
         async with self._http.request(verb, self._url + path, **more) as answer:

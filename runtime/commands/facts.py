@@ -57,8 +57,8 @@ class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """A command: a row's `Command`, with what the proto says of its fields.
 
-    listed: the reply is a list. one: so it is, and one item of it is shown. enums: fields of what is shown -> the prefix
-    of their values' names.
+    listed: the reply is a list; one: of which one item is shown. enums: fields of what is shown -> the prefix of their
+    values' names.
     """
 
     words: str

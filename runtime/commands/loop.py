@@ -35,8 +35,7 @@ from runtime.commands.environment import EXIT_USE
 from runtime.commands.facts import Command, Kind, Parameter, commands
 from runtime.commands.forms import filled, worded
 from runtime.commands.groups import OPERATOR_COMMANDS
-from runtime.commands.times import unix
-from runtime.wire.times import expiry
+from runtime.wire.times import expiry, unix
 
 _TYPES: Final[Mapping[Kind, tuple[Any, Any]]] = {
     Kind.TEXT: (str, ""),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 
 def expiry(text: str) -> int:
@@ -20,3 +20,8 @@ def expiry(text: str) -> int:
         return max(-1, int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()))
     except (ValueError, OverflowError):
         return -1
+
+
+def unix(at: datetime | None, zone: tzinfo = UTC) -> int:
+    """A time in unix seconds, of this zone where it says no offset; 0 where there is none."""
+    return 0 if at is None else int((at if at.tzinfo else at.replace(tzinfo=zone)).timestamp())

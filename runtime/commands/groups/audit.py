@@ -9,24 +9,18 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import asyncpg
 from cyclopts import Parameter
-from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-import sql
-from runtime.commands.connection import EXIT_REFUSED, EXIT_UNREACHABLE, people, print_json, progress_console, table
+from runtime.commands.connection import EXIT_REFUSED, EXIT_UNREACHABLE, people, print_json, table
 from runtime.commands.environment import EXIT_USE, settings_for
 from runtime.commands.loop import app_of
-from runtime.errors import Fault, Status, unknown
-from runtime.operations.conservation.checks import CHECKS, KINDS, audit
-from runtime.settings import Settings
-from runtime.stores.database import Database
-
-_SQL: Final = sql.load("violations")
-
-SHOWN_MAX: Final = 1_000
+from runtime.commands.progress import progress
+from runtime.errors import Fault, Status
+from runtime.operations.conservation.checks import CHECKS, KINDS
+from runtime.operations.conservation.violations import audited
 
 app = app_of("audit")
 
@@ -47,14 +41,12 @@ def look(*, tenant: str = "", as_json: Annotated[bool, Parameter(name="--json", 
     """
     settings = settings_for("worker:auditor")
     done: Counter[str] = Counter()
-    columns = TextColumn("{task.description}"), TimeElapsedColumn()
-    console = progress_console()
-    with Progress(*columns, console=console, disable=as_json or not console.is_terminal, transient=True) as progress:
-        shown = progress.add_task("connecting", total=None)
+    with progress(as_json) as bar:
+        shown = bar.add_task("connecting", total=None)
 
         def report(tenant_id: str, kind: str, count: int) -> None:
             done[kind] += count
-            progress.update(shown, description=f"{done[kind]:,} of kind {kind}, of {tenant_id}")
+            bar.update(shown, description=f"{done[kind]:,} of kind {kind}, of {tenant_id}")
 
         try:
             open_ones = asyncio.run(audited(settings, tenant, report))
@@ -69,23 +61,6 @@ def look(*, tenant: str = "", as_json: Annotated[bool, Parameter(name="--json", 
         _print(looked_at, open_ones)
     if open_ones:
         sys.exit(EXIT_REFUSED)
-
-
-async def audited(settings: Settings, tenant_id: str, report: Any) -> list[dict[str, Any]]:
-    """Audits every tenant, or one; the violations that are open then, of the first SHOWN_MAX.
-
-    NOT_FOUND UNKNOWN_TENANT.
-    """
-    async with Database.opened(settings, size=2) as database:
-        tenants = await database.fetch(_SQL["tenants"], tenant_id)
-        if tenant_id and not tenants:
-            raise unknown("tenant", tenant_id)
-        await audit(database, tenant_id, report)
-        found: list[dict[str, Any]] = []
-        for tenant in tenants:
-            about = (tenant["tenant_id"], "open", "", "", "", None, SHOWN_MAX - len(found))
-            found += [{"tenant_id": tenant["tenant_id"], **row} for row in await database.fetch(_SQL["list"], *about)]
-        return found
 
 
 def _print(looked_at: dict[str, int], open_ones: list[dict[str, Any]]) -> None:

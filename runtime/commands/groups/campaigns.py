@@ -31,8 +31,8 @@ from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
 from runtime.commands.loop import app_of
 from runtime.commands.resources import for_machines, show
-from runtime.commands.times import unix
 from runtime.http import gallery
+from runtime.wire.times import unix
 
 app = app_of("campaigns")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, Final, Literal
 
 from cyclopts import Parameter
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress
 
 from runtime.commands.confirm import file_told
 from runtime.commands.connection import (
@@ -18,9 +18,9 @@ from runtime.commands.connection import (
     connected,
     people,
     print_json,
-    progress_console,
 )
 from runtime.commands.loop import app_of
+from runtime.commands.progress import progress
 
 app = app_of("codes")
 
@@ -58,12 +58,12 @@ async def import_codes(
     content_type = _TYPES[format or (ending if ending in ("csv", "json") else "text")]
     with file_told(connection, file):
         source, size = _opened(file)
-    with source, _progress(connection) as progress:
-        task = progress.add_task("importing", total=size)
+    with source, progress(connection.json, BarColumn(), DownloadColumn()) as bar:
+        task = bar.add_task("importing", total=size)
         async with connected(connection) as edge:
-            body = _pieces(source, progress, task)
+            body = _pieces(source, bar, task)
             report = await edge.send(f"/prizes/{prize}/codes", body, content_type)
-        progress.update(task, total=progress.tasks[0].completed)
+        bar.update(task, total=bar.tasks[0].completed)
     if connection.json:
         print_json(report)
     else:
@@ -82,15 +82,8 @@ def _opened(file: Path) -> tuple[BinaryIO, int | None]:
     return file.open("rb"), file.stat().st_size
 
 
-async def _pieces(source: BinaryIO, progress: Progress, task: object) -> AsyncIterator[bytes]:
+async def _pieces(source: BinaryIO, bar: Progress, task: object) -> AsyncIterator[bytes]:
     """The file, piece by piece; the service takes each before the next is read."""
     while piece := source.read(PIECE_BYTES):
         yield piece
-        progress.advance(task, len(piece))  # type: ignore[arg-type]
-
-
-def _progress(connection: Connection) -> Progress:
-    """A bar on standard error; none for machines."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    console = progress_console()
-    return Progress(*columns, console=console, disable=connection.json or not console.is_terminal, transient=True)
+        bar.advance(task, len(piece))  # type: ignore[arg-type]

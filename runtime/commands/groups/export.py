@@ -12,7 +12,7 @@ from typing import Annotated, BinaryIO, Final, Literal
 
 import aiohttp
 from cyclopts import Parameter
-from rich.progress import DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import DownloadColumn
 
 from runtime.commands.confirm import file_told
 from runtime.commands.connection import (
@@ -22,10 +22,10 @@ from runtime.commands.connection import (
     connected,
     fail,
     print_done,
-    progress_console,
 )
 from runtime.commands.loop import app_of
-from runtime.commands.times import unix
+from runtime.commands.progress import progress
+from runtime.wire.times import unix
 
 app = app_of("export")
 
@@ -64,15 +64,15 @@ async def export(
     written = _Written()
     with file_told(connection, out):
         file = nullcontext(sys.stdout.buffer) if str(out) == "-" else out.open("wb")
-    with file as target, _progress(connection) as progress:
-        task = progress.add_task(f"exporting {name}", total=None)
+    with file as target, progress(connection.json, DownloadColumn()) as bar:
+        task = bar.add_task(f"exporting {name}", total=None)
         async with connected(connection) as edge:
             cuts = 0
             while True:
                 before = written.lines
                 try:
                     async for piece in edge.read(f"/exports/{name}", **query, cursor=written.cursor):
-                        progress.advance(task, written.take(piece, target))
+                        bar.advance(task, written.take(piece, target))
                     break
                 except aiohttp.ClientPayloadError as error:
                     written.cut()
@@ -119,10 +119,3 @@ def _end_of_lines(held: bytes) -> int:
     while end >= 0 and held.count(b'"', 0, end) % 2:
         end = held.rfind(b"\r\n", 0, end)
     return end + 2 if end >= 0 else 0
-
-
-def _progress(connection: Connection) -> Progress:
-    """What has come, on standard error; nothing for machines."""
-    columns = (TextColumn("{task.description}"), DownloadColumn(), TimeElapsedColumn())
-    console = progress_console()
-    return Progress(*columns, console=console, disable=connection.json or not console.is_terminal, transient=True)

@@ -232,7 +232,8 @@ async def _apply(edge: Edge, document: Document, change: Change) -> dict[str, An
         if change.current is None:
             return await edge.post("/games", {**change.sent(), "campaign_id": row["campaign_id"]})
         revision = row.get("revision") or change.current["revision"]
-        return await edge.put(f"/games/{change.current['id']}", {**change.sent(), "revision": revision})
+        path = f"/games/{change.current['id']}"
+        return await edge.call("PUT", path, {}, {**change.sent(), "revision": revision})
     except Refused as refused:
         if not refused.violations:
             raise

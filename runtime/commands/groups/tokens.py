@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter, validators
 
-from runtime.commands.connection import DEFAULTS, Connection, connected, print_json
+from runtime.commands.connection import DEFAULTS, Connection, connected, print_done
 from runtime.commands.loop import app_of
 
 app = app_of("tokens")
@@ -43,7 +43,4 @@ async def create_token(
     body = {"name": name, "roles": list(role), "merchant_id": merchant}
     async with connected(connection) as edge:
         made = await edge.post("/tokens", {**body, "expires_at": int(time.time()) + days * DAY_SECONDS})
-    if connection.json:
-        print_json(made)
-    else:
-        print(made["secret"])
+    print_done(connection, made, made["secret"])

@@ -10,14 +10,19 @@ import sql
 from runtime import messages as m
 from runtime import trace
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status
+from runtime.errors import Fault, Status, unknown
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
 from runtime.operations.conservation.checks import CHECKS
+from runtime.operations.conservation.checks import audit as audit_rows
+from runtime.settings import Settings
+from runtime.stores.database import Database
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("violations")
+
+SHOWN_MAX: Final = 1_000
 
 
 async def list_violations(engine: Engine, request: m.ListViolationsRequest) -> m.ListViolationsReply:
@@ -56,3 +61,20 @@ def _message(row: Any) -> m.Violation:
     return m.Violation(
         **{**row, "status": enum(m.ViolationStatus, row["status"])}, holds=check.holds if check is not None else ""
     )
+
+
+async def audited(settings: Settings, tenant_id: str, report: Any) -> list[dict[str, Any]]:
+    """Audits every tenant, or one; the violations that are open then, of the first SHOWN_MAX.
+
+    NOT_FOUND UNKNOWN_TENANT.
+    """
+    async with Database.opened(settings, size=2) as database:
+        tenants = await database.fetch(_SQL["tenants"], tenant_id)
+        if tenant_id and not tenants:
+            raise unknown("tenant", tenant_id)
+        await audit_rows(database, tenant_id, report)
+        found: list[dict[str, Any]] = []
+        for tenant in tenants:
+            about = (tenant["tenant_id"], "open", "", "", "", None, SHOWN_MAX - len(found))
+            found += [{"tenant_id": tenant["tenant_id"], **row} for row in await database.fetch(_SQL["list"], *about)]
+        return found

@@ -183,32 +183,20 @@ async def _answer(
 
 
 def _show(connection: Connection, command: Command, given: Mapping[str, Any], done: Any) -> None:
-    if connection.json:
+    if connection.json or command.as_json:
         print_json(done)
     elif command.listed:
-        _print_table(command, done)
-    else:
-        _print_one(connection, command, given, done)
-
-
-def _print_table(command: Command, items: list[dict[str, Any]]) -> None:
-    shown = table(*command.columns)
-    for item in items:
-        named = worded(item, command.enums)
-        shown.add_row(*(filled(text, named) for text in command.columns.values()))
-    people().print(shown)
-
-
-def _print_one(connection: Connection, command: Command, given: Mapping[str, Any], done: dict[str, Any]) -> None:
-    named = worded(done, command.enums)
-    if command.as_json:
-        print_json(done)
+        shown = table(*command.columns)
+        for item in done:
+            named = worded(item, command.enums)
+            shown.add_row(*(filled(text, named) for text in command.columns.values()))
+        people().print(shown)
     elif command.says:
-        people().print(filled(command.says, {**named, **given}))
+        people().print(filled(command.says, {**worded(done, command.enums), **given}))
         for one in done["kept"] if command.kept else ():
             print(f"tombola: {filled(command.kept, one)}", file=sys.stderr)
     elif command.columns:
         for title, text in command.columns.items():
-            print(f"{title:12} {filled(text, named)}")
+            print(f"{title:12} {filled(text, worded(done, command.enums))}")
     else:
         print_one(connection, done)

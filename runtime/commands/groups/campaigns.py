@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from cyclopts import Parameter
 
+from runtime import messages as m
 from runtime.commands import campaign_files, documents
 from runtime.commands.confirm import confirmed, fail_of_file, file_told
 from runtime.commands.connection import (
@@ -32,6 +33,7 @@ from runtime.commands.environment import EXIT_USE
 from runtime.commands.loop import app_of
 from runtime.commands.resources import for_machines, show
 from runtime.http import gallery
+from runtime.wire.enums import token
 from runtime.wire.times import unix
 
 app = app_of("campaigns")
@@ -50,16 +52,16 @@ async def check_campaign(campaign: str, /, *, connection: Connection = DEFAULTS)
     """
     async with connected(connection) as edge:
         one = await _one(connection, edge, campaign)
-        items = (await edge.get(f"/campaigns/{one['id']}/launch-check"))["items"]
+        done = await edge.get(f"/campaigns/{one['id']}/launch-check")
+    items = m.LaunchCheckReply.from_dict(done).items
     if connection.json:
-        print_json(items)
+        print_json(done["items"])
     else:
         shown = table("", "what", "where")
         for item in items:
-            level = item["level"].removeprefix("LAUNCH_LEVEL_").lower()
-            shown.add_row(level, item["message"], item["field"])
+            shown.add_row(token(item.level), item.message, item.field)
         people().print(shown)
-    if any(item["level"] == "LAUNCH_LEVEL_PROBLEM" for item in items):
+    if any(item.level is m.LaunchLevel.PROBLEM for item in items):
         sys.exit(EXIT_REFUSED)
 
 

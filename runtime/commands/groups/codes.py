@@ -10,14 +10,14 @@ from typing import Annotated, BinaryIO, Final, Literal
 from cyclopts import Parameter
 from rich.progress import BarColumn, DownloadColumn, Progress
 
+from runtime import messages as m
 from runtime.commands.confirm import file_told
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_REFUSED,
     Connection,
     connected,
-    people,
-    print_json,
+    print_done,
 )
 from runtime.commands.loop import app_of
 from runtime.commands.progress import progress
@@ -62,16 +62,14 @@ async def import_codes(
         task = bar.add_task("importing", total=size)
         async with connected(connection) as edge:
             body = _pieces(source, bar, task)
-            report = await edge.send(f"/prizes/{prize}/codes", body, content_type)
+            done = await edge.send(f"/prizes/{prize}/codes", body, content_type)
         bar.update(task, total=bar.tasks[0].completed)
-    if connection.json:
-        print_json(report)
-    else:
-        words = ("added", "duplicates", "invalid", "available")
-        people().print(", ".join(f"{report[word]:,} {word}" for word in words))
-        for row in report["errors"]:
-            print(f"{file}:{row['line']}: {row['reason']}", file=sys.stderr)
-    if report["invalid"]:
+    report = m.ImportCodesReply.from_dict(done)
+    counts = f"{report.added:,} added, {report.duplicates:,} duplicates, {report.invalid:,} invalid"
+    print_done(connection, done, f"{counts}, {report.available:,} available")
+    for row in report.errors if not connection.json else ():
+        print(f"{file}:{row.line}: {row.reason}", file=sys.stderr)
+    if report.invalid:
         sys.exit(EXIT_REFUSED)
 
 

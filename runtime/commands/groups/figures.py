@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from rich.table import Table
 
+from runtime import messages as m
 from runtime.commands.connection import DEFAULTS, Connection, connected, people, print_json, table
 from runtime.commands.loop import app_of
 
@@ -34,49 +35,40 @@ async def figures(
         Up to this day, which is included.
     """
     async with connected(connection) as edge:
-        found = await edge.get(f"/campaigns/{campaign}/figures", game_id=game, from_day=from_day, to_day=to_day)
+        done = await edge.get(f"/campaigns/{campaign}/figures", game_id=game, from_day=from_day, to_day=to_day)
     if connection.json:
-        print_json(found)
+        print_json(done)
         return
-    console = people()
-    steps = ", ".join(f"{count:,} {step}" for step, count in found["funnel"].items())
-    console.print(f"{steps}; {found['players']:,} players, {found['returning_players']:,} of them again")
-    costs = [f"{one['amount']:,.2f} {one['currency']}".strip() for one in found["costs"]] or ["0.00"]
-    console.print(f"cost {' and '.join(costs)}, times in {found['timezone']}")
+    console, found = people(), m.CampaignFigures.from_dict(done)
+    steps = ", ".join(f"{count:,} {step}" for step, count in done["funnel"].items())
+    console.print(f"{steps}; {found.players:,} players, {found.returning_players:,} of them again")
+    costs = [f"{one.amount:,.2f} {one.currency}".strip() for one in found.costs] or ["0.00"]
+    console.print(f"cost {' and '.join(costs)}, times in {found.timezone}")
     for title, shown in (("days", _days(found)), ("prizes", _prizes(found)), ("odds", _odds(found))):
         if shown.row_count:
             console.print(f"\n{title}")
             console.print(shown)
 
 
-def _days(found: dict[str, Any]) -> Any:
+def _days(found: m.CampaignFigures) -> Table:
     shown = table("day", "plays", "wins", "players")
-    for day in found["by_day"]:
-        shown.add_row(day["day"], f"{day['plays']:,}", f"{day['wins']:,}", f"{day['players']:,}")
+    for day in found.by_day:
+        shown.add_row(day.day, f"{day.plays:,}", f"{day.wins:,}", f"{day.players:,}")
     return shown
 
 
-def _prizes(found: dict[str, Any]) -> Any:
+def _prizes(found: m.CampaignFigures) -> Table:
     shown = table("prize", "name", "given", "cost", "currency")
-    for prize in found["prizes"]:
-        cost = f"{prize['cost']:,.2f}"
-        shown.add_row(prize["prize_id"], prize["name"], f"{prize['units']:,}", cost, prize["currency"])
+    for prize in found.prizes:
+        shown.add_row(prize.prize_id, prize.name, f"{prize.units:,}", f"{prize.cost:,.2f}", prize.currency)
     return shown
 
 
-def _odds(found: dict[str, Any]) -> Any:
+def _odds(found: m.CampaignFigures) -> Table:
     shown = table("game", "revision", "drawn", "declared", "draws", "expected", "by chance")
-    for one in found["odds"]:
-        for row in one["odds"]:
-            expected = f"{row['low']:,.0f} to {row['high']:,.0f}"
-            drawn, fine = row["name"] or "nothing", "yes" if row["by_chance"] else "NO"
-            shown.add_row(
-                one["game_id"],
-                str(one["revision"]),
-                drawn,
-                f"{row['declared']:.4%}",
-                f"{row['draws']:,}",
-                expected,
-                fine,
-            )
+    for one in found.odds:
+        for row in one.odds:
+            expected, fine = f"{row.low:,.0f} to {row.high:,.0f}", "yes" if row.by_chance else "NO"
+            drawn = (row.name or "nothing", f"{row.declared:.4%}", f"{row.draws:,}")
+            shown.add_row(one.game_id, str(one.revision), *drawn, expected, fine)
     return shown

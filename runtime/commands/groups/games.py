@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from runtime import messages as m
 from runtime.commands import documents
 from runtime.commands.confirm import confirmed, file_told
 from runtime.commands.connection import (
@@ -94,11 +95,9 @@ async def try_game(
         print_json(run)
         return
     shown = table("outcome", "prize", "plays", "observed", "declared")
-    for row in run["frequencies"]:
-        declared = "" if row["declared"] < 0 else f"{row['declared']:.2%}"
-        shown.add_row(
-            row["name"] or row["outcome"], row["prize_id"], str(row["count"]), f"{row['share']:.2%}", declared
-        )
+    for row in map(m.TestFrequency.from_dict, run["frequencies"]):
+        declared = "" if row.declared < 0 else f"{row.declared:.2%}"
+        shown.add_row(row.name or row.outcome, row.prize_id, str(row.count), f"{row.share:.2%}", declared)
     people().print(shown)
 
 

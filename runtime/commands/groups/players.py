@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from runtime import messages as m
 from runtime.commands import forms
 from runtime.commands.confirm import Yes, confirmed, file_told
 from runtime.commands.connection import (
@@ -104,7 +105,8 @@ async def merge_player(
     path, body = f"/players/{player}/merge", {"guest_id": guest}
     async with connected(connection) as edge:
         done = await edge.post(path, {**body, "preview": True})
-        had = ", ".join(f"{done[name]} {name}" for name in ("plays", "rewards", "balances", "turns"))
+        guests = m.MergePlayerReply.from_dict(done)
+        had = f"{guests.plays} plays, {guests.rewards} rewards, {guests.balances} balances, {guests.turns} turns"
         if not dry_run:
             confirmed(connection, yes, f"Give {player} what {guest} has, for good: {had}?")
             done = await edge.post(path, body)

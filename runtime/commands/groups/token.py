@@ -100,10 +100,9 @@ async def me(*, connection: Connection = DEFAULTS) -> None:
     if connection.json:
         print_json(told)
         return
-    for name in ("subject", "tenant_id", "merchant_id"):
-        print(f"{name:12} {told[name]}")
-    print(f"{'roles':12} {', '.join(told['roles'])}")
-    print(f"{'opens':12} {', '.join(told['operations'])}")
+    lists = {"roles": ", ".join(told["roles"]), "opens": ", ".join(told["operations"])}
+    for name, value in {**{name: told[name] for name in ("subject", "tenant_id", "merchant_id")}, **lists}.items():
+        print(f"{name:12} {value}")
 
 
 @app.command

@@ -3,12 +3,11 @@
 __main__    the command line
 bench       prepares cases and runs them in rounds
 case        what a case is, and its ratios
-cases/      every case: plays, pgbench, what players own, edges' calls, deliveries and events, memory
+cases/      every case: plays, pgbench, milestones and rankings, a full database, deliveries and events, memory
 fixture     tenants, games and prizes to measure
 requests    requests as bytes
-load        puts load on a server: generator.py in a process of its own, or wrk with wrk.lua
+load        puts load on a server by generator.py, in a process of its own
 bare        a bare aiohttp handler, a receiver and bare POSTs, to compare with
-edge_calls  an edge's process and a Core's, with nothing but calls between them
 stack       the bench's servers, and what they cost
-report      the table, that of docs/bench.md, JSON
+report      the table, and JSON
 """

@@ -17,11 +17,10 @@ from ops.benchmarks import report
 from ops.benchmarks.bench import Bench, Scale, run
 from ops.benchmarks.case import Case
 from ops.benchmarks.cases import CASES
-from ops.benchmarks.load import has_wrk
 from ops.servers.base import ServerError
 
 ROOT: Final = Path(__file__).parents[2]
-QUICK: Final = Scale(seconds=1.0, rounds=1, players=500, full_plays=100_000, idle_games=1_000, ledger_entries=10_000)
+QUICK: Final = Scale(seconds=1.0, rounds=1, players=500, full_plays=100_000, idle_games=1_000)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -44,14 +43,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="one short round over small data: shows that all runs, not how fast"
     )
-    parser.add_argument(
-        "--generator",
-        choices=("wrk", "bundled"),
-        default="wrk" if has_wrk() else "bundled",
-        help="what puts the load on (default here: %(default)s)",
-    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE")
-    parser.add_argument("--markdown", action="store_true", help="print the table as docs/bench.md shows it")
     parser.add_argument(
         "--data",
         type=Path,
@@ -89,7 +81,7 @@ def main() -> None:
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(directory.stat().st_mode | 0o011)  # as root, PostgreSQL runs as another account and passes here
     console = Console(stderr=True)
-    bench = Bench(directory.resolve(), scale_of(options), wrk=options.generator == "wrk")
+    bench = Bench(directory.resolve(), scale_of(options))
     try:
         with console.status("starting PostgreSQL and Valkey") as status:
 
@@ -111,10 +103,7 @@ def main() -> None:
             shutil.rmtree(directory, ignore_errors=True)
     if options.json:
         options.json.write_text(report.as_json(facts, results))
-    if options.markdown:
-        print(report.markdown(facts, results), end="")
-    else:
-        report.show(Console(width=None if sys.stdout.isatty() else 200), facts, results)
+    report.show(Console(width=None if sys.stdout.isatty() else 200), facts, results)
     if any(result.error for result in results.values()):
         sys.exit(1)
 

@@ -34,7 +34,6 @@ class Scale:
     players: int = 2_000
     full_plays: int = 3_000_000
     idle_games: int = 10_000
-    ledger_entries: int = 100_000
 
     def count(self, per_second: float) -> int:
         """How many requests make a run of `seconds`, at a rate."""
@@ -44,11 +43,11 @@ class Scale:
 class Bench:
     """What cases share. `server` is the process that most of them load: `tombola all`."""
 
-    def __init__(self, directory: Path, scale: Scale, *, wrk: bool) -> None:
+    def __init__(self, directory: Path, scale: Scale) -> None:
         self.scale = scale
         self.directory = directory
         self.stack = BenchStack(directory)
-        self.loader = Loader(directory, wrk=wrk)
+        self.loader = Loader(directory)
         self._servers: dict[str, Process] = {}
         self._players: dict[str, list[Player]] = {}
 
@@ -61,6 +60,15 @@ class Bench:
         if name not in self._servers:
             self._servers[name] = make()
         return self._servers[name]
+
+    def separate_server(self, database: str, valkey_db: int) -> Process:
+        """`tombola all` on a database of its own, which the first case that asks makes."""
+
+        def make() -> Process:
+            self.stack.make_database(database)
+            return self.stack.serve("all", "server", database=database, valkey_db=valkey_db)
+
+        return self.shared(database, make)
 
     def players(self, tenant_id: str, count: int | None = None) -> list[Player]:
         """The first players of a tenant."""

@@ -45,13 +45,13 @@ class Fixture:
         handler_config = {"prizes": [{"prize_id": prize_id, "probability": chance}]}
         return self.game("probability", handler_config, **more)
 
-    def collection(self, prize_id: str, currency: str, thresholds: range, *, mode: str, auto_grant: bool) -> str:
-        """A collection that credits one `currency` a play, with a rung at each threshold; its id."""
+    def collection(self, prize_id: str, currency: str, thresholds: range) -> str:
+        """A collection that credits one `currency` a play and grants a rung at each threshold; its id."""
         rungs = [
             {"id": f"rung_{n}", "name": f"{n} of them", "currency": currency, "threshold": n, "prize_id": prize_id}
             for n in thresholds
         ]
-        milestones = {"mode": f"MILESTONE_MODE_{mode}", "auto_grant": auto_grant, "rungs": rungs}
+        milestones = {"mode": "MILESTONE_MODE_CUMULATIVE_UNLOCK", "auto_grant": True, "rungs": rungs}
         items = [{"item": currency, "weight": 1, "quantity": 1, "slot_index": 0}]
         return self.game("lucky_item", {"items": items}, type="collection", milestones=milestones)
 

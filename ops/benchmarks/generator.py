@@ -31,15 +31,12 @@ _SHOWN_BYTES: Final = 400
 class Shot:
     """What all connections share: the requests that are left, and what came of those that were sent.
 
-    plays: as many after each request, each of the session that the answer before it has. each_counts: they count one
-    by one, the request with them; else all of them as one, from the request to the last answer.
+    plays: empty, or one for each request, with the session of its answer; the two count as one.
     """
 
-    def __init__(self, requests: list[bytes], plays: list[bytes], *, each_counts: bool, collect: bool) -> None:
+    def __init__(self, requests: list[bytes], plays: list[bytes], *, collect: bool) -> None:
         self.requests = requests
         self.plays = plays
-        self.plays_after_each = len(plays) // len(requests) if requests else 0
-        self.each_counts = each_counts
         self.left: Iterator[int] = iter(range(len(requests)))
         self.latencies = array("d")
         self.sessions = [b""] * len(requests) if collect else None
@@ -67,7 +64,7 @@ class Connection(asyncio.Protocol):
         self.shot = shot
         self.buffer = b""
         self.number = -1
-        self.played = 0
+        self.played = False
         self.done = False
         self.sent_at = 0.0
 
@@ -101,26 +98,17 @@ class Connection(asyncio.Protocol):
         if OK not in answer:
             shot.failed += 1
             shot.first_failure = shot.first_failure or answer[:_SHOWN_BYTES] + b" ... " + answer[-_SHOWN_BYTES:]
-        elif self.played < shot.plays_after_each:
-            if shot.each_counts:
-                self.answered()
-            play = shot.plays[self.number * shot.plays_after_each + self.played]
-            self.played += 1
-            self.transport.write(_with_session(play, _session_in(answer)))
+        elif shot.plays and not self.played:
+            self.played = True
+            self.transport.write(_with_session(shot.plays[self.number], _session_in(answer)))
             return
         else:
-            self.answered()
+            shot.ok += 1
+            shot.latencies.append(time.perf_counter() - self.sent_at)
             if shot.sessions is not None:
                 shot.sessions[self.number] = _session_in(answer)
-        self.played = 0
+        self.played = False
         self.go()
-
-    def answered(self) -> None:
-        """Counts what was sent at `sent_at`; what comes next is sent now."""
-        now = time.perf_counter()
-        self.shot.ok += 1
-        self.shot.latencies.append(now - self.sent_at)
-        self.sent_at = now
 
 
 def _body_bytes(answer: bytes, head: int) -> int:
@@ -156,14 +144,12 @@ def read_requests(path: Path) -> list[bytes]:
 
 
 def write_requests(path: Path, requests: list[bytes]) -> None:
-    """A file of requests, each after its length as 4 bytes, big-endian: what both generators read."""
+    """A file of requests, each after its length as 4 bytes, big-endian."""
     path.write_bytes(b"".join([len(request).to_bytes(4, "big") + request for request in requests]))
 
 
 def main(spec: dict[str, Any]) -> None:
-    """`spec`: host, port, connections, each_counts (Shot), and the files requests, plays ("": none) and sessions ("":
-    not wanted).
-    """
+    """`spec`: host, port, connections, and the files requests, plays ("": none) and sessions ("": not wanted)."""
     requests = read_requests(Path(spec["requests"]))
     plays = read_requests(Path(spec["plays"])) if spec["plays"] else []
     said, sessions = uvloop.run(_run(spec, requests, plays))
@@ -173,7 +159,7 @@ def main(spec: dict[str, Any]) -> None:
 
 
 async def _run(spec: dict[str, Any], requests: list[bytes], plays: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-    shot = Shot(requests, plays, each_counts=spec["each_counts"], collect=bool(spec["sessions"]))
+    shot = Shot(requests, plays, collect=bool(spec["sessions"]))
     loop = asyncio.get_running_loop()
     connections = []
     for _ in range(min(spec["connections"], len(shot.requests))):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,8 +12,7 @@ from typing import Any, Final
 from ops.benchmarks.generator import write_requests
 
 RUN_SECONDS_MAX: Final = 600
-_HERE: Final = Path(__file__).parent
-_ROOT: Final = _HERE.parents[1]
+_ROOT: Final = Path(__file__).parents[2]
 
 
 class LoadFailed(RuntimeError):
@@ -36,85 +33,52 @@ class Loaded:
 
 
 class Loader:
-    """Sends prepared requests, by `wrk` where that is wanted, else by the bundled generator.
+    """Sends prepared requests. directory: where they are put for the generator to read."""
 
-    directory: where requests are put for the generator to read.
-    """
-
-    def __init__(self, directory: Path, *, wrk: bool) -> None:
+    def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.wrk = wrk
 
     def send(self, port: int, requests: list[bytes], connections: int) -> Loaded:
         """Sends each request once, and returns when the last is answered."""
-        if self.wrk and len(requests) >= connections:
-            return self._by_wrk(port, requests, connections)
-        return self.send_bundled(port, requests, connections)
-
-    def send_bundled(self, port: int, requests: list[bytes], connections: int) -> Loaded:
-        """`send` by the bundled generator, whatever else is installed."""
-        return self._bundled(port, requests, connections)
+        return self._generate(port, requests, connections)
 
     def start_sessions(self, port: int, starts: list[bytes], connections: int) -> list[bytes]:
-        """The session of each start. LoadFailed where any is refused."""
+        """The session of each start. LoadFailed if any is refused."""
         path = self._directory / "sessions"
-        loaded = self._bundled(port, starts, connections, sessions=str(path))
+        loaded = self._generate(port, starts, connections, sessions=str(path))
         if loaded.failed:
             raise LoadFailed(f"{loaded.failed} of {len(starts)} starts failed, the first with {loaded.first_failure}")
         return path.read_bytes().split(b"\n")
 
     def pairs(self, port: int, starts: list[bytes], plays: list[bytes], connections: int) -> Loaded:
         """Each start, and at once its play (`requests.open_play`); a pair counts as one."""
-        return self._bundled(port, starts, connections, plays=plays)
+        return self._generate(port, starts, connections, plays=plays)
 
-    def chains(self, port: int, firsts: list[bytes], others: list[bytes], connections: int) -> Loaded:
-        """Each of the first plays, and after it its share of the others (`requests.open_play`, chained): each is of the
-        session that came with the play before.
-        """
-        return self._bundled(port, firsts, connections, plays=others, each_counts=True)
-
-    def _bundled(
+    def _generate(
         self,
         port: int,
         requests: list[bytes],
         connections: int,
         *,
         plays: list[bytes] | None = None,
-        each_counts: bool = False,
         sessions: str = "",
     ) -> Loaded:
-        spec: dict[str, Any] = {
+        spec = {
             "host": "127.0.0.1",
             "port": port,
             "connections": connections,
             "requests": self._write("requests", requests),
             "plays": self._write("plays", plays) if plays is not None else "",
-            "each_counts": each_counts,
             "sessions": sessions,
         }
         path = self._directory / "load.json"
         path.write_text(json.dumps(spec))
         return Loaded(**_said([sys.executable, "-m", "ops.benchmarks.generator", str(path)]))
 
-    def _by_wrk(self, port: int, requests: list[bytes], connections: int) -> Loaded:
-        path = self._write("requests", requests)
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{RUN_SECONDS_MAX}s", "--timeout", "30s"]
-        command += ["-s", str(_HERE / "wrk.lua"), f"http://127.0.0.1:{port}", "--", path]
-        before = os.times()
-        said = _said(command)
-        after = os.times()
-        cpu_seconds = after.children_user + after.children_system - before.children_user - before.children_system
-        return Loaded(**said, cpu_seconds=cpu_seconds)
-
     def _write(self, name: str, requests: list[bytes]) -> str:
         path = self._directory / name
         write_requests(path, requests)
         return str(path)
-
-
-def has_wrk() -> bool:
-    """Whether `wrk` is installed."""
-    return shutil.which("wrk") is not None
 
 
 def _said(command: list[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the bench says at its end: a table for people, one for docs/bench.md, and JSON for machines."""
+"""What the bench says at its end: a table for people, and JSON for machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,7 +37,6 @@ def machine(bench: Bench) -> dict[str, Any]:
         "fsync_ms": round(_fsync_ms(stack.directory), 3),
         "valkey": _valkey_version(bench),
         "tombola": __version__,
-        "generator": "wrk" if bench.loader.wrk else "bundled",
         "connections": bench.scale.connections,
         "players": bench.scale.players,
         "seconds": bench.scale.seconds,
@@ -69,7 +69,7 @@ def headline(facts: Mapping[str, Any]) -> str:
     return (
         f"{facts['cores']} cores shared by all, {facts['memory_gib']} GiB; Python {facts['python']}, "
         f"PostgreSQL {facts['postgres']} (fsync {facts['fsync']}, {facts['fsync_ms']} ms), Valkey {facts['valkey']}; "
-        f"{facts['connections']} connections, {facts['players']:,} players, load by {facts['generator']}; "
+        f"{facts['connections']} connections, {facts['players']:,} players; "
         f"medians of {facts['rounds']} runs of about {facts['seconds']:g} s"
     )
 
@@ -140,18 +140,6 @@ def show(console: Console, facts: Mapping[str, Any], results: Mapping[str, Resul
     console.print(others(results), markup=False, highlight=False)
 
 
-def markdown(facts: Mapping[str, Any], results: Mapping[str, Result]) -> str:
-    """The table as docs/bench.md shows it."""
-    lines = [headline(facts) + ".", "", _line(COLUMNS), _line(["---"] * len(COLUMNS))]
-    lines += [_line(row) for row in rows(results)]
-    lines += ["", *(f"- {note}" for note in [*notes(results), others(results)])]
-    return "\n".join(lines) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def as_json(facts: Mapping[str, Any], results: Mapping[str, Result]) -> str:
     """Everything, run by run."""
     cases = {
@@ -176,17 +164,7 @@ def as_json(facts: Mapping[str, Any], results: Mapping[str, Result]) -> str:
                 for wanted in result.case.ratios
                 if (value := ratio(result, wanted, results)) is not None
             ],
-            "runs": [
-                {
-                    "done": run.done,
-                    "p99_ms": run.p99_ms,
-                    "failed": run.failed,
-                    "seconds": run.seconds,
-                    "others": run.others,
-                    "note": run.note,
-                }
-                for run in result.runs
-            ],
+            "runs": [asdict(run) for run in result.runs],
             "facts": result.case.facts,
             "error": result.error,
         }

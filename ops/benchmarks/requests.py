@@ -14,7 +14,7 @@ from runtime.settings import Settings
 TOKEN_SECONDS: Final = 24 * 3600
 _run: Final = secrets.token_hex(6)
 _numbers: Final = itertools.count()
-_CHAINED: Final = b',"next":true'
+_BODY: Final = b'{"session_id":"%b","payload":{}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,12 @@ def idempotency_key() -> str:
 
 def post(path: str, body: bytes, player: Player, *, key: str = "") -> bytes:
     """A POST under /api/v1 by a player, under an Idempotency-Key where one is given."""
-    return b"%b\r\nContent-Length: %d\r\n\r\n%b" % (_head("POST", path, player, key), len(body), body)
+    return b"%b\r\nContent-Length: %d\r\n\r\n%b" % (_head(path, player, key), len(body), body)
 
 
-def get(path: str, player: Player | None = None, *, tenant_id: str = "") -> bytes:
-    """A GET under /api/v1, by a player or by nobody of a tenant."""
-    if player is None:
-        return f"GET {API}{path} HTTP/1.1\r\nHost: bench\r\nX-Tenant-Id: {tenant_id}\r\n\r\n".encode()
-    return _head("GET", path, player, "") + b"\r\n\r\n"
+def get(path: str, *, tenant_id: str) -> bytes:
+    """A GET under /api/v1 by an anonymous client of a tenant."""
+    return f"GET {API}{path} HTTP/1.1\r\nHost: bench\r\nX-Tenant-Id: {tenant_id}\r\n\r\n".encode()
 
 
 def start(game_id: str, player: Player) -> bytes:
@@ -55,21 +53,19 @@ def start(game_id: str, player: Player) -> bytes:
     return post(f"/games/{game_id}/start", b"{}", player)
 
 
-def play(game_id: str, player: Player, session: bytes, *, chained: bool = False) -> bytes:
-    """POST /games/{id}/play of a spin, under a key of its own. chained: asks for the next session with it."""
-    body = b'{"session_id":"%b","payload":{}%b}' % (session, _CHAINED if chained else b"")
-    return post(f"/games/{game_id}/play", body, player, key=idempotency_key())
+def play(game_id: str, player: Player, session: bytes) -> bytes:
+    """POST /games/{id}/play of a spin, under a key of its own."""
+    return post(f"/games/{game_id}/play", _BODY % session, player, key=idempotency_key())
 
 
-def open_play(game_id: str, player: Player, *, chained: bool = False) -> bytes:
+def open_play(game_id: str, player: Player) -> bytes:
     """`play` without its session and its length, which the generator fills in."""
-    head = _head("POST", f"/games/{game_id}/play", player, idempotency_key())
-    return head + b'\r\n\r\n{"session_id":"","payload":{}%b}' % (_CHAINED if chained else b"")
+    return _head(f"/games/{game_id}/play", player, idempotency_key()) + b"\r\n\r\n" + _BODY % b""
 
 
-def _head(verb: str, path: str, player: Player, key: str) -> bytes:
+def _head(path: str, player: Player, key: str) -> bytes:
     lines = [
-        f"{verb} {API}{path} HTTP/1.1",
+        f"POST {API}{path} HTTP/1.1",
         "Host: bench",
         f"Authorization: Bearer {player.token}",
         "Content-Type: application/json",

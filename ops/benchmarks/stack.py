@@ -11,14 +11,11 @@ import json
 import os
 import re
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +30,6 @@ from runtime.http.auth.tokens import Tokens
 from runtime.settings import Settings
 from sql.migrate import migrate
 
-ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 40.0
 HIGH: Final = "1000000"
@@ -66,6 +62,7 @@ class Process:
     log: Path
     url: str = ""
     core_url: str = ""
+    admin_url: str = ""
     rpc_address: str = ""
 
     @property
@@ -174,6 +171,7 @@ class BenchStack:
             name, ["-m", "runtime", *role.split()], {**self.keys, **ENVIRONMENT, **stores, **ports, **environ}
         )
         process.url = f"http://127.0.0.1:{ports['CONSUMER_PORT']}"
+        process.admin_url = f"http://127.0.0.1:{ports['ADMIN_PORT']}"
         if role in ("all", "core"):
             process.core_url = f"http://127.0.0.1:{ports['CORE_PORT']}"
             process.rpc_address = f"127.0.0.1:{ports['RPC_PORT']}"
@@ -183,9 +181,9 @@ class BenchStack:
         wait_for(lambda: answers(f"{ready}/readyz"), START_SECONDS, process.failure)
         return process
 
-    def helper(self, name: str, port: int, *arguments: str, module: str = "ops.benchmarks.bare") -> Process:
-        """A helper of `module` that listens on `port`."""
-        process = self.spawn(name, ["-m", module, *arguments], {})
+    def helper(self, name: str, port: int, *arguments: str) -> Process:
+        """A helper (bare.py) that listens on `port`."""
+        process = self.spawn(name, ["-m", "ops.benchmarks.bare", *arguments], {})
         process.url = f"http://127.0.0.1:{port}"
         wait_for(lambda: _accepts(port), START_SECONDS, process.failure)
         return process
@@ -223,6 +221,11 @@ class BenchStack:
     def core(self, process: Process) -> Api:
         """Core's REST of a process."""
         return Api(process.core_url)
+
+    def staff_token(self, tenant_id: str) -> str:
+        """A token of the tenant's admin."""
+        settings = Settings(jwt_secret=self.keys["JWT_SECRET"], jwt_staff_secret=self.keys["JWT_STAFF_SECRET"])
+        return Tokens.of(settings).mint("ann", tenant_id=tenant_id, seconds=7200, roles=("admin",))
 
     # -- readings ----------------------------------------------------------------------------
 
@@ -289,25 +292,3 @@ def read_json(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, ValueError):
         return {}
     return said
-
-
-@contextmanager
-def served(prefix: str) -> Iterator[tuple[BenchStack, Process, str]]:
-    """A stack in a directory of its own, with Core and its edges in one process: (it, the process, its admin edge)."""
-    (ROOT / ".tombola").mkdir(exist_ok=True)
-    directory = Path(tempfile.mkdtemp(prefix=prefix, dir=ROOT / ".tombola"))
-    directory.chmod(0o711)
-    stack = BenchStack(directory)
-    try:
-        stack.start()
-        port = free_port()
-        yield stack, stack.serve("all", "server", ADMIN_PORT=str(port)), f"http://127.0.0.1:{port}"
-    finally:
-        stack.stop()
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def staff_token(stack: BenchStack, tenant_id: str) -> str:
-    """A token of the tenant's admin."""
-    settings = Settings(jwt_secret=stack.keys["JWT_SECRET"], jwt_staff_secret=stack.keys["JWT_STAFF_SECRET"])
-    return Tokens.of(settings).mint("ann", tenant_id=tenant_id, seconds=7200, roles=("admin",))

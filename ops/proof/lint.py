@@ -63,8 +63,8 @@ class Helpers:
         self._own: dict[tuple[str, str], list[tuple[str, _Function]]] = {}
         self._shared: dict[str, list[tuple[str, _Function]]] = {}
         for path, tree in trees.items():
-            classes = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
-            outer = {id(node) for holder in classes for node in holder.body}
+            holders = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef)]
+            outer = {id(node) for holder in holders for node in holder.body}
             for node in ast.walk(tree):
                 if isinstance(node, _Function):
                     self._own.setdefault((path, node.name), []).append((path, node))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +39,7 @@ def bench(tmp_path: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.timeout(300)
 def test_plays_are_measured_beside_a_bare_handler_and_pgbench(tmp_path: Path) -> None:
-    printed, said = bench(tmp_path, "--only", "hot", "--generator", "bundled")
+    printed, said = bench(tmp_path, "--only", "hot")
     assert said["machine"]["fsync"] == "on"
     assert {"bare-get", "hot", "pgbench"} <= said["cases"].keys()
     hot = said["cases"]["hot"]
@@ -50,16 +49,13 @@ def test_plays_are_measured_beside_a_bare_handler_and_pgbench(tmp_path: Path) ->
     assert "NOT EXACT" not in printed
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
-def test_wrk_counts_the_same_plays(tmp_path: Path) -> None:
-    printed, said = bench(tmp_path, "--only", "pair", "--generator", "wrk", "--markdown")
-    assert said["machine"]["generator"] == "wrk"
-    assert "one hot game" in printed and "NOT EXACT" not in printed and "FAILED" not in printed
-
-
 def test_a_case_brings_those_that_it_is_compared_with() -> None:
     assert {case.name for case in chosen(["games-50"])} == {"games-50", "hot"}
+
+
+def test_bench_page_names_every_case() -> None:
+    page = (ROOT / "docs" / "bench.md").read_text()
+    assert [case.name for case in CASES if f"`{case.name}`" not in page] == []
 
 
 def test_every_ratio_names_a_case() -> None:

@@ -83,7 +83,7 @@ def test_changed_selects_only_targets_that_differ(monkeypatch: pytest.MonkeyPatc
             return text.replace("-- name: move\n", "-- name: move\nSELECT 1;\n", 1)
         return text.replace("def pick_certain(", "def pick_certain(changed, ") if path.endswith("draw.py") else text
 
-    monkeypatch.setattr(command, "_reader_at", lambda base: read_old)
+    monkeypatch.setattr(command, "_reader_of_main", lambda: read_old)
     found = {mutant.target for mutant in command.chosen(command.parse(["--changed"]))}
     assert found == {"wallet.move", "runtime.rules.draw.pick_certain"}
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from ops.benchmarks.case import Case
-from ops.benchmarks.cases import audit, delivery, edges, hung, memory, owned, pgbench, plays
+from ops.benchmarks.cases import delivery, full, hung, memory, owned, pgbench, plays
 
 CASES: Final[tuple[Case, ...]] = (
     *plays.BARE,
     *pgbench.CASES,
     *plays.CASES,
     *owned.CASES,
-    *edges.CASES,
+    *full.CASES,
     *delivery.CASES,
     *hung.CASES,
-    *audit.CASES,
     *memory.CASES,
 )

@@ -135,11 +135,7 @@ class Beside(Plays):
 
 
 def _beside_server(bench: Bench) -> Process:
-    def make() -> Process:
-        bench.stack.make_database("bench_beside")
-        return bench.stack.serve("all", "server", database="bench_beside", valkey_db=8)
-
-    return bench.shared("beside", make)
+    return bench.separate_server("bench_beside", 8)
 
 
 def _beside_entrants(bench: Bench, server: Process) -> list[Entrant]:
@@ -168,7 +164,7 @@ def play(bench: Bench, server: Process, entrants: list[Entrant]) -> None:
     connections = bench.scale.connections
     sessions = bench.loader.start_sessions(server.port, [requests.start(*entrant) for entrant in entrants], connections)
     plays = [requests.play(*entrant, session) for entrant, session in zip(entrants, sessions, strict=True)]
-    loaded = bench.loader.send_bundled(server.port, plays, connections)
+    loaded = bench.loader.send(server.port, plays, connections)
     if loaded.failed:
         raise StackError(loaded.first_failure)
 

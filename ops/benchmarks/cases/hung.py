@@ -78,11 +78,7 @@ def _came(bench: Bench) -> int:
 
 
 def _server(bench: Bench) -> Process:
-    def make() -> Process:
-        bench.stack.make_database(DATABASE)
-        return bench.stack.serve("all", "server", database=DATABASE, valkey_db=VALKEY_DB)
-
-    return bench.shared("hung", make)
+    return bench.separate_server(DATABASE, VALKEY_DB)
 
 
 def _entrants(bench: Bench, server: Process) -> list[Entrant]:

@@ -42,7 +42,7 @@ class Pgbench(Case):
         port = bench.server.port
         sessions = bench.loader.start_sessions(port, [requests.start(*entrant) for entrant in entrants], 8)
         plays = [requests.play(*entrant, session) for entrant, session in zip(entrants, sessions, strict=True)]
-        bench.loader.send_bundled(port, plays, 8)
+        bench.loader.send(port, plays, 8)
         names = {
             "tenant": fixture.tenant_id,
             "game": game_id,
@@ -76,8 +76,8 @@ class Pgbench(Case):
         command = [str(stack.postgres.bin_dir / "pgbench"), "-n", "-M", "prepared", "-j", "2", "-c", str(clients)]
         command += ["-T", str(seconds), "-f", str(self._script), stack.postgres.url("bench")]
         done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise StackError(f"pgbench failed: {done.stderr[-2000:]}")
+        if done.returncode != 0 or not _LATENCY.search(done.stdout):  # no latency: it ended no transaction
+            raise StackError(f"pgbench failed: {done.stdout[-500:]}{done.stderr[-2000:]}")
         count, tps, latency = (float(pattern.findall(done.stdout)[0]) for pattern in (_DONE, _TPS, _LATENCY))
         return Loaded(int(count), 0, "", count / tps, latency, 0.0, 0.0)
 

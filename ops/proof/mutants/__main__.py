@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -36,8 +37,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         prog="ops/mutate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="the beginning of mutants' names")
-    parser.add_argument("--changed", action="store_true", help="only statements and functions that the branch changed")
-    parser.add_argument("--base", default="main", help="of --changed (default: %(default)s)")
+    parser.add_argument("--changed", action="store_true", help="only what the branch changed since it left main")
     parser.add_argument(
         "--tests", nargs="+", default=[], help="test files or directories (default: by what is mutated)"
     )
@@ -57,7 +57,7 @@ def chosen(options: argparse.Namespace) -> list[Mutant]:
     """The mutants that the options select."""
     found = [one for one in every() if one.name.startswith(tuple(options.names or [""]))]
     if options.changed:
-        base = _reader_at(options.base)
+        base = _reader_of_main()
         old = statements.texts(base) | code.texts(base)
         new = statements.texts() | code.texts(statements.read_file)
         found = [one for one in found if old.get(one.target) != new[one.target]]
@@ -66,9 +66,9 @@ def chosen(options: argparse.Namespace) -> list[Mutant]:
     return found
 
 
-def _reader_at(base: str) -> Callable[[str], str]:
-    """Reads files as they were where the branch left `base`. A file that was not there is empty."""
-    commit = _git("merge-base", base, "HEAD").strip()
+def _reader_of_main() -> Callable[[str], str]:
+    """Reads files as they were where the branch left main. A file that was not there is empty."""
+    commit = _git("merge-base", "main", "HEAD").strip()
     there = set(_git("ls-tree", "-r", "--name-only", commit).splitlines())
     return lambda path: _git("show", f"{commit}:{path}") if path in there else ""
 
@@ -79,11 +79,8 @@ def _git(*arguments: str) -> str:
 
 def test_files(paths: Iterable[str]) -> list[str]:
     """The test files below the paths; a path with `::` stands for itself."""
-    return sorted(
-        str(file)
-        for path in paths
-        for file in (sorted(Path(path).rglob("test_*.py")) if Path(path).is_dir() else [path])
-    )
+    found = [list(Path(path).rglob("test_*.py")) if Path(path).is_dir() else [path] for path in paths]
+    return sorted(str(file) for files in found for file in files)
 
 
 class Tests:
@@ -153,6 +150,8 @@ def run(pipes: Sequence[Connection], mutants: Sequence[Mutant], files: list[str]
         verdicts[job.mutant.name] = verdict
         if verdict.kind == "killed":
             tests.learn(job.mutant, verdict.by)
+        if len(verdicts) % 20 == 0:
+            print(f"{len(verdicts)} of {len(mutants)} tried", flush=True)
     return verdicts
 
 
@@ -186,6 +185,7 @@ def main(arguments: Sequence[str]) -> int:
     is_sql = all(isinstance(mutant, statements.Mutant) for mutant in mutants)
     files = test_files(options.tests or (SQL_TESTS if is_sql else PYTHON_TESTS))
     print(f"{len(mutants)} mutants", flush=True)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # also of the workers, which stop their servers
     with worker.working(options.processes, files) as pipes:
         verdicts = run(pipes, mutants, files, options)
     VERDICTS.parent.mkdir(exist_ok=True)

@@ -15,8 +15,8 @@ import ast
 import gc
 import importlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple
@@ -31,24 +31,13 @@ FILES: Final = tuple(
     )
 )
 
-_COMPARED: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
-_OPPOSED: Final = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
-"""Mutated, they say the opposite. For a whole condition that is `negate`."""
-_JOINED: Final[Mapping[type[ast.boolop], type[ast.boolop]]] = {ast.And: ast.Or, ast.Or: ast.And}
-_COUNTED: Final[Mapping[type[ast.operator], type[ast.operator]]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
+_OPPOSED: Final = ((ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn))
+_PAIRS: Final = (*_OPPOSED, (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.And, ast.Or), (ast.Add, ast.Sub))
+_SWAPPED: Final[dict[type, Any]] = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
+_NEGATED: Final = tuple(operator for pair in _OPPOSED for operator in pair)
+"""Swapped, they say the opposite. For a whole condition that is `negate`."""
 
-_Put = Callable[[], None]
+_Mutate = Callable[[], None]
 
 
 class Mutant(NamedTuple):
@@ -71,36 +60,22 @@ class Mutant(NamedTuple):
     def install(self, prepare: object) -> None:
         """Replaces the function's code in this process. ValueError if there is no such function to replace."""
         importlib.import_module(self.module)
-        functions = self._functions()
+        code = _mutated(self.module, self.function, self.nth)
+        functions = [one for one in _functions() if _place(one.__code__) == _place(code)]
         if not functions:
             raise ValueError("no such function was made")
         for function in functions:
-            function.__code__ = self._code()
-
-    def _functions(self) -> list[FunctionType]:
-        """The functions with this code, decorated or not."""
-        code = self._code()
-        return [
-            found
-            for found in _objects()
-            if type(found) is FunctionType
-            and found.__code__.co_qualname == self.function
-            and found.__code__.co_filename == code.co_filename
-            and found.__code__.co_firstlineno == code.co_firstlineno
-        ]
-
-    def _code(self) -> CodeType:
-        return _mutated(self.module, self.function, self.nth)
+            function.__code__ = code
 
 
-def _objects() -> list[Any]:
-    """All objects, those that tests/conftest.py froze included."""
-    frozen = gc.get_freeze_count()
-    gc.unfreeze()
-    found = gc.get_objects()
-    if frozen:
-        gc.freeze()
-    return found
+def _place(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def _functions() -> list[FunctionType]:
+    """All functions, decorated or not."""
+    gc.unfreeze()  # tests/conftest.py hides what there is after collection
+    return [found for found in gc.get_objects() if type(found) is FunctionType]
 
 
 def mutants() -> list[Mutant]:
@@ -168,9 +143,9 @@ def _functions_of(
             yield f"{above}{inner.name}", inner
 
 
-def _places(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, str, _Put]]:
+def _places(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, str, _Mutate]]:
     """(kind, source, what mutates it) of each place of a function's body."""
-    found: list[tuple[str, str, _Put]] = []
+    found: list[tuple[str, str, _Mutate]] = []
     nodes = [node for statement in function.body for node in ast.walk(statement)]
     conditions = {id(node.test) for node in nodes if isinstance(node, ast.If | ast.IfExp)}
     for node in nodes:
@@ -179,39 +154,32 @@ def _places(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str,
     return found
 
 
-def _of(node: ast.AST, *, is_condition: bool) -> Iterator[tuple[str, str, _Put]]:
+def _of(node: Any, *, is_condition: bool) -> Iterator[tuple[str, str, _Mutate]]:
     if isinstance(node, ast.Compare):
         for nth, operator in enumerate(node.ops):
-            if type(operator) in _COMPARED and not (is_condition and isinstance(operator, _OPPOSED)):
-                yield "compare", ast.unparse(node), _item(node.ops, nth, _COMPARED[type(operator)]())
+            if not (is_condition and isinstance(operator, _NEGATED)):
+                yield "compare", ast.unparse(node), partial(node.ops.__setitem__, nth, _SWAPPED[type(operator)]())
     if isinstance(node, ast.BoolOp):
-        yield "join", ast.unparse(node), _field(node, "op", _JOINED[type(node.op)]())
+        yield "join", ast.unparse(node), partial(setattr, node, "op", _SWAPPED[type(node.op)]())
     if isinstance(node, ast.If | ast.IfExp):
-        yield "negate", ast.unparse(node.test), _field(node, "test", ast.UnaryOp(ast.Not(), node.test))
-    if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _COUNTED:
-        yield "count", ast.unparse(node), _field(node, "op", _COUNTED[type(node.op)]())
+        yield "negate", ast.unparse(node.test), partial(setattr, node, "test", ast.UnaryOp(ast.Not(), node.test))
+    if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _SWAPPED:
+        yield "count", ast.unparse(node), partial(setattr, node, "op", _SWAPPED[type(node.op)]())
     if isinstance(node, ast.Constant) and type(node.value) is int:
-        yield "count", str(node.value), _field(node, "value", node.value + 1)
+        yield "count", str(node.value), partial(setattr, node, "value", node.value + 1)
     yield from _omissions(node)
 
 
-def _omissions(node: ast.AST) -> Iterator[tuple[str, str, _Put]]:
+def _omissions(node: ast.AST) -> Iterator[tuple[str, str, _Mutate]]:
     for name in ("body", "orelse", "finalbody"):
-        statements = getattr(node, name, None)
+        statements: Any = getattr(node, name, None)
         for nth, statement in enumerate(statements if isinstance(statements, list) else ()):
             if isinstance(statement, ast.Raise) or (isinstance(statement, ast.Expr) and _is_call(statement.value)):
-                yield "omit", " ".join(ast.unparse(statement).split()), _item(statements, nth, ast.Pass())
+                shown = " ".join(ast.unparse(statement).split())
+                yield "omit", shown, partial(statements.__setitem__, nth, ast.Pass())
 
 
 def _is_call(node: ast.expr) -> bool:
     """Whether it is a call, other than a log line."""
     called = node.value if isinstance(node, ast.Await) else node
     return isinstance(called, ast.Call) and not ast.unparse(called.func).startswith("log.")
-
-
-def _field(node: Any, name: str, value: Any) -> _Put:
-    return lambda: setattr(node, name, value)
-
-
-def _item(items: Any, nth: int, value: Any) -> _Put:
-    return lambda: items.__setitem__(nth, value)

@@ -166,14 +166,16 @@ class Loop:
         if pid == 0:
             self._child(work)
         status = None
-        while status is None and time.monotonic() < until:
-            ended, said = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                status = os.waitstatus_to_exitcode(said)
-            else:
-                time.sleep(0.01)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+        try:
+            while status is None and time.monotonic() < until:
+                ended, said = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    status = os.waitstatus_to_exitcode(said)
+                else:
+                    time.sleep(0.01)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
         if status is None:
             os.waitpid(pid, 0)
         if status != _SURVIVED:
@@ -186,6 +188,7 @@ class Loop:
         status = _BROKEN
         try:
             os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _redirect_output(self._log)
             status = work()
         except BaseException:
@@ -234,15 +237,18 @@ def _redirect_output(path: Path) -> None:
 def working(processes: int, files: Sequence[str]) -> Iterator[list[Connection]]:
     """Starts the workers for the length of the block; yields a pipe to each. Fork before any thread starts."""
     context = multiprocessing.get_context("fork")
-    pairs = [context.Pipe() for _ in range(processes)]
-    workers = [context.Process(target=work, args=(theirs, files), daemon=True) for _, theirs in pairs]
-    for process in workers:
-        process.start()
+    pipes: list[Connection] = []
+    workers = []
+    for _ in range(processes):
+        ours, theirs = context.Pipe()
+        workers.append(context.Process(target=work, args=(theirs, files), daemon=True))
+        workers[-1].start()
+        theirs.close()  # so that `ours` ends with the worker
+        pipes.append(ours)
     try:
-        yield [ours for ours, _ in pairs]
+        yield pipes
     finally:
-        for (ours, theirs), process in zip(pairs, workers, strict=True):
-            theirs.close()
+        for pipe, process in zip(pipes, workers, strict=True):
             with contextlib.suppress(OSError):
-                ours.send(None)
+                pipe.send(None)
             process.join(30)

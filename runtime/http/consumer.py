@@ -6,7 +6,7 @@ alike are cached. What a player does (`ACT`) is admitted first: rates and Idempo
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -43,16 +43,23 @@ _encode: Final = msgspec.json.Encoder().encode
 def mount(app: web.Application, edge: Edge) -> None:
     """Adds every route that a row gives to players. Login and contacts are `runtime.http.login`'s."""
     # aiohttp tries the routes of a prefix in turn, each with its own expression: what is asked most comes first.
-    for operation, consumer in sorted(served(), key=lambda row: row[1].policy is not RoutePolicy.RATED):
+    hottest_first = sorted(served(), key=lambda row: row.consumer.policy is not RoutePolicy.RATED)
+    for operation, consumer in hottest_first:
         withheld = consumer.setting and not getattr(edge.settings, consumer.setting)
         make = _withheld if withheld else _MAKERS[consumer.policy]
         app.router.add_route(operation.verb, API + operation.path, make(edge, operation, consumer))
 
 
-def served() -> list[tuple[Operation, Consumer]]:
+class Served(NamedTuple):
+    """An operation that the edge serves, and how."""
+
+    operation: Operation
+    consumer: Consumer
+
+
+def served() -> list[Served]:
     """The operations that the edge serves, in the table's order."""
-    rows = ((operation, operation.consumer) for operation in OPERATIONS)
-    return [(operation, consumer) for operation, consumer in rows if consumer is not None]
+    return [Served(operation, operation.consumer) for operation in OPERATIONS if operation.consumer is not None]
 
 
 def _read(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:

@@ -276,8 +276,8 @@ class Database:
 
     async def fetchval(self, query: str, *args: Any) -> Any:
         """The first column of the first row, or None."""
-        row = await self.fetchrow(query, *args)
-        return None if row is None else row[0]
+        first = await self.fetchrow(query, *args)
+        return None if first is None else first[0]
 
     async def execute(self, query: str, *args: Any) -> int:
         """Runs one statement; the number of rows that it touched."""

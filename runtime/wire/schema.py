@@ -136,9 +136,8 @@ def fields_of(message: Any) -> dict[str, Field]:
     # that was half of what a process did at its start, imports aside.
     types, of = get_type_hints(message), message.__name__
     found = {field.name: betterproto2.FieldMetadata.get(field) for field in dataclasses.fields(message)}
-    return {
-        name: _field(of, name, meta, types[name]) for name, meta in sorted(found.items(), key=lambda row: row[1].number)
-    }
+    in_order = sorted(found, key=lambda name: found[name].number)
+    return {name: _field(of, name, found[name], types[name]) for name in in_order}
 
 
 def _field(message: str, name: str, meta: Any, hint: Any) -> Field:

@@ -13,12 +13,13 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
+import sql
 from ops.servers.valkey import Valkey
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.commands.groups.leaderboards import rebuild_all
 from runtime.groups import event_stream
-from runtime.operations.leaderboards import board_admin as leaderboards
+from runtime.operations.leaderboards.rankings import list_rankings
 from runtime.settings import Key, Settings
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
@@ -98,7 +99,7 @@ async def by_rows(engine: Engine) -> list[Score]:
 async def listed(engine: Engine) -> list[tuple[str, int]]:
     """What a client is answered."""
     request = m.ListRankingsRequest(scope=m.Scope(tenant_id=TENANT), id=BOARD, limit=100)
-    reply = await leaderboards.list_rankings(engine, request)
+    reply = await list_rankings(engine, request)
     return [(item.player_id, item.score) for item in reply.items]
 
 
@@ -158,7 +159,7 @@ async def test_a_write_that_saw_less_is_refused(engine: Engine) -> None:
     """Two readers of one player: the slower one must not put back what it saw first."""
     rankings = engine.rankings
     await rankings.rebuild(TENANT, BOARD)
-    scores = leaderboards._SQL["scores"]
+    scores = sql.load("leaderboards")["scores"]
     await write_plays(engine, TENANT, [Played("ann", GAME, 5)])
     slow = await engine.database.fetch(scores, TENANT, [BOARD], None, ["ann"])
     await write_plays(engine, TENANT, [Played("ann", GAME, 7)])

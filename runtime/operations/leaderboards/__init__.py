@@ -12,10 +12,10 @@ from runtime.operations.leaderboards.board_admin import (
     disqualify_player,
     get_leaderboard,
     list_leaderboards,
-    list_rankings,
     update_leaderboard,
 )
 from runtime.operations.leaderboards.finalize import finalize_leaderboard
+from runtime.operations.leaderboards.rankings import list_rankings
 from runtime.operations.leaderboards.standings import list_standings
 from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Access, Command, Consumer, Operation, RoutePolicy
 from runtime.wire.shape import Shape

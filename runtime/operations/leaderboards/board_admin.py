@@ -1,6 +1,6 @@
-"""Leaderboards: what they are, who leads them, and the hand that corrects them.
+"""Leaderboards as staff manage and correct them.
 
-A score follows from rows (sql/leaderboards.sql, `scores`); rankings.py keeps the live order of it and
+A score follows from rows (sql/leaderboards.sql, `scores`); runtime/stores/rankings.py keeps its live order, and
 finalize.py closes a board. Corrections are rows with a reason: a score is never written over.
 """
 
@@ -24,9 +24,7 @@ from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.idempotent_writes import keep, once
 from runtime.operations.players import merging
-from runtime.stores import paging
 from runtime.stores.pipeline import EphemeralDown
-from runtime.stores.scores import Place, Top, ranking
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
@@ -141,65 +139,6 @@ async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.Dele
     archived = await catalog.change_beside(engine, tenant_id, work)
     await engine.rankings.forget(tenant_id, request.id)
     return m.DeleteReply(id=request.id, archived=archived)
-
-
-# -- rankings --------------------------------------------------------------------------------
-
-
-async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.ListRankingsReply:
-    """Who leads, and the player's own place as `me`. A live board in one call to the ephemeral store.
-
-    Where that is away, or its set is gone, Postgres answers and the set is built anew. A finalized board
-    shows its standings; one that is archived, or of a draft campaign, has no set and is unknown.
-    """
-    tenant_id = tenant_of(request)
-    query = ("rankings", tenant_id, request.id)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    top = None
-    if len(page.after) != 1:  # A cursor of standings: the board is finalized.
-        after = place_of(page.after)
-        top = await engine.rankings.top(tenant_id, request.id, after, page.fetch, request.player_id)
-    if top is None:
-        board = await engine.database.fetchrow(_SQL["on_show"], tenant_id, request.id)
-        if board is None:
-            raise unknown("leaderboard", request.id)
-        if board["finalized"]:
-            return await _standings(engine, request, page, query)
-        if len(page.after) == 1:
-            raise foreign_cursor()
-        top = await _by_rows(engine, request, page)
-    shown, pagination = engine.cursors.write(top.scores, page.limit, key=lambda one: one.position, query=query)
-    items = [ranking(top.first_rank + i, one) for i, one in enumerate(shown)]
-    return m.ListRankingsReply(items=items, pagination=pagination, me=top.me)
-
-
-async def _by_rows(engine: Engine, request: m.ListRankingsRequest, page: paging.Page) -> Top:
-    tenant_id = tenant_of(request)
-    counted = await engine.rankings.counted(tenant_id, request.id)
-    if counted is None:
-        raise unknown("leaderboard", request.id)
-    engine.rankings.rebuild_soon(tenant_id, request.id)
-    return counted.top(place_of(page.after), page.fetch, request.player_id)
-
-
-async def _standings(
-    engine: Engine, request: m.ListRankingsRequest, page: paging.Page, query: tuple[str, ...]
-) -> m.ListRankingsReply:
-    if len(page.after) == 3:
-        raise foreign_cursor()
-    tenant_id = tenant_of(request)
-    last_rank = int(page.after[0]) if page.after else 0
-    rows = await engine.database.fetch(_SQL["standings"], tenant_id, request.id, last_rank, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: (row["rank"],), query=query)
-    me = None
-    if request.player_id:
-        mine = await engine.database.fetchrow(_SQL["standing_of"], tenant_id, request.id, request.player_id)
-        me = None if mine is None else m.Ranking(**mine)
-    items = [m.Ranking(**{name: row[name] for name in _RANKING}) for row in shown]
-    return m.ListRankingsReply(items=items, pagination=pagination, me=me)
-
-
-_RANKING: Final = ("rank", "player_id", "display_name", "score", "achieved_at")
 
 
 # -- corrections -----------------------------------------------------------------------------
@@ -388,19 +327,6 @@ async def _lock_for_player(connection: asyncpg.Connection, request: Correction) 
 
 
 # -- messages --------------------------------------------------------------------------------
-
-
-def place_of(after: paging.Position) -> Place | None:
-    """Where a cursor of a live ranking goes on; None: from the first place."""
-    if not after:
-        return None
-    score, achieved_us, player_id = after
-    return Place(int(score), int(achieved_us), str(player_id))
-
-
-def foreign_cursor() -> Fault:
-    """INVALID_ARGUMENT: a cursor from before the board was finalized."""
-    return invalid("cursor", "is of the ranking before it was finalized; begin again without one")
 
 
 def _stored(board: m.Leaderboard) -> tuple[Any, ...]:

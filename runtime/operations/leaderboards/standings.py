@@ -8,7 +8,7 @@ import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.operations import reading
-from runtime.operations.leaderboards.board_admin import foreign_cursor, place_of
+from runtime.operations.leaderboards.rankings import finalized_page, finalized_rows, position_of
 from runtime.stores import paging
 from runtime.stores.scores import Score
 from runtime.wire.scope import tenant_of
@@ -25,20 +25,18 @@ async def list_standings(engine: Engine, request: m.ListStandingsRequest) -> m.L
     board = await reading.one(engine, _SQL["get"], request, "leaderboard")
     query = ("board_standings", tenant_id, request.id)
     page = engine.cursors.read(request.cursor, request.limit, query=query)
-    last_rank = int(page.after[0]) if len(page.after) == 1 else 0
-    kept = await engine.database.fetch(_SQL["standings"], tenant_id, request.id, last_rank, page.fetch)
-    if not kept and board["status"] != "finalized":
+    rows = await finalized_rows(engine, tenant_id, request.id, page)
+    if not rows and board["status"] != "finalized":
         return await _live(engine, request, board, page, query)
-    if len(page.after) == 3:
-        raise foreign_cursor()
-    shown, pagination = engine.cursors.write(kept, page.limit, key=lambda row: (row["rank"],), query=query)
+    shown, pagination = finalized_page(engine, rows, page, query)
     return m.ListStandingsReply(items=[m.Standing(**row) for row in shown], pagination=pagination)
 
 
 async def _live(
     engine: Engine, request: m.ListStandingsRequest, board: Any, page: paging.Page, query: tuple[str, ...]
 ) -> m.ListStandingsReply:
-    tenant_id, after = tenant_of(request), place_of(page.after) if len(page.after) == 3 else None
+    tenant_id, after = tenant_of(request), position_of(page)
+    after = None if isinstance(after, int) else after
     top = await engine.rankings.top(tenant_id, request.id, after, page.fetch, "")
     if top is None and (counted := await engine.rankings.counted(tenant_id, request.id)) is not None:
         top = counted.top(after, page.fetch, "")

@@ -41,7 +41,7 @@ from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.operations.approvals import review as approvals
 from runtime.operations.reporting.exports import EXPORTS
-from runtime.operations.row import MANAGEMENT, PLATFORM, REWARD_MANAGERS, STAFF, STAFF_OR_PLATFORM, Admin
+from runtime.operations.row import MANAGEMENT, PLATFORM, REWARD_MANAGERS, STAFF, STAFF_OR_PLATFORM, Admin, TokenUse
 from runtime.wire.codec import View
 from runtime.wire.schema import Kind, fields_of
 
@@ -54,9 +54,6 @@ LIVE: Final = f"{PREFIX}/live"
 
 OWN: Final = {"ExportRows": STAFF, "WatchLive": STAFF}
 """What the edge serves beside the table that GET /admin/me names too, and to whom."""
-
-ENDS_TOKENS: Final = frozenset({"DeleteToken", "RevokeStaff"})
-"""The operations after which a token of staff's is refused."""
 
 CODE_SEARCHES: Final = Policy("code-search", per_second=0.2, burst=20)
 """Of one of staff, at an edge process: each tells whether a code that somebody won was guessed."""
@@ -120,17 +117,15 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
     decides = "may_decide" in fields_of(operation.request)
     reveals = "reveal" in fields_of(operation.request)
     whole = REWARD_MANAGERS.roles(edge.settings.role_matrix)
-    makes_token = operation.request is m.CreateTokenRequest
-    ends_tokens = operation.name in ENDS_TOKENS
     marks = Marks(edge.settings.jwt_staff_secrets)
-    searches = LocalRate(CODE_SEARCHES) if operation.request is m.SearchRewardsRequest else None
+    searches = LocalRate(CODE_SEARCHES) if operation.finds_codes else None
 
     async def answer(request: web.Request) -> web.Response:
         identity = request[IDENTITY]
         message = read(request, await body_of(request, operation))
         if matched:
             hold_to_match(getattr(message, matched), request.headers.getall("If-Match", ()))
-        if makes_token:
+        if operation.tokens is TokenUse.MAKES:
             check_made(identity, message)
         # The platform sees every tenant: without a scope a list of tenants is not narrowed to one.
         everywhere = operation.verb == "GET" and not operation.scoped and PLATFORM in identity.roles
@@ -148,9 +143,9 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
             message.idempotency_key = key
             return await _once(edge, operation, show, message, request)
         reply = await edge.caller.call(operation, message)
-        if makes_token:
+        if operation.tokens is TokenUse.MAKES:
             reply.token.secret = marks.marked(reply.token.secret)
-        if ends_tokens:
+        if operation.tokens is TokenUse.ENDS:
             # On this edge it holds at once; what was done is done, if Core cannot say so now.
             with suppress(Fault):
                 await edge.revocations.read()

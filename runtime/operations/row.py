@@ -72,6 +72,14 @@ class SessionUse(Enum):
     PLAYS = "plays"
 
 
+class TokenUse(Enum):
+    """What an operation does with tokens of staff. ENDS: some are refused from then on."""
+
+    NONE = "none"
+    MAKES = "makes"
+    ENDS = "ends"
+
+
 @dataclass(frozen=True, slots=True)
 class Consumer:
     """That the consumer edge serves it: to whom, and how. setting: one without which what it asks for is unknown."""
@@ -160,6 +168,8 @@ class Operation:
     resource: the request's field that wraps a resource ("game"), else empty.
     consumer, admin: how each edge serves it; None: not there.
     session: what it does with a session of play.
+    tokens: what it does with tokens of staff.
+    finds_codes: its field `code` finds what has a voucher code, so that an edge limits how often one of staff guesses.
     tenant_wide: not for the staff of one merchant; to be said of what no merchant's things are part of.
     unsuspended: done for who is suspended too.
     withheld: refused to who is suspended, though it only reads: it hands out much at once, or for long.
@@ -187,6 +197,8 @@ class Operation:
     consumer: Consumer | None = None
     admin: Admin | None = None
     session: SessionUse = SessionUse.NONE
+    tokens: TokenUse = TokenUse.NONE
+    finds_codes: bool = False
     tenant_wide: bool = False
     unsuspended: bool = False
     withheld: bool = False

@@ -133,33 +133,37 @@ async def _prizes(connection: asyncpg.Connection, tenant_id: str, *definitions: 
 
 def _most(definition: Definition, prizes: Mapping[str, _Row]) -> dict[str, float]:
     """The most that one play of a game gives: turns, of each currency that its handler credits, and in all."""
-    scope, noted = definition["wallet_scope"], dict[str, float]()
+    scope, credits = definition["wallet_scope"], dict[str, float]()
     # Where a prize runs short, the fallback stands in for each unit.
     instead = definition["fallback_prize_id"] if definition["on_unavailable"] == "fallback" else ""
 
-    def of(kind: str) -> Worth:
+    def worth_of(kind: str) -> Worth:
         def worth(given: Award | Credit) -> float:
-            if isinstance(given, Award):
-                rows = [prizes[prize_id] for prize_id in (given.prize_id, instead) if prize_id in prizes]
-                return float(given.quantity * max((row["value"] for row in rows if row["type"] == kind), default=0))
-            if kind != POINTS:
-                return 0
-            # By its wallet and name: as much of another currency is something else.
-            noted[f"{scope} {given.item}"] = max(noted.get(f"{scope} {given.item}", 0), given.quantity)
-            return given.quantity
+            if isinstance(given, Credit):
+                return given.quantity if kind == POINTS else 0
+            rows = [prizes[prize_id] for prize_id in (given.prize_id, instead) if prize_id in prizes]
+            return float(given.quantity * max((row["value"] for row in rows if row["type"] == kind), default=0))
 
         return worth
+
+    def note_credit(given: Award | Credit) -> float:
+        if isinstance(given, Credit):
+            # By its wallet and name: as much of another currency is something else.
+            name = f"{scope} {given.item}"
+            credits[name] = max(credits.get(name, 0), given.quantity)
+        return 0
 
     def total(kind: str) -> float:
         rungs = [prizes[one] for one in _granted(definition) if one in prizes]
         by_rungs = sum(row["value"] for row in rungs if row["type"] == kind)
-        by_handler = most_given(definition, of(kind))
+        by_handler = most_given(definition, worth_of(kind))
         if by_rungs and not by_handler:
             named = [prizes[one] for _, one in prizes_named(definition) if one in prizes]
             by_handler = max((row["value"] for row in named if row["type"] == kind), default=0)
         return float(by_handler + by_rungs)
 
-    return {TURNS: total(TURNS), f"{scope}: all": total(POINTS), **noted}
+    most_given(definition, note_credit)
+    return {TURNS: total(TURNS), f"{scope}: all": total(POINTS), **credits}
 
 
 def _granted(definition: Definition) -> list[str]:

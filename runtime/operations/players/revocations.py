@@ -21,7 +21,7 @@ from runtime.errors import invalid
 from runtime.operations import audit
 from runtime.operations.approvals.pending import withdraw_of
 from runtime.operations.checks import TIME_MAX, Checks
-from runtime.operations.row import ADMINS, Operation
+from runtime.operations.row import ADMINS, Operation, TokenUse
 from runtime.wire.enums import enum
 from runtime.wire.scope import tenant_of
 
@@ -185,6 +185,7 @@ REVOKE_STAFF: Final = Operation(
     "RevokeStaff",
     "POST /staff/revoke",
     run=revoke_staff,
+    tokens=TokenUse.ENDS,
     admin=ADMINS,
     tenant_wide=True,
     unsuspended=True,

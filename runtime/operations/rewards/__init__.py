@@ -20,6 +20,7 @@ ROWS: Final = (
         "SearchRewards",
         "GET /rewards",
         run=search_rewards,
+        finds_codes=True,
         admin=STAFF,
         refusals=("ROLE_REQUIRED",),
         command=Command(

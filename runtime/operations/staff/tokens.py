@@ -25,7 +25,7 @@ from runtime.operations import audit, reading
 from runtime.operations.approvals.pending import withdraw_of
 from runtime.operations.checks import Checks, given, search_pattern
 from runtime.operations.players.revocations import API_TOKEN, REVOKE, SLACK_SECONDS
-from runtime.operations.row import ADMINS, MANAGEMENT, STAFF, Command, Operation
+from runtime.operations.row import ADMINS, MANAGEMENT, STAFF, Command, Operation, TokenUse
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("tokens")
@@ -205,6 +205,7 @@ ROWS: Final = (
         "CreateToken",
         "POST /tokens",
         run=create_token,
+        tokens=TokenUse.MAKES,
         resource="token",
         admin=ADMINS,
         confides=True,
@@ -227,6 +228,7 @@ ROWS: Final = (
         "DeleteToken",
         "DELETE /tokens/{id}",
         run=delete_token,
+        tokens=TokenUse.ENDS,
         admin=ADMINS,
         unsuspended=True,
         command=Command(

@@ -23,7 +23,7 @@ PAUSE_SECONDS: Final = 0.3
 READER, LONER = "reader", "loner"
 """Players of errands. The loner is signed out, linked and suspended: nobody else's answers are others by that."""
 
-TOURS: Final = (
+_ORDERED: Final = (
     (
         *("CreateCampaign", "UpdateCampaign", "DuplicateCampaign", "ImportCampaign", "CreatePrize", "UpdatePrize"),
         *("MoveStock", "ImportCodes", "ExpireCodes", "WithdrawCodes"),
@@ -43,6 +43,14 @@ TOURS: Final = (
 )
 """Who goes about what, in which order: what is made is there for what follows."""
 
+LOADED: Final = frozenset(
+    (
+        *("Start", "Play", "ClaimReward", "Redeem", "CompleteQuest"),
+        *("AdjustBalance", "UpdatePrize", "RevokeReward", "FulfillReward"),
+    )
+)
+"""What the load's players and staff do."""
+
 JUDGED: Final = frozenset(("ListBalances", "GetEligibility", "ListMilestones", "ListRankings", "ListRewards"))
 """Reads that the judge understands: the load asks them, about what it knows."""
 
@@ -60,6 +68,11 @@ ELSEWHERE: Final[Mapping[str, str]] = {
 
 
 READS: Final = tuple(row.name for row in OPERATIONS if row.verb == "GET" and row.name not in JUDGED | ELSEWHERE.keys())
+
+_NAMED: Final = frozenset((*(name for tour in _ORDERED for name in tour), *READS, *OWN, *JUDGED, *LOADED, *ELSEWHERE))
+_OTHERS: Final = tuple(row.name for row in OPERATIONS if row.name not in _NAMED)
+TOURS: Final = (*_ORDERED, *([_OTHERS] if _OTHERS else []))
+"""An operation that no list names is asked whenever there is what it is about."""
 
 REFUSED: Final[Mapping[str, str]] = {"RetryTask": "no delivery of the load is given up"}
 """Operations that are asked, and never done."""

@@ -5,7 +5,6 @@
     runtime/commands/commands.json            from the operations' rows
     docs/settings.md, docs/roles.md           from the settings and the operations' rows
     docs/faults.md                            from tests/faults/faults.toml and the tests' marks
-    docs/certify.md                           from the rows of ops/certification
     docs/audit.md                             from sql/conservation.sql
     runtime/web/built                         from the rest of runtime/web by ops/web/build.js, where there is an npm
 
@@ -160,7 +159,6 @@ def build_web() -> None:
 
 def pages() -> dict[str, str]:
     """The pages of docs/ that are tables which code says, by their names."""
-    from ops.certification import page as certify
     from ops.proof import faults
     from runtime.http.admin import markdown as roles
     from runtime.operations.conservation.checks import markdown as checks
@@ -170,7 +168,6 @@ def pages() -> dict[str, str]:
         "settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",
         "roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
         "faults.md": faults.page(),
-        "certify.md": certify.page(),
         "audit.md": f"# Does everything add up?\n\n{AUDIT_TEXT}\n\n{checks()}",
     }
 

@@ -38,6 +38,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ from tests.support.login import Phone
 from tests.support.operations import furnish
 from tests.support.receiver import Receiver, receiving
 from tests.support.rewards import Shelf
+from tests.support.scenario import scenario as scenario
 from tests.support.seed import seed_hypothesis
 from tests.support.stack import Stack, new_stack, settings_of
 from tests.support.world import World, new_world
@@ -78,6 +80,10 @@ def pytest_collection_finish() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order.begin_with_the_longest(items)
+    if not os.environ.get("TOMBOLA_NIGHTLY"):
+        for item in items:
+            if item.get_closest_marker("nightly"):
+                item.add_marker(pytest.mark.skip(reason="runs only with ./ops/test --nightly"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

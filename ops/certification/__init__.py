@@ -1,8 +1,10 @@
-"""`ops/certify`: the page of faults as one command, on real processes.
+"""`./ops/certify`: every fault of docs/faults.md at full size, against real processes.
 
-stack, node, proxy    what runs, and what is done to it
-catalogue, client, load, receiver    who uses it, and how; history: what they asked and were answered
-judging/              whether the history and the tables can be explained; measuring: what the history says of times
-row, rows/            the faults, each with its size and its figures; slowness: how slow the machine is meanwhile
-run, soak, report     one after the other, or hours of it, and what came of it; page: docs/certify.md
+The faults are the tests that are marked with one (`pytest.mark.fault`); the suite runs the same ones small.
+
+__main__, table   the command, and its table
+process, deployment, proxy    the processes and stores, and what is done to them and to the network between
+site, client, load    a tenant, its players and staff, and the recorded history of their requests
+judge             conservation, rankings and the history checker, after each scenario
+remote            `tombola certify`: a deployment that runs elsewhere, tested from outside
 """

@@ -1,4 +1,4 @@
-"""A good client: it asks, and asks again under the same key where it was not answered; everything is recorded."""
+"""A client that retries under its idempotency key, and records every request and answer."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any, Final
 
 import aiohttp
 
-from ops.certification.node import Node
+from ops.certification.process import Process
 from ops.history.record import Asked, Attempt, History
 from runtime.operations import API
 
 PATIENCE_SECONDS: Final = 60.0
-"""How long one request is tried again. What takes longer is broken."""
+"""How long one request is retried. What takes longer is broken."""
 
 ANSWER_SECONDS: Final = 10.0
-"""How long an answer is waited for. The service gives up on its stores long before."""
+"""How long an answer is waited for. The service gives up on its stores long before that."""
 
 PAUSE_SECONDS: Final = (0.02, 0.5)
-"""Between two tries: at first, and at most."""
+"""Between two tries: the first, and the longest."""
 
 TRIED_AGAIN: Final = ("IDEMPOTENCY_IN_PROGRESS",)
-"""Refusals that ask for another try. Beside them every 503, and whatever was not answered."""
+"""Refusals that are retried, beside every 5xx and every request without an answer."""
 
 
 class GaveUp(RuntimeError):
@@ -34,20 +34,17 @@ class GaveUp(RuntimeError):
 
 @dataclass
 class Client:
-    """Asks for people of one tenant: the edges, and Core's REST where a row wants both Cores asked.
+    """Sends the requests of one tenant's players and staff: to the edges, or to Core's REST.
 
-    processes: those to choose from, in turn, by surface ("consumer", "admin", "core"). tokens: the bearer token of a
-    person on an edge; bearers: of guests, who were given theirs ("" is nobody, and shows none). seconds: how long each
-    attempt took: operation, when it began, how long.
+    processes: those of a surface ("consumer", "admin", "core"), asked in turn. tokens: the bearer token of a person on
+    a surface.
     """
 
     http: aiohttp.ClientSession
     history: History
     tenant_id: str
-    processes: Callable[[str], Sequence[Node]]
+    processes: Callable[[str], Sequence[Process]]
     tokens: Callable[[str, str], str]
-    bearers: dict[str, str] = field(default_factory=lambda: {"": ""})
-    seconds: list[tuple[str, float, float]] = field(default_factory=list)
     _turns: Iterator[int] = field(default_factory=itertools.count)
 
     async def ask(
@@ -64,10 +61,9 @@ class Client:
         again: bool = False,
         **facts: Any,
     ) -> Asked:
-        """The request once it was answered: done, or refused for good.
+        """The request once it is done, or refused for good.
 
-        again: it is sent once more after it was done, as by a client that lost the answer. GaveUp where nobody answers
-        in PATIENCE_SECONDS.
+        again: it is sent once more after it was done, as if the answer was lost. GaveUp after PATIENCE_SECONDS.
         """
         asked = self.history.new(operation, who, of=of, key=key, body=body, facts=facts)
         gives_up = time.monotonic() + PATIENCE_SECONDS
@@ -85,7 +81,7 @@ class Client:
             pause = min(2 * pause, PAUSE_SECONDS[1])
 
     async def once(self, operation: str, who: str, verb: str, path: str, body: Any = None, **more: Any) -> Asked:
-        """A request that is sent once, whatever comes of it."""
+        """A request that is sent once."""
         surface = more.pop("surface", "consumer")
         asked = self.history.new(operation, who, of=more.pop("of", ""), key=more.pop("key", ""), body=body, facts=more)
         await self._send(asked, surface, verb, path)
@@ -108,34 +104,22 @@ class Client:
                 if not attempt.ok and isinstance(attempt.data, dict):
                     attempt.reason = str(attempt.data.get("reason", ""))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
-            attempt.http = 0  # Cut off in the middle of an answer: it says nothing.
+            attempt.http = 0  # Cut off in the middle of an answer.
             return attempt
-        finally:
-            now = time.monotonic()
-            self.seconds.append((asked.operation, attempt.began, now - attempt.began))
         attempt.ended = time.monotonic()
         return attempt
 
     def _as(self, asked: Asked, surface: str) -> tuple[dict[str, str], dict[str, Any] | None]:
-        """Headers and body: on an edge the token says who asks, on Core the body does."""
+        """Headers and body: an edge reads the person from the token, Core from the body."""
         if surface == "core":
-            who = {"player_id": asked.who} if asked.facts.get("of_player", True) else {}
             key = {"idempotency_key": asked.key} if asked.key else {}
-            return {}, {"scope": {"tenant_id": self.tenant_id}, **who, **key, **(asked.body or {})}
+            return {}, {"scope": {"tenant_id": self.tenant_id}, "player_id": asked.who, **key, **(asked.body or {})}
         headers = {"Idempotency-Key": asked.key} if asked.key else {}
         if surface == "consumer":
             headers["X-Tenant-Id"] = self.tenant_id
-        token = self.bearers[asked.who] if asked.who in self.bearers else self.tokens(surface, asked.who)
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
+        headers["Authorization"] = f"Bearer {self.tokens(surface, asked.who)}"
         return headers, asked.body
 
 
 def _is_tried_again(attempt: Attempt) -> bool:
     return attempt.http in (0, 429) or attempt.http >= 500 or attempt.reason in TRIED_AGAIN
-
-
-def percentile(values: Sequence[float], part: float) -> float:
-    """The value below which that part of them lies; 0 of none."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else 0.0

@@ -1,64 +1,86 @@
-"""Judges a row once it is quiet: rankings, conservation, later reads, and whether the history can be explained."""
+"""Judges a site once it is quiet: rankings, conservation, and whether the recorded history can be explained."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
-from ops.certification.rankings import rankings_agree
+from ops.certification.site import Site
 from ops.history.judge import problems
-from ops.history.record import Note
-from ops.history.tables import Tables, broken, connected, read
+from ops.history.tables import broken, connected, read
 from runtime.stores.database import Database
 
-if TYPE_CHECKING:
-    from ops.certification.run import Run
+QUIET_SECONDS: Final = 90.0
+"""How long deliveries and rankings may take to settle after the load. A lease is a minute."""
+PLAYERS: Final = 30
+"""Players whose reads are checked against the rows at the end."""
+SHOWN: Final = 100
 
-SHOWN: Final = 5
-LOOKS: Final = 30
-"""Players who look at what they have once all is quiet."""
-
-
-class Violated(RuntimeError):
-    """The history cannot be explained; the message has what is wrong."""
-
-
-async def judge(run: Run) -> None:
-    """Notes what the row's tenant is held to as figures. Violated where something is wrong."""
-    async with connected(run.stack.settings) as database:
-        await run.until(lambda: _quiet(database, run.world.tenant_id))
-        await rankings_agree(run, database)
-        await _look(run, await read(database, run.world.tenant_id))
-        found = await broken(database, run.world.tenant_id)
-        tables = await read(database, run.world.tenant_id)
-    wrong = [f"{holds} {row}" for holds, rows in found.items() for row in rows]
-    run.figure("conservation", len(wrong), "rows", exactly=0)
-    told = problems(run.history, tables, run.world.terms)
-    run.figure("unexplained", len(told), f"of {len(run.history.asked)} requests", exactly=0)
-    wrong += told
-    if wrong:
-        run.history.notes += [Note(0.0, line) for line in wrong]
-        raise Violated("; ".join(wrong[:SHOWN]) + (f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""))
+_BUSY: Final = """
+SELECT EXISTS (
+    SELECT FROM tasks WHERE tenant_id = $1 AND status IN ('pending', 'delivering', 'retry', 'awaiting'))
+"""
+_COUNTED: Final = """
+SELECT p.player_id, count(*) AS score FROM plays AS p WHERE p.tenant_id = $1
+GROUP BY p.player_id ORDER BY count(*) DESC, max(p.played_at), p.player_id LIMIT 100
+"""
 
 
-async def _look(run: Run, tables: Tables) -> None:
-    """Players look at what they have: what they see is held to the tables like all that was seen before."""
-    if "paid" not in run.world.ids:
-        return
-    played = {asked.who for asked in run.history.of("Play")}
-    players = sorted(played & {row["player_id"] for row in tables["plays"]})
-    for player in run.dice.sample(players, min(LOOKS, len(players))):
-        ask, ids = run.world.client.ask, run.world.ids
-        await ask("ListBalances", player, "GET", f"/wallet?scope_key={run.world.campaign}")
-        await ask("ListRewards", player, "GET", f"/rewards/me?campaign_id={run.world.campaign}&limit=100")
+async def judge(site: Site) -> list[str]:
+    """What is wrong with the site, a line each."""
+    async with connected(site.deployment.settings) as database:
+
+        async def quiet() -> bool:
+            return not await database.fetchval(_BUSY, site.tenant_id)
+
+        await until(quiet)
+        ranked = "board" in site.ids and "leaderboards" in site.deployment.processes
+        wrong = await _rankings(site, database) if ranked else []
+        if "paid" in site.ids:
+            await _look(site)
+        found = await broken(database, site.tenant_id)
+        tables = await read(database, site.tenant_id)
+    wrong += [f"{holds} {row}" for holds, rows in found.items() for row in rows]
+    return wrong + problems(site.history, tables, site.terms)
+
+
+async def until(fact: Callable[[], Awaitable[bool]], seconds: float = QUIET_SECONDS) -> float:
+    """Waits for a fact; the seconds that it took. TimeoutError if it does not come about."""
+    began = time.monotonic()
+    async with asyncio.timeout(seconds):
+        while not await fact():  # noqa: ASYNC110  no event reports it
+            await asyncio.sleep(0.02)
+    return time.monotonic() - began
+
+
+async def _rankings(site: Site, database: Database) -> list[str]:
+    """Waits until the board shows what the plays' rows say; the difference, if it never does."""
+    wanted = [(row["player_id"], row["score"]) for row in await database.fetch(_COUNTED, site.tenant_id)]
+    path = f"/leaderboards/{site.ids['board']}/rankings?limit={SHOWN}"
+    shown: list[Any] = []
+
+    async def agree() -> bool:
+        nonlocal shown
+        asked = await site.client.ask("ListRankings", "onlooker", "GET", path, of=site.ids["board"])
+        shown = [(one["player_id"], int(one["score"])) for one in asked.data["items"]] if asked.ok else []
+        return shown == wanted
+
+    try:
+        await until(agree)
+    except TimeoutError:
+        return [f"rankings: {shown} for {wanted}"]
+    return []
+
+
+async def _look(site: Site) -> None:
+    """Players read what they have: the checker compares it with the rows."""
+    players = sorted({asked.who for asked in site.history.of("Play") if asked.ok})[:PLAYERS]
+    for player in players:
+        ask, ids = site.client.ask, site.ids
+        await ask("ListBalances", player, "GET", f"/wallet?scope_key={site.campaign}")
+        await ask("ListRewards", player, "GET", f"/rewards/me?campaign_id={site.campaign}&limit=100")
         await ask("GetEligibility", player, "GET", f"/games/{ids['paid']}/eligibility", of="paid")
         for game in ("unlock", "exchange"):
             await ask("ListMilestones", player, "GET", f"/games/{ids[game]}/milestones", of=game)
-
-
-async def _quiet(database: Database, tenant_id: str) -> bool:
-    """Whether no delivery of the tenant is under way."""
-    return not await database.fetchval(
-        "SELECT EXISTS (SELECT FROM tasks WHERE tenant_id = $1"
-        " AND status IN ('pending', 'delivering', 'retry', 'awaiting'))",
-        tenant_id,
-    )

@@ -1,7 +1,7 @@
-"""The load: players with several requests in flight each, staff beside them, and errands for every other operation.
+"""The load: players with several requests in flight each, and staff beside them.
 
-A player does what its app would let it do, in an order that the dice choose, and leaves after a while: others come,
-so that caps and quests are met again and again and one history stays short.
+A player acts at random and leaves after LIFE acts. Others replace it, so that caps and quests are reached again and
+again, and each player's history stays short enough for the checker.
 """
 
 from __future__ import annotations
@@ -10,32 +10,31 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ops.certification.catalogue import GAMES, STAFF, THRESHOLDS, World
-from ops.certification.errands import Errands
+from ops.certification.site import GAMES, STAFF, THRESHOLDS, Site
 
 FLIGHTS: Final = 3
 """Requests that a player has in flight at once."""
 
 LIFE: Final = 40
-"""What a player does before it leaves."""
+"""Acts of a player before it leaves."""
 
 THINK_SECONDS: Final = 0.05
-"""How long a person waits between two things, in the mean: the load leaves the machine room to be measured."""
+"""Mean pause between two acts: it leaves the machine idle enough to be measured."""
 
 LOAD_SECONDS_MAX: Final = 180.0
-"""How long a row waits for some more plays."""
+"""How long a scenario waits for further plays."""
 
 AGAIN: Final = 0.05
-"""Part of what was done that is asked once more, under the same key."""
+"""Part of the requests that are sent once more, under the same key."""
 
 
 @dataclass
 class Player:
-    """One person, and what it knows of what it was given. known: whether the service has met it."""
+    """A player, and the rewards that it knows of. known: whether the service has met it."""
 
     name: str
     rewards: list[str] = field(default_factory=list)
@@ -45,9 +44,9 @@ class Player:
 
 @dataclass
 class Load:
-    """People at work in a world. players: at once; staff: whether somebody manages beside them."""
+    """Players of a site. players: at once. staff: whether staff acts beside them."""
 
-    world: World
+    site: Site
     dice: random.Random
     players: int = 8
     staff: bool = True
@@ -55,54 +54,42 @@ class Load:
     prefix: str = "p"
     plays: int = 0
     people: list[Player] = field(default_factory=list)
-    failures: list[BaseException] = field(default_factory=list)
-    errands: Errands = field(init=False)
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _keys: int = 0
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.errands = Errands(self.world, self.dice, self.prefix)
-
     def begin(self) -> None:
         self._tasks = [asyncio.ensure_future(self._live()) for _ in range(self.players)]
         if self.staff:
-            self._tasks += map(asyncio.ensure_future, [self._manage(), *self.errands.all(self._stopping)])
+            self._tasks.append(asyncio.ensure_future(self._manage()))
 
     async def end(self) -> None:
-        """Returns once everybody has been answered. Raises what kept somebody from it."""
+        """Returns once every request is answered. Raises the first failure."""
         self._stopping.set()
-        done = await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.failures += [one for one in done if isinstance(one, BaseException)]
-        if self.failures:
-            raise self.failures[0]
+        await asyncio.gather(*self._tasks)
 
     def cancel(self) -> None:
         for task in self._tasks:
             task.cancel()
 
     async def more(self, plays: int) -> None:
-        """Returns once so many further plays have been answered. TimeoutError where they never are."""
+        """Returns once so many further plays are answered. TimeoutError after LOAD_SECONDS_MAX."""
         wanted = self.plays + plays
         async with asyncio.timeout(LOAD_SECONDS_MAX):
             while self.plays < wanted:
-                await self.look()
+                for task in self._tasks:
+                    if task.done():
+                        await task  # It failed.
                 await asyncio.sleep(0.005)
 
-    async def look(self) -> None:
-        """Raises what kept somebody from going on."""
-        for task in self._tasks:
-            if task.done():
-                await task
-
     async def for_seconds(self, seconds: float) -> float:
-        """Goes on for so long; the plays a second that were answered."""
+        """Plays for so long; the answered plays a second."""
         before, began = self.plays, time.monotonic()
         await asyncio.sleep(seconds)
         return (self.plays - before) / (time.monotonic() - began)
 
     def key(self) -> str:
-        """A key that nobody has used."""
+        """A fresh idempotency key."""
         self._keys += 1
         return f"{self.prefix}-key-{self._keys}"
 
@@ -122,21 +109,20 @@ class Load:
             await asyncio.sleep(self.dice.expovariate(1 / self.think_seconds) if self.think_seconds else 0)
 
     async def ask(self, player: Player, operation: str, verb: str, path: str, body: Any = None, **more: Any) -> Any:
-        """A player's request, under a key of its own where it does something; what it was answered, None if refused."""
+        """A player's request, under its own key if it writes; the answer's data, None if refused."""
         key = self.key() if verb == "POST" else ""
         again = bool(key) and self.dice.random() < AGAIN
-        asked = await self.world.client.ask(operation, player.name, verb, path, body, key=key, again=again, **more)
+        asked = await self.site.client.ask(operation, player.name, verb, path, body, key=key, again=again, **more)
         return asked.data
 
     async def round(self, player: Player, game: str = "") -> None:
-        """Starts a game and plays it; now and then the session is submitted twice at once."""
+        """Starts a game and plays it; sometimes submits the session twice at once."""
         game = game or self.dice.choice(GAMES)
-        path = f"/games/{self.world.ids[game]}"
+        path = f"/games/{self.site.ids[game]}"
         started = await self.ask(player, "Start", "POST", f"{path}/start", {}, of=game)
         if started is None:
             return
         player.known = True
-        self.errands.known["revision"] = started["revision_hash"]
         session = started["session_id"]
         body = {"session_id": session, "payload": _payload(game, started, self.dice)}
         if self.dice.random() < 0.3:
@@ -145,11 +131,10 @@ class Load:
         await asyncio.gather(*(self._play(player, game, body) for _ in range(twins)))
 
     async def _play(self, player: Player, game: str, body: dict[str, Any]) -> None:
-        path = f"/games/{self.world.ids[game]}/play"
+        path = f"/games/{self.site.ids[game]}/play"
         played = await self.ask(player, "Play", "POST", path, body, of=game)
         if played is not None:
             self.plays += 1
-            self.errands.known["play"] = played["play_id"]
             player.rewards += [one["reward_id"] for one in played["rewards"] if one.get("reward_id")]
 
     async def _claim(self, player: Player) -> None:
@@ -159,29 +144,29 @@ class Load:
 
     async def _redeem(self, player: Player) -> None:
         body = {"milestone_id": self.dice.choice(list(THRESHOLDS))}
-        path = f"/games/{self.world.ids['exchange']}/redeem"
+        path = f"/games/{self.site.ids['exchange']}/redeem"
         await self.ask(player, "Redeem", "POST", path, body, of="exchange")
 
     async def _quest(self, player: Player) -> None:
         quest = self.dice.choice(("once", "daily quest"))
-        await self.ask(player, "CompleteQuest", "POST", f"/quests/{self.world.ids[quest]}/complete", {}, of=quest)
+        await self.ask(player, "CompleteQuest", "POST", f"/quests/{self.site.ids[quest]}/complete", {}, of=quest)
 
     async def _wallet(self, player: Player) -> None:
-        await self.ask(player, "ListBalances", "GET", f"/wallet?scope_key={self.world.campaign}")
+        await self.ask(player, "ListBalances", "GET", f"/wallet?scope_key={self.site.campaign}")
 
     async def _rewards(self, player: Player) -> None:
-        await self.ask(player, "ListRewards", "GET", f"/rewards/me?campaign_id={self.world.campaign}&limit=100")
+        await self.ask(player, "ListRewards", "GET", f"/rewards/me?campaign_id={self.site.campaign}&limit=100")
 
     async def _eligibility(self, player: Player) -> None:
         game = self.dice.choice(GAMES)
-        await self.ask(player, "GetEligibility", "GET", f"/games/{self.world.ids[game]}/eligibility", of=game)
+        await self.ask(player, "GetEligibility", "GET", f"/games/{self.site.ids[game]}/eligibility", of=game)
 
     async def _milestones(self, player: Player) -> None:
         game = self.dice.choice(("unlock", "exchange"))
-        await self.ask(player, "ListMilestones", "GET", f"/games/{self.world.ids[game]}/milestones", of=game)
+        await self.ask(player, "ListMilestones", "GET", f"/games/{self.site.ids[game]}/milestones", of=game)
 
     async def _rankings(self, player: Player) -> None:
-        await self.ask(player, "ListRankings", "GET", f"/leaderboards/{self.world.ids['board']}/rankings", of="board")
+        await self.ask(player, "ListRankings", "GET", f"/leaderboards/{self.site.ids['board']}/rankings", of="board")
 
     # -- staff -----------------------------------------------------------------------------------
 
@@ -192,10 +177,10 @@ class Load:
             await asyncio.sleep(self.dice.expovariate(1 / (4 * THINK_SECONDS)))
 
     async def manage(self, operation: str, verb: str, path: str, body: Any, **more: Any) -> Any:
-        """A request of staff, under a key of its own; what it was answered, None if refused."""
+        """A request of staff, under its own key; the answer's data, None if refused."""
         key = self.key() if verb == "POST" else ""
         again = bool(key) and self.dice.random() < AGAIN
-        client = self.world.client
+        client = self.site.client
         asked = await client.ask(operation, STAFF, verb, path, body, surface="admin", key=key, again=again, **more)
         return asked.data
 
@@ -206,7 +191,7 @@ class Load:
         player = self.dice.choice(known)
         body = {
             "player_id": player.name,
-            "scope_key": self.world.campaign,
+            "scope_key": self.site.campaign,
             "currency": self.dice.choice(("coin", "points")),
             "amount": self.dice.choice((1, 5, -1, -3)),
             "reference_id": f"ref {self._keys}",
@@ -215,9 +200,9 @@ class Load:
 
     async def _restock(self) -> None:
         name = self.dice.choice(("mug", "trophy", "parcel"))
-        total = self.world.stock[name] = self.world.stock[name] + 10
+        total = self.site.stock[name] = self.site.stock[name] + 10
         body = {"stock": {"total": total}}
-        await self.manage("UpdatePrize", "PUT", f"/admin/prizes/{self.world.ids[name]}", body, of=name)
+        await self.manage("UpdatePrize", "PUT", f"/admin/prizes/{self.site.ids[name]}", body, of=name)
 
     async def _end_reward(self, operation: str, verb: str) -> None:
         rewards = [reward for player in self.people[-2 * self.players :] for reward in player.rewards]
@@ -256,15 +241,9 @@ CHORES: Final = (Load._adjust, Load._restock, Load._revoke, Load._fulfill)
 
 
 @asynccontextmanager
-async def loaded(world: World, dice: random.Random, **more: Any) -> AsyncIterator[Load]:
-    """The load for the length of the block; after it everybody has been answered."""
-    async with running(Load(world, dice, **more)) as load:
-        yield load
-
-
-@asynccontextmanager
-async def running(load: Load) -> AsyncIterator[Load]:
-    """The same, of a load that is made already."""
+async def loaded(site: Site, dice: random.Random, **more: Any) -> AsyncIterator[Load]:
+    """The load for the length of the block, after which every request is answered."""
+    load = Load(site, dice, **more)
     load.begin()
     try:
         yield load
@@ -272,3 +251,7 @@ async def running(load: Load) -> AsyncIterator[Load]:
         load.cancel()
         raise
     await load.end()
+
+
+Begin = Callable[..., AbstractAsyncContextManager[Load]]
+"""Begins the load of a site for the length of a block. It takes the fields of Load."""

@@ -21,11 +21,8 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 @dataclass(eq=False)
 class _Pair:
-    """A connection, and the one to the target that carries it on. asking: what the client says. forgotten: it carries
-    nothing any more.
-    """
+    """A connection, and the one to the target that carries it on. forgotten: it carries nothing any more."""
 
-    asking: asyncio.StreamReader
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     forgotten: bool = False
@@ -36,7 +33,6 @@ class Proxy:
     """Listens on `port` of 127.0.0.1, and carries on to `target_port`.
 
     delay_seconds: how much later each byte arrives, either way. accepting: whether new connections are taken.
-    withheld: a connection is forgotten as soon as this is asked on it, and with it what was asked; empty: nothing.
     delayed_bytes, held_bytes, cuts, forgotten, refused: what met a delay, a partition and so on since it was started.
     """
 
@@ -44,7 +40,6 @@ class Proxy:
     port: int = 0
     delay_seconds: float = 0.0
     accepting: bool = True
-    withheld: bytes = b""
     delayed_bytes: int = 0
     held_bytes: int = 0
     cuts: int = 0
@@ -77,7 +72,7 @@ class Proxy:
 
     def heal(self) -> None:
         """Lets everything through again, at once."""
-        self.delay_seconds, self.accepting, self.withheld = 0.0, True, b""
+        self.delay_seconds, self.accepting = 0.0, True
         self._flowing.set()
 
     def cut(self) -> None:
@@ -106,7 +101,7 @@ class Proxy:
         except OSError:
             _reset(client)
             return
-        pair = _Pair(reader, client, server)
+        pair = _Pair(client, server)
         self._pairs.add(pair)
         for source, sink in ((reader, server), (from_server, client)):
             task = asyncio.ensure_future(self._carry(pair, source, sink))
@@ -121,8 +116,6 @@ class Proxy:
                 if not self._flowing.is_set():
                     self.held_bytes += len(chunk)
                     await self._flowing.wait()
-                if self.withheld and source is pair.asking and self.withheld in chunk:
-                    pair.forgotten = True
                 if pair.forgotten:
                     continue
                 if self.delay_seconds:

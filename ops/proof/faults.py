@@ -1,26 +1,23 @@
-"""Which test is behind each fault that the service must survive: docs/faults.md, from tests/faults/faults.toml.
+"""docs/faults.md: the tests of each fault, from tests/faults/faults.toml and the tests' marks.
 
-A test says by its mark which fault it is about, how large it makes it, and which figure it asserts:
+A test says by its mark which fault it makes, how large, and what it asserts: with one size, or with the sizes of the
+suite and of `./ops/certify`.
 
     @pytest.mark.fault("Stock race", size="200 players, 2 Cores", figure="10 wins, no 5xx")
+    @pytest.mark.fault("Core killed (SIGKILL)", small=2, full=50, unit="kills", figure="1 play a key")
 
-`smaller` says what of the row it does not reach. What no test of a row asserts stands in the row's `lacks`: mostly a
-time, which says little on a busy machine. `./ops/certify` makes the fault on real processes, and holds it to its times:
-what each of its rows asserts stands in `certified`. A fault without a test, a mark or a row of certify that is of no
-fault, and one of the two that the other does not name, fail the suite (tests/unit/test_faults_page.py).
+`smaller` says what of the fault the test does not reach.
 """
 
 from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ops.certification import rows as certification
-from ops.certification.row import Row as Certified
+from ops.certification.table import size_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FILE: Final = ROOT / "tests" / "faults" / "faults.toml"
@@ -28,34 +25,28 @@ FILE: Final = ROOT / "tests" / "faults" / "faults.toml"
 _TEXT: Final = """\
 # Faults and bad inputs that it survives
 
-Each is tried by the tests named here, in the size and with the figure that they assert. After them the invariants of
-`tests/support/invariants.py` are checked: they find no row. [`./ops/certify`](certify.md) makes them on real processes
-under load, in the size that stands here, and asserts the times too; each of its rows also that conservation holds, that
-every answer can be explained, and that the rankings are what the plays say. Made by `python -m ops.generate` from
-`tests/faults/faults.toml`, the marks of the tests and the rows of certify.
+The tests of each fault, their sizes and what they assert. Tests with a full size run small in the suite, and full in
+[`./ops/certify`](certify.md), which asserts times too. Afterwards the checks of [`tombola audit`](audit.md) find no
+row. Made by `python -m ops.generate` from `tests/faults/faults.toml` and the tests' marks.
 """
 
 
 class Row(NamedTuple):
-    """A fault: how it is made, when it is survived, what of that no test asserts (empty: nothing), and what the rows of
-    `./ops/certify` assert that make it.
-    """
+    """A fault: how it is made, and when the service has survived it."""
 
     name: str
     how: str
     passes: str
-    lacks: str = ""
-    certified: Mapping[str, str] = MappingProxyType({})
 
 
 class Proof(NamedTuple):
-    """A test of a fault: how large it makes it, what it asserts, and in what it is smaller than the row (or empty)."""
+    """A test of a fault: its size, what it asserts, and what of the fault it does not reach (or empty)."""
 
     fault: str
     test: str
     size: str
     figure: str
-    smaller: str
+    smaller: str = ""
 
 
 def rows() -> list[Row]:
@@ -64,7 +55,7 @@ def rows() -> list[Row]:
 
 
 def proofs() -> list[Proof]:
-    """What the tests say, by file and line. They are read, not imported."""
+    """The marked tests, by file and line. They are read, not imported."""
     return [
         proof
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
@@ -77,46 +68,34 @@ def _proofs_in(path: str, tree: ast.Module) -> Iterator[Proof]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for mark in node.decorator_list:
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.fault":
-                    said = {str(keyword.arg): str(ast.literal_eval(keyword.value)) for keyword in mark.keywords}
+                    said = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in mark.keywords}
                     (fault,) = map(ast.literal_eval, mark.args)
-                    yield Proof(fault, f"{path}::{node.name}", **{"smaller": "", **said})
+                    test = f"{path}::{node.name}"
+                    yield Proof(fault, test, size_of(said), str(said["figure"]), str(said.get("smaller", "")))
 
 
-def problems(rows: list[Row], proofs: list[Proof], certified: Mapping[str, Certified]) -> list[str]:
-    """Faults without a test; tests and rows of certify that are of no fault, or that theirs does not name."""
-    proven, there = {proof.fault for proof in proofs}, {row.name for row in rows}
-    said = {(name, row.name) for row in rows for name in row.certified}
-    made = {(one.name, one.fault) for one in certified.values() if one.fault}
+def problems(rows: list[Row], proofs: list[Proof]) -> list[str]:
+    """Faults without a test, and tests of unknown faults."""
+    proven, known = {proof.fault for proof in proofs}, {row.name for row in rows}
     return [
         *(f"no test is marked with {row.name!r}" for row in rows if row.name not in proven),
         *(
-            f"{proof.test} is marked with {proof.fault!r}, which is no row"
+            f"{proof.test} is marked with {proof.fault!r}, an unknown fault"
             for proof in proofs
-            if proof.fault not in there
+            if proof.fault not in known
         ),
-        *(f"certify's {name} is of {fault!r}, where it does not stand" for name, fault in sorted(made - said)),
-        *(f"{fault!r} names certify's {name}, which is not of it" for name, fault in sorted(said - made)),
     ]
 
 
 def page() -> str:
     """docs/faults.md."""
-    lines = [_TEXT]
-    said, certified = proofs(), certification.load()
+    lines, marked = [_TEXT], proofs()
     for row in rows():
         lines += [f"## {row.name}", "", f"{row.how}. Passes when: {row.passes}.", ""]
-        lines += ["| Test | Size | Asserted | Smaller than said |", "|---|---|---|---|"]
-        lines += [
-            f"| `{proof.test}` | {proof.size} | {proof.figure} | {proof.smaller} |"
-            for proof in said
-            if proof.fault == row.name
-        ]
-        lines += ["", *([f"Asserted by no test: {row.lacks}.", ""] if row.lacks else [])]
-        if row.certified:
-            lines += ["| Row of certify | Size | Asserted |", "|---|---|---|"]
-            lines += [
-                f"| `{name}` | {certified[name].full:,} {certified[name].unit} | {figure} |"
-                for name, figure in row.certified.items()
-            ]
-            lines.append("")
+        lines += ["| Test | Size | Asserted |", "|---|---|---|"]
+        for proof in marked:
+            if proof.fault == row.name:
+                size = f"{proof.size} ({proof.smaller})" if proof.smaller else proof.size
+                lines.append(f"| `{proof.test}` | {size} | {proof.figure} |")
+        lines.append("")
     return "\n".join(lines).rstrip() + "\n"

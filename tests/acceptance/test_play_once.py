@@ -17,16 +17,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 # -------------------------------------------------------------------- sessions
 
 
-@pytest.mark.fault("Same session", size="20 at once", figure="1 play, 19 SESSION_PLAYED")
-async def test_a_session_is_played_once_by_twenty_at_once(world: World) -> None:
-    game_id = await world.wheel(await world.prize())
-    session = await world.session(game_id)
-    answers = await asyncio.gather(*(world.play(game_id, session) for _ in range(20)))
-    assert Counter(answer.http for answer in answers) == {200: 1, 409: 19}
-    assert {refused(answer) for answer in answers if answer.http != 200} == {(409, "ALREADY_EXISTS", "SESSION_PLAYED")}
-    assert len(await world.plays()) == 1
-
-
 async def test_a_session_with_any_byte_flipped_is_forged(world: World) -> None:
     game_id = await world.wheel()
     session = await world.session(game_id)
@@ -80,7 +70,6 @@ async def test_a_play_asks_for_its_session_and_an_object(world: World, module_st
 # -------------------------------------------------------------------- idempotency
 
 
-@pytest.mark.fault("Same Idempotency-Key", size="50 at once", figure="1 play, the others the same answer or 409")
 async def test_fifty_plays_of_one_key_are_one_play(world: World) -> None:
     game_id = await world.wheel(await world.prize(), rules={"max_plays_per_user": 1})
     session = await world.session(game_id)
@@ -96,7 +85,6 @@ async def test_fifty_plays_of_one_key_are_one_play(world: World) -> None:
     assert len(await world.plays()) == 1
 
 
-@pytest.mark.fault("Same Idempotency-Key", size="3 other bodies", figure="422")
 async def test_a_key_with_another_body_is_refused(world: World) -> None:
     game_id = await world.wheel()
     session = await world.session(game_id)
@@ -135,17 +123,6 @@ async def test_core_answers_a_key_by_its_row_alone(world: World, module_stack: S
 
 
 # -------------------------------------------------------------------- together
-
-
-@pytest.mark.fault("Stock race", size="200 players over HTTP", figure="10 wins, every answer 200")
-async def test_two_hundred_players_share_ten_units(world: World) -> None:
-    prize_id = await world.prize(total=10)
-    game_id = await world.wheel(prize_id)
-    players = [f"racer_{nth}" for nth in range(200)]
-    answers = await asyncio.gather(*(world.round(game_id, player) for player in players))
-    assert {answer.http for answer in answers} == {200}
-    assert sum(len(answer.data["rewards"]) for answer in answers) == 10
-    assert await world.stock(prize_id) == (0, 10)
 
 
 async def test_games_that_share_a_prize_share_its_stock(world: World) -> None:

@@ -24,6 +24,7 @@ from tests.support import rewards
 from tests.support.deliveries import delivering, make_due, make_receiver_prize, make_task, state, until_task, working
 from tests.support.directories import serving_postgres
 from tests.support.receiver import Receiver, hang, receiving, status
+from tests.support.scenario import Scenario
 from tests.support.stack import TO_LOOPBACK, settings_of
 from tests.support.waiting import HANG_SECONDS
 
@@ -97,7 +98,6 @@ for line in sys.stdin:
     say("gone")
 """
 
-KILLS = 20
 RESTARTS = 5
 
 
@@ -160,10 +160,15 @@ async def succeeded(engine: Any, task_id: str) -> None:
     assert await state(engine, task_id) == ("delivered", "fulfilled")
 
 
-async def test_a_worker_killed_before_the_post_is_succeeded(doomed: Doomed, engine: Any, receiver: Receiver) -> None:
+@pytest.mark.fault(
+    "Delivery worker killed after the POST", small=3, full=20, unit="kills before it", figure="1 POST a task"
+)
+async def test_worker_killed_before_its_post_is_succeeded(
+    scenario: Scenario, doomed: Doomed, engine: Any, receiver: Receiver
+) -> None:
     prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
     tasks = []
-    for _ in range(KILLS):
+    for _ in range(scenario.size):
         tasks.append(await make_task(engine, TENANT, prize_id))
         await doomed.begin("before-post")
         await doomed.says("there")
@@ -175,15 +180,19 @@ async def test_a_worker_killed_before_the_post_is_succeeded(doomed: Doomed, engi
 
 @pytest.mark.parametrize("answered", [False, True])
 @pytest.mark.fault(
-    "Delivery worker killed after the POST", size="20 kills, answered and not", figure="2 POSTs a task under one id"
+    "Delivery worker killed after the POST",
+    small=3,
+    full=20,
+    unit="kills, answered and not",
+    figure="2 POSTs a task under one id",
 )
-async def test_a_worker_killed_after_the_post_is_succeeded_under_the_same_id(
-    doomed: Doomed, engine: Any, receiver: Receiver, answered: bool
+async def test_worker_killed_after_its_post_is_succeeded_under_the_same_id(
+    scenario: Scenario, doomed: Doomed, engine: Any, receiver: Receiver, answered: bool
 ) -> None:
     """The receiver has it, nobody recorded it: it is sent again, and the id says that it is the same."""
     prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
     tasks = []
-    for _ in range(KILLS):
+    for _ in range(scenario.size):
         tasks.append(await make_task(engine, TENANT, prize_id))
         receiver.replies = [status(204) if answered else hang]
         await doomed.begin("before-record")
@@ -196,23 +205,23 @@ async def test_a_worker_killed_after_the_post_is_succeeded_under_the_same_id(
         await receiver.next()
     assert [got.headers["webhook-id"] for got in receiver.all] == [task for task in tasks for _ in range(2)]
     effects = {got.headers["webhook-id"]: got.body for got in receiver.all}
-    assert len({got.body for got in receiver.all}) == len(effects) == KILLS, "the same body at each resend"
+    assert len({got.body for got in receiver.all}) == len(effects) == scenario.size, "the same body at each resend"
 
 
-@pytest.mark.fault("Consumer killed before XACK", size="20 kills", figure="no second POST")
-async def test_a_worker_killed_before_it_acknowledged_leaves_no_message_and_no_second_post(
-    doomed: Doomed, settings: Settings, engine: Any, receiver: Receiver
+@pytest.mark.fault("Consumer killed before XACK", small=3, full=20, unit="kills", figure="no second POST")
+async def test_worker_killed_before_it_acknowledged_posts_once(
+    scenario: Scenario, doomed: Doomed, settings: Settings, engine: Any, receiver: Receiver
 ) -> None:
     prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
     stream, tasks = task_stream(0), []
-    for _ in range(KILLS):
+    for _ in range(scenario.size):
         tasks.append(await make_task(engine, TENANT, prize_id))
         engine.publisher.tasks(TENANT, [tasks[-1]])
         await doomed.begin("before-xack")
         await doomed.says("there")
         await doomed.kill()
         assert await state(engine, tasks[-1]) == ("delivered", "fulfilled")
-    assert (await engine.ephemeral.run("XPENDING", stream, DELIVERIES.name))[0] == KILLS
+    assert (await engine.ephemeral.run("XPENDING", stream, DELIVERIES.name))[0] == scenario.size
     stop = asyncio.Event()
     async with delivering(engine) as other:
         consumer = Consumer(

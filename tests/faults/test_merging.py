@@ -16,6 +16,7 @@ from tests.support.guests import Guest, guest_who_played, log_in, new_guest, res
 from tests.support.leaderboards import make_board, order
 from tests.support.milestones import block, rung
 from tests.support.rivals import held, waits
+from tests.support.scenario import Scenario
 from tests.support.stack import Answer, Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
@@ -267,10 +268,14 @@ async def test_the_rankings_hear_of_a_merge_however_long_it_took(
 
 @pytest.mark.fault(
     "Merge under load",
-    size="4 people, 12 guests, 60 plays, 12 redeems, a board with prizes",
+    small=4,
+    full=40,
+    unit="people of 3 guests, who play, claim and redeem while a board is finalized",
     figure="every play the player's, caps and rungs hold",
 )
-async def test_merges_under_load_lose_nothing_and_put_nothing_beyond_a_cap(own_world: World, stack: Stack) -> None:
+async def test_merges_under_load_lose_nothing_and_exceed_no_cap(
+    scenario: Scenario, own_world: World, stack: Stack
+) -> None:
     capped = await own_world.prize(total=500, constraints={"max_per_user": 2}, fulfillment=ON_CLAIM)
     wheel = await own_world.wheel(capped, access="public")
     collection = await own_world.game(
@@ -288,7 +293,7 @@ async def test_merges_under_load_lose_nothing_and_put_nothing_beyond_a_cap(own_w
     games, trophy = (wheel, collection, shop), await own_world.prize(total=9)
     ranks = [{"from_rank": 1, "to_rank": 3, "prize_id": trophy}]
     board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=ranks)
-    people = 4
+    people = scenario.size
 
     async def plays(guest: Guest, game_id: str) -> int:
         """Sessions from before, played whatever becomes of the guest; how many plays."""

@@ -22,7 +22,6 @@ from runtime.stores.database import Database
 from sql.migrate import migrate
 from tests.support import invariants
 from tests.support.directories import serving_postgres
-from tests.support.load import load
 from tests.support.stack import AS_SHIPPED, Answer, Stack, new_stack, settings_of
 from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import COINS, COLLECTION, World, new_world
@@ -47,23 +46,6 @@ async def module_database_url(server: Postgres) -> str:
 @pytest.fixture(scope="module")
 def module_extra_settings() -> dict[str, Any]:
     return {**AS_SHIPPED, "database_pool_size": 4}
-
-
-@pytest.mark.fault(
-    "Postgres restarted (immediate)", size="2 restarts under load", figure="each 200 has its row, refusals are 503"
-)
-async def test_an_immediate_restart_under_load_loses_no_play_that_was_answered(world: World, server: Postgres) -> None:
-    prize_id = await world.prize(total=1000)
-    game_id = await world.wheel(prize_id)
-    async with load(world.stack.process.core_url, world.stack.tenant_id, game_id) as playing:
-        for _ in range(2):
-            await playing.plays(50)
-            await asyncio.to_thread(server.restart_immediately)
-            await playing.plays(50)
-    assert playing.refusals, "the restart was not noticed: the load was too thin"
-    assert {status for status, _ in playing.refusals} == {503}
-    assert {reason for _, reason in playing.refusals} <= {"STORE_UNAVAILABLE", "OVERLOADED"}
-    await playing.check(world.database)
 
 
 @pytest.mark.fault(

@@ -24,6 +24,7 @@ from runtime.streams import backoff, dead_letters
 from runtime.streams.consumer import TRIES, Consumer, Message
 from runtime.streams.dead_letters import Letter, dead_stream
 from runtime.streams.servers import Servers
+from tests.support.scenario import Scenario
 from tests.support.waiting import HANG_SECONDS
 
 STREAM = "tombola:test:{0}"
@@ -123,8 +124,10 @@ async def test_a_member_that_leaves_takes_its_name_along(client: Any, servers: S
     assert await client.xinfo_consumers(STREAM, GROUP) == []
 
 
-@pytest.mark.fault("Poison message", size="2 among 10", figure="5 tries (6 with their neighbours), 10 handled once")
-async def test_a_poison_message_is_buried_alone(client: Any, servers: Servers) -> None:
+@pytest.mark.fault(
+    "Poison message", small=2, full=20, unit="among 10", figure="5 tries (6 with their neighbours), 10 handled once"
+)
+async def test_poison_message_is_a_dead_letter_alone(scenario: Scenario, client: Any, servers: Servers) -> None:
     effects = Effects()
     tries: Counter[str] = Counter()
 
@@ -135,9 +138,10 @@ async def test_a_poison_message_is_buried_alone(client: Any, servers: Servers) -
             raise KeyError("n")
         return await effects.handle(messages)
 
-    poisons = [(await client.xadd(STREAM, {b"garbage": b"\xff\x00"})).decode()]
+    garbage = [{b"garbage": b"\xff\x00"}, {b"garbage": b"{"}] * (scenario.size // 2)
+    poisons = [(await client.xadd(STREAM, fields)).decode() for fields in garbage[::2]]
     good = await append(client, range(10))
-    poisons.append((await client.xadd(STREAM, {b"garbage": b"{"})).decode())
+    poisons += [(await client.xadd(STREAM, fields)).decode() for fields in garbage[1::2]]
     async with consuming(servers, handle):
         await effects.reach(good)
         await until_acknowledged(client)
@@ -264,13 +268,19 @@ asyncio.run(Consumer(Servers(Settings(redis_url=sys.argv[1])), sys.argv[2], [sys
 """
 
 
-@pytest.mark.fault("Consumer killed before XACK", size="20 kills, 50 messages", figure="50 effects, no dead letter")
-async def test_a_member_killed_before_it_acknowledged_is_taken_over(
-    client: Any, servers: Servers, valkey_url: str
+@pytest.mark.fault(
+    "Consumer killed before XACK",
+    small=1,
+    full=5,
+    unit="rounds of 4 kills",
+    figure="10 effects a round, no dead letter",
+)
+async def test_member_killed_before_it_acknowledged_is_taken_over(
+    scenario: Scenario, client: Any, servers: Servers, valkey_url: str
 ) -> None:
-    """After four kills somebody lives: who has killed five is suspected (TRIES)."""
+    """After four kills a member lives: a message that kills five is a dead letter (TRIES)."""
     effects, sent = Effects(), set[bytes]()
-    for first in range(0, 50, 10):
+    for first in range(0, 10 * scenario.size, 10):
         sent |= await append(client, range(first, first + 10))
         assert await killed_at_work(valkey_url, times=TRIES - 1) <= sent and await pending(client) > 0
         async with consuming(servers, effects.handle):

@@ -1,4 +1,4 @@
-"""The ephemeral store killed, frozen or emptied under load: players notice nothing, and nothing is done twice."""
+"""Valkey killed or emptied: sessions and idempotency keys are answered the same."""
 
 from __future__ import annotations
 
@@ -72,33 +72,6 @@ async def is_ready(stack: Stack) -> bool:
     return (await readiness(stack))[0] == 200
 
 
-async def knows_it_is_away(stack: Stack) -> bool:
-    return await readiness(stack) == (503, "redis")
-
-
-async def everything_once(world: World, players: int, tag: str) -> list[Answer]:
-    """Each player plays, claims what was won, and buys a rung; the answers of all of it."""
-    mug = await world.prize(fulfillment={"redemption_mode": "on_claim"})
-    exchange = block(rung("mug", 2, mug), mode="SPEND_EXCHANGE", auto_grant=False)
-    game_id = await world.game(COLLECTION, COINS, milestones=exchange)
-    wheel_id = await world.wheel(mug)
-
-    async def player(name: str) -> list[Answer]:
-        answers = [await world.round(game_id, name, key="a"), await world.round(wheel_id, name, key="b")]
-        answers.append(await world.redeem(game_id, "mug", name, key="c"))
-        for reward_id in (answers[1].data["rewards"][0]["reward_id"], answers[2].data["reward"]["id"]):
-            path = f"/rewards/{reward_id}/claim"
-            answers.append(await world.stack.consumer("POST", path, {}, player=name))
-        return answers
-
-    told = await asyncio.gather(*(player(f"{tag}_{nth}") for nth in range(players)))
-    return [answer for answers in told for answer in answers]
-
-
-def all_succeeded(answers: list[Answer]) -> bool:
-    return {answer.http for answer in answers} == {200}
-
-
 async def test_each_session_of_a_player_is_known_by_itself(world: World) -> None:
     """The store holds what was played: a name that two sessions shared would refuse the second."""
     game_id = await world.wheel()
@@ -108,49 +81,6 @@ async def test_each_session_of_a_player_is_known_by_itself(world: World) -> None
             played = [(await world.play(game_id, session, player)).reason for session in sessions]
         assert played == ["SESSION_PLAYED"] * 3
         assert len(await world.plays()) % 3 == 0
-
-
-@pytest.mark.fault(
-    "Valkey killed, or frozen 30 s",
-    size="65 players' plays, claims, redeems",
-    figure="every answer 200, readyz 503, healthz 200",
-)
-async def test_plays_claims_and_redeems_go_on_while_it_is_killed_and_comes_back(
-    world: World, server: Valkey, module_stack: Stack
-) -> None:
-    assert all_succeeded(await everything_once(world, 5, "before"))
-    during = asyncio.ensure_future(everything_once(world, 40, "during"))
-    await asyncio.sleep(0)
-    await asyncio.to_thread(server.kill)
-    assert all_succeeded(await during)
-    await until(lambda: knows_it_is_away(module_stack))
-    async with module_stack.http.get(f"{module_stack.process.core_url}/healthz") as alive:
-        assert alive.status == 200
-    assert all_succeeded(await everything_once(world, 10, "away"))
-    await asyncio.to_thread(server.start)
-    await until(lambda: is_ready(module_stack))
-    assert all_succeeded(await everything_once(world, 10, "after"))
-
-
-@pytest.mark.fault(
-    "Valkey killed, or frozen 30 s",
-    size="40 players' plays, claims, redeems",
-    figure="every answer 200",
-    smaller="frozen as long as 40 players take",
-)
-async def test_plays_claims_and_redeems_go_on_while_it_is_frozen(
-    world: World, server: Valkey, module_stack: Stack
-) -> None:
-    during = asyncio.ensure_future(everything_once(world, 30, "freezing"))
-    await asyncio.sleep(0)
-    server.freeze()
-    try:
-        assert all_succeeded(await during)
-        await until(lambda: knows_it_is_away(module_stack))
-        assert all_succeeded(await everything_once(world, 10, "frozen"))
-    finally:
-        server.thaw()
-    await until(lambda: is_ready(module_stack))
 
 
 async def test_a_key_is_answered_with_the_same_bytes_also_without_the_store(
@@ -178,29 +108,3 @@ async def test_a_key_is_answered_with_the_same_bytes_also_without_the_store(
     assert len(set(played)) == len(set(redeemed)) == 1
     await asyncio.to_thread(server.start)
     await until(lambda: is_ready(module_stack))
-
-
-@pytest.mark.fault("FLUSHALL", size="25 players, flushed without a pause", figure="25 plays")
-async def test_flushes_under_load_let_nothing_happen_twice(world: World, server: Valkey) -> None:
-    prize_id = await world.prize(total=1000)
-    game_id = await world.wheel(prize_id, rules={"max_plays_per_user": 1})
-    flushing = True
-
-    async def flush() -> None:
-        while flushing:
-            await asyncio.to_thread(server.command, "FLUSHALL")
-
-    flusher = asyncio.ensure_future(flush())
-
-    async def player(name: str) -> tuple[Any, list[Answer]]:
-        session = await world.session(game_id, name)
-        return session, await asyncio.gather(*(world.play(game_id, session, name, key=f"k{n % 2}") for n in range(6)))
-
-    told = await asyncio.gather(*(player(f"f{nth}") for nth in range(25)))
-    flushing = False
-    await flusher
-    for _, answers in told:
-        assert {answer.http for answer in answers} <= {200, 409}
-        plays = {answer.data["play_id"] for answer in answers if answer.http == 200}
-        assert len(plays) == 1
-    assert len(await world.plays()) == 25

@@ -1,108 +1,48 @@
-"""Core's own process killed, stopped, and told a wrong time."""
+"""Clocks: a process whose clock is wrong, a machine that stood still, and sessions that expire."""
 
 from __future__ import annotations
 
-import os
-import random
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import asyncpg
 import pytest
 
-from tests.support import invariants
-from tests.support.load import load
-from tests.support.processes import CoreProcess, make_wheel
-from tests.support.seed import SEED
-from tests.support.stack import TENANT, Answer, Stack, new_stack, settings_of
+from tests.support.processes import ROOT, CoreProcess
+from tests.support.stack import Answer, Stack, new_stack, settings_of
 from tests.support.waiting import until
 from tests.support.world import new_world
 
-KILLS = int(os.environ.get("TOMBOLA_TEST_KILLS", "6"))
-"""How often Core is killed at a random moment; faults.md asks for 50."""
-
-
-@pytest.fixture
-async def core(database_url: str, valkey_url: str, valkey_flush: None, tmp_path: Path) -> AsyncIterator[CoreProcess]:
-    core = CoreProcess(database_url, valkey_url, tmp_path / "core.log")
-    await core.start()
-    yield core
-    await core.end(signal.SIGKILL)
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database_url)
-    yield connection
-    await connection.close()
-
-
-@pytest.mark.timeout(60 + 10 * KILLS)
-@pytest.mark.fault(
-    "Core killed (SIGKILL)",
-    size="6 kills, a process of its own",
-    figure="1 play a key",
-    smaller="6 kills of 50 (TOMBOLA_TEST_KILLS=50)",
-)
-async def test_killed_at_random_moments_each_key_is_one_play(core: CoreProcess, connection: asyncpg.Connection) -> None:
-    dice = random.Random(SEED)
-    game_id = await make_wheel(core, connection, total=100)
-    async with load(core.url, TENANT, game_id) as playing:
-        for _ in range(KILLS):
-            await playing.plays(dice.randrange(1, 60))
-            await core.end(signal.SIGKILL)
-            await core.start()
-        await playing.plays(20)
-    await playing.check(connection)
-    assert {status for status, _ in playing.refusals} <= {0, 503}, f"seed {SEED}"
-    await invariants.check(connection)
-
-
-@pytest.mark.fault("Core stopped (SIGTERM)", size="2 stops under load", figure="0 plays without an answer, exit code 0")
-async def test_a_term_under_load_leaves_no_play_unanswered(core: CoreProcess, connection: asyncpg.Connection) -> None:
-    """What was taken on is answered: a committed play whose player has no answer would be one that was dropped."""
-    game_id = await make_wheel(core, connection, total=0)
-    async with load(core.url, TENANT, game_id) as playing:
-
-        async def all_are_answered() -> bool:
-            rows = await connection.fetch("SELECT idempotency_key FROM plays")
-            return {row["idempotency_key"] for row in rows} == playing.played.keys()
-
-        for _ in range(2):
-            await playing.plays(100)
-            assert await core.end(signal.SIGTERM) == 0
-            # Nothing answers now, so what was left without an answer would stay so.
-            await until(all_are_answered)
-            await core.start()
-        await playing.plays(20)
-    await playing.check(connection)
-    await invariants.check(connection)
-
-
-# -------------------------------------------------------------------- a wrong clock
-
-
-@contextmanager
-def skewed(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
-    """This process' wall clock is off, from before it starts."""
-    right = time.time
-    with monkeypatch.context() as patch:
-        patch.setattr(time, "time", lambda: right() + seconds)
-        yield
+SKEWED = """
+import os, time
+seconds, right, right_ns = float(os.environ["SKEW_SECONDS"]), time.time, time.time_ns
+time.time = lambda: right() + seconds
+time.time_ns = lambda: right_ns() + round(seconds * 1e9)
+"""
+"""A sitecustomize.py: every wall-clock reading of the process is off, from its start."""
 
 
 @pytest.mark.parametrize("seconds", [600.0, -600.0])
 @pytest.mark.fault(
-    "Clock skew of a Core process", size="600 s either way, 2 Cores in one process", figure="caps, day and expiry equal"
+    "Clock skew of a Core process", size="600 s either way, one process of two", figure="caps, day and expiry equal"
 )
-async def test_a_clock_that_is_ten_minutes_off_changes_nothing(
-    database_url: str, valkey_url: str, valkey_flush: None, monkeypatch: pytest.MonkeyPatch, seconds: float
+async def test_process_with_a_skewed_clock_keeps_caps_days_and_expiry(
+    database_url: str, valkey_url: str, valkey_flush: None, tmp_path: Path, seconds: float
 ) -> None:
     settings = settings_of(database_url, valkey_url, session_ttl_seconds=60)
+    keys = [f"{key.id}:{key.secret.hex()}" for key in (settings.server_keys[0], settings.code_keys[0])]
+    (tmp_path / "sitecustomize.py").write_text(SKEWED)
+    skewed = CoreProcess(
+        *(database_url, valkey_url, tmp_path / "core.log"),
+        SERVER_KEYS=keys[0],
+        CODE_KEYS=keys[1],
+        SESSION_TTL_SECONDS="60",
+        PYTHONPATH=f"{tmp_path}:{ROOT}",
+        SKEW_SECONDS=f"{seconds}",
+    )
     async with new_stack(settings) as right, new_world(right) as world:
         prize_id = await world.prize(constraints={"max_per_day": 2}, expires_after_days=1)
         game_id = await world.wheel(prize_id, rules={"max_plays_per_day": 2})
@@ -115,8 +55,9 @@ async def test_a_clock_that_is_ten_minutes_off_changes_nothing(
             return await stack.core("POST", f"/games/{game_id}/play", body)
 
         async with AsyncExitStack() as both:
-            both.enter_context(skewed(monkeypatch, seconds))
-            wrong = await both.enter_async_context(new_stack(settings))
+            both.push_async_callback(skewed.end, signal.SIGTERM)
+            await skewed.start()
+            wrong = replace(right, process=replace(right.process, core_url=skewed.url))
             now = await world.database.fetchval("SELECT extract(epoch FROM now())::float8")
             for here, there in ((right, wrong), (wrong, right)):
                 started = await start(here, "ann")

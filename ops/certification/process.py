@@ -1,0 +1,126 @@
+"""A process of Tombola that scenarios kill, pause and stop, and start again on the same ports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from ops.servers.base import free_port, launch
+
+ROOT: Final = Path(__file__).parents[2]
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.02
+PORTS: Final = ("CORE_PORT", "CONSUMER_PORT", "ADMIN_PORT", "RPC_PORT", "METRICS_PORT")
+
+
+class ProcessError(RuntimeError):
+    """A process did not start; the message holds the end of its log."""
+
+
+@dataclass
+class Process:
+    """`tombola ROLE`. environment: its settings, by variable; a change holds from the next start."""
+
+    name: str
+    role: str
+    log: Path
+    environment: dict[str, str]
+    ports: dict[str, int] = field(default_factory=lambda: {name: free_port() for name in PORTS})
+    _popen: subprocess.Popen[bytes] | None = None
+
+    def url(self, surface: str) -> str:
+        """The URL of its "core", "consumer", "admin" or "metrics" port."""
+        return f"http://127.0.0.1:{self.ports[f'{surface.upper()}_PORT']}"
+
+    @property
+    def rpc_address(self) -> str:
+        return f"127.0.0.1:{self.ports['RPC_PORT']}"
+
+    @property
+    def pid(self) -> int:
+        """Its process id, once started."""
+        assert self._popen is not None, f"{self.name} is not started"
+        return self._popen.pid
+
+    @property
+    def running(self) -> bool:
+        return self._popen is not None and self._popen.poll() is None
+
+    @property
+    def _ready_url(self) -> str:
+        return f"{self.url(self.role if self.role in ('core', 'consumer', 'admin') else 'metrics')}/readyz"
+
+    async def start(self) -> float:
+        """Starts it; seconds until it is ready, the interpreter's start included."""
+        began = time.monotonic()
+        inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+        ports = {name: str(port) for name, port in self.ports.items()}
+        with self.log.open("ab") as log:
+            self._popen = launch(
+                [sys.executable, "-m", "runtime", *self.role.split()],
+                signal.SIGTERM,
+                env={**inherited, "PYTHONPATH": str(ROOT), **ports, **self.environment},
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        await self.ready()
+        return time.monotonic() - began
+
+    async def ready(self) -> None:
+        """Returns once /readyz is 200. ProcessError if the process ends instead, or is never ready."""
+        gives_up = time.monotonic() + START_SECONDS
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as http:
+            while not await _is_ok(http, self._ready_url):
+                if not self.running or time.monotonic() > gives_up:
+                    raise ProcessError(f"{self.name} did not become ready:\n{self.tail()}")
+                await asyncio.sleep(_POLL_SECONDS)
+
+    def kill(self) -> None:
+        """SIGKILL, as in a crash."""
+        assert self._popen is not None
+        self._popen.kill()
+        self._popen.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP: its connections stay open, and nothing answers until `resume`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    async def stop(self) -> tuple[int, float]:
+        """SIGTERM: (exit code, seconds that its drain took). It is killed after STOP_SECONDS."""
+        if self._popen is None or not self.running:
+            return 0, 0.0
+        began = time.monotonic()
+        self.resume()
+        self._popen.send_signal(signal.SIGTERM)
+        while self._popen.poll() is None:
+            if time.monotonic() > began + STOP_SECONDS:
+                self.kill()
+            await asyncio.sleep(_POLL_SECONDS)
+        return int(self._popen.returncode), time.monotonic() - began
+
+    def tail(self) -> str:
+        """The end of its log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-12:])
+
+
+async def _is_ok(http: aiohttp.ClientSession, url: str) -> bool:
+    try:
+        async with http.get(url) as answer:
+            return answer.status == 200
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        return False

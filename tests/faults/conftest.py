@@ -1,0 +1,74 @@
+"""Fixtures of faults that are made on real processes.
+
+deployment  session   two Cores, both edges and their stores (ops.certification.deployment), started once
+bare        function  a fresh tenant of it (ops.certification.site.Site), judged at the end
+site        function  the same, with all that the load plays; at full size with every worker
+load        function  begins the load: `async with load() as running`
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from ops.certification.deployment import WORKERS, Deployment, deployed
+from ops.certification.judge import judge
+from ops.certification.load import Begin, Load, loaded
+from ops.certification.site import Site, founded, furnish
+from tests.support.directories import server_directory
+from tests.support.receiver import Receiver, receiving
+from tests.support.scenario import FULL
+
+SHOWN = 5
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def deployment() -> AsyncIterator[Deployment]:
+    with server_directory() as directory:
+        async with deployed(directory) as running:
+            yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def bare(deployment: Deployment, tmp_path: Path) -> AsyncIterator[Site]:
+    await deployment.mend()
+    made = await founded(deployment)
+    yield made
+    await deployment.mend()
+    wrong = await judge(made)
+    made.history.write(tmp_path / "history.jsonl")
+    assert not wrong, f"{len(wrong)} problems: {'; '.join(wrong[:SHOWN])}; see {tmp_path}/history.jsonl"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def hook() -> AsyncIterator[Receiver]:
+    async with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def workers() -> tuple[str, ...]:
+    """The consumer groups that the site's scenario needs: none in the suite, unless a module overrides it."""
+    return WORKERS if FULL else ()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site(bare: Site, hook: Receiver, workers: tuple[str, ...]) -> Site:
+    for group in workers:
+        await bare.deployment.worker(group)
+    await furnish(bare, hook.url if workers else "")
+    return bare
+
+
+@pytest.fixture
+def load(site: Site, request: pytest.FixtureRequest) -> Begin:
+    def begin(**more: Any) -> AbstractAsyncContextManager[Load]:
+        return loaded(site, random.Random(request.node.name), **more)
+
+    return begin

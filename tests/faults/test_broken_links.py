@@ -1,0 +1,160 @@
+"""The network between two processes slow, cut, held back, half open and refused, under load."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from operator import attrgetter
+
+import pytest
+
+from ops.certification.judge import until
+from ops.certification.load import Begin, Load
+from ops.certification.process import Process
+from ops.certification.proxy import Proxy
+from ops.certification.site import SECRET, STAFF, Site
+from runtime.operations import API
+from runtime.streams.backoff import LAST_SECONDS
+from runtime.streams.servers import BLOCK_MS, SOCKET_SECONDS
+from tests.support.receiver import Receiver
+from tests.support.scenario import Scenario
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.nightly, pytest.mark.timeout(300)]
+
+FAULT_SECONDS = 3.0
+BACK_SECONDS = 5.0
+WORKER_BACK_SECONDS = LAST_SECONDS + BLOCK_MS / 1000 + SOCKET_SECONDS
+"""The longest pause between two tries of a worker, and its longest read on a half-open connection."""
+
+
+def slow(proxy: Proxy) -> None:
+    proxy.delay_seconds = 0.15
+
+
+def refuse(proxy: Proxy) -> None:
+    proxy.accepting = False
+    proxy.cut()
+
+
+FAULTS: dict[str, tuple[Callable[[Proxy], None], Callable[[Proxy], int]]] = {
+    "slow": (slow, attrgetter("delayed_bytes")),
+    "cut": (Proxy.cut, attrgetter("cuts")),
+    "held back": (Proxy.partition, attrgetter("held_bytes")),
+    "half open": (Proxy.half_open, attrgetter("forgotten")),
+    "refused": (refuse, attrgetter("refused")),
+}
+"""What is done to a proxy, and how much traffic met it."""
+
+Crossing = Callable[[Site, Load, Process, Receiver, str], Awaitable[None]]
+"""Returns once something has crossed the link. The text is the name of a new player."""
+
+
+async def play_crosses(_site: Site, load: Load, _process: Process, _hook: Receiver, _who: str) -> None:
+    await load.more(1)
+
+
+async def staff_crosses(site: Site, load: Load, _process: Process, _hook: Receiver, _who: str) -> None:
+    path = f"/admin/campaigns/{site.campaign}"
+    await load.manage("UpdateCampaign", "PUT", path, {"settings": {"changed": time.monotonic()}})
+    await site.client.ask("GetCampaign", STAFF, "GET", path, surface="admin")
+
+
+async def commit_crosses(site: Site, _load: Load, process: Process, _hook: Receiver, who: str) -> None:
+    """This Core, and no other, commits a play."""
+    await replace(site, client=replace(site.client, processes=lambda _: [process])).round("crossing", who)
+
+
+async def rate_crosses(site: Site, _load: Load, process: Process, _hook: Receiver, who: str) -> None:
+    """A start is counted in the rate that edges share. Without Valkey an edge lets it pass uncounted."""
+    url = f"{process.url('consumer')}{API}/games/{site.ids['wheel']}/start"
+    headers = {"Authorization": f"Bearer {site.client.tokens('consumer', who)}"}
+
+    async def counted() -> bool:
+        async with site.deployment.http.post(url, json={}, headers=headers) as answer:
+            return answer.status == 200 and '"player"' in answer.headers.get("RateLimit", "")
+
+    await until(counted)
+
+
+def message_crosses(kind: str) -> Crossing:
+    async def cross(site: Site, _load: Load, _process: Process, hook: Receiver, who: str) -> None:
+        await site.round("crossing", who)
+
+        async def received() -> bool:
+            return any(got.json["type"] == kind and got.json["data"].get("player_id") == who for got in hook.all)
+
+        await until(received)
+
+    return cross
+
+
+async def rank_crosses(site: Site, _load: Load, _process: Process, _hook: Receiver, who: str) -> None:
+    await site.round("crossing", who)
+    path = f"/leaderboards/{site.ids['board']}/rankings"
+
+    async def ranked() -> bool:
+        asked = await site.client.ask("ListRankings", who, "GET", path, of=site.ids["board"])
+        return asked.ok and bool((asked.data.get("me") or {}).get("score"))
+
+    await until(ranked)
+
+
+LINKS: dict[str, tuple[str, str, Crossing]] = {
+    "edge to Core": ("consumer-1", "core", play_crosses),
+    "edge to Valkey": ("consumer-1", "valkey", rate_crosses),
+    "admin to Core": ("admin-1", "core", staff_crosses),
+    "admin to Valkey": ("admin-1", "valkey", staff_crosses),
+    "Core to Postgres": ("core-1", "postgres", commit_crosses),
+    "Core to Valkey": ("core-1", "valkey", message_crosses("play_completed")),
+    "deliveries to Valkey": ("deliveries", "valkey", message_crosses("fulfillment.requested")),
+    "deliveries to Postgres": ("deliveries", "postgres", message_crosses("fulfillment.requested")),
+    "integrations to Valkey": ("integrations", "valkey", message_crosses("play_completed")),
+    "integrations to Postgres": ("integrations", "postgres", message_crosses("play_completed")),
+    "leaderboards to Valkey": ("leaderboards", "valkey", rank_crosses),
+    "leaderboards to Postgres": ("leaderboards", "postgres", rank_crosses),
+}
+
+
+@pytest.fixture
+def workers() -> tuple[str, ...]:
+    return ("deliveries", "integrations", "leaderboards")
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.fault(
+    "Network between processes",
+    small=1,
+    full=5,
+    unit="rounds of 5 faults",
+    figure="traffic crosses again within 5 s, a worker's within 11 s; no process ends",
+)
+async def test_broken_link_heals(scenario: Scenario, site: Site, load: Begin, hook: Receiver, link: str) -> None:
+    name, to, crosses = LINKS[link]
+    process = site.deployment.processes[name]
+    config = {"url": hook.url, "secret": SECRET}
+    await site.prize("crossed", channel="webhook", config=config)
+    await site.wheel("crossing", "crossed")
+    back = []
+    async with site.deployment.linked(process, to) as proxies, load() as running:
+        for _ in range(scenario.size):
+            for fault, (begin, met) in FAULTS.items():
+                chosen = [scenario.dice.choice(proxies)]
+                await running.more(5)
+                before = sum(map(met, chosen))
+                for proxy in chosen:
+                    begin(proxy)
+                await asyncio.sleep(FAULT_SECONDS)  # sleeps: the fault lasts so long
+                assert sum(map(met, chosen)) > before, f"no traffic met {fault}"
+                for proxy in proxies:
+                    proxy.heal()
+                healed = time.monotonic()
+                await crosses(site, running, process, hook, f"crossing{len(back)}")
+                back.append(time.monotonic() - healed)
+                assert process.running, process.tail()
+        await running.more(10)
+    bound = BACK_SECONDS if process.role in ("core", "consumer", "admin") else WORKER_BACK_SECONDS
+    scenario.seconds("crossed again, at worst", max(back), bound)
+    if to == "valkey":
+        site.forget_starts()

@@ -1,0 +1,74 @@
+"""Many requests at once for one thing, over two Core processes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ops.certification.site import CAP, Site
+from ops.history.record import Asked
+from tests.support.scenario import Scenario
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def no_5xx(site: Site) -> None:
+    assert not [one for one in site.history.attempts if one.http >= 500]
+
+
+@pytest.mark.fault("Stock race", small=1, full=20, unit="races of 200 players", figure="10 wins in each, no 5xx")
+async def test_stock_of_ten_has_ten_winners(scenario: Scenario, bare: Site) -> None:
+    for nth in range(scenario.size):
+        await bare.prize(f"mug {nth}", total=10)
+        await bare.wheel(f"wheel {nth}", f"mug {nth}")
+        rounds = [bare.round(f"wheel {nth}", f"racer{nth}-{each}") for each in range(200)]
+        played = await asyncio.gather(*rounds)
+        assert sum(bool(asked.data["rewards"]) for asked in played) == 10
+    no_5xx(bare)
+
+
+@pytest.mark.fault("Same session", small=2, full=50, unit="sessions, 20 at once", figure="1 play a session, no 5xx")
+async def test_session_is_played_once(scenario: Scenario, bare: Site) -> None:
+    await bare.wheel()
+    for nth in range(scenario.size):
+        body = {"session_id": await bare.session("wheel", f"p{nth}", f"{nth}"), "payload": {}}
+        asked = await asyncio.gather(*(play(bare, f"p{nth}", body, f"twin {nth} {each}") for each in range(20)))
+        assert sorted(one.outcome for one in asked) == ["SESSION_PLAYED"] * 19 + ["ok"]
+    no_5xx(bare)
+
+
+@pytest.mark.fault(
+    "Same Idempotency-Key",
+    small=2,
+    full=50,
+    unit="keys, 50 at once",
+    figure="1 answer, the others the same or 409; 422 for another body",
+)
+async def test_key_is_answered_once(scenario: Scenario, bare: Site) -> None:
+    await bare.wheel()
+    for nth in range(scenario.size):
+        who, key = f"p{nth}", f"key {nth}"
+        body = {"session_id": await bare.session("wheel", who, key), "payload": {}}
+        answers = await asyncio.gather(*(play(bare, who, body, key) for _ in range(50)))
+        assert {one.outcome for one in answers} <= {"ok", "IDEMPOTENCY_IN_PROGRESS"}
+        assert len({str(one.data) for one in answers if one.ok}) == 1
+        other = {**body, "client_seed": "another"}
+        again = await play(bare, who, other, key, refusals=("IDEMPOTENCY_MISMATCH",))
+        assert (again.attempts[-1].http, again.outcome) == (422, "IDEMPOTENCY_MISMATCH")
+
+
+async def play(site: Site, who: str, body: dict[str, object], key: str, **facts: object) -> Asked:
+    """A play of the wheel at one of the Cores, sent once."""
+    path, more = f"/games/{site.ids['wheel']}/play", {"surface": "core", "of": "wheel", "key": key, **facts}
+    return await site.client.once("Play", who, "POST", path, body, **more)
+
+
+@pytest.mark.fault(
+    "Two turns of one game in one commit", small=1, full=50, unit="players, 60 plays at once", figure="4 plays a player"
+)
+async def test_cap_holds_over_two_processes(scenario: Scenario, bare: Site) -> None:
+    await bare.wheel("capped", rules={"max_plays_per_user": CAP})
+    for nth in range(scenario.size):
+        rounds = await asyncio.gather(*(bare.round("capped", f"p{nth}", f"{each}") for each in range(60)))
+        assert sum(one.ok for one in rounds) == CAP

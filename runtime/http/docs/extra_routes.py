@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from runtime import messages as m
 from runtime.http.admin import EXPORT, LIVE, LOG_OUT, ME
@@ -183,6 +183,17 @@ def add_log_out(document: Document) -> None:
     document.add(Path(LOG_OUT, "POST"), "POST", described)
 
 
+class _SignInStep(NamedTuple):
+    """A route of the sign-in: its operation, what it is sent, and the schema of what it answers."""
+
+    name: str
+    summary: str
+    description: str
+    body: dict[str, str]
+    answer: str
+    example: dict[str, Any]
+
+
 def add_sign_in(document: Document) -> None:
     """The admin edge's own routes by which staff sign in (runtime/http/login/sign_in.py)."""
     text: Schema = {"type": "string"}
@@ -196,44 +207,45 @@ def add_sign_in(document: Document) -> None:
     signed_in = {"token": "eyJhbGciOiJIUzI1NiIs...", "expires_at": samples.LATER}
     home = "https://admin.example/dashboard"
     kept = {"verifier": "kX1r...", "nonce": "9fQz..."}
-    bodies: dict[str, tuple[str, str, str, dict[str, str], str, dict[str, Any]]] = {
-        LINK: (
-            "SignInByLink",
-            "Sign in by a link",
-            "The link is good for one use.",
-            {"link": "eyJ..."},
-            "SignedIn",
-            signed_in,
+    steps: dict[str, _SignInStep] = {
+        LINK: _SignInStep(
+            name="SignInByLink",
+            summary="Sign in by a link",
+            description="The link is good for one use.",
+            body={"link": "eyJ..."},
+            answer="SignedIn",
+            example=signed_in,
         ),
-        OIDC_START: (
-            "StartSignIn",
-            "Begin to sign in at the issuer",
-            "Where to send the browser, and what it keeps until it is back. There where OIDC_CLIENT_ID is set.",
-            {"redirect_uri": home},
-            "SignInBegun",
-            {"url": "https://issuer.example/authorize?...", "state": "aB3d...", **kept},
+        OIDC_START: _SignInStep(
+            name="StartSignIn",
+            summary="Begin to sign in at the issuer",
+            description="Where to send the browser, and what it keeps until it is back. There where OIDC_CLIENT_ID is "
+            "set.",
+            body={"redirect_uri": home},
+            answer="SignInBegun",
+            example={"url": "https://issuer.example/authorize?...", "state": "aB3d...", **kept},
         ),
-        OIDC_FINISH: (
-            "FinishSignIn",
-            "Sign in with the issuer's code",
-            "The code is what the issuer sent the browser back with. There where OIDC_CLIENT_ID is set.",
-            {"code": "SplxlOBeZQQYbYS6WxSbIA", "redirect_uri": home, **kept},
-            "SignedIn",
-            signed_in,
+        OIDC_FINISH: _SignInStep(
+            name="FinishSignIn",
+            summary="Sign in with the issuer's code",
+            description="The code is what the issuer sent the browser back with. There where OIDC_CLIENT_ID is set.",
+            body={"code": "SplxlOBeZQQYbYS6WxSbIA", "redirect_uri": home, **kept},
+            answer="SignedIn",
+            example=signed_in,
         ),
     }
-    for path, (name, summary, about, body, answer, example) in bodies.items():
-        components[f"{name}Body"] = object_of(dict.fromkeys(body, some), list(body))
-        content = {"application/json": {"schema": ref(f"{name}Body"), "example": body}}
+    for path, step in steps.items():
+        components[f"{step.name}Body"] = object_of(dict.fromkeys(step.body, some), list(step.body))
+        content = {"application/json": {"schema": ref(f"{step.name}Body"), "example": step.body}}
         every = (*refusals.ALWAYS, *refusals.WITH_BODY, *refusals.TOKENS, *refusals.OF_EDGES, "ROLE_REQUIRED")
         described = {
-            "operationId": name,
+            "operationId": step.name,
             "tags": [document.tag("Staff")],
-            "summary": summary,
-            "description": about,
+            "summary": step.summary,
+            "description": step.description,
             "requestBody": {"required": True, "content": content},
             "security": [],
-            "responses": {"200": document.answered(ref(answer), example), **document.refusals(every)},
+            "responses": {"200": document.answered(ref(step.answer), step.example), **document.refusals(every)},
         }
         document.add(Path(path, "POST"), "POST", described)
     methods = {

@@ -31,6 +31,14 @@ MAC_BYTES: Final = 24
 _PREFIX: Final = "rt_"
 
 
+class _Place(NamedTuple):
+    """What a refresh token holds: its login's family, which token of it this is, and whose."""
+
+    family: bytes
+    generation: int
+    tenant_id: str
+
+
 class Session(NamedTuple):
     """Who is logged in, by which login, and the refresh token that counts now."""
 
@@ -65,10 +73,10 @@ class Refresh:
     def login_of(self, token: str, tenant_id: str) -> str:
         """The id of the login that a token of this tenant's was ever made for, over or not; "" where there is none."""
         try:
-            family, _, its_tenant_id = self._open(token)
+            place = self._open(token)
         except Fault:
             return ""
-        return _login_id(family) if its_tenant_id == tenant_id else ""
+        return _login_id(place.family) if place.tenant_id == tenant_id else ""
 
     async def turn(self, token: str, requester: str) -> Session:
         """Whose a token is, with the next one; of rivals with one token the first wins. requester: who uses it, hashed.
@@ -87,7 +95,7 @@ class Refresh:
         place = family + generation.to_bytes(GENERATION_BYTES, "big") + tenant_id.encode()
         return _PREFIX + base64.urlsafe_b64encode(place + _mac(self._keys[0], place)).rstrip(b"=").decode()
 
-    def _open(self, token: str) -> tuple[bytes, int, str]:
+    def _open(self, token: str) -> _Place:
         try:
             encoded = token.removeprefix(_PREFIX)
             raw = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
@@ -97,7 +105,8 @@ class Refresh:
         if not any(hmac.compare_digest(mac, _mac(key, place)) for key in self._keys):
             raise invalid_refresh_token()
         family, rest = place[:FAMILY_BYTES], place[FAMILY_BYTES:]
-        return family, int.from_bytes(rest[:GENERATION_BYTES], "big"), rest[GENERATION_BYTES:].decode()
+        generation, tenant_id = rest[:GENERATION_BYTES], rest[GENERATION_BYTES:]
+        return _Place(family, int.from_bytes(generation, "big"), tenant_id.decode())
 
 
 def _login_id(family: bytes) -> str:

@@ -249,8 +249,7 @@ class _Import:
             self._rebuilt.append(made)
             return made
         update = m.UpdateLeaderboardRequest(scope=scope, id=change.current["id"], leaderboard=board, update_mask=mask)
-        _, recount = await boards.alter(self._connection, update)
-        if recount:
+        if (await boards.alter(self._connection, update)).recount:
             self._forgotten.append(update.id)
             self._rebuilt.append(update.id)
         return update.id

@@ -16,7 +16,7 @@ second time; what the file does not have is left alone, and so are fields that i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from runtime.operations.files.kinds import (
     BOARDS,
@@ -116,28 +116,36 @@ def _resource(kind: Kind, row: dict[str, Any], path: str, names: dict[str, set[s
     wanted = settled(kind, given, path, found, **({} if kind is PRIZES else {"campaign_id": "camp_of_the_file"}))
     if len(found) == before:
         found += [
-            (join(path, where), f"names no {REFERENCES[key].one} of this file: {name!r}")
-            for where, key, name in _references(kind, wanted)
-            if name not in names[REFERENCES[key].section] and not name.startswith(_ID_PREFIXES[REFERENCES[key].section])
+            (join(path, one.path), f"names no {one.kind.one} of this file: {one.name!r}")
+            for one in _references(kind, wanted)
+            if one.name not in names[one.kind.section] and not one.name.startswith(_ID_PREFIXES[one.kind.section])
         ]
     return Change(kind, str(row.get("name", "")), path, wanted, shared=shared is True)
 
 
-def _references(kind: Kind, wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """(path, field, name) of all that a resource must find. What a game's `ui` names may be anything."""
+class _Reference(NamedTuple):
+    """What a resource names: where, of which kind, and its name."""
+
+    path: str
+    kind: Kind
+    name: str
+
+
+def _references(kind: Kind, wanted: Mapping[str, Any]) -> Iterator[_Reference]:
+    """All that a resource must find. What a game's `ui` names may be anything."""
     if kind is GAMES:
         made, _ = codec.read(kind.message, dict(wanted))
         for path, name in prizes_named(definition_of(made)):
             if name:
-                yield path, "prize_id", name
+                yield _Reference(path, PRIZES, name)
     elif kind is QUESTS:
         if game := (wanted.get("condition") or {}).get("game_id"):
-            yield "condition.game_id", "game_id", game
+            yield _Reference("condition.game_id", GAMES, game)
     elif kind is BOARDS:
         if wanted.get("game_id"):
-            yield "game_id", "game_id", wanted["game_id"]
+            yield _Reference("game_id", GAMES, wanted["game_id"])
         for index, prize in enumerate(wanted.get("prizes", ())):
-            yield f"prizes[{index}].prize_id", "prize_id", prize["prize_id"]
+            yield _Reference(f"prizes[{index}].prize_id", PRIZES, prize["prize_id"])
 
 
 # -- what is there of it ---------------------------------------------------------------------

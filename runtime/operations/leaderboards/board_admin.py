@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 import structlog
@@ -93,7 +93,7 @@ async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest
     A change of what scores depend on counts the whole board anew; until that is done, Postgres answers.
     """
 
-    async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, bool]:
+    async def work(connection: asyncpg.Connection) -> Altered:
         return await alter(connection, request)
 
     row, recount = await catalog.change_beside(engine, tenant_of(request), work)
@@ -103,8 +103,15 @@ async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest
     return m.LeaderboardReply(leaderboard=board_from_row(row))
 
 
-async def alter(connection: asyncpg.Connection, request: m.UpdateLeaderboardRequest) -> tuple[asyncpg.Record, bool]:
-    """`update_leaderboard` within a hold of the catalogue; its row, and whether the board is counted anew."""
+class Altered(NamedTuple):
+    """A board after an update, and whether all its scores are counted anew."""
+
+    row: asyncpg.Record
+    recount: bool
+
+
+async def alter(connection: asyncpg.Connection, request: m.UpdateLeaderboardRequest) -> Altered:
+    """`update_leaderboard` within a hold of the catalogue."""
     tenant_id, update = tenant_of(request), given(request.leaderboard, "leaderboard")
     before = await _lock_live(connection, request)
     board = board_from_row(before)
@@ -120,7 +127,7 @@ async def alter(connection: asyncpg.Connection, request: m.UpdateLeaderboardRequ
     if row is None:
         raise await _out_of_scope(connection, request, board)
     await audit.record(connection, tenant_id, "leaderboard.update", request.id, before=dict(before), after=dict(row))
-    return row, any(row[name] != before[name] for name in COUNTED_BY)
+    return Altered(row, recount=any(row[name] != before[name] for name in COUNTED_BY))
 
 
 async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -156,22 +156,26 @@ async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.Conta
 # -- resolving -------------------------------------------------------------------------------
 
 
-async def _resolve(engine: Engine, tenant_id: str, type: m.ContactType, value: str) -> tuple[str, bool]:
-    """(player, whether it was made now)."""
+class _Resolved(NamedTuple):
+    player_id: str
+    created: bool
+
+
+async def _resolve(engine: Engine, tenant_id: str, type: m.ContactType, value: str) -> _Resolved:
     token = type.name.lower()
     owner = await engine.database.fetchval(OWNER, tenant_id, token, value)
     if owner is not None:
-        return owner, False
+        return _Resolved(owner, created=False)
     made = await engine.database.fetchval(
         SIGN_UP, tenant_id, ids.make("player"), AUTH_METHODS[type], ids.make("contact"), token, value
     )
     if made is not None:
-        return made, True
+        return _Resolved(made, created=True)
     # ON CONFLICT waited for the rival that made it, so its row is there to be seen.
     owner = await engine.database.fetchval(OWNER, tenant_id, token, value)
     if owner is None:
         raise unknown("tenant", tenant_id)
-    return owner, False
+    return _Resolved(owner, created=False)
 
 
 # -- profiles --------------------------------------------------------------------------------
@@ -187,8 +191,17 @@ async def _profile(engine: Engine, tenant_id: str, player_id: str) -> m.PlayerRe
     return m.PlayerReply(player=player_from_row(row))
 
 
-def _changes(player: m.Player, mask: list[str]) -> tuple[str | None, str | None, str | None, dict[str, Any] | None]:
-    """(display_name, avatar_url, locale, attributes), None for what stays. INVALID_ARGUMENT names what is wrong."""
+class _Changes(NamedTuple):
+    """What an update sets, as the statement takes it; None for what stays."""
+
+    display_name: str | None = None
+    avatar_url: str | None = None
+    locale: str | None = None
+    attributes: dict[str, Any] | None = None
+
+
+def _changes(player: m.Player, mask: list[str]) -> _Changes:
+    """INVALID_ARGUMENT names what is wrong."""
     settable: dict[str, Any] = {
         "display_name": player.display_name.strip(),
         "avatar_url": player.avatar_url,
@@ -204,7 +217,7 @@ def _changes(player: m.Player, mask: list[str]) -> tuple[str | None, str | None,
     found += [(name, problem) for name, check in _PROBLEMS.items() if name in given and (problem := check(given[name]))]
     if found:
         raise refused(found)
-    return given.get("display_name"), given.get("avatar_url"), given.get("locale"), given.get("attributes")
+    return _Changes(**given)
 
 
 def _url_problem(value: str) -> str | None:

@@ -63,6 +63,10 @@ async function widget() {
   const entry = await build({ ...OPTIONS, stdin: { contents, resolveDir: WEB }, outfile, plugins: [apart()] });
   const others = [...filesIn("widget"), ...filesIn("hosted")].filter((path) => !held.includes(path));
   const rest = await build({ ...OPTIONS, entryPoints: entryPoints(others), outdir, plugins: [apart(held)] });
+  // esbuild bundles what import(`./${name}.js`) may load without asking the plugin; import(path) is left alone.
+  const files = [entry, rest].flatMap(({ metafile }) => Object.values(metafile.outputs));
+  const modules = files.flatMap(({ inputs }) => Object.keys(inputs)).filter((path) => !path.includes("node_modules"));
+  if (new Set(modules).size < modules.length) throw new Error("a module is in two files of the widget");
   return [entry, rest];
 }
 

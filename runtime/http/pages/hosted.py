@@ -25,7 +25,7 @@ from runtime.errors import Fault, Status
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
-from runtime.http.pages.files import ENTRY, Files, files
+from runtime.http.pages.files import ENTRY, files
 from runtime.http.pages.page_texts import PAGE_TEXTS
 from runtime.http.pages.static_documents import Document, kept
 from runtime.http.views import edge_view
@@ -164,16 +164,15 @@ async def _game(ask: Ask, scope: m.Scope, game_id: str, tenant: str, language: s
         address = f"/c/{quote(campaign.id)}{_query(tenant)}"
         back = f'<p class="back"><a href="{address}">{escape(campaign.name)}</a></p>'
     return _whole(
-        found,
-        title,
-        described,
-        picture,
-        f'{loads}<script type="module" src="{found.address(ENTRY)}"></script>\n',
-        f"<main>\n<tombola-game game=\"{escape(game.id)}\"{named} hosted render='{_quoted(render)}'>"
+        title=title,
+        description=described,
+        picture=picture,
+        loads=f'{loads}<script type="module" src="{found.address(ENTRY)}"></script>\n',
+        body=f"<main>\n<tombola-game game=\"{escape(game.id)}\"{named} hosted render='{_quoted(render)}'>"
         f"<h1>{escape(game.name)}</h1></tombola-game>\n</main>\n{back}",
-        language,
-        brand_of(ui),
-        campaign.name if campaign is not None else "",
+        language=language,
+        brand=brand_of(ui),
+        site=campaign.name if campaign is not None else "",
     )
 
 
@@ -195,14 +194,12 @@ async def _campaign(ask: Ask, scope: m.Scope, campaign_id: str, tenant: str, lan
     told = _text(settings.get("description"))
     lead = f'<p class="lead">{escape(told)}</p>\n' if told else ""
     return _whole(
-        files(),
-        campaign.name,
-        told or ", ".join(game.name for game in reply.games),
-        _picture(settings.get("picture"), _of(settings, "background", "image")),
-        "",
-        f'<main>\n<h1>{escape(campaign.name)}</h1>\n{lead}<ul class="games">\n{games}</ul>\n</main>',
-        language,
-        brand_of(settings),
+        title=campaign.name,
+        description=told or ", ".join(game.name for game in reply.games),
+        picture=_picture(settings.get("picture"), _of(settings, "background", "image")),
+        body=f'<main>\n<h1>{escape(campaign.name)}</h1>\n{lead}<ul class="games">\n{games}</ul>\n</main>',
+        language=language,
+        brand=brand_of(settings),
     )
 
 
@@ -215,28 +212,30 @@ def _themes(language: str) -> Document:
     )
     lead = escape(said.themes_lead)
     body = f'<main class="themes">\n<h1>{escape(said.themes)}</h1>\n<p class="lead">{lead}</p>\n</main>'
-    page = _whole(found, said.themes, said.themes_lead, "", loads, body, language).encode()
+    page = _whole(title=said.themes, description=said.themes_lead, loads=loads, body=body, language=language).encode()
     policy = _policy((), _styles(page))
     return Document.of(page, {**_HEADERS, "Vary": "Accept-Language", "Content-Security-Policy": policy})
 
 
 def _missing(what: str, language: str) -> str:
     said = PAGE_TEXTS[language].no_game if what == "game" else PAGE_TEXTS[language].no_campaign
-    return _whole(files(), said, "", "", "", f'<main>\n<h1 class="missing">{escape(said)}</h1>\n</main>', language)
+    body = f'<main>\n<h1 class="missing">{escape(said)}</h1>\n</main>'
+    return _whole(title=said, body=body, language=language)
 
 
 def _whole(
-    found: Files,
+    *,
     title: str,
-    description: str,
-    picture: str,
-    loads: str,
     body: str,
-    language: str = "en",
+    language: str,
+    description: str = "",
+    picture: str = "",
+    loads: str = "",
     brand: Brand = NO_BRAND,
     site: str = "",
 ) -> str:
     """The page; `loads` and `body` are HTML, the rest is text. site: what the page is one of."""
+    found = files()
     direction = "rtl" if language in _RIGHT_TO_LEFT else "ltr"
     said = escape(description[:_DESCRIPTION_CHARACTERS_MAX])
     seen = f'<meta property="og:image" content="{escape(picture)}">\n' if picture else ""

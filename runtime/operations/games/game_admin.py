@@ -99,7 +99,7 @@ async def make(
     row = (tenant_id, game_id, game.campaign_id, game.name, game.type, token(game.status), definition)
     await connection.execute(_SQL["insert"], *row)
     made = await _load(connection, tenant_id, game_id)
-    await audit.record(connection, tenant_id, "game.create", game_id, after=_shown(made))
+    await audit.record(connection, tenant_id, "game.create", game_id, after=dict(made))
     pinned = m.CreateGameRequest.parse(bytes(request))
     assert pinned.game is not None
     pinned.game.id = game_id
@@ -174,7 +174,7 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     if await connection.fetchval(_SQL["revise"], *row) is None:
         raise catalog.stale("game", before["revision"])
     after = await _load(connection, tenant_id, request.id)
-    await audit.record(connection, tenant_id, "game.update", request.id, before=_shown(before), after=_shown(after))
+    await audit.record(connection, tenant_id, "game.update", request.id, before=dict(before), after=dict(after))
     pinned = m.UpdateGameRequest.parse(bytes(request))
     assert pinned.game is not None
     # What waits is what its asker has seen: without its revision it would overwrite what comes between.
@@ -202,7 +202,7 @@ async def _settle(
     prizes = {row["id"]: dict(row) for row in await connection.fetch(_WORTH, tenant_id, named)}
 
     def shown(row: Any) -> dict[str, Any]:
-        return {**_shown(row), "prizes": _worth(prizes, row["definition"])}
+        return {**dict(row), "prizes": _worth(prizes, row["definition"])}
 
     held = Held(after["id"], shown(before) if before is not None else {}, shown(after), pinned, prizes)
     await settle(connection, waits, lambda: held)
@@ -225,8 +225,8 @@ async def delete_game(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply
         await _refuse_in_use(connection, tenant_id, request.id)
         archived = bool(await connection.fetchval(_SQL["has_history"], tenant_id, request.id))
         await connection.execute(_SQL["archive" if archived else "remove"], tenant_id, request.id)
-        after = _shown(before) | {"status": "archived"} if archived else None
-        await audit.record(connection, tenant_id, "game.delete", request.id, before=_shown(before), after=after)
+        after = dict(before) | {"status": "archived"} if archived else None
+        await audit.record(connection, tenant_id, "game.delete", request.id, before=dict(before), after=after)
         return archived
 
     return m.DeleteReply(id=request.id, archived=await catalog.change(engine, tenant_id, work))
@@ -366,8 +366,3 @@ async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, game_id
 def _refuse_stale(sent: int, current: int) -> None:
     if sent and sent != current:
         raise catalog.stale("game", current)
-
-
-def _shown(row: Any) -> dict[str, Any]:
-    """The row as the audit log keeps it."""
-    return dict(row)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from string import Formatter
 from typing import Any, Final
 
 import msgspec
 
 from runtime.commands.facts import Command, Kind, Parameter
+from runtime.commands.forms import FORMS
 from runtime.http.views import shape_of
 from runtime.operations import OPERATIONS, Operation
 from runtime.operations.row import Command as Said
@@ -18,6 +21,9 @@ _WORD: Final = re.compile(
     r"(?P<optional>\[)?(?P<dashes>--(?P<negatable>\[no-\])?)?(?P<name>[\w-]+)(?P<many>\.\.\.)?(?:=(?P<is_>\w+))?(?P<needed>!)?\]?"
 )
 """A word of a usage: `PRIZE`, `[SEARCH=q]`, `CODES...=ids`, `--reason!`, `--since=won_from`, `--most=50`."""
+
+_NUMBER: Final = re.compile(r"\+?,?(\.\d[f%])?")
+"""How a number is shown, beside FORMS."""
 
 _SPECIAL: Final = {"file": Kind.FILE, "key": Kind.KEY, "most": Kind.MOST, "limit": Kind.MOST}
 """Parameters that set no field."""
@@ -58,8 +64,14 @@ def _command(row: Operation, said: Said) -> Command:
     parameters = [_parameter(row, said, word, index) for index, word in enumerate(words[own:])]
     shown = _shown(row)
     columns = dict(_column(one) for one in said.columns.split(", ") if one)
-    for one in columns.values():
-        _check(row, one, shown)
+    named = {parameter.name for parameter in parameters}
+    fields = {*shown, *(name for inner in shape_of(row).inner.values() for name in inner.also)}
+    _check(row, fields, *columns.values())
+    _check(row, fields | named, said.says)
+    _check(row, named, said.confirm)
+    if said.kept:
+        _check(row, fields_of(shown["kept"].type), said.kept)
+    assert not said.unless or said.unless in shown, f"{row.name} shows no {said.unless!r}"
     return Command(
         " ".join(words[:own]),
         said.about,
@@ -138,10 +150,12 @@ def _column(said: str) -> tuple[str, str]:
     return title, text if "{" in text else f"{{{text}}}"
 
 
-def _check(row: Operation, text: str, shown: dict[str, Field]) -> None:
-    """Every field that a text names is one of what is shown."""
-    for name in re.findall(r"{(\w+)", text):
-        assert name in shown or name in shape_of(row).also, f"{row.name} shows no {name!r}"
+def _check(row: Operation, names: Collection[str], *texts: str) -> None:
+    """Every field that a text names is one of these, and every form is one that there is."""
+    for _, name, form, _ in (part for text in texts for part in Formatter().parse(text)):
+        root = (name or "").partition(".")[0]
+        assert root in names or not root, f"{row.name} has no {root!r} to show"
+        assert form in FORMS or _NUMBER.fullmatch(form or ""), f"{row.name} shows {root!r} in no form {form!r}"
 
 
 def _settable(row: Operation) -> dict[str, Field]:

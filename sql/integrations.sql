@@ -1,4 +1,4 @@
--- Integrations: who is told of events, and what became of each telling. See runtime/operations/integrations.py.
+-- Integrations: who is told of events, and what became of each telling. See runtime/operations/integrations/.
 
 -- name: insert
 -- No row: the campaign ($4, '' for the whole scope) is none to write in.

@@ -21,10 +21,8 @@ log = structlog.get_logger(__name__)
 PURGE_SECONDS: Final = 600.0
 """How often what is over is forgotten."""
 
-
 PURGE_BATCH: Final = 1_000
 """Rows that one statement forgets: a few milliseconds of them."""
-
 
 _PURGES: Final = {
     **challenges.PURGES,

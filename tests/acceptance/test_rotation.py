@@ -15,7 +15,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
 from runtime.operations import key_rotation as command
-from runtime.operations.integrations import create_integration
+from runtime.operations.integrations.integration_admin import create_integration
 from runtime.operations.key_rotation import rotate_all
 from runtime.operations.prizes.codes import import_codes
 from runtime.operations.prizes.prize_admin import update_prize

@@ -25,7 +25,6 @@ from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
 _SQL: Final = sql.load("logins")
 
-
 REPEAT_SECONDS: Final = 10.0
 """For how long who used a refresh token may use it once more, and gets the very same next one: the answer may have
 been lost, or two pages of one browser asked at once."""

@@ -11,12 +11,9 @@ from runtime import messages as m
 from runtime.wire.enums import enum
 
 _SQL: Final = sql.load("players")
+
 FIND: Final = _SQL["find"]
-
-
 MEET: Final = _SQL["meet"]
-
-
 OWNER: Final = _SQL["owner"]
 
 

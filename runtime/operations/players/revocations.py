@@ -27,27 +27,19 @@ from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("logins")
 _TOKENS_OF: Final = sql.load("tokens")["live_of"]
-
-
 REVOKE: Final = _SQL["revoke"]
-
-
 PAGE: Final = 5_000
 """Revocations of one reply: about half a megabyte."""
 
-
 SLACK_SECONDS: Final = 60.0
 """A revocation outlives its tokens by this: they are made, and judged, by other clocks than the database's."""
-
 
 LOOK_BACK_US: Final = 60_000_000
 """From so long before what an edge has read it reads again, microseconds: a database that takes over after a failure
 may be behind the one before, and dates what is revoked then to what was read already."""
 
-
 API_TOKEN: Final = re.compile(r"(?:^|\()(token_[0-9a-z]{26})\)?$")
 """The id of one, or who it is in the audit log. What is remembered here would be forgotten before the token ends."""
-
 
 LEEWAY_SECONDS: Final = 5
 """By how much the clock of who makes tokens may be ahead of the database's, or behind it."""
@@ -179,8 +171,6 @@ async def revoke_login(connection: asyncpg.Connection, engine: Engine, tenant_id
 # -- rows ------------------------------------------------------------------------------------
 
 LIST_REVOCATIONS: Final = Operation("ListRevocations", "GET /logins/revocations", run=list_revocations)
-
-
 REVOKE_STAFF: Final = Operation(
     "RevokeStaff",
     "POST /staff/revoke",

@@ -24,7 +24,7 @@
     phone          function  the codes that the log sender printed (tests.support.login.Phone)
     own_world      function  a fresh campaign on it, checked at the end (tests.support.world.World)
     module_extra_settings  module  as above, for `module_stack`
-    module_stack   module    the same, shared by a module's tests (marked asyncio(loop_scope="module"))
+    module_stack   module    the same, shared by a module's tests (marked asyncio)
     world          function  a fresh campaign on that, checked at the end
     furnished      module    `module_stack` with one thing of every kind (tests.support.bodies.Furnished)
     data_dir       function  a directory that `ops/up` and embedded servers may use
@@ -40,6 +40,7 @@ import gc
 import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,8 @@ from tests.support.receiver import Receiver, receiving
 from tests.support.rewards import Shelf
 from tests.support.scenario import scenario as scenario
 from tests.support.seed import seed_hypothesis
-from tests.support.stack import Stack, new_stack, settings_of
+from tests.support.shared import SharedDatabase, SharedService
+from tests.support.stack import Stack, settings_of
 from tests.support.world import World, new_world
 
 _TEMPLATE = "tombola_template"
@@ -127,18 +129,39 @@ def make_database(postgres: Postgres, template_database: str) -> Callable[[], st
     return make
 
 
+@pytest_asyncio.fixture(scope="session")
+async def services(
+    postgres: Postgres, make_database: Callable[[], str], valkey_url: str
+) -> AsyncIterator[Callable[[str], SharedService]]:
+    shared: dict[str, SharedService] = {}
+
+    def named(name: str) -> SharedService:
+        if name not in shared:
+            shared[name] = SharedService(SharedDatabase(make_database, partial(_drop, postgres)), valkey_url)
+        return shared[name]
+
+    yield named
+    for service in shared.values():
+        await service.stop()
+
+
 @pytest.fixture
-def database_url(postgres: Postgres, make_database: Callable[[], str]) -> Iterator[str]:
-    url = make_database()
-    yield url
-    _drop(postgres, url)
+def service(
+    request: pytest.FixtureRequest, services: Callable[[str], SharedService], extra_settings: dict[str, Any]
+) -> SharedService:
+    if "stack" not in request.fixturenames:
+        return services("none")
+    return services("other settings" if extra_settings else "usual settings")
 
 
-@pytest.fixture(scope="module")
-def module_database_url(postgres: Postgres, make_database: Callable[[], str]) -> Iterator[str]:
-    url = make_database()
-    yield url
-    _drop(postgres, url)
+@pytest.fixture
+async def database_url(service: SharedService) -> str:
+    return await service.empty_database()
+
+
+@pytest_asyncio.fixture(scope="module")
+async def module_database_url(services: Callable[[str], SharedService]) -> str:
+    return await services("module").empty_database()
 
 
 @pytest.fixture
@@ -190,14 +213,32 @@ def extra_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 @pytest.fixture
-def settings(database_url: str, valkey_url: str, valkey_flush: None, extra_settings: dict[str, Any]) -> Settings:
+def settings(
+    request: pytest.FixtureRequest,
+    database_url: str,
+    valkey_url: str,
+    valkey_flush: None,
+    extra_settings: dict[str, Any],
+) -> Settings:
+    if "stack" in request.fixturenames:
+        stack: Stack = request.getfixturevalue("stack")
+        return stack.process.settings
     return settings_of(database_url, valkey_url, **extra_settings)
 
 
 @pytest.fixture
-async def stack(settings: Settings) -> AsyncIterator[Stack]:
-    async with new_stack(settings) as stack:
-        yield stack
+async def stack(
+    request: pytest.FixtureRequest,
+    service: SharedService,
+    database_url: str,
+    valkey_flush: None,
+    extra_settings: dict[str, Any],
+) -> AsyncIterator[Stack]:
+    if request.node.get_closest_marker("own_service"):
+        await service.stop()
+    yield await service.with_settings(extra_settings)
+    if request.node.get_closest_marker("own_service"):
+        await service.stop()
 
 
 @pytest.fixture
@@ -226,21 +267,20 @@ def module_extra_settings() -> dict[str, Any]:
     return {}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def module_stack(
-    module_database_url: str, valkey_url: str, module_extra_settings: dict[str, Any]
-) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url, **module_extra_settings)) as stack:
-        yield stack
+    services: Callable[[str], SharedService], module_database_url: str, module_extra_settings: dict[str, Any]
+) -> Stack:
+    return await services("module").with_settings(module_extra_settings)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture
 async def world(module_stack: Stack) -> AsyncIterator[World]:
     async with new_world(module_stack) as world:
         yield world
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def furnished(module_stack: Stack) -> Furnished:
     return Furnished(module_stack, await furnish(module_stack))
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-import pytest
-
 from runtime import messages as m
 from runtime.actors.game.eligibility import AHEAD_MS
 from runtime.actors.game.sessions import issue
@@ -17,8 +15,6 @@ from tests.support.guests import log_in, new_guest
 from tests.support.rewards import core as running_core
 from tests.support.stack import Answer, refused
 from tests.support.world import EGGS, World
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 A_SECOND = 10
 """What a second of play may score."""
@@ -109,7 +105,6 @@ async def test_what_plays_are_given_for_the_network_adds_up_to_so_much(world: Wo
     assert taken <= AHEAD_MS
 
 
-@pytest.mark.asyncio(loop_scope="function")
 async def test_a_guest_s_time_is_the_player_s_it_turns_out_to_be(own_world: World) -> None:
     game_id = await catcher(own_world, access="public")
     guest = await new_guest(own_world, game_id)

@@ -15,8 +15,6 @@ from runtime.rules import REWARD_HANDLERS, probability
 from tests.support.stack import Stack
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def put(world: World, path: str, **fields: Any) -> None:
     answer = await world.stack.admin("PUT", f"/admin{path}", fields)

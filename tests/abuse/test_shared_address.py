@@ -6,13 +6,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
 import redis.asyncio
 
 from tests.support.stack import Answer
 from tests.support.world import GIFTS, World
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 KEY = "the-same-key"
 

@@ -9,8 +9,6 @@ import pytest
 
 from tests.support.world import GIFTS, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def test_two_hundred_starts_show_one_plan_and_no_play_can_be_skipped(world: World) -> None:
     drops = [
@@ -84,7 +82,6 @@ def extra_settings() -> dict[str, Any]:
     return {"rate_limits": True, "rate_guest_per_second": 0.001, "rate_guest_burst": 5}
 
 
-@pytest.mark.asyncio(loop_scope="function")
 async def test_new_guests_of_one_address_come_no_faster_than_one_could_play(own_world: World) -> None:
     game_id = await own_world.wheel(access="public")
     answers = [await own_world.start(game_id, "") for _ in range(8)]

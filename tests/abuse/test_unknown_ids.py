@@ -16,8 +16,6 @@ from tests.support.guests import new_guest
 from tests.support.stack import Stack
 from tests.support.world import World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 REQUESTS = 2_000
 
 

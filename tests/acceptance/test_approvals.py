@@ -21,17 +21,15 @@ from tests.support.resources import make_campaign
 from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant, new_stack, refused, settings_of
 from tests.support.world import Launched, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def office(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
     """A stack that lets nobody alone do much, nor beyond their role."""
     async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **HELD)) as stack:
         yield stack
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def fair(office: Stack) -> World:
     return Launched(office, (await make_campaign(office))["id"])
 

@@ -68,7 +68,6 @@ def every_path(surface: str, known: Ids) -> Iterator[tuple[str, str]]:
         yield from (("POST", row.path) for row in login_rows.ROWS)
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("surface", ["core", "admin", "consumer"])
 async def test_names_as_nobody_writes_them_are_refused_in_few_words(furnished: Furnished, surface: str) -> None:
     before = await furnished.contents()
@@ -82,7 +81,6 @@ async def test_names_as_nobody_writes_them_are_refused_in_few_words(furnished: F
     assert await furnished.contents() == before
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("surface", ["core", "admin", "consumer"])
 async def test_what_is_no_body_is_refused(furnished: Furnished, surface: str) -> None:
     before = await furnished.contents()
@@ -94,7 +92,6 @@ async def test_what_is_no_body_is_refused(furnished: Furnished, surface: str) ->
     assert await furnished.contents() == before
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_the_import_of_codes_names_what_is_wrong(furnished: Furnished) -> None:
     before = await furnished.contents()
     wrong = {
@@ -123,7 +120,6 @@ async def test_the_import_of_codes_names_what_is_wrong(furnished: Furnished) -> 
     assert await furnished.contents() == before
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("surface", ["core", "admin", "consumer"])
 async def test_ten_megabytes_and_what_is_compressed_are_refused_unread(furnished: Furnished, surface: str) -> None:
     path = "/admin/campaigns" if surface == "admin" else f"/games/{furnished.known['game']}/play"
@@ -140,7 +136,6 @@ async def test_ten_megabytes_and_what_is_compressed_are_refused_unread(furnished
         )
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_ids_and_queries_that_are_wrong_are_refused_by_name(furnished: Furnished) -> None:
     for operation in OPERATIONS:
         rows = fields_of(operation.request)
@@ -225,7 +220,6 @@ asked = operations.flatmap(
 )
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @bounded(
     max_examples=max(1, BODIES // BATCH),
     deadline=None,

@@ -133,7 +133,6 @@ def messages_of(surface: str, operation: Operation, known: Ids) -> tuple[Any, Bo
     return message, body, CLOSED[surface]
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("surface", ["core", "admin", "consumer"])
 async def test_each_wrong_field_is_refused_by_its_path(furnished: Furnished, surface: str) -> None:
     before, count = await furnished.contents(), 0
@@ -168,7 +167,6 @@ def numbers(message: Any, body: Body, at: tuple[Any, ...] = ()) -> Iterator[tupl
             yield from numbers(field.type, body, (*place, 0) if field.repeated else place)
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_what_counts_is_not_negative(furnished: Furnished) -> None:
     before, tried = await furnished.contents(), set()
     for operation in WITH_BODY:
@@ -215,7 +213,6 @@ def without(body: Body, place: tuple[Any, ...]) -> bool:
     return inner.pop(place[-1], None) is not None
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_missing_is_named(furnished: Furnished) -> None:
     before, tried = await furnished.contents(), 0
     for operation in (row for row in WITH_BODY if not row.streamed):
@@ -235,7 +232,6 @@ async def test_what_is_missing_is_named(furnished: Furnished) -> None:
     assert await furnished.contents() == before
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_a_receiver_s_missing_address_is_named(furnished: Furnished) -> None:
     webhook = {"channel": "webhook", "config": {}}
     for path, body in (

@@ -16,8 +16,6 @@ from tests.support.stored import config_of_prize
 from tests.support.waiting import until
 from tests.support.world import World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 PATH = "/admin/campaigns/import"
 FILE: dict[str, Any] = {
     "tombola": 1,

@@ -23,8 +23,6 @@ from tests.support.tables import contents
 from tests.support.waiting import until
 from tests.support.world import World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 NAME: Final = {"key": "name", "label": "Your name <b>here</b>", "required": True}
 ADDRESS: Final = {"key": "address", "label": "Address", "kind": "CLAIM_FIELD_KIND_LONG_TEXT", "required": True}
 SIZE: Final = {"key": "size", "label": "Size", "kind": "CLAIM_FIELD_KIND_CHOICE", "options": ["S", "M", "</script>"]}

@@ -18,8 +18,6 @@ from tests.support.stack import Stack, refused
 from tests.support.waiting import until
 from tests.support.world import World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 LATER = 1_900_000_000
 VOUCHER: Final = {"fulfillment": {"channel": "voucher_code"}}
 CODES = ("SPRING-2026-AAAA", "SHORT-78", "TINY7")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from tests.support.guests import guest_who_played, log_in
 from tests.support.login import Phone, bearer, refresh
 from tests.support.login import log_in as log_in_by_code
@@ -15,8 +13,6 @@ from tests.support.resources import make_campaign
 from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, make_tenant, refused
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def player_of(stack: Stack, contact: str, **profile: Any) -> str:

@@ -21,18 +21,16 @@ from tests.support.operations import Ids, furnish
 from tests.support.stack import OTHER_TENANT, Stack, refused
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 PLAYS = 20_000
 """Ten parts of an export."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def known(module_stack: Stack) -> Ids:
     return await furnish(module_stack)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def many(module_stack: Stack, known: Ids) -> AsyncIterator[str]:
     """A game with many plays, in a tenant of its own."""
     await module_stack.database.execute(
@@ -158,7 +156,6 @@ async def test_no_cell_is_a_formula(module_stack: Stack, known: Ids) -> None:
         assert not begins & set("=+-@"), name
 
 
-@pytest.mark.asyncio(loop_scope="function")
 @pytest.mark.settings(role_matrix="strict")
 async def test_contacts_are_whole_for_who_handles_rewards_alone(stack: Stack) -> None:
     known = await furnish(stack)
@@ -178,7 +175,6 @@ async def test_contacts_are_whole_for_who_handles_rewards_alone(stack: Stack) ->
     assert await seen("designer") == ("a***@example.com", "'+15***00")
 
 
-@pytest.mark.asyncio(loop_scope="function")
 async def test_a_merchants_staff_is_not_told_who_the_tenants_winners_are(stack: Stack) -> None:
     open_to_all = await furnish(stack, "player_ann")
     merchant_id = open_to_all["merchant"]
@@ -222,7 +218,6 @@ async def test_who_may_export_and_what(module_stack: Stack, known: Ids) -> None:
     assert "ExportRows" in (await stack.admin("GET", "/admin/me")).data["operations"]
 
 
-@pytest.mark.asyncio(loop_scope="function")
 @pytest.mark.settings(role_matrix="strict")
 async def test_each_download_is_in_the_audit_log_once(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     from runtime.operations.reporting import exports

@@ -20,15 +20,13 @@ from tests.support.resources import make_campaign, make_prize, wheel
 from tests.support.stack import OTHER_TENANT, Stack, fields_of
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 PLAYERS, PLAYS = 3, 4
 
 COUNTED: Final = """SELECT max(p.played_at) < max(m.counted_until)
     FROM plays AS p JOIN figure_marks AS m USING (tenant_id) WHERE tenant_id = $1"""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def played(module_stack: Stack) -> dict[str, str]:
     """Two games of a campaign in Auckland, of which one always wins a mug of 8; the other was played once."""
     campaign_id = (await make_campaign(module_stack, timezone="Pacific/Auckland"))["id"]

@@ -15,8 +15,6 @@ from runtime.http import gallery
 from tests.support.gallery import applied
 from tests.support.world import World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 PAYLOADS: dict[str, Any] = {
     "score_to_tier": ({"score": 0, "duration_ms": 1}, {"score": 20, "duration_ms": 60_000}),
     "collect_items": ({"caught_items": []}, {}),

@@ -23,8 +23,6 @@ from tests.support.operations import Body, Ids, body_of, furnish, path_of
 from tests.support.stack import Stack
 from tests.support.stack import fields_of as wrong_fields_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 CORES: Final = (
     "' OR '1'='1",
     "'; DROP TABLE games; --",
@@ -162,7 +160,7 @@ def is_open(operation: Operation) -> bool:
 STORING: Final = [row for row in OPERATIONS if is_open(row) and list(free_texts(row.request))]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def known(module_stack: Stack) -> Ids:
     return await furnish(module_stack)
 

@@ -88,7 +88,7 @@ def core_body(operation: Operation, known: Ids) -> Body | None:
     return body_of(operation, known) if operation in WITH_BODY else None
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def two(module_database_url: str, valkey_url: str) -> AsyncIterator[Two]:
     async with new_stack(settings_of(module_database_url, valkey_url)) as ann:
         bob = await make_tenant(ann, OTHER_TENANT)
@@ -102,7 +102,6 @@ def served(surface: str, operation: Operation) -> bool:
     return operation.scoped and serves(surface, operation)
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.fault("Ids of another tenant", size="every route", figure="the answer of an unknown id")
 async def test_the_id_of_anothers_thing_is_an_unknown_id(two: Two, surface: str) -> None:
@@ -119,7 +118,6 @@ async def test_the_id_of_anothers_thing_is_an_unknown_id(two: Two, surface: str)
     assert await two.contents() == before
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("surface", ["core", "consumer", "admin"])
 async def test_no_list_shows_a_row_of_another_tenant(two: Two, surface: str) -> None:
     """Asked bare, and by every filter with Ann's ids; Bob's own rows are there, so that the list is one."""
@@ -146,13 +144,11 @@ async def test_no_list_shows_a_row_of_another_tenant(two: Two, surface: str) -> 
                 assert answer.data["items"], operation.name
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_the_one_list_above_tenants_shows_ones_own(two: Two) -> None:
     items = (await two.bob.admin("GET", "/admin/tenants")).data["items"]
     assert [tenant["id"] for tenant in items] == [two.bob.tenant_id]
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_a_cursor_of_another_tenant_opens_nothing(two: Two) -> None:
     paths = {"/audit"}
     for operation in (row for row in OPERATIONS if row.makes and row.scoped):
@@ -167,7 +163,6 @@ async def test_a_cursor_of_another_tenant_opens_nothing(two: Two) -> None:
         assert (answer.http, answer.reason) == (400, "VALIDATION"), path
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_a_session_of_another_tenant_is_a_forged_one(two: Two) -> None:
     path = f"/games/{two.bobs['game']}/play"
     started = await two.ann.consumer("POST", f"/games/{two.anns['game']}/start", {}, player="player_bob")
@@ -180,7 +175,6 @@ async def test_a_session_of_another_tenant_is_a_forged_one(two: Two) -> None:
     assert said[0][:2] == (403, "PERMISSION_DENIED")
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_one_key_in_two_tenants_is_two_keys(two: Two) -> None:
     key = {"Idempotency-Key": "the-same"}
     answers = []
@@ -192,7 +186,6 @@ async def test_one_key_in_two_tenants_is_two_keys(two: Two) -> None:
     assert "Idempotency-Replayed" not in answers[1].headers
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_one_player_id_in_two_tenants_is_two_players(two: Two) -> None:
     await two.ann.consumer("PUT", "/players/me", {"display_name": "Ann's"}, player="player_both")
     assert (await two.bob.consumer("GET", "/players/me", player="player_both")).data["display_name"] == ""
@@ -203,7 +196,6 @@ async def test_one_player_id_in_two_tenants_is_two_players(two: Two) -> None:
     assert (await two.bob.consumer("GET", "/rewards/me", player="player_both")).data["items"] == []
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_a_body_that_names_anothers_thing_names_an_unknown_one(two: Two) -> None:
     unknown, tried = unknown_like(two.anns), set()
     for operation in WITH_BODY:
@@ -222,7 +214,6 @@ async def test_a_body_that_names_anothers_thing_names_an_unknown_one(two: Two) -
     assert fields >= {"session_id", "milestone_id", "scope_key", "player_id", "guest_player_id", "fallback_prize_id"}
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_what_names_a_thing_must_be_ones_own(two: Two) -> None:
     """Of what is written down with the id of another's thing in it, nothing may stay."""
     refused = 0
@@ -241,7 +232,6 @@ async def test_what_names_a_thing_must_be_ones_own(two: Two) -> None:
     assert refused >= 8
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_an_event_reaches_the_integrations_of_its_own_tenant(two: Two) -> None:
     """Ann's tenant has an integration for plays; Bob's alone is counted."""
     hook = {"type": "sms", "events": ["made_up"], "config": {}}
@@ -252,7 +242,6 @@ async def test_an_event_reaches_the_integrations_of_its_own_tenant(two: Two) -> 
     assert emitted.data["dispatched"] == 1
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_a_public_view_is_cached_for_its_own_tenant(two: Two) -> None:
     for path in (f"/games/{two.anns['game']}/render", f"/public/campaigns/{two.anns['campaign']}"):
         for _ in range(2):
@@ -260,6 +249,5 @@ async def test_a_public_view_is_cached_for_its_own_tenant(two: Two) -> None:
             assert (await two.bob.consumer("GET", path)).http == 404
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_every_kind_of_thing_that_a_path_names_is_there(two: Two) -> None:
     assert two.anns.keys() >= SUBJECTS

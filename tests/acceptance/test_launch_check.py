@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from runtime.commands.connection import EXIT_REFUSED
 from runtime.operations.budget_alerts import thresholds
@@ -19,14 +18,12 @@ from tests.support.quests import open_quest
 from tests.support.stack import Stack
 from tests.support.world import WHEEL, World, new_world
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 LOOKS = {"picture": "https://brand.example/wheel.png"}
 PICTURE = "https://brand.example/mug.png"
 EUR = {"currency": "EUR"}
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def fair(module_stack: Stack) -> AsyncIterator[World]:
     later = {"end_date": int(time.time()) + 86_400, "origins": ["https://brand.example"]}
     async with new_world(module_stack, name="Autumn Fair", **later) as world:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from runtime import ids
 from runtime import messages as m
@@ -19,12 +18,10 @@ from tests.support.stack import Stack, make_tenant
 from tests.support.waiting import until
 from tests.support.world import World, new_world
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 EUR = {"currency": "EUR"}
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def shop(module_stack: Stack) -> Any:
     """A world in a tenant of its own: what is looked at is all of a tenant's."""
     async with new_world(await make_tenant(module_stack, ids.make("tenant"))) as world:

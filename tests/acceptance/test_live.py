@@ -23,8 +23,6 @@ from tests.support.stack import TENANT, Stack, new_stack, refused
 from tests.support.waiting import until
 from tests.support.world import new_world
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +208,6 @@ async def test_core_that_is_away_ends_no_stream(module_stack: Stack, monkeypatch
         assert await first(events, lambda data: True)
 
 
-@pytest.mark.asyncio(loop_scope="function")
 async def test_a_process_that_shuts_down_ends_its_streams(settings: Settings) -> None:
     async with aiohttp.ClientSession() as http:
         async with new_stack(settings) as stack:

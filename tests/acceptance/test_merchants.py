@@ -36,7 +36,6 @@ from tests.support.tables import contents
 from tests.support.waiting import until
 
 SURFACES: Final = ("core", "admin")
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OF_STAFF: Final = [row for row in OPERATIONS if row.admin is not None and not row.admin.signed and row.scoped]
 OF_PLAYERS: Final = frozenset({"player"})
@@ -63,7 +62,7 @@ class Shops:
         return await self.staff.admin(operation.verb, f"/admin{path}", body)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def shops(module_database_url: str, valkey_url: str) -> AsyncIterator[Shops]:
     async with new_stack(settings_of(module_database_url, valkey_url)) as tenant:
         ann, bob = await make_merchant(tenant), await make_merchant(tenant)

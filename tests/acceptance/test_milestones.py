@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from tests.support.milestones import block, rung, statuses
 from tests.support.stack import Stack
 from tests.support.world import COINS, COLLECTION, World
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_progress_goes_from_locked_to_claimable(world: World) -> None:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-import pytest
-
 from tests.support.draws import hand_pick, word
 from tests.support.stack import Answer, Stack, refused
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World, new_world, prize_ids
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_wheel_gives_the_prize_that_the_word_picks(world: World) -> None:

@@ -6,14 +6,9 @@ import asyncio
 import time
 from collections import Counter
 
-import pytest
-
 from tests.support.draws import hand_pick, word
 from tests.support.stack import refused
 from tests.support.world import WHEEL, World, prize_ids
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 # -------------------------------------------------------------------- what is not available
 

@@ -11,9 +11,6 @@ import pytest
 from tests.support.stack import Stack, refused
 from tests.support.world import COINS, COLLECTION, EGGS, World, prize_ids
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
 # -------------------------------------------------------------------- sessions
 
 

@@ -12,8 +12,6 @@ import pytest
 from runtime.actors.game.snapshot import load_game
 from tests.support.world import COINS, COLLECTION, GIFTS, WHEEL, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 def is_kept(started: dict[str, Any], played: dict[str, Any]) -> bool:
     """The check of a draw, as a player makes it."""

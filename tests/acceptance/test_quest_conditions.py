@@ -14,8 +14,6 @@ from tests.support.leaderboards import Played, write_plays
 from tests.support.stack import OTHER_TENANT, Answer, fields_of
 from tests.support.world import World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def quest_of(world: World, kind: str = "plays", count: int = 2, game_id: str = "", **fields: Any) -> str:
     """An active quest of the world's campaign with a condition."""

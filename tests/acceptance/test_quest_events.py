@@ -21,8 +21,6 @@ from tests.support.stack import OTHER_TENANT, Answer, fields_of
 from tests.support.waiting import until
 from tests.support.world import World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 REFUSED = (401, "SIGNATURE_INVALID")
 
 

@@ -23,8 +23,6 @@ from tests.support.scenario import Scenario
 from tests.support.stack import TENANT, Stack, new_stack, settings_of
 from tests.support.world import World, new_world
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 BURST: Final = 20
 PER_SECOND: Final = 0.1
 """So slow that none comes back while a test runs."""
@@ -51,7 +49,7 @@ class Edges:
             return answer
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def edges(
     module_database_url: str, valkey_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Edges]:

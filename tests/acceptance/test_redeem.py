@@ -15,8 +15,6 @@ from tests.support.operations import make_merchant
 from tests.support.stack import Answer, Stack, refused
 from tests.support.world import COINS, COLLECTION, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def collection(world: World, prize_id: str, *, mode: str = "SPEND_EXCHANGE", threshold: int = 3) -> str:
     """The id of a game with one rung, "mug", of `threshold` coins; a play gives 2."""

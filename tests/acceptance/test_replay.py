@@ -10,8 +10,6 @@ import pytest
 from tests.support.stack import OTHER_TENANT, Stack
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World, new_world
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def shapes(world: World) -> list[tuple[str, Any]]:
     """(game, payload) of one game of every shape, each with a prize that runs out on the way."""

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from runtime.streams.expiry import expire
 from tests.support.stack import Stack
 from tests.support.world import World
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def winners(world: World, game_id: str, players: int, prefix: str = "p") -> dict[str, str]:

@@ -17,8 +17,6 @@ from tests.support.resources import make_campaign, make_game
 from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant, new_stack, settings_of
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 @pytest.fixture(scope="module")
 def module_extra_settings() -> dict[str, Any]:

@@ -18,8 +18,6 @@ from tests.support.resources import make_campaign
 from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, make_tenant, refused
 from tests.support.world import World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 @pytest.fixture(scope="module")
 def module_extra_settings() -> dict[str, Any]:

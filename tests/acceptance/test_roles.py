@@ -61,7 +61,7 @@ def is_design(operation: Operation) -> bool:
     return first in DESIGNED and changes
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def strict(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
     async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict")) as stack:
         yield stack
@@ -106,7 +106,6 @@ async def ask(stack: Stack, operation: Operation, known: dict[str, str], **optio
     return await stack.admin(operation.verb, "/admin" + path_of(operation, known), **options)
 
 
-@pytest.mark.asyncio(loop_scope="module")
 class TestEveryRoute:
     @pytest.mark.fault("Roles", size="every admin route, every role, both matrices", figure="403 exactly where due")
     async def test_is_shut_exactly_to_whom_the_table_says(self, either: Stack) -> None:
@@ -140,7 +139,6 @@ class TestEveryRoute:
         assert await contents(either.database) == before
 
 
-@pytest.mark.asyncio(loop_scope="module")
 class TestStrictWork:
     """A day's work of each role, done with the narrow role alone."""
 
@@ -159,7 +157,6 @@ class TestStrictWork:
             assert (await strict.admin("GET", put, roles=roles)).data["name"] == "B"
 
 
-@pytest.mark.asyncio(loop_scope="module")
 class TestPlatform:
     async def test_it_sees_and_makes_tenants_and_nothing_else(self, module_stack: Stack) -> None:
         made = (await module_stack.admin("POST", "/admin/tenants", {"name": "New"}, roles=("platform",))).data
@@ -197,11 +194,10 @@ class TestPlatform:
             assert fields_of(answer) == ["X-Tenant-Id"]
 
 
-@pytest.mark.asyncio(loop_scope="module")
 class TestConcurrentEdits:
     """Two editors of one game: the slower one is told, whichever way it says what it has read."""
 
-    @pytest_asyncio.fixture(loop_scope="module")
+    @pytest.fixture
     async def path(self, module_stack: Stack) -> str:
         campaign = await make_campaign(module_stack)
         return f"/admin/games/{(await make_game(module_stack, campaign['id'], await make_prize(module_stack)))['id']}"

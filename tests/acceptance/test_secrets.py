@@ -39,8 +39,6 @@ from tests.support.stack import TENANT, Stack, settings_of
 from tests.support.tables import everything_in
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 def whsec(word: str) -> str:
     """A secret in the form of Standard Webhooks whose bytes spell a word."""
@@ -132,7 +130,7 @@ def core_dumps() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def told(
     module_database_url: str, valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory, core_dumps: None
 ) -> AsyncIterator[Told]:

@@ -15,8 +15,6 @@ from tests.support.stack import Stack
 from tests.support.waiting import until
 from tests.support.world import World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def moved(stack: Stack, prize_id: str, **body: Any) -> Any:
     body.setdefault("reason", "counted again")

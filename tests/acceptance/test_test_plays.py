@@ -16,8 +16,6 @@ from tests.support.stack import OTHER_TENANT, Answer, fields_of, make_tenant
 from tests.support.tables import contents, everything_in
 from tests.support.world import COLLECTION, EGGS, GIFTS, WHEEL, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def tried(world: World, game_id: str, **body: Any) -> Answer:
     return await world.stack.admin("POST", f"/admin/games/{game_id}/test-plays", body)

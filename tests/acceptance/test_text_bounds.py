@@ -13,8 +13,6 @@ from runtime.http.docs.openapi import document
 from runtime.operations import OPERATIONS
 from tests.support.bodies import Furnished, encode
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 SUBJECTS = {f"/{row.path.split('/')[1]}/{{id}}": row.subject for row in OPERATIONS if row.subject not in ("", "player")}
 """What the start of a path with an id names. Players' are left out: the one who asks would be signed out."""
 

@@ -29,8 +29,6 @@ from tests.support.bodies import serves
 from tests.support.operations import WITH_BODY, Ids, furnish, path_of
 from tests.support.stack import OTHER_TENANT, Stack, new_stack, refused, settings_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 SECRET: Final = "s" * 64
 STAFF_SECRET: Final = "t" * 64
 KEY: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -38,7 +36,7 @@ THIEF: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PEM: Final = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def module_extra_settings() -> AsyncIterator[dict[str, Any]]:
     """With a foreign issuer whose keys are served by a real HTTP server."""
     jwk = {**json.loads(RSAAlgorithm.to_jwk(KEY.public_key())), "kid": "rsa", "use": "sig"}
@@ -63,7 +61,7 @@ async def module_extra_settings() -> AsyncIterator[dict[str, Any]]:
     await runner.cleanup()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def known(module_stack: Stack) -> Ids:
     return await furnish(module_stack)
 
@@ -296,7 +294,7 @@ async def test_beside_a_token_no_header_is_believed(module_stack: Stack, known: 
     assert [tenant["id"] for tenant in seen] == [module_stack.tenant_id]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def open_stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
     async with new_stack(settings_of(module_database_url, valkey_url, header_fallback=True)) as stack:
         yield stack

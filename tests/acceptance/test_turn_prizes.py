@@ -13,8 +13,6 @@ from tests.support.milestones import block, rung
 from tests.support.stack import Answer, Stack
 from tests.support.world import COINS, COLLECTION, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 FULFILLED = "REWARD_STATUS_FULFILLED"
 
 

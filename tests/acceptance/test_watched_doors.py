@@ -16,17 +16,15 @@ from tests.support.stack import Answer, Stack, fields_of, new_stack, refused, se
 from tests.support.stored import config_of_prize
 from tests.support.world import COINS, COLLECTION, Launched, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def office(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
     """A stack that lets nobody alone do much, nor beyond their role."""
     async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **HELD)) as stack:
         yield stack
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def fair(office: Stack) -> World:
     return Launched(office, (await make_campaign(office))["id"])
 

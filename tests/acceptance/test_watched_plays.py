@@ -15,19 +15,17 @@ from tests.support.resources import make_campaign
 from tests.support.stack import Answer, Stack, new_stack, refused, settings_of
 from tests.support.world import COLLECTION, GIFTS, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 LIMITS = {**HELD, "dual_odds": False}
 """Nobody watches odds: what waits here does by what a play gives."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def office(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
     async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **LIMITS)) as stack:
         yield stack
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def fair(office: Stack) -> World:
     """A world in a campaign that is a draft: neither active nor played."""
     return World(office, (await make_campaign(office, status="CAMPAIGN_STATUS_DRAFT"))["id"])

@@ -22,8 +22,6 @@ from tests.support.tables import contents
 from tests.support.waiting import HANG_SECONDS
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 BODIES = int(os.environ.get("TOMBOLA_TEST_BODIES", "10000"))
 """How many bad bodies are sent; faults.md asks for 10,000."""
 

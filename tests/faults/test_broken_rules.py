@@ -14,8 +14,6 @@ from runtime.actors.mailbox import Work
 from runtime.rules import Attempt, Outcome, Words, probability
 from tests.support.world import World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def decided(actor: GameCache, *requests: m.StartRequest | m.PlayRequest) -> list[object]:
     """What the requests of one batch are answered, or refused with."""

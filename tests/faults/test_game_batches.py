@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
-import pytest_asyncio
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
@@ -33,8 +32,6 @@ from tests.support.guests import guest_who_played, log_in
 from tests.support.stack import Stack
 from tests.support.waiting import HANG_SECONDS
 from tests.support.world import COINS, COLLECTION, GIFTS, World
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 AWAY: Final = "the database is away"
 
@@ -86,7 +83,7 @@ def cache(module_stack: Stack, game_id: str) -> GameCache:
     return GameCache(module_stack.engine, (module_stack.tenant_id, game_id))
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def game_id(world: World) -> str:
     return await world.game(COLLECTION, COINS)
 

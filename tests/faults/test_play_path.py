@@ -24,9 +24,6 @@ from runtime.operations import BY_NAME
 from tests.support.stack import Stack
 from tests.support.world import GIFTS, World, new_world
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
 PLAYED_ELSEWHERE = """
     INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,
                        outcome, score, wins, points)

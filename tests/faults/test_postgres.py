@@ -26,8 +26,6 @@ from tests.support.stack import AS_SHIPPED, Answer, Stack, new_stack, settings_o
 from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import COINS, COLLECTION, World, new_world
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
@@ -37,7 +35,7 @@ def server() -> Iterator[Postgres]:
         yield server
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def module_database_url(server: Postgres) -> str:
     await migrate(server.url("tombola"))
     return server.url("tombola")
@@ -340,14 +338,14 @@ class Cutter:
                 each.close()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def cutter(server: Postgres) -> AsyncIterator[Cutter]:
     cutter = Cutter(server.port)
     yield cutter
     await cutter.stop()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def cut_world(
     cutter: Cutter, server: Postgres, module_database_url: str, valkey_url: str
 ) -> AsyncIterator[World]:

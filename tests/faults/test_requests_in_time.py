@@ -21,8 +21,6 @@ from tests.support.stack import Answer, new_stack, settings_of
 from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import World, new_world
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 ANSWER_SECONDS = 2.0
 LATE_SECONDS = 2.5 * ANSWER_SECONDS
 """By the clock that the answer's own time goes by: how busy the machine is makes both later."""

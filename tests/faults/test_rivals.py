@@ -16,8 +16,6 @@ from tests.support.stack import Answer, Stack, new_stack, settings_of
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, GIFTS, World, new_world
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 @dataclass(frozen=True)
 class Two:
@@ -42,14 +40,14 @@ def reasons(answers: list[Answer]) -> Counter[str]:
     return Counter("" if answer.http == 200 else answer.reason for answer in answers)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def stacks(module_database_url: str, valkey_url: str) -> AsyncIterator[tuple[Stack, Stack]]:
     settings = settings_of(module_database_url, valkey_url)
     async with new_stack(settings) as one, new_stack(settings) as two:
         yield one, two
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def two(stacks: tuple[Stack, Stack]) -> AsyncIterator[Two]:
     async with new_world(stacks[0]) as world:
         yield Two((world, World(stacks[1], world.campaign_id)))

@@ -16,8 +16,6 @@ from tests.support.stack import Answer, Stack, make_tenant, new_stack, settings_
 from tests.support.waiting import until
 from tests.support.world import World, new_world
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 Ask = Callable[[], Awaitable[Answer]]
 
 POOL = 4

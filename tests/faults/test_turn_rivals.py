@@ -10,7 +10,6 @@ from typing import Any
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
 import sql
 from runtime import messages as m
@@ -24,8 +23,6 @@ from tests.support.rivals import held, waits
 from tests.support.stack import Stack
 from tests.support.waiting import until
 from tests.support.world import World
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 GIVEN = 3
 """Turns of one prize."""
@@ -65,7 +62,7 @@ class Cores:
             await asyncio.sleep(0.01)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def cores(module_stack: Stack) -> AsyncIterator[Cores]:
     async with AsyncExitStack() as stack:
         settings = module_stack.process.settings

@@ -8,15 +8,12 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from ops.servers.valkey import Valkey
 from tests.support.milestones import block, rung
 from tests.support.stack import AS_SHIPPED, Answer, Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World, new_world
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +43,7 @@ def module_extra_settings() -> dict[str, Any]:
     }
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def world(module_stack: Stack, server: Valkey) -> AsyncIterator[World]:
     await until(lambda: is_ready(module_stack))
     async with new_world(module_stack) as world:

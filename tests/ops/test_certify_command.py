@@ -110,7 +110,7 @@ class LiedTo(Deployment):
         return self.lie(path, await Deployment._ask(self, url, verb, path, *rest))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def deployment(module_database_url: str, valkey_url: str) -> AsyncIterator[LiedTo]:
     settings = settings_of(module_database_url, valkey_url, rate_limits=True, rate_player_per_second=50.0)
     async with new_stack(settings) as stack, aiohttp.ClientSession() as http:
@@ -183,7 +183,6 @@ LIES: dict[str, tuple[str, Lie, str]] = {
 """A broken promise: (the check, what its answers become, what the check reports)."""
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", LIES)
 async def test_check_reports_a_broken_promise(deployment: LiedTo, name: str) -> None:
     row_name, lie, seen = LIES[name]
@@ -198,7 +197,6 @@ async def test_check_reports_a_broken_promise(deployment: LiedTo, name: str) -> 
         deployment.lie = lambda path, answer: answer
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_envelope_check_reports_each_malformed_answer(deployment: LiedTo) -> None:
     def answer(http: int, **envelope: Any) -> Answer:
         return Answer(http, {}, {"code": "OK", "message": "", "trace_id": "t", "data": {}} | envelope, 0)

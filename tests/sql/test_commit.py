@@ -34,7 +34,7 @@ from tests.support.waiting import until
 TOMORROW = TODAY + timedelta(days=1)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def used_database(module_database_url: str) -> AsyncIterator[Database]:
     """A database in which a session, two keys, a rung and a rank are used, and that no refusal may change."""
     async with filled(module_database_url) as database:
@@ -160,7 +160,6 @@ def spoil(part: str) -> Callable[[Changes], None]:
         ("standing_that_was_awarded", "standing"),
     ],
 )
-@pytest.mark.asyncio(loop_scope="module")
 async def test_each_guard_refuses_alone_and_nothing_is_changed(used_database: Database, part: str, guard: str) -> None:
     before = await contents(used_database)
     # The statement names only the parts that a batch has: the guard is there among all of them, and by itself.

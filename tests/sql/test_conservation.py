@@ -26,8 +26,6 @@ from tests.support.stack import Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 ANN: Final = "ann"
 WALKED: Final = frozenset({"prize", "board", "day", "campaign"})
 """Kinds that are only gone around: what they count costs too much to be counted at each change."""
@@ -50,7 +48,7 @@ async def won(world: World, game_id: str, player: str = ANN) -> str:
     return str((await world.round(game_id, player)).data["rewards"][0]["reward_id"])
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def scene(module_stack: Stack) -> AsyncIterator[Scene]:
     stack = module_stack
     scene = Scene(stack, await stack.database.fetchval("SELECT clock_timestamp()"))

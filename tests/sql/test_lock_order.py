@@ -6,7 +6,6 @@ import re
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
 import sql
 from ops.servers.postgres import Postgres
@@ -14,8 +13,6 @@ from sql.locks import LOCK_ORDER
 from tests.support.lock_ladder import watch, wrong_turns
 from tests.support.stack import Stack
 from tests.support.transactions import TRANSACTIONS, Scene, new_scene
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 _TOUCHES = (
     re.compile(r"\b(?:UPDATE|DELETE FROM)\s+(?!SET\b|SKIP\b|OF\b)(\w+)", re.IGNORECASE),
@@ -35,7 +32,7 @@ def module_database_url(request: pytest.FixtureRequest, postgres: Postgres, modu
     return module_database_url
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def scene(module_stack: Stack) -> Scene:
     return await new_scene(module_stack)
 

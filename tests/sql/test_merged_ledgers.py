@@ -17,8 +17,6 @@ from runtime.stores.database import Database
 from tests.support.commits import TENANT, filled
 from tests.support.invariants import CHAIN, LEDGERS, check_sums
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 MERGING = sql.load("merging")
 WHO = (TENANT, "gus", "ann")
 """The guest and the player, who has five coins from before."""
@@ -33,7 +31,7 @@ class Entry(NamedTuple):
     seq: int
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def shared(module_database_url: str) -> AsyncIterator[Database]:
     async with filled(module_database_url) as database:
         await database.execute(

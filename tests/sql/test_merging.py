@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
-import pytest
 import pytest_asyncio
 from hypothesis import given
 from hypothesis import settings as tried
@@ -63,7 +62,7 @@ def some_changes(draw: st.DrawFn) -> Changes:
     return changes
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module")
 async def shared(module_database_url: str) -> AsyncIterator[Database]:
     async with filled(module_database_url) as database:
         yield database
@@ -94,7 +93,6 @@ def unnumbered(found: Contents) -> dict[str, list[Any]]:
     return {**found, **ledgers}
 
 
-@pytest.mark.asyncio(loop_scope="module")
 @tried(max_examples=60)
 @given(batches=st.lists(some_changes(), min_size=2, max_size=4))
 async def test_merged_changes_commit_just_where_each_does_and_leave_the_same_rows(

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-import pytest_asyncio
 
 from tests.support.neighbours import PLAYER, TENANT, Neighbours, shape, surround
 from tests.support.stack import Stack
 from tests.support.transactions import TRANSACTIONS, Scene, new_scene
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SWEEPS: Final = frozenset({"expire_rewards", "give_up_awaited"})
 """What is done for every tenant, and so for the neighbour's as well."""
@@ -20,7 +17,7 @@ OF_ALL_PLAYERS: Final = frozenset({"finalize", "move_campaign_to_another_zone"})
 """What another player's rows are part of."""
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def scenes(module_stack: Stack) -> list[Scene]:
     """Two that are alike."""
     return [await new_scene(module_stack) for _ in range(2)]

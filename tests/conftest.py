@@ -65,7 +65,7 @@ from tests.support.rewards import Shelf
 from tests.support.scenario import scenario as scenario
 from tests.support.seed import seed_hypothesis
 from tests.support.shared import SharedDatabase, SharedService
-from tests.support.stack import Stack, settings_of
+from tests.support.stack import TENANT, Stack, settings_of
 from tests.support.world import World, new_world
 
 _TEMPLATE = "tombola_template"
@@ -234,10 +234,11 @@ async def stack(
     valkey_flush: None,
     extra_settings: dict[str, Any],
 ) -> AsyncIterator[Stack]:
-    if request.node.get_closest_marker("own_service"):
+    alone = request.node.get_closest_marker("own_service") is not None or TENANT in repr(extra_settings)
+    if alone:
         await service.stop()
-    yield await service.with_settings(extra_settings)
-    if request.node.get_closest_marker("own_service"):
+    yield await service.with_settings(extra_settings, tenant_id=TENANT if alone else "")
+    if alone:
         await service.stop()
 
 
@@ -247,8 +248,8 @@ def engine(stack: Stack) -> Engine:
 
 
 @pytest.fixture
-async def shelf(engine: Engine) -> Shelf:
-    return await Shelf(engine).open()
+async def shelf(stack: Stack) -> Shelf:
+    return await Shelf(stack.engine, stack.tenant_id).open()
 
 
 @pytest.fixture
@@ -271,7 +272,8 @@ def module_extra_settings() -> dict[str, Any]:
 async def module_stack(
     services: Callable[[str], SharedService], module_database_url: str, module_extra_settings: dict[str, Any]
 ) -> Stack:
-    return await services("module").with_settings(module_extra_settings)
+    named = TENANT if TENANT in repr(module_extra_settings) else ""
+    return await services("module").with_settings(module_extra_settings, tenant_id=named)
 
 
 @pytest_asyncio.fixture

@@ -16,7 +16,7 @@ from tests.support.guests import new_guest
 from tests.support.leaderboards import make_board
 from tests.support.login import Phone
 from tests.support.milestones import block, rung
-from tests.support.stack import TENANT, Stack
+from tests.support.stack import Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
@@ -83,8 +83,8 @@ async def test_what_is_kept_for_anybody_ends_by_itself(
     found |= await ends()
     streams = {name for group in GROUPS.values() for name in group.streams(stack.process.settings.stream_shards)}
     endless = {name for name, seconds in found.items() if seconds == -1}
-    assert endless <= {*streams, history.KEY, cache_version.key(TENANT)}
-    assert endless & streams and cache_version.key(TENANT) in endless
+    assert endless <= {*streams, history.KEY, cache_version.key(stack.tenant_id)}
+    assert endless & streams and cache_version.key(stack.tenant_id) in endless
     kinds = ["}r:", "}i:", "}k:", "}s:", "}v:", ":order", ":places", ":meta"]
     assert [kind for kind in kinds if not any(kind in name for name in found)] == [], "else it was not tried"
     session_seconds = stack.process.settings.session_ttl_seconds

@@ -30,7 +30,7 @@ from tests.support.login import bearer
 from tests.support.operations import make_merchant
 from tests.support.processes import process
 from tests.support.resources import make_campaign
-from tests.support.stack import OTHER_TENANT, TENANT, Answer, Stack, fields_of, refused
+from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, refused
 from tests.support.waiting import until
 
 INVALID = (401, "UNAUTHENTICATED", "TOKEN_INVALID")
@@ -64,7 +64,7 @@ async def test_a_token_is_told_once_and_opens_what_it_was_made_for(stack: Stack)
     assert re.fullmatch(r"tmb_[A-Za-z0-9_-]{43,}\.[A-Za-z0-9_-]{16}", made["secret"])
     told = (await ask(stack, made["secret"])).data
     named = f"ci ({made['id']})"
-    assert (told["subject"], told["tenant_id"], told["roles"]) == (named, TENANT, ["designer"])
+    assert (told["subject"], told["tenant_id"], told["roles"]) == (named, stack.tenant_id, ["designer"])
     assert told["expires_at"] == made["expires_at"]
     (listed,) = (await stack.admin("GET", "/admin/tokens")).data["items"]
     assert {**listed, "last_used_at": 0} == {**made, "secret": ""}
@@ -163,14 +163,14 @@ async def test_another_tenant_s_token_opens_nothing_here(stack: Stack) -> None:
     token = (await make(other))["secret"]
     campaign_id = (await make_campaign(stack))["id"]
     answer = await stack.admin(
-        "GET", f"/admin/campaigns/{campaign_id}", roles=(), headers={**bearer(token), "X-Tenant-Id": TENANT}
+        "GET", f"/admin/campaigns/{campaign_id}", roles=(), headers={**bearer(token), "X-Tenant-Id": stack.tenant_id}
     )
     assert answer.reason == "UNKNOWN_CAMPAIGN"
     assert (await ask(stack, token)).data["tenant_id"] == OTHER_TENANT
     # Nor does it where it says that it is of here, or with anything else put to it.
     bare = token.partition(".")[0]
     raw = base64.urlsafe_b64decode(bare.removeprefix(PREFIX) + "==")
-    here = PREFIX + base64.urlsafe_b64encode(raw[:32] + TENANT.encode()).rstrip(b"=").decode()
+    here = PREFIX + base64.urlsafe_b64encode(raw[:32] + stack.tenant_id.encode()).rstrip(b"=").decode()
     near = (here, bare[:-1], bare + "A", f"{bare}.", f"{bare}.{'A' * 15}", f"{token}A", f"{token}.{'A' * 16}")
     for wrong in (*near, token[:-1], token.upper(), PREFIX, PREFIX + "A" * 5_000, PREFIX + "é", "tmb_é.é"):
         assert refused(await ask(stack, wrong)) == INVALID
@@ -205,7 +205,7 @@ async def test_a_token_of_who_is_suspended_reads_and_does_nothing(stack: Stack) 
     assert (await ask(stack, own, "/admin/campaigns", "POST", {"name": "C"})).reason == "SUSPENDED"
     assert (await ask(stack, own, "/admin/campaigns")).code == "OK"
     assert (await ask(stack, tenant, "/admin/campaigns", "POST", {"name": "C"})).code == "OK"
-    await stack.database.execute("UPDATE tenants SET status = 'suspended' WHERE tenant_id = $1", TENANT)
+    await stack.database.execute("UPDATE tenants SET status = 'suspended' WHERE tenant_id = $1", stack.tenant_id)
     assert (await ask(stack, tenant, "/admin/campaigns", "POST", {"name": "C"})).reason == "SUSPENDED"
 
 
@@ -302,7 +302,7 @@ async def test_who_reads_the_table_has_no_token(stack: Stack) -> None:
     for form in (made["secret"], raw.hex(), base64.b64encode(raw).decode()[:-2]):
         assert form not in row["text"]
     digest = row["token_hash"]
-    stolen = base64.urlsafe_b64encode(digest + TENANT.encode()).rstrip(b"=").decode()
+    stolen = base64.urlsafe_b64encode(digest + stack.tenant_id.encode()).rstrip(b"=").decode()
     for text in (digest.hex(), PREFIX + digest.hex(), PREFIX + stolen, made["id"], PREFIX + made["id"]):
         assert refused(await ask(stack, text)) == INVALID
 
@@ -321,7 +321,7 @@ async def test_a_token_is_taken_from_its_header_alone_and_by_no_other_edge(stack
 @pytest.mark.settings(rate_limits=True)
 async def test_guesses_are_limited_by_address_and_cost_no_query_each(stack: Stack) -> None:
     def guess() -> str:
-        raw = secrets.token_bytes(32) + TENANT.encode()
+        raw = secrets.token_bytes(32) + stack.tenant_id.encode()
         return PREFIX + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
     asked = 0
@@ -383,7 +383,7 @@ async def test_tokens_that_are_none_keep_out_no_good_one_of_another_tenant_or_th
     assert await shown(good) == ""
     # One that is shown for ever, and asked for again and again.
     monkeypatch.setattr(api_tokens, "UNKNOWN_SECONDS", 0.0)
-    wrong = guess(TENANT)
+    wrong = guess(stack.tenant_id)
     assert "RATE_LIMITED" in [await shown(wrong) for _ in range(2 * GUESSES.burst)]
     assert await shown(unseen) == ""
     # Whatever tenants it names, an address has so many in all.
@@ -438,7 +438,7 @@ async def test_no_junk_that_an_address_shows_keeps_out_a_good_token_that_the_edg
 
     made = [await make(stack) for _ in range(GUESSES.burst + 5)]
     good, revoked = [one["secret"] for one in made], (await make(stack))["secret"]
-    for tenant_id in (TENANT, *(f"tenant_{nth}" for nth in range(8))):
+    for tenant_id in (stack.tenant_id, *(f"tenant_{nth}" for nth in range(8))):
         assert "RATE_LIMITED" in [await shown(junk(tenant_id)) for _ in range(GUESSES_IN_ALL.burst)]
     unmarked = good[0].partition(".")[0]
     assert await shown(unmarked) == "RATE_LIMITED", "else nothing was kept out"

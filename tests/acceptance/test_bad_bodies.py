@@ -107,7 +107,7 @@ async def test_the_import_of_codes_names_what_is_wrong(furnished: Furnished) -> 
         path = f"{prefix}/prizes/{furnished.known['prize']}/codes"
         for body, field in wrong.items():
             if surface == "core":
-                body = '{"scope": {"tenant_id": "tenant_test"}, ' + body[1:]
+                body = f'{{"scope": {{"tenant_id": "{furnished.known["tenant"]}"}}, ' + body[1:]
             status, envelope = await furnished.send(surface, "POST", path, body)
             named = [row["field"] for row in envelope["data"].get("violations", [])]
             assert (status, named) == (400, [field]), (surface, body[:80], envelope)
@@ -142,8 +142,8 @@ async def test_ids_and_queries_that_are_wrong_are_refused_by_name(furnished: Fur
         if "{id}" in operation.path:
             for wrong in ("%00", "a%00b", "x" * 7_000):
                 path = operation.path.replace("{id}", wrong)
-                body = encode({"scope": {"tenant_id": "tenant_test"}}) if operation in WITH_BODY else ""
-                query = "" if body else "?scope.tenant_id=tenant_test"
+                body = encode({"scope": {"tenant_id": furnished.known["tenant"]}}) if operation in WITH_BODY else ""
+                query = "" if body else f"?scope.tenant_id={furnished.known['tenant']}"
                 status, envelope = await furnished.send("core", operation.verb, path + query, body)
                 verified = envelope["data"].get("verified")  # of who asks whether, and hears no
                 assert status in (400, 404) or verified is False, (wrong[:9], envelope)
@@ -165,7 +165,7 @@ async def test_ids_and_queries_that_are_wrong_are_refused_by_name(furnished: Fur
             for value in wrong_by_kind.get(field.kind, []) if name != "id" else []:
                 if len(value) > 8_000:
                     continue  # aiohttp refuses so long a line itself: no field to name.
-                query = f"?scope.tenant_id=tenant_test&{name}={value}"
+                query = f"?scope.tenant_id={furnished.known['tenant']}&{name}={value}"
                 status, envelope = await furnished.send("core", "GET", path + query, "")
                 named = [row["field"] for row in envelope["data"].get("violations", [])]
                 assert (status, set(named)) == (400, {name}), (operation.name, name, value, envelope)
@@ -175,7 +175,7 @@ async def test_ids_and_queries_that_are_wrong_are_refused_by_name(furnished: Fur
                 assert status == 400 and envelope["data"]["violations"][0]["field"] == "limit", (operation.name, limit)
         if "cursor" in rows:
             for cursor in ("x", "eyJhIjoxfQ", "%F0%9F%98%80", "A" * 2_000):
-                query = f"?scope.tenant_id=tenant_test&player_id=p&cursor={cursor}"
+                query = f"?scope.tenant_id={furnished.known['tenant']}&player_id=p&cursor={cursor}"
                 status, envelope = await furnished.send("core", "GET", path + query, "")
                 assert status == 400 and envelope["data"]["violations"][0]["field"] == "cursor", operation.name
 
@@ -233,7 +233,7 @@ async def test_no_body_that_can_be_made_up_is_an_error_of_ours(
     async def send(operation: Operation, body: Any, fits: bool) -> None:
         if fits and isinstance(body, dict):
             right = body_of(operation, furnished.known)
-            body = {"scope": {"tenant_id": "tenant_test"}, **right, **body}
+            body = {"scope": {"tenant_id": furnished.known["tenant"]}, **right, **body}
             if operation.resource and isinstance(body.get(operation.resource), dict):
                 body[operation.resource] = {**right[operation.resource], **body[operation.resource]}
         data = encode(body).encode(errors="surrogatepass")

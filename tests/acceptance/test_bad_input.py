@@ -125,7 +125,7 @@ def messages_of(surface: str, operation: Operation, known: Ids) -> tuple[Any, Bo
     """(the message that a body is, one that is right, the fields that it may not have)."""
     body, message = body_of(operation, known), operation.request
     if surface == "core":
-        return message, {"scope": {"tenant_id": "tenant_test"}, **body}, frozenset()
+        return message, {"scope": {"tenant_id": known["tenant"]}, **body}, frozenset()
     if operation.resource:
         return fields_of(message)[operation.resource].type, body[operation.resource], frozenset()
     if surface == "consumer":
@@ -173,7 +173,7 @@ async def test_what_counts_is_not_negative(furnished: Furnished) -> None:
         for place in numbers(operation.request, {}):
             if operation.streamed:
                 continue
-            body = {"scope": {"tenant_id": "tenant_test"}, **whole_body(operation, furnished.known)}
+            body = {"scope": {"tenant_id": furnished.known["tenant"]}, **whole_body(operation, furnished.known)}
             inner: Any = body
             for step, below in itertools.pairwise(place):
                 inner = inner[step] if isinstance(step, int) else inner.setdefault(step, [] if below == 0 else {})
@@ -217,7 +217,7 @@ async def test_what_is_missing_is_named(furnished: Furnished) -> None:
     before, tried = await furnished.contents(), 0
     for operation in (row for row in WITH_BODY if not row.streamed):
         for place in required(operation, operation.request):
-            body = {"scope": {"tenant_id": "tenant_test"}, **body_of(operation, furnished.known)}
+            body = {"scope": {"tenant_id": furnished.known["tenant"]}, **body_of(operation, furnished.known)}
             if not without(body, place):
                 continue
             status, envelope = await furnished.send(
@@ -239,7 +239,7 @@ async def test_a_receiver_s_missing_address_is_named(furnished: Furnished) -> No
         ("/integrations", {"integration": {"type": "webhook", "events": ["prize_won"], "config": {}}}),
     ):
         status, envelope = await furnished.send(
-            "core", "POST", path, encode({"scope": {"tenant_id": "tenant_test"}, **body})
+            "core", "POST", path, encode({"scope": {"tenant_id": furnished.known["tenant"]}, **body})
         )
         named = [row["field"] for row in envelope["data"].get("violations", [])]
         assert status == 400 and named[0].endswith("config.url"), envelope

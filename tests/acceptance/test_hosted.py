@@ -30,11 +30,11 @@ async def test_a_page_names_its_tenant_where_its_address_does_and_no_other(stack
 
         for _ in range(2):  # The second time of what is kept.
             await asked("")
-            await asked("", X_Tenant_Id=TENANT)
-            await asked(f"?tenant_id={TENANT}")
-            await asked(f"?tenant_id={OTHER_TENANT}", X_Tenant_Id=TENANT)
-            await asked(f"?tenant_id={TENANT}", X_Tenant_Id=OTHER_TENANT)
-    plain, of_address = (200, [], []), (200, [TENANT], [TENANT])
+            await asked("", X_Tenant_Id=stack.tenant_id)
+            await asked(f"?tenant_id={stack.tenant_id}")
+            await asked(f"?tenant_id={OTHER_TENANT}", X_Tenant_Id=stack.tenant_id)
+            await asked(f"?tenant_id={stack.tenant_id}", X_Tenant_Id=OTHER_TENANT)
+    plain, of_address = (200, [], []), (200, [stack.tenant_id], [stack.tenant_id])
     assert named == [plain, plain, of_address, of_address, (404, [], [])] * 2
 
 

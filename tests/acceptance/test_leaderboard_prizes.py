@@ -14,14 +14,14 @@ from runtime.settings import Settings
 from tests.support.leaderboards import Played, make_board, open_games, order, rankings, record
 from tests.support.resources import make_prize
 from tests.support.rivals import held, waits
-from tests.support.stack import ROLES, TENANT, Stack, fields_of
+from tests.support.stack import ROLES, Stack, fields_of
 from tests.support.waiting import until
 
 
 async def rewards_of(stack: Stack) -> list[tuple[str, str]]:
     rows = await stack.database.fetch(
         "SELECT player_id, prize_id FROM rewards WHERE tenant_id = $1 AND type <> 'points' ORDER BY 1, 2",
-        TENANT,
+        stack.tenant_id,
     )
     return [(row["player_id"], row["prize_id"]) for row in rows]
 
@@ -130,13 +130,13 @@ async def test_a_finalize_that_was_cut_short_is_taken_up(stack: Stack, given: in
     await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(4)])
     engine, sql = stack.engine, finalize._SQL
     assert await finalize._close(
-        engine, TENANT, m.GetLeaderboardRequest(scope=m.Scope(tenant_id=TENANT), id=board["id"])
+        engine, stack.tenant_id, m.GetLeaderboardRequest(scope=m.Scope(tenant_id=stack.tenant_id), id=board["id"])
     )
-    row = await engine.database.fetchrow(sql["closed_board"], TENANT, board["id"])
+    row = await engine.database.fetchrow(sql["closed_board"], stack.tenant_id, board["id"])
     assert row is not None
-    prizes = finalize._Prizes(engine, TENANT, board["id"], row)
-    prizes._terms = await finalize.load_prizes(engine.database, TENANT, {mug})
-    owed = await engine.database.fetch(sql["owed"], TENANT, board["id"], 10)
+    prizes = finalize._Prizes(engine, stack.tenant_id, board["id"], row)
+    prizes._terms = await finalize.load_prizes(engine.database, stack.tenant_id, {mug})
+    owed = await engine.database.fetch(sql["owed"], stack.tenant_id, board["id"], 10)
     for standing in owed[:given]:
         await prizes._settle(standing)
     done = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data
@@ -151,7 +151,9 @@ async def test_the_last_of_a_stock_goes_to_the_better_rank_of_who_logs_in_meanwh
     mug = await make_prize(stack, stock={"total": 2})
     board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 4, "prize_id": mug}])
     await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(4)])
-    await stack.database.execute("INSERT INTO players (tenant_id, player_id) VALUES ($1, 'p1'), ($1, 'zed')", TENANT)
+    await stack.database.execute(
+        "INSERT INTO players (tenant_id, player_id) VALUES ($1, 'p1'), ($1, 'zed')", stack.tenant_id
+    )
     await stack.database.execute("UPDATE players SET auth_method = 'guest' WHERE player_id = 'p1'")
     async with held(stack, "UPDATE players SET merged_into = 'zed' WHERE player_id = 'p1'"):
         finalizing = asyncio.create_task(stack.core("POST", f"/leaderboards/{board['id']}/finalize", {}))
@@ -166,7 +168,7 @@ async def test_a_winner_whose_wallet_is_full_goes_without_and_alone(stack: Stack
     points = await make_prize(stack, type="points", value=5)
     board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 4, "prize_id": points}])
     await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(4)])
-    await stack.database.execute("INSERT INTO players (tenant_id, player_id) VALUES ($1, 'p1')", TENANT)
+    await stack.database.execute("INSERT INTO players (tenant_id, player_id) VALUES ($1, 'p1')", stack.tenant_id)
     given = {"player_id": "p1", "scope_key": campaign_id, "currency": "points", "reference_id": "r"}
     for amount, answer in ((2**63 - 5, "OK"), (5, "INVALID_ARGUMENT")):
         assert (await stack.admin("POST", "/admin/wallet/adjustments", {**given, "amount": amount})).code == answer
@@ -196,14 +198,14 @@ async def test_a_code_goes_with_a_rank(stack: Stack) -> None:
     await database.execute(
         "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
         " VALUES ($1, $2, 'code_1', '1', '', '')",
-        TENANT,
+        stack.tenant_id,
         voucher,
     )
     board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 2, "prize_id": voucher}])
     await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(2)])
     done = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data
     assert [item["reason"] for item in done["standings"]] == ["", "OUT_OF_STOCK"]
-    holder = await database.fetchval("SELECT reward_id FROM codes WHERE tenant_id = $1", TENANT)
+    holder = await database.fetchval("SELECT reward_id FROM codes WHERE tenant_id = $1", stack.tenant_id)
     assert holder == done["standings"][0]["reward_id"]
 
 

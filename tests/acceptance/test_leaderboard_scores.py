@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.leaderboards import NOON, Played, make_board, model, open_games, order, rankings, record, write_plays
 from tests.support.resources import play_once
-from tests.support.stack import TENANT, Stack, fields_of
+from tests.support.stack import Stack, fields_of
 
 METRICS = ("score", "plays", "wins", "points")
 MODES = ("sum", "best", "latest")
@@ -38,17 +38,17 @@ async def test_every_metric_and_mode_ranks_as_the_model_does(stack: Stack) -> No
         for index in range(150)
     ]
     for board_id in boards.values():
-        await engine.rankings.rebuild(TENANT, board_id)
-    await write_plays(engine, TENANT, plays)
+        await engine.rankings.rebuild(stack.tenant_id, board_id)
+    await write_plays(engine, stack.tenant_id, plays)
     for player_id in sorted({play.player_id for play in plays}):
-        await engine.rankings.refresh(TENANT, [player_id], games=[game_id])
+        await engine.rankings.refresh(stack.tenant_id, [player_id], games=[game_id])
     for (metric, mode), board_id in boards.items():
         wanted = model(plays, metric, mode)
         assert await order(stack, board_id) == wanted, f"kept up: {metric} {mode}"
-        counted = await engine.rankings.count(TENANT, board_id)
+        counted = await engine.rankings.count(stack.tenant_id, board_id)
         assert counted is not None
         assert [(one.player_id, one.score) for one in counted.scores] == wanted, f"counted: {metric} {mode}"
-        await engine.rankings.rebuild(TENANT, board_id)
+        await engine.rankings.rebuild(stack.tenant_id, board_id)
         assert await order(stack, board_id) == wanted, f"built: {metric} {mode}"
 
 
@@ -89,7 +89,7 @@ async def test_of_equal_scores_the_first_is_first_then_the_lesser_id(stack: Stac
         Played("one_more", game_id, big + 1, at=3),
     ]
     await record(stack, plays)
-    await stack.engine.rankings.rebuild(TENANT, board["id"])
+    await stack.engine.rankings.rebuild(stack.tenant_id, board["id"])
     wanted = ["one_more", "first", "a", "b", "late", "one_less"]
     assert [player_id for player_id, _ in await order(stack, board["id"])] == wanted
     items = (await rankings(stack, board["id"]))["items"]
@@ -112,15 +112,15 @@ async def test_rankings_page_to_the_end_and_show_names_and_me(stack: Stack) -> N
     board = await make_board(stack, campaign_id)
     engine = stack.engine
     await engine.database.execute(
-        "INSERT INTO players (tenant_id, player_id, display_name) VALUES ($1, 'p07', 'Zoë 🎯')", TENANT
+        "INSERT INTO players (tenant_id, player_id, display_name) VALUES ($1, 'p07', 'Zoë 🎯')", stack.tenant_id
     )
     await record(stack, [Played(f"p{n:02}", game_id, n // 2, at=n) for n in range(25)])
-    await engine.rankings.drop(TENANT, board["id"])
+    await engine.rankings.drop(stack.tenant_id, board["id"])
     wanted = [f"p{n:02}" for n in sorted(range(25), key=lambda n: (-(n // 2), n))]
     for live in (False, True):
         if live:
             await engine.rankings.drain()
-            assert await engine.rankings.top(TENANT, board["id"], None, 1) is not None
+            assert await engine.rankings.top(stack.tenant_id, board["id"], None, 1) is not None
         found: list[dict[str, Any]] = []
         cursor = ""
         while True:
@@ -144,11 +144,11 @@ async def test_a_page_goes_on_where_its_last_player_was(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
     engine = stack.engine
-    await write_plays(engine, TENANT, [Played(f"p{n}", game_id, 100 - n, at=n) for n in range(10)])
-    await engine.rankings.rebuild(TENANT, board["id"])
+    await write_plays(engine, stack.tenant_id, [Played(f"p{n}", game_id, 100 - n, at=n) for n in range(10)])
+    await engine.rankings.rebuild(stack.tenant_id, board["id"])
     first = await rankings(stack, board["id"], limit=4)
-    await write_plays(engine, TENANT, [Played("p3", game_id, 500, at=50)])
-    await engine.rankings.refresh(TENANT, ["p3"], boards=[board["id"]])
+    await write_plays(engine, stack.tenant_id, [Played("p3", game_id, 500, at=50)])
+    await engine.rankings.refresh(stack.tenant_id, ["p3"], boards=[board["id"]])
     rest = await rankings(stack, board["id"], limit=10, cursor=first["pagination"]["next_cursor"])
     assert [item["player_id"] for item in rest["items"]] == [f"p{n}" for n in range(4, 10)]
 
@@ -158,5 +158,5 @@ async def test_real_plays_count(stack: Stack) -> None:
     board = await make_board(stack, campaign_id, metric="wins")
     for player in ("ann", "bob", "bob"):
         await play_once(stack, game_id, player)
-    await stack.engine.rankings.catch_up(TENANT)
+    await stack.engine.rankings.catch_up(stack.tenant_id)
     assert await order(stack, board["id"]) == [("bob", 2), ("ann", 1)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.leaderboards import NOON, Played, make_board, open_games, order, record
 from tests.support.resources import make_campaign, make_game, make_prize
-from tests.support.stack import OTHER_TENANT, TENANT, Stack, fields_of
+from tests.support.stack import OTHER_TENANT, Stack, fields_of
 
 # -- management ------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ async def test_scores_past_64_bits_stay_at_the_edge(stack: Stack) -> None:
     for player_id, delta, score in (("ann", most, most), ("bob", -most, 1 - most), ("bob", -most, -most - 1)):
         data = (await stack.core("POST", path, {"player_id": player_id, "delta": str(delta), "reason": "r"})).data
         assert int(data["ranking"]["score"]) == score
-    await stack.engine.rankings.rebuild(TENANT, board["id"])
+    await stack.engine.rankings.rebuild(stack.tenant_id, board["id"])
     assert await order(stack, board["id"]) == [("ann", most), ("bob", -most - 1)]
 
 
@@ -173,9 +173,9 @@ async def test_a_disqualified_player_leaves(stack: Stack) -> None:
     assert (await stack.admin("POST", f"{path}/disqualify", {"player_id": "ann", "reason": "again"})).data == first
     assert await order(stack, board["id"]) == [("bob", 3)]
     await record(stack, [Played("ann", game_id, 50)])
-    await stack.engine.rankings.refresh(TENANT, ["ann"], games=[game_id])
+    await stack.engine.rankings.refresh(stack.tenant_id, ["ann"], games=[game_id])
     assert await order(stack, board["id"]) == [("bob", 3)]
-    await stack.engine.rankings.rebuild(TENANT, board["id"])
+    await stack.engine.rankings.rebuild(stack.tenant_id, board["id"])
     assert await order(stack, board["id"]) == [("bob", 3)]
     answer = await stack.admin("POST", f"{path}/adjust", {"player_id": "ann", "delta": 1, "reason": "r"})
     assert answer.reason == "DISQUALIFIED"

@@ -19,7 +19,7 @@ from runtime.settings import Settings
 from tests.support.login import bearer
 from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign
-from tests.support.stack import TENANT, Stack, new_stack, refused
+from tests.support.stack import Stack, new_stack, refused
 from tests.support.waiting import until
 from tests.support.world import new_world
 
@@ -95,13 +95,13 @@ async def test_deliveries_and_integrations_that_fail_are_in_it(module_stack: Sta
     integration = made.data["id"]
     tasks = """INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status)
                SELECT $1, $2 || n, $2 || n, 'p', $3, 'x', 'webhook', $2 FROM generate_series(1, $4) AS n"""
-    await module_stack.database.execute(tasks, TENANT, "retry", campaign_id, 3)
-    await module_stack.database.execute(tasks, TENANT, "dead", campaign_id, 2)
+    await module_stack.database.execute(tasks, module_stack.tenant_id, "retry", campaign_id, 3)
+    await module_stack.database.execute(tasks, module_stack.tenant_id, "dead", campaign_id, 2)
     await module_stack.database.execute(
         """INSERT INTO integration_deliveries (tenant_id, integration_id, delivery_id, event_id, event_type, status,
                                                event, next_attempt_at)
            VALUES ($1, $2, 'd', 'e', 'prize_won', 'retry', '{}', now() + interval '1 day')""",
-        TENANT,
+        module_stack.tenant_id,
         integration,
     )
     async with watching(module_stack) as events:
@@ -109,7 +109,7 @@ async def test_deliveries_and_integrations_that_fail_are_in_it(module_stack: Sta
         assert (told["deliveries_waiting"], told["deliveries_dead"]) == (3, 2)
         assert [(one["integration_id"], one["waiting"]) for one in told["integrations"]] == [(integration, 1)]
     made_up = "DELETE FROM tasks WHERE tenant_id = $1 AND player_id = 'x'"
-    await module_stack.database.execute(made_up, TENANT)  # No reward is theirs.
+    await module_stack.database.execute(made_up, module_stack.tenant_id)  # No reward is theirs.
 
 
 async def test_core_is_asked_once_for_all_who_watch_and_not_when_nobody_does(
@@ -178,7 +178,8 @@ async def test_nobody_and_players_watch_nothing(module_stack: Stack) -> None:
 async def test_a_merchants_staff_sees_the_merchants_own(module_stack: Stack) -> None:
     """And what is the tenant's, as everywhere; never another merchant's."""
     await module_stack.database.execute(
-        "INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ($1, 'one', 'One'), ($1, 'two', 'Two')", TENANT
+        "INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ($1, 'one', 'One'), ($1, 'two', 'Two')",
+        module_stack.tenant_id,
     )
     async with new_world(module_stack, merchant_id="one") as world:
         prize = await world.prize(total=10, campaign_id=world.campaign_id)

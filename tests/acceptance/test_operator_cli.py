@@ -417,7 +417,7 @@ class TestToken:
                 "token",
                 "mint",
                 "--tenant",
-                TENANT,
+                stack.tenant_id,
                 "--role",
                 "reward_manager",
                 "--subject",
@@ -432,13 +432,22 @@ class TestToken:
         tokens = Tokens.of(settings)
         identity = await tokens.verify(token)
         await tokens.close()
-        assert (identity.subject, identity.roles, identity.tenant_id) == ("till-7", {"reward_manager"}, TENANT)
+        assert (identity.subject, identity.roles, identity.tenant_id) == ("till-7", {"reward_manager"}, stack.tenant_id)
         assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).json == []
 
     async def test_a_link_signs_in_once_as_what_it_was_made_for(self, tombola: Operator, stack: Stack) -> None:
         settings = stack.process.settings
         environ = {"JWT_STAFF_SECRET": settings.jwt_staff_secret, "JWT_ISSUER": settings.jwt_issuer}
-        asked = ("--tenant", TENANT, "--role", "designer", "--subject", "dora", "--admin-url", "https://admin.example/")
+        asked = (
+            "--tenant",
+            stack.tenant_id,
+            "--role",
+            "designer",
+            "--subject",
+            "dora",
+            "--admin-url",
+            "https://admin.example/",
+        )
         made = await tombola("token", "link", *asked, "--json", **environ)
         address, _, token = made.json["url"].partition("#link=")
         assert address == "https://admin.example/dashboard" and made.json["expires_at"] > 1_700_000_000

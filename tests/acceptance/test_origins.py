@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
 from runtime.http.admission.origins import FRESH_SECONDS
 from runtime.settings import Settings
 from tests.support.resources import make_campaign, make_game
-from tests.support.stack import OTHER_TENANT, TENANT, Answer, Stack, fields_of, new_stack
+from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, new_stack
 from tests.support.waiting import until
 
 BRAND, BELOW = "https://brand.example", "https://*.brand.example"
@@ -48,7 +47,7 @@ async def test_a_tenants_pages_read_what_is_its_own_and_nothing_of_another(shop:
     render = f"/games/{game['id']}/render"
     assert await preflight(shop, BRAND) == (403, "")
     assert not await readable(shop, BRAND, render)
-    assert (await of_tenant(shop, TENANT, BRAND)).data["origins"] == [BRAND]
+    assert (await of_tenant(shop, shop.tenant_id, BRAND)).data["origins"] == [BRAND]
 
     async def told() -> bool:
         return await readable(shop, BRAND, render) and await preflight(shop, BRAND) == (200, BRAND)
@@ -64,7 +63,7 @@ async def test_a_tenants_pages_read_what_is_its_own_and_nothing_of_another(shop:
     assert not await readable(shop, BRAND, "/games/game_1/render", **{"X-Tenant-Id": OTHER_TENANT})
     assert await readable(shop, BRAND, "/wallet", Authorization="Bearer expired"), "so that it may log in again"
 
-    await of_tenant(shop, TENANT)
+    await of_tenant(shop, shop.tenant_id)
 
     async def ended() -> bool:
         return not await readable(shop, BRAND, render) and await preflight(shop, BRAND) == (403, "")
@@ -93,11 +92,11 @@ async def test_a_campaigns_pages_play_its_games_and_no_others(shop: Stack) -> No
 async def test_what_is_of_no_tenant_is_read_by_every_tenants_pages_within_seconds(shop: Stack) -> None:
     assert FRESH_SECONDS <= 2
     assert not await readable(shop, BRAND, "/nothing")
-    await of_tenant(shop, TENANT, BRAND)
+    await of_tenant(shop, shop.tenant_id, BRAND)
     await until(lambda: readable(shop, BRAND, "/nothing"))
 
 
-async def test_origins_are_kept_noted_copied_and_set_alone(stack: Any) -> None:
+async def test_origins_are_kept_noted_copied_and_set_alone(stack: Stack) -> None:
     made = await make_campaign(stack, origins=[BRAND, BELOW])
     path = f"/admin/campaigns/{made['id']}"
     assert made["origins"] == [BRAND, BELOW]
@@ -111,10 +110,10 @@ async def test_origins_are_kept_noted_copied_and_set_alone(stack: Any) -> None:
     noted = (await stack.admin("GET", "/admin/audit", subject_id=made["id"])).data["items"]
     assert [(one["before"] or {}).get("origins") for one in noted][:2] == [[], [BRAND, BELOW]]
     assert [one["after"]["origins"] for one in noted][:2] == [[SHOP], []]
-    await of_tenant(stack, TENANT, SHOP)
-    noted = (await stack.admin("GET", "/admin/audit", subject_id=TENANT)).data["items"]
+    await of_tenant(stack, stack.tenant_id, SHOP)
+    noted = (await stack.admin("GET", "/admin/audit", subject_id=stack.tenant_id)).data["items"]
     assert noted[0]["after"]["origins"] == [SHOP]
-    assert (await of_tenant(stack, TENANT)).data["origins"] == []
+    assert (await of_tenant(stack, stack.tenant_id)).data["origins"] == []
 
 
 @pytest.mark.parametrize(
@@ -128,13 +127,13 @@ async def test_origins_are_kept_noted_copied_and_set_alone(stack: Any) -> None:
         (["*"], ["origins[0]"]),
     ],
 )
-async def test_a_wrong_origin_is_named_by_its_place(stack: Any, origins: list[str], named: list[str]) -> None:
+async def test_a_wrong_origin_is_named_by_its_place(stack: Stack, origins: list[str], named: list[str]) -> None:
     assert fields_of(await stack.admin("POST", "/admin/campaigns", {"name": "A", "origins": origins})) == named
-    assert fields_of(await of_tenant(stack, TENANT, *origins)) == named
+    assert fields_of(await of_tenant(stack, stack.tenant_id, *origins)) == named
     made = await stack.admin("POST", "/admin/tenants", {"name": "A", "origins": origins}, roles=PLATFORM)
     assert fields_of(made) == named
 
 
-async def test_core_tells_the_edges_of_no_origin_where_none_is_kept(stack: Any) -> None:
+async def test_core_tells_the_edges_of_no_origin_where_none_is_kept(stack: Stack) -> None:
     assert (await stack.core("GET", "/origins")).data == {"tenant": [], "campaigns": []}
     assert (await stack.core("GET", "/origins/known", origin="null")).data == {"known": False}

@@ -20,7 +20,7 @@ from ops.servers.valkey import Valkey
 from runtime.operations import API
 from tests.support.processes import process
 from tests.support.scenario import Scenario
-from tests.support.stack import TENANT, Stack, new_stack, settings_of
+from tests.support.stack import Stack, new_stack, settings_of
 from tests.support.world import World, new_world
 
 BURST: Final = 20
@@ -40,7 +40,7 @@ class Edges:
 
     async def start(self, nth: int, player: str = "", *, address: str = "10.9.9.9") -> aiohttp.ClientResponse:
         """Asks one of the edges to start the game, by way of a proxy that it trusts."""
-        headers = {"X-Forwarded-For": address, "X-Tenant-Id": TENANT}
+        headers = {"X-Forwarded-For": address, "X-Tenant-Id": self.stack.tenant_id}
         if player:
             headers["Authorization"] = f"Bearer {self.stack.token(player)}"
         url = f"{self.urls[nth % len(self.urls)]}{API}/games/{self.game}/start"

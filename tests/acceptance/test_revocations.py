@@ -177,7 +177,7 @@ async def test_every_page_of_many_revocations_is_read(stack: Stack) -> None:
     edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
     await edge.revocations.read()
     for number in (1, PAGE, 2 * PAGE + 1):
-        assert edge.revocations.revoked(revocations.player_key("tenant_test", f"player_{number}"), 0)
+        assert edge.revocations.revoked(revocations.player_key(stack.tenant_id, f"player_{number}"), 0)
     await edge.close()
 
 

@@ -15,7 +15,7 @@ from runtime.http.login.sign_in import LINK_SECONDS, link_of
 from runtime.operations.audit import SIGN_INS
 from tests.support.issuer import Issuer, issuing
 from tests.support.login import bearer
-from tests.support.stack import TENANT, Answer, Stack, fields_of, new_stack, refused, settings_of
+from tests.support.stack import Answer, Stack, fields_of, new_stack, refused, settings_of
 
 INVALID = (401, "UNAUTHENTICATED", "TOKEN_INVALID")
 REDIRECT = "https://admin.example/dashboard"
@@ -23,7 +23,9 @@ REDIRECT = "https://admin.example/dashboard"
 
 def link(stack: Stack, *roles: str, **said: Any) -> str:
     """What a link's fragment carries."""
-    address = link_of(stack.process.settings, "http://edge", "ann", tenant_id=TENANT, roles=roles or ("admin",), **said)
+    address = link_of(
+        stack.process.settings, "http://edge", "ann", tenant_id=stack.tenant_id, roles=roles or ("admin",), **said
+    )
     assert address.startswith("http://edge/dashboard#link=")
     return address.partition("#link=")[2]
 
@@ -40,7 +42,11 @@ async def test_a_link_signs_in_whom_it_names_with_its_roles_for_a_session(stack:
     answer = await use(stack, link(stack, "designer", "reward_manager"))
     assert answer.headers["Cache-Control"] == "no-store"
     told = (await me(stack, answer.data["token"])).data
-    assert (told["subject"], told["tenant_id"], told["roles"]) == ("ann", TENANT, ["designer", "reward_manager"])
+    assert (told["subject"], told["tenant_id"], told["roles"]) == (
+        "ann",
+        stack.tenant_id,
+        ["designer", "reward_manager"],
+    )
     seconds = stack.process.settings.staff_session_seconds
     assert told["expires_at"] == answer.data["expires_at"] and abs(told["expires_at"] - time.time() - seconds) < 60
 
@@ -132,7 +138,7 @@ async def test_who_signs_in_at_the_issuer_is_staff_as_their_claims_say(trusting:
     assert begun["url"].startswith(f"{issuer.url}/authorize?") and begun["redirect_uri"] == REDIRECT
     answer = await finish(trusting, begun, issuer.code("dora", begun))
     told = (await me(trusting, answer.data["token"])).data
-    assert (told["subject"], told["tenant_id"], told["roles"]) == ("dora", TENANT, ["designer"])
+    assert (told["subject"], told["tenant_id"], told["roles"]) == ("dora", trusting.tenant_id, ["designer"])
     # The session is ours: signing out ends it, whatever the issuer thinks.
     assert (
         await trusting.admin("POST", "/admin/auth/logout", {}, roles=(), headers=bearer(answer.data["token"]))

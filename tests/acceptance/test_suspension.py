@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.support.login import PHONE, Phone, log_in, refresh, start, verify
 from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign, make_prize, wheel
-from tests.support.stack import TENANT, Answer, Stack, make_tenant, refused
+from tests.support.stack import Answer, Stack, make_tenant, refused
 
 PLATFORM: Final = ("admin", "platform")
 SUSPENDED: Final = (403, "PERMISSION_DENIED", "SUSPENDED")
@@ -190,7 +190,7 @@ async def test_suspensions_are_in_the_audit_log(stall: Stall) -> None:
 
 
 async def test_only_the_platform_suspends_a_tenant(stall: Stall) -> None:
-    path, body = f"/admin/tenants/{TENANT}", {"status": "TENANT_STATUS_SUSPENDED"}
+    path, body = f"/admin/tenants/{stall.stack.tenant_id}", {"status": "TENANT_STATUS_SUSPENDED"}
     assert (await stall.stack.admin("PUT", path, body)).http == 403
 
 

@@ -196,8 +196,8 @@ async def test_what_is_wrong_with_an_adjustment_is_named(stack: Stack) -> None:
     assert fields == {"scope_key", "currency", "amount"}
     await known_player(stack, "player_1")
     assert (await adjust(stack, "camp_none", 1)).envelope["data"]["violations"][0]["field"] == "scope_key"
-    assert (await adjust(stack, "tenant_test", 1, player_id="player_none")).reason == "UNKNOWN_PLAYER"
-    full = await adjust(stack, "tenant_test", 2**63 - 1)
+    assert (await adjust(stack, stack.tenant_id, 1, player_id="player_none")).reason == "UNKNOWN_PLAYER"
+    full = await adjust(stack, stack.tenant_id, 2**63 - 1)
     assert full.code == "OK"
-    assert (await adjust(stack, "tenant_test", 1)).code == "INVALID_ARGUMENT"
+    assert (await adjust(stack, stack.tenant_id, 1)).code == "INVALID_ARGUMENT"
     await check_sums(stack.database)

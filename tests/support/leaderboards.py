@@ -10,7 +10,7 @@ from runtime import ids
 from runtime.actors.engine import Engine
 from runtime.events import PlayCompleted, event_of
 from tests.support.resources import make_campaign, make_game, make_prize
-from tests.support.stack import TENANT, Stack
+from tests.support.stack import Stack
 
 NOON = 1_780_000_000
 """Unix seconds that the tests' plays are near."""
@@ -127,8 +127,8 @@ async def order(stack: Stack, board_id: str) -> list[tuple[str, int]]:
 
 async def record(stack: Stack, plays: list[Played]) -> None:
     """Writes plays, and tells the rankings as the consumer group would (tests/faults/test_rankings.py has that one)."""
-    await write_plays(stack.engine, TENANT, plays)
-    await stack.engine.rankings.refresh(TENANT, [p.player_id for p in plays], games=[p.game_id for p in plays])
+    await write_plays(stack.engine, stack.tenant_id, plays)
+    await stack.engine.rankings.refresh(stack.tenant_id, [p.player_id for p in plays], games=[p.game_id for p in plays])
 
 
 async def open_games(stack: Stack) -> tuple[str, str, str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any, Final
 
 import asyncpg
 
-from tests.support.stack import Stack, make_tenant, new_stack, settings_of
+from tests.support.stack import OTHER_TENANT, TENANT, Stack, make_tenant, new_stack, settings_of
 
 KEPT: Final = ("schema_migration", "processes", "key_holders")
 """Tables that describe the installation: a running service relies on its rows."""
@@ -84,18 +83,16 @@ class SharedService:
             await self._database.replace()
         return self._database.url
 
-    async def with_settings(self, extra: Mapping[str, Any]) -> Stack:
-        """The service with these settings, as a new tenant sees it."""
+    async def with_settings(self, extra: Mapping[str, Any], *, tenant_id: str = "") -> Stack:
+        """The service with these settings, as a tenant sees it: a new one unless it is named."""
         wanted = repr(sorted(extra.items()))
         if self._stack is None or self._settings != wanted:
             await self.stop()
             settings = settings_of(self._database.url, self._redis_url, **extra)
             self._stack = await self._parts.enter_async_context(new_stack(settings))
             self._settings = wanted
-        number = next(_numbers)
-        other = await make_tenant(self._stack, f"tenant_other_{number}")
-        mine = await make_tenant(self._stack, f"tenant_test_{number}")
-        return replace(mine, other_tenant_id=other.tenant_id)
+        await make_tenant(self._stack, OTHER_TENANT)
+        return await make_tenant(self._stack, tenant_id or f"{TENANT}_{next(_numbers)}")
 
     async def stop(self) -> None:
         """Stops the service, where it runs."""

@@ -80,7 +80,6 @@ class Stack:
     process: Running
     http: aiohttp.ClientSession
     tenant_id: str = TENANT
-    other_tenant_id: str = OTHER_TENANT
     merchant_id: str = ""
 
     @property

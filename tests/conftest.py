@@ -64,7 +64,7 @@ from tests.support.receiver import Receiver, receiving
 from tests.support.rewards import Shelf
 from tests.support.scenario import scenario as scenario
 from tests.support.seed import seed_hypothesis
-from tests.support.shared import SharedDatabase, SharedService
+from tests.support.shared import KEPT, KEPT_FOR_SERVICES, SharedDatabase, SharedService
 from tests.support.stack import TENANT, Stack, settings_of
 from tests.support.world import World, new_world
 
@@ -141,7 +141,9 @@ async def services(
 
     def named(name: str) -> SharedService:
         if name not in shared:
-            shared[name] = SharedService(SharedDatabase(make_database, partial(_drop, postgres)), valkey_url)
+            kept = KEPT if name == "none" else KEPT_FOR_SERVICES
+            database = SharedDatabase(make_database, partial(_drop, postgres), kept=kept)
+            shared[name] = SharedService(database, valkey_url)
         return shared[name]
 
     yield named

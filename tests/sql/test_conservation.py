@@ -53,6 +53,7 @@ async def scene(module_stack: Stack) -> AsyncIterator[Scene]:
     stack = module_stack
     scene = Scene(stack, await stack.database.fetchval("SELECT clock_timestamp()"))
     named = scene.named
+    named["tenant"] = stack.tenant_id
     world = World(stack, (await make_campaign(stack))["id"])
     named["campaign"] = world.campaign_id
     await _prizes(world, named)
@@ -144,10 +145,10 @@ BREAKS: Final[dict[str, tuple[str, ...]]] = {
         "ALTER TABLE balances DROP CONSTRAINT balances_balance_check",
         "ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_balance_after_check",
         "INSERT INTO balances (tenant_id, scope_key, currency, player_id, balance, seq)"
-        " VALUES ('tenant_test', '{campaign}', 'debt', 'ann', -1, 1)",
+        " VALUES ('{tenant}', '{campaign}', 'debt', 'ann', -1, 1)",
         "INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,"
         " reason, reference_id)"
-        " VALUES ('tenant_test', 'entry_debt', 1, '{campaign}', 'debt', 'ann', -1, -1, 'reversal', '')",
+        " VALUES ('{tenant}', 'entry_debt', 1, '{campaign}', 'debt', 'ann', -1, -1, 'reversal', '')",
     ),
     "player_points": ("UPDATE ledger_entries SET reference_id = 'play_none' WHERE reference_id = '{pointed}'",),
     "player_items": (
@@ -187,7 +188,7 @@ BREAKS: Final[dict[str, tuple[str, ...]]] = {
     "player_revoked": ("UPDATE rewards SET status = 'revoked' WHERE reward_id = '{second}'",),
     "player_board_reward": (
         "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity)"
-        " VALUES ('tenant_test', 'reward_x', 'ann', '{mug}', '{campaign}', 'Mug', 'points', 0, 1)",
+        " VALUES ('{tenant}', 'reward_x', 'ann', '{mug}', '{campaign}', 'Mug', 'points', 0, 1)",
         "UPDATE prize_players SET awarded = awarded + 1 WHERE prize_id = '{mug}' AND player_id = 'ann'",
         "UPDATE prize_days SET awarded = awarded + 1 WHERE prize_id = '{mug}'",
     ),
@@ -198,7 +199,7 @@ BREAKS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "player_merged": (
         "INSERT INTO contacts (tenant_id, contact_id, player_id, type, value)"
-        " VALUES ('tenant_test', 'contact_a', '{guest}', 'email', 'left@example.com')",
+        " VALUES ('{tenant}', 'contact_a', '{guest}', 'email', 'left@example.com')",
     ),
     "player_turns_merged": (
         "UPDATE turn_entries SET reference_id = 'nobody' WHERE player_id = '{guest}' AND reason = 'merge'",
@@ -231,7 +232,7 @@ BREAKS: Final[dict[str, tuple[str, ...]]] = {
     "prize_held": ("UPDATE stock SET awarded = awarded + 1, remaining = remaining - 1 WHERE prize_id = '{mug}'",),
     "prize_counters": ("UPDATE prize_days SET awarded = awarded + 1 WHERE prize_id = '{mug}'",),
     "prize_winners": (
-        "INSERT INTO prize_players (tenant_id, prize_id, player_id, awarded) VALUES ('tenant_test', '{mug}', 'zed', 1)",
+        "INSERT INTO prize_players (tenant_id, prize_id, player_id, awarded) VALUES ('{tenant}', '{mug}', 'zed', 1)",
         "UPDATE prize_days SET awarded = awarded + 1 WHERE prize_id = '{mug}'",
     ),
     "prize_day_cap": ("UPDATE prizes SET max_per_day = 1 WHERE prize_id = '{mug}'",),

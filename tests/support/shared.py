@@ -11,8 +11,11 @@ import asyncpg
 
 from tests.support.stack import OTHER_TENANT, TENANT, Stack, make_tenant, new_stack, settings_of
 
-KEPT: Final = ("schema_migration", "processes", "key_holders")
-"""Tables that describe the installation: a running service relies on its rows."""
+KEPT: Final = ("schema_migration",)
+"""The table whose rows a database is made with."""
+
+KEPT_FOR_SERVICES: Final = (*KEPT, "processes", "key_holders")
+"""A running service relies on its own rows in these, too."""
 
 LARGE_BYTES: Final = 4_000_000
 """Tables that are larger together are truncated: DELETE leaves a table as large as it was."""
@@ -33,9 +36,9 @@ _numbers: Final = itertools.count(1)
 class SharedDatabase:
     """One migrated database after another, each emptied until a test spoils it."""
 
-    def __init__(self, make: Callable[[], str], drop: Callable[[str], None]) -> None:
+    def __init__(self, make: Callable[[], str], drop: Callable[[str], None], *, kept: tuple[str, ...] = KEPT) -> None:
         self.url = ""
-        self._make, self._drop = make, drop
+        self._make, self._drop, self._kept = make, drop, kept
         self._shape = self._script = ""
 
     async def is_emptied(self) -> bool:
@@ -60,7 +63,7 @@ class SharedDatabase:
         self.url = self._make()
         connection = await asyncpg.connect(self.url)
         self._shape = await connection.fetchval(_SHAPE)
-        self._script = _emptying([row["relname"] for row in await connection.fetch(_TABLES, [*KEPT])])
+        self._script = _emptying([row["relname"] for row in await connection.fetch(_TABLES, [*self._kept])])
         await connection.close()
 
 

@@ -109,7 +109,7 @@ async def test_two_processes_and_fifty_calls_finalize_once(stack: Stack, setting
     board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 10, "prize_id": mug}])
     await record(stack, [Played(f"p{n:02}", game_id, 100 - n) for n in range(20)])
     async with running(settings, ROLES) as second, aiohttp.ClientSession() as http:
-        stacks = (stack, Stack(second, http))
+        stacks = (stack, Stack(second, http, stack.tenant_id))
         path = f"/leaderboards/{board['id']}/finalize"
         answers = await asyncio.gather(*[stacks[n % 2].core("POST", path, {}) for n in range(50)])
     assert all(answer.data == answers[0].data for answer in answers)

@@ -170,8 +170,9 @@ async def test_a_verified_token_costs_no_question_to_core(stack: Stack) -> None:
 async def test_every_page_of_many_revocations_is_read(stack: Stack) -> None:
     await stack.database.execute(
         "INSERT INTO revocations (tenant_id, kind, subject, kept_until)"
-        " SELECT 'tenant_test', 'player', 'player_' || n, now() + interval '1 hour' FROM generate_series(1, $1) AS n",
+        " SELECT $2, 'player', 'player_' || n, now() + interval '1 hour' FROM generate_series(1, $1) AS n",
         2 * PAGE + 1,
+        stack.tenant_id,
     )
     assert stack.process.core is not None
     edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)

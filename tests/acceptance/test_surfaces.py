@@ -217,7 +217,7 @@ class TestStop:
         game = await make_game(stack, campaign["id"], await make_prize(stack))
         async with aiohttp.ClientSession() as http:
             async with running(settings, ("core", "rpc", "consumer", "admin")) as other:
-                away = Stack(other, http)
+                away = Stack(other, http, stack.tenant_id)
                 asked = [asyncio.ensure_future(play_once(away, game["id"], f"player_{one}")) for one in range(20)]
                 await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
                 started = [

@@ -130,7 +130,7 @@ class TestRpc:
         apart = replace(settings, core_rpc_addresses=(stack.process.rpc_address,), database_url="")
         async with running(apart, ("consumer", "admin")) as edges, aiohttp.ClientSession() as http:
             assert edges.core is None
-            away = Stack(edges, http)
+            away = Stack(edges, http, stack.tenant_id)
             assert (await play_once(away, game["id"]))["rewards"][0]["name"] == "Mug"
             refused = await away.consumer("POST", f"/games/{game['id']}/play", {"session_id": "x"}, player="player_a")
             assert (refused.http, refused.reason) == (403, "SESSION_INVALID")

@@ -65,7 +65,7 @@ from tests.support.rewards import Shelf
 from tests.support.scenario import scenario as scenario
 from tests.support.seed import seed_hypothesis
 from tests.support.shared import KEPT, KEPT_FOR_SERVICES, SharedDatabase, SharedService
-from tests.support.stack import TENANT, Stack, settings_of
+from tests.support.stack import TENANT, Stack, new_stack, settings_of
 from tests.support.world import World, new_world
 
 _TEMPLATE = "tombola_template"
@@ -276,10 +276,18 @@ def module_extra_settings() -> dict[str, Any]:
 
 @pytest_asyncio.fixture(scope="module")
 async def module_stack(
-    services: Callable[[str], SharedService], module_database_url: str, module_extra_settings: dict[str, Any]
-) -> Stack:
-    named = TENANT if TENANT in repr(module_extra_settings) else ""
-    return await services("module").with_settings(module_extra_settings, tenant_id=named)
+    services: Callable[[str], SharedService],
+    module_database_url: str,
+    valkey_url: str,
+    module_extra_settings: dict[str, Any],
+) -> AsyncIterator[Stack]:
+    shared = services("module")
+    if module_database_url == shared.database_url:
+        named = TENANT if TENANT in repr(module_extra_settings) else ""
+        yield await shared.with_settings(module_extra_settings, tenant_id=named)
+    else:  # The module has a database of its own.
+        async with new_stack(settings_of(module_database_url, valkey_url, **module_extra_settings)) as stack:
+            yield stack
 
 
 @pytest_asyncio.fixture

@@ -22,7 +22,10 @@ from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant
 from tests.support.world import World, new_world
 
 # Guests have a limit of their own (test_shopping.py), which is not what is tried here.
-pytestmark = pytest.mark.settings(rate_limits=True, rate_ip_per_second=0.001, rate_ip_burst=40, rate_guest_burst=10**6)
+pytestmark = [
+    pytest.mark.own_service,
+    pytest.mark.settings(rate_limits=True, rate_ip_per_second=0.001, rate_ip_burst=40, rate_guest_burst=10**6),
+]
 
 SENT = 1_200
 SENDS = 400

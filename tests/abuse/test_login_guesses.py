@@ -230,6 +230,7 @@ async def test_invented_tenants_send_no_code(stack: Stack, phone: Phone) -> None
     assert await stack.database.fetchval("SELECT count(*) FROM login_rates") == 0
 
 
+@pytest.mark.own_service
 async def test_codes_to_one_contact_are_bounded_over_all_tenants(stack: Stack, phone: Phone) -> None:
     for number in range(SENDS.most):
         tenant_id = f"tenant_{number}"

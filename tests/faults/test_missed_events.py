@@ -380,6 +380,7 @@ async def test_what_is_noted_meanwhile_is_not_waited_for(stack: Stack, receiver:
     assert noted == 1 and dispatcher.notes_lost == 0
 
 
+@pytest.mark.own_service
 async def test_notes_that_cannot_be_written_are_counted_and_the_next_ones_are_written(
     stack: Stack, receiver: Receiver
 ) -> None:
@@ -396,6 +397,7 @@ async def test_notes_that_cannot_be_written_are_counted_and_the_next_ones_are_wr
     assert await stack.database.fetchval("SELECT count(*) FROM integration_deliveries") == 1
 
 
+@pytest.mark.own_service
 async def test_a_message_that_comes_late_is_not_handled_until_the_log_has_it(stack: Stack, receiver: Receiver) -> None:
     """What is noted of it is all that says that it is to be tried again: the mark may have passed it."""
     dispatcher = stack.engine.dispatcher

@@ -79,6 +79,11 @@ class SharedService:
         self._stack: Stack | None = None
         self._parts = AsyncExitStack()
 
+    @property
+    def database_url(self) -> str:
+        """Of the database; empty before the first use."""
+        return self._database.url
+
     async def empty_database(self) -> str:
         """The URL of the database, without a row of an earlier test."""
         if not await self._database.is_emptied():

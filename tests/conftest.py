@@ -4,9 +4,9 @@
                              freeze(), thaw(), kill(), start(), restart_immediately()
     postgres_url   session   its URL (database "postgres", superuser)
     template_database  session  the name of a migrated database to copy; do not connect to it
-    database_url   function  URL of a fresh migrated database, dropped after the test
+    database_url   function  URL of a migrated database without rows: shared, and emptied before the test
     module_database_url  module  the same, shared by a module's tests
-    make_database  session   a function that gives URLs of further fresh migrated databases
+    make_database  session   a function that makes further migrated databases, and returns their URLs
     empty_database_url   function  URL of a fresh database without any table
     pool           function  an asyncpg pool on database_url (4 connections)
     valkey_server  session   this process' embedded Valkey (ops.servers.valkey): freeze(), thaw(), kill(), start()
@@ -17,8 +17,10 @@
     receiver       function  a receiver of webhooks (tests.support.receiver)
     extra_settings function  what the marks `settings(field=value)` of a test, its class and its module say; override
                              it where the value is known only in the test
-    settings       function  settings of a process of every role, on a fresh database and free ports
-    stack          function  that process, running, with two tenants (tests.support.stack.Stack)
+    settings       function  settings of a process of every role, on `database_url` and free ports
+    stack          function  a running process of every role, as a new tenant sees it (tests.support.stack.Stack). Tests
+                             with equal settings share the process (tests.support.shared); the mark `own_service` gives
+                             a test one of its own. Name the tenant as `stack.tenant_id`
     engine         function  its engine
     shelf          function  prizes and rewards written by hand into it (tests.support.rewards.Shelf)
     phone          function  the codes that the log sender printed (tests.support.login.Phone)
@@ -86,10 +88,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("nightly")]
         config.hook.pytest_deselected(items=left)
     order.begin_with_the_longest(items)
-    if not os.environ.get("TOMBOLA_NIGHTLY"):
-        for item in items:
-            if item.get_closest_marker("nightly"):
-                item.add_marker(pytest.mark.skip(reason="runs only with ./ops/test --nightly"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,8 +6,6 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from tests.support.stack import Stack, refused
 from tests.support.world import COINS, COLLECTION, EGGS, World, prize_ids
 

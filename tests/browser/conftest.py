@@ -14,7 +14,6 @@ desk      function  somebody of its staff's in a fresh tab (tests.support.staff)
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +28,6 @@ from tests.support.world import World, new_world
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("nightly") and not os.environ.get("TOMBOLA_NIGHTLY"):
-            item.add_marker(pytest.mark.skip(reason="runs nightly"))
 
 
 PLAY = "https://play.example"

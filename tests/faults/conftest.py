@@ -28,14 +28,14 @@ from tests.support.scenario import FULL
 SHOWN = 5
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="session")
 async def deployment() -> AsyncIterator[Deployment]:
     with server_directory() as directory:
         async with deployed(directory) as running:
             yield running
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def bare(deployment: Deployment, tmp_path: Path) -> AsyncIterator[Site]:
     await deployment.mend()
     made = await founded(deployment)
@@ -46,7 +46,7 @@ async def bare(deployment: Deployment, tmp_path: Path) -> AsyncIterator[Site]:
     assert not wrong, f"{len(wrong)} problems: {'; '.join(wrong[:SHOWN])}; see {tmp_path}/history.jsonl"
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def hook() -> AsyncIterator[Receiver]:
     async with receiving() as receiver:
         yield receiver
@@ -58,7 +58,7 @@ def workers() -> tuple[str, ...]:
     return WORKERS if FULL else ()
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def site(bare: Site, hook: Receiver, workers: tuple[str, ...]) -> Site:
     for group in workers:
         await bare.deployment.worker(group)

@@ -16,8 +16,6 @@ from ops.history.tables import connected
 from tests.support.receiver import Receiver
 from tests.support.scenario import Scenario
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 READY_SECONDS = 5.0
 EXIT_SECONDS = 30.0
 PAUSE_SECONDS = 6.0

@@ -10,8 +10,6 @@ from ops.certification.site import CAP, Site
 from ops.history.record import Asked
 from tests.support.scenario import Scenario
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 
 def no_5xx(site: Site) -> None:
     assert not [one for one in site.history.attempts if one.http >= 500]

@@ -22,8 +22,6 @@ from ops.history.record import Attempt
 from tests.support.scenario import Scenario
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 RECOVERY_SECONDS = 2.0
 FROZEN_SECONDS = 1.5
 EXHAUSTED_SECONDS = 1.0

@@ -268,12 +268,13 @@ class Changes:
         busy_until: int = 0,
     ) -> None:
         """One more play of the player; 0 = no cap. All of one `Changes` are of one day."""
-        held = self.play_counts.get((game_id, player_id))
-        self.play_counts[game_id, player_id] = (
-            PlayCount(game_id, player_id, day, 1, cap, day_cap, day_ends, exact, busy_until)
-            if held is None
-            else held.plus(1, cap, day_cap, day_ends, exact, busy_until)
-        )
+        self.add_count(PlayCount(game_id, player_id, day, 1, cap, day_cap, day_ends, exact, busy_until))
+
+    def add_count(self, count: PlayCount) -> None:
+        """Adds plays of the player, held to these caps too."""
+        key = (count.game_id, count.player_id)
+        held = self.play_counts.get(key)
+        self.play_counts[key] = count if held is None else held.plus(*count[3:])
 
     def move_turns(
         self, entry_id: str, player_id: str, campaign_id: str, before: int, amount: int, reason: str, reference_id: str

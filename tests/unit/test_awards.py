@@ -38,7 +38,7 @@ def test_points_are_noted_as_delivered_and_never_expire() -> None:
 
 @pytest.mark.parametrize(("winner", "crossed", "told"), [("", "", ""), ("cup", "", "cup"), ("", "pot", "pot")])
 def test_a_prize_is_told_with_the_rung_that_it_was_won_by(winner: str, crossed: str, told: str) -> None:
-    event = prize_won(replace(ANN, milestone_id=winner), MUG, 1, "r1", milestone_id=crossed)
+    event = prize_won(ANN._replace(milestone_id=winner), MUG, 1, "r1", milestone_id=crossed)
     assert (event.milestone_id, event.player_id, event.rank) == (told, "ann", 0)
 
 

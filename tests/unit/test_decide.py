@@ -140,8 +140,8 @@ def test_win_takes_from_stock_codes_day_and_player(terms: dict[str, Any], left: 
     ("winner", "reference", "noted"),
     [
         (BY_PLAY, "play_1", False),
-        (replace(BY_PLAY, play_id="", milestone_id="rung"), "rung", True),
-        (replace(BY_PLAY, milestone_id="rung"), "play_1", True),
+        (BY_PLAY._replace(play_id="", milestone_id="rung"), "rung", True),
+        (BY_PLAY._replace(milestone_id="rung"), "play_1", True),
     ],
 )
 def test_points_go_to_the_wallet_and_leave_a_reward_where_a_rung_gave_them(
@@ -163,7 +163,7 @@ def test_points_go_to_the_wallet_and_leave_a_reward_where_a_rung_gave_them(
 def test_points_of_no_value_move_no_balance() -> None:
     effects = Effects.on(ann())
     effects.give(replace(POINTS, value=0.0), 1, BY_PLAY)
-    assert effects.credits == [] and effects.player.balances == {}
+    assert effects.credits == () and effects.player.balances == {}
 
 
 def test_turns_that_are_won_follow_the_turn_that_is_spent() -> None:

@@ -7,7 +7,7 @@ then moves the game's state on to them, and adds their rows to what the batch co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
@@ -19,8 +19,7 @@ from runtime.actors.game.state import POINTS, GameState, PlayerState, Price, Pri
 from runtime.events import PrizeWon
 
 
-@dataclass(frozen=True, slots=True)
-class Winner:
+class Winner(NamedTuple):
     """Who wins, and by what: the play, the rung, or (both empty) a leaderboard's rank. `day`: the campaign's."""
 
     player_id: str
@@ -64,28 +63,14 @@ class Effects:
     play: NewPlay | None = None
     count: PlayCount | None = None
     turn_spent_by: str = ""
-    wins: list[Win] = field(default_factory=list)
-    credits: list[Credit] = field(default_factory=list)
-    grants: list[NewGrant] = field(default_factory=list)
+    wins: tuple[Win, ...] = ()
+    credits: tuple[Credit, ...] = ()
+    grants: tuple[NewGrant, ...] = ()
 
     @classmethod
     def on(cls, player: PlayerState) -> Effects:
         """No effects yet, on a copy of this player."""
-        return cls(
-            PlayerState(
-                player.player_id,
-                player.plays,
-                player.day_plays,
-                player.turns,
-                player.suspended,
-                dict(player.prizes),
-                dict(player.balances),
-                dict(player.grants),
-                player.read_in,
-                player.guest,
-                player.busy_until,
-            )
-        )
+        return cls(copy_of(player))
 
     def count_play(self, state: GameState, session: Session, price: Price, busy_until: int) -> None:
         """Counts the play of the session, with the time that it takes and the turn that it costs."""
@@ -126,7 +111,7 @@ class Effects:
         The points of a rung leave a reward as well, since no play tells of them (contract.md, "Milestones").
         """
         player = self.player
-        player.prizes[prize.prize_id] = player.prizes.get(prize.prize_id, 0) + quantity
+        player.prizes = {**player.prizes, prize.prize_id: player.prizes.get(prize.prize_id, 0) + quantity}
         if prize.is_points:
             reward_id = ids.make("reward") if winner.milestone_id else ""
             rewards = [won_reward(prize, quantity, reward_id)]
@@ -135,14 +120,40 @@ class Effects:
         else:
             rewards = _new_rewards(prize, quantity)
             player.turns += prize.turns * quantity
-        self.wins.append(Win(prize, quantity, winner, rewards))
+        self.wins += (Win(prize, quantity, winner, rewards),)
         return rewards
 
     def credit(self, currency: str, amount: int, reason: str, reference_id: str, reward_id: str = "") -> None:
         """Moves a balance of the game's wallet scope. reward_id: what it pays for, or is."""
         balances = self.player.balances
-        balances[currency] = balances.get(currency, 0) + amount
-        self.credits.append(Credit(currency, amount, reason, reference_id, reward_id))
+        self.player.balances = {**balances, currency: balances.get(currency, 0) + amount}
+        self.credits += (Credit(currency, amount, reason, reference_id, reward_id),)
+
+    def grant(self, rung: NewGrant, now: int) -> None:
+        """Grants a rung."""
+        self.player.grants = {**self.player.grants, rung.milestone_id: now}
+        self.grants += (rung,)
+
+    def currencies(self) -> list[str]:
+        """The currencies whose balances are moved."""
+        return list(dict.fromkeys(credit.currency for credit in self.credits)) if self.credits else []
+
+
+def copy_of(player: PlayerState) -> PlayerState:
+    """A copy, to be changed by setting its fields: what these hold is shared."""
+    return PlayerState(
+        player.player_id,
+        player.plays,
+        player.day_plays,
+        player.turns,
+        player.suspended,
+        player.prizes,
+        player.balances,
+        player.grants,
+        player.read_in,
+        player.guest,
+        player.busy_until,
+    )
 
 
 def won_reward(prize: PrizeTerms, quantity: int, reward_id: str) -> m.WonReward:
@@ -196,24 +207,15 @@ def record(state: GameState, effects: Effects, changes: Changes) -> None:
         changes.hold_guest(player_id)
     if effects.play is not None:
         changes.plays.append(effects.play)
-    if (count := effects.count) is not None:
-        changes.count_play(
-            count.game_id,
-            player_id,
-            count.day,
-            cap=count.cap,
-            day_cap=count.day_cap,
-            day_ends=count.day_ends,
-            exact=count.exact,
-            busy_until=count.busy_until,
-        )
+    if effects.count is not None:
+        changes.add_count(effects.count)
     turns = before.turns
     if play_id := effects.turn_spent_by:
         changes.move_turns(ids.make("turn"), player_id, snapshot.campaign_id, turns, -1, "play", play_id)
         turns -= 1
     for win in effects.wins:
         turns += _record_win(state, win, turns, changes)
-    balances = before.balances  # Its holder is replaced below.
+    balances = dict(before.balances) if effects.credits else before.balances
     for credit in effects.credits:
         balances[credit.currency] = changes.move_balance(
             ids.make("entry"),

@@ -292,8 +292,8 @@ def _shows_what_follows(batch: Batch, pending: PendingRequest) -> bool:
 
     A start shows the plan of the play after those; a read shows what they leave.
     """
-    request = pending.request
-    shows = isinstance(request, READS) or (batch.state.snapshot.shows_plan and isinstance(request, m.StartRequest))
+    kind = type(pending.request)
+    shows = kind in READS or (batch.state.snapshot.shows_plan and kind is m.StartRequest)
     return shows and _follows(batch, pending)
 
 

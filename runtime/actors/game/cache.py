@@ -78,7 +78,7 @@ class GameCache:
     def _commits_before(self, requests: Sequence[PendingRequest], *, everything: bool) -> list[asyncio.Future[Any]]:
         """Those under way that say which plan these starts are to show; everything: all that are under way."""
         planned = self.snapshot is not None and self.snapshot.shows_plan
-        starts = [pending.player_id for pending in requests if planned and isinstance(pending.request, m.StartRequest)]
+        starts = [pending.player_id for pending in requests if planned and type(pending.request) is m.StartRequest]
         return [commit for commit, players in self.committing.items() if everything or not players.isdisjoint(starts)]
 
     async def refresh(self, requests: Sequence[PendingRequest], *, everything: bool) -> GameSnapshot:
@@ -119,9 +119,9 @@ class GameCache:
                 # which plan is next: after plays through another Core it would be one that cannot be played.
                 and (
                     pending.player_id not in self.players
-                    or isinstance(pending.request, READS)
+                    or type(pending.request) in READS
                     or pending.bearer
-                    or (snapshot.shows_plan and isinstance(pending.request, m.StartRequest))
+                    or (snapshot.shows_plan and type(pending.request) is m.StartRequest)
                 )
             }
             if not needed and self.refreshed_at and 0 <= now - self.refreshed_at < REFRESH_SECONDS:

@@ -104,14 +104,14 @@ def play(state: GameState, pending: PendingRequest) -> Decision:
         rewards.append(m.WonReward(name=item.item, type="item", quantity=item.quantity))
     points = effects.player.balances.get(POINTS, 0) - before.balances.get(POINTS, 0)
     granted = milestones.cross(state, winner, effects) if snapshot.auto_grant else []
-    currencies = dict.fromkeys([credit.currency for credit in effects.credits])
+    balances = effects.player.balances
     reply = m.PlayReply(
         rewards=rewards,
         metadata=outcome.metadata,
         play_id=winner.play_id,
         seed=seed.hex(),
         seed_hash=seed_hash(seed),
-        balances=[m.CurrencyBalance(currency=name, balance=effects.player.balances[name]) for name in currencies],
+        balances=[m.CurrencyBalance(currency=name, balance=balances[name]) for name in effects.currencies()],
         milestones_granted=granted,
         next=next_session(state, effects.player)
         if request.next and eligibility.admits(state, effects.player)
@@ -157,13 +157,9 @@ def play_events(
     told: list[events.EventData] = [
         events.PlayCompleted(row.play_id, row.game_id, row.player_id, row.score, row.wins, row.points)
     ]
-    told += [
-        prize_won(winner, prizes[reward.prize_id], reward.quantity, reward.reward_id)
-        for reward in reply.rewards
-        if reward.prize_id
-    ]
-    told += [
-        prize_won(winner, prizes[rung.prize_id], 1, rung.reward_id, milestone_id=rung.id)
-        for rung in reply.milestones_granted
-    ]
+    for reward in reply.rewards:
+        if reward.prize_id:
+            told.append(prize_won(winner, prizes[reward.prize_id], reward.quantity, reward.reward_id))
+    for rung in reply.milestones_granted:
+        told.append(prize_won(winner, prizes[rung.prize_id], 1, rung.reward_id, milestone_id=rung.id))
     return [state.event(data, trace_id, nth=max(0, nth)) for nth, data in enumerate(told, -1)]

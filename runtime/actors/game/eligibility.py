@@ -68,15 +68,18 @@ def check_access(state: GameState, pending: PendingRequest) -> None:
     request, session = pending.request, pending.session
     if session is None and not state.snapshot.shown:
         _refuse_unshown(state, pending)
-    if not isinstance(request, READS):
-        if needs_token(state.snapshot, pending):
-            raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player")
-        if not isinstance(request, m.RedeemRequest):  # A redeem is told first where it was granted before.
-            refuse_guest(state, player_of(state, pending))
-    if isinstance(request, m.StartRequest) and request.player_id and request.player_id != pending.player_id:
-        raise merged()
-    if session is not None and state.now - session.issued_ms / 1000 > state.session_seconds:
-        raise Fault(CAP, "SESSION_EXPIRED", f"a session may be played for {state.session_seconds} seconds")
+    if type(request) in READS:
+        return
+    if needs_token(state.snapshot, pending):
+        raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player")
+    if session is not None:
+        refuse_guest(state, state.players[pending.player_id])
+        if state.now - session.issued_ms / 1000 > state.session_seconds:
+            raise Fault(CAP, "SESSION_EXPIRED", f"a session may be played for {state.session_seconds} seconds")
+    elif type(request) is m.StartRequest:  # A redeem by a guest is first told whether it was granted before.
+        refuse_guest(state, player_of(state, pending))
+        if request.player_id and request.player_id != pending.player_id:
+            raise merged()
 
 
 def _refuse_unshown(state: GameState, pending: PendingRequest) -> None:
@@ -87,7 +90,7 @@ def _refuse_unshown(state: GameState, pending: PendingRequest) -> None:
     """
     if not state.compared:
         raise StaleRead
-    if isinstance(pending.request, (m.ListMilestonesRequest, m.RedeemRequest)):
+    if type(pending.request) in (m.ListMilestonesRequest, m.RedeemRequest):
         player = player_of(state, pending)
         if player.plays or player.grants:
             return
@@ -111,11 +114,11 @@ def makes_player(snapshot: GameSnapshot, pending: PendingRequest) -> bool:
     """
     if pending.session is None and not snapshot.shown:
         return False
-    if isinstance(pending.request, READS) or needs_token(snapshot, pending):
+    if type(pending.request) in READS or needs_token(snapshot, pending):
         return False
     if not ids.is_guest(pending.player_id):
         return True
-    return not isinstance(pending.request, m.StartRequest) and (snapshot.access == "public" or snapshot.admits_guests)
+    return type(pending.request) is not m.StartRequest and (snapshot.access == "public" or snapshot.admits_guests)
 
 
 def refuse_suspended(state: GameState, player: PlayerState) -> None:

@@ -6,7 +6,6 @@ everything else of the batch. A rung is granted to a player once, in either mode
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -23,7 +22,7 @@ from runtime.actors.game.eligibility import (
     withheld,
 )
 from runtime.actors.game.pending import Decision, PendingRequest
-from runtime.actors.game.state import GameSnapshot, GameState, PlayerState, PrizeTerms, RungTerms
+from runtime.actors.game.state import GameSnapshot, GameState, PrizeTerms, RungTerms
 from runtime.errors import Fault, Status, invalid, unknown
 from runtime.stores.paging import Cursors
 
@@ -42,19 +41,17 @@ def cross(state: GameState, winner: Winner, effects: Effects) -> list[m.GrantedM
             prize = snapshot.prizes.get(rung.prize_id)
             if withheld(state, player, prize, 1, taken=effects.taken(rung.prize_id)) is None:
                 assert prize is not None
-                reward_id = effects.give(prize, 1, replace(winner, milestone_id=rung.id))[0].reward_id
-                player.grants[rung.id] = int(state.now)
-                effects.grants.append(
-                    NewGrant(
-                        game_id=snapshot.game_id,
-                        player_id=player.player_id,
-                        milestone_id=rung.id,
-                        reward_id=reward_id,
-                        idempotency_key=None,
-                        request_hash=None,
-                        reply=None,
-                    )
+                reward_id = effects.give(prize, 1, winner._replace(milestone_id=rung.id))[0].reward_id
+                grant = NewGrant(
+                    game_id=snapshot.game_id,
+                    player_id=player.player_id,
+                    milestone_id=rung.id,
+                    reward_id=reward_id,
+                    idempotency_key=None,
+                    request_hash=None,
+                    reply=None,
                 )
+                effects.grant(grant, int(state.now))
                 granted.append(
                     m.GrantedMilestone(id=rung.id, name=rung.name, prize_id=rung.prize_id, reward_id=reward_id)
                 )
@@ -112,19 +109,17 @@ def redeem(state: GameState, pending: PendingRequest) -> Decision:
     if snapshot.spends:
         # The entry names what it paid for, so that a revoke can give it back.
         effects.credit(rung.currency, -rung.threshold, "milestone_spend", rung.id, won.reward_id)
-    effects.player.grants[rung.id] = now
     reply = _reply(snapshot, rung, prize, won, effects, now)
-    effects.grants.append(
-        NewGrant(
-            game_id=snapshot.game_id,
-            player_id=before.player_id,
-            milestone_id=rung.id,
-            reward_id=won.reward_id,
-            idempotency_key=pending.asked.key,
-            request_hash=pending.asked.request_hash,
-            reply=msgspec.json.encode(reply),
-        )
+    grant = NewGrant(
+        game_id=snapshot.game_id,
+        player_id=before.player_id,
+        milestone_id=rung.id,
+        reward_id=won.reward_id,
+        idempotency_key=pending.asked.key,
+        request_hash=pending.asked.request_hash,
+        reply=msgspec.json.encode(reply),
     )
+    effects.grant(grant, now)
     event = state.event(prize_won(winner, prize, 1, won.reward_id), pending.work.trace_id)
     return Decision(pending, reply, effects, [event])
 
@@ -161,9 +156,9 @@ def _reply(
         expires_at=now + prize.expires_after_days * 86400 if expires else 0,
     )
     balances = effects.player.balances
-    currencies = dict.fromkeys([rung.currency, *(credit.currency for credit in effects.credits)])
+    currencies = dict.fromkeys([rung.currency, *effects.currencies()])
     return m.RedeemReply(
-        milestone=_progress(effects.player, rung),
+        milestone=_progress(rung, balances.get(rung.currency, 0), granted_at=now),
         reward=reward,
         balances=[m.CurrencyBalance(currency=name, balance=balances.get(name, 0)) for name in currencies],
     )
@@ -178,7 +173,9 @@ def list_progress(state: GameState, pending: PendingRequest) -> m.ListMilestones
     first = int(page.after[0]) + 1 if page.after else 0
     places = range(len(snapshot.rungs))[first : first + page.fetch]
     shown, pagination = cursors.write(places, page.limit, key=_position, query=query)
-    items = [_progress(player, snapshot.rungs[place]) for place in shown]
+    rungs = [snapshot.rungs[place] for place in shown]
+    balances, grants = player.balances, player.grants
+    items = [_progress(rung, balances.get(rung.currency, 0), granted_at=grants.get(rung.id, 0)) for rung in rungs]
     return m.ListMilestonesReply(items=items, pagination=pagination)
 
 
@@ -186,9 +183,7 @@ def _position(place: int) -> tuple[int]:
     return (place,)
 
 
-def _progress(player: PlayerState, rung: RungTerms) -> m.MilestoneProgress:
-    balance = player.balances.get(rung.currency, 0)
-    granted_at = player.grants.get(rung.id, 0)
+def _progress(rung: RungTerms, balance: int, *, granted_at: int) -> m.MilestoneProgress:
     if granted_at:
         status = m.MilestoneStatus.GRANTED
     elif balance >= rung.threshold:

@@ -12,8 +12,11 @@ from runtime.actors.idempotency import WITHOUT_KEY, KeyedRequest
 from runtime.actors.mailbox import Work
 from runtime.events import Event
 
-READS: Final = (m.EligibilityRequest, m.ListMilestonesRequest)
-"""Requests that are answered by what was just read, and that make nobody a player."""
+READS: Final = frozenset({m.EligibilityRequest, m.ListMilestonesRequest})
+"""Types of requests that are answered by what was just read, and that make nobody a player.
+
+Types are compared, not asked by isinstance: messages are of an abstract class, whose answer costs each play more.
+"""
 
 
 @dataclass(slots=True)

@@ -51,10 +51,7 @@ class Session:
     revision: str
     ordinal: int
     seed: bytes
-
-    @property
-    def issued_ms(self) -> int:
-        return ids.unix_ms(self.nonce)
+    issued_ms: int
 
     @property
     def play_id(self) -> str:
@@ -84,7 +81,7 @@ def issue(
     mac = _mac(key, tenant_id, game_id, nonce, terms, player_id)
     seed = _seed(key, tenant_id, game_id, nonce, player_id, ordinal)
     token = f"{PREFIX}{nonce}{mac}.{key.id}.{terms}.{player_id}"
-    return Session(token, key, nonce, game_id, player_id, revision, ordinal, seed)
+    return Session(token, key, nonce, game_id, player_id, revision, ordinal, seed, ids.unix_ms(nonce))
 
 
 def next_session(state: GameState, player: PlayerState) -> m.NextSession:
@@ -132,7 +129,7 @@ def open_session(
                 revision, _, number = terms.partition("-")
                 ordinal = int(number) if number else -1
                 seed = _seed(key, tenant_id, game_id, nonce, player_id, ordinal)
-                return Session(token, key, nonce, game_id, player_id, revision, ordinal, seed)
+                return Session(token, key, nonce, game_id, player_id, revision, ordinal, seed, ids.unix_ms(nonce))
     if key_id in elsewhere:
         raise Fault(
             Status.UNAVAILABLE, "OVERLOADED", "another process must play this; try again", retry_after_seconds=1

@@ -15,12 +15,11 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from runtime import trace
-from runtime.actors.deadlines import Deadlines
-from runtime.actors.engine import Engine
-from runtime.actors.mailbox import Mailboxes
+from runtime.actors.engine import Actors, Engine
+from runtime.actors.mailbox import LATE
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import OPERATIONS, Operation, suspension
-from runtime.operations.row import ActorKind, Run
+from runtime.operations.row import Run
 from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.stores import cache_version
 from runtime.stores.database import StoreUnavailable
@@ -36,8 +35,6 @@ SECONDS: Final = Histogram(
 )
 OUTCOMES: Final = Counter("tombola_operations_total", "Operations by their gRPC status.", ["operation", "status"])
 
-
-LATE: Final = "there was no answer in time; it may be done all the same: ask again under the same Idempotency-Key"
 
 BOUNDED_QUEUE_MAX: Final = 256
 """Logins that wait for their turn; the others are told at once to come again."""
@@ -63,9 +60,8 @@ class Core:
         self.engine = engine
         settings = engine.settings
         self._answer_seconds = settings.answer_timeout_seconds
-        self._deadlines = Deadlines(self._answer_seconds, _give_up)
         kinds = {operation.actor for operation in OPERATIONS if operation.actor is not None}
-        self._mailboxes = {kind: self._mailboxes_of(kind) for kind in kinds}
+        self._actors: dict[type[Actors[Any, Any, Any]], Actors[Any, Any, Any]] = {kind: kind(engine) for kind in kinds}
         self._seconds = {operation.name: SECONDS.labels(operation.name) for operation in OPERATIONS}
         self._ok = {operation.name: OUTCOMES.labels(operation.name, "OK") for operation in OPERATIONS}
         self._suspends = frozenset(row.name for row in OPERATIONS if row.suspends)
@@ -80,21 +76,8 @@ class Core:
     def _distrust(self) -> None:
         """The database goes on from another past: what was remembered of it may never have been."""
         self.engine.catalog_versions.clear()
-        for kind, mailboxes in self._mailboxes.items():
-            for state in mailboxes.states():
-                kind.distrust(state)
-
-    def _mailboxes_of(self, kind: ActorKind) -> Mailboxes[Any, Any, Any]:
-        settings = self.engine.settings
-        return Mailboxes(
-            kind.process_batch,
-            lambda key: kind.new(self.engine, key),
-            limit=settings.mailbox_limit,
-            batch_limit=settings.batch_limit,
-            idle_seconds=settings.idle_seconds,
-            overlap=kind.overlap,
-            futile=kind.futile,
-        )
+        for actors in self._actors.values():
+            actors.distrust()
 
     async def call(self, operation: Operation, request: Any) -> Any:
         """Does the operation. What it raises is always a Fault; a bug is INTERNAL, and logged."""
@@ -109,8 +92,8 @@ class Core:
                 reply = await self._run_in_time(operation.run, operation, request)
             else:
                 assert operation.actor is not None
-                mailboxes = self._mailboxes[operation.actor]
-                reply = await self._in_time(mailboxes.post(operation.actor.key(request), request))
+                actors = self._actors[operation.actor]
+                reply = await actors.post(actors.key_of(request), request)
         except Fault as fault:
             OUTCOMES.labels(operation.name, fault.status.name).inc()
             raise
@@ -169,30 +152,14 @@ class Core:
         finally:
             self._bounded.leave()
 
-    async def _in_time(self, answer: asyncio.Future[Any]) -> Any:
-        """The actor's answer, or UNAVAILABLE after ANSWER_TIMEOUT_SECONDS.
-
-        Each wait for the store is bounded, but a batch has several, and behind it others wait: while the store is
-        frozen they would add up. What the actor has begun by then goes on; what it has not, it leaves.
-        """
-        self._deadlines.watch(answer)
-        try:
-            return await answer
-        finally:
-            del answer  # It holds the error that it raised, whose frames hold this one.
-
     async def drain(self) -> None:
         """Refuses what comes, and returns when what was accepted has been answered."""
         self._closing = True
-        for mailboxes in self._mailboxes.values():
-            await mailboxes.drain()
+        for actors in self._actors.values():
+            await actors.drain()
         await self.engine.committer.drain()
         await self.engine.rankings.drain()
         await self.engine.dispatcher.close()
-
-
-def _give_up(answer: asyncio.Future[Any]) -> None:
-    answer.set_exception(StoreUnavailable(LATE, sent=True))
 
 
 def _counted(operation: Operation, fault: Fault) -> Fault:

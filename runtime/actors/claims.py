@@ -9,8 +9,7 @@ delivers has been opened: a claim whose code no key opens is undone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -18,7 +17,7 @@ import sql
 from runtime import events, ids
 from runtime import messages as m
 from runtime.actors import answers
-from runtime.actors.engine import Engine
+from runtime.actors.engine import Actors, Engine
 from runtime.actors.idempotency import mismatch
 from runtime.actors.mailbox import Work
 from runtime.actors.rewards import CodeUnavailable, for_owner, illegal, open_code, out_of_stock
@@ -26,6 +25,7 @@ from runtime.errors import Fault, Status, invalid, suspended, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.channels import CHANNELS
 from runtime.wire.enums import enum
+from runtime.wire.scope import tenant_of
 
 CLAIM: Final = sql.load("claims")["claim"]
 AS_CLAIMED: Final = sql.load("rewards")["as_claimed"]
@@ -33,23 +33,32 @@ AS_CLAIMED: Final = sql.load("rewards")["as_claimed"]
 MERGED: Final = sql.load("players")["merged"]
 
 
-@dataclass(slots=True)
-class Claimer:
+class Claimer(NamedTuple):
     """The actor of one tenant's claims. It remembers nothing: what is true is in the rows."""
 
     engine: Engine
     tenant_id: str
 
 
-async def process_batch(claimer: Claimer, works: list[Work[m.ClaimRewardRequest]]) -> None:
-    """Answers every claim that waits: a reward of the caller's, or the reason why not.
+class ClaimActors(Actors[str, m.ClaimRewardRequest, Claimer]):
+    """The claims of each tenant, committed together."""
 
-    The claims of one statement are of different rewards; others wait for the next.
-    """
-    waiting = _groups(works)
-    while waiting:
-        together, waiting = _disjoint(waiting)
-        await _claim_together(claimer, together)
+    @staticmethod
+    def key_of(request: m.ClaimRewardRequest) -> str:
+        return tenant_of(request)
+
+    def new_state(self, key: str) -> Claimer:
+        return Claimer(self.engine, key)
+
+    async def process_batch(self, state: Claimer, works: list[Work[m.ClaimRewardRequest]]) -> None:
+        """Answers every claim that waits: a reward of the caller's, or the reason why not.
+
+        The claims of one statement are of different rewards; others wait for the next.
+        """
+        waiting = _groups(works)
+        while waiting:
+            together, waiting = _disjoint(waiting)
+            await _claim_together(state, together)
 
 
 Group = list[Work[m.ClaimRewardRequest]]

@@ -85,19 +85,17 @@ def statement_of(changes: Changes) -> tuple[str, list[list[Any]]]:
     return text, [arguments.get(name, []) for name in taken]
 
 
-class Committer:
+class Committer(Mailboxes[str, Changes, str]):
     """Commits the changes of every tenant, `OVERLAP` statements at a time for each."""
 
+    overlap = OVERLAP
+
     def __init__(self, database: Database, *, mailbox_limit: int, batch_limit: int, idle_seconds: float) -> None:
+        super().__init__(limit=mailbox_limit, batch_limit=batch_limit, idle_seconds=idle_seconds)
         self._database = database
-        self._boxes: Mailboxes[str, Changes, str] = Mailboxes(
-            self._process_batch,
-            lambda tenant_id: tenant_id,
-            limit=mailbox_limit,
-            batch_limit=batch_limit,
-            idle_seconds=idle_seconds,
-            overlap=OVERLAP,
-        )
+
+    def new_state(self, key: str) -> str:
+        return key
 
     async def commit(self, tenant_id: str, changes: Changes) -> dict[str, int | None]:
         """Commits all of the changes or none of them.
@@ -106,14 +104,10 @@ class Committer:
         something was not as it was when they were decided, BalanceFull, StoreUnavailable where it is not known
         whether they were committed (`sent`) or known that they were not.
         """
-        left: dict[str, int | None] = await self._boxes.post(tenant_id, changes)
+        left: dict[str, int | None] = await self.post(tenant_id, changes)
         return left
 
-    async def drain(self) -> None:
-        """Returns when nothing waits to be committed."""
-        await self._boxes.drain()
-
-    async def _process_batch(self, tenant_id: str, works: list[Work[Changes]]) -> None:
+    async def process_batch(self, tenant_id: str, works: list[Work[Changes]]) -> None:
         trace.tenant.set(tenant_id)  # of this batch's task alone
         while works:
             together, works = _compatible(works)

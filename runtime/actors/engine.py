@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 from runtime.actors.committer import Committer
 from runtime.actors.dispatcher import Dispatcher
+from runtime.actors.mailbox import Key, Mailboxes, Request, State
 from runtime.actors.starts import Starts
 from runtime.settings import Settings
 from runtime.stores.clock import Clock
@@ -21,7 +23,7 @@ from runtime.stores.rankings import Rankings
 class Engine:
     """settings: as refused or accepted at start. database: the truth. ephemeral: the convenience.
 
-    clock: the database's time. publisher: events and task ids, after a commit.
+    clock: the database's, its time. publisher: events and task ids, after a commit.
     catalog_versions: the newest version of each tenant's catalogue that this process has written or
     seen, so that a change made here is decided by at once (elsewhere the commit's guard finds out).
     keyring: the keys to sign and seal with. committer: writes what the actors decided. rankings: the live
@@ -38,9 +40,11 @@ class Engine:
     rankings: Rankings = field(init=False)
     dispatcher: Dispatcher = field(init=False)
     starts: Starts = field(init=False)
+    clock: Clock = field(init=False)
 
     def __post_init__(self) -> None:
         settings = self.settings
+        self.clock = self.database.clock
         self.keyring = Keyring(settings.server_keys, settings.code_keys)
         self.committer = Committer(
             self.database,
@@ -53,10 +57,6 @@ class Engine:
         self.starts = Starts(self.database)
 
     @property
-    def clock(self) -> Clock:
-        return self.database.clock
-
-    @property
     def cursors(self) -> Cursors:
         """The pages of every list."""
         return Cursors(self.keyring.server)
@@ -65,3 +65,25 @@ class Engine:
         """Remembers that the tenant's catalogue is now at `version`."""
         if version > self.catalog_versions.get(tenant_id, 0):
             self.catalog_versions[tenant_id] = version
+
+
+class Actors(Mailboxes[Key, Request, State]):
+    """A kind of actor that does operations. Core makes one of each kind that the rows name."""
+
+    def __init__(self, engine: Engine) -> None:
+        settings = engine.settings
+        super().__init__(
+            limit=settings.mailbox_limit,
+            batch_limit=settings.batch_limit,
+            idle_seconds=settings.idle_seconds,
+            answer_seconds=settings.answer_timeout_seconds,
+        )
+        self.engine = engine
+
+    @staticmethod
+    @abstractmethod
+    def key_of(request: Request) -> Key:
+        """Whose mailbox the request waits in."""
+
+    def distrust(self) -> None:
+        """Has each actor read anew all that it remembers."""

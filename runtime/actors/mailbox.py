@@ -8,20 +8,23 @@ cheap. It never makes them right, since another process may run an actor of the 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Hashable, Iterator
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import structlog
 
 from runtime import trace
 from runtime.errors import Fault, Status
-from runtime.stores.database import Guarded
+from runtime.stores.database import Guarded, StoreUnavailable
 
-Key = TypeVar("Key")
+Key = TypeVar("Key", bound=Hashable)
 Request = TypeVar("Request")
 State = TypeVar("State")
+
+LATE: Final = "there was no answer in time; it may be done all the same: ask again under the same Idempotency-Key"
 
 log = structlog.get_logger(__name__)
 
@@ -72,36 +75,39 @@ class _Box(Generic[Request, State]):
         self.batches: set[asyncio.Task[None]] = set()
 
 
-class Mailboxes(Generic[Key, Request, State]):
-    """The actors of one kind.
+class Mailboxes(ABC, Generic[Key, Request, State]):
+    """The actors of one kind; a subclass says which.
 
-    process_batch(state, works) does the work; what it raises refuses those of its works that it left
-    unanswered. new(key) makes an actor's state, which leaves with the actor after idle_seconds.
-    An actor that is `futile` leaves at once: ids are anybody's to invent, and what is not there needs no actor.
-    limit bounds what one mailbox holds, batch_limit what one batch takes. overlap: how many batches of one
-    actor may be under way at once, so that one decides while another waits for the database.
+    limit bounds what one mailbox holds, batch_limit what one batch takes. An actor's state leaves with the actor after
+    idle_seconds. answer_seconds: after so long an answer is given up, UNAVAILABLE; None: never. Each wait of a batch
+    for the store is bounded, but a batch has several, and behind it others wait: while the store is frozen they would
+    add up. What the actor has begun by then goes on; what it has not, it leaves.
     """
 
+    overlap: ClassVar[int] = 1
+    """How many batches of one actor may be under way at once: one decides while another waits for the database."""
+
     def __init__(
-        self,
-        process_batch: Callable[[State, list[Work[Request]]], Awaitable[None]],
-        new: Callable[[Key], State],
-        *,
-        limit: int,
-        batch_limit: int,
-        idle_seconds: float,
-        overlap: int = 1,
-        futile: Callable[[State], bool] = lambda state: False,
+        self, *, limit: int, batch_limit: int, idle_seconds: float, answer_seconds: float | None = None
     ) -> None:
-        self._overlap = overlap
-        self._futile = futile
-        self._process_batch = process_batch
-        self._new = new
         self._limit = limit
         self._batch_limit = batch_limit
         self._idle_seconds = idle_seconds
+        self._deadlines = None if answer_seconds is None else Deadlines(answer_seconds)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._boxes: dict[Key, _Box[Request, State]] = {}
+
+    @abstractmethod
+    def new_state(self, key: Key) -> State:
+        """What a new actor of this key remembers."""
+
+    @abstractmethod
+    async def process_batch(self, state: State, works: list[Work[Request]]) -> None:
+        """Does the work. What it raises refuses those of its works that it left unanswered."""
+
+    def is_futile(self, state: State) -> bool:
+        """Whether the actor leaves at once: ids are anybody's to invent, and what is not there needs no actor."""
+        return False
 
     def __len__(self) -> int:
         return len(self._boxes)
@@ -117,7 +123,7 @@ class Mailboxes(Generic[Key, Request, State]):
         """
         box = self._boxes.get(key)
         if box is None:
-            box = self._boxes[key] = _Box(self._new(key))
+            box = self._boxes[key] = _Box(self.new_state(key))
         if len(box.waiting) >= self._limit:
             raise Fault(
                 Status.UNAVAILABLE, "OVERLOADED", "too many requests are waiting; try again", retry_after_seconds=1
@@ -132,6 +138,8 @@ class Mailboxes(Generic[Key, Request, State]):
             box.task = loop.create_task(self._run(key, box))
         elif box.wake is not None and not box.wake.done():
             box.wake.set_result(None)
+        if self._deadlines is not None:
+            self._deadlines.watch(work.future)
         return work.future
 
     async def drain(self) -> None:
@@ -153,9 +161,9 @@ class Mailboxes(Generic[Key, Request, State]):
                 batch = loop.create_task(self._process(key, box.state, works))
                 box.batches.add(batch)
                 batch.add_done_callback(partial(self._ended, box))
-                if len(box.batches) >= self._overlap:
+                if len(box.batches) >= self.overlap:
                     await asyncio.wait(box.batches, return_when=asyncio.FIRST_COMPLETED)
-            if not box.batches and self._futile(box.state):
+            if not box.batches and self.is_futile(box.state):
                 del self._boxes[key]
                 return
             box.wake = loop.create_future()
@@ -172,13 +180,13 @@ class Mailboxes(Generic[Key, Request, State]):
 
     def _ended(self, box: _Box[Request, State], batch: asyncio.Task[None]) -> None:
         box.batches.discard(batch)
-        if box.wake is not None and not box.batches and self._futile(box.state):
+        if box.wake is not None and not box.batches and self.is_futile(box.state):
             _wake(box.wake)
 
     async def _process(self, key: Key, state: State, works: list[Work[Request]]) -> None:
         """One batch, which leaves no work without an answer."""
         try:
-            await self._process_batch(state, works)
+            await self.process_batch(state, works)
         except Exception as error:
             if not isinstance(error, Fault):
                 log.exception("batch_failed", key=str(key))
@@ -197,3 +205,40 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 def _idle(box: _Box[Any, Any]) -> bool:
     return not box.waiting and not box.batches and box.wake is not None
+
+
+class Deadlines:
+    """Gives up each watched answer that is not there after `seconds`. For one event loop.
+
+    One timer for all: a timer of its own costs an answer more than its way through the mailbox, and hardly any fires.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._waiting: deque[tuple[float, asyncio.Future[Any]]] = deque()  # Equally long: so the first is due first.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ticking = False
+
+    def watch(self, answer: asyncio.Future[Any]) -> None:
+        """From now on it has `seconds`."""
+        loop = self._loop
+        if loop is None:
+            # Kept: asking for the running loop is a system call before Python 3.12.
+            loop = self._loop = asyncio.get_running_loop()
+        waiting = self._waiting
+        while waiting and waiting[0][1].done():
+            waiting.popleft()
+        waiting.append((loop.time() + self._seconds, answer))
+        if not self._ticking:
+            self._ticking = True
+            loop.call_at(waiting[0][0], self._tick, loop)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        waiting = self._waiting
+        while waiting and (waiting[0][1].done() or waiting[0][0] <= loop.time()):
+            _, answer = waiting.popleft()
+            if not answer.done():
+                answer.set_exception(StoreUnavailable(LATE, sent=True))
+        self._ticking = bool(waiting)
+        if waiting:
+            loop.call_at(waiting[0][0], self._tick, loop)

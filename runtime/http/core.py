@@ -16,7 +16,7 @@ from runtime.http import codes
 from runtime.http.admission.idempotency import idempotency_key
 from runtime.http.bodies import read_body
 from runtime.http.core_guard import JSON, Door
-from runtime.http.envelope import Handler, ok
+from runtime.http.envelope import ok
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.wire import codec
 from runtime.wire.schema import Found, fields_of, refused
@@ -30,18 +30,21 @@ def mount(app: web.Application, caller: Caller, door: Door) -> None:
     for operation in OPERATIONS:
         streamed = codes.import_handler(operation, caller, codes.core_scope) if operation.streamed else None
         types = tuple(codes.READERS) if streamed else JSON
-        handler = door.guard(streamed or _handler(operation, caller), types)
+        handler = door.guard(streamed or CoreRoute(operation, caller).serve, types)
         for prefix in PREFIXES:
             app.router.add_route(operation.verb, prefix + operation.path, handler)
 
 
-def _handler(operation: Operation, caller: Caller) -> Handler:
-    show = codec.view(operation.reply, "quoted")
+class CoreRoute:
+    """An operation as Core's REST answers it."""
 
-    async def answer(request: web.Request) -> web.Response:
-        return ok(show(await caller.call(operation, await read_message(operation, request))))
+    def __init__(self, operation: Operation, caller: Caller) -> None:
+        self._operation, self._caller = operation, caller
+        self._show = codec.view(operation.reply, "quoted")
 
-    return answer
+    async def serve(self, request: web.Request) -> web.Response:
+        message = await read_message(self._operation, request)
+        return ok(self._show(await self._caller.call(self._operation, message)))
 
 
 async def read_message(operation: Operation, request: web.Request) -> Any:

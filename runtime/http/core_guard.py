@@ -32,23 +32,29 @@ class Door:
 
     def guard(self, handler: Handler, types: Sequence[str] = JSON) -> Handler:
         """`handler` for requests that may come in, with a body of one of these types (where it says its type)."""
+        return Guarded(self, handler, types).serve
 
-        async def answer(request: web.Request) -> web.StreamResponse:
-            check_host(request.headers.get("Host", ""), self.hosts)
-            check_origin(request.headers)
-            check_bearer(self.tokens, request.headers.get("Authorization", ""))
-            kind = request.headers.get("Content-Type", "")
-            if kind and kind.partition(";")[0].strip().lower() not in types:
-                check_body(request, request.client_max_size)  # What is too large is told that first.
-                raise Fault(
-                    Status.INVALID_ARGUMENT,
-                    "CONTENT_TYPE_UNSUPPORTED",
-                    f"send the body as {' or '.join(types)}, and say so in Content-Type",
-                    http_status=415,
-                )
-            return await handler(request)
 
-        return answer
+class Guarded:
+    """A handler behind the door."""
+
+    def __init__(self, door: Door, handler: Handler, types: Sequence[str]) -> None:
+        self._door, self._handler, self._types = door, handler, types
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        check_host(request.headers.get("Host", ""), self._door.hosts)
+        check_origin(request.headers)
+        check_bearer(self._door.tokens, request.headers.get("Authorization", ""))
+        kind = request.headers.get("Content-Type", "")
+        if kind and kind.partition(";")[0].strip().lower() not in self._types:
+            check_body(request, request.client_max_size)  # What is too large is told that first.
+            raise Fault(
+                Status.INVALID_ARGUMENT,
+                "CONTENT_TYPE_UNSUPPORTED",
+                f"send the body as {' or '.join(self._types)}, and say so in Content-Type",
+                http_status=415,
+            )
+        return await self._handler(request)
 
 
 def check_host(host: str, hosts: Sequence[str] = ()) -> None:

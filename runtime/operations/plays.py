@@ -10,16 +10,14 @@ import msgspec
 
 import sql
 from runtime import messages as m
-from runtime.actors.committer import OVERLAP
 from runtime.actors.engine import Engine
-from runtime.actors.game import batch
-from runtime.actors.game.cache import GameCache
+from runtime.actors.game.batch import GameActors
 from runtime.actors.game.sessions import commitment_of
 from runtime.actors.game.snapshot import read_rules
 from runtime.actors.game.terms import promises
 from runtime.errors import Fault, invalid, unknown
 from runtime.operations import reading, samples
-from runtime.operations.row import STAFF, Access, ActorKind, Consumer, Operation, RoutePolicy, SessionUse
+from runtime.operations.row import STAFF, Access, Consumer, Operation, RoutePolicy, SessionUse
 from runtime.rules import Outcome, ReplayMismatch, replay, seed_hash
 from runtime.wire.scope import merchant_of, tenant_of
 from runtime.wire.shape import Shape
@@ -147,17 +145,6 @@ def _unavailable(path: list[Any]) -> list[str]:
 
 # -- rows ------------------------------------------------------------------------------------
 
-GAMES: Final = ActorKind(
-    "games",
-    key=lambda request: (request.scope.tenant_id, request.id),
-    new=GameCache,
-    process_batch=batch.process_batch,
-    overlap=OVERLAP,
-    futile=lambda cache: cache.snapshot is None,
-    distrust=lambda cache: cache.distrust(snapshot=True),
-)
-"""A game's actor: its starts, plays and redeems, and what is asked of them."""
-
 PLAYING: Final = ("GAME_INACTIVE", "CAMPAIGN_CLOSED", "CAP_USER", "CAP_DAY", "NO_TURNS", "LOGIN_REQUIRED")
 """Why nobody, or not this player, may play now."""
 
@@ -166,7 +153,7 @@ ROWS: Final = (
     Operation(
         "Start",
         "POST /games/{id}/start",
-        actor=GAMES,
+        actor=GameActors,
         about=(
             "Opens a session of the game. On a public game nobody needs a token: a guest is made, and "
             "`guest_token` makes the guest known later on. `drop_plan` is there for games that drop things; starting "
@@ -185,7 +172,7 @@ ROWS: Final = (
     Operation(
         "Play",
         "POST /games/{id}/play",
-        actor=GAMES,
+        actor=GameActors,
         about=(
             "Plays a session, once, and answers what was won. `payload` is `{}` for a wheel or a scratch "
             "card, `{score, duration_ms}` for an egg catcher, `{caught_items}` for a gift catcher. `seed` "
@@ -211,7 +198,7 @@ ROWS: Final = (
     Operation(
         "GetEligibility",
         "GET /games/{id}/eligibility",
-        actor=GAMES,
+        actor=GameActors,
         about="Whether the player may play now, and how often: -1 is without limit.",
         consumer=Consumer(Access.EITHER),
         refusals=("UNKNOWN_TENANT",),
@@ -228,14 +215,14 @@ ROWS: Final = (
     Operation(
         "ListMilestones",
         "GET /games/{id}/milestones",
-        actor=GAMES,
+        actor=GameActors,
         about="The game's rungs, and how far the player is.",
         consumer=Consumer(Access.PLAYER),
     ),
     Operation(
         "Redeem",
         "POST /games/{id}/redeem",
-        actor=GAMES,
+        actor=GameActors,
         about=(
             "Claims a rung that is reached, or exchanges balance for it. Once per player and rung, until the campaign "
             "ends, or its `redeem_until` after that."

@@ -7,14 +7,13 @@ game.proto; every other fact of an operation is an attribute here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
 from runtime import messages
-from runtime.actors.engine import Engine
-from runtime.actors.mailbox import Work
+from runtime.actors.engine import Actors, Engine
 from runtime.messages.behavior import RPCS
 from runtime.wire.schema import fields_of
 from runtime.wire.shape import Shape
@@ -26,23 +25,6 @@ PLATFORM: Final = "platform"
 """The role of who runs the service: makes tenants, and may act for any (contract.md, "Roles")."""
 
 Run = Callable[[Engine, Any], Awaitable[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class ActorKind:
-    """A kind of actor: what its requests queue behind (`key`), what it remembers (`new`), what it does with a batch.
-
-    overlap: how many batches of one actor may be under way at once. futile: whether an actor knows nothing that a
-    next request of its key could use, since there is no such thing. distrust: has it read all anew that it remembers.
-    """
-
-    name: str
-    key: Callable[[Any], Hashable]
-    new: Callable[[Engine, Any], Any]
-    process_batch: Callable[[Any, list[Work[Any]]], Awaitable[None]]
-    overlap: int = 1
-    futile: Callable[[Any], bool] = lambda state: False
-    distrust: Callable[[Any], None] = lambda state: None
 
 
 class Access(Enum):
@@ -184,6 +166,7 @@ class Operation:
     shape: how the edges show its reply, where that does not follow from the message.
     command: how operators ask for it at the command line.
 
+    subject follows from the path, what its {id} is the id of: "game" in /games/{id}/start; "" where it has none.
     What game.proto says of the RPC follows: service, request and reply (the messages' classes), and scoped:
     whether it is about a tenant (CreateTenant, say, is above any).
     """
@@ -191,7 +174,7 @@ class Operation:
     name: str
     route: str
     run: Run | None = None
-    actor: ActorKind | None = None
+    actor: type[Actors[Any, Any, Any]] | None = None
     about: str = ""
     resource: str = ""
     consumer: Consumer | None = None
@@ -214,6 +197,7 @@ class Operation:
 
     verb: str = field(init=False)
     path: str = field(init=False)
+    subject: str = field(init=False)
     service: str = field(init=False)
     request: type[Any] = field(init=False)
     reply: type[Any] = field(init=False)
@@ -222,7 +206,9 @@ class Operation:
     def __post_init__(self) -> None:
         verb, _, path = self.route.partition(" ")
         service, request, reply = RPCS[self.name]
-        derived = {"verb": verb, "path": path, "service": service}
+        before, found, _ = path.partition("/{id}")
+        subject = before.rpartition("/")[2].removesuffix("s") if found else ""
+        derived = {"verb": verb, "path": path, "subject": subject, "service": service}
         derived |= {"request": getattr(messages, request), "reply": getattr(messages, reply)}
         for name, value in derived.items():
             object.__setattr__(self, name, value)
@@ -250,12 +236,6 @@ class Operation:
     def makes(self) -> bool:
         """Whether it makes a resource."""
         return self.verb == "POST" and bool(self.resource)
-
-    @property
-    def subject(self) -> str:
-        """What the path's {id} is the id of: "game" in /games/{id}/start; "" where the path has none."""
-        before, found, _ = self.path.partition("/{id}")
-        return before.rpartition("/")[2].removesuffix("s") if found else ""
 
     @property
     def keyed(self) -> bool:

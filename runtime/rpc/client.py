@@ -109,7 +109,7 @@ class RpcCaller:
         if len(self._replicas) < 2:
             return self._replicas
         if operation.actor is not None:
-            key = repr(operation.actor.key(request)).encode()
+            key = repr(operation.actor.key_of(request)).encode()
             order = sorted(self._replicas, key=lambda replica: replica.weight(key), reverse=True)
         else:
             first = next(self._turn) % len(self._replicas)

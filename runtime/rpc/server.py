@@ -72,8 +72,6 @@ GOODBYE_SECONDS: Final = 1.0
 
 log = structlog.get_logger(__name__)
 
-Method = Callable[[Stream[Any, Any]], Awaitable[None]]
-
 
 class RpcServer:
     """game.v1 and the edges' calls on one port. `start`, then `stop` once.
@@ -103,7 +101,7 @@ class RpcServer:
 
     async def start(self, host: str, port: int) -> str:
         """Listens; returns host:port, with the port that was free where `port` is 0. OSError where it is taken."""
-        services: list[Any] = [_Service(rows, self._method) for rows in _by_service().values()]
+        services: list[Any] = [_Service(rows, self._serve_grpc) for rows in _by_service().values()]
         _register_descriptors()
         health = Health({OVERALL: [self._health], **{service: [self._health] for service in services}})
         self._grpc = Server(
@@ -183,22 +181,20 @@ class RpcServer:
                 last.say_goodbye()
         self._sweeping = loop.call_later(SWEEP_SECONDS, self._sweep)
 
-    def _method(self, operation: Operation) -> Method:
-        async def answer(stream: Stream[Any, Any]) -> None:
-            metadata: Any = stream.metadata or {}
-            trace.current.set(trace.read(str(metadata.get(TRACE_KEY, ""))) or trace.new())
-            trace.actor.set(str(metadata.get(ACTOR_KEY, "")))
-            try:
-                check_bearer(self._tokens, str(metadata.get("authorization", "")))
-                request = await _message(stream, operation)
-                check(request)
-                reply = await self._call(operation, request)
-            except Fault as fault:
-                await _refuse(stream, fault)
-            else:
-                await stream.send_message(reply)
-
-        return answer
+    async def _serve_grpc(self, operation: Operation, stream: Stream[Any, Any]) -> None:
+        """One call of gRPC's."""
+        metadata: Any = stream.metadata or {}
+        trace.current.set(trace.read(str(metadata.get(TRACE_KEY, ""))) or trace.new())
+        trace.actor.set(str(metadata.get(ACTOR_KEY, "")))
+        try:
+            check_bearer(self._tokens, str(metadata.get("authorization", "")))
+            request = await _message(stream, operation)
+            check(request)
+            reply = await self._call(operation, request)
+        except Fault as fault:
+            await _refuse(stream, fault)
+        else:
+            await stream.send_message(reply)
 
     async def _call(self, operation: Operation, request: Any) -> Any:
         """Core's reply. A client that hangs up cancels its waiting, never the work: half of it may be done."""
@@ -227,9 +223,9 @@ class RpcServer:
 class _Service:
     """The methods of one service, as grpclib wants them."""
 
-    def __init__(self, rows: list[Operation], method: Callable[[Operation], Method]) -> None:
+    def __init__(self, rows: list[Operation], serve: Callable[[Operation, Stream[Any, Any]], Awaitable[None]]) -> None:
         self._handlers = {
-            row.rpc_path: Handler(method(row), Cardinality.UNARY_UNARY, row.request, row.reply) for row in rows
+            row.rpc_path: Handler(partial(serve, row), Cardinality.UNARY_UNARY, row.request, row.reply) for row in rows
         }
 
     def __mapping__(self) -> dict[str, Handler]:

@@ -16,10 +16,10 @@ from runtime.rules.base import (
     Outcome,
     RewardHandler,
     SeedGenerator,
-    Trail,
     Validator,
     Worth,
 )
+from runtime.rules.chances import Trail
 from runtime.rules.compose import Rules, compose
 from runtime.rules.draw import Words, check_client_seed, keyed, seed_hash, seed_of
 from runtime.rules.payloads import NETWORK_SLACK_MS

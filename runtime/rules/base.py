@@ -96,49 +96,6 @@ class Attempt:
     available: Available
 
 
-class Trail:
-    """Draws words and asks for availability on behalf of one decision, and records both.
-
-    Steps of the path: `["word", i, word]` and `["available", prize_id, quantity, answer]`.
-    """
-
-    __slots__ = ("_available", "_words", "game", "path")
-
-    def __init__(self, attempt: Attempt) -> None:
-        self.game = attempt.game
-        self.path: list[Any] = []
-        self._words = attempt.words
-        self._available = attempt.available
-
-    def word(self, i: int) -> float:
-        """Word `i` of the draw."""
-        word = self._words.word(i)
-        self.path.append(["word", i, word])
-        return word
-
-    def available(self, prize_id: str, quantity: int) -> bool:
-        """May this play take `quantity` units of the prize in all?"""
-        answer = self._available(prize_id, quantity)
-        self.path.append(["available", prize_id, quantity, answer])
-        return answer
-
-    def most_available(self, prize_id: str, quantity: int, *, held: int = 0) -> int:
-        """The most units, up to `quantity`, that this play may take; `held` of them are known to be available.
-
-        Asks for all at once, then halves, so that the path stays short (1000 items: 11 questions).
-        """
-        if quantity == held or self.available(prize_id, quantity):
-            return quantity
-        least, most = held, quantity - 1
-        while least < most:
-            middle = (least + most + 1) // 2
-            if self.available(prize_id, middle):
-                least = middle
-            else:
-                most = middle - 1
-        return least
-
-
 class SeedGenerator(Protocol):
     """Makes what a session shows before its play."""
 

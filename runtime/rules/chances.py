@@ -1,22 +1,66 @@
 """One draw over prizes with probabilities, and what to do when the drawn prize is not available.
 
-Shared by `probability` and by each group of `score_to_tier`.
+Shared by `probability` and by each group of `score_to_tier`; its `Trail`, by every reward handler.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Meta
 
-from runtime.rules.base import Trail
+from runtime.rules.base import Attempt, GameRule
 from runtime.rules.draw import pick_by_sums, pick_certain, running_sums, scaled
 from runtime.rules.reading import Name, Part, Violation
-from runtime.rules.wheel import slot_of_fallback, slot_of_loss, slot_of_prize
+
+NO_SLOT: Final = -1
 
 SUM_TOLERANCE: Final = 1e-9
 """How far over 1 the probabilities may add up: rounding of decimal fractions (ten times 0.1), nothing more."""
+
+
+class Trail:
+    """Draws words and asks for availability on behalf of one decision, and records both.
+
+    Steps of the path: `["word", i, word]` and `["available", prize_id, quantity, answer]`.
+    """
+
+    __slots__ = ("_available", "_words", "game", "path")
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.game = attempt.game
+        self.path: list[Any] = []
+        self._words = attempt.words
+        self._available = attempt.available
+
+    def word(self, i: int) -> float:
+        """Word `i` of the draw."""
+        word = self._words.word(i)
+        self.path.append(["word", i, word])
+        return word
+
+    def available(self, prize_id: str, quantity: int) -> bool:
+        """May this play take `quantity` units of the prize in all?"""
+        answer = self._available(prize_id, quantity)
+        self.path.append(["available", prize_id, quantity, answer])
+        return answer
+
+    def most_available(self, prize_id: str, quantity: int, *, held: int = 0) -> int:
+        """The most units, up to `quantity`, that this play may take; `held` of them are known to be available.
+
+        Asks for all at once, then halves, so that the path stays short (1000 items: 11 questions).
+        """
+        if quantity == held or self.available(prize_id, quantity):
+            return quantity
+        least, most = held, quantity - 1
+        while least < most:
+            middle = (least + most + 1) // 2
+            if self.available(prize_id, middle):
+                least = middle
+            else:
+                most = middle - 1
+        return least
 
 
 class PrizeChance(Part, frozen=True):
@@ -94,3 +138,32 @@ def _fall_back(chances: Chances, trail: Trail) -> Drawn:
     if prize_id and trail.available(prize_id, 1):
         return Drawn(prize_id, slot_of_fallback(trail.game, chances.prize_ids))
     return _lost(chances, trail)
+
+
+# -- where a wheel stops: `metadata.slot_index` (contract.md, "Draws") ---------------------------
+#
+# A segment names its prize by `prize_id`. Where no segment names any (an older ui that only has an emoji
+# or an image in each), segment *i* shows entry *i* of `prizes`, so a loss stops at the first segment
+# after those; stopping at segment 0 would show a prize to a player who lost.
+
+
+def slot_of_prize(game: GameRule, prize_id: str, index: int) -> int:
+    """The first segment that names the prize, else its `index` in `prizes`."""
+    if game.segments and prize_id in game.segments:
+        return game.segments.index(prize_id)
+    return index
+
+
+def slot_of_fallback(game: GameRule, prize_ids: Sequence[str]) -> int:
+    """The fallback prize's own segment, else its index in `prizes`, else -1."""
+    prize_id = game.fallback_prize_id
+    return slot_of_prize(game, prize_id, prize_ids.index(prize_id) if prize_id in prize_ids else NO_SLOT)
+
+
+def slot_of_loss(game: GameRule, prize_count: int) -> int:
+    """The first segment without a prize, else -1."""
+    if not game.segments:
+        return NO_SLOT
+    if not any(game.segments):
+        return prize_count if prize_count < len(game.segments) else NO_SLOT
+    return next((i for i, prize_id in enumerate(game.segments) if not prize_id), NO_SLOT)

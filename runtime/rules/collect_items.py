@@ -15,7 +15,8 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from runtime.rules.base import Attempt, Award, Outcome, Trail, Worth
+from runtime.rules.base import Attempt, Award, Outcome, Worth
+from runtime.rules.chances import Trail
 from runtime.rules.draw import pick_certain
 from runtime.rules.payloads import CaughtPayload
 from runtime.rules.reading import MAX_ENTRIES, Name, OptionalName, Part, Violation, read

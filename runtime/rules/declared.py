@@ -7,9 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from runtime.rules import lucky_item, probability, score_to_tier
 from runtime.rules.base import GameRule
-from runtime.rules.chances import Chances
+from runtime.rules.chances import Chances, slot_of_loss, slot_of_prize
 from runtime.rules.draw import scaled
-from runtime.rules.wheel import slot_of_loss, slot_of_prize
 
 
 class Result(NamedTuple):

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from runtime.rules.base import Attempt, Credit, Outcome, Trail, Worth
+from runtime.rules.base import Attempt, Credit, Outcome, Worth
+from runtime.rules.chances import Trail
 from runtime.rules.draw import pick_certain, running_sums, scaled
 from runtime.rules.payloads import NoPayload
 from runtime.rules.reading import Name, Part, Violation, read

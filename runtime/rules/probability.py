@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from runtime.rules.base import Attempt, Award, Outcome, Trail
-from runtime.rules.chances import Chances, PrizeChance, draw_prize, sum_violations
+from runtime.rules.base import Attempt, Award, Outcome
+from runtime.rules.chances import Chances, PrizeChance, Trail, draw_prize, sum_violations
 from runtime.rules.payloads import NoPayload
 from runtime.rules.reading import Part, Violation, read
 

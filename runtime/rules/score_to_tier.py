@@ -14,11 +14,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from runtime.rules.base import Attempt, Award, Outcome, Trail
-from runtime.rules.chances import Chances, PrizeChance, draw_prize, sum_violations
+from runtime.rules.base import Attempt, Award, Outcome
+from runtime.rules.chances import Chances, PrizeChance, Trail, draw_prize, slot_of_loss, sum_violations
 from runtime.rules.payloads import MAX_SCORE, ScorePayload
 from runtime.rules.reading import Name, Part, Violation, read
-from runtime.rules.wheel import slot_of_loss
 
 Payload = ScorePayload
 

@@ -31,30 +31,33 @@ class Publisher:
     def __init__(self, ephemeral: Ephemeral, *, shards: int, length_max: int) -> None:
         self._ephemeral = ephemeral
         self._shards = shards
+        self._event_streams = [event_stream(shard) for shard in range(shards)]
+        self._task_streams = [task_stream(shard) for shard in range(shards)]
         self._length_max = length_max
         self._encoder = msgspec.json.Encoder()
 
     def events(self, events: Iterable[Event]) -> None:
         """Appends each event to its tenant's event stream, field `e`, as JSON."""
         for event in events:
-            self._append(event_stream(shard_of(event.tenant_id, self._shards)), b"e", self._encoder.encode(event))
+            stream = self._event_streams[shard_of(event.tenant_id, self._shards)]
+            self._append(stream, b"e", self._encoder.encode(event))
 
     def outside(self, event: Event) -> None:
         """Appends an event for readers outside the service alone: our own groups pass it by."""
-        stream = event_stream(shard_of(event.tenant_id, self._shards))
+        stream = self._event_streams[shard_of(event.tenant_id, self._shards)]
         self._append(stream, b"e", self._encoder.encode(event), OUTSIDE, b"1")
 
     def tasks(self, tenant_id: str, task_ids: Iterable[str]) -> None:
         """Appends task ids to the deliveries stream, field `t`, as `tenant_id task_id`: the fast path of the outbox."""
-        stream = task_stream(shard_of(tenant_id, self._shards))
+        stream = self._task_streams[shard_of(tenant_id, self._shards)]
         for task_id in task_ids:
             self._append(stream, b"t", f"{tenant_id} {task_id}".encode())
 
     def trim(self, now: float, hours: int) -> None:
         """Takes older events off their streams. What our own groups had not read of them is told from durable rows."""
         oldest_ms = int((now - hours * 3600) * 1000)
-        for shard in range(self._shards):
-            self._ephemeral.post("XTRIM", event_stream(shard), "MINID", oldest_ms)
+        for stream in self._event_streams:
+            self._ephemeral.post("XTRIM", stream, "MINID", oldest_ms)
 
     def _append(self, stream: str, *fields: bytes) -> None:
         self._ephemeral.post("XADD", stream, "MAXLEN", "~", self._length_max, "*", *fields)

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from runtime.actors.game.batch import GameActors
 from runtime.errors import Fault
-from runtime.operations.plays import GAMES
 from tests.support.guests import new_guest
 from tests.support.stack import Stack
 from tests.support.world import World
@@ -51,11 +51,11 @@ async def test_a_refused_request_leaves_no_actor_and_no_exception(world: World, 
     core = stack.process.core
     assert core is not None
     await ask(stack, path, 100)
-    actors = len(core._mailboxes[GAMES])
+    actors = len(core._actors[GameActors])
     with collector_off():
         before = len(gc.get_objects())
         await ask(stack, path, REQUESTS)
-        assert len(core._mailboxes[GAMES]) == actors
+        assert len(core._actors[GameActors]) == actors
         found = gc.get_objects()
         assert sum(isinstance(one, Fault) for one in found) < 20
         assert len(found) - before < REQUESTS

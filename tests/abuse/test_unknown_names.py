@@ -85,11 +85,10 @@ async def test_a_name_that_is_somebody_s_is_counted_against_nobody() -> None:
             return m.EligibilityReply()
 
     names, request = Names(Desk(), (), limited=True), make_mocked_request("GET", "/")
-    ask = names.asking(operation)
 
     async def seen(name: str) -> str:
         try:
-            await ask(m.EligibilityRequest(scope=m.Scope(tenant_id="tenant_a"), id=name), request)
+            await names.call(operation, m.EligibilityRequest(scope=m.Scope(tenant_id="tenant_a"), id=name), request)
         except Fault as fault:
             return fault.reason
         return ""

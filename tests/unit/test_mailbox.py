@@ -35,13 +35,27 @@ class Gate:
             work.answer(work.request)
 
 
-def boxes_of(process_batch: Any, **own: Any) -> Mailboxes[str, Any, Any]:
-    return Mailboxes(process_batch, lambda key: key, **{"limit": 100, "batch_limit": 100, "idle_seconds": 60, **own})
+class Boxes(Mailboxes[str, Any, Any]):
+    """Actors that remember their key, and do what a test says."""
+
+    def __init__(self, process: Any, *, overlap: int = 1, futile: Any = None, **own: Any) -> None:
+        super().__init__(**{"limit": 100, "batch_limit": 100, "idle_seconds": 60, **own})
+        self.process, self.futile = process, futile
+        vars(self)["overlap"] = overlap
+
+    def new_state(self, key: str) -> Any:
+        return key
+
+    async def process_batch(self, state: Any, works: list[Work[Any]]) -> None:
+        await self.process(state, works)
+
+    def is_futile(self, state: Any) -> bool:
+        return self.futile is not None and self.futile(state)
 
 
 async def test_what_arrives_during_a_batch_is_done_together_in_the_next() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.process_batch)
+    boxes = Boxes(gate.process_batch)
     first = boxes.post("a", 0)
     await gate.entered.wait()
     rest = [boxes.post("a", nth) for nth in range(1, 10)]
@@ -53,14 +67,14 @@ async def test_what_arrives_during_a_batch_is_done_together_in_the_next() -> Non
 async def test_a_batch_takes_no_more_than_the_batch_limit() -> None:
     gate = Gate()
     gate.open.set()
-    boxes = boxes_of(gate.process_batch, batch_limit=4)
+    boxes = Boxes(gate.process_batch, batch_limit=4)
     await asyncio.gather(*(boxes.post("a", nth) for nth in range(10)))
     assert [len(batch) for batch in gate.batches] == [4, 4, 2]
 
 
 async def test_what_was_given_up_while_it_waited_is_not_done_and_what_hung_up_is() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.process_batch)
+    boxes = Boxes(gate.process_batch)
     first = boxes.post("a", "first")
     await gate.entered.wait()
     given_up, hung_up, waits = (boxes.post("a", name) for name in ("given up", "hung up", "waits"))
@@ -75,7 +89,7 @@ async def test_what_was_given_up_while_it_waited_is_not_done_and_what_hung_up_is
 @pytest.mark.parametrize("overlap", [1, 2])
 async def test_batches_of_one_actor_overlap_as_far_as_they_may(overlap: int) -> None:
     gate = Gate()
-    boxes = boxes_of(gate.process_batch, batch_limit=1, overlap=overlap)
+    boxes = Boxes(gate.process_batch, batch_limit=1, overlap=overlap)
     asked = [boxes.post("a", nth) for nth in range(6)]
     while gate.now < overlap:
         await asyncio.sleep(0)
@@ -86,7 +100,7 @@ async def test_batches_of_one_actor_overlap_as_far_as_they_may(overlap: int) -> 
 
 async def test_actors_of_other_keys_do_not_wait() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.process_batch)
+    boxes = Boxes(gate.process_batch)
     slow = boxes.post("a", "slow")
     await gate.entered.wait()
     asked = boxes.post("b", "other")
@@ -98,7 +112,7 @@ async def test_actors_of_other_keys_do_not_wait() -> None:
 
 async def test_a_full_mailbox_refuses_at_once_and_the_others_are_served() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.process_batch, limit=3)
+    boxes = Boxes(gate.process_batch, limit=3)
     taken = boxes.post("a", 0)
     await gate.entered.wait()
     waiting = [boxes.post("a", nth) for nth in (1, 2, 3)]
@@ -115,7 +129,7 @@ async def test_what_a_batch_raises_refuses_only_what_it_left_unanswered() -> Non
         works[0].answer("done")
         raise Fault(works[0].request, "WHY", "because")
 
-    boxes = boxes_of(process_batch)
+    boxes = Boxes(process_batch)
     answers = await asyncio.gather(*(boxes.post("a", Status.ABORTED) for _ in range(3)), return_exceptions=True)
     assert answers[0] == "done"
     assert [getattr(answer, "reason", "") for answer in answers[1:]] == ["WHY", "WHY"]
@@ -125,7 +139,7 @@ async def test_no_request_is_left_without_an_answer() -> None:
     async def process_batch(state: Any, works: list[Work[Any]]) -> None:
         works[0].answer("done")
 
-    boxes = boxes_of(process_batch)
+    boxes = Boxes(process_batch)
     answers = await asyncio.gather(*(boxes.post("a", nth) for nth in range(3)), return_exceptions=True)
     assert answers[0] == "done"
     assert all(isinstance(answer, AssertionError) for answer in answers[1:])
@@ -133,7 +147,7 @@ async def test_no_request_is_left_without_an_answer() -> None:
 
 async def test_a_waiter_that_left_changes_nothing_for_the_others() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.process_batch)
+    boxes = Boxes(gate.process_batch)
     asked = [boxes.post("a", nth) for nth in range(3)]
     await gate.entered.wait()
     asked[1].cancel()
@@ -150,11 +164,12 @@ async def test_an_idle_actor_leaves_and_is_made_anew_with_nothing_remembered() -
             state.append(work.request)
             work.answer(len(state))
 
-    def new(key: str) -> list[Any]:
-        states.append([])
-        return states[-1]
+    class Remembering(Boxes):
+        def new_state(self, key: str) -> Any:
+            states.append([])
+            return states[-1]
 
-    boxes: Mailboxes[str, Any, Any] = Mailboxes(process_batch, new, limit=9, batch_limit=9, idle_seconds=0.01)
+    boxes = Remembering(process_batch, idle_seconds=0.01)
     assert await boxes.post("a", 1) == 1
     assert len(boxes) == 1
     async with asyncio.timeout(HANG_SECONDS):
@@ -169,7 +184,7 @@ async def test_nothing_is_lost_between_the_last_check_and_the_leaving() -> None:
         for work in works:
             work.answer(work.request)
 
-    boxes = boxes_of(process_batch, idle_seconds=0.0001)
+    boxes = Boxes(process_batch, idle_seconds=0.0001)
     async with asyncio.timeout(HANG_SECONDS):
         for nth in range(500):
             assert await boxes.post("a", nth) == nth
@@ -178,7 +193,7 @@ async def test_nothing_is_lost_between_the_last_check_and_the_leaving() -> None:
 
 async def test_a_drain_waits_for_what_was_taken_on() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.process_batch, batch_limit=1)
+    boxes = Boxes(gate.process_batch, batch_limit=1)
     asked = [boxes.post("a", nth) for nth in range(3)]
     await gate.entered.wait()
     drained = asyncio.ensure_future(boxes.drain())
@@ -200,7 +215,7 @@ async def test_a_work_keeps_the_trace_of_its_own_request() -> None:
         for work in works:
             work.answer(None)
 
-    boxes = boxes_of(process_batch)
+    boxes = Boxes(process_batch)
 
     async def ask(trace_id: str) -> None:
         trace.current.set(trace_id)
@@ -217,7 +232,7 @@ async def test_a_work_keeps_the_trace_of_its_own_request() -> None:
 async def test_an_actor_of_what_is_not_there_leaves_with_its_last_answer_and_loses_none(overlap: int) -> None:
     gate = Gate()
     never = 10 * HANG_SECONDS  # Else it would leave as any idle one does.
-    boxes = boxes_of(gate.process_batch, overlap=overlap, futile=lambda key: key == "nothing", idle_seconds=never)
+    boxes = Boxes(gate.process_batch, overlap=overlap, futile=lambda key: key == "nothing", idle_seconds=never)
     first = boxes.post("nothing", 0)
     await gate.entered.wait()
     rest = [boxes.post("nothing", nth) for nth in range(1, 4)]
@@ -229,7 +244,7 @@ async def test_an_actor_of_what_is_not_there_leaves_with_its_last_answer_and_los
     await until(lambda: _is_left(boxes, 1))
 
 
-async def _is_left(boxes: Mailboxes[str, Any, Any], count: int) -> bool:
+async def _is_left(boxes: Boxes, count: int) -> bool:
     return len(boxes) == count
 
 
@@ -248,7 +263,7 @@ async def test_a_refusal_holds_no_frames_but_a_bug_says_where_it_was() -> None:
 async def test_actors_that_were_drained_are_gone() -> None:
     gate = Gate()
     gate.open.set()
-    boxes = boxes_of(gate.process_batch)
+    boxes = Boxes(gate.process_batch)
     await boxes.post("a", 1)
     await boxes.drain()
     await asyncio.sleep(0)
@@ -268,7 +283,7 @@ async def test_a_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytes
     monkeypatch.setattr(loop, "call_later", noted)
     gate = Gate()
     gate.open.set()
-    boxes = boxes_of(gate.process_batch, idle_seconds=3600)
+    boxes = Boxes(gate.process_batch, idle_seconds=3600)
     for nth in range(3):
         await boxes.post("a", nth)
 
@@ -283,7 +298,7 @@ async def test_a_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytes
 @pytest.mark.parametrize("futile", [False, True])
 async def test_an_actor_that_rests_while_its_batch_ends_stays_unless_it_is_futile(futile: bool) -> None:
     gate = Gate()
-    boxes = boxes_of(gate.process_batch, overlap=2, idle_seconds=3600, futile=lambda _: futile)
+    boxes = Boxes(gate.process_batch, overlap=2, idle_seconds=3600, futile=lambda _: futile)
     answer = boxes.post("a", 1)
     await gate.entered.wait()
     await asyncio.sleep(0)
@@ -307,7 +322,7 @@ async def test_a_batchs_bug_is_logged_and_its_refusal_is_not(error: Exception, l
 
     with capture_logs() as said:
         with pytest.raises(type(error)):
-            await boxes_of(process_batch).post("a", 1)
+            await Boxes(process_batch).post("a", 1)
     assert [entry["event"] for entry in said] == ["batch_failed"] * logged
 
 

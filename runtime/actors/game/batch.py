@@ -25,7 +25,8 @@ from prometheus_client import Counter
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
-from runtime.actors.committer import CATALOG
+from runtime.actors.committer import CATALOG, OVERLAP
+from runtime.actors.engine import Actors
 from runtime.actors.game import decide
 from runtime.actors.game.awards import pending_tasks, record
 from runtime.actors.game.cache import GameCache
@@ -89,6 +90,29 @@ class Batch:
     def undone(self) -> list[PendingRequest]:
         """The requests of the next round where nothing of this one was committed."""
         return [decision.pending for decision in self.decisions] + self.later
+
+
+class GameActors(Actors[tuple[str, str], Any, GameCache]):
+    """A game's starts, plays and redeems, and what is asked of them: decided and committed together."""
+
+    overlap = OVERLAP
+
+    @staticmethod
+    def key_of(request: Any) -> tuple[str, str]:
+        return request.scope.tenant_id, request.id
+
+    def new_state(self, key: tuple[str, str]) -> GameCache:
+        return GameCache(self.engine, key)
+
+    async def process_batch(self, state: GameCache, works: list[Work[Any]]) -> None:
+        await process_batch(state, works)
+
+    def is_futile(self, state: GameCache) -> bool:
+        return state.snapshot is None  # There is no such game.
+
+    def distrust(self) -> None:
+        for cache in self.states():
+            cache.distrust(snapshot=True)
 
 
 async def process_batch(cache: GameCache, works: list[Work[Any]]) -> None:

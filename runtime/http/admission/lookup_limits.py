@@ -7,7 +7,7 @@ address has few looks at names that are nobody's. What the edge knows by its nam
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any, Final
 
 from aiohttp import web
@@ -28,9 +28,6 @@ LOOKUPS: Final = Policy("names", per_second=50, burst=500)
 OWN: Final = frozenset({"", "reward"})
 """What everybody has ids of its own of."""
 
-Ask = Callable[[Any, web.Request], Awaitable[Any]]
-"""Core's answer to an operation's message, asked for by a request."""
-
 
 class Names:
     """Names as `caller` knows them."""
@@ -41,16 +38,12 @@ class Names:
         self._lookups = ClientRate(LOOKUPS) if limited else None
         self._known: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 
-    def asking(self, operation: Operation) -> Ask:
-        """What asks Core, and raises RATE_LIMITED for an address that tries name after name."""
-        subject, known, caller = operation.subject, self._known, self._caller
-
-        def ask(message: Any, request: web.Request) -> Awaitable[Any]:
-            if subject in OWN or (message.scope.tenant_id, subject, message.id) in known:
-                return caller.call(operation, message)
-            return self._look(operation, message, request)
-
-        return ask
+    def call(self, operation: Operation, message: Any, request: web.Request) -> Awaitable[Any]:
+        """Core's answer to a request's message. RATE_LIMITED for an address that tries name after name."""
+        subject = operation.subject
+        if subject in OWN or (message.scope.tenant_id, subject, message.id) in self._known:
+            return self._caller.call(operation, message)
+        return self._look(operation, message, request)
 
     async def _look(self, operation: Operation, message: Any, request: web.Request) -> Any:
         client = client_of(request, self._proxies)

@@ -58,8 +58,6 @@ _HEADERS: Final = {
 _RIGHT_TO_LEFT: Final = frozenset({"ar"})
 _render = edge_view(BY_NAME["RenderGame"])
 
-_ASKED: Final = ("RenderGame", "GetPublicCampaign")
-
 Ask = Callable[[str, Any], Awaitable[Any]]
 """Core's answer to the operation of the name: names that are nobody's count against the address that asks."""
 
@@ -95,7 +93,6 @@ def _gallery() -> Handler:
 
 def _page(edge: Edge, what: str, make: Make) -> Handler:
     headers = {**_HEADERS, "Vary": "Accept-Language"}
-    asking = {name: edge.names.asking(BY_NAME[name]) for name in _ASKED}
 
     async def answer(request: web.Request) -> web.Response:
         status, named = 200, request.query.get("tenant_id", "")
@@ -107,7 +104,7 @@ def _page(edge: Edge, what: str, make: Make) -> Handler:
             named = scope.tenant_id if named else ""  # What else is asked is nobody's, and would be kept.
 
             async def ask(name: str, message: Any) -> Any:
-                return await asking[name](message, request)
+                return await edge.names.call(BY_NAME[name], message, request)
 
             async def made() -> bytes:
                 return (await make(ask, scope, shown_id, named, language)).encode()

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from runtime.actors import claims
+from runtime.actors.claims import ClaimActors
 from runtime.operations.rewards.reward_admin import fulfill, revoke
 from runtime.operations.rewards.reward_queries import get_reward, list_rewards, search_rewards
-from runtime.operations.row import REWARD_MANAGERS, STAFF, Access, ActorKind, Command, Consumer, Operation, RoutePolicy
-from runtime.wire.scope import tenant_of
-
-CLAIMS: Final = ActorKind("claims", key=tenant_of, new=claims.Claimer, process_batch=claims.process_batch)
-"""A tenant's claims, committed together."""
-
+from runtime.operations.row import REWARD_MANAGERS, STAFF, Access, Command, Consumer, Operation, RoutePolicy
 
 ROWS: Final = (
     Operation("ListRewards", "GET /rewards/me", run=list_rewards, consumer=Consumer(Access.PLAYER)),
@@ -41,7 +36,7 @@ ROWS: Final = (
     Operation(
         "ClaimReward",
         "POST /rewards/{id}/claim",
-        actor=CLAIMS,
+        actor=ClaimActors,
         about="Claims a reward of one's own. `code` is there where the claim delivered it. `answers` hold what its "
         "prize asks (`claim_fields`), by key; what is wrong with one is told at `answers.KEY`.",
         consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),

@@ -108,7 +108,16 @@ def test_every_play_replays_byte_for_byte(
     first = _decide(handler, config, game, Words(seed, client_seed), payload, plan, stock)
     again = _decide(handler, rules.parse(raw), game, Words(seed, client_seed), payload, plan, stock)
     kept_path = json.loads(msgspec.json.encode(first.path))
-    replayed = replay(rules, rules.parse(raw), game, seed, client_seed, payload, plan, kept_path)
+    replayed = replay(
+        rules,
+        rules.parse(raw),
+        game,
+        seed=seed,
+        client_seed=client_seed,
+        payload=payload,
+        plan=plan,
+        path=kept_path,
+    )
     assert msgspec.json.encode(first) == msgspec.json.encode(again) == msgspec.json.encode(replayed)
 
     taken = Counter[str]()
@@ -153,7 +162,7 @@ def test_replay_refuses_what_the_play_did_not_decide() -> None:
     rules = REWARD_HANDLERS.require("probability", "")
     config = rules.parse({"prizes": [{"prize_id": "prize_a", "probability": 1}]})
     path = _decide("probability", config, GameRule(), Words(b"seed"), {}, (), {}).path
-    replay(rules, config, GameRule(), b"seed", "", {}, (), path)
+    replay(rules, config, GameRule(), seed=b"seed", client_seed="", payload={}, plan=(), path=path)
     for seed, tampered, said in [
         (b"other", path, "another path"),
         (b"seed", path[:1], "does not answer"),
@@ -161,7 +170,7 @@ def test_replay_refuses_what_the_play_did_not_decide() -> None:
         (b"seed", [path[0], ["available", "prize_b", 1, True]], "does not answer"),
     ]:
         with pytest.raises(ReplayMismatch, match=said):
-            replay(rules, config, GameRule(), seed, "", {}, (), tampered)
+            replay(rules, config, GameRule(), seed=seed, client_seed="", payload={}, plan=(), path=tampered)
 
 
 def _seeds(count: int) -> list[bytes]:

@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 _REASON: Final = re.compile(r"#\s*(asserts|sleeps):\s*\S")
 _CLOCKS: Final = frozenset({"time", "monotonic", "perf_counter"})
-_ASSERTING: Final = frozenset({"raises", "fail", "warns", "until", "wait_for", "validate", "to_be_focused"})
+_ASSERTING: Final = frozenset({"raises", "fail", "warns", "until", "wait_for", "timeout", "validate", "to_be_focused"})
 """What fails by raising: pytest's own, waits with a deadline, a document's check against its schema."""
 _QUERIES: Final = ("execute", "fetch", "psql")
 

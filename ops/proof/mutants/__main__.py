@@ -156,11 +156,11 @@ def run(pipes: Sequence[Connection], mutants: Sequence[Mutant], files: list[str]
 
 
 def report(mutants: Sequence[Mutant], verdicts: dict[str, Verdict], at_least: float) -> int:
-    """Prints what is alive and a line for each file or module. Returns the exit code."""
+    """Prints what is alive and a line for each file, module or class. Returns the exit code."""
     rows: dict[str, Counter[str]] = {}
     for mutant in mutants:
         verdict = verdicts.get(mutant.name, Verdict("left", ""))
-        rows.setdefault(mutant.group, Counter())[verdict.kind] += 1
+        rows.setdefault(mutant.target.rpartition(".")[0], Counter())[verdict.kind] += 1
         if verdict.kind in ("survived", "untested"):
             print(f"{verdict.kind}: {mutant.name} ({verdict.by})")
     for name, counts in rows.items():

@@ -53,10 +53,6 @@ class Mutant(NamedTuple):
         """The function's full name."""
         return f"{self.module}.{self.function}"
 
-    @property
-    def group(self) -> str:
-        return self.module
-
     def install(self, prepare: object) -> None:
         """Replaces the function's code in this process. ValueError if there is no such function to replace."""
         importlib.import_module(self.module)

@@ -64,11 +64,6 @@ class Mutant(NamedTuple):
     place: Place
     name: str
 
-    @property
-    def group(self) -> str:
-        """The file."""
-        return self.target.partition(".")[0]
-
     def apply(self, text: str) -> str:
         """The mutated text; the same text if it lacks the place."""
         return _mutated(text, self.place)

@@ -1,4 +1,4 @@
-"""When a request waits for a second person: what each DUAL_* setting watches. Which operations may: `deciding.KINDS`.
+"""When a request waits for a second person: what each DUAL_* setting watches. Which operations may: `review.KINDS`.
 
 Live is what can be played now, and what ever was: else pausing a game, or its campaign, would be a way around. So is
 an active game of a campaign that was played, paused or not. Launching is not watched, changing what is live is; but how

@@ -22,17 +22,11 @@ from runtime import messages as m
 from runtime import trace
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
-from runtime.operations import reading, suspension
+from runtime.operations import desk, games, prizes, quests, reading, suspension, wallet
 from runtime.operations.approvals.pending import Approved, approval, decided, doing, move, note
-from runtime.operations.desk.acts import grant_turns
-from runtime.operations.desk.bulk import bulk_rewards
-from runtime.operations.games.game_admin import create_game, update_game
 from runtime.operations.players.revocations import API_TOKEN
-from runtime.operations.prizes.prize_admin import create_prize, update_prize
-from runtime.operations.quests.quest_admin import create_quest, update_quest
-from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Command, Operation
+from runtime.operations.row import STAFF, Command, Operation
 from runtime.operations.staff.tokens import person_behind
-from runtime.operations.wallet import adjust_balance
 from runtime.wire.codec import view
 from runtime.wire.enums import token
 from runtime.wire.scope import merchant_of, tenant_of
@@ -46,19 +40,18 @@ class _Kind(NamedTuple):
     request: Any
     run: Callable[[Engine, Any], Awaitable[Any]]
     roles: frozenset[str]
-    in_parts: bool = False
+    in_parts: bool
+
+    @classmethod
+    def of(cls, row: Operation) -> _Kind:
+        assert row.run is not None and row.admin is not None
+        return cls(row.request, row.run, row.admin.writers, row.lengthy)
 
 
 KINDS: Final[Mapping[str, _Kind]] = {
-    "AdjustBalance": _Kind(m.AdjustBalanceRequest, adjust_balance, REWARD_MANAGERS.writers),
-    "GrantTurns": _Kind(m.GrantTurnsRequest, grant_turns, REWARD_MANAGERS.writers),
-    "CreateGame": _Kind(m.CreateGameRequest, create_game, DESIGNERS.writers),
-    "UpdateGame": _Kind(m.UpdateGameRequest, update_game, DESIGNERS.writers),
-    "CreatePrize": _Kind(m.CreatePrizeRequest, create_prize, DESIGNERS.writers),
-    "UpdatePrize": _Kind(m.UpdatePrizeRequest, update_prize, DESIGNERS.writers),
-    "CreateQuest": _Kind(m.CreateQuestRequest, create_quest, DESIGNERS.writers),
-    "UpdateQuest": _Kind(m.UpdateQuestRequest, update_quest, DESIGNERS.writers),
-    "BulkRewards": _Kind(m.BulkRewardsRequest, bulk_rewards, REWARD_MANAGERS.writers, in_parts=True),
+    row.name: _Kind.of(row)
+    for row in (*desk.ROWS, *games.ROWS, *prizes.ROWS, *quests.ROWS, *wallet.ROWS)
+    if "APPROVAL_NEEDED" in row.refusals
 }
 """Which operations may wait. When each does: runtime.operations.approvals.policy."""
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from runtime.commands.connection import EXIT_REFUSED, EXIT_UNCONFIRMED, EXIT_WAITING
-from tests.acceptance.test_operator_cli import Operator
 from tests.support.guests import log_in
 from tests.support.leaderboards import make_board
 from tests.support.operations import make_approval
+from tests.support.operator import Operator
 from tests.support.stack import Stack
 from tests.support.world import COINS, COLLECTION, World
 

@@ -11,10 +11,10 @@ import pytest
 
 from runtime.commands.connection import EXIT_REFUSED, EXIT_UNCONFIRMED
 from runtime.commands.environment import EXIT_USE
-from tests.acceptance.test_operator_cli import Operator
 from tests.support.deliveries import working
 from tests.support.guests import guest_who_played, log_in
 from tests.support.operations import make_merchant
+from tests.support.operator import Operator
 from tests.support.receiver import receiving, status
 from tests.support.resources import make_campaign
 from tests.support.stack import TO_LOOPBACK, Stack, fields_of

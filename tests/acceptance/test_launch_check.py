@@ -13,7 +13,7 @@ import pytest
 
 from runtime.commands.connection import EXIT_REFUSED
 from runtime.operations.budget_alerts import thresholds
-from tests.acceptance.test_operator_cli import Operator
+from tests.support.operator import Operator
 from tests.support.quests import open_quest
 from tests.support.stack import Stack
 from tests.support.world import WHEEL, World, new_world

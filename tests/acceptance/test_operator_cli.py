@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from runtime.http.auth.tokens import Tokens
+from tests.support.operator import Operator
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import TENANT, Stack
 from tests.support.stored import config_of_prize
@@ -56,57 +52,6 @@ quests:
 leaderboards:
   - {name: Best, game_id: Wheel, metric: plays, mode: sum, prizes: [{from_rank: 1, to_rank: 3, prize_id: Mug}]}
 """
-
-
-@dataclass
-class Ran:
-    """How a command ended, and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        assert self.code == 0, self.err
-        return json.loads(self.out)
-
-
-class Operator:
-    """Runs `tombola` as staff of the stack's tenant, in a directory of its own."""
-
-    def __init__(self, stack: Stack, directory: Path) -> None:
-        self.stack = stack
-        self.directory = directory
-        self.roles: tuple[str, ...] = ("admin",)
-
-    async def __call__(self, *arguments: str, stdin: bytes = b"", **environment: str) -> Ran:
-        own = {
-            "TOMBOLA_ADMIN_URL": self.stack.process.admin_url,
-            "TOMBOLA_TOKEN": self.stack.token("operator_ines", self.roles),
-            "PYTHONPATH": str(ROOT),
-            "COLUMNS": "100",
-        }
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "runtime", *arguments),
-            cwd=self.directory,
-            env={**os.environ, **own, **environment},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await process.communicate(stdin)
-        assert process.returncode is not None
-        return Ran(process.returncode, out.decode(), err.decode())
-
-    def file(self, text: str, name: str = "campaign.yaml") -> str:
-        (self.directory / name).write_text(text)
-        return name
-
-    async def audit(self) -> int:
-        """How many changes the tenant has seen."""
-        entries = (await self.stack.admin("GET", "/admin/audit", limit=100)).data["items"]
-        return len([entry for entry in entries if entry["action"] != "staff.sign_in"])
 
 
 @pytest.fixture

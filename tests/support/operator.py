@@ -1,0 +1,98 @@
+"""An operator, who runs `tombola` commands against a stack."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.support.stack import Stack
+
+ROOT = Path(__file__).parents[2]
+
+
+class Forks:
+    """The process that runs the commands of this test process (tests/support/command_forks.py), one after the other."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.support.command_forks"]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
+        self._turn = threading.Lock()
+        atexit.register(self._process.terminate)
+
+    def ask(self, command: dict[str, Any]) -> int:
+        """Runs a command; its exit code."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with self._turn:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+            return int(self._process.stdout.readline())
+
+
+@cache
+def forks() -> Forks:
+    """The one of this process."""
+    return Forks()
+
+
+@dataclass
+class Ran:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+class Operator:
+    """Runs `tombola` as staff of the stack's tenant, in a directory of its own."""
+
+    def __init__(self, stack: Stack, directory: Path) -> None:
+        self.stack = stack
+        self.directory = directory
+        self.roles: tuple[str, ...] = ("admin",)
+
+    async def __call__(self, *arguments: str, stdin: bytes = b"", **environment: str) -> Ran:
+        own = {
+            "TOMBOLA_ADMIN_URL": self.stack.process.admin_url,
+            "TOMBOLA_TOKEN": self.stack.token("operator_ines", self.roles),
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "100",
+        }
+        names = ("in", "out", "err")
+        with tempfile.TemporaryDirectory() as scratch:
+            files = {name: Path(scratch) / name for name in names}
+            files["in"].write_bytes(stdin)
+            command = {
+                "arguments": arguments,
+                "environment": {**os.environ, **own, **environment},
+                "folder": str(self.directory),
+                **{name: str(path) for name, path in files.items()},
+            }
+            code = await asyncio.to_thread(forks().ask, command)
+            out, err = ((files[name].read_text() if files[name].exists() else "") for name in names[1:])
+        return Ran(code, out, err)
+
+    def file(self, text: str, name: str = "campaign.yaml") -> str:
+        (self.directory / name).write_text(text)
+        return name
+
+    async def audit(self) -> int:
+        """How many changes the tenant has seen."""
+        entries = (await self.stack.admin("GET", "/admin/audit", limit=100)).data["items"]
+        return len([entry for entry in entries if entry["action"] != "staff.sign_in"])

@@ -131,8 +131,25 @@ async def test_a_callback_that_waits_for_its_task_keeps_its_id_from_no_other(
     assert [(await state(engine, task))[0] for task in tasks] == ["awaiting", "delivered"]
 
 
-async def test_a_callbacks_url_is_of_its_task_alone(stack: Any, engine: Any, task_id: str) -> None:
-    for token in ("", "x", token_of(stack, "task_other"), token_of(stack, task_id)[:-1], "\xe9"):
+async def test_callback_with_the_token_of_another_task_is_refused(
+    stack: Any, engine: Any, three_tasks: list[str]
+) -> None:
+    """The token is one that the service sent, and the message id is new: only the binding to the task refuses it."""
+    paths, queries = zip(*(url.split("?") for url in three_tasks), strict=True)
+    body = '{"status": "delivered"}'
+    answers = [
+        await post(stack, f"{path}?{query}", signed(body, id=f"msg_{nth}_{other}"), body)
+        for nth, path in enumerate(paths)
+        for other, query in enumerate(queries)
+        if other != nth
+    ]
+    assert [(http, data["reason"]) for http, data in answers] == [(401, "SIGNATURE_INVALID")] * 6
+    rows = await engine.database.fetch("SELECT status FROM tasks")
+    assert [row["status"] for row in rows] == ["awaiting"] * 3
+
+
+async def test_callback_with_a_malformed_token_is_refused(stack: Any, engine: Any, task_id: str) -> None:
+    for token in ("", "x", token_of(stack, task_id)[:-1], "\xe9"):
         http, data = await call(stack, task_id, token=token)
         assert (http, data["reason"]) == (401, "SIGNATURE_INVALID")
     assert await state(engine, task_id) == ("awaiting", "fulfilling")

@@ -88,6 +88,29 @@ async def test_prizes_go_by_rank_and_again_is_the_same_answer(stack: Stack) -> N
     await assert_books_balance(stack)
 
 
+async def test_tied_players_get_prizes_in_the_order_of_their_scores_then_of_their_ids(stack: Stack) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    gold, silver = await make_prize(stack, name="Gold"), await make_prize(stack, name="Silver")
+    board = await make_board(
+        stack,
+        campaign_id,
+        prizes=[
+            {"from_rank": 1, "to_rank": 1, "prize_id": gold},
+            {"from_rank": 2, "to_rank": 2, "prize_id": silver},
+        ],
+    )
+    # Of four with 100 points, "c" was first; "a" and "b" reached them at the same instant, "d" a second later.
+    await record(stack, [Played(player, game_id, 100, at=at) for player, at in zip("dbac", (7, 6, 6, 5), strict=True)])
+    done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data
+    assert [(row["rank"], row["player_id"], row["prize_id"]) for row in done["standings"]] == [
+        (1, "c", gold),
+        (2, "a", silver),
+        (3, "b", ""),
+        (4, "d", ""),
+    ]
+    assert sorted(await rewards_of(stack)) == [("a", silver), ("c", gold)]
+
+
 async def test_a_finalized_board_pages_its_standings(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)

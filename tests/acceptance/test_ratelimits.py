@@ -17,6 +17,7 @@ import pytest_asyncio
 
 from ops.servers.base import free_port
 from ops.servers.valkey import Valkey
+from runtime.http.admission.local_rates import TIMES_PLAYS
 from runtime.operations import API
 from tests.support.processes import process
 from tests.support.scenario import Scenario
@@ -128,10 +129,18 @@ async def test_an_address_that_a_client_claims_behind_the_proxy_s_does_not_count
     assert [answer.status for answer in answers[-1:]] == [429]
 
 
-async def test_with_the_store_away_everybody_may_play(edges: Edges, valkey_server: Valkey) -> None:
+async def test_limit_without_valkey_is_the_edges_own(edges: Edges, valkey_server: Valkey) -> None:
+    """Shared limits end with Valkey; each edge still bounds what one address sends to it, and nobody else."""
+    bound = TIMES_PLAYS * IP_BURST
     valkey_server.freeze()
     try:
-        answers = await asyncio.gather(*(edges.start(n, "greedy", address="10.3.1.1") for n in range(10)))
+        began = time.monotonic()
+        flood = await asyncio.gather(*(edges.start(0, f"flood_{n}", address="10.5.5.5") for n in range(bound + 50)))
+        refilled = (time.monotonic() - began) * TIMES_PLAYS * PER_SECOND
+        modest = await edges.start(0, "modest", address="10.5.5.6")
     finally:
         valkey_server.thaw()
-    assert {answer.status for answer in answers} == {200}
+    counts = Counter(answer.status for answer in flood)
+    assert set(counts) == {200, 429}
+    assert bound <= counts[200] <= bound + 1 + refilled
+    assert modest.status == 200

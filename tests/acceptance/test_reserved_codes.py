@@ -25,13 +25,19 @@ async def prize_of(world: World, mode: str, count: int, **fields: object) -> str
     return await world.prize(codes=[f"R-{nth}" for nth in range(count)], fulfillment=fulfillment, **fields)
 
 
-async def test_five_codes_have_five_winners_and_each_claims_one(world: World, module_stack: Stack) -> None:
+async def test_five_codes_have_five_winners_with_a_code_each(world: World, module_stack: Stack) -> None:
     prize_id = await prize_of(world, "ON_CLAIM", 5)
     game_id = await world.wheel(prize_id)
     won = await winners(world, game_id, 20)
     assert len(won) == 5
-    claims = [await module_stack.consumer("POST", f"/rewards/{won[name]}/claim", {}, player=name) for name in won]
-    assert {claim.data["code"] for claim in claims} == {f"R-{nth}" for nth in range(5)}
+    claims = await asyncio.gather(
+        *(module_stack.consumer("POST", f"/rewards/{won[name]}/claim", {}, player=name) for name in won)
+    )
+    assert sorted(claim.data["code"] for claim in claims) == [f"R-{nth}" for nth in range(5)]
+    sixth = await world.round(game_id, "sixth")
+    assert sixth.data["rewards"] == [], "no code is left"
+    again = await module_stack.consumer("POST", f"/rewards/{next(iter(won.values()))}/claim", {}, player="sixth")
+    assert again.reason == "UNKNOWN_REWARD", "another player's reward gives nobody a code"
 
 
 async def test_a_code_is_not_seen_before_the_claim(world: World, module_stack: Stack) -> None:

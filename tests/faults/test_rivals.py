@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.support.milestones import block, rung
 from tests.support.stack import Answer, Stack, new_stack, settings_of
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, GIFTS, World, new_world
@@ -77,6 +78,19 @@ async def test_two_hundred_players_win_no_unit_twice(two: Two, total: int) -> No
         await until(both_wait)
     assert sum(len(answer.data["rewards"]) for answer in await racing) == total
     assert await two[0].stock(prize_id) == (0, total)
+
+
+@pytest.mark.parametrize("mode", ["CUMULATIVE_UNLOCK", "SPEND_EXCHANGE"])
+async def test_milestone_redeemed_through_two_processes_is_granted_once(two: Two, mode: str) -> None:
+    """A cumulative rung costs nothing, so that no balance refuses the second redeem: only the unique grant does."""
+    prize_id = await two[0].prize(total=20)
+    rungs = block(rung("mug", 2, prize_id), mode=mode, auto_grant=False)
+    game_id = await two[0].game(COLLECTION, COINS, milestones=rungs)
+    for _ in range(10):
+        await two[0].round(game_id, "keen")
+    answers = await two.each(*(two[nth].redeem(game_id, "mug", "keen") for nth in range(20)))
+    assert reasons(answers) == {"": 1, "ALREADY_GRANTED": 19}
+    assert await two[0].stock(prize_id) == (19, 1)
 
 
 async def test_one_players_wallet_is_hammered_through_both_and_loses_nothing(two: Two) -> None:

@@ -92,7 +92,7 @@ def _held(player_id: str, row: Any) -> Held:
     wallet = {name: row[name] for name in ("scope_key", "currency")}
     before = {**wallet, "balance": row["balance_after"] - row["amount"]}
     after = {**wallet, "balance": row["balance_after"], "amount": row["amount"], "reference_id": row["reference_id"]}
-    return Held(player_id, before, after)
+    return Held(player_id, before=before, after=after)
 
 
 def insufficient(balance: int | None) -> Fault:

@@ -58,6 +58,13 @@ _MARK_BYTES: Final = 12
 _MARK: Final = re.compile(r"[A-Za-z0-9_-]{16}")
 
 
+class _Shown(NamedTuple):
+    """A token without its mark, and whether that is an edge's."""
+
+    token: str
+    marked: bool
+
+
 class Marks:
     """Tells tokens that an edge gave out from what strangers make up: by a MAC under the secrets of staff's tokens.
 
@@ -71,14 +78,16 @@ class Marks:
         """The token as it is given out."""
         return f"{token}.{_mark(self._keys[0], token)}" if self._keys else token
 
-    def read(self, shown: str) -> tuple[str, bool]:
-        """The token that was shown, "" for none, and whether its mark is an edge's."""
+    def read(self, shown: str) -> _Shown | None:
+        """The token that was shown. None: it is too long for one, or its mark is malformed."""
+        if len(shown) > CHARACTERS_MAX:
+            return None
         token, dot, mark = shown.partition(".")
         if not dot:
-            return token, False
+            return _Shown(token, marked=False)
         if not _MARK.fullmatch(mark):
-            return "", False
-        return token, any(hmac.compare_digest(_mark(key, token), mark) for key in self._keys)
+            return None
+        return _Shown(token, marked=any(hmac.compare_digest(_mark(key, token), mark) for key in self._keys))
 
 
 def _mark(key: bytes, token: str) -> str:
@@ -91,6 +100,13 @@ class _Known(NamedTuple):
 
     identity: Identity
     hour: int
+
+
+class _Refused(NamedTuple):
+    """Why a token was refused, and until when (monotonic seconds) Core is not asked again."""
+
+    until: float
+    reason: str
 
 
 class _Guesses:
@@ -134,7 +150,7 @@ class StaffAuth(Auth):
         self._marks = Marks(settings.jwt_staff_secrets)
         self._tries = {marked: _Guesses() if settings.rate_limits else None for marked in (False, True)}
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._refused: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        self._refused: OrderedDict[str, _Refused] = OrderedDict()
         self._asking = SingleFlight()
 
     async def identify(self, request: web.Request) -> Identity | None:
@@ -148,15 +164,14 @@ class StaffAuth(Auth):
 
     async def _of_token(self, shown: str, request: web.Request) -> Identity:
         """Whose an API token is. UNAUTHENTICATED TOKEN_INVALID, TOKEN_EXPIRED; RATE_LIMITED for who guesses."""
-        token, marked = self._marks.read(shown) if len(shown) <= CHARACTERS_MAX else ("", False)
-        tenant_id = tenant_in(token)
-        if not IDENTIFIER.fullmatch(tenant_id):
+        read = self._marks.read(shown)
+        if read is None or not IDENTIFIER.fullmatch(tenant_id := tenant_in(read.token)):
             raise _refusal("TOKEN_INVALID")
         await self._revocations.read_first()
-        digest, now = hash_of(token), self._revocations.now()
+        digest, now = hash_of(read.token), self._revocations.now()
         known = self._known.get(digest)
         if known is None or known.hour != now // HELD_SECONDS:
-            known = await self._asked(tenant_id, digest, request, self._tries[marked])
+            known = await self._asked(tenant_id, digest, request, self._tries[read.marked])
         else:
             self._known.move_to_end(digest)
         identity = known.identity
@@ -167,9 +182,9 @@ class StaffAuth(Auth):
         return identity
 
     async def _asked(self, tenant_id: str, digest: str, request: web.Request, tries: _Guesses | None) -> _Known:
-        until, reason = self._refused.get(digest, (0.0, ""))
-        if until > time.monotonic():
-            raise _refusal(reason)
+        refused = self._refused.get(digest)
+        if refused is not None and refused.until > time.monotonic():
+            raise _refusal(refused.reason)
         client = client_of(request, self._proxies)
         give_back = None
         if tries is not None and digest not in self._known and not self._asking.under_way(digest):
@@ -187,7 +202,7 @@ class StaffAuth(Auth):
         except Fault as fault:
             if fault.status is Status.UNAUTHENTICATED:
                 self._known.pop(digest, None)
-                self._refused[digest] = (time.monotonic() + UNKNOWN_SECONDS, fault.reason)
+                self._refused[digest] = _Refused(time.monotonic() + UNKNOWN_SECONDS, fault.reason)
                 _bound(self._refused)
             raise
         assert reply.token is not None
@@ -211,12 +226,12 @@ def check_made(identity: Identity, message: m.CreateTokenRequest) -> None:
 
 def _identity(tenant_id: str, token: m.ApiToken) -> Identity:
     return Identity(
-        tenant_id,
-        token.merchant_id,
-        "",
-        frozenset(token.roles),
-        f"{token.name} ({token.id})",
-        token.expires_at,
+        tenant_id=tenant_id,
+        merchant_id=token.merchant_id,
+        player_id="",
+        roles=frozenset(token.roles),
+        subject=f"{token.name} ({token.id})",
+        expires_at=token.expires_at,
         revocable=(token_key(tenant_id, token.id),),
         issued_at=token.created_at,
         api_token_id=token.id,

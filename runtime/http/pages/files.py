@@ -75,12 +75,12 @@ def files() -> Files:
     version = version_of(bodies)
     styles = bodies.pop(_STYLES).decode()
     return Files(
-        version,
-        {path: document(path, body, FOREVER, _HEADERS) for path, body in bodies.items()},
-        document(_DECLARED, bodies[_DECLARED], ASK_AGAIN, _HEADERS),
-        document(ENTRY, f'export * from "../{version}/{ENTRY}";\n'.encode(), ASK_AGAIN, _HEADERS),
-        "sha384-" + base64.b64encode(hashlib.sha384(bodies[ENTRY]).digest()).decode(),
-        styles,
+        version=version,
+        documents={path: document(path, body, FOREVER, _HEADERS) for path, body in bodies.items()},
+        declared=document(_DECLARED, bodies[_DECLARED], ASK_AGAIN, _HEADERS),
+        entry=document(ENTRY, f'export * from "../{version}/{ENTRY}";\n'.encode(), ASK_AGAIN, _HEADERS),
+        integrity="sha384-" + base64.b64encode(hashlib.sha384(bodies[ENTRY]).digest()).decode(),
+        styles=styles,
     )
 
 

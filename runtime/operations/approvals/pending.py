@@ -50,7 +50,7 @@ class Held(Exception):
     """
 
     def __init__(
-        self, subject_id: str, before: _Facts, after: _Facts, pinned: Any = None, rests_on: Any = None
+        self, subject_id: str, *, before: _Facts, after: _Facts, pinned: Any = None, rests_on: Any = None
     ) -> None:
         super().__init__(subject_id)
         self.subject_id = subject_id

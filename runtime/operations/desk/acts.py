@@ -54,7 +54,8 @@ async def grant_turns(engine: Engine, request: m.GrantTurnsRequest) -> m.TurnEnt
         await audit.record(connection, tenant_id, "player.grant_turns", owner_id, after=after)
         had = {"campaign_id": request.campaign_id, "balance": row["balance_after"] - request.amount}
         given = {**had, "balance": row["balance_after"], "amount": request.amount, "reason": request.reason}
-        await settle(connection, policy.turns(engine.settings, request.amount), lambda: Held(owner_id, had, given))
+        held = Held(owner_id, before=had, after=given)
+        await settle(connection, policy.turns(engine.settings, request.amount), lambda: held)
         return m.TurnEntryReply(entry=turn_entry(row))
 
     reply: m.TurnEntryReply = (await once(engine, request, m.TurnEntryReply, work)).reply

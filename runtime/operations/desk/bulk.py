@@ -82,7 +82,8 @@ async def _hold(engine: Engine, request: m.BulkRewardsRequest) -> None:
     missing = sorted(set(request.ids) - {row["id"] for row in known})
     revoked = [row | {"status": "revoked"} for row in known]
     said = {"reason": request.reason, "unknown": missing}
-    raise Held("", {"rewards": known}, {"rewards": revoked} | {name: value for name, value in said.items() if value})
+    after = {"rewards": revoked} | {name: value for name, value in said.items() if value}
+    raise Held("", before={"rewards": known}, after=after)
 
 
 async def _fulfill(engine: Engine, request: m.BulkRewardsRequest, reward_id: str) -> None:

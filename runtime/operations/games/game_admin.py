@@ -204,7 +204,8 @@ async def _settle(
     def shown(row: Any) -> dict[str, Any]:
         return {**dict(row), "prizes": _worth(prizes, row["definition"])}
 
-    held = Held(after["id"], shown(before) if before is not None else {}, shown(after), pinned, prizes)
+    shown_before = shown(before) if before is not None else {}
+    held = Held(after["id"], before=shown_before, after=shown(after), pinned=pinned, rests_on=prizes)
     await settle(connection, waits, lambda: held)
 
 

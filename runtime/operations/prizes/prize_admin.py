@@ -206,10 +206,11 @@ def _held(
     # What players win meanwhile is no change of the prize.
     rests_on = {name: value for name, value in shown.items() if name not in ("remaining", "awarded")}
     if not games:
-        return Held(after["id"], shown, _shown(after), asked, rests_on)
+        return Held(after["id"], before=shown, after=_shown(after), pinned=asked, rests_on=rests_on)
     # A game's name is shown, and rests on nothing.
     most = {"games": {one["id"]: one["most"] for one in games}}
-    return Held(after["id"], shown, _shown(after) | {"games": list(games)}, asked, rests_on | most)
+    told = _shown(after) | {"games": list(games)}
+    return Held(after["id"], before=shown, after=told, pinned=asked, rests_on=rests_on | most)
 
 
 def from_row(row: Any) -> m.Prize:

@@ -72,7 +72,7 @@ async def make(
     assert pinned.quest is not None
     pinned.quest.id = quest_id
     waits = policy.quest(settings, None, row)
-    await settle(connection, waits, lambda: Held(quest_id, {}, dict(row), pinned))
+    await settle(connection, waits, lambda: Held(quest_id, before={}, after=dict(row), pinned=pinned))
     return row, secret
 
 
@@ -119,7 +119,8 @@ async def alter(
         raise await _not_written(connection, request, quest)
     await audit.record(connection, tenant_id, "quest.update", request.id, before=dict(before), after=dict(row))
     waits = policy.quest(settings, before, row)
-    await settle(connection, waits, lambda: Held(request.id, dict(before), dict(row), rests_on=dict(before)))
+    held = Held(request.id, before=dict(before), after=dict(row), rests_on=dict(before))
+    await settle(connection, waits, lambda: held)
     return row, secret
 
 

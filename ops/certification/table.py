@@ -16,8 +16,8 @@ HEAD = "| Fault | Size | Figures | Took | Holds |\n|---|---|---|---:|---|\n"
 class Table:
     """A pytest plugin: chooses the scenarios of the named faults, prints their rows, and keeps them in a file."""
 
-    def __init__(self, names: Sequence[str], file: Path, *, listing: bool) -> None:
-        self._names, self._file, self._listing = names, file, listing
+    def __init__(self, names: Sequence[str], file: Path, *, full: bool = True, listing: bool = False) -> None:
+        self._names, self._file, self._full, self._listing = names, file, full, listing
         self._rows: list[str] = []
         self._failed = 0
         self._sizes: dict[str, tuple[str, str]] = {}
@@ -29,9 +29,10 @@ class Table:
         for item in chosen:
             mark = _mark(item)
             assert mark is not None
-            self._sizes[item.nodeid] = str(mark.args[0]), size_of(mark.kwargs)
-            if self._listing:
-                print(f"{mark.args[0]}: {self._sizes[item.nodeid][1]} ({item.nodeid})")
+            size = size_of(mark.kwargs) if self._listing else run_size(mark.kwargs, full=self._full)
+            self._sizes[item.nodeid] = str(mark.args[0]), size
+        if self._listing:
+            print("\n".join(dict.fromkeys(f"{fault}: {size}" for fault, size in self._sizes.values())))
 
     def _is_chosen(self, item: pytest.Item) -> bool:
         mark = _mark(item)
@@ -67,6 +68,11 @@ def size_of(mark: Mapping[str, Any]) -> str:
     if "small" not in mark:
         return str(mark["size"])
     return f"{mark['small']:,} {mark['unit']}; full: {mark['full']:,}"
+
+
+def run_size(mark: Mapping[str, Any], *, full: bool) -> str:
+    """The size that is run."""
+    return str(mark["size"]) if "small" not in mark else f"{mark['full' if full else 'small']:,} {mark['unit']}"
 
 
 def _mark(item: pytest.Item) -> pytest.Mark | None:

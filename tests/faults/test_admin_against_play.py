@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import asyncpg
 import pytest
 
 from runtime import messages as m
@@ -180,25 +179,6 @@ async def test_admin_loops_leave_half_of_the_play_rate(scenario: Scenario, scene
         await judge(scenes, ACTS)
     for scene in scenes:
         assert scene.done["revoked"] and all(scene.done[act.__name__] for act in ACTS), scene.done
-
-
-async def test_the_judge_finds_row_locks_that_stop_play(scenes: tuple[Scene, Scene]) -> None:
-    """Admins who hold the stock of what is won for a while: as long on a slow machine as its plays are slower."""
-    alone = await play_all(scenes[0], Counter())
-
-    async def hold_stock(scene: Scene, nth: int) -> None:
-        connection = await asyncpg.connect(scene.stack.process.settings.database_url)
-        try:
-            async with connection.transaction():
-                # In the order of every transaction (sql/locks.py), or plays and this one deadlock.
-                statement = "SELECT FROM stock WHERE tenant_id = $1 ORDER BY prize_id FOR UPDATE"
-                await connection.execute(statement, scene.stack.tenant_id)
-                await asyncio.sleep(alone / 3)  # sleeps: that is what it does to players.
-        finally:
-            await connection.close()
-
-    with pytest.raises(AssertionError, match="plays took"):
-        await judge(scenes, (hold_stock,))
 
 
 async def test_a_batch_whose_catalogue_changes_under_it_stays_together(

@@ -121,7 +121,7 @@ async def test_a_bulk_revocation_that_was_approved_and_not_finished_is_finished_
 
 
 @pytest.mark.timeout(120)
-async def test_who_approves_several_times_at_once_has_it_done_once(office: Office) -> None:
+async def test_approval_given_several_times_at_once_is_done_once(office: Office) -> None:
     stack, world = office.stack, office.world
     game_id = await world.wheel(await world.prize(type="turns", value=2))
     won = [(await world.round(game_id)).data["rewards"][0]["reward_id"] for _ in range(3)]

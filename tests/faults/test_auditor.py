@@ -111,7 +111,7 @@ async def went_on(stack: Stack) -> None:
     await until(fact)
 
 
-async def test_a_violation_is_told_of_once_and_kept(own_world: World, stack: Stack, prize: str) -> None:
+async def test_violation_is_reported_once_and_kept(own_world: World, stack: Stack, prize: str) -> None:
     before = told("prize_held")
     await stack.database.execute(ONE_MORE, prize)
     async with auditing(stack):
@@ -145,7 +145,7 @@ async def test_a_violation_is_told_of_once_and_kept(own_world: World, stack: Sta
     assert told("prize_held") == before + 1
 
 
-async def test_one_that_was_closed_is_told_of_again_only_where_it_is_another(
+async def test_closed_violation_is_reported_again_only_with_other_numbers(
     own_world: World, stack: Stack, prize: str
 ) -> None:
     await stack.database.execute(ONE_MORE, prize)
@@ -174,7 +174,9 @@ async def test_one_that_was_closed_is_told_of_again_only_where_it_is_another(
     assert len(await violations(stack)) == 2
 
 
-async def test_staff_sees_what_was_found_and_the_log_who_closed_it(own_world: World, stack: Stack, prize: str) -> None:
+async def test_closed_violation_is_in_the_audit_log(
+    own_world: World, stack: Stack, prize: str
+) -> None:
     await stack.database.execute(ONE_MORE, prize)
     await audit(stack.database)
     items = (await stack.admin("GET", "/admin/violations", status="open")).data["items"]
@@ -197,7 +199,7 @@ async def test_staff_sees_what_was_found_and_the_log_who_closed_it(own_world: Wo
     assert entry["after"]["reason"] == "counted by hand"
 
 
-async def test_two_auditors_at_once_tell_once(own_world: World, stack: Stack, prize: str) -> None:
+async def test_violation_is_reported_once_by_two_auditors(own_world: World, stack: Stack, prize: str) -> None:
     before = told("prize_held")
     await stack.database.execute(ONE_MORE, prize)
     async with auditing(stack), auditing(stack):
@@ -209,7 +211,7 @@ async def test_two_auditors_at_once_tell_once(own_world: World, stack: Stack, pr
     assert told("prize_held") == before + 1
 
 
-async def test_a_crash_between_looking_and_keeping_loses_nothing_and_tells_nothing_twice(
+async def test_auditor_crash_after_a_report_repeats_nothing(
     own_world: World, stack: Stack, prize: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process ends when it has noted what it found, and not yet where it is."""
@@ -245,7 +247,7 @@ async def test_a_crash_between_looking_and_keeping_loses_nothing_and_tells_nothi
     assert told("prize_held") == before + 1
 
 
-async def test_a_crash_before_anything_was_noted_loses_nothing(
+async def test_auditor_crash_before_a_report_loses_nothing(
     own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What changed is looked at by the next one, though the first had begun with it."""
@@ -283,7 +285,7 @@ def only_following(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auditor, "KINDS", ())
 
 
-async def test_what_is_committed_late_is_looked_at(
+async def test_auditor_checks_what_is_committed_late(
     own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction that began long before it is seen is not passed by: the way waits for it."""
@@ -308,7 +310,7 @@ async def test_what_is_committed_late_is_looked_at(
     await stack.database.execute("DELETE FROM ledger_entries WHERE entry_id = 'entry_late'")
 
 
-async def test_it_takes_no_more_than_its_share(own_world: World, stack: Stack) -> None:
+async def test_auditor_takes_no_more_than_its_share(own_world: World, stack: Stack) -> None:
     """Counted in its own rests: for each second of a step it rests as many as the share says."""
     rested: list[float] = []
 
@@ -327,7 +329,7 @@ async def test_it_takes_no_more_than_its_share(own_world: World, stack: Stack) -
     assert sum(rested) == pytest.approx(99 * spent)
 
 
-async def test_of_four_one_has_the_turn_and_the_others_stand_by(own_world: World, stack: Stack) -> None:
+async def test_auditor_turn_is_held_by_one_of_four(own_world: World, stack: Stack) -> None:
     """The share is of the database, not of each process."""
     await own_world.round(await own_world.wheel(await own_world.prize(total=3)))
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
@@ -343,7 +345,7 @@ async def turns(one: Auditor, many: int) -> float:
     return sum([await one.turn(asyncio.Event()) for _ in range(many)])
 
 
-async def test_one_that_stood_still_has_lost_its_turn(own_world: World, stack: Stack, prize: str) -> None:
+async def test_auditor_that_stood_still_has_lost_its_turn(own_world: World, stack: Stack, prize: str) -> None:
     """Who stands by begins when the lease of the one that had the turn is over, and says so of no other."""
     still, next_one = Auditor(stack.database), Auditor(stack.database)
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
@@ -357,7 +359,7 @@ async def test_one_that_stood_still_has_lost_its_turn(own_world: World, stack: S
     await next_one.leave()
 
 
-async def test_what_was_written_with_an_older_time_is_looked_for_again(
+async def test_auditor_looks_again_for_rows_with_an_older_time(
     own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction that only read for long writes the time at which it began, which the way has passed."""
@@ -390,7 +392,7 @@ async def test_what_was_written_with_an_older_time_is_looked_for_again(
     await stack.database.execute("DELETE FROM ledger_entries WHERE entry_id = 'entry_later'")
 
 
-async def test_nothing_is_found_while_everything_is_done_at_once(own_world: World, stack: Stack) -> None:
+async def test_auditor_finds_nothing_beside_every_operation(own_world: World, stack: Stack) -> None:
     """Plays, claims, redeems, quests, adjustments, revokes, logins of guests, changes of prizes, zones and caps,
     suspensions, copies and finalized boards, all under way while auditors look."""
     world = own_world
@@ -486,7 +488,7 @@ async def test_nothing_is_found_while_everything_is_done_at_once(own_world: Worl
     assert await stack.database.fetchval("SELECT count(*) FROM players WHERE merged_into IS NOT NULL") > 3
 
 
-async def test_a_database_that_is_away_is_waited_for(own_world: World, stack: Stack, prize: str) -> None:
+async def test_auditor_waits_for_a_database_that_is_away(own_world: World, stack: Stack, prize: str) -> None:
     async with auditing(stack):
         await marks_moved(stack, "changed")
         query = (

@@ -144,7 +144,7 @@ async def test_odd_ids_and_keys_are_refused_or_unknown(world: World, module_stac
         assert (status, envelope["code"]) == (400, "INVALID_ARGUMENT"), key
 
 
-async def test_what_is_stored_comes_back_as_it_was_said(world: World) -> None:
+async def test_stored_text_is_returned_unchanged(world: World) -> None:
     game_id = await world.wheel(await world.prize())
     said = [text for text in INJECTIONS if len(text) <= 200]
     for text in said:

@@ -80,7 +80,7 @@ async def test_process_with_a_skewed_clock_keeps_caps_days_and_expiry(
 
 @pytest.mark.parametrize("seconds", [-86_400.0, -600.0, 600.0, 86_400.0])
 @pytest.mark.fault("Zone moved west, clock stepped", size="the machine stood still", figure="times and days right")
-async def test_after_the_machine_stood_still_plays_have_their_time_and_day(
+async def test_plays_after_a_suspended_machine_have_their_time_and_day(
     database_url: str, valkey_url: str, valkey_flush: None, seconds: float
 ) -> None:
     """What the process knows of the time was exact, and is wrong now."""

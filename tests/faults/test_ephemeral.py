@@ -72,7 +72,7 @@ async def test_calls_of_one_turn_share_a_round_trip(store: Ephemeral) -> None:
     assert store.round_trips - before <= 2
 
 
-async def test_more_than_one_batch_of_waiting_commands_all_answer_in_order(store: Ephemeral) -> None:
+async def test_waiting_commands_of_several_batches_answer_in_order(store: Ephemeral) -> None:
     replies = await asyncio.gather(*[store.run("ECHO", i) for i in range(5_000)])
     assert replies == [b"%d" % i for i in range(5_000)]
 

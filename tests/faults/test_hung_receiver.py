@@ -68,9 +68,7 @@ async def updates(engine: Any) -> int:
 
 
 @pytest.mark.parametrize("told", [False, True])
-async def test_the_updates_of_a_hung_receivers_tasks_follow_its_attempts(
-    engine: Any, hung: Receiver, told: bool
-) -> None:
+async def test_updates_of_a_hung_receivers_tasks_follow_its_attempts(engine: Any, hung: Receiver, told: bool) -> None:
     """A lease, the reward's and the outcome's for each attempt, and once what was leased ahead before it was known."""
     attempts = RECEIVER_MAX * 4
     async with delivering(engine, attempt_seconds=2) as worker:
@@ -103,7 +101,7 @@ async def test_a_receiver_that_answers_again_gets_all_that_waited(engine: Any, h
 @pytest.mark.fault(
     "Slow or dripping webhook", size="3,000 tasks of one that hangs", figure="5 of 5 of another delivered"
 )
-async def test_other_receivers_of_the_tenant_are_delivered_to_meanwhile(
+async def test_hung_receiver_delays_no_other_receiver_of_its_tenant(
     engine: Any, hung: Receiver, receiver: Receiver
 ) -> None:
     async with delivering(engine, attempt_seconds=2) as worker:

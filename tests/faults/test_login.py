@@ -65,7 +65,7 @@ async def test_players_log_in_stay_in_and_log_out_without_the_ephemeral_store(
     assert (await refresh(stack, anew["refresh_token"])).reason == "TOKEN_INVALID"
 
 
-async def test_what_was_guessed_wrong_stays_counted(stack: Stack, phone: Phone, away: _Away) -> None:
+async def test_wrong_login_guesses_stay_counted_without_valkey(stack: Stack, phone: Phone, away: _Away) -> None:
     challenge_id = (await start(stack)).data["challenge_id"]
     assert (await verify(stack, challenge_id, phone.wrong())).envelope["data"]["attempts_left"] == 4
     away.take()

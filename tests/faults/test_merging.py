@@ -74,7 +74,7 @@ async def test_a_play_that_was_answered_before_the_login_is_answered_alike_after
     assert stranger.reason == "SESSION_INVALID"
 
 
-async def test_what_comes_late_for_a_guest_is_the_players(own_world: World, stack: Stack, collection: str) -> None:
+async def test_late_request_of_a_merged_guest_is_the_players(own_world: World, stack: Stack, collection: str) -> None:
     prize_id = await own_world.prize(fulfillment=ON_CLAIM)
     guest = await guest_who_played(own_world, await own_world.wheel(prize_id, access="public"))
     for _ in range(2):
@@ -243,7 +243,7 @@ async def test_a_play_that_waits_for_the_merge_is_decided_again_for_the_player(
     assert set((await rows_of(stack, guest.player_id)).values()) == {0}
 
 
-async def test_the_rankings_hear_of_a_merge_however_long_it_took(
+async def test_rankings_follow_a_merge_that_took_long(
     own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if it had taken longer than followers of rows go back.
@@ -424,9 +424,7 @@ async def test_a_merge_takes_a_players_counts_game_by_game_as_plays_do(own_world
     assert (await rows_of(stack, player))["game_players"] == 2
 
 
-async def test_what_a_reward_cost_is_paid_back_where_it_is_revoked_beside_the_login(
-    own_world: World, stack: Stack
-) -> None:
+async def test_reward_revoked_beside_the_login_is_paid_back(own_world: World, stack: Stack) -> None:
     cup = await own_world.prize(total=9)
     exchange = block(rung("cup", 2, cup), auto_grant=False, mode="SPEND_EXCHANGE")
     game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=exchange)

@@ -42,7 +42,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backfill, "RETRY_SECONDS", 0.1)
 
 
-async def test_what_happens_while_valkey_is_away_reaches_each_integration(
+async def test_events_missed_without_valkey_reach_each_integration(
     stack: Any, receiver: Receiver, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of the canonical types, with the data and the id that the stream would have carried."""
@@ -65,7 +65,7 @@ async def test_what_happens_while_valkey_is_away_reaches_each_integration(
     assert {row["status"] for row in log} == {"INTEGRATION_DELIVERY_STATUS_DELIVERED"}
 
 
-async def test_what_the_stream_brought_is_not_told_again_from_the_rows(
+async def test_backfill_repeats_no_event_of_the_stream(
     stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     integration_id = await register(stack, receiver, *TYPES)
@@ -81,7 +81,7 @@ async def test_what_the_stream_brought_is_not_told_again_from_the_rows(
     assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == 6
 
 
-async def test_more_than_one_reading_holds_of_one_moment_and_more_than_one_pass_is_told(
+async def test_backfill_of_several_chunks_and_passes_skips_nothing(
     stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backfill, "CHUNK", 3)
@@ -102,7 +102,7 @@ async def test_more_than_one_reading_holds_of_one_moment_and_more_than_one_pass_
     assert sorted(one.json["data"]["play_id"] for one in receiver.all) == sorted(plays)
 
 
-async def test_a_guests_completion_that_was_told_of_is_not_told_again_as_the_players(
+async def test_backfill_repeats_no_quest_of_a_merged_guest(
     own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     game_id = await own_world.wheel(await own_world.prize(), access="public")
@@ -123,9 +123,7 @@ async def test_a_guests_completion_that_was_told_of_is_not_told_again_as_the_pla
     assert [one.json["data"]["player_id"] for one in receiver.all] == [guest.player_id]
 
 
-async def test_a_rung_that_a_play_crossed_is_told_of_from_the_rows(
-    stack: Any, receiver: Receiver, valkey_server: Valkey
-) -> None:
+async def test_backfill_emits_a_rung_that_a_play_crossed(stack: Any, receiver: Receiver, valkey_server: Valkey) -> None:
     campaign = await make_campaign(stack)
     mug, points = await make_prize(stack), await make_prize(stack, type="points", value=5)
     ladder = block(rung("first", 5, mug, "points"))
@@ -156,7 +154,7 @@ async def points_of_a_rung_and_of_ranks(world: World, stack: Stack) -> None:
     assert (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).http == 200
 
 
-async def test_points_of_a_rung_and_of_a_rank_are_told_of_from_the_rows_under_the_same_ids(
+async def test_backfill_emits_points_under_the_ids_of_the_stream(
     own_world: World, stack: Stack, receiver: Receiver, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     integration_id = await register(stack, receiver, "prize_won")
@@ -180,7 +178,7 @@ async def test_points_of_a_rung_and_of_a_rank_are_told_of_from_the_rows_under_th
     assert len(receiver.all) == 4, "once each"
 
 
-async def test_points_that_the_stream_told_of_are_not_told_again_from_the_rows(
+async def test_backfill_repeats_no_points_of_the_stream(
     own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     integration_id = await register(stack, receiver, "prize_won")
@@ -196,7 +194,7 @@ async def test_points_that_the_stream_told_of_are_not_told_again_from_the_rows(
 
 
 @pytest.mark.parametrize("how", ["an attempt", "no callback"])
-async def test_a_delivery_that_was_given_up_is_told_of_once_each_time_by_stream_or_rows(
+async def test_failed_delivery_is_emitted_once_by_stream_or_backfill(
     own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     integration_id = await register(stack, receiver, "delivery_failed")
@@ -237,7 +235,7 @@ async def test_a_delivery_that_was_given_up_is_told_of_once_each_time_by_stream_
     assert got[0]["id"] == told[0].id and len({one["id"] for one in got}) == 2
 
 
-async def test_what_was_noticed_of_budgets_and_stock_is_told_of_once_by_stream_or_rows(
+async def test_budget_alert_is_emitted_once_by_stream_or_backfill(
     own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thresholds, "REST", 0.0)
@@ -272,7 +270,7 @@ async def test_what_was_noticed_of_budgets_and_stock_is_told_of_once_by_stream_o
     assert [one.json["data"].get("percent") for one in receiver.all[2:]] == [100]
 
 
-async def test_what_happened_before_an_integration_was_made_is_not_told(stack: Any, receiver: Receiver) -> None:
+async def test_backfill_starts_when_the_integration_is_made(stack: Any, receiver: Receiver) -> None:
     first = await register(stack, receiver, "play_completed")
     campaign = await make_campaign(stack)
     game = await make_game(stack, campaign["id"], await make_prize(stack))
@@ -308,7 +306,7 @@ async def test_a_failed_attempt_is_tried_again_on_the_schedule(stack: Any, recei
     assert again.headers["webhook-id"] == first.headers["webhook-id"] and again.body == first.body
 
 
-async def test_the_last_try_that_fails_is_the_last(stack: Any, receiver: Receiver) -> None:
+async def test_event_is_dead_after_its_last_try(stack: Any, receiver: Receiver) -> None:
     receiver.replies = [status(500)] * 50
     await register(stack, receiver, "prize_won")
     async with working(stack.engine, "integrations"):
@@ -339,7 +337,7 @@ async def test_a_slow_receiver_holds_up_nobody_elses_gaps(stack: Stack, receiver
             await deliveries(slow, integration_id, 1)
 
 
-async def test_what_is_under_way_already_is_waited_for(stack: Stack) -> None:
+async def test_backfill_waits_for_events_under_way(stack: Stack) -> None:
     """A stream that comes late tells of the same: the mark does not pass it until the log has it, or it is lost
     where the process ends."""
     dispatcher = stack.engine.dispatcher
@@ -360,7 +358,7 @@ async def test_what_is_under_way_already_is_waited_for(stack: Stack) -> None:
     assert [tuple(row) for row in rows] == [(one.id, 1)] and len(hanging.all) == 1
 
 
-async def test_what_is_noted_meanwhile_is_not_waited_for(stack: Stack, receiver: Receiver) -> None:
+async def test_flush_ignores_notes_added_during_flush(stack: Stack, receiver: Receiver) -> None:
     """Else, where events never cease, a pass would wait for them until its lease was over."""
     dispatcher, over = stack.engine.dispatcher, asyncio.Event()
     row = {"integration_id": await register(stack, receiver, "prize_won")}
@@ -381,9 +379,7 @@ async def test_what_is_noted_meanwhile_is_not_waited_for(stack: Stack, receiver:
 
 
 @pytest.mark.own_service
-async def test_notes_that_cannot_be_written_are_counted_and_the_next_ones_are_written(
-    stack: Stack, receiver: Receiver
-) -> None:
+async def test_lost_notes_are_counted_and_the_next_ones_written(stack: Stack, receiver: Receiver) -> None:
     """Whatever went wrong with them: who asks whether all was noted is to ask again."""
     dispatcher = stack.engine.dispatcher
     row = {"integration_id": await register(stack, receiver, "prize_won")}
@@ -415,9 +411,7 @@ async def test_a_message_that_comes_late_is_not_handled_until_the_log_has_it(sta
     assert [tuple(row) for row in rows] == [(late.id, "retry")] and len(receiver.all) == 2
 
 
-async def test_what_happened_while_an_integration_was_paused_is_not_told_once_it_is_resumed(
-    stack: Stack, receiver: Receiver
-) -> None:
+async def test_resumed_integration_hears_nothing_of_its_pause(stack: Stack, receiver: Receiver) -> None:
     """Also where the hub is late, and comes to it when the integration listens again."""
     path = f"/admin/integrations/{await register(stack, receiver, 'prize_won')}"
     # It has listened for long: only that it was paused keeps it from what happened meanwhile.
@@ -496,7 +490,7 @@ async def test_a_stored_event_that_cannot_be_read_ends_alone(stack: Stack, recei
     assert "cannot be read" in log[bad.id]["error"]
 
 
-async def test_the_log_keeps_what_the_rows_may_still_tell_of(stack: Stack, receiver: Receiver) -> None:
+async def test_delivery_log_keeps_what_the_backfill_may_repeat(stack: Stack, receiver: Receiver) -> None:
     """Else a mark that was held up would tell thousands of events again."""
     integration_id = await register(stack, receiver, "prize_won")
     await stack.database.execute(
@@ -521,9 +515,7 @@ async def test_the_log_keeps_what_the_rows_may_still_tell_of(stack: Stack, recei
     assert counts == [1500, 1001]
 
 
-async def test_nothing_is_noted_of_an_integration_that_goes_meanwhile(
-    stack: Stack, receiver: Receiver, pool: asyncpg.Pool
-) -> None:
+async def test_deleted_integration_gets_no_notes(stack: Stack, receiver: Receiver, pool: asyncpg.Pool) -> None:
     integration_id = await register(stack, receiver, "prize_won")
     noted = (["dead"], [1], [None], [0], ["gone"], [1], [0.0], [""])
     row = ([integration_id], ["delivery_1"], ["evt_1"], ["prize_won"], *noted)

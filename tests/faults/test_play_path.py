@@ -238,7 +238,7 @@ async def test_six_who_submit_each_session_twice_change_no_answer_of_another(wor
     assert told == {"": 400}
 
 
-async def test_what_is_distrusted_is_read_when_all_that_is_under_way_is_there_to_be_read(world: World) -> None:
+async def test_distrusted_cache_is_read_after_the_commits_under_way(world: World) -> None:
     prize_id = await world.prize(total=9)
     game_id = await world.wheel(prize_id, rules={"max_plays_per_user": 1})
     actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
@@ -413,7 +413,7 @@ async def test_a_new_guests_play_makes_its_row_whatever_else_comes_with_it(
 
 
 @pytest.mark.parametrize("limit", ["max_plays_per_user", "max_plays_per_day"])
-async def test_nobody_is_refused_or_told_by_a_play_that_is_undone(world: World, limit: str) -> None:
+async def test_undone_play_refuses_and_informs_nobody(world: World, limit: str) -> None:
     game_id = await world.wheel(rules={limit: 2})
     actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
     play = m.PlayRequest(**who, player_id="ann", session_id=await world.session(game_id))

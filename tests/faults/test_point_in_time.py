@@ -140,9 +140,7 @@ async def until_back(stack: Stack) -> None:
     size="13 plays, 7 of them after the point",
     figure="what was before it is whole, what was after it never was",
 )
-async def test_after_a_restore_to_a_point_in_time_nothing_is_left_of_what_was_after_it(
-    valkey_url: str, valkey_flush: None
-) -> None:
+async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: str, valkey_flush: None) -> None:
     with server_directory() as first, server_directory() as second:
         server = Postgres(first / "postgres", archiving(first))
         server.start()

@@ -130,7 +130,7 @@ async def test_plays_reach_the_ranking_by_their_messages(engine: Engine, setting
         assert await shown(engine) == await by_rows(engine)
 
 
-async def test_messages_may_come_twice_and_in_any_order(engine: Engine) -> None:
+async def test_ranking_messages_may_come_twice_and_in_any_order(engine: Engine) -> None:
     await engine.rankings.rebuild(TENANT, BOARD)
     plays = [Played(f"p{n % 7}", GAME, n) for n in range(40)]
     await write_plays(engine, TENANT, plays)
@@ -143,7 +143,7 @@ async def test_messages_may_come_twice_and_in_any_order(engine: Engine) -> None:
     assert await shown(engine) == await by_rows(engine)
 
 
-async def test_what_is_no_event_fails_alone(engine: Engine) -> None:
+async def test_message_that_is_no_event_fails_alone(engine: Engine) -> None:
     await engine.rankings.rebuild(TENANT, BOARD)
     await write_plays(engine, TENANT, [Played("ann", GAME, 5)])
     encode = engine.publisher._encoder.encode
@@ -214,9 +214,7 @@ async def test_a_ranking_that_lost_a_part_is_not_believed(engine: Engine, valkey
     assert await shown(engine) == await by_rows(engine)
 
 
-async def test_with_the_store_killed_rankings_go_on_and_are_whole_after_it(
-    engine: Engine, valkey_server: Valkey
-) -> None:
+async def test_rankings_go_on_without_valkey_and_are_whole_after_it(engine: Engine, valkey_server: Valkey) -> None:
     await played_now(engine, [Played("ann", GAME, 5)])
     await engine.rankings.rebuild(TENANT, BOARD)
     valkey_server.kill()
@@ -324,7 +322,9 @@ async def test_readers_killed_at_work_lose_nothing(engine: Engine, settings: Set
         assert worker.wait(HANG_SECONDS) == 0
 
 
-async def test_the_command_builds_every_live_board(engine: Engine, settings: Settings, valkey_server: Valkey) -> None:
+async def test_rebuild_builds_every_live_board(
+    engine: Engine, settings: Settings, valkey_server: Valkey
+) -> None:
     await played_now(engine, [Played("ann", GAME, 5)])
     assert await rebuild_all(settings) == 1
     assert [one.player_id for one in await shown(engine) or []] == ["ann"]

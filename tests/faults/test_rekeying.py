@@ -62,7 +62,7 @@ def other_merchant(game: str, campaign: str, merchant: str) -> tuple[str, dict[s
 
 
 @pytest.mark.parametrize("change", [other_scope, other_currency, other_merchant])
-async def test_what_the_first_play_is_about_to_move_is_not_changed_beneath_it(
+async def test_first_play_locks_the_keys_that_it_moves(
     stack: Stack, change: Callable[[str, str, str], tuple[str, dict[str, Any]]]
 ) -> None:
     merchants = [await make_merchant(stack) for _ in range(2)]
@@ -126,7 +126,7 @@ async def test_a_redeem_is_a_history_too(stack: Stack, own_world: World) -> None
     assert (await stack.admin("DELETE", f"/admin/games/{sells}")).data["archived"] is True
 
 
-async def test_only_a_game_s_first_play_holds_the_catalogue(
+async def test_catalogue_is_locked_by_a_games_first_play_only(
     stack: Stack, own_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     committer = stack.engine.committer

@@ -66,7 +66,7 @@ def unavailable(answer: Answer) -> bool:
 
 
 @pytest.mark.fault("Postgres backend frozen", size="a lock held, three kinds of requests", figure="503, then 200")
-async def test_whatever_waits_too_long_is_503_and_done_once_when_it_is_asked_again(world: World) -> None:
+async def test_request_that_waits_too_long_is_503_and_done_once_by_its_retry(world: World) -> None:
     prize_id, reward_id = await held_reward(world)
     quest = {"campaign_id": world.campaign_id, "name": "Q", "turns": 2, "type": "one_time", "status": "active"}
     quest_id = (await world.stack.admin("POST", "/admin/quests", quest)).data["id"]
@@ -97,9 +97,7 @@ async def test_whatever_waits_too_long_is_503_and_done_once_when_it_is_asked_aga
     assert await world.stock(prize_id) == (9, 0)
 
 
-async def test_what_was_committed_and_not_answered_is_503_and_answered_when_it_is_asked_again(
-    world: World, server: Postgres
-) -> None:
+async def test_committed_request_without_answer_is_503_and_answered_on_retry(world: World, server: Postgres) -> None:
     """Every commit is done, and waits for a standby that is not there before Postgres says so."""
     prize_id, reward_id = await held_reward(world)
     server.psql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
@@ -126,7 +124,7 @@ async def commits_wait(server: Postgres) -> bool:
     return server.psql("SHOW synchronous_standby_names") == "nobody"
 
 
-async def test_what_counts_a_board_takes_what_it_takes(world: World) -> None:
+async def test_board_count_is_not_bound_by_the_answer_timeout(world: World) -> None:
     _, reward_id = await held_reward(world)
     board = await make_board(world.stack, world.campaign_id, metric="plays")
     rows = "SELECT FROM leaderboards AS b, rewards AS r WHERE b.board_id = $1 AND r.reward_id = $2 FOR UPDATE"

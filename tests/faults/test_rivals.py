@@ -93,7 +93,7 @@ async def test_milestone_redeemed_through_two_processes_is_granted_once(two: Two
     assert await two[0].stock(prize_id) == (19, 1)
 
 
-async def test_one_players_wallet_is_hammered_through_both_and_loses_nothing(two: Two) -> None:
+async def test_wallet_loses_no_credit_through_both(two: Two) -> None:
     game_id = await two[0].game(COLLECTION, COINS)
     answers = await two.each(*(two[nth].round(game_id, "ham") for nth in range(120)))
     assert reasons(answers) == {"": 120}
@@ -148,7 +148,7 @@ async def test_a_rung_is_bought_once(two: Two) -> None:
     assert (await two[1].milestones(game_id, "buyer"))[0]["balance"] == 6
 
 
-async def test_of_one_plans_sessions_one_is_played_through_both(two: Two) -> None:
+async def test_plan_is_played_once_through_both(two: Two) -> None:
     drops = [{"type": "star", "prize_id": await two[0].prize(), "frequency": 1, "max_catchable": 1}]
     game_id = await two[0].game(GIFTS, {"drops": drops, "total_items": 5, "interval_ms": 1})
     started = [(await two[nth].start(game_id)).data for nth in range(20)]
@@ -160,7 +160,7 @@ async def test_of_one_plans_sessions_one_is_played_through_both(two: Two) -> Non
     assert reasons(answers) == {"": 1, "SESSION_PLAYED": 19}
 
 
-async def test_a_key_redeems_once_through_both(two: Two, stacks: tuple[Stack, Stack]) -> None:
+async def test_key_redeems_once_through_both(two: Two, stacks: tuple[Stack, Stack]) -> None:
     mug = await two[0].prize(total=9)
     rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
     game_id = await two[0].game(COLLECTION, COINS, milestones={"rungs": rungs})
@@ -221,9 +221,7 @@ async def test_a_change_made_in_one_process_is_decided_by_in_the_other(two: Two,
         assert reward["prize_id"] == second
 
 
-async def test_the_ledger_is_read_in_the_order_in_which_the_balance_was_moved(
-    two: Two, stacks: tuple[Stack, Stack]
-) -> None:
+async def test_ledger_is_listed_in_the_order_of_its_balance(two: Two, stacks: tuple[Stack, Stack]) -> None:
     game_id = await two[0].game(COLLECTION, COINS)
     await two[0].round(game_id, "led")
     moved = {"player_id": "led", "scope_key": two[0].campaign_id, "currency": "coin"}

@@ -53,7 +53,7 @@ async def held(node: ClusterNode, key: str) -> Any:
         return await client.get(key)
 
 
-async def test_what_is_only_posted_finds_a_slot_that_has_moved(nodes: list[ClusterNode], store: Ephemeral) -> None:
+async def test_posted_command_finds_a_slot_that_has_moved(nodes: list[ClusterNode], store: Ephemeral) -> None:
     """The streams are: nothing else would tell that their slot is another node's now."""
     slot = Slot(nodes, "posted")
     store.post("SET", "{posted}", "before")
@@ -103,7 +103,7 @@ async def test_while_a_slot_is_on_its_way_the_store_is_away_for_it_and_for_no_ot
     assert await store.run("MGET", *both) == [b"1", b"1"]
 
 
-async def test_what_was_handled_while_its_stream_moved_is_acknowledged_where_it_went(
+async def test_message_handled_while_its_stream_moved_is_acknowledged_there(
     nodes: list[ClusterNode], store: Ephemeral
 ) -> None:
     """By one batch at a time, for which the reading waits: it is the batch itself that must find the stream."""

@@ -198,7 +198,7 @@ async def test_messages_wait_for_a_database_that_is_away_and_none_is_buried(
     assert set(effects.counts.values()) == {1}
 
 
-async def test_what_is_meant_for_the_outside_is_passed_by(client: Any, servers: Servers) -> None:
+async def test_message_for_external_readers_is_skipped(client: Any, servers: Servers) -> None:
     effects = Effects()
     await client.xadd(STREAM, {b"n": b"injected", OUTSIDE: b"1"})
     async with consuming(servers, effects.handle):

@@ -69,7 +69,7 @@ async def is_ready(stack: Stack) -> bool:
     return (await readiness(stack))[0] == 200
 
 
-async def test_each_session_of_a_player_is_known_by_itself(world: World) -> None:
+async def test_played_session_is_known_by_itself(world: World) -> None:
     """The store holds what was played: a name that two sessions shared would refuse the second."""
     game_id = await world.wheel()
     for player in ("ann", "player_01m7ysgt9p004anxg6rcy3ng2k", "p" * 100):
@@ -80,7 +80,7 @@ async def test_each_session_of_a_player_is_known_by_itself(world: World) -> None
         assert len(await world.plays()) % 3 == 0
 
 
-async def test_a_key_is_answered_with_the_same_bytes_also_without_the_store(
+async def test_key_is_answered_with_the_same_bytes_without_valkey(
     world: World, server: Valkey, module_stack: Stack
 ) -> None:
     mug = await world.prize(codes=["V-1", "V-2"])

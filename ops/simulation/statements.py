@@ -15,7 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from ops.simulation.postgres import MODELS, Result, Row, Transaction
-from runtime.actors.changes import PARAMETERS, Changes
+from runtime.actors.changes import Changes
+from runtime.actors.committer import PARAMETERS
 
 _DAY: Final = 86_400 * 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -2,20 +2,15 @@
 
 `Changes` is the one declaration. Its fields, in their order, are the statement's $3, $4 and so on; the
 row of each is the composite type of its name in schema.sql (`NewPlay` is `new_play`). That the types'
-fields and order agree is checked at import, here; that the statement's parameters do, in committer.py.
+fields and order agree, and the statement's parameters, is checked at import (committer.py).
 """
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
-from itertools import zip_longest
-from typing import Any, Final, NamedTuple, get_args, get_type_hints
+from typing import Any, Final, NamedTuple
 
-import sql
 from runtime.errors import BALANCE_MAX
 
 # -- rows ------------------------------------------------------------------------------------
@@ -390,7 +385,7 @@ class Changes:
     def arguments(self) -> dict[str, list[Any]]:
         """The rows of each parameter that has any, by its field's name."""
         arguments: dict[str, list[Any]] = {}
-        for name in _NAMES:
+        for name in NAMES:
             rows = getattr(self, name)
             if not rows:
                 continue
@@ -398,6 +393,9 @@ class Changes:
             arguments[name] = rows if type(rows) is list else sorted(rows.values())
         return arguments
 
+
+NAMES: Final = tuple(own.name for own in fields(Changes) if own.name != "catalog_version")
+"""The fields that are parameters of the statement, in their order."""
 
 _COUNTS: Final = {"play_counts": 3, "stock": 1, "prize_days": 2, "prize_players": 2}
 """The fields whose rows are added where two have the same key, and how many parts of a row stay as they are then."""
@@ -411,47 +409,3 @@ def _cap_of_both(cap: int, more: int, next_cap: int) -> int:
     if not cap:
         return next_cap
     return min(cap + more, next_cap) if next_cap else cap + more
-
-
-# -- as the statement takes them -------------------------------------------------------------
-
-
-class Parameter(NamedTuple):
-    """A parameter of the commit statement: the field of `Changes`, its $n, and its composite type."""
-
-    name: str
-    number: int
-    type: str
-
-
-FIRST_NUMBER: Final = 3
-"""$1 is the tenant and $2 the catalogue's version."""
-
-_NAMES: Final = tuple(own.name for own in dataclasses.fields(Changes) if own.name != "catalog_version")
-_TYPE: Final = re.compile(r"^CREATE TYPE (\w+) AS \((.*?)\);", re.MULTILINE | re.DOTALL)
-_INNER_CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
-
-
-def composite_types(schema: str) -> dict[str, tuple[str, ...]]:
-    """The fields of each composite type that a schema declares, in their order."""
-    return {name: tuple(own.split()[0] for own in body.split(",")) for name, body in _TYPE.findall(schema)}
-
-
-def parameters(types: Mapping[str, tuple[str, ...]]) -> tuple[Parameter, ...]:
-    """The commit statement's parameters. TypeError where a row is not the composite type of its name."""
-    hints = get_type_hints(Changes)
-    found = []
-    for number, name in enumerate(_NAMES, FIRST_NUMBER):
-        row = get_args(hints[name])[-1]
-        type_name = _INNER_CAPITAL.sub("_", row.__name__).lower()
-        if type_name not in types:
-            raise TypeError(f"{row.__name__}: schema.sql has no type {type_name}")
-        for nth, (own, declared) in enumerate(zip_longest(row._fields, types[type_name], fillvalue="nothing"), 1):
-            if own != declared:
-                raise TypeError(f"{row.__name__}: field {nth} is {own}, but {declared} in schema.sql's {type_name}")
-        found.append(Parameter(name, number, type_name))
-    return tuple(found)
-
-
-PARAMETERS: Final = parameters(composite_types(sql.SCHEMA.read_text(encoding="utf-8")))
-"""$3 and on, one for each field of `Changes`."""

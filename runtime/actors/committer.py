@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from itertools import zip_longest
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
 import asyncpg
 
 import sql
 from runtime import trace
-from runtime.actors.changes import FIRST_NUMBER, PARAMETERS, Changes
+from runtime.actors.changes import NAMES, Changes
 from runtime.actors.mailbox import Mailboxes, Work
 from runtime.errors import BalanceFull
 from runtime.stores.database import Database, Guarded
@@ -32,6 +34,46 @@ COMMIT: Final = sql.load("commit")["commit"]
 
 _SECTION: Final = re.compile(r"^ *--\[ (\w+)\n(.*?)^ *--\]\n", re.MULTILINE | re.DOTALL)
 _PARAMETER: Final = re.compile(r"\$(\d+)(?:::(\w+)\[\])?")
+
+
+class Parameter(NamedTuple):
+    """A parameter of the commit statement: the field of `Changes`, its $n, and its composite type."""
+
+    name: str
+    number: int
+    type: str
+
+
+FIRST_NUMBER: Final = 3
+"""$1 is the tenant and $2 the catalogue's version."""
+
+_TYPE: Final = re.compile(r"^CREATE TYPE (\w+) AS \((.*?)\);", re.MULTILINE | re.DOTALL)
+_INNER_CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def composite_types(schema: str) -> dict[str, tuple[str, ...]]:
+    """The fields of each composite type that a schema declares, in their order."""
+    return {name: tuple(own.split()[0] for own in body.split(",")) for name, body in _TYPE.findall(schema)}
+
+
+def parameters(types: Mapping[str, tuple[str, ...]]) -> tuple[Parameter, ...]:
+    """The commit statement's parameters. TypeError where a row is not the composite type of its name."""
+    hints = get_type_hints(Changes)
+    found = []
+    for number, name in enumerate(NAMES, FIRST_NUMBER):
+        row = get_args(hints[name])[-1]
+        type_name = _INNER_CAPITAL.sub("_", row.__name__).lower()
+        if type_name not in types:
+            raise TypeError(f"{row.__name__}: schema.sql has no type {type_name}")
+        for nth, (own, declared) in enumerate(zip_longest(row._fields, types[type_name], fillvalue="nothing"), 1):
+            if own != declared:
+                raise TypeError(f"{row.__name__}: field {nth} is {own}, but {declared} in schema.sql's {type_name}")
+        found.append(Parameter(name, number, type_name))
+    return tuple(found)
+
+
+PARAMETERS: Final = parameters(composite_types(sql.SCHEMA.read_text(encoding="utf-8")))
+"""$3 and on, one for each field of `Changes`."""
 
 
 def parts_of(text: str) -> dict[str, str]:

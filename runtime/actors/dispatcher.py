@@ -10,32 +10,28 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
-from functools import partial
 from math import inf
 from typing import Any, Final, NamedTuple
 
-import asyncpg
 import msgspec
 import structlog
 from prometheus_client import Counter
 
 import sql
-from runtime import ids, trace
-from runtime.errors import Fault
-from runtime.events import Event, ReceivedEvent, forget, said_of_players
+from runtime import trace
+from runtime.actors.delivery_log import DeliveryLog, Note
+from runtime.events import Event, ReceivedEvent
 from runtime.outgoing.breaker import CircuitBreaker
 from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.outgoing.connector import Connector
 from runtime.outgoing.providers import (
-    ERROR_CHARACTERS_MAX,
-    Delivered,
     DeliveryRequest,
     Failed,
     Outcome,
     Stubbed,
     integration_provider,
 )
-from runtime.outgoing.schedule import SCHEDULE_SECONDS, delays_seconds
+from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.vault import VaultError, integration_context, opened, vault_of
 from runtime.settings import Settings
 from runtime.stores.database import Database, StoreUnavailable
@@ -55,18 +51,6 @@ FAILURES_TO_OPEN: Final = 5
 OPEN_SECONDS: Final = 30.0
 """After so many failures in a row an integration is left alone for so long; then one event tries it."""
 
-LOG_KEPT: Final = 1_000
-"""Deliveries that an integration's log keeps, beside those that are to be tried again and those that an event may
-still be looked for among: the last ten minutes', and all since the tenant's mark (runtime/streams/backfill.py).
-"""
-
-TRIED_SECONDS: Final = sum(SCHEDULE_SECONDS)
-"""How long an event is tried at most: also at a receiver that is left alone, so that hardly a try is made, its waiting
-events end. So the log of one that is dead holds the events of little more than a day.
-"""
-
-NOTES_MAX: Final = 500
-
 OLD_SECONDS: Final = 10.0
 """An event that comes later than this may have been told meanwhile, by another's tries or from its rows."""
 
@@ -77,8 +61,6 @@ but not of all events; so of what happened so shortly before an integration was 
 
 RETRY_LEASE_SECONDS: Final = 60.0
 """More than a place and an attempt take together: what a worker that died was trying is tried again after it."""
-
-NOT_FAILED: Final = Failed("")
 
 FAILS: Final = "skipped: this integration failed too often of late"
 CROWDED: Final = "skipped: too many events wait for this integration"
@@ -91,23 +73,6 @@ DELIVERIES: Final = Counter(
 log = structlog.get_logger(__name__)
 
 
-class Note(NamedTuple):
-    """What became of an event at an integration, as the log has it."""
-
-    integration_id: str
-    delivery_id: str
-    event_id: str
-    event_type: str
-    status: str
-    attempts: int
-    event: dict[str, Any] | None
-    http_status: int
-    error: str
-    duration_ms: int
-    pause_seconds: float
-    answer: str
-
-
 class Happened(NamedTuple):
     """An event, and the exact time of what it tells of (unix seconds)."""
 
@@ -116,27 +81,19 @@ class Happened(NamedTuple):
 
 
 class _Isolation:
-    """What keeps one integration from harming others, in this process. notes: how many were written of it."""
+    """What keeps one integration from harming others, in this process."""
 
-    __slots__ = ("breaker", "bulkhead", "notes")
+    __slots__ = ("breaker", "bulkhead")
 
     def __init__(self) -> None:
         self.bulkhead = Bulkhead(places=PLACES, wait_seconds=WAIT_SECONDS, queue_max=QUEUE_MAX)
         self.breaker = CircuitBreaker(failures_to_open=FAILURES_TO_OPEN, open_seconds=OPEN_SECONDS)
-        self.notes = 0
 
     def room(self, now: float) -> int:
         """How many tries may begin: one where it failed too often of late and its time has come."""
         if self.breaker.is_open(now):
             return 0
         return PLACES if self.breaker.is_closed else 1
-
-
-class _Notes(NamedTuple):
-    """What is to be written of a tenant. written: done once it was, or was lost."""
-
-    list: list[Note]
-    written: asyncio.Future[None]
 
 
 class Dispatcher:
@@ -149,13 +106,9 @@ class Dispatcher:
         self._isolations: dict[tuple[str, str], _Isolation] = {}
         self._known: dict[str, tuple[float, list[Any]]] = {}  # when the reading began, and what it found
         self._reading: dict[str, asyncio.Lock] = {}
-        self._notes: dict[str, _Notes] = {}
-        self._noting: asyncio.Task[None] | None = None
-        self._written: asyncio.Future[None] | None = None  # of the notes that are just being written
+        self.log = DeliveryLog(database)
         self._telling: set[asyncio.Task[Any]] = set()
         self._under_way: dict[tuple[str, str, str], asyncio.Task[bool]] = {}  # tenant, integration, event
-        self.notes_lost = 0
-        """Notes that could not be written: what became of those events is not known."""
 
     async def dispatch(
         self, event: Event, *, since: float | None = None, of_merchant: str = ""
@@ -192,14 +145,14 @@ class Dispatcher:
                 old.setdefault(event.tenant_id, []).append(event)
             else:
                 tasks += await self.dispatch(event, since=since)
-        lost = self.notes_lost
+        lost = self.log.lost
         for tenant_id, told_before in old.items():
             tasks += await self._begin_missing(tenant_id, told_before, None)
         if tasks:
             await asyncio.wait(tasks)
         if old:
-            await self.noted()
-            if self.notes_lost != lost:
+            await self.log.written()
+            if self.log.lost != lost:
                 raise StoreUnavailable("what became of late events could not be noted", sent=True)
 
     async def tell_missing(self, tenant_id: str, happened: Sequence[Happened]) -> None:
@@ -249,25 +202,26 @@ class Dispatcher:
             event = msgspec.convert(due["event"], ReceivedEvent)
         except msgspec.ValidationError as error:  # another version's, which no try here would read
             log.error("stored_event_unreadable", tenant_id=tenant_id, event_id=due["event_id"], error=str(error))
-            unread = Event(due["event_id"], due["event_type"], 0, tenant_id, "", "", {}, "")
-            self._note(row, unread, "dead", due["attempts"], Failed(f"the stored event cannot be read: {error}"))
+            unread = Event(
+                id=due["event_id"],
+                type=due["event_type"],
+                occurred_at=0,
+                tenant_id=tenant_id,
+                merchant_id="",
+                campaign_id="",
+                data={},
+                trace_id="",
+            )
+            self.log.note(row, unread, "dead", due["attempts"], Failed(f"the stored event cannot be read: {error}"))
             return
         if (tenant_id, row["integration_id"], event.id) not in self._under_way:
             self._begin(row, event, due["attempts"])
-
-    async def noted(self) -> None:
-        """Returns when the log has all that has ended by now, or it was lost."""
-        waiting = [notes.written for notes in self._notes.values()]
-        if self._written is not None:
-            waiting.append(self._written)
-        if waiting:
-            await asyncio.wait(waiting)
 
     async def close(self) -> None:
         """Ends what is under way, and writes the logs."""
         if self._telling:
             await asyncio.wait(list(self._telling))
-        await self.noted()
+        await self.log.written()
         await self._connector.close()
 
     # -- one integration ---------------------------------------------------------------------
@@ -336,7 +290,7 @@ class Dispatcher:
             said = "failed"
             status = "retry" if again and not outcome.final and attempts < len(SCHEDULE_SECONDS) else "dead"
         DELIVERIES.labels(said).inc()
-        return self._note(row, event, status, attempts + 1, outcome, int((ended - began) * 1000))
+        return self.log.note(row, event, status, attempts + 1, outcome, int((ended - began) * 1000))
 
     async def _deliver(self, row: Any, event: Event) -> Outcome:
         provider = integration_provider(row["type"])
@@ -356,116 +310,10 @@ class Dispatcher:
             log.error("provider_failed", integration_type=row["type"], event_id=event.id, exc_info=error)
             return Failed(f"the provider failed: {type(error).__name__}")
 
-    # -- the log -----------------------------------------------------------------------------
-
     def _skipped(self, row: Any, event: Event, attempts: int, why: str) -> bool:
         DELIVERIES.labels("skipped").inc()
-        self._note(row, event, "retry", attempts, Failed(why))
+        self.log.note(row, event, "retry", attempts, Failed(why))
         return False
-
-    def _note(
-        self,
-        row: Any,
-        event: Event,
-        status: str,
-        attempts: int,
-        outcome: Outcome,
-        duration_ms: int = 0,
-    ) -> Note:
-        failed = outcome if isinstance(outcome, Failed) else NOT_FAILED
-        answered = outcome if isinstance(outcome, Delivered) else failed
-        error = str(failed.error).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
-        kept = msgspec.to_builtins(event) if event.occurred_at else None  # Else it is one that could not be read.
-        note = Note(
-            row["integration_id"],
-            ids.make("delivery"),
-            event.id,
-            event.type,
-            status,
-            attempts,
-            kept,
-            answered.http_status,
-            error,
-            duration_ms,
-            failed.retry_after_seconds,
-            answered.answer,
-        )
-        if (notes := self._notes.get(event.tenant_id)) is None:
-            notes = self._notes[event.tenant_id] = _Notes([], asyncio.get_running_loop().create_future())
-        if len(notes.list) >= NOTES_MAX * 10:
-            self.notes_lost += 1  # the database is away: not worth the memory, since the rows tell it again
-            return note
-        notes.list.append(note)
-        self._write_soon()
-        return note
-
-    def _write_soon(self) -> None:
-        if self._notes and (self._noting is None or self._noting.done()):
-            self._noting = asyncio.create_task(self._write_notes())
-
-    async def _write_notes(self) -> None:
-        """Writes what was noted, together with what is noted meanwhile."""
-        while self._notes:
-            tenant_id = next(iter(self._notes))
-            notes, self._written = self._notes.pop(tenant_id)
-            try:
-                for first in range(0, len(notes), NOTES_MAX):
-                    await self._write_part(tenant_id, notes[first : first + NOTES_MAX])
-            except Exception as error:  # one tenant's trouble is no other's
-                self.notes_lost += len(notes)
-                log.error("delivery_log_lost", notes=len(notes), exc_info=error)
-            finally:
-                self._written.set_result(None)
-                self._written = None
-
-    async def _write_part(self, tenant_id: str, part: list[Note]) -> None:
-        latest = {(note.integration_id, note.event_id): note for note in part}  # a row each
-        plain, telling = list[Note](), list[Note]()
-        for note in sorted(latest.values(), key=_row):
-            (telling if any(said_of_players(note.event)) else plain).append(note)
-        # By themselves and last those that wait for players, whom an erasure may hold for long.
-        for some in (plain, telling):
-            try:
-                if some is telling and some:
-                    await self._database.transaction(partial(_write_telling, tenant_id, some))
-                elif some:
-                    await _write(self._database, tenant_id, some)
-                await self._prune(tenant_id, some)
-            except (Fault, asyncpg.PostgresError) as error:
-                self.notes_lost += len(some)
-                log.warning("delivery_log_lost", notes=len(some), error=str(error))
-
-    async def _prune(self, tenant_id: str, part: list[Note]) -> None:
-        for integration_id in {note.integration_id for note in part}:
-            if (isolation := self._isolations.get((tenant_id, integration_id))) is not None:
-                before = isolation.notes
-                isolation.notes += sum(note.integration_id == integration_id for note in part)
-                if before // 100 != isolation.notes // 100:
-                    await self._database.execute(_SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT)
-
-
-async def _write(database: Database | asyncpg.Connection, tenant_id: str, notes: list[Note]) -> None:
-    columns = [list(column) for column in zip(*notes, strict=True)]
-    await database.execute(_SQL["note_deliveries"], tenant_id, *columns, delays_seconds(), TRIED_SECONDS)
-
-
-async def _write_telling(tenant_id: str, notes: list[Note], connection: asyncpg.Connection) -> None:
-    """Writes notes that say something of players, but not what they say of those who were erased since it happened."""
-    parts = [(nth, part) for nth, note in enumerate(notes) for part in said_of_players(note.event)]
-    named = sorted({part["player_id"] for _, part in parts})
-    rows = await connection.fetch(_SQL["erased"], tenant_id, named)
-    erased_at = {row["player_id"]: row["erased_at"] for row in rows}
-    for nth, part in parts:
-        event = notes[nth].event
-        if event is not None and erased_at.get(part["player_id"], 0) >= event["occurred_at"]:
-            forget(part)
-            notes[nth] = notes[nth]._replace(answer="")
-    await _write(connection, tenant_id, notes)
-
-
-def _row(note: Note) -> tuple[str, str]:
-    """The order in which rows of the log are locked."""
-    return note.integration_id, note.event_id
 
 
 def _listened(row: Any, event: Event) -> bool:

@@ -134,11 +134,11 @@ class Filling:
         lease = _Lease(database, tenant_id, mark["leased_until"])
         try:
             if until > told_until:
-                lost = self._engine.dispatcher.notes_lost
+                lost = self._engine.dispatcher.log.lost
                 for source, make in _SOURCES.items():
                     await self._tell(lease, source, make, told_until, until)
-                await self._engine.dispatcher.noted()
-                if self._engine.dispatcher.notes_lost == lost:  # else it is not known of some: it is asked again
+                await self._engine.dispatcher.log.written()
+                if self._engine.dispatcher.log.lost == lost:  # else it is not known of some: it is asked again
                     told_until = until
         finally:
             again_in = 0.0 if behind and told_until == until else EVERY_SECONDS / 2

@@ -256,7 +256,7 @@ async def test_what_was_told_is_told_again_under_the_same_id(stack: Any, receive
     assert (again[0]["delivered"], again[0]["answer"], again[0]["attempts"]) == (True, "thanks", 2)
     assert [one.json["id"] for one in receiver.all[2:]] == [newest["event_id"], oldest["event_id"]]
     assert receiver.all[2].json == receiver.all[1].json and receiver.all[2].headers["webhook-id"] == newest["event_id"]
-    await stack.engine.dispatcher.noted()
+    await stack.engine.dispatcher.log.written()
     now = await deliveries(stack, integration_id, 2)
     assert [(one["id"], one["delivered"], one["answer"]) for one in now] == [
         (newest["id"], True, "thanks"),
@@ -281,7 +281,7 @@ async def test_who_waits_for_a_try_waits_on_where_a_resent_one_fails(stack: Any,
 
 async def stored_events(stack: Any) -> str:
     """The events of the log, as text, with all that was to be noted."""
-    await stack.engine.dispatcher.noted()
+    await stack.engine.dispatcher.log.written()
     return str(await stack.database.fetch("SELECT event FROM integration_deliveries ORDER BY delivery_id"))
 
 
@@ -343,7 +343,7 @@ async def test_what_is_told_again_under_an_id_does_not_replace_the_event(stack: 
     receiver.replies = [status(500), status(500)]
     for said in ("first", "second"):
         await asyncio.wait(await stack.engine.dispatcher.dispatch(event(stack, id="evt_1", data={"said": said})))
-        await stack.engine.dispatcher.noted()
+        await stack.engine.dispatcher.log.written()
     left = await stored_events(stack)
     assert "first" in left and "second" not in left
 
@@ -378,7 +378,7 @@ async def test_what_is_kept_of_an_answer_is_short_and_repeats_nothing_confided(s
 
     receiver.replies = [echo]
     told = (await stack.admin("POST", f"/admin/integrations/{integration_id}/test", {})).data
-    await stack.engine.dispatcher.noted()
+    await stack.engine.dispatcher.log.written()
     (logged,) = await deliveries(stack, integration_id, 1)
     sent = receiver.all[0].headers
     for kept in (told["answer"], logged["answer"]):

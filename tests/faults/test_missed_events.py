@@ -13,7 +13,7 @@ import pytest
 
 import sql
 from ops.servers.valkey import Valkey
-from runtime.actors import dispatcher as dispatching
+from runtime.actors import delivery_log
 from runtime.actors.dispatcher import Happened
 from runtime.errors import Fault, Status
 from runtime.events import TYPES
@@ -353,7 +353,7 @@ async def test_backfill_waits_for_events_under_way(stack: Stack) -> None:
         assert not (await asyncio.wait({missing}, timeout=0.5))[0], "the first attempt is under way"
         hanging.closing.set()
         await missing
-        await dispatcher.noted()
+        await dispatcher.log.written()
     rows = await stack.database.fetch("SELECT event_id, attempts FROM integration_deliveries")
     assert [tuple(row) for row in rows] == [(one.id, 1)] and len(hanging.all) == 1
 
@@ -371,11 +371,11 @@ async def test_flush_ignores_notes_added_during_flush(stack: Stack, receiver: Re
     one = event(stack)
     dispatcher._skipped(row, one, 0, "left alone")
     going = asyncio.create_task(go_on())
-    await asyncio.wait_for(dispatcher.noted(), 30)
+    await asyncio.wait_for(dispatcher.log.written(), 30)
     noted = await stack.database.fetchval("SELECT count(*) FROM integration_deliveries WHERE event_id = $1", one.id)
     over.set()
     await going
-    assert noted == 1 and dispatcher.notes_lost == 0
+    assert noted == 1 and dispatcher.log.lost == 0
 
 
 @pytest.mark.own_service
@@ -384,12 +384,12 @@ async def test_lost_notes_are_counted_and_the_next_ones_written(stack: Stack, re
     dispatcher = stack.engine.dispatcher
     row = {"integration_id": await register(stack, receiver, "prize_won")}
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(dispatching, "_write", lambda *_: 1 / 0)
+        broken.setattr(delivery_log, "_write", lambda *_: 1 / 0)
         dispatcher._skipped(row, event(stack), 0, "left alone")
-        await dispatcher.noted()
-    assert dispatcher.notes_lost == 1
+        await dispatcher.log.written()
+    assert dispatcher.log.lost == 1
     dispatcher._skipped(row, event(stack), 0, "left alone")
-    await dispatcher.noted()
+    await dispatcher.log.written()
     assert await stack.database.fetchval("SELECT count(*) FROM integration_deliveries") == 1
 
 

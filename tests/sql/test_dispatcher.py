@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 from prometheus_client import REGISTRY
 
+from runtime.actors import delivery_log
 from runtime.actors import dispatcher as dispatching
 from runtime.actors.dispatcher import (
     FAILURES_TO_OPEN,
@@ -23,7 +24,7 @@ from runtime.actors.dispatcher import (
 )
 from runtime.events import Event
 from runtime.outgoing.connector import Connector
-from runtime.outgoing.providers import Delivered, DeliveryRequest, Failed, Outcome, Stubbed
+from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Delivered, DeliveryRequest, Failed, Outcome, Stubbed
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.vault import vault_of
 from runtime.stores.database import Database, StoreUnavailable
@@ -103,7 +104,7 @@ async def log(database: Database) -> list[dict[str, Any]]:
 
 async def told(dispatcher: Dispatcher, *events: Event) -> None:
     await dispatcher.tell_all(events)
-    await dispatcher.noted()
+    await dispatcher.log.written()
 
 
 # ---------------------------------------------------------------- who
@@ -207,11 +208,11 @@ async def test_the_log_says_what_became_of_an_attempt(
     before = counted(outcome)
     note = await dispatcher.try_once(event(database), row, attempts, again=True)
     assert counted(outcome) == before + 1
-    await dispatcher.noted()
+    await dispatcher.log.written()
     [kept] = await log(database)
     found = (kept["status"], kept["attempts"], kept["http_status"])
     assert found == ended[:3] == (note.status, note.attempts, note.http_status)
-    assert kept["error"].startswith(ended[3]) and len(kept["error"]) <= dispatching.ERROR_CHARACTERS_MAX
+    assert kept["error"].startswith(ended[3]) and len(kept["error"]) <= ERROR_CHARACTERS_MAX
     assert (kept["wait"] is None) == (ended[0] != "retry")
 
 
@@ -284,10 +285,10 @@ async def test_a_late_event_that_the_log_has_not_is_not_done(
     await database.execute("ALTER TABLE integration_deliveries ADD CHECK (event_id <> 'e1')")
     with pytest.raises(StoreUnavailable):
         await dispatcher.tell_all([event(database, ago=OLD_SECONDS + 1)])
-    assert receivers.of("one") == ["e1"] and dispatcher.notes_lost == 1
+    assert receivers.of("one") == ["e1"] and dispatcher.log.lost == 1
     await dispatcher.tell_all([event(database, "e2", ago=OLD_SECONDS + 1)])
     await told(dispatcher, event(database))
-    assert dispatcher.notes_lost == 2, "of one that is not late nobody is told: its row is found"
+    assert dispatcher.log.lost == 2, "of one that is not late nobody is told: its row is found"
 
 
 async def test_what_is_missing_is_told_to_who_listened_at_that_very_time(
@@ -302,7 +303,7 @@ async def test_what_is_missing_is_told_to_who_listened_at_that_very_time(
         TENANT, [Happened(event(database), heard - 0.001), Happened(event(database, "e2"), heard)]
     )
     assert sorted(receivers.got) == [("early", "e1"), ("early", "e2"), ("late", "e2")]
-    await dispatcher.noted()
+    await dispatcher.log.written()
     await dispatcher.tell_missing(TENANT, [Happened(event(database), heard), Happened(event(database, "e2"), heard)])
     assert sorted(receivers.got[3:]) == [("late", "e1")]
 
@@ -329,7 +330,7 @@ async def test_what_is_missing_but_under_way_is_waited_for_and_not_told_twice(
     await missing
     assert [await task for task in tasks] == [True] and receivers.got == [("one", "e1")]
     # Once that has ended, it may be told again.
-    await dispatcher.noted()
+    await dispatcher.log.written()
     await database.execute("DELETE FROM integration_deliveries")
     await dispatcher.tell_missing(TENANT, [Happened(event(database), time.time())])
     assert receivers.got == [("one", "e1")] * 2
@@ -357,7 +358,7 @@ async def test_a_receiver_that_failed_too_often_is_left_alone_then_tried_by_one(
     before = counted("skipped")
     [skipped] = await dispatcher.dispatch(event(database, "skipped"))
     assert await skipped is False and counted("skipped") == before + 1
-    await dispatcher.noted()
+    await dispatcher.log.written()
     rows = {row["event_id"]: row for row in await log(database)}
     kept = rows["skipped"]
     assert (kept["status"], kept["attempts"], kept["error"]) == ("retry", 0, dispatching.FAILS)
@@ -369,14 +370,14 @@ async def test_a_receiver_that_failed_too_often_is_left_alone_then_tried_by_one(
     breaker._open_until = 0.0  # As it is when that time has come.
     await dispatcher.retry_due()
     assert await _ended(dispatcher) == 1 and len(receivers.got) == FAILURES_TO_OPEN + 1, "one tries it"
-    await dispatcher.noted()
+    await dispatcher.log.written()
     receivers.says.clear()
     breaker._open_until = 0.0
     await due(database)
     for tried in (1, FAILURES_TO_OPEN):
         await dispatcher.retry_due()
         assert await _ended(dispatcher) == tried
-    await dispatcher.noted()
+    await dispatcher.log.written()
     assert {row["status"] for row in await log(database)} == {"delivered"}
     # The first five, the one that tried it, and all six in the end.
     assert sum(row["attempts"] for row in await log(database)) == FAILURES_TO_OPEN + 1 + FAILURES_TO_OPEN + 1
@@ -402,7 +403,7 @@ async def test_no_more_tries_begin_than_there_are_places(
     await due(database)
     await dispatcher.retry_due()
     assert await _ended(dispatcher) == PLACES == len(receivers.got)
-    await dispatcher.noted()
+    await dispatcher.log.written()
     await dispatcher.retry_due()
     assert await _ended(dispatcher) == 4
 
@@ -416,7 +417,7 @@ async def test_an_event_that_cannot_be_read_is_given_up_and_says_so(
     await database.execute("UPDATE integration_deliveries SET event = '{\"id\": 7}'")
     await due(database)
     await dispatcher.retry_due()
-    await dispatcher.noted()
+    await dispatcher.log.written()
     [kept] = await log(database)
     assert (kept["status"], kept["attempts"], kept["event"]) == ("dead", 1, {"id": 7})
     assert kept["error"].startswith("the stored event cannot be read: ") and receivers.got == [("one", "e1")]
@@ -428,23 +429,23 @@ async def test_an_event_that_cannot_be_read_is_given_up_and_says_so(
 async def test_more_notes_than_one_statement_takes_are_all_kept(
     dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatching, "NOTES_MAX", 3)
+    monkeypatch.setattr(delivery_log, "NOTES_MAX", 3)
     await listens(database, "one")
     await told(dispatcher, *(event(database, f"e{nth}") for nth in range(8)))
-    assert len(await log(database)) == 8 and dispatcher.notes_lost == 0
+    assert len(await log(database)) == 8 and dispatcher.log.lost == 0
 
 
 async def test_notes_beyond_what_is_worth_the_memory_are_counted_as_lost(
     dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatching, "NOTES_MAX", 1)
+    monkeypatch.setattr(delivery_log, "NOTES_MAX", 1)
     await listens(database, "one")
     row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
     for nth in range(12):
-        dispatcher._note(row, event(database, f"e{nth:02}"), "dead", 1, Failed("no"))
-    await dispatcher.noted()
+        dispatcher.log.note(row, event(database, f"e{nth:02}"), "dead", 1, Failed("no"))
+    await dispatcher.log.written()
     assert [one["event_id"] for one in await log(database)] == [f"e{nth:02}" for nth in range(10)]
-    assert dispatcher.notes_lost == 2
+    assert dispatcher.log.lost == 2
 
 
 async def test_one_tenants_notes_that_cannot_be_kept_hinder_no_others(
@@ -455,11 +456,11 @@ async def test_one_tenants_notes_that_cannot_be_kept_hinder_no_others(
     await database.execute("ALTER TABLE integration_deliveries ADD CHECK (event_id <> 'bad')")
     await database.execute("UPDATE integrations SET tenant_id = 'b'")
     for tenant, name in (("a", "bad"), ("b", "good")):
-        dispatcher._note(row, event(database, name, tenant_id=tenant), "dead", 1, Failed("no"))
+        dispatcher.log.note(row, event(database, name, tenant_id=tenant), "dead", 1, Failed("no"))
     # Of an integration that is gone nothing is kept, nor is anything lost.
-    await dispatcher.noted()
+    await dispatcher.log.written()
     assert [(one["tenant_id"], one["event_id"]) for one in await log(database)] == [("b", "good")]
-    assert dispatcher.notes_lost == 0
+    assert dispatcher.log.lost == 0
 
 
 async def test_notes_of_which_it_is_not_known_whether_they_were_kept_are_counted_and_others_are_kept(
@@ -469,15 +470,15 @@ async def test_notes_of_which_it_is_not_known_whether_they_were_kept_are_counted
     row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
     pruned: list[str] = []
 
-    async def prune(tenant_id: str, part: list[dispatching.Note]) -> None:
+    async def prune(tenant_id: str, part: list[delivery_log.Note]) -> None:
         pruned.append(tenant_id)
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(dispatcher, "_prune", prune)
+    monkeypatch.setattr(dispatcher.log, "_prune", prune)
     for tenant, name in (("a", "e1"), ("a", "e2"), (TENANT, "e3")):
-        dispatcher._note(row, event(database, name, tenant_id=tenant), "dead", 1, Failed("no"))
-    await dispatcher.noted()
-    assert (pruned, dispatcher.notes_lost) == (["a", TENANT], 3)
+        dispatcher.log.note(row, event(database, name, tenant_id=tenant), "dead", 1, Failed("no"))
+    await dispatcher.log.written()
+    assert (pruned, dispatcher.log.lost) == (["a", TENANT], 3)
     assert [one["event_id"] for one in await log(database)] == ["e3"]
 
 
@@ -487,15 +488,15 @@ async def test_the_newest_of_an_events_notes_is_kept(
     await listens(database, "one")
     row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
     for attempts in (1, 2):
-        dispatcher._note(row, event(database), "dead", attempts, Failed("no"))
-    await dispatcher.noted()
+        dispatcher.log.note(row, event(database), "dead", attempts, Failed("no"))
+    await dispatcher.log.written()
     assert [one["attempts"] for one in await log(database)] == [2]
 
 
 async def test_a_log_is_cut_at_every_hundredth_note(
     dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatching, "LOG_KEPT", 10)
+    monkeypatch.setattr(delivery_log, "LOG_KEPT", 10)
     await listens(database, "one")
     for first, beyond, left in ((0, 99, 99), (99, 100, 11), (100, 199, 110), (199, 200, 11)):
         await told(dispatcher, *(event(database, f"e{nth:03}") for nth in range(first, beyond)))
@@ -539,7 +540,7 @@ async def test_those_who_find_no_place_are_told_later_and_why(
     assert await tasks[1] is False and await tasks[2] is False
     go.set()
     assert await tasks[0] is True
-    await dispatcher.noted()
+    await dispatcher.log.written()
     errors = {row["event_id"]: row["error"] for row in await log(database)}
     assert errors == {"e0": "", "e1": dispatching.WAITED, "e2": dispatching.CROWDED}
 

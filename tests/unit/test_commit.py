@@ -10,18 +10,24 @@ import pytest
 
 import sql
 from runtime.actors.changes import (
-    FIRST_NUMBER,
-    PARAMETERS,
     BalanceMove,
     Changes,
     NewPlay,
     PlayCount,
     TurnMove,
     _cap_of_both,
+)
+from runtime.actors.committer import (
+    COMMIT,
+    FIRST_NUMBER,
+    PARAMETERS,
+    PARTS,
     composite_types,
     parameters,
+    parts_of,
+    statement,
+    statement_of,
 )
-from runtime.actors.committer import COMMIT, PARTS, parts_of, statement, statement_of
 
 TODAY = date(2026, 11, 21)
 

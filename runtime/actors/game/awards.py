@@ -142,17 +142,17 @@ class Effects:
 def copy_of(player: PlayerState) -> PlayerState:
     """A copy, to be changed by setting its fields: what these hold is shared."""
     return PlayerState(
-        player.player_id,
-        player.plays,
-        player.day_plays,
-        player.turns,
-        player.suspended,
-        player.prizes,
-        player.balances,
-        player.grants,
-        player.read_in,
-        player.guest,
-        player.busy_until,
+        player_id=player.player_id,
+        plays=player.plays,
+        day_plays=player.day_plays,
+        turns=player.turns,
+        suspended=player.suspended,
+        prizes=player.prizes,
+        balances=player.balances,
+        grants=player.grants,
+        read_in=player.read_in,
+        guest=player.guest,
+        busy_until=player.busy_until,
     )
 
 
@@ -222,11 +222,11 @@ def record(state: GameState, effects: Effects, changes: Changes) -> None:
             player_id,
             snapshot.scope_key,
             credit.currency,
-            balances.get(credit.currency),
-            credit.amount,
-            credit.reason,
-            credit.reference_id,
-            credit.reward_id,
+            before=balances.get(credit.currency),
+            amount=credit.amount,
+            reason=credit.reason,
+            reference_id=credit.reference_id,
+            reward_id=credit.reward_id,
         )
     changes.grants += effects.grants
     state.players[player_id] = after

@@ -155,7 +155,14 @@ def play_events(
     """play_completed, and prize_won for each prize, numbered: the play's own first, then those of its rungs."""
     prizes = state.snapshot.prizes
     told: list[events.EventData] = [
-        events.PlayCompleted(row.play_id, row.game_id, row.player_id, row.score, row.wins, row.points)
+        events.PlayCompleted(
+            play_id=row.play_id,
+            game_id=row.game_id,
+            player_id=row.player_id,
+            score=row.score,
+            wins=row.wins,
+            points=row.points,
+        )
     ]
     for reward in reply.rewards:
         if reward.prize_id:

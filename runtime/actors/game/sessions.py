@@ -81,7 +81,17 @@ def issue(
     mac = _mac(key, tenant_id, game_id, nonce, terms, player_id)
     seed = _seed(key, tenant_id, game_id, nonce, player_id, ordinal)
     token = f"{PREFIX}{nonce}{mac}.{key.id}.{terms}.{player_id}"
-    return Session(token, key, nonce, game_id, player_id, revision, ordinal, seed, ids.unix_ms(nonce))
+    return Session(
+        token=token,
+        key=key,
+        nonce=nonce,
+        game_id=game_id,
+        player_id=player_id,
+        revision=revision,
+        ordinal=ordinal,
+        seed=seed,
+        issued_ms=ids.unix_ms(nonce),
+    )
 
 
 def next_session(state: GameState, player: PlayerState) -> m.NextSession:
@@ -129,7 +139,17 @@ def open_session(
                 revision, _, number = terms.partition("-")
                 ordinal = int(number) if number else -1
                 seed = _seed(key, tenant_id, game_id, nonce, player_id, ordinal)
-                return Session(token, key, nonce, game_id, player_id, revision, ordinal, seed, ids.unix_ms(nonce))
+                return Session(
+                    token=token,
+                    key=key,
+                    nonce=nonce,
+                    game_id=game_id,
+                    player_id=player_id,
+                    revision=revision,
+                    ordinal=ordinal,
+                    seed=seed,
+                    issued_ms=ids.unix_ms(nonce),
+                )
     if key_id in elsewhere:
         raise Fault(
             Status.UNAVAILABLE, "OVERLOADED", "another process must play this; try again", retry_after_seconds=1

@@ -11,7 +11,7 @@ import msgspec
 import sql
 from runtime import ids
 from runtime import messages as m
-from runtime.actors.dispatcher import Note
+from runtime.actors.delivery_log import Note
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import in_progress
 from runtime.errors import Fault, Status, unknown

@@ -52,13 +52,14 @@ _HELP: Final = {
 
 def text() -> str:
     """The file's text."""
-    made = [_command(row, said) for row in OPERATIONS for said in row.commands]
+    made = [command_of(row, said) for row in OPERATIONS for said in row.commands]
     made.sort(key=lambda command: command.words)
     lines = [msgspec.json.encode(command).decode() for command in made]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
-def _command(row: Operation, said: Said) -> Command:
+def command_of(row: Operation, said: Said) -> Command:
+    """A row's command, with what follows from its messages. Fails where the row says what is not in them."""
     words = said.usage.split()
     own = 1 if len(words) == 1 or words[1].startswith("--") else 2
     parameters = [_parameter(row, said, word, index) for index, word in enumerate(words[own:])]

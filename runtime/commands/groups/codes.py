@@ -10,7 +10,6 @@ from typing import Annotated, BinaryIO, Final, Literal
 from cyclopts import Parameter
 from rich.progress import BarColumn, DownloadColumn, Progress
 
-from runtime import messages as m
 from runtime.commands.confirm import file_told
 from runtime.commands.connection import (
     DEFAULTS,
@@ -54,6 +53,8 @@ async def import_codes(
     format
         What the file is; otherwise its ending says so (.csv, .json, else text).
     """
+    from runtime import messages as m  # late: the group's other commands need none of them
+
     ending = file.suffix.removeprefix(".")
     content_type = _TYPES[format or (ending if ending in ("csv", "json") else "text")]
     with file_told(connection, file):

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from runtime import messages as m
 from runtime.commands import forms
 from runtime.commands.confirm import Yes, confirmed, file_told
 from runtime.commands.connection import (
@@ -102,6 +101,8 @@ async def merge_player(
     dry_run
         Say what would move, and move nothing.
     """
+    from runtime import messages as m  # late: the group's other commands need none of them
+
     path, body = f"/players/{player}/merge", {"guest_id": guest}
     async with connected(connection) as edge:
         done = await edge.post(path, {**body, "preview": True})

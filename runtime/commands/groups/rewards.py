@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from runtime import messages as m
 from runtime.commands import documents
 from runtime.commands.confirm import Yes, confirmed
 from runtime.commands.connection import (
@@ -52,31 +51,33 @@ async def show(reward: str, /, *, connection: Connection = DEFAULTS) -> None:
 @app.command
 async def fulfill(*rewards: Id, reason: str = "", connection: Connection = DEFAULTS) -> None:
     """Mark rewards as delivered. Ends with 1 where one was not."""
-    await _move(connection, m.BulkAct.FULFILL, rewards, reason)
+    await _move(connection, "FULFILL", rewards, reason)
 
 
 @app.command
 async def revoke(*rewards: Id, reason: str, yes: Yes = False, connection: Connection = DEFAULTS) -> None:
     """Take rewards back. Ends with 1 where one was not."""
     confirmed(connection, yes, f"Revoke {len(rewards)} rewards?")
-    await _move(connection, m.BulkAct.REVOKE, rewards, reason)
+    await _move(connection, "REVOKE", rewards, reason)
 
 
 @app.command
 async def retry(*rewards: Id, connection: Connection = DEFAULTS) -> None:
     """Have the deliveries of rewards tried again. Ends with 1 where one was not."""
-    await _move(connection, m.BulkAct.RETRY, rewards, "")
+    await _move(connection, "RETRY", rewards, "")
 
 
 def _filled(told: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value or value is False}
 
 
-async def _move(connection: Connection, act: m.BulkAct, rewards: tuple[str, ...], reason: str) -> None:
+async def _move(connection: Connection, act: str, rewards: tuple[str, ...], reason: str) -> None:
+    from runtime import messages as m  # late: the group's other commands need none of them
+
     results: list[dict[str, Any]] = []
     async with connected(connection) as edge:
         for first in range(0, max(1, len(rewards)), AT_ONCE):
-            body = {"act": act.proto_name, "ids": list(rewards[first : first + AT_ONCE]), "reason": reason}
+            body = {"act": m.BulkAct[act].proto_name, "ids": list(rewards[first : first + AT_ONCE]), "reason": reason}
             results += (await edge.post("/rewards/bulk", body))["results"]
     refused = [one for one in map(m.BulkResult.from_dict, results) if not one.ok]
     print_done(connection, results, f"{len(results) - len(refused)} done")

@@ -13,7 +13,7 @@ from runtime.settings import Settings
 
 
 def configure_logs(settings: Settings) -> None:
-    """One line an event on standard error: JSON, or text for people (LOG_FORMAT), from LOG_LEVEL up."""
+    """Logs one event a line: as JSON, or as text for people (LOG_FORMAT), from LOG_LEVEL up."""
     level = getattr(logging, settings.log_level.upper())
     logging.basicConfig(level=level, format="%(levelname)s %(name)s %(message)s")
     renderer: Any = (
@@ -39,7 +39,7 @@ def configure_logs(settings: Settings) -> None:
 
 
 def add_trace_id(_logger: Any, _method: str, event: Any) -> Any:
-    """A structlog processor: names the request in every log line that is written while it is answered."""
+    """A structlog processor: adds the request's trace id to every line that is logged while it is answered."""
     trace_id = trace.current.get()  # aiohttp answers each request in a context of its own.
     if trace_id:
         event.setdefault("trace_id", trace_id)

@@ -19,10 +19,10 @@ _SQL: Final = sql.load("logins")
 log = structlog.get_logger(__name__)
 
 PURGE_SECONDS: Final = 600.0
-"""How often what is over is forgotten."""
+"""How often each process purges."""
 
 PURGE_BATCH: Final = 1_000
-"""Rows that one statement forgets: a few milliseconds of them."""
+"""Rows that one statement deletes: it takes a few milliseconds."""
 
 _PURGES: Final = {
     **challenges.PURGES,
@@ -34,21 +34,20 @@ _PURGES: Final = {
 
 
 async def purge(engine: Engine) -> None:
-    """Forgets, tenant by tenant, what is over: challenges, rates, guesses, logins, revocations, API tokens, test
-    plays, notices.
+    """Purges challenges, rates, guesses, logins, revocations, API tokens, test plays and notices of every tenant.
 
-    What cannot be forgotten now is logged and keeps nothing else from it; the last such failure is raised at the end.
+    A failure is logged and does not block the other statements; the last one is raised at the end.
     """
     failed: Exception | None = None
     for tenant in await engine.database.fetch(_SQL["tenants"]):
         for name, statement in _PURGES.items():
             try:
-                # Some at a time: with a backlog one statement for all would end at the store's limit, every time.
+                # In batches: with a backlog one statement for all would hit the statement timeout every time.
                 while await engine.database.execute(statement, tenant["tenant_id"], PURGE_BATCH) == PURGE_BATCH:
                     pass
             except StoreUnavailable as error:
                 if not error.sent:
-                    raise  # No connection is to be had: each of the others would wait for one in vain.
+                    raise  # No connection is free: every other statement would wait for one in vain.
                 failed = _not_purged(tenant["tenant_id"], name, error)
             except asyncpg.PostgresError as error:
                 failed = _not_purged(tenant["tenant_id"], name, error)

@@ -174,9 +174,7 @@ async def test_closed_violation_is_reported_again_only_with_other_numbers(
     assert len(await violations(stack)) == 2
 
 
-async def test_closed_violation_is_in_the_audit_log(
-    own_world: World, stack: Stack, prize: str
-) -> None:
+async def test_closed_violation_is_in_the_audit_log(own_world: World, stack: Stack, prize: str) -> None:
     await stack.database.execute(ONE_MORE, prize)
     await audit(stack.database)
     items = (await stack.admin("GET", "/admin/violations", status="open")).data["items"]

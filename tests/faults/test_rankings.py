@@ -322,9 +322,7 @@ async def test_readers_killed_at_work_lose_nothing(engine: Engine, settings: Set
         assert worker.wait(HANG_SECONDS) == 0
 
 
-async def test_rebuild_builds_every_live_board(
-    engine: Engine, settings: Settings, valkey_server: Valkey
-) -> None:
+async def test_rebuild_builds_every_live_board(engine: Engine, settings: Settings, valkey_server: Valkey) -> None:
     await played_now(engine, [Played("ann", GAME, 5)])
     assert await rebuild_all(settings) == 1
     assert [one.player_id for one in await shown(engine) or []] == ["ann"]

@@ -12,11 +12,10 @@ from runtime.operations.row import PLATFORM
 
 
 class Auth:
-    """What an edge asks of a request.
+    """Reads the identity and the tenant of a request.
 
-    With `header_fallback` (development only) X-Tenant-Id, X-Merchant-Id, X-Player-Id and X-Roles
-    make an identity where there is no token; without it they are never believed, nor under a host name that may
-    be anybody's.
+    With `header_fallback` (development only) X-Tenant-Id, X-Merchant-Id, X-Player-Id and X-Roles make an identity
+    where there is no token. Otherwise they are ignored; under a host name that is not ours they are refused.
     """
 
     def __init__(self, tokens: Tokens, *, header_fallback: bool = False, default_tenant: str = "") -> None:
@@ -25,7 +24,7 @@ class Auth:
         self._default_tenant = default_tenant
 
     async def identify(self, request: web.Request) -> Identity | None:
-        """Who asks; None for nobody. A token that is not valid is refused, whatever the headers say."""
+        """The identity; None without a credential. An invalid token is refused, whatever the headers say."""
         credential = request.headers.get("Authorization")
         if credential is not None:
             scheme, _, token = credential.partition(" ")
@@ -41,7 +40,7 @@ class Auth:
         roles = frozenset(filter(None, map(str.strip, request.headers.get("X-Roles", "").split(","))))
         if not player_id and not roles:
             return None
-        # A page that has a name of its own point here could set any header: it would be staff.
+        # DNS rebinding: a page whose name points here could set any header, and so become staff.
         check_host(request.headers.get("Host", ""))
         tenant_id = _header_identifier(request, "X-Tenant-Id") or self._default_tenant
         if not tenant_id:
@@ -59,8 +58,8 @@ class Auth:
     def tenant(self, request: web.Request, identity: Identity | None) -> str:
         """The tenant that the request is about.
 
-        An identity's own; another that X-Tenant-Id names only for the role `platform`. Without a
-        credential X-Tenant-Id or `?tenant_id=` selects, and grants nothing (contract.md).
+        The identity's own; X-Tenant-Id selects another for the role `platform` alone. Without a credential X-Tenant-Id
+        or `?tenant_id=` selects one, and grants nothing (contract.md).
         """
         if identity is None:
             named = _header_identifier(request, "X-Tenant-Id") or request.query.get("tenant_id", "")

@@ -10,17 +10,15 @@ from runtime.errors import Fault, Status
 from runtime.operations.row import MANAGEMENT
 
 IDENTIFIER_CHARACTERS_MAX: Final = 128
-
-
 IDENTIFIER: Final = re.compile(rf"[A-Za-z0-9_.:-]{{1,{IDENTIFIER_CHARACTERS_MAX}}}")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks. `player_id` is empty for staff; `expires_at` is unix seconds, 0 for a header identity.
+    """Who makes a request. `player_id` is empty for staff; `expires_at` is unix seconds, 0 for a header identity.
 
-    login_id: the login that the token is of, "" for a guest's and another issuer's. sign_in_id: staff's, "" for a
-    player's. revocable: what it is revoked by (runtime/http/auth/revocations.py). issued_at: unix seconds.
+    login_id: the token's login, "" for a guest and another issuer's token. sign_in_id: staff's, "" for a player.
+    revocable: the keys that revoke it (revocations.py). issued_at: unix seconds.
     """
 
     tenant_id: str
@@ -37,14 +35,14 @@ class Identity:
 
 
 def not_staff(identity: Identity | None) -> Identity | None:
-    """A player, or nobody: a token of staff's opens nothing on the players' edge. ROLE_REQUIRED for it."""
+    """The identity of a player, or None. ROLE_REQUIRED for a staff token: it opens nothing on the consumer edge."""
     if identity is not None and identity.expires_at:
         require_player(identity)
     return identity
 
 
 def require_player(identity: Identity | None) -> Identity:
-    """A player's identity. TOKEN_MISSING for nobody, ROLE_REQUIRED for staff."""
+    """A player's identity. TOKEN_MISSING without one, ROLE_REQUIRED for staff."""
     if identity is None:
         raise token_missing()
     if not identity.player_id:
@@ -53,7 +51,7 @@ def require_player(identity: Identity | None) -> Identity:
 
 
 def require_roles(identity: Identity | None, allowed: frozenset[str] = MANAGEMENT) -> Identity:
-    """An identity with any of the roles. TOKEN_MISSING for nobody, ROLE_REQUIRED for who lacks them all."""
+    """An identity with any of the roles. TOKEN_MISSING without an identity, ROLE_REQUIRED without any of the roles."""
     if identity is None:
         raise token_missing()
     if not identity.roles & allowed:
@@ -63,5 +61,5 @@ def require_roles(identity: Identity | None, allowed: frozenset[str] = MANAGEMEN
 
 
 def token_missing() -> Fault:
-    """UNAUTHENTICATED: nobody asks."""
+    """UNAUTHENTICATED: the request has no token."""
     return Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this route needs a Bearer token")

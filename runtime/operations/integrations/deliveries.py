@@ -26,13 +26,13 @@ from runtime.wire.scope import merchant_of, tenant_of
 _SQL: Final = sql.load("integrations")
 
 EMIT_WAIT_SECONDS: Final = 5.0
-"""How long emit waits for the attempts it began; those that last longer go on without it."""
+"""How long emit waits for the attempts that it began; longer ones continue in the background."""
 
 EMIT_ABANDONED_SECONDS: Final = 30.0
-"""After this an emit that has not answered never will: its process is gone."""
+"""An emit without a reply after this time is abandoned: its process is gone, and a retry takes over."""
 
 UNTOLD: Final = -1
-"""`dispatched` as a key keeps it until everybody is told."""
+"""`dispatched` in the reply that an idempotency key holds until the dispatch is over."""
 
 
 async def try_integration(engine: Engine, request: m.TestIntegrationRequest) -> m.IntegrationDeliveryReply:
@@ -92,7 +92,7 @@ async def resend_delivery(engine: Engine, request: m.ResendDeliveryRequest) -> m
 
 
 async def _became(event: Event, integration_id: str, attempt: asyncio.Task[Note]) -> m.IntegrationDelivery:
-    """What became of an attempt that was begun just now; UNSPECIFIED where it takes long."""
+    """The outcome of an attempt that was just begun; UNSPECIFIED where it takes longer than EMIT_WAIT_SECONDS."""
     await asyncio.wait([attempt], timeout=EMIT_WAIT_SECONDS)
     delivery = m.IntegrationDelivery(
         integration_id=integration_id, event_id=event.id, event_type=event.type, created_at=event.occurred_at
@@ -108,7 +108,7 @@ async def _became(event: Event, integration_id: str, attempt: asyncio.Task[Note]
 
 
 def _body_of(event: Any) -> str:
-    """How the body of the request that tells an event begins."""
+    """The beginning of the request body that carries the event."""
     return "" if event is None else msgspec.json.encode(event).decode()[:ANSWER_CHARACTERS_MAX]
 
 
@@ -166,7 +166,7 @@ async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEvent
 
 
 async def _event_begun(_: asyncpg.Connection) -> m.EmitEventReply:
-    """What a key keeps before anybody is told: the id, so that an emit that broke off is told under the same one."""
+    """The reply that the key holds before the dispatch: its event id, so that a retry of a broken emit reuses it."""
     return m.EmitEventReply(event_id=ids.make("evt"), dispatched=UNTOLD)
 
 
@@ -202,4 +202,4 @@ _DELIVERY_FIELDS: Final = (
     "next_attempt_at",
     "created_at",
 )
-"""Columns that are a delivery's fields as they are."""
+"""Columns that are fields of the message."""

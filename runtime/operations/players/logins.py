@@ -26,14 +26,14 @@ from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 _SQL: Final = sql.load("logins")
 
 REPEAT_SECONDS: Final = 10.0
-"""For how long who used a refresh token may use it once more, and gets the very same next one: the answer may have
-been lost, or two pages of one browser asked at once."""
+"""Within this time the same requester may repeat a refresh and gets the same next token: the first answer may have been
+lost, or two pages of one browser may have asked at once."""
 
 REPEATS_MAX: Final = 3
-"""Of how many generations in a row: a thief at the same address who is as quick each time has not longer than that."""
+"""How many generations in a row may be repeated. It bounds a thief who refreshes from the same address each time."""
 
 GUESTS_ENDED: Final = challenges.Rate("guest-end-ip", 60, 300)
-"""Guests that one address may log out: every edge remembers each for a month, and guests are anybody's to make."""
+"""How many guests one address may log out: every edge remembers each for a month, and anyone can create guests."""
 
 NETWORK_GUESTS_ENDED: Final = GUESTS_ENDED.of_network("guest-end-net")
 
@@ -130,9 +130,9 @@ async def end_logins(engine: Engine, request: m.EndLoginsRequest) -> m.Empty:
 
 
 async def end_all(connection: asyncpg.Connection, engine: Engine, tenant_id: str, player_id: str) -> int:
-    """Ends every login of the player and every other token that it has now, for somebody else: how many logins.
+    """Ends every login of a player, and its other tokens, where others decide it. Returns how many logins.
 
-    A guest's for good: it has one token, and no way to another.
+    A guest's token ends for ever: a guest has one, and cannot get another.
     """
     ended = await connection.fetch(_SQL["end"], tenant_id, player_id, "")
     for row in ended:
@@ -158,7 +158,7 @@ def _login_id(login_id: str) -> str:
 
 
 def invalid_refresh_token() -> Fault:
-    """UNAUTHENTICATED TOKEN_INVALID: of one that is forged, used, or of a login that was ended."""
+    """UNAUTHENTICATED TOKEN_INVALID: the token is forged or used, or its login has ended."""
     return Fault(Status.UNAUTHENTICATED, "TOKEN_INVALID", "the refresh token is not valid; log in again")
 
 

@@ -34,6 +34,7 @@ def player_from_row(row: asyncpg.Record) -> m.Player:
 
 
 def contact_from_row(row: Any) -> m.Contact:
+    """The message of a contact's row."""
     return m.Contact(
         id=row["id"],
         type=m.ContactType[row["type"].upper()],

@@ -28,21 +28,23 @@ from runtime.wire.scope import tenant_of
 _SQL: Final = sql.load("logins")
 _TOKENS_OF: Final = sql.load("tokens")["live_of"]
 REVOKE: Final = _SQL["revoke"]
+
 PAGE: Final = 5_000
 """Revocations of one reply: about half a megabyte."""
 
 SLACK_SECONDS: Final = 60.0
-"""A revocation outlives its tokens by this: they are made, and judged, by other clocks than the database's."""
+"""A revocation outlives its tokens by this, since clocks other than the database's date and check them."""
 
 LOOK_BACK_US: Final = 60_000_000
-"""From so long before what an edge has read it reads again, microseconds: a database that takes over after a failure
-may be behind the one before, and dates what is revoked then to what was read already."""
+"""An edge reads this much again, in microseconds. After a failover the new primary's clock may be behind, so it may
+date a revocation before the watermark of what the edge has read."""
 
 API_TOKEN: Final = re.compile(r"(?:^|\()(token_[0-9a-z]{26})\)?$")
-"""The id of one, or who it is in the audit log. What is remembered here would be forgotten before the token ends."""
+"""An API token's id, alone or in an actor of the audit log. It is not revoked here: the row would be purged before the
+token ends."""
 
 LEEWAY_SECONDS: Final = 5
-"""By how much the clock of who makes tokens may be ahead of the database's, or behind it."""
+"""How far an issuer's clock may be ahead of the database's, or behind it."""
 
 
 async def revoke_player(
@@ -56,9 +58,9 @@ async def revoke_player(
 ) -> None:
     """Ends the player's tokens that belong to no login: a guest's, and those of another issuer.
 
-    Durable with the transaction of `connection`; every edge process refuses them at most a second or so after its
-    commit. With `for_ever` those that are issued later too (a guest that became a player), else those until now, or
-    until `issued_at` (unix seconds) where that is later.
+    Durable with the transaction of `connection`; every edge process refuses them about a second after its commit. With
+    `for_ever` later tokens end too (a guest that became a player). Otherwise those issued until now end, or until
+    `issued_at` (unix seconds) where that is later.
     """
     settings = engine.settings
     life_seconds = settings.refresh_token_seconds if ids.is_guest(player_id) else settings.token_seconds_max

@@ -158,7 +158,7 @@ async def every_example(ask: Conforming, known: Ids) -> None:
 
 
 async def manage(ask: Conforming, world: World) -> None:
-    """Every operation of the admin edge, once."""
+    """What staff do one thing after another, and the refusals of it. `every_example` asks every operation."""
     campaign = world.campaign_id
     await ask("admin", "POST", "/admin/campaigns", {"name": "Autumn"})
     for path in (f"/admin/campaigns/{campaign}", "/admin/campaigns", f"/admin/campaigns/{campaign}/analytics"):
@@ -176,7 +176,6 @@ async def manage(ask: Conforming, world: World) -> None:
         await ask("admin", "GET", path)
     voucher = await world.prize(codes=["A-1"])
     await ask("admin", "POST", f"/admin/prizes/{voucher}/codes", {"codes": ["A-1", "A-2", ""]})
-    await ask("admin", "POST", f"/admin/prizes/{voucher}/codes/expiry", {"all_free": True, "expires_at": 1_900_000_000})
     await ask("admin", "POST", f"/admin/prizes/{voucher}/codes/withdraw", {"all_free": True})
     await ask("admin", "POST", f"/admin/prizes/{prize}/stock", {"change": 1, "reason": "found one"})
     game_body = {"name": "Wheel", "campaign_id": campaign, "status": "active", **WHEEL}

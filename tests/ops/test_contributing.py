@@ -19,7 +19,7 @@ COPIED = ("docs", "ops", "runtime", "sql", "tests")
 GENERATED = ("runtime/messages/", "runtime/commands/commands.json", "runtime/web/built/", "docs/roles.md")
 LOOPS = (
     *("tests/acceptance/test_operations_table.py", "tests/acceptance/test_notes.py", "tests/sql/test_statements.py"),
-    *("tests/unit/test_openapi.py", "tests/unit/test_dashboard_files.py", "tests/unit/test_certify_errands.py"),
+    *("tests/unit/test_openapi.py", "tests/unit/test_dashboard_files.py", "tests/unit/test_commands.py"),
 )
 TABLES = {
     "runtime/operations/__init__.py": {

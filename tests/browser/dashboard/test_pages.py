@@ -1,0 +1,301 @@
+"""Every page of the dashboard: it fits its window, takes names for text, works by the keys alone, and is documented.
+
+The pages are read from pages.js, so a new one is tested too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import pytest_asyncio
+
+from tests.support import approvals
+from tests.support.axe import violations
+from tests.support.browsing import STILL
+from tests.support.keyboard import LISTENS, Keys, tab_to, walk
+from tests.support.pages.desk import MANUAL, undelivered
+from tests.support.pages.looks import EVIL, accessible, window
+from tests.support.stack import Stack
+from tests.support.staff import Desk, at_desk
+from tests.support.world import World
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+
+TOP: Final = Path(__file__).parents[3]
+ROUTES: Final = tuple(
+    re.findall(r'\{ path: "([^"]+)", needs', (TOP / "runtime" / "web" / "dashboard" / "pages.js").read_text())
+)
+LISTS: Final = tuple(
+    path for path in ROUTES if path not in ("/", "/analytics", "/tenants") and ":" not in path and path.count("/") == 1
+)
+CUT: Final = "[...document.querySelectorAll('main .table')].some((one) => one.scrollWidth > one.clientWidth)"
+"""Whether a table hides columns, which it must not in a narrow window."""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def paths(fair: World, service: Stack) -> dict[str, str]:
+    """One of everything, with a name that a page must take for text: {route: the path of its thing}."""
+    stack, name, own = fair.stack, EVIL[:90], {"campaign_id": fair.campaign_id}
+    text: dict[str, Any] = {"name": name, **own}
+    prize = await fair.prize(total=20, value=3, description=EVIL, terms=EVIL, **text)
+    coupon = await fair.prize(codes=["AAAA-1111", "BBBB-2222"], **text)
+    game = await fair.wheel(prize, coupon, name=name, ui={"theme": {"preset": "ocean"}})
+
+    async def made(path: str, body: dict[str, Any]) -> str:
+        return str((await stack.admin("POST", f"/admin/{path}", body)).data.get("id", ""))
+
+    board = {"metric": "plays", "mode": "sum", "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize}], **text}
+    board_id = await made("leaderboards", board)
+    await made("quests", {"description": EVIL, "turns": 1, "type": "one_time", **text})
+    hook = {"type": "webhook", "events": ["prize_won"], "config": {"url": "https://shop.example/hooks"}}
+    await made("integrations", hook)
+    await made("merchants", {"name": name})
+    await made("tokens", {"name": name, "roles": ["designer"]})
+    await stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"name": name})
+    for player in ("ann", "bea", "cleo"):
+        await fair.round(game, player)
+        assert (await stack.consumer("PUT", "/players/me", {"display_name": name}, player=player)).code == "OK"
+    await undelivered(fair)
+    await stack.database.execute("UPDATE tasks SET last_error = $1 WHERE tenant_id = $2", EVIL, stack.tenant_id)
+    await fair.round(await fair.wheel(await fair.prize(name="Hamper", total=9, fulfillment=MANUAL)), "dora")
+    broken = (
+        "INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, row_id, expected, found, deviation,"
+        " first_seen_at, last_seen_at) VALUES ($1, $2, 'player_ledger_sum', 'ann', $3, $4, $4, $4, now(), now())"
+    )
+    noted = (stack.tenant_id, f"violation_of_{fair.campaign_id}", fair.campaign_id, EVIL)
+    await stack.database.execute(broken, *noted)
+    ids = {"campaigns": fair.campaign_id, "games": game, "prizes": prize, "leaderboards": board_id, "players": "ann"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service.engine, "settings", replace(service.engine.settings, dual_turns_above=5))
+        turns = {**own, "amount": 9, "reason": "sorry"}
+        asked = await approvals.as_(stack, "bob", "POST", "players/ann/turns", turns)
+        ids["approvals"] = approvals.waiting(asked)["id"]
+    found = {path: path.replace(":id", ids.get(path.split("/")[1], "")) for path in ROUTES}
+    return {**found, "/": "", "codes": f"/prizes/{coupon}", "timeline": "/campaigns?view=timeline"}
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (360, "dark"),
+        *(pytest.param(*one, marks=pytest.mark.nightly) for one in ((360, "light"), (768, "dark"), (1440, "light"))),
+    ],
+)
+async def test_page_fits_its_window_takes_names_for_text_and_axe_finds_nothing(
+    browser: Browser, paths: dict[str, str], tenant: Stack, width: int, scheme: str
+) -> None:
+    assert len(paths) > 20
+    found: dict[str, list[str]] = {}
+    async with at_desk(browser, tenant, **STILL, **window(width, scheme, 900)) as desk:
+        await desk.page.goto(desk.home)
+        await desk.page.wait_for_selector(".sign-in")
+        await accessible(desk, f"dashboard-sign-in-{width}-{scheme}", found)
+        await desk.enter("admin", "platform")
+        for route, path in paths.items():
+            await desk.to(path)
+            if route in ("/", "/analytics"):
+                await desk.page.wait_for_selector(".tiles")
+            name = f"dashboard{route.replace('/', '-').replace(':', '-')}-{width}-{scheme}"
+            await accessible(desk, name, found)
+            assert width > 1000 or not await desk.page.evaluate(CUT), name
+            assert await desk.page.evaluate("window.evil") is None, route
+    assert found == {}
+
+
+def documented() -> dict[str, str]:
+    """What docs/dashboard.md says that each page reads."""
+    text = (TOP / "docs" / "dashboard.md").read_text()
+    rows = re.findall(r"^\| (`/[^|]*) \| ([^|]*) \|", text, re.MULTILINE)
+    return {route: reads for routes, reads in rows for route in re.findall(r"`([^`]+)`", routes)}
+
+
+async def test_page_reads_what_the_docs_say_and_its_list_has_a_filter_in_the_address(
+    desk: Desk, paths: dict[str, str]
+) -> None:
+    docs, found = documented(), dict[str, set[str]]()
+    await desk.enter("admin", "platform")
+    for route in ROUTES:
+        if route == "/approvals/:id":
+            continue
+        await desk.page.goto("about:blank")  # Requests of the page before are over.
+        desk.asked.clear()
+        await desk.to(paths[route])
+        asked = {one.partition("/api/v1/")[2].partition("?")[0] for one in desk.asked if one.startswith("GET ")}
+        asked = {"schema" if one.startswith("schemas/games/") else one for one in asked}
+        # The last word of a path that is no id.
+        words = {next((word for word in one.split("/")[::-1] if not re.search(r"[_0-9]", word)), "") for one in asked}
+        reads = docs[route.replace(":id", "{id}")].lower()
+        spelled = {word.removesuffix(".json").replace("-", " ") for word in words - {"", "me", "ann"}}
+        if undocumented := {word for word in spelled if word.removesuffix("s") not in reads}:
+            found[route] = undocumented
+        if route in LISTS:
+            control = desk.page.locator("main .filters").locator("input, select").first
+            if await control.evaluate("(it) => it.tagName") == "SELECT":
+                await control.select_option(index=1)
+            else:
+                await control.fill("none such")
+            await desk.page.wait_for_url(re.compile(rf"{route}\?.+="))
+    assert found == {}
+
+
+async def test_empty_list_says_what_to_do_next(browser: Browser, tenant: Stack) -> None:
+    async with at_desk(browser, tenant, **STILL) as desk:
+        await desk.page.goto(desk.home)
+        token = tenant.token("ann", ("admin",))
+        await desk.page.evaluate("(token) => sessionStorage.setItem('tombola.token', token)", token)
+        said: dict[str, str] = {}
+        for path in LISTS:
+            if path != "/audit":  # It lists the sign-in.
+                await desk.to(path)
+                said[path] = await desk.page.locator("main .empty").first.inner_text()
+        assert [path for path, text in said.items() if "\n" not in text or "tombola " in text] == [], said
+
+
+# -- keyboard --------------------------------------------------------------------------------
+
+SIZE: Final[Any] = {"width": 1280, "height": 800}
+SOME: Final = ("/", "/campaigns/:id", "/prizes/new", "codes")
+"""The representatives of a sweep over all pages."""
+
+OPENERS: Final = """() => {
+    const OTHERS = "form button, nav button, .id, tr:not(:first-child) .link, [aria-pressed]";
+    const all = [...document.querySelectorAll(`main button:not(${OTHERS})`)];
+    return [...new Set(all.filter((one) => one.checkVisibility()).map((one) => one.textContent.trim()))];
+}"""
+"""The different texts of a page's buttons outside of forms."""
+
+PRESS: Final = """(text) => {
+    const all = document.querySelectorAll("main button:not(form button)");
+    (window.pressed = [...all].find((one) => one.textContent.trim() === text)).focus();
+}"""
+AT_ONCE: Final = {"Copy", "Save as SVG", "Save as PNG", "Export", "Send me one"}
+"""Buttons that open no dialog."""
+
+FOCUS_IN: Final = """document.activeElement.matches(
+    "dialog[open] :is(form :is(input, select, textarea), footer button, header button)")"""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def keys(browser: Browser, tenant: Stack) -> AsyncIterator[Keys]:
+    async with at_desk(browser, tenant, **STILL, viewport=SIZE) as desk:
+        await desk.page.add_init_script(LISTENS)
+        await desk.enter("admin", "platform")
+        yield Keys(desk)
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["some", "every"])
+async def test_tab_reaches_all_that_the_mouse_does_and_dialogs_keep_the_focus(
+    keys: Keys, paths: dict[str, str], every: bool
+) -> None:
+    desk, page, found = keys.desk, keys.page, list[tuple[str, Any]]()
+    for route in paths if every else SOME:
+        await desk.to(paths[route])
+        for back in (False, True) if every or route == SOME[1] else (False,):
+            stops, wrong = await walk(page, back=back)
+            found += [(route, one) for one in wrong]
+            assert back or "Skip" in stops[0], stops
+        if route == "/analytics":
+            continue  # Its buttons filter, or save a file.
+        await desk.to(paths[route])
+        for text in await page.evaluate(OPENERS):
+            if text in AT_ONCE:
+                continue
+            await page.evaluate(PRESS, text)
+            await page.keyboard.press("Enter")
+            await page.wait_for_selector("dialog[open]")
+            await desk.until("!document.querySelector('dialog :is(.loading, [aria-busy=true])')")
+            assert await page.evaluate(FOCUS_IN), (route, text)
+            found += [(route, (text, one)) for one in await violations(page)]
+            await page.focus("dialog header button")
+            _, wrong = await walk(page, "dialog")
+            found += [(route, (text, one)) for one in wrong]
+            await page.keyboard.press("Escape")
+            await page.wait_for_selector("dialog", state="detached")
+            assert await page.evaluate("document.activeElement === window.pressed"), (route, text)
+    assert found == []
+
+
+async def test_dashboard_is_worked_by_the_keys_alone(keys: Keys, paths: dict[str, str], fair: World) -> None:
+    """Signs in, opens a row, makes a prize, adjusts stock in a dialog, adds and withdraws codes, filters the log."""
+    desk, page = keys.desk, keys.page
+    token = await page.evaluate("sessionStorage.getItem('tombola.token')")
+    await page.evaluate("sessionStorage.clear()")
+    await page.goto(f"{desk.home}/games")
+    await page.wait_for_selector(".sign-in summary")
+    stops, wrong = await walk(page)
+    assert wrong == [] and len(stops) >= 2, stops
+    await tab_to(page, page.locator("summary"))
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("input[type=password]")
+    await tab_to(page, page.locator("input[type=password]"))
+    await page.keyboard.type(token)
+    await page.keyboard.press("Enter")
+    await desk.settled()
+    assert await desk.title() == "Games"
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("#content:focus")  # Past the navigation.
+    await tab_to(page, page.locator("main tbody a").first)
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("main h1:focus")
+    await desk.to(paths["/prizes/new"])
+    await keys.fill(**{"name": "Mug by keys", "value": "7", "stock.total": "5"})
+    await page.keyboard.press("Enter")
+    prize = await keys.opened("Mug by keys")
+    await keys.press("Adjust")
+    asked = await keys.dialog()
+    await asked.fill(change="5", reason="counted")
+    await asked.press("Adjust")
+    await keys.gone()
+    made = await keys.get(f"prizes/{prize}")
+    assert (made["name"], made["value"], made["stock"]["total"]) == ("Mug by keys", 7, 10)
+    page.on("filechooser", lambda _: None)  # Intercepted from now on, before a key opens it.
+    await desk.to(paths["codes"])
+    await tab_to(page, page.locator(".upload input[type=file]"))
+    async with page.expect_file_chooser() as chosen:
+        await page.keyboard.press("Enter")
+    file: Any = {"name": "c.txt", "mimeType": "text/plain", "buffer": b"CCCC-2222\nDDDD-3333"}
+    await (await chosen.value).set_files(file)
+    await page.wait_for_selector(".upload [role=status]:has-text('2 added')")
+    await page.wait_for_selector("tbody tr:nth-child(4)")
+    await tab_to(page, page.locator("main tbody input[type=checkbox]").first)
+    await page.keyboard.press("Space")
+    await keys.press("Withdraw 1", "Shift+Tab")
+    await (await keys.dialog()).press("Withdraw")
+    await page.wait_for_selector(".toast:has-text('One code is withdrawn.')")
+    await desk.to("/audit")
+    shown = page.locator("main tbody time").first
+    title = await shown.get_attribute("title")
+    assert title and title.endswith(" UTC") and await shown.inner_text() != title
+    for full in (True, False):  # What a mouse reads by hovering, the keys show everywhere.
+        await tab_to(page, page.get_by_role("button", name="Show times in full"))
+        await page.keyboard.press("Space")
+        await page.reload()
+        await desk.settled()
+        assert (await shown.inner_text() == title) is full
+    await tab_to(page, page.get_by_label("Kind"))
+    await page.keyboard.type("Leader")
+    await page.wait_for_url("**/audit?subject_type=leaderboard")
+    await page.set_viewport_size({"width": 360, "height": 800})
+    menu, links = page.get_by_role("button", name="Menu", exact=True), page.locator("#nav a")
+    await tab_to(page, menu)
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("#nav")
+    await tab_to(page, links.last)
+    assert await links.last.is_visible()
+    await tab_to(page, page.get_by_label("Kind"))
+    await page.wait_for_selector("#nav", state="hidden")  # It would cover the focus.
+    await tab_to(page, menu, "Shift+Tab")
+    await page.keyboard.press("Enter")
+    await tab_to(page, links.nth(2))
+    await page.keyboard.press("Escape")
+    await page.wait_for_selector("#nav", state="hidden")
+    assert await menu.evaluate("(it) => it === document.activeElement")

@@ -1,0 +1,360 @@
+"""The dashboard's desk: players, rewards, deliveries, integrations, and the people and tokens of staff."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.axe import violations
+from tests.support.guests import guest_who_played, log_in
+from tests.support.login import bearer
+from tests.support.operations import make_merchant
+from tests.support.pages.desk import MANUAL, undelivered
+from tests.support.pages.looks import EVIL
+from tests.support.receiver import receiving
+from tests.support.stack import Stack
+from tests.support.staff import Desk
+from tests.support.waiting import until
+from tests.support.world import World
+
+if TYPE_CHECKING:
+    from playwright.async_api import Route
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.mark.parametrize("act", ["Give turns", "Adjust balance"])
+async def test_gift_with_a_lost_answer_is_given_once_and_errors_stand_at_their_field(
+    desk: Desk, fair: World, act: str
+) -> None:
+    player, table = await log_in(fair.stack), "turn_entries" if act == "Give turns" else "ledger_entries"
+    keys: list[str | None] = []
+
+    async def lose(route: Route) -> None:
+        if route.request.method != "POST":
+            return await route.continue_()
+        keys.append(route.request.headers.get("idempotency-key"))
+        if len(keys) != 2:
+            return await route.continue_()
+        await route.fetch()  # The service does it; its answer is lost.
+        return await route.abort()
+
+    await desk.enter("admin", path=f"/players/{player}")
+    await desk.page.route("**/wallet/adjustments" if act == "Adjust balance" else "**/turns", lose)
+    await desk.press(act, within="main .head")
+    fields = {"scope_key": fair.stack.tenant_id, "currency": "points", "reference_id": "ticket 1", "amount": "0"}
+    if act == "Give turns":
+        await desk.page.get_by_label("Campaign", exact=True).select_option(fair.campaign_id)
+        await desk.page.get_by_label("How many").fill("5")
+        fields = {"reason": " "}
+    for name, text in fields.items():
+        await desk.page.locator(f"dialog [name={name}]").fill(text)
+    await desk.press(act, within="dialog footer")
+    last = f"dialog [name={[*fields][-1]}]"
+    await desk.page.wait_for_selector(f"{last}[aria-invalid=true]")
+    await desk.page.fill(last, "sorry" if act == "Give turns" else "5")
+    await desk.press(act, within="dialog footer")
+    await desk.page.wait_for_selector("dialog .problem:not(:has-text('needs another look'))")
+    await desk.press(act, within="dialog footer")
+    await desk.until("!document.querySelector('dialog')")
+    assert len(keys) == 3 and keys[1] and keys[1] == keys[2]
+    found = await fair.database.fetch(f"SELECT amount FROM {table} WHERE player_id = $1", player)
+    assert [row["amount"] for row in found] == [5]
+    desk.forgive("Failed to load", "400")
+
+
+async def test_creation_with_a_lost_answer_asks_to_look_before_it_is_repeated(desk: Desk) -> None:
+    async def lost(route: Route) -> None:
+        if route.request.method != "POST":
+            return await route.continue_()
+        await route.fetch()
+        return await route.abort("connectionreset")
+
+    await desk.enter("admin", path="/campaigns")
+    await desk.page.route("**/api/v1/admin/campaigns", lost)
+    await desk.press("New campaign", within="main")
+    await desk.page.get_by_label("Name", exact=True).fill("Made once")
+    await desk.press("Make campaign", within="dialog")
+    await desk.page.wait_for_selector("dialog .problem:has-text('look before you do it again')")
+    desk.forgive("ERR_")
+    assert len((await desk.stack.admin("GET", "/admin/campaigns", q="Made once")).data["items"]) == 1
+
+
+async def test_guest_is_merged_after_a_look_and_a_player_unlinked_suspended_exported_and_erased(
+    desk: Desk, fair: World, tmp_path: Path
+) -> None:
+    page = desk.page
+    player = await log_in(fair.stack, contact="merge.me@example.com")
+    guest = await guest_who_played(fair, await fair.wheel(await fair.prize(), access="public"))
+    await desk.looks_at_guest(player, guest.player_id)
+    assert await page.evaluate("document.activeElement.textContent") == "Cancel", "Enter does not merge"
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("dialog", state="detached")
+    into = "SELECT coalesce(merged_into, '') FROM players WHERE player_id = $1"
+    assert await fair.database.fetchval(into, guest.player_id) == ""
+    await desk.looks_at_guest(player, guest.player_id)
+    await desk.press("Merge", within="dialog footer")
+    await page.wait_for_selector(".toast:has-text('is this player now')")
+    await desk.until("document.querySelector('.tile b').textContent === '1'")
+    async with page.expect_download() as told:
+        await desk.press("Export", within="main .head")
+    await (await told.value).save_as(tmp_path / "export.json")
+    assert "merge.me@example.com" in str(json.loads((tmp_path / "export.json").read_text()))
+    await desk.press("Take away", within="main")
+    assert "m***@example.com" in await page.inner_text("dialog")
+    await desk.press("Take away", within="dialog")
+    await desk.until("!document.querySelector('main').innerText.includes('m***@')")
+    await desk.press("Sign out everywhere", within="main .head")
+    await desk.press("Sign out everywhere", within="dialog")
+    await page.wait_for_selector(".toast:has-text('signed out everywhere')")
+    for act, status in (("Suspend", "Suspended"), ("Restore", "Active")):
+        await desk.press(act, within="main .head")
+        await desk.press(act, within="dialog")
+        await page.wait_for_selector(f".head .status:has-text('{status}')")
+    await desk.press("Erase", within="main .head")
+    assert "cannot be taken back" in await page.inner_text("dialog")
+    await page.get_by_label("Reason", exact=True).fill("asked for")
+    await desk.press("Erase", within="dialog footer")
+    await page.wait_for_selector(".head .status:has-text('Erased')")
+    assert await desk.title() == player
+
+
+async def test_campaign_beyond_the_first_page_can_be_chosen_in_forms_and_filters(desk: Desk, fair: World) -> None:
+    await fair.database.execute(
+        "INSERT INTO campaigns (tenant_id, campaign_id, name, status)"
+        " SELECT $1, 'camp_' || lpad(n::text, 4, '0'), 'Campaign ' || n, 'active' FROM generate_series(1, 130) AS n",
+        fair.stack.tenant_id,
+    )
+    await fair.round(await fair.wheel(await fair.prize()), "ann")
+    await desk.enter("admin", path="/players/ann")
+    await desk.press("Give turns", within="main .head")
+    await desk.page.wait_for_selector("dialog option:text-is('Campaign 1')", state="attached")
+    for path in ("/analytics", "/prizes"):
+        await desk.to(path)
+        await desk.page.wait_for_selector("main option:text-is('Campaign 1')", state="attached")
+
+
+# -- rewards and deliveries ------------------------------------------------------------------
+
+
+async def test_rewards_are_moved_one_by_one_and_together_and_a_refusal_says_why(desk: Desk, fair: World) -> None:
+    prize = await fair.prize(name="Hamper", total=9, fulfillment=MANUAL)
+    game = await fair.wheel(prize)
+    ids = [(await fair.round(game, f"hamper_{n}")).data["rewards"][0]["reward_id"] for n in range(4)]
+    await desk.enter("reward_manager", path=f"/rewards?prize_id={prize}")
+    rows = desk.page.locator("tbody tr")
+    await rows.nth(0).get_by_role("button", name="Revoke", exact=True).click()
+    assert "Hamper" in await desk.page.inner_text("dialog")
+    await desk.press("Revoke", within="dialog")
+    await desk.page.wait_for_selector(".toast:has-text('is revoked')")
+    await rows.nth(0).locator(".status:has-text('Revoked')").wait_for()
+    assert await rows.nth(0).get_by_role("button").count() == 0
+    stock = (await fair.stack.admin("GET", f"/admin/prizes/{prize}")).data["stock"]
+    assert (stock["total"], stock["remaining"]) == (9, 6), "a revoked reward is back in stock"
+    assert (await fair.stack.admin("POST", f"/admin/rewards/{ids[0]}/fulfill", {})).http == 200
+    boxes = desk.page.locator("tbody input[type=checkbox]:not([disabled])")
+    for nth in range(3):
+        await boxes.nth(nth).check()
+    await desk.press("Fulfill 3", within="main .head")
+    assert "3 count as delivered" in await desk.page.inner_text("dialog")
+    await desk.press("Fulfill", within="dialog")
+    await desk.page.wait_for_selector(".toast:has-text('2 rewards are fulfilled.')")
+    await desk.page.wait_for_selector(".toast[data-tone=bad]:has-text('One was not done')")
+    await desk.until("document.querySelectorAll('tbody .status[data-tone=good]').length === 3")
+    assert "is revoked" in (await desk.page.inner_text("tbody small")).lower()
+    assert await desk.page.locator("tbody input:checked").count() == 1, "what was refused stays chosen"
+
+
+async def test_rewards_and_deliveries_are_found_by_contact_and_day(desk: Desk, fair: World) -> None:
+    player, _ = await undelivered(fair, "found@example.com")
+    await undelivered(fair, "another@example.com")
+    today = datetime.now(UTC)
+    await desk.enter("designer")
+    for path, names in (("/rewards", ("won_from", "won_until")), ("/deliveries", ("since", "until"))):
+        await desk.to(path)
+        rows, days = desk.page.locator("main tbody tr"), desk.page.locator("label.day input")
+        await desk.page.get_by_label("Whole e-mail or phone number").fill("found@example.com")
+        await desk.page.wait_for_url("**contact=*")
+        await desk.settled()
+        assert await rows.count() == 1 and player in await rows.first.inner_text()
+        for nth, name in enumerate(names):  # From and to the same day.
+            await days.nth(nth).fill(f"{today:%Y-%m-%d}")
+            await desk.page.wait_for_url(f"**{name}={today:%Y-%m-%d}*")
+            await desk.settled()
+            assert await rows.count() == 1
+        yesterday = f"{today - timedelta(days=1):%Y-%m-%d}"
+        await days.nth(1).fill(yesterday)
+        await desk.page.wait_for_selector("main .empty")
+        await desk.page.reload()
+        await desk.page.wait_for_selector("main .empty")
+        assert await days.nth(1).input_value() == yesterday
+
+
+async def test_delivery_shows_its_request_and_every_answer(desk: Desk, fair: World) -> None:
+    player, reward = await undelivered(fair)
+    earlier = [
+        {"tried_at": 1767225600 + nth, "duration_ms": 40 + nth, "error": f"HTTP {500 + nth}", "answer": "<i>down</i>"}
+        for nth in range(2)
+    ]
+    tried = "UPDATE tasks SET tried_at = now(), duration_ms = 1234, answer = $2, earlier = $3 WHERE reward_id = $1"
+    await fair.database.execute(tried, reward, "<b>closed</b>", earlier)
+    await desk.enter("designer", path=f"/players/{player}")
+    await desk.page.get_by_role("button", name="Request and answer of task_").click()
+    await desk.page.wait_for_selector("dialog dd:text-is('1,234 ms')")
+    bodies = await desk.page.locator("dialog pre").all_text_contents()
+    assert '"fulfillment.requested"' in bodies[0] and f'"{reward}"' in bodies[0] and bodies[1] == "<b>closed</b>"
+    times = await desk.page.locator("dialog tbody tr").all_inner_texts()
+    assert ["41 ms" in times[0] and "HTTP 501" in times[0], "HTTP 500" in times[1], len(times)] == [True, True, 2]
+    assert bodies[2:] == ["<i>down</i>"] * 2
+    assert await violations(desk.page) == []
+    await desk.to("/deliveries")
+    await desk.page.get_by_role("button", name="Request and answer of task_").first.wait_for()
+
+
+async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: World) -> None:
+    page = desk.page
+    async with receiving() as receiver:
+        row = f"tbody tr:has-text('{receiver.url}')"
+        await desk.enter("admin", path="/integrations")
+        await desk.press("New integration", within="main")
+        await page.get_by_label("Address", exact=True).fill("no address")
+        await desk.press("Make integration", within="dialog")
+        await page.wait_for_selector("dialog .problem")
+        desk.forgive("400")
+        await page.get_by_label("Address", exact=True).fill(receiver.url)
+        await desk.press("Make integration", within="dialog")
+        await page.wait_for_selector(".toast:has-text('is made, and active')")
+        await desk.press("Send me one", within=row)
+        assert (await receiver.next()).json["type"] == "integration_test"
+        await page.wait_for_selector(".toast:has-text('It took the event')")
+        await desk.press("Log", within=row)
+        await page.wait_for_selector("dialog tbody tr:has-text('integration_test')")
+        await page.click("dialog summary")
+        assert '"type":"integration_test"' in await page.locator("dialog pre").first.inner_text()
+        assert await violations(page) == []
+        await desk.press("Resend", within="dialog tbody")
+        again, first = await receiver.next(), receiver.all[0]
+        assert again.headers["webhook-id"] == first.headers["webhook-id"] and again.json == first.json
+        await desk.press("Close", within="dialog footer")
+        await desk.press("Pause", within=row)
+        assert receiver.url in await page.inner_text("dialog") and "never told" in await page.inner_text("dialog")
+        await desk.press("Pause", within="dialog")
+        await page.wait_for_selector(f"{row} .status:has-text('Paused')")
+        await desk.press("Edit", within=row)
+        await page.get_by_label("Address", exact=True).fill(f"{receiver.url}/mugs")
+        await page.get_by_role("button", name="Add to headers").click()
+        await page.get_by_label("Name", exact=True).fill("X-Shop")
+        await page.keyboard.press("Tab")
+        await page.locator("dialog [name='config.headers.X-Shop']").fill("hunter2")
+        [made] = (await fair.stack.admin("GET", "/admin/integrations")).data["items"]
+        events = {"events": ["prize_claimed"]}  # By somebody else meanwhile.
+        assert (await fair.stack.admin("PUT", f"/admin/integrations/{made['id']}", events)).code == "OK"
+        await desk.press("Save", within="dialog footer")
+        await page.wait_for_selector(f"tbody tr:has-text('{receiver.url}/mugs')")
+        [now] = (await fair.stack.admin("GET", "/admin/integrations")).data["items"]
+        assert now["events"] == events["events"], "only what was typed is changed"
+        await desk.press("Send me one", within=row)
+        sent = await receiver.next()
+        assert sent.path.endswith("/mugs") and sent.headers["X-Shop"] == "hunter2"
+        await desk.press("New secret", within=row)
+        await page.get_by_role("textbox", name="Secret").fill("a-quite-new-secret-for-it")
+        await desk.press("New secret", within="dialog footer")
+        await page.wait_for_selector(".toast:has-text('signs with the new secret')")
+        await desk.press("Remove", within=row)
+        await desk.press("Remove", within="dialog")
+        await page.wait_for_selector(".toast:has-text('is removed')")
+        await page.wait_for_selector(row, state="detached")
+
+
+# -- staff -----------------------------------------------------------------------------------
+
+
+async def opens(stack: Stack, token: str) -> bool:
+    return (await stack.admin("GET", "/admin/me", roles=(), headers=bearer(token))).code == "OK"
+
+
+async def ends(stack: Stack, token: str) -> None:
+    async def refused() -> bool:
+        return not await opens(stack, token)
+
+    await until(refused)
+
+
+async def test_token_is_shown_once_and_revoked_and_a_person_s_sessions_ended(desk: Desk) -> None:
+    page, stack = desk.page, desk.stack
+    session = stack.token("bob", ("designer",))
+    assert await opens(stack, session)
+    await page.add_init_script("delete Navigator.prototype.clipboard")
+    await desk.enter("admin", path="/people")
+    await desk.press("New token")
+    await page.fill("dialog [name=name]", "   ")
+    await desk.press("Make the token", within="dialog")
+    await page.wait_for_selector("dialog [name=name][aria-invalid=true]")
+    desk.forgive("400")
+    await page.fill("dialog [name=name]", EVIL[:90])
+    await page.select_option("dialog [name='roles[0]']", "designer")
+    await desk.press("Make the token", within="dialog")
+    token = await page.input_value("dialog input[aria-label=Token]")
+    assert token.startswith("tmb_") and await opens(stack, token)
+    await page.get_by_role("button", name="Copy Token").click()
+    selected = "((it) => it.selectionEnd - it.selectionStart)(document.querySelector('dialog input'))"
+    assert await page.evaluate(selected) == len(token), "without a clipboard it is selected"
+    await desk.press("Close", within="dialog footer")
+    await page.reload()
+    await desk.settled()
+    assert token not in await page.content()
+    shown = await page.inner_text(".list tbody tr")
+    assert EVIL[:90] in shown and "Designer" in shown and "ann" in shown and "Active" in shown
+    await desk.press("Revoke", within=".list tbody")
+    asked = await page.inner_text("dialog")
+    assert "refused within a second" in asked and "last used in the hour of" in asked and EVIL[:90] in asked
+    await desk.press("Revoke", within="dialog")
+    assert await desk.told() == "The token is revoked"
+    await page.wait_for_selector(".list tbody .status:text-is('Revoked')")
+    assert not await page.locator(".list tbody").get_by_role("button", name="Revoke").count()
+    await ends(stack, token)
+    person = page.locator(".part tr:has(td:text-is('bob'))").first
+    await person.get_by_role("button", name="End sessions").click()
+    assert "signed out everywhere" in await page.inner_text("dialog")
+    await desk.press("End sessions", within="dialog")
+    await page.wait_for_selector(".toast:has-text('Their sessions are ended')")
+    await ends(stack, session)
+    assert await page.evaluate("window.evil") is None
+
+
+async def test_merchants_and_tenants_are_made_renamed_and_suspended(desk: Desk) -> None:
+    page = desk.page
+    for role, path, new in (("platform", "/tenants", "tenant"), ("admin", "/merchants", "merchant")):
+        await desk.enter(role, path=path)
+        await desk.press(f"New {new}", within="main")
+        await page.fill("dialog [name=name]", f"Fair {EVIL[:80]}")
+        if new == "tenant":
+            await desk.press("Add to origins", within="dialog")
+            await page.fill("dialog [name='origins[0]']", "https://fair.example")
+        await desk.press(f"New {new}", within="dialog")
+        made, row = page.locator("tbody tr", has_text="Fair "), page.locator("tbody tr", has_text="High ")
+        await made.first.get_by_role("button", name="Change").click()
+        await page.fill("dialog [name=name]", f"High {EVIL[:80]}")
+        await desk.press("Change", within="dialog")
+        await row.wait_for()
+        if new == "tenant":
+            assert "https://fair.example" in await row.inner_text()
+        for act, status in (("Suspend", "Suspended"), ("Restore", "Active")):
+            await row.get_by_role("button", name=act).click()
+            if act == "Suspend":
+                assert "until it is restored" in await page.inner_text("dialog")
+            await desk.press(act, within="dialog")
+            await row.locator(f".status:text-is('{status}')").wait_for()
+    assert await page.evaluate("window.evil") is None
+    # A merchant's own staff changes no merchant.
+    merchant_id = await make_merchant(desk.stack)
+    token = replace(desk.stack, merchant_id=merchant_id).token("mel", ("admin",))
+    await page.evaluate("token => sessionStorage.setItem('tombola.token', token)", token)
+    await desk.to("/merchants")
+    await desk.until("document.querySelectorAll('main tbody tr').length === 1")
+    assert not await page.get_by_role("button", name="Change").count()

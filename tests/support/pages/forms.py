@@ -1,0 +1,28 @@
+"""The dashboard's forms: their fields, and typing into them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.staff import Desk
+
+if TYPE_CHECKING:
+    from playwright.async_api import Locator
+
+
+def field(desk: Desk, name: str) -> Locator:
+    return desk.page.locator(f"#content form [name='{name}']")
+
+
+async def retype(control: Locator, text: str) -> None:
+    """Types over what is there, key by key."""
+    await control.focus()
+    await control.press("ControlOrMeta+a")
+    await control.press("Delete")
+    await control.press_sequentially(text)
+
+
+async def names_of(desk: Desk) -> list[str]:
+    """The names in a game's map of prize groups."""
+    keys = await desk.page.get_by_label("Name", exact=True).all()
+    return [await key.input_value() for key in keys[1:]]  # The first is the game's.

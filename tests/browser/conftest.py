@@ -12,12 +12,10 @@ desk      function  a member of the tenant's staff in a fresh tab (tests.support
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-import pytest
 import pytest_asyncio
 
 from ops.servers.base import free_port
@@ -29,13 +27,6 @@ from tests.support.world import World, new_world
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("nightly") and not os.environ.get("TOMBOLA_NIGHTLY"):
-            item.add_marker(pytest.mark.skip(reason="runs nightly"))
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.support.browsing import Visit, visiting
-from tests.support.pages.games import HAND, MOVING, PATIENCE_MS, ROOT, eggs, ended, gifts, reported
+from tests.support.pages.games import (
+    HAND,
+    MOVING,
+    PATIENCE_MS,
+    ROOT,
+    UNDER_WAY,
+    eggs,
+    ended,
+    finish,
+    gifts,
+    made,
+    reported,
+)
 from tests.support.world import World
 
 if TYPE_CHECKING:
@@ -103,7 +115,7 @@ async def test_gift_catcher_reports_one_catch_through_reloads_and_a_lost_answer(
     moving.forgive("ERR_CONNECTION_RESET")
 
 
-async def test_eggs_stand_still_with_reduced_motion(fair: World, visit: Visit) -> None:
+async def test_reduced_motion_stops_every_animation(fair: World, visit: Visit) -> None:
     await visit.open(await eggs(fair, most=2))
     await visit.page.evaluate(HAND, [True, 0])
     await visit.page.evaluate(WATCH)
@@ -113,6 +125,13 @@ async def test_eggs_stand_still_with_reduced_motion(fair: World, visit: Visit) -
     assert await ended(visit) == "won"
     places = await visit.page.evaluate("[...window.seen.places]")
     assert len({place.split(",")[1] for place in places}) <= 7 and "rotate" not in str(places), places
+    for shape in ("wheel", "collection", "gifts"):
+        await visit.open(await made(fair, shape))
+        await visit.page.evaluate(HAND, [True, 0])
+        await visit.press()
+        await visit.page.wait_for_selector(UNDER_WAY.get(shape, ".card[data-result=won]"))
+        assert await visit.page.evaluate(MOVING) == 0, shape
+        assert await finish(visit, "won") == "won", shape
 
 
 async def test_basket_follows_the_keys_and_a_finger_that_does_not_scroll(fair: World, browser: Browser) -> None:

@@ -127,7 +127,9 @@ async def test_collection_is_drawn_and_its_rung_redeemed_by_the_keys_alone(fair:
     assert row is not None and row["milestone_id"] == reward["milestone_id"]
 
 
-async def test_wheel_is_spun_and_a_reward_claimed_by_the_keys_alone(fair: World, visit: Visit) -> None:
+async def test_wheel_and_scratch_card_are_played_and_a_reward_claimed_by_the_keys_alone(
+    fair: World, visit: Visit, moving: Visit
+) -> None:
     on_claim = {"redemption_mode": "on_claim", "channel": "none"}
     await visit.open(await fair.wheel(await fair.prize(name="Mug", fulfillment=on_claim), access="public"))
     await press(visit, "button.main")
@@ -145,9 +147,7 @@ async def test_wheel_is_spun_and_a_reward_claimed_by_the_keys_alone(fair: World,
     assert await visit.page.evaluate(f"{FOCUSED}.dataset.status") == "FULFILLED", "the focus is on the result"
     await visit.page.keyboard.press("Escape")
     assert await visit.page.evaluate(f"{FOCUSED}.dataset.panel") == "rewards", "the focus is back"
-
-
-async def test_scratch_card_is_scratched_by_the_keys_alone(fair: World, moving: Visit) -> None:
+    # A scratch card tells its progress.
     odds = {"prizes": [{"prize_id": await fair.prize(name="Fair mug"), "probability": 1}]}
     await moving.open(await fair.game(CARD, odds, access="public"))
     await press(moving, "button.main")

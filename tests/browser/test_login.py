@@ -11,7 +11,18 @@ import pytest
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.login import Phone, let_resend
 from tests.support.pages.games import owners
-from tests.support.pages.login import ACCOUNT, SET_TOKEN, STORED, SUBMIT, ask_for_code, enter_code, login_of, sign_in
+from tests.support.pages.login import (
+    ACCOUNT,
+    SET_TOKEN,
+    STORED,
+    SUBMIT,
+    ask_for_code,
+    enter_code,
+    login_of,
+    sign_in,
+    sign_out,
+)
+from tests.support.pages.looks import SCREENS, accessible, window
 from tests.support.world import World
 
 if TYPE_CHECKING:
@@ -32,10 +43,8 @@ async def expire(fair: World, visit: Visit, login: dict[str, Any]) -> None:
     await visit.page.evaluate(SET_TOKEN, fair.stack.token(login["player"]["id"], seconds=-3600))
 
 
-@pytest.mark.parametrize("contact", ["ada@keep.test", "+12025550171"])
-async def test_guest_who_won_signs_in_keeps_it_and_signs_out(
-    fair: World, visit: Visit, phone: Phone, contact: str
-) -> None:
+async def test_guest_who_won_signs_in_keeps_it_and_signs_out(fair: World, visit: Visit, phone: Phone) -> None:
+    contact = "+12025550171"
     await visit.open(await game(fair))
     await visit.page.evaluate("window.same = true")
     await visit.press()
@@ -67,8 +76,18 @@ async def test_guest_who_won_signs_in_keeps_it_and_signs_out(
     assert len(set(await owners(fair))) == 2, "the next play is another guest's"
 
 
-async def test_login_form_says_what_is_wrong_and_survives_a_reload(fair: World, visit: Visit, phone: Phone) -> None:
-    contact, alert = "eve@again.test", "dialog [role=alert]"
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+async def test_login_form_fits_says_what_is_wrong_and_survives_a_reload(
+    fair: World, browser: Browser, phone: Phone, width: int, scheme: str
+) -> None:
+    async with visiting(browser, fair.stack, **STILL, **window(width, scheme)) as visit:
+        found: dict[str, list[str]] = {}
+        await fill_login_form(fair, visit, phone, f"{width}-{scheme}", found)
+        assert found == {}
+
+
+async def fill_login_form(fair: World, visit: Visit, phone: Phone, name: str, found: dict[str, list[str]]) -> None:
+    contact, alert = f"somebody.with.a.long.name.{name}@again.test", "dialog [role=alert]"
     await visit.open(await game(fair, access="player"))
     assert "Please sign in to play" in await visit.result()
     await visit.page.click(".card [data-keep]")
@@ -83,7 +102,9 @@ async def test_login_form_says_what_is_wrong_and_survives_a_reload(fair: World, 
         await visit.page.fill("#login-field", written)
         await visit.page.click(SUBMIT)
         await visit.page.wait_for_selector(f"{alert}:has-text('{told}')")
+        await accessible(visit, f"login-wrong-{name}", found)
     await ask_for_code(visit, contact)
+    await accessible(visit, f"login-code-{name}", found)
     assert await visit.page.is_hidden("dialog .more button:has-text('Send another code')")
     assert "Another code can be sent in" in await visit.page.inner_text("dialog .more")
     await visit.page.click("dialog button:has-text('Another address')")
@@ -98,6 +119,7 @@ async def test_login_form_says_what_is_wrong_and_survives_a_reload(fair: World, 
     await field.fill(phone.wrong(contact))
     await field.press("Enter")
     await visit.page.wait_for_selector(f"{alert}:has-text('4 tries left')")
+    await accessible(visit, f"login-tries-{name}", found)
     assert await field.get_attribute("aria-invalid") == "true"
     assert await field.get_attribute("aria-describedby") == "login-wrong"
     assert await visit.page.evaluate("document.activeElement.shadowRoot.activeElement.id") == "login-field"
@@ -118,6 +140,8 @@ async def test_login_form_says_what_is_wrong_and_survives_a_reload(fair: World, 
     await visit.page.wait_for_selector(".card", state="hidden")
     await visit.press()
     assert await visit.kind() == "won"
+    await visit.page.click("[data-panel=login]")
+    await accessible(visit, f"login-account-{name}", found)
     visit.forgive("400", "401", "429")
 
 
@@ -162,7 +186,7 @@ async def test_expired_token_is_refreshed_during_a_play_though_the_answer_is_los
     visit.forgive("401", "ERR_CONNECTION_RESET")
 
 
-async def test_play_goes_on_after_a_login_that_ended_elsewhere_is_renewed(
+async def test_play_under_way_is_shown_once_to_the_player_who_signs_in_meanwhile(
     fair: World, visit: Visit, phone: Phone
 ) -> None:
     await visit.open(await game(fair))
@@ -185,13 +209,11 @@ async def test_play_goes_on_after_a_login_that_ended_elsewhere_is_renewed(
     await visit.page.wait_for_selector(".card[data-result=won]")
     assert len(set(keys)) == 1 and await owners(fair) == [login["player"]["id"]]
     visit.forgive("401")
-
-
-async def test_play_with_a_lost_answer_is_shown_to_the_player_that_the_guest_became(
-    fair: World, visit: Visit, phone: Phone
-) -> None:
+    # A guest's play, whose answer was lost.
+    await visit.page.unroute(PLAY)
+    await sign_out(visit)
     await visit.open(await game(fair))
-    keys: list[str] = []
+    keys.clear()
     heard = False
 
     async def lose(route: Route) -> None:
@@ -206,7 +228,7 @@ async def test_play_with_a_lost_answer_is_shown_to_the_player_that_the_guest_bec
     login = await sign_in(visit, phone, "hal@lost.test")
     heard = True
     assert await visit.kind() == "won"
-    assert len(set(keys)) == 1 and await owners(fair) == [login["player"]["id"]]
+    assert len(set(keys)) == 1 and (await owners(fair)).count(login["player"]["id"]) == 1
     visit.forgive("ERR_CONNECTION_RESET", "401")
 
 

@@ -14,7 +14,8 @@ import pytest
 from runtime.rules.draw import Words, pick_by_sums, pick_certain, plan_key, running_sums, scaled, seed_hash
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
-from tests.support.pages.games import HAND, PATIENCE_MS, SHAPES, UNDER_WAY, finish, made
+from tests.support.pages.games import ALBUM, HAND, PATIENCE_MS, ROOT, SHAPES, UNDER_WAY, finish, made
+from tests.support.pages.kept import kept
 from tests.support.panels import told, watch
 from tests.support.world import COINS, COLLECTION, WHEEL, World
 
@@ -31,44 +32,6 @@ LOOKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "brand": ("light", BRAND),
 }
 """{name: (colour scheme, `ui`)}"""
-
-
-async def kept(fair: World, visit: Visit, game_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the API tells the page's guest of its one play, and what the database keeps of it."""
-    headers = {"Authorization": f"Bearer {await visit.guest_token()}"}
-    api, tenant_id = fair.stack.consumer, fair.stack.tenant_id
-    (play,) = (await api("GET", f"/games/{game_id}/history/me", headers=headers)).data["items"]
-    rewards = (await api("GET", "/rewards/me", headers=headers)).data["items"]
-    wallet = (await api("GET", "/wallet", headers=headers)).data["items"]
-    tells = {
-        "play": (play["id"], play["seed"], play["client_seed"], play["metadata"]),
-        "prizes": [(one["reward_id"], one["prize_id"], one["quantity"]) for one in play["rewards"] if one["prize_id"]],
-        "mine": [(one["id"], one["prize_id"], one["quantity"]) for one in rewards],
-        "wallet": [(one["currency"], one["balance"]) for one in wallet],
-    }
-    row = await fair.database.fetchrow(
-        "SELECT encode(seed, 'hex') AS seed, client_seed, outcome, player_id, payload FROM plays"
-        " WHERE tenant_id = $1 AND play_id = $2",
-        *(tenant_id, play["id"]),
-    )
-    assert row is not None
-    stored = await fair.database.fetch(
-        "SELECT reward_id, prize_id, quantity FROM rewards WHERE tenant_id = $1 AND play_id = $2",
-        *(tenant_id, play["id"]),
-    )
-    entries = await fair.database.fetch(
-        "SELECT currency, sum(amount)::int FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2 GROUP BY 1",
-        *(tenant_id, row["player_id"]),
-    )
-    prizes = [tuple(one) for one in stored]
-    assert prizes or row["payload"].get("caught_items", []) == [], "a loss caught nothing"
-    decided = row["outcome"]["decided"]["metadata"]
-    return tells, {
-        "play": (play["id"], row["seed"], row["client_seed"], decided),
-        "prizes": prizes,
-        "mine": prizes,
-        "wallet": [tuple(one) for one in entries],
-    }
 
 
 async def played(fair: World, browser: Browser, shape: str, end: str, look: str) -> dict[str, list[str]]:
@@ -105,8 +68,15 @@ async def played(fair: World, browser: Browser, shape: str, end: str, look: str)
             assert (f"{count} × {reward['name']}" if count > 1 else reward["name"]) in result
         assert ("You won!" if end == "won" else "No prize this time") in result
         assert result.splitlines()[0] in await visit.page.inner_text("[role=status]")
+        await visit.page.wait_for_selector(".main[aria-disabled=true]")
+        await visit.page.wait_for_function(f"{ROOT}.querySelector('.left').textContent.startsWith('Next plays')")
         await visit.page.reload()
-        assert await visit.kind() == "refused" and "all your plays for today" in await visit.result()
+        refused = await visit.result()
+        assert await visit.kind() == "refused" and "all your plays for today" in refused
+        assert "Next plays: tomorrow" in refused or "Next plays: today" in refused
+        if shape == "collection":
+            await visit.page.wait_for_selector(".slots li:not(.none)")
+            assert await visit.page.evaluate(ALBUM) == {"Maple leaf": 2}, "the album stays"
         found["refused"] = await violations(visit.page)
         headers = {"Authorization": f"Bearer {await visit.guest_token()}"}
         now = (await fair.stack.consumer("GET", f"/games/{game_id}/eligibility", headers=headers)).data
@@ -202,7 +172,24 @@ async def verdict(visit: Visit) -> tuple[list[str], str]:
     return fits, await lines.last.inner_text()
 
 
-async def test_honest_draw_fits_whatever_replaced_a_prize_out_of_stock(
+def tampering(part: str) -> Any:
+    """A route's handler that changes one part of the answer."""
+
+    async def tamper(route: Any) -> None:
+        answer = await route.fetch()
+        body = await answer.json()
+        if part == "seed":
+            body["data"]["seed"] = hashlib.sha256(b"another").hexdigest()
+        elif part == "rewards":
+            body["data"]["rewards"][0]["prize_id"] = "prize_other"
+        else:
+            body["data"]["commitment"] = "00" * 32
+        await route.fulfill(response=answer, body=json.dumps(body))
+
+    return tamper
+
+
+async def test_check_of_a_draw_fits_whatever_replaced_a_prize_and_not_once_tampered_with(
     fair: World, visit: Visit, tmp_path: Path
 ) -> None:
     other = await fair.prize(name="Other")
@@ -229,26 +216,6 @@ async def test_honest_draw_fits_whatever_replaced_a_prize_out_of_stock(
     assert hashlib.sha256(file["terms"].encode()).hexdigest() == file["result"]["session"]["revision_hash"]
     assert seed_hash(bytes.fromhex(file["result"]["seed"])) == file["result"]["session"]["seed_hash"]
     assert all(step["fits"] for step in file["checked"])
-
-
-def tampering(part: str) -> Any:
-    """A route's handler that changes one part of the answer."""
-
-    async def tamper(route: Any) -> None:
-        answer = await route.fetch()
-        body = await answer.json()
-        if part == "seed":
-            body["data"]["seed"] = hashlib.sha256(b"another").hexdigest()
-        elif part == "rewards":
-            body["data"]["rewards"][0]["prize_id"] = "prize_other"
-        else:
-            body["data"]["commitment"] = "00" * 32
-        await route.fulfill(response=answer, body=json.dumps(body))
-
-    return tamper
-
-
-async def test_tampered_draw_does_not_fit(fair: World, visit: Visit) -> None:
     game_id = await fair.wheel(await fair.prize(name="Mug"), access="public")
     await visit.open(game_id)
     for part, path in (("seed", "**/play"), ("rewards", "**/play"), ("commitment", "**/start")):

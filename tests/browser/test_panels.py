@@ -121,19 +121,6 @@ async def test_double_click_claims_once_though_answers_are_lost(fair: World, vis
     visit.forgive("ERR_CONNECTION_RESET")
 
 
-async def test_refused_claim_says_why(fair: World, visit: Visit) -> None:
-    await open_as(visit, await claimable(fair), "ann")
-    await visit.play()
-    await panel(visit, "rewards")
-    (reward,) = await my_rewards(fair)
-    await fair.stack.admin("POST", f"/admin/rewards/{reward['id']}/revoke", {"reason": "a mistake"})
-    await watch(visit, "refused")
-    await visit.page.click("dialog >> text=Claim")
-    await visit.page.wait_for_selector("dialog >> text=This can no longer be claimed.")
-    assert (await told(visit))[0][1]["reason"] == "ILLEGAL_TRANSITION"
-    visit.forgive("400")
-
-
 async def test_rewards_are_those_of_whoever_plays(fair: World, visit: Visit) -> None:
     game_id = await claimable(fair)
     await fair.round(game_id, "bob")
@@ -299,7 +286,17 @@ async def test_swap_takes_its_price_once_and_the_wallet_shows_it(fair: World, vi
     assert amounts == [f"{row['amount']:+}" for row in ledger["items"]] == ["-3", "+2", "+2"]
 
 
-async def test_refused_rung_says_which_cap_and_until_when(fair: World, visit: Visit) -> None:
+async def test_refused_claim_or_rung_says_why_and_until_when(fair: World, visit: Visit) -> None:
+    await open_as(visit, await claimable(fair), "ann")
+    await visit.play()
+    await panel(visit, "rewards")
+    (reward,) = await my_rewards(fair)
+    await fair.stack.admin("POST", f"/admin/rewards/{reward['id']}/revoke", {"reason": "a mistake"})
+    await watch(visit, "refused")
+    await visit.page.click("dialog >> text=Claim")
+    await visit.page.wait_for_selector("dialog >> text=This can no longer be claimed.")
+    assert (await told(visit))[0][1]["reason"] == "ILLEGAL_TRANSITION"
+    visit.forgive("400")
     for constraint, words in (
         ({"max_per_user": 1}, "You have as many of this prize as one player may have."),
         ({"max_per_day": 1}, "All that there was of this prize for today is gone. Again: "),

@@ -14,6 +14,7 @@ from runtime.rules.ui import themes
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.pages.games import PATIENCE_MS, ROOT
 from tests.support.pages.looks import SCREENS, fits, window
+from tests.support.pages.words import ALL_WORDS, AS_IN_ENGLISH, LOAN_WORDS, OTHERS, differences
 from tests.support.panels import panel
 from tests.support.world import World
 
@@ -22,57 +23,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-OTHERS: Final = ("de", "fr", "es", "it", "pt", "nl", "pl", "tr", "ar", "ja", "zh")
-ALL_WORDS: Final = """async ([address, languages]) => {
-    const { LANGUAGES, en } = await import(address);
-    const of = async (path) => (await import(new URL(path, address).href)).default;
-    const words = { en: { game: en, panels: await of("words/more/en.js") } };
-    for (const one of languages)
-        words[one] = { game: await of(`words/${one}.js`), panels: await of(`words/more/${one}.js`) };
-    const plurals = (one) => new Intl.PluralRules(one).resolvedOptions().pluralCategories;
-    return [LANGUAGES, words, Object.fromEntries(Object.keys(words).map((one) => [one, plurals(one)]))];
-}"""
-AS_IN_ENGLISH: Final = {"credited", "day_time", "has", "rank_prize"}
-"""Keys whose words may be the same in every language: signs and names alone."""
-
-LOAN_WORDS: Final = {
-    *((language, "login_code") for language in ("de", "fr", "nl")),
-    *((language, "login_email") for language in ("fr", "it", "pt", "nl", "pl")),
-    *((language, "pause") for language in ("de", "fr")),
-    ("fr", "needs_POINTS"),
-}
-"""(language, key) of words that the language has taken from English, or shares with it."""
-
 LOADED: Final = "(await import(document.querySelector('script').src)).Words"
 
 
-def texts(value: Any) -> dict[str, str]:
-    """{plural category: text}; {"": text} of words without plurals."""
-    return value if isinstance(value, dict) else {"": value}
-
-
-def placeholders(value: Any) -> set[str]:
-    return {name for text in texts(value).values() for name in re.findall(r"\{(\w+)\}", text)}
-
-
-def differences(name: str, english: Any, own: Any, plurals: list[str]) -> list[str]:
-    """What a language's words of one key lack of the English ones."""
-    wrong = []
-    said = texts(own)
-    if isinstance(english, dict) and set(said) != set(plurals):
-        wrong.append(f"{name}: {sorted(said)} are not its plurals {sorted(plurals)}")
-    if not isinstance(english, dict) and isinstance(own, dict):
-        wrong.append(f"{name} has plurals, English has none")
-    # "one", "two" and "zero" may write the number in words.
-    counted = [text for category, text in said.items() if category not in ("zero", "one", "two")]
-    if placeholders(own) != placeholders(english) or any(placeholders(one) != placeholders(english) for one in counted):
-        wrong.append(f"{name}: its {{names}} are not those of English")
-    if not all(text.strip() for text in said.values()):
-        wrong.append(f"{name} is empty")
-    return wrong
-
-
-async def test_words_of_every_language_match_the_english_ones_and_are_translated(visit: Visit) -> None:
+async def test_words_of_every_language_match_the_english_ones_and_are_translated(fair: World, visit: Visit) -> None:
     await visit.page.goto(f"{visit.stack.process.consumer_url}/p/game_nothing")
     visit.forgive("404")
     address = await visit.page.evaluate("document.querySelector('link[rel=icon]').href")
@@ -92,6 +46,30 @@ async def test_words_of_every_language_match_the_english_ones_and_are_translated
                 same.add((language, key))
     assert wrong == []
     assert same - LOAN_WORDS == set()
+    # Arabic has six plurals, and isolates a name of another script.
+    await visit.open(await fair.wheel(await fair.prize(), access="public"))
+    plurals = {
+        0: "لم تبقَ",
+        1: "بقيت لك لعبة واحدة",
+        2: "بقيت لك لعبتان",
+        3: "بقيت لك 3 ألعاب",
+        11: "بقيت لك 11 لعبة",
+        100: "بقيت لك 100 لعبة",
+    }
+    count = f"""async (all) => {{
+        const words = await {LOADED}.load("ar-AE");
+        return all.map((count) => words.t("plays_left", {{ count }}));
+    }}"""
+    said = await visit.page.evaluate(count, list(plurals))
+    assert all(text.startswith(begin) for text, begin in zip(said, plurals.values(), strict=True)), said
+    name = f"""async (cases) => {{
+        const Words = {LOADED};
+        const said = async ([locale, name]) => (await Words.load(locale)).t("credited", {{ count: 2, name }});
+        return Promise.all(cases.map(said));
+    }}"""
+    cases = [["ar", "Mug (large)"], ["ar", "+49 151"], ["ar", "اليوم، 2:38 م"], ["en", "قهوة"], ["en", "Mug"]]
+    apart = [one.partition("× ")[2] for one in await visit.page.evaluate(name, cases)]
+    assert apart == ["\u2068Mug (large)\u2069", "\u2068+49 151\u2069", "اليوم، 2:38 م", "\u2068قهوة\u2069", "Mug"]
 
 
 BROWSERS: Final = {
@@ -132,9 +110,6 @@ async def test_language_is_the_page_s_then_the_player_s_then_the_browser_s(fair:
         await visit.press()
         assert "Juchhe!" in await visit.result(), "an operator's own words serve every language"
         assert await visit.page.inner_text(".left") == "3!"
-
-
-async def test_next_play_is_told_in_the_player_s_language_and_time_zone(fair: World, browser: Browser) -> None:
     game_id = await fair.wheel(await fair.prize(), access="public", rules={"max_plays_per_day": 1})
     told = []
     for zone in ("Asia/Tokyo", "America/New_York"):
@@ -147,32 +122,6 @@ async def test_next_play_is_told_in_the_player_s_language_and_time_zone(fair: Wo
     tokyo, new_york = (re.search(r"(heute|morgen), (\d\d?):00 \(in \d+ (?:Stunde|Minute)n?\)", line) for line in told)
     assert tokyo and new_york, told
     assert (int(tokyo[2]) - int(new_york[2])) % 24 in (13, 14)
-
-
-async def test_arabic_has_six_plurals_and_isolates_names_of_another_script(fair: World, visit: Visit) -> None:
-    await visit.open(await fair.wheel(await fair.prize(), access="public"))
-    plurals = {
-        0: "لم تبقَ",
-        1: "بقيت لك لعبة واحدة",
-        2: "بقيت لك لعبتان",
-        3: "بقيت لك 3 ألعاب",
-        11: "بقيت لك 11 لعبة",
-        100: "بقيت لك 100 لعبة",
-    }
-    count = f"""async (all) => {{
-        const words = await {LOADED}.load("ar-AE");
-        return all.map((count) => words.t("plays_left", {{ count }}));
-    }}"""
-    said = await visit.page.evaluate(count, list(plurals))
-    assert all(text.startswith(begin) for text, begin in zip(said, plurals.values(), strict=True)), said
-    name = f"""async (cases) => {{
-        const Words = {LOADED};
-        const said = async ([locale, name]) => (await Words.load(locale)).t("credited", {{ count: 2, name }});
-        return Promise.all(cases.map(said));
-    }}"""
-    cases = [["ar", "Mug (large)"], ["ar", "+49 151"], ["ar", "اليوم، 2:38 م"], ["en", "قهوة"], ["en", "Mug"]]
-    apart = [one.partition("× ")[2] for one in await visit.page.evaluate(name, cases)]
-    assert apart == ["\u2068Mug (large)\u2069", "\u2068+49 151\u2069", "اليوم، 2:38 م", "\u2068قهوة\u2069", "Mug"]
 
 
 @pytest.mark.parametrize("width", [320, *(pytest.param(one, marks=pytest.mark.nightly) for one in (768, 1440))])
@@ -330,9 +279,6 @@ async def test_brand_colours_and_font_style_the_campaign_page_and_nothing_else_g
     await opened({"theme": {"primary": evil, "font": evil, "mode": evil}, "background": {"color": evil}})
     assert await visit.page.is_visible("h1") and await visit.page.evaluate("window.evil") is None
     assert "display:none" not in await visit.page.evaluate("document.querySelector('style').textContent")
-
-
-async def test_theme_font_may_be_names_alone(fair: World, visit: Visit) -> None:
     font = f"getComputedStyle({ROOT}.querySelector('.frame')).fontFamily"
     for written, used in (
         ("Georgia, 'Brand Serif', serif", True),

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-import aiohttp
 import pytest
 import pytest_asyncio
 
 import sql
-from ops.servers.base import free_port
 from runtime import ids
-from runtime.app import running
 from runtime.http.feeds import live
 from runtime.operations.reporting import counting
 from tests.support.browsing import STILL
 from tests.support.pages.looks import EVIL
-from tests.support.stack import ROLES, TENANT, Stack, make_tenant, settings_of
+from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
 from tests.support.waiting import until
 from tests.support.world import World, new_world
@@ -61,9 +57,9 @@ async def played(tenant: Stack, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield world
 
 
-async def test_analytics_shows_a_campaign_s_plays_costs_and_odds(desk: Desk, played: World) -> None:
-    page = desk.page
-    await desk.enter("designer", path=f"/analytics?campaign={played.campaign_id}")
+async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days(desk: Desk, played: World) -> None:
+    page, day = desk.page, "2026-10-25"  # In Berlin it has 25 hours.
+    await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
     assert await desk.title() == "Analytics"
     assert (await page.locator(".funnel b").all_inner_texts())[:3] == [str(PLAYS)] * 3
     cost = page.locator(".tile:has(span:text-is('Cost')) b")
@@ -98,17 +94,12 @@ async def test_analytics_shows_a_campaign_s_plays_costs_and_odds(desk: Desk, pla
         await page.wait_for_selector("main .problem:has-text('too much')")
     assert not await page.evaluate("window.evil")
     desk.forgive("503")
-
-
-async def test_figures_and_rows_are_saved_as_csv_by_local_days(desk: Desk, played: World) -> None:
-    """In Berlin the 25th of October 2026 has 25 hours."""
-    page, day = desk.page, "2026-10-25"
-    await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
+    await desk.to(f"/analytics?campaign={played.campaign_id}")
     everything = page.locator(".part:has(h2:text-is('Take everything along'))")
     async with page.expect_download() as saved:
         await everything.get_by_role("button", name="Plays").click()
-    rows = Path(await (await saved.value).path()).read_text().splitlines()
-    assert rows[0].startswith("id,played_at,") and len(rows) == PLAYS + 1
+    plays = Path(await (await saved.value).path()).read_text().splitlines()
+    assert plays[0].startswith("id,played_at,") and len(plays) == PLAYS + 1
     assert await desk.told() == "Exported: Plays."
     days = page.locator(".part:has(h2:text-is('By day')) details")
     await days.locator("summary").click()
@@ -143,24 +134,6 @@ async def test_home_shows_plays_as_they_happen(desk: Desk, played: World) -> Non
     await desk.page.locator(".now a").first.click()
     assert await desk.title() == "Analytics"
     assert not await desk.page.evaluate("window.evil")
-
-
-async def test_home_reconnects_after_a_restart_of_the_edge(
-    browser: Browser, make_database: Callable[[], str], valkey_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live, "EVERY_SECONDS", 0.1)
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, admin_port=free_port())
-    async with AsyncExitStack() as parts, aiohttp.ClientSession() as http:
-        process = await parts.enter_async_context(running(settings, ROLES))
-        stack = await make_tenant(Stack(process, http), TENANT)
-        async with at_desk(browser, stack, **STILL) as desk:
-            await desk.enter("admin")
-            await desk.page.wait_for_selector(".now[data-away=false]")
-            await parts.aclose()
-            await desk.page.wait_for_selector(".now[data-away=true]")
-            async with running(settings, ROLES):
-                await desk.page.wait_for_selector(".now[data-away=false]")
-            desk.forgive("ERR_")
 
 
 # -- the audit log ---------------------------------------------------------------------------

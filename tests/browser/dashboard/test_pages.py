@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import pytest_asyncio
 
-from tests.support import approvals
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.keyboard import LISTENS, Keys, tab_to, walk
-from tests.support.pages.desk import MANUAL, undelivered
-from tests.support.pages.looks import EVIL, accessible, window
+from tests.support.pages.desk import furnish
+from tests.support.pages.looks import accessible, window
 from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
 from tests.support.world import World
@@ -41,45 +39,11 @@ CUT: Final = "[...document.querySelectorAll('main .table')].some((one) => one.sc
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def paths(fair: World, service: Stack) -> dict[str, str]:
-    """One of everything, with a name that a page must take for text: {route: the path of its thing}."""
-    stack, name, own = fair.stack, EVIL[:90], {"campaign_id": fair.campaign_id}
-    text: dict[str, Any] = {"name": name, **own}
-    prize = await fair.prize(total=20, value=3, description=EVIL, terms=EVIL, **text)
-    coupon = await fair.prize(codes=["AAAA-1111", "BBBB-2222"], **text)
-    game = await fair.wheel(prize, coupon, name=name, ui={"theme": {"preset": "ocean"}})
-
-    async def made(path: str, body: dict[str, Any]) -> str:
-        return str((await stack.admin("POST", f"/admin/{path}", body)).data.get("id", ""))
-
-    board = {"metric": "plays", "mode": "sum", "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize}], **text}
-    board_id = await made("leaderboards", board)
-    await made("quests", {"description": EVIL, "turns": 1, "type": "one_time", **text})
-    hook = {"type": "webhook", "events": ["prize_won"], "config": {"url": "https://shop.example/hooks"}}
-    await made("integrations", hook)
-    await made("merchants", {"name": name})
-    await made("tokens", {"name": name, "roles": ["designer"]})
-    await stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"name": name})
-    for player in ("ann", "bea", "cleo"):
-        await fair.round(game, player)
-        assert (await stack.consumer("PUT", "/players/me", {"display_name": name}, player=player)).code == "OK"
-    await undelivered(fair)
-    await stack.database.execute("UPDATE tasks SET last_error = $1 WHERE tenant_id = $2", EVIL, stack.tenant_id)
-    await fair.round(await fair.wheel(await fair.prize(name="Hamper", total=9, fulfillment=MANUAL)), "dora")
-    broken = (
-        "INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, row_id, expected, found, deviation,"
-        " first_seen_at, last_seen_at) VALUES ($1, $2, 'player_ledger_sum', 'ann', $3, $4, $4, $4, now(), now())"
-    )
-    noted = (stack.tenant_id, f"violation_of_{fair.campaign_id}", fair.campaign_id, EVIL)
-    await stack.database.execute(broken, *noted)
-    ids = {"campaigns": fair.campaign_id, "games": game, "prizes": prize, "leaderboards": board_id, "players": "ann"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(service.engine, "settings", replace(service.engine.settings, dual_turns_above=5))
-        turns = {**own, "amount": 9, "reason": "sorry"}
-        asked = await approvals.as_(stack, "bob", "POST", "players/ann/turns", turns)
-        ids["approvals"] = approvals.waiting(asked)["id"]
+async def paths(fair: World) -> dict[str, str]:
+    """{route: the path of its thing}, of a tenant that has one of everything."""
+    ids = await furnish(fair)
     found = {path: path.replace(":id", ids.get(path.split("/")[1], "")) for path in ROUTES}
-    return {**found, "/": "", "codes": f"/prizes/{coupon}", "timeline": "/campaigns?view=timeline"}
+    return {**found, "/": "", "codes": f"/prizes/{ids['codes']}", "timeline": "/campaigns?view=timeline"}
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,33 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest.mark.parametrize("act", ["Give turns", "Adjust balance"])
-async def test_gift_with_a_lost_answer_is_given_once_and_errors_stand_at_their_field(
-    desk: Desk, fair: World, act: str
-) -> None:
-    player, table = await log_in(fair.stack), "turn_entries" if act == "Give turns" else "ledger_entries"
+async def test_lost_answer_of_a_gift_or_a_creation_repeats_nothing(desk: Desk, fair: World) -> None:
+    player = await log_in(fair.stack)
+    for act, table in (("Give turns", "turn_entries"), ("Adjust balance", "ledger_entries")):
+        await desk.enter("admin", path=f"/players/{player}")
+        await give(desk, fair, act)
+        found = await fair.database.fetch(f"SELECT amount FROM {table} WHERE player_id = $1", player)
+        assert [row["amount"] for row in found] == [5], act
+    desk.forgive("Failed to load", "400")
+
+    async def lost(route: Route) -> None:
+        if route.request.method != "POST":
+            return await route.continue_()
+        await route.fetch()
+        return await route.abort("connectionreset")
+
+    await desk.to("/campaigns")
+    await desk.page.route("**/api/v1/admin/campaigns", lost)
+    await desk.press("New campaign", within="main")
+    await desk.page.get_by_label("Name", exact=True).fill("Made once")
+    await desk.press("Make campaign", within="dialog")
+    await desk.page.wait_for_selector("dialog .problem:has-text('look before you do it again')")
+    desk.forgive("ERR_")
+    assert len((await desk.stack.admin("GET", "/admin/campaigns", q="Made once")).data["items"]) == 1
+
+
+async def give(desk: Desk, fair: World, act: str) -> None:
+    """First with a wrong field, then with an answer that is lost, then again."""
     keys: list[str | None] = []
 
     async def lose(route: Route) -> None:
@@ -44,7 +66,6 @@ async def test_gift_with_a_lost_answer_is_given_once_and_errors_stand_at_their_f
         await route.fetch()  # The service does it; its answer is lost.
         return await route.abort()
 
-    await desk.enter("admin", path=f"/players/{player}")
     await desk.page.route("**/wallet/adjustments" if act == "Adjust balance" else "**/turns", lose)
     await desk.press(act, within="main .head")
     fields = {"scope_key": fair.stack.tenant_id, "currency": "points", "reference_id": "ticket 1", "amount": "0"}
@@ -63,26 +84,7 @@ async def test_gift_with_a_lost_answer_is_given_once_and_errors_stand_at_their_f
     await desk.press(act, within="dialog footer")
     await desk.until("!document.querySelector('dialog')")
     assert len(keys) == 3 and keys[1] and keys[1] == keys[2]
-    found = await fair.database.fetch(f"SELECT amount FROM {table} WHERE player_id = $1", player)
-    assert [row["amount"] for row in found] == [5]
-    desk.forgive("Failed to load", "400")
-
-
-async def test_creation_with_a_lost_answer_asks_to_look_before_it_is_repeated(desk: Desk) -> None:
-    async def lost(route: Route) -> None:
-        if route.request.method != "POST":
-            return await route.continue_()
-        await route.fetch()
-        return await route.abort("connectionreset")
-
-    await desk.enter("admin", path="/campaigns")
-    await desk.page.route("**/api/v1/admin/campaigns", lost)
-    await desk.press("New campaign", within="main")
-    await desk.page.get_by_label("Name", exact=True).fill("Made once")
-    await desk.press("Make campaign", within="dialog")
-    await desk.page.wait_for_selector("dialog .problem:has-text('look before you do it again')")
-    desk.forgive("ERR_")
-    assert len((await desk.stack.admin("GET", "/admin/campaigns", q="Made once")).data["items"]) == 1
+    await desk.page.unroute_all()
 
 
 async def test_guest_is_merged_after_a_look_and_a_player_unlinked_suspended_exported_and_erased(
@@ -170,8 +172,8 @@ async def test_rewards_are_moved_one_by_one_and_together_and_a_refusal_says_why(
     assert await desk.page.locator("tbody input:checked").count() == 1, "what was refused stays chosen"
 
 
-async def test_rewards_and_deliveries_are_found_by_contact_and_day(desk: Desk, fair: World) -> None:
-    player, _ = await undelivered(fair, "found@example.com")
+async def test_rewards_and_deliveries_are_found_by_contact_and_day_with_each_answer(desk: Desk, fair: World) -> None:
+    player, reward = await undelivered(fair, "found@example.com")
     await undelivered(fair, "another@example.com")
     today = datetime.now(UTC)
     await desk.enter("designer")
@@ -193,17 +195,14 @@ async def test_rewards_and_deliveries_are_found_by_contact_and_day(desk: Desk, f
         await desk.page.reload()
         await desk.page.wait_for_selector("main .empty")
         assert await days.nth(1).input_value() == yesterday
-
-
-async def test_delivery_shows_its_request_and_every_answer(desk: Desk, fair: World) -> None:
-    player, reward = await undelivered(fair)
+    # A delivery shows its request and each answer.
     earlier = [
         {"tried_at": 1767225600 + nth, "duration_ms": 40 + nth, "error": f"HTTP {500 + nth}", "answer": "<i>down</i>"}
         for nth in range(2)
     ]
     tried = "UPDATE tasks SET tried_at = now(), duration_ms = 1234, answer = $2, earlier = $3 WHERE reward_id = $1"
     await fair.database.execute(tried, reward, "<b>closed</b>", earlier)
-    await desk.enter("designer", path=f"/players/{player}")
+    await desk.to(f"/players/{player}")
     await desk.page.get_by_role("button", name="Request and answer of task_").click()
     await desk.page.wait_for_selector("dialog dd:text-is('1,234 ms')")
     bodies = await desk.page.locator("dialog pre").all_text_contents()

@@ -90,11 +90,9 @@ async def test_prize_is_made_changed_and_removed_once_no_active_game_names_it(de
     await page.wait_for_selector(".toast:has-text('Big mug is removed.')")
     assert page.url.endswith("/prizes")
     desk.forgive("400")
-
-
-async def test_turns_prize_asks_for_turns_and_refuses_a_delivery(desk: Desk) -> None:
-    page, label = desk.page, "document.querySelector('.field:has([name=value]) label').textContent"
-    await desk.enter("designer", path="/prizes/new")
+    # A prize of turns asks for turns, and refuses a delivery.
+    label = "document.querySelector('.field:has([name=value]) label').textContent"
+    await desk.to("/prizes/new")
     await field(desk, "name").fill("Three more")
     await desk.until(f"{label} === 'Value'")
     await field(desk, "type").fill("turns")
@@ -113,38 +111,12 @@ async def test_turns_prize_asks_for_turns_and_refuses_a_delivery(desk: Desk) -> 
     assert (made["type"], made["value"]) == ("turns", 3)
 
 
-async def test_secret_header_is_hidden_kept_and_never_sent_to_another_host(desk: Desk, fair: World) -> None:
-    config = {"url": "https://shop.example/mugs", "headers": {"X-Key": "hunter2", "channel": "some"}}
-    prize = await fair.prize(name="Fair mug", fulfillment={"channel": "webhook", "config": config})
-    await desk.enter("designer", path=f"/prizes/{prize}")
-    url, header = field(desk, "fulfillment.config.url"), field(desk, "fulfillment.config.headers.X-Key")
-
-    async def becomes(**change: Any) -> None:
-        async def is_so() -> bool:
-            return bool(await config_of_prize(fair.stack, prize) == {**config, **change})
-
-        await desk.press("Save", within="main")
-        await until(is_so)
-
-    named = field(desk, "fulfillment.config.headers.channel")
-    assert await named.evaluate("(it) => it.localName") == "input", "a header named like a choice is text"
-    assert await header.input_value() == "***" and "hunter2" not in await desk.page.content()
-    await url.fill("https://shop.example/cups")
-    await becomes(url="https://shop.example/cups")
-    await header.fill("hunter3")
-    await becomes(url="https://shop.example/cups", headers={"X-Key": "hunter3", "channel": "some"})
-    await desk.page.reload()
-    await url.fill("https://elsewhere.example/mugs")
-    await refused(desk)
-    assert await header.get_attribute("aria-invalid") == "true"
-
-
-async def test_form_error_stands_at_its_map_object_or_path(desk: Desk, fair: World) -> None:
+async def test_form_of_a_webhook_hides_its_secrets_and_shows_each_error_at_its_place(desk: Desk, fair: World) -> None:
     secrets = {"secret": "quite-a-long-secret", "previous_secret": "another-long-one"}
     headers = {f"X-{nth}": "some" for nth in range(20)}
-    config = WEBHOOK["config"]
+    base = WEBHOOK["config"]
     prizes = [
-        await fair.prize(name="Mug", fulfillment={**WEBHOOK, "config": {**config, **more}})  # type: ignore[dict-item]
+        await fair.prize(name="Mug", fulfillment={**WEBHOOK, "config": {**base, **more}})  # type: ignore[dict-item]
         for more in (secrets, {"headers": headers}, {"headers": {"X-Key": "some"}})
     ]
 
@@ -166,6 +138,30 @@ async def test_form_error_stands_at_its_map_object_or_path(desk: Desk, fair: Wor
     await field(desk, "fulfillment.config.headers.X-Key").fill("x" * 70_000)
     assert await refused(desk) == ["One field needs another look."]
     assert "bytes as JSON" in await desk.page.inner_text(whole("Where to"))
+    # A header is hidden, stays as it is, and is not sent to another host.
+    config: dict[str, Any] = {"url": "https://shop.example/mugs", "headers": {"X-Key": "hunter2", "channel": "some"}}
+    prize = await fair.prize(name="Fair mug", fulfillment={"channel": "webhook", "config": config})
+    await desk.to(f"/prizes/{prize}")
+    url, header = field(desk, "fulfillment.config.url"), field(desk, "fulfillment.config.headers.X-Key")
+
+    async def becomes(**change: Any) -> None:
+        async def is_so() -> bool:
+            return bool(await config_of_prize(fair.stack, prize) == {**config, **change})
+
+        await desk.press("Save", within="main")
+        await until(is_so)
+
+    named = field(desk, "fulfillment.config.headers.channel")
+    assert await named.evaluate("(it) => it.localName") == "input", "a header named like a choice is text"
+    assert await header.input_value() == "***" and "hunter2" not in await desk.page.content()
+    await url.fill("https://shop.example/cups")
+    await becomes(url="https://shop.example/cups")
+    await header.fill("hunter3")
+    await becomes(url="https://shop.example/cups", headers={"X-Key": "hunter3", "channel": "some"})
+    await desk.page.reload()
+    await url.fill("https://elsewhere.example/mugs")
+    await refused(desk)
+    assert await header.get_attribute("aria-invalid") == "true"
 
 
 async def test_prize_form_saves_only_what_was_changed_over_others_changes(desk: Desk, fair: World) -> None:

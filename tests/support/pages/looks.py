@@ -39,3 +39,27 @@ async def accessible(visit: Visit, name: str, found: dict[str, list[str]]) -> No
 def window(width: int, scheme: str, height: int = 0) -> dict[str, Any]:
     """Playwright's options of a context with this window and colour scheme."""
     return {"viewport": {"width": width, "height": height or SIZES[width]}, "color_scheme": scheme}
+
+
+def evil_ui(address: str, prize_id: str) -> dict[str, Any]:
+    """A game's `ui` that has such text, and an address that must not be requested, in every part."""
+    segment = {"label": EVIL, "image": address, "emoji": EVIL, "color": EVIL, "prize_id": prize_id}
+    return {
+        "description": EVIL,
+        "picture": {"image": address, "emoji": EVIL},
+        "theme": {"primary": EVIL, "accent": "url(javascript:window.evil=1)", "radius": EVIL, "mode": EVIL},
+        "background": {"color": EVIL, "image": address, "emoji": EVIL},
+        "texts": {"spin": EVIL, "won": EVIL, "__proto__": EVIL, "constructor": EVIL},
+        "wheel": {"segments": [segment, {"label": EVIL, "emoji": EVIL}]},
+        "items": [
+            {"emoji": EVIL, "image": address, "prize_id": prize_id, "item": "maple", "type": "maple", "label": EVIL}
+        ],
+        "prizes": {"one": {"image": address, "emoji": EVIL, "prize_id": prize_id}},
+        "egg": {"emoji": EVIL, "image": address},
+        "catcher": {"emoji": EVIL, "lives": 1},
+    }
+
+
+def home_alone(visit: Visit) -> bool:
+    """Nothing was requested from any other server."""
+    return [one for one in visit.asked if f" {visit.stack.process.consumer_url}/" not in one] == []

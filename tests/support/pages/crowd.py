@@ -1,0 +1,71 @@
+"""A game with something in every panel: long names, several scripts, and text that a page must not run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.support.leaderboards import make_board
+from tests.support.milestones import block
+from tests.support.pages.looks import EVIL
+from tests.support.quests import open_quest
+from tests.support.waiting import until
+from tests.support.world import COLLECTION, World
+
+CODE: Final = EVIL.replace(" ", "/")
+NAMES: Final = (EVIL[:100], "Bertrand Archibald von Hohenlohe-Ingelfingen", "Chloé", "達也", "سارة", "Eve")
+LONG: Final = "Donaudampfschifffahrtsgesellschaftskapitän"
+
+
+async def crowded(fair: World) -> str:
+    """A game with something in every panel for ann."""
+    on_claim = {"redemption_mode": "on_claim", "channel": "none"}
+    cup = await fair.prize(name=EVIL, codes=[CODE])
+    mug = await fair.prize(name="Fair mug", fulfillment=on_claim, expires_after_days=30)
+    wide = await fair.prize(name=LONG, fulfillment=on_claim)
+    rungs = [
+        {"id": f"r{n}", "name": name, "currency": currency, "threshold": threshold, "prize_id": prize_id}
+        for n, (name, currency, threshold, prize_id) in enumerate(
+            [
+                (EVIL, "maple", 2, cup),
+                ("A bunch", "maple", 4, mug),
+                (f"The {LONG}'s album", "oak", 900, wide),
+                ("Gold", "maple", 50, await fair.prize(name="Golden pumpkin", total=1)),
+            ]
+        )
+    ]
+    items = [("maple", 0.9, 2), ("oak", 0.1, 1)]
+    config = {
+        "items": [
+            {"item": item, "weight": weight, "quantity": quantity, "slot_index": nth}
+            for nth, (item, weight, quantity) in enumerate(items)
+        ]
+    }
+    ui = {
+        "theme": {"primary": "#c2410c", "accent": "#facc15"},
+        "background": {"color": "#fff7ed", "emoji": "🍂"},
+        "items": [{"item": "maple", "emoji": "🍁"}, {"item": "oak", "emoji": "🌰"}],
+        "prizes": [{"prize_id": one, "emoji": emoji} for one, emoji in ((cup, "🍺"), (mug, "☕"), (wide, "🧢"))],
+    }
+    milestones, rules = block(*rungs, auto_grant=False), {"max_plays_per_day": 12}
+    game_id = await fair.game(COLLECTION, config, access="public", ui=ui, milestones=milestones, rules=rules)
+    quest = {"type": "daily", "name": EVIL, "description": EVIL}
+    await open_quest(fair.stack, fair.campaign_id, **quest)
+    await open_quest(fair.stack, fair.campaign_id, name="Bring a friend", end_date=4_000_000_000)
+    prizes = [{"from_rank": 1, "to_rank": 3, "prize_id": mug}]
+    board = await make_board(fair.stack, fair.campaign_id, name=EVIL, metric="plays", prizes=prizes)
+    await make_board(fair.stack, fair.campaign_id, name="Winners", metric="wins")
+    for n, name in enumerate(NAMES):
+        await fair.stack.consumer("PUT", "/players/me", {"display_name": name}, player=f"p{n}")
+        for _ in range(max(1, 4 - n)):
+            await fair.round(game_id, f"p{n}")
+    for _ in range(6):
+        await fair.round(game_id, "ann")
+    for rung in ("r0", "r1"):
+        assert (await fair.redeem(game_id, rung)).code == "OK"
+
+    async def ranked() -> bool:
+        answer = await fair.stack.consumer("GET", f"/leaderboards/{board['id']}/rankings", player="ann")
+        return len(answer.data["items"]) == len(NAMES) + 1
+
+    await until(ranked)
+    return game_id

@@ -139,6 +139,7 @@ async def test_campaign_beyond_the_first_page_can_be_chosen_in_forms_and_filters
     for path in ("/analytics", "/prizes"):
         await desk.to(path)
         await desk.page.wait_for_selector("main option:text-is('Campaign 1')", state="attached")
+        assert await desk.page.locator("main option:text-is('Campaign 130')").count() == 1, path
 
 
 # -- rewards and deliveries ------------------------------------------------------------------

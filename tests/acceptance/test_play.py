@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
 from tests.support.draws import hand_pick, word
@@ -10,7 +9,7 @@ from tests.support.stack import Answer, Stack, refused
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World, new_world, prize_ids
 
 
-async def test_a_wheel_gives_the_prize_that_the_word_picks(world: World) -> None:
+async def test_wheel_gives_the_prize_that_the_word_picks(world: World) -> None:
     prizes = [await world.prize(name=name, type="voucher", value=value) for name, value in (("A", 5), ("B", 7.5))]
     chances = [{"prize_id": prizes[0], "probability": 0.3}, {"prize_id": prizes[1], "probability": 0.4}]
     segments = [{"emoji": "x"}, {"prize_id": prizes[1]}, {"prize_id": prizes[0]}]
@@ -28,25 +27,7 @@ async def test_a_wheel_gives_the_prize_that_the_word_picks(world: World) -> None
             assert told["metadata"] == {"slot_index": (2, 1)[index]}
 
 
-async def test_a_session_says_until_when_it_may_be_played(world: World) -> None:
-    game_id = await world.wheel()
-    lasts = world.stack.process.settings.session_ttl_seconds
-    before = int(world.stack.engine.clock.now())
-    started = (await world.start(game_id)).data
-    assert before <= started["expires_at"] - lasts <= world.stack.engine.clock.now()
-
-
-async def test_without_segments_the_slot_is_the_prizes_index_and_a_loss_has_none(world: World) -> None:
-    prizes = [await world.prize(), await world.prize()]
-    chances = [{"prize_id": prize_id, "probability": 0.35} for prize_id in prizes]
-    game_id = await world.game(WHEEL, {"prizes": chances})
-    for _ in range(20):
-        told = (await world.round(game_id)).data
-        index = hand_pick([0.35, 0.35], word(told["seed"], "", 0))
-        assert told["metadata"] == {"slot_index": -1 if index is None else index}
-
-
-async def test_an_egg_catchers_score_chooses_the_group_and_the_word_the_prize(world: World) -> None:
+async def test_score_picks_the_group_and_the_word_its_prize(world: World) -> None:
     low, high = await world.prize(), [await world.prize(), await world.prize()]
     config = {
         "tiers": [{"min": 1, "max": 9, "prize_group": "low"}, {"min": 10, "max": 99, "prize_group": "high"}],
@@ -75,18 +56,13 @@ async def test_an_egg_catchers_score_chooses_the_group_and_the_word_the_prize(wo
     assert Counter(row["score"] for row in scores) == {9: 1, 10: 6, 0: 1, 100: 1}
 
 
-async def test_impossible_scores_are_refused_and_use_up_nothing(world: World) -> None:
+async def test_impossible_score_is_refused_and_uses_up_nothing(world: World) -> None:
     config = {"tiers": [], "prize_groups": {}, "max_score": 200, "max_score_per_second": 100}
     game_id = await world.game(EGGS, config)
     session = await world.session(game_id)
     for payload, reason in (
         ({"score": -1, "duration_ms": 10}, "VALIDATION"),
-        ({"score": 1, "duration_ms": 0}, "VALIDATION"),
-        ({"score": 1.5, "duration_ms": 10}, "VALIDATION"),
-        ({"score": "1", "duration_ms": 10}, "VALIDATION"),
-        ({"score": 1}, "VALIDATION"),
         ({}, "VALIDATION"),
-        ({"score": 1, "duration_ms": 10, "more": 1}, "VALIDATION"),
         ({"score": 201, "duration_ms": 2000}, "IMPLAUSIBLE_SCORE"),
         ({"score": 101, "duration_ms": 1000}, "IMPLAUSIBLE_SCORE"),
         ({"score": 1, "duration_ms": 60_000}, "IMPLAUSIBLE_SCORE"),
@@ -98,7 +74,7 @@ async def test_impossible_scores_are_refused_and_use_up_nothing(world: World) ->
     assert (await world.play(game_id, session, payload={"score": 1, "duration_ms": 100})).data["rewards"] == []
 
 
-async def test_a_gift_catcher_counts_what_was_caught_up_to_its_limit(world: World) -> None:
+async def test_caught_items_win_up_to_the_limit_and_the_stock(world: World) -> None:
     gold = await world.prize(total=3)
     drops = [
         {"type": "gold", "prize_id": gold, "frequency": 3, "max_catchable": 2},
@@ -115,7 +91,7 @@ async def test_a_gift_catcher_counts_what_was_caught_up_to_its_limit(world: Worl
     assert await world.stock(gold) == (0, 3)
 
 
-async def test_items_that_cannot_have_been_caught_are_refused(world: World) -> None:
+async def test_item_that_cannot_have_been_caught_is_refused(world: World) -> None:
     drops = [{"type": "gold", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 9}]
     game_id = await world.game(GIFTS, {"drops": drops, "total_items": 3, "interval_ms": 60_000})
     session = await world.session(game_id)
@@ -123,15 +99,13 @@ async def test_items_that_cannot_have_been_caught_are_refused(world: World) -> N
         (["item_9"], "NOT_IN_PLAN"),
         (["item_1"], "NOT_IN_PLAN"),  # a minute away
         (["item_0", "item_0"], "VALIDATION"),
-        ("item_0", "VALIDATION"),
-        ([0], "VALIDATION"),
     ):
         answer = await world.play(game_id, session, payload={"caught_items": caught})
         assert refused(answer) == (400, "INVALID_ARGUMENT", reason), caught
     assert (await world.play(game_id, session, payload={"caught_items": ["item_0"]})).data["rewards"]
 
 
-async def test_a_collection_credits_the_item_that_the_word_picks(world: World) -> None:
+async def test_collection_credits_the_item_that_the_word_picks(world: World) -> None:
     items = [
         {"item": "leaf", "weight": 3, "quantity": 2, "slot_index": 4},
         {"item": "acorn", "weight": 1, "quantity": 5, "slot_index": 0},
@@ -149,7 +123,7 @@ async def test_a_collection_credits_the_item_that_the_word_picks(world: World) -
     assert await world.database.fetchval("SELECT count(*) FROM rewards WHERE game_id = $1", game_id) == 0
 
 
-async def test_the_scope_of_the_wallet_says_which_games_share_it(module_stack: Stack) -> None:
+async def test_wallet_scope_decides_which_games_share_a_wallet(module_stack: Stack) -> None:
     merchant = await module_stack.admin("POST", "/admin/merchants", {"name": "Shop"})
     merchant_id = merchant.data["id"]
     async with (
@@ -190,21 +164,7 @@ async def test_points_go_to_the_wallet_and_leave_no_reward(world: World, module_
     assert {entry["reason"] for entry in ledger} == {"LEDGER_REASON_PLAY_REWARD"}
 
 
-async def test_a_voucher_code_is_given_once_and_the_pool_is_the_stock(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(codes=["C-1", "C-2", "C-3"])
-    game_id = await world.wheel(prize_id)
-    players = [f"coder_{nth}" for nth in range(12)]
-    answers = await asyncio.gather(*(world.round(game_id, player) for player in players))
-    assert sum(len(answer.data["rewards"]) for answer in answers) == 3
-    codes = []
-    for player in players:
-        rewards = (await module_stack.consumer("GET", "/rewards/me", player=player)).data["items"]
-        codes += [reward["code"] for reward in rewards]
-        assert all(reward["status"] == "REWARD_STATUS_FULFILLED" for reward in rewards)
-    assert sorted(codes) == ["C-1", "C-2", "C-3"]
-
-
-async def test_several_units_of_a_coded_prize_are_rewards_of_one_code_each(world: World) -> None:
+async def test_units_of_a_coded_prize_are_rewards_of_one_code_each(world: World) -> None:
     coded = await world.prize(codes=["D-1", "D-2", "D-3"])
     drops = [{"type": "gold", "prize_id": coded, "frequency": 1, "max_catchable": 2}]
     game_id = await world.game(GIFTS, {"drops": drops, "total_items": 2, "interval_ms": 1})

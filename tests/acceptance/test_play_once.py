@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any
 
 from tests.support.stack import Stack, refused
-from tests.support.world import COINS, COLLECTION, EGGS, World, prize_ids
-
-# -------------------------------------------------------------------- sessions
+from tests.support.world import World
 
 
-async def test_a_session_with_any_byte_flipped_is_forged(world: World) -> None:
+async def test_session_of_another_spelling_is_refused(world: World) -> None:
     game_id = await world.wheel()
     session = await world.session(game_id)
-    forged = [session[:nth] + chr(ord(session[nth]) ^ 1) + session[nth + 1 :] for nth in range(len(session))]
-    forged += [session[:-1], session[:-4], session + "A", "sess_", "sess_!", session.removeprefix("sess_")]
-    answers = await asyncio.gather(*(world.play(game_id, token) for token in forged))
-    assert {refused(answer) for answer in answers} == {(403, "PERMISSION_DENIED", "SESSION_INVALID")}
-    assert (await world.play(game_id, session)).http == 200
-
-
-async def test_each_session_has_one_spelling(world: World) -> None:
-    game_id = await world.wheel()
-    session = await world.session(game_id)
-    spellings = [session.upper(), session + " ", session + "=", f" {session}", session[:9] + "\n" + session[9:]]
-    spellings += [session.replace(".", ".."), session.replace(".", "%2E"), session + ".", session[:63]]
+    spellings = [session[:-1], session[:63], session.removeprefix("sess_"), session.upper(), session + "="]
+    spellings += [session + ".", session + " ", f" {session}", session.replace(".", "..")]
     for spelling in spellings:
         assert (await world.play(game_id, spelling)).reason == "SESSION_INVALID", spelling
     assert (await world.play(game_id, session)).http == 200
 
 
-async def test_a_session_is_of_one_player_and_one_game(world: World) -> None:
+async def test_session_of_another_player_or_game_is_refused(world: World) -> None:
     game_id, other_game_id, open_game_id = await world.wheel(), await world.wheel(), await world.wheel(access="public")
     session, open_session = await world.session(game_id, "ann"), await world.session(open_game_id, "ann")
     for answer in (
@@ -40,13 +27,12 @@ async def test_a_session_is_of_one_player_and_one_game(world: World) -> None:
         await world.play(other_game_id, session, "ann"),
     ):
         assert refused(answer) == (403, "PERMISSION_DENIED", "SESSION_INVALID")
-    # A player's session plays no game for somebody without a token.
     for its, opened in ((game_id, session), (open_game_id, open_session)):
         assert refused(await world.play(its, opened, "")) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
     assert await world.plays() == []
 
 
-async def test_a_play_asks_for_its_session_and_an_object(world: World, module_stack: Stack) -> None:
+async def test_play_without_session_or_with_a_wrong_field_is_refused(world: World, module_stack: Stack) -> None:
     game_id = await world.wheel()
     session = await world.session(game_id)
     for body, code in (
@@ -62,10 +48,7 @@ async def test_a_play_asks_for_its_session_and_an_object(world: World, module_st
     assert await world.plays() == []
 
 
-# -------------------------------------------------------------------- idempotency
-
-
-async def test_fifty_plays_of_one_key_are_one_play(world: World) -> None:
+async def test_plays_of_one_key_at_once_are_one_play(world: World) -> None:
     game_id = await world.wheel(await world.prize(), rules={"max_plays_per_user": 1})
     session = await world.session(game_id)
     answers = await asyncio.gather(*(world.play(game_id, session, key="k1") for _ in range(50)))
@@ -80,7 +63,7 @@ async def test_fifty_plays_of_one_key_are_one_play(world: World) -> None:
     assert len(await world.plays()) == 1
 
 
-async def test_a_key_with_another_body_is_refused(world: World) -> None:
+async def test_key_with_another_body_is_refused(world: World) -> None:
     game_id = await world.wheel()
     session = await world.session(game_id)
     (await world.play(game_id, session, key="k2")).data  # noqa: B018
@@ -93,7 +76,7 @@ async def test_a_key_with_another_body_is_refused(world: World) -> None:
     assert (await world.round(game_id, "bob", key="k2")).http == 200
 
 
-async def test_a_refusal_leaves_its_key_free(world: World) -> None:
+async def test_key_of_a_refused_play_stays_free(world: World) -> None:
     game_id = await world.wheel(rules={"requires_turn": True})
     await world.turns("rea", 1)
     one, two = [await world.session(game_id, "rea") for _ in range(2)]
@@ -103,7 +86,7 @@ async def test_a_refusal_leaves_its_key_free(world: World) -> None:
     assert (await world.play(game_id, two, "rea", key="k3")).http == 200
 
 
-async def test_core_answers_a_key_by_its_row_alone(world: World, module_stack: Stack) -> None:
+async def test_key_is_answered_by_core_from_the_row_alone(world: World, module_stack: Stack) -> None:
     """Core has no ephemeral answers: what it replays, it replays from the play's row."""
     game_id = await world.wheel(await world.prize(), rules={"max_plays_per_user": 1})
     session = (await module_stack.core("POST", f"/games/{game_id}/start", {"player_id": "kim"})).data["session_id"]
@@ -117,45 +100,8 @@ async def test_core_answers_a_key_by_its_row_alone(world: World, module_stack: S
     assert refused(unkeyed) == (409, "ALREADY_EXISTS", "SESSION_PLAYED")
 
 
-# -------------------------------------------------------------------- together
-
-
-async def test_games_that_share_a_prize_share_its_stock(world: World) -> None:
+async def test_stock_is_shared_by_the_games_of_a_prize(world: World) -> None:
     prize_id = await world.prize(total=7)
     games = [await world.wheel(prize_id) for _ in range(5)]
     answers = await asyncio.gather(*(world.round(games[nth % 5], f"sharer_{nth}") for nth in range(60)))
     assert sum(len(answer.data["rewards"]) for answer in answers) == 7
-
-
-async def test_games_that_share_a_wallet_lose_no_credit(world: World) -> None:
-    games = [await world.game(COLLECTION, COINS) for _ in range(4)]
-    answers = await asyncio.gather(*(world.round(games[nth % 4], "wil") for nth in range(40)))
-    assert {answer.http for answer in answers} == {200}
-    balance = await world.database.fetchval(
-        "SELECT balance FROM balances WHERE player_id = 'wil' AND scope_key = $1", world.campaign_id
-    )
-    assert balance == 80
-
-
-async def test_one_bad_play_fails_none_of_its_neighbours(world: World) -> None:
-    config = {"tiers": [{"min": 0, "max": 9, "prize_group": "all"}], "prize_groups": {"all": []}}
-    game_id = await world.game(EGGS, config)
-    sessions = [await world.session(game_id, f"n{nth}") for nth in range(10)]
-    payloads: list[dict[str, Any]] = [{"score": 1, "duration_ms": 1} if nth % 3 else {"score": -1} for nth in range(10)]
-    answers = await asyncio.gather(
-        *(world.play(game_id, s, f"n{nth}", payload=payloads[nth]) for nth, s in enumerate(sessions))
-    )
-    assert [answer.http for answer in answers] == [200 if nth % 3 else 400 for nth in range(10)]
-
-
-async def test_a_change_of_the_game_counts_from_the_next_start_on(world: World, module_stack: Stack) -> None:
-    first, second = await world.prize(), await world.prize()
-    game_id = await world.wheel(first)
-    session = await world.session(game_id)
-    assert prize_ids(await world.round(game_id)) == [first]
-    config = {"prizes": [{"prize_id": second, "probability": 1}]}
-    (await module_stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": config})).data  # noqa: B018
-    assert (await world.play(game_id, session)).reason == "GAME_CHANGED"
-    assert prize_ids(await world.round(game_id)) == [second]
-    plays = (await world.history(game_id))["items"]
-    assert sorted(play["revision"] for play in plays) == [1, 2]

@@ -28,7 +28,7 @@ async def gifts(world: World, **fields: Any) -> str:
     return await world.game(GIFTS, {"drops": drops, "total_items": 12, "interval_ms": 1}, **fields)
 
 
-async def test_a_start_promises_what_the_play_then_shows(world: World) -> None:
+async def test_commitment_of_a_start_is_kept_by_its_play(world: World) -> None:
     for game_id in (await world.wheel(await world.prize()), await world.game(COLLECTION, COINS), await gifts(world)):
         started = (await world.start(game_id)).data
         payload = {"caught_items": []} if "drop_plan" in started else {}
@@ -37,25 +37,20 @@ async def test_a_start_promises_what_the_play_then_shows(world: World) -> None:
         assert started["revision_hash"][:32] in started["session_id"]
 
 
-async def change_odds(world: World, game_id: str, prize_id: str) -> None:
-    body = {"handler_config": {"prizes": [{"prize_id": prize_id, "probability": 0}]}}
-    await world.stack.admin("PUT", f"/admin/games/{game_id}", body)
-
-
-async def change_value(world: World, game_id: str, prize_id: str) -> None:
-    await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", {"value": 4})
-
-
-async def change_policy(world: World, game_id: str, prize_id: str) -> None:
-    await world.stack.admin("PUT", f"/admin/games/{game_id}", {"on_unavailable": "redraw"})
-
-
-@pytest.mark.parametrize("change", [change_odds, change_value, change_policy])
-async def test_a_play_is_decided_by_what_its_start_promised_or_by_nothing(world: World, change: Any) -> None:
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [
+        ("games", {"handler_config": {"prizes": []}}),
+        ("games", {"on_unavailable": "redraw"}),
+        ("prizes", {"value": 4}),
+    ],
+)
+async def test_play_after_a_change_of_its_terms_is_refused(world: World, path: str, change: dict[str, Any]) -> None:
     prize_id = await world.prize(total=5)
     game_id = await world.wheel(prize_id, rules={"max_plays_per_user": 1})
     started = (await world.start(game_id)).data
-    await change(world, game_id, prize_id)
+    changed = f"/admin/{path}/{game_id if path == 'games' else prize_id}"
+    assert (await world.stack.admin("PUT", changed, change)).http == 200
     for _ in range(2):
         answer = await world.play(game_id, started["session_id"])
         assert (answer.code, answer.reason) == ("FAILED_PRECONDITION", "GAME_CHANGED")
@@ -65,33 +60,30 @@ async def test_a_play_is_decided_by_what_its_start_promised_or_by_nothing(world:
     assert is_kept(again, (await world.play(game_id, again["session_id"])).data)
 
 
-async def test_looks_and_stock_are_no_part_of_the_promise(world: World) -> None:
+async def test_change_of_looks_or_stock_keeps_the_commitment(world: World) -> None:
     prize_id = await world.prize(total=5)
     game_id = await world.wheel(prize_id)
     started = (await world.start(game_id)).data
-    assert (
-        await world.stack.admin("PUT", f"/admin/games/{game_id}", {"ui": {"theme": {"primary": "red"}}})
-    ).http == 200
+    looks = {"ui": {"theme": {"primary": "red"}}}
+    assert (await world.stack.admin("PUT", f"/admin/games/{game_id}", looks)).http == 200
     assert (await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", {"stock": {"total": 9}})).http == 200
     assert is_kept(started, (await world.play(game_id, started["session_id"])).data)
 
 
-async def test_a_play_that_is_committed_is_answered_again_whatever_was_changed_since(world: World) -> None:
+async def test_committed_play_is_replayed_after_a_change_of_its_terms(world: World) -> None:
     prize_id = await world.prize()
     game_id = await world.wheel(prize_id)
     session = await world.session(game_id)
     played = (await world.play(game_id, session, key="k")).data
-    await change_odds(world, game_id, prize_id)
+    odds = await world.stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": {"prizes": []}})
+    assert odds.http == 200
     body = {"player_id": "ann", "session_id": session, "payload": {}, "idempotency_key": "k"}
     again = await world.stack.core("POST", f"/games/{game_id}/play", body)
     assert again.data["play_id"] == played["play_id"]
     assert (await world.play(game_id, session)).reason == "SESSION_PLAYED"
 
 
-# -------------------------------------------------------------------- plans
-
-
-async def test_starting_again_shows_the_same_plan_until_it_is_played(world: World) -> None:
+async def test_plan_stays_the_same_until_it_is_played(world: World) -> None:
     game_id = await gifts(world)
     first, second = [(await world.start(game_id)).data for _ in range(2)]
     assert first["session_id"] != second["session_id"]
@@ -106,14 +98,14 @@ async def test_starting_again_shows_the_same_plan_until_it_is_played(world: Worl
     assert others["seed_hash"] not in (first["seed_hash"], third["seed_hash"])
 
 
-async def test_of_many_sessions_of_one_plan_one_is_played(world: World) -> None:
+async def test_plan_is_played_once_by_its_many_sessions(world: World) -> None:
     game_id = await gifts(world)
     sessions = [await world.session(game_id) for _ in range(20)]
     answers = await asyncio.gather(*(world.play(game_id, one, payload={"caught_items": []}) for one in sessions))
     assert Counter(answer.reason for answer in answers) == {"": 1, "SESSION_PLAYED": 19}
 
 
-async def test_other_games_have_several_sessions_open(world: World) -> None:
+async def test_game_without_a_plan_has_several_sessions_open(world: World) -> None:
     game_id = await world.wheel(await world.prize())
     started = [(await world.start(game_id)).data for _ in range(3)]
     assert len({one["seed_hash"] for one in started}) == 3
@@ -121,10 +113,7 @@ async def test_other_games_have_several_sessions_open(world: World) -> None:
         assert is_kept(one, (await world.play(game_id, one["session_id"])).data)
 
 
-# -------------------------------------------------------------------- the next session
-
-
-async def test_a_play_that_asks_for_it_answers_the_next_session(world: World) -> None:
+async def test_play_answers_the_next_session_where_asked(world: World) -> None:
     game_id = await gifts(world, rules={"max_plays_per_user": 3})
     started = (await world.start(game_id)).data
     payload = {"caught_items": []}
@@ -140,14 +129,14 @@ async def test_a_play_that_asks_for_it_answers_the_next_session(world: World) ->
     assert "next" not in (await world.play(plain, played["next"]["session_id"])).data
 
 
-async def test_a_retry_gets_the_same_next_session_from_the_database(world: World) -> None:
+async def test_retry_gets_the_same_next_session_from_the_database(world: World) -> None:
     game_id = await world.game(WHEEL, {"prizes": []})
     body = {"player_id": "ann", "session_id": await world.session(game_id), "idempotency_key": "n", "next": True}
     one, two = [await world.stack.core("POST", f"/games/{game_id}/play", body) for _ in range(2)]
     assert one.data["next"]["session_id"] and one.data == two.data
 
 
-async def test_a_start_and_a_play_ask_the_stores_no_more_often_than_before(world: World) -> None:
+async def test_start_and_play_keep_to_their_round_trips(world: World) -> None:
     game_id = await gifts(world)
     await world.round(game_id, payload={"caught_items": []})
     store, database = world.stack.engine.ephemeral, world.database
@@ -166,7 +155,7 @@ async def test_a_start_and_a_play_ask_the_stores_no_more_often_than_before(world
     assert min(told) <= 8, told
 
 
-async def test_terms_are_kept_of_what_can_be_started_alone(world: World) -> None:
+async def test_terms_are_stored_for_active_games_alone(world: World) -> None:
     prize = await world.prize()
     for status, kept in (("GAME_STATUS_DRAFT", 0), ("GAME_STATUS_PAUSED", 0), ("GAME_STATUS_ACTIVE", 1)):
         game = await world.wheel(prize, status=status)

@@ -14,7 +14,7 @@ import pytest
 from runtime.http.auth.tokens import Tokens
 from tests.support.draws import hand_pick, plan_word, word
 from tests.support.resources import make_campaign, make_game
-from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant, new_stack, settings_of
+from tests.support.stack import Answer, Stack, new_stack, settings_of
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
 
@@ -40,7 +40,7 @@ async def promised(world: World, game_id: str) -> int:
     return int(await world.database.fetchval("SELECT count(*) FROM promised_terms WHERE game_id = $1", game_id))
 
 
-async def test_what_a_start_promised_is_read_by_its_hash_and_hashes_to_it(world: World) -> None:
+async def test_terms_are_read_by_their_hash_and_hash_to_it(world: World) -> None:
     """In every letter that a name may have: whoever checks it hashes the text as it came."""
     name = 'Tässe ☕ 😀 "\\ \u00e9 e\u0301 </b>'
     prize_id = await world.prize(name=name, value=0.1)
@@ -54,7 +54,7 @@ async def test_what_a_start_promised_is_read_by_its_hash_and_hashes_to_it(world:
         assert terms["prizes"] == ([[prize_id, name, "goods", 0.1]] if terms["reward_handler"] == "probability" else [])
 
 
-async def test_every_surface_answers_the_same_text(world: World, module_stack: Stack) -> None:
+async def test_terms_are_the_same_text_on_every_surface(world: World, module_stack: Stack) -> None:
     revision_hash = (await world.start(await world.wheel(await world.prize()))).data["revision_hash"]
     path = f"/revisions/{revision_hash}"
     told = [(await module_stack.core("GET", path)).data["revision"]["terms"]]
@@ -63,7 +63,7 @@ async def test_every_surface_answers_the_same_text(world: World, module_stack: S
     assert len(set(told)) == 1
 
 
-async def test_a_draw_is_decided_again_from_its_terms_alone(world: World) -> None:
+async def test_draw_is_decided_again_from_its_terms_alone(world: World) -> None:
     """By hand, from what a player was told: the start's answer, the terms, the play's answer."""
     prizes = [await world.prize(name=f"P{nth}", value=nth) for nth in range(3)]
     odds = [{"prize_id": prize_id, "probability": 0.3} for prize_id in prizes]
@@ -78,7 +78,7 @@ async def test_a_draw_is_decided_again_from_its_terms_alone(world: World) -> Non
         assert [[won["prize_id"], won["name"], won["type"], won["value"]] for won in played["rewards"]] == expected
 
 
-async def test_a_plan_is_made_again_from_its_terms_and_the_seed_that_its_play_revealed(world: World) -> None:
+async def test_plan_is_made_again_from_its_terms_and_the_revealed_seed(world: World) -> None:
     drops = [
         {"type": "gold", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 2},
         {"type": "coal", "prize_id": "", "frequency": 3, "max_catchable": 9},
@@ -94,10 +94,7 @@ async def test_a_plan_is_made_again_from_its_terms_and_the_seed_that_its_play_re
         assert item["type"] == config["drops"][index]["type"]
 
 
-# -------------------------------------------------------------------- kept
-
-
-async def test_terms_stay_whatever_becomes_of_the_game(world: World, module_stack: Stack) -> None:
+async def test_terms_outlive_changes_and_the_game(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize()
     played, unplayed = await world.wheel(prize_id), await world.wheel(prize_id)
     starts = [(await world.start(game_id)).data for game_id in (played, unplayed)]
@@ -115,7 +112,7 @@ async def test_terms_stay_whatever_becomes_of_the_game(world: World, module_stac
     "statement",
     ["UPDATE promised_terms SET game_id = 'x'", "DELETE FROM promised_terms", "TRUNCATE promised_terms"],
 )
-async def test_the_database_itself_refuses_to_rewrite_what_was_promised(world: World, statement: str) -> None:
+async def test_terms_are_never_rewritten_by_the_database(world: World, statement: str) -> None:
     game_id = await world.wheel(await world.prize())
     started = (await world.start(game_id)).data
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -123,7 +120,7 @@ async def test_the_database_itself_refuses_to_rewrite_what_was_promised(world: W
     assert (await terms_of(world, started))["game_id"] == game_id
 
 
-async def test_the_database_takes_no_terms_under_another_hash(world: World) -> None:
+async def test_terms_under_another_hash_are_refused_by_the_database(world: World) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
         await world.database.execute(
             "INSERT INTO promised_terms (tenant_id, revision_hash, game_id, terms) VALUES ('t', $1, 'g', '{}')",
@@ -131,7 +128,7 @@ async def test_the_database_takes_no_terms_under_another_hash(world: World) -> N
         )
 
 
-async def test_each_start_among_rival_changes_names_terms_that_are_kept(world: World, module_stack: Stack) -> None:
+async def test_start_among_rival_changes_names_stored_terms(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize()
     game_id = await world.wheel(prize_id)
     hashes: set[str] = set()
@@ -155,7 +152,7 @@ async def test_each_start_among_rival_changes_names_terms_that_are_kept(world: W
         assert (await read(world, revision_hash)).data["game_id"] == game_id
 
 
-async def test_a_start_of_terms_that_are_kept_asks_the_database_as_often_as_before(world: World) -> None:
+async def test_start_of_stored_terms_costs_no_further_round_trip(world: World) -> None:
     """Also the first one after another of the tenant's things was changed, which has the game read again."""
     game_id = await world.wheel(await world.prize())
     await world.start(game_id)
@@ -167,10 +164,7 @@ async def test_a_start_of_terms_that_are_kept_asks_the_database_as_often_as_befo
     assert world.database.round_trips - before <= 3
 
 
-# -------------------------------------------------------------------- not shown
-
-
-async def test_what_no_start_has_promised_is_kept_by_nobody(world: World, module_stack: Stack) -> None:
+async def test_terms_that_no_start_promised_are_not_stored(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize()
     game_id = await world.wheel(prize_id, status="draft")
     assert (await world.start(game_id)).reason == "UNKNOWN_GAME"
@@ -185,21 +179,7 @@ async def test_what_no_start_has_promised_is_kept_by_nobody(world: World, module
     assert await promised(world, game_id) == 1
 
 
-async def test_another_tenants_terms_are_unknown(world: World, module_stack: Stack) -> None:
-    revision_hash = (await world.start(await world.wheel(await world.prize()))).data["revision_hash"]
-    assert (await read(world, revision_hash)).data
-    theirs = await make_tenant(module_stack, OTHER_TENANT)
-    for answer in (
-        await theirs.consumer("GET", f"/revisions/{revision_hash}"),
-        await theirs.admin("GET", f"/admin/revisions/{revision_hash}"),
-        await read(world, "0" * 64),
-    ):
-        assert (answer.http, answer.reason) == (404, "UNKNOWN_REVISION")
-
-
-async def test_a_player_of_one_merchant_reads_what_another_merchants_game_promised(
-    world: World, module_stack: Stack
-) -> None:
+async def test_terms_of_another_merchants_game_are_read_by_players(world: World, module_stack: Stack) -> None:
     own, other = [(await module_stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data["id"] for _ in range(2)]
     campaign = await make_campaign(module_stack, merchant_id=other)
     game = await make_game(module_stack, campaign["id"], await world.prize())
@@ -212,9 +192,7 @@ async def test_a_player_of_one_merchant_reads_what_another_merchants_game_promis
     assert answer.data["revision_hash"] == revision_hash
 
 
-async def test_where_odds_are_not_shown_players_find_no_terms_and_staff_do(
-    module_database_url: str, valkey_url: str
-) -> None:
+async def test_terms_are_hidden_from_players_where_odds_are(module_database_url: str, valkey_url: str) -> None:
     """As the setting is unless an operator says otherwise: a render hides handler_config, so does all the rest."""
     async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
         world = World(stack, (await make_campaign(stack))["id"])

@@ -80,10 +80,10 @@ def test_the_readme_is_read_in_one_sitting() -> None:
 
 
 def test_every_path_that_a_page_names_is_there() -> None:
-    made_up = {"ops/.env", "sql/notes.sql", "runtime/operations/notes.py"}
-    named = {path for page in PAGES for path in NAMED.findall(page.read_text()) if "NAME" not in path} - made_up
+    named = {path for page in PAGES for path in NAMED.findall(page.read_text()) if "NAME" not in path}
+    made_up = {path for path in named if path == "ops/.env" or Path(path).stem in ("notes", "test_notes")}
     assert len(named) > 40
-    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+    assert [path for path in sorted(named - made_up) if not (ROOT / path).exists()] == []
 
 
 def test_every_room_is_on_the_page_on_architecture() -> None:

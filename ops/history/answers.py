@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ops.history.reading import Reading, decoded
-from ops.history.record import Asked, History
+from ops.history.record import NOT_YET, UNKNOWN, Asked, History
 from ops.history.tables import Tables
 from runtime.ids import is_guest
 
@@ -80,10 +80,9 @@ def _keys(history: History) -> Iterator[str]:
         for attempt in asked.attempts:
             if first is not None and attempt.ok and not _same(asked.operation, first.data, attempt.data):
                 yield f"two answers under one key: {asked.told()}: {_short(first.data)} and {_short(attempt.data)}"
-        done = [nth for nth, attempt in enumerate(asked.attempts) if attempt.ok]
-        if done and any(
-            one.outcome not in ("ok", "unknown", "IDEMPOTENCY_IN_PROGRESS") for one in asked.attempts[done[0] :]
-        ):
+        known = min((one.ended for one in asked.attempts if one.ok), default=NOT_YET)
+        later = (one.outcome for one in asked.attempts if one.began > known)
+        if any(outcome not in ("ok", UNKNOWN, "IDEMPOTENCY_IN_PROGRESS") for outcome in later):
             yield f"done, and then refused under the same key: {asked.told()}"
 
 

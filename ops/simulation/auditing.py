@@ -44,7 +44,7 @@ class Auditor:
         try:
             for table, rows in tables.items():
                 if rows:
-                    await _put(self._connection, table, rows)
+                    await put(self._connection, table, rows)
             return await _broken(self._connection, tenant_id)
         finally:
             await transaction.rollback()
@@ -66,11 +66,11 @@ def database() -> Iterator[str]:
             server.stop()
 
 
-async def _put(connection: asyncpg.Connection, table: str, rows: list[Row]) -> None:
+async def put(connection: asyncpg.Connection, table: str, rows: list[Row]) -> None:
     """Inserts rows; columns that they do not have get their defaults."""
     columns = ", ".join(rows[0])
     encoded = msgspec.json.encode([{name: _column(name, value) for name, value in row.items()} for row in rows])
-    source = f"json_populate_recordset(NULL::{table}, $1::json)"
+    source = f"json_populate_recordset(NULL::{table}, $1::text::json)"
     await connection.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {source}", encoded.decode())
 
 

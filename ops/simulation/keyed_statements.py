@@ -179,4 +179,4 @@ def note(tx: Transaction, *given: Any) -> Result:
 
 @statement("tenancy.suspended")
 def suspended(tx: Transaction, tenant_id: str, merchant_id: str, player_id: str) -> Result:
-    return [{"suspended": None}]
+    return [{"case": None}]

@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import Context
+from copy import deepcopy
 from random import Random
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
@@ -83,8 +84,9 @@ class Server:
         self.tables: dict[str, dict[Key, Row]] = {name: {} for name in TABLES}
         self.sessions: dict[Session, None] = {}
         self.up = True
-        self.ran: dict[str, int] = {}
-        """How often each statement was carried out."""
+        self.ran: list[Ran] = []
+        """Every statement and COMMIT, in the order in which they were carried out."""
+        self.begun = 0
         self.writer: Transaction | None = None
         self.waiting: deque[asyncio.Future[None]] = deque()
 
@@ -106,8 +108,24 @@ class Server:
         """What somebody else writes, in a transaction of one moment."""
         tx = Transaction(self)
         given = work(tx)
+        self.ran.append(Ran(tx.number, tx.began, tx.began, WRITE, (tx.changes,), 0))
         tx.commit()
         return given
+
+
+WRITE: Final = "WRITE"
+"""What somebody else wrote; its argument is the rows by table and key."""
+
+
+class Ran(NamedTuple):
+    """A statement that was carried out. tx: its transaction's number. at: when. result: a text where it was refused."""
+
+    tx: int
+    began: int
+    at: int
+    text: str
+    args: tuple[Any, ...]
+    result: Result | str
 
 
 class Refused(UnknownPostgresError):
@@ -124,6 +142,7 @@ class Transaction:
         self.began = server.clock()
         self.changes: dict[str, dict[Key, Row | None]] = {}
         self.failed = False
+        self.number = server.begun = server.begun + 1
 
     # -- what statements are written in ----------------------------------------------------------
 
@@ -178,6 +197,7 @@ class Transaction:
         server.writer = self
 
     def commit(self) -> None:
+        self.server.ran.append(Ran(self.number, self.began, self.server.clock(), "COMMIT", (), 0))
         for table, changes in self.changes.items():
             for key, row in changes.items():
                 if row is None:
@@ -260,14 +280,16 @@ class Session:
                 if self.gone and self.server.random.random() < 0.5:
                     raise ConnectionResetError("the client went away")
             result = model(tx, *((text, *args) if name == "commit.commit" else args))
-        except BaseException:
+            self.server.ran.append(Ran(tx.number, tx.began, self.server.clock(), text, args, deepcopy(result)))
+        except BaseException as error:
+            if isinstance(error, Refused):
+                self.server.ran.append(Ran(tx.number, tx.began, self.server.clock(), text, args, str(error)))
             tx.failed = True
             if tx is not self.tx:
                 tx.end()
             raise
         if tx is not self.tx:
             tx.commit()
-        self.server.ran[name] = self.server.ran.get(name, 0) + 1
         return result
 
     def _must_be_there(self) -> None:

@@ -19,6 +19,7 @@ from ops.simulation.auditing import Auditor
 from ops.simulation.loop import SimulatedLoop, Stuck
 from ops.simulation.machine import pretended, quiet, unraised
 from ops.simulation.plan import Plan
+from ops.simulation.postgres import Ran
 from ops.simulation.world import Violation, World
 
 AFTER_SECONDS: Final = 15.0
@@ -30,7 +31,10 @@ SLACK_SECONDS: Final = 2.0
 
 @dataclass(slots=True)
 class Result:
-    """What came of a run. violation: None where all was well. seconds: virtual; took_seconds: of this machine's."""
+    """What came of a run. violation: None where all was well. seconds: virtual; took_seconds: of this machine's.
+
+    ran: the statements of the run.
+    """
 
     plan: Plan
     history: History
@@ -39,6 +43,7 @@ class Result:
     took_seconds: float
     faults: Counter[str] = field(default_factory=Counter)
     names: dict[str, str] = field(default_factory=dict)
+    ran: list[Ran] = field(default_factory=list)
 
 
 def plan_of(seed: int) -> Plan:
@@ -72,6 +77,7 @@ def run(
             violation = Violation("the world does not go on", str(error))
         met = Counter(fault.kind for _, fault in world.weather.met)
         result = Result(plan, world.history, violation, loop.now, 0.0, met, dict(world.names))
+        result.ran = world.server.ran
         rows = world.rows()
         del world
         loop.abandon()

@@ -58,7 +58,7 @@ def of(row: Row | None, names: str, **more: Any) -> Row:
 
 @statement("SELECT extract(epoch FROM clock_timestamp())::float8")
 def clock(tx: Transaction) -> Result:
-    return [{"now": tx.server.clock() / 1_000_000}]
+    return [{"extract": tx.server.clock() / 1_000_000}]
 
 
 @statement("play.snapshot")

@@ -48,6 +48,10 @@ def _play(dice: Random, game: str) -> dict[str, Any]:
     }
 
 
+def _claims(dice: Random) -> dict[str, Any]:
+    return {"which": dice.randrange(8), "key": dice.random() < 0.7, "twins": dice.choice((1, 1, 2))}
+
+
 def _rush(dice: Random) -> Iterator[Told]:
     """One player plays one game many times at once, while others keep the commits busy."""
     who, game = dice.choice(PLAYERS), dice.choice(("capped", "capped", "daily", "daily", "wheel", "paid"))
@@ -61,6 +65,8 @@ def _race(dice: Random) -> Iterator[Told]:
     """Everybody wants the same few prizes."""
     for _ in range(dice.randint(6, 16)):
         yield dice.choice(PLAYERS + GUESTS), "play", _play(dice, "wheel")
+    for _ in range(dice.randint(0, 4)):
+        yield dice.choice(PLAYERS), "claim", _claims(dice)
 
 
 def _mixed(dice: Random) -> Iterator[Told]:
@@ -72,7 +78,7 @@ def _mixed(dice: Random) -> Iterator[Told]:
             case "play":
                 yield who, kind, _play(dice, game)
             case "claim":
-                yield who, kind, {"which": dice.randrange(8), "key": dice.random() < 0.7}
+                yield who, kind, _claims(dice)
             case "redeem":
                 game = dice.choice(("unlock", "exchange"))
                 yield who, kind, {"game": game, "rung": dice.choice(RUNGS), "key": dice.random() < 0.7}
@@ -220,7 +226,7 @@ async def _claim(world: World, step: Step) -> None:
     if who.rewards:
         reward = who.rewards[step["which"] % len(who.rewards)]
         request = {"id": reward, "player_id": who.player_id, **_key(step)}
-        await world.ask(step, "ClaimReward", request, who=who.player_id, of=reward)
+        await world.ask(step, "ClaimReward", request, who=who.player_id, of=reward, twins=step["twins"])
 
 
 async def _redeem(world: World, step: Step) -> None:

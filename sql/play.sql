@@ -99,10 +99,12 @@ SELECT
 -- The day of counters that are ahead of the local day $4, which ends at $5 (unix seconds): the campaign's zone has
 -- moved west, and what they count was played on this day or before. Fewer rows: that day is over, or they are not;
 -- or some statement began before the catalogue's last change: a play decided by the zone before, which is committed
--- after this, would begin its day anew and lose what was counted.
+-- after this, would begin its day anew and lose what was counted; or the catalogue is past the version $6 that says
+-- which day it is: the zone may have moved on, and the day set back would begin anew and give its free plays twice.
 UPDATE game_players SET day = $4
 WHERE tenant_id = $1 AND game_id = $2 AND player_id = ANY($3::text[]) AND day > $4
   AND extract(epoch FROM clock_timestamp()) < $5::bigint
+  AND EXISTS (SELECT FROM tenants WHERE tenant_id = $1 AND catalog_version = $6)
   AND NOT EXISTS (
       SELECT FROM tenants AS t, pg_stat_activity AS a
       WHERE t.tenant_id = $1 AND a.datname = current_database() AND a.pid <> pg_backend_pid()

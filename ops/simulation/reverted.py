@@ -13,7 +13,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from ops.simulation.machine import with_fixed_order
-from ops.simulation.postgres import MODELS
+from ops.simulation.postgres import MODELS, Transaction
 from ops.simulation.run import plan_of, run, settle_memory
 from runtime.actors.changes import Changes
 from runtime.actors.game.cache import GameCache
@@ -65,8 +65,22 @@ def zone_moved_west() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def zone_moved_east() -> Iterator[None]:
+    """A Core that has not heard that the zone moved sets a day back that has begun."""
+    whole = MODELS["play.set_back"]
+
+    def set_back(tx: Transaction, tenant_id: str, *given: Any) -> Any:
+        tenant = tx.get("tenants", tenant_id)
+        assert tenant is not None
+        return whole(tx, tenant_id, *given[:-1], tenant["catalog_version"])
+
+    with patch.dict(MODELS, {"play.set_back": set_back}):
+        yield
+
+
 REVERTED: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
-    made.__name__: made for made in (counters_lost, neighbours_look, zone_moved_west)
+    made.__name__: made for made in (counters_lost, neighbours_look, zone_moved_west, zone_moved_east)
 }
 
 

@@ -171,7 +171,12 @@ def free_codes(tx: Transaction, prize_id: str) -> list[Row]:
 
 
 @statement("play.set_back")
-def set_back(tx: Transaction, tenant_id: str, game_id: str, player_ids: list[str], day: date, day_ends: int) -> Result:
+def set_back(
+    tx: Transaction, tenant_id: str, game_id: str, player_ids: list[str], day: date, day_ends: int, version: int
+) -> Result:
+    tenant = tx.get("tenants", tenant_id)
+    if tenant is None or tenant["catalog_version"] != version:
+        return 0
     rows = [row for one in dict.fromkeys(player_ids) if (row := tx.get("game_players", game_id, one))]
     ahead = [row for row in rows if row["day"] > day and tx.server.clock() < day_ends * 1_000_000]
     return len([tx.update("game_players", row, day=day) for row in ahead])

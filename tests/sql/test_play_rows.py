@@ -167,7 +167,7 @@ async def test_a_day_that_has_not_begun_is_set_back_while_the_one_before_goes_on
     before = "SELECT player_id, game_id, day FROM game_players ORDER BY 1, 2"
     rows = [tuple(row) for row in await connection.fetch(before)]
     end = int(await connection.fetchval("SELECT unix(now())")) + ends
-    await ask(connection, "set_back", "g1", players, day, end)
+    await ask(connection, "set_back", "g1", players, day, end, 7)
     expected = [(who, game, day if who in back and game == "g1" else was) for who, game, was in rows]
     assert [tuple(row) for row in await connection.fetch(before)] == expected
 
@@ -199,10 +199,14 @@ async def test_nobody_in_another_database_keeps_a_day_from_being_set_back(
     await elsewhere.close()
 
 
-async def set_back_after_a_change(connection: asyncpg.Connection) -> bool:
-    """Whether the day of eve's count is set back once the catalogue has changed."""
+async def test_day_is_not_set_back_by_a_zone_of_before_the_catalogues_change(connection: asyncpg.Connection) -> None:
+    assert not await set_back_after_a_change(connection, version=7)
+
+
+async def set_back_after_a_change(connection: asyncpg.Connection, version: int = 8) -> bool:
+    """Whether the day of eve's count is set back once the catalogue has changed. version: that the day is of."""
     await connection.execute("UPDATE tenants SET catalog_version = 8")
     end = int(await connection.fetchval("SELECT unix(now())")) + 3600
-    await ask(connection, "set_back", "g1", ["eve"], DAY, end)
+    await ask(connection, "set_back", "g1", ["eve"], DAY, end, version)
     day = await connection.fetchval("SELECT day FROM game_players WHERE game_id = 'g1' AND player_id = 'eve'")
     return bool(day == DAY)

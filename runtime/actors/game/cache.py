@@ -193,7 +193,8 @@ class GameCache:
         if ahead:
             # Else their counters would hold on the day that they name, too.
             keys = (self.tenant_id, self.game_id, ahead)
-            await self.engine.database.execute(QUERIES["set_back"], *keys, self.day, self.resets_at)
+            day = (self.day, self.resets_at, snapshot.version)
+            await self.engine.database.execute(QUERIES["set_back"], *keys, *day)
         self.refreshed_at = self.engine.clock.now()
         return row["catalog_version"], row["now"]
 

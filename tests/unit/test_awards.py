@@ -9,7 +9,7 @@ import pytest
 
 from runtime import messages as m
 from runtime.actors.changes import Changes, NewTask
-from runtime.actors.game.awards import Winner, award_points, give_turns, pending_tasks, prize_won
+from runtime.actors.game.awards import Winner, award, give_turns, pending_tasks, prize_won
 from runtime.actors.game.state import PrizeTerms
 
 MUG = PrizeTerms("mug", "Mug", "goods", 0, 0, 0, "on_win", "none", True, 0, active=True)
@@ -29,10 +29,10 @@ def test_turns_are_given_for_each_reward_of_the_prize() -> None:
 
 def test_points_are_noted_as_delivered_and_never_expire() -> None:
     changes = Changes()
-    reward_id = award_points(changes, replace(MUG, type="points", value=1.0, expires_after_days=3), 7, ANN)
+    [won] = award(changes, replace(MUG, type="points", value=1.0, expires_after_days=3), 7, ANN)
     (reward,) = changes.rewards
     noted = (reward.reward_id, reward.quantity, reward.status, reward.expires_after_days)
-    assert noted == (reward_id, 7, "fulfilled", 0)
+    assert noted == (won.reward_id, 7, "fulfilled", 0)
     assert changes.prize_players["mug", "ann"].quantity == 7 and not changes.tasks and not changes.stock
 
 

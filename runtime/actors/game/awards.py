@@ -239,21 +239,19 @@ def _record_win(state: GameState, win: Win, turns: int, changes: Changes) -> int
     stock.day_awarded += quantity
     if prize.takes_code:
         stock.codes -= quantity
-    if prize.is_points:
-        _take(changes, prize, quantity, winner, stocked=False)
-        if reward_id := rewards[0].reward_id:
-            _record_points(changes, prize, quantity, winner, reward_id)
-        return 0
-    if stock.remaining is not None:
+    if stock.remaining is not None and not prize.is_points:
         stock.remaining -= quantity
-    _record_rewards(changes, prize, quantity, winner, rewards)
-    return give_turns(changes, prize, rewards, winner, turns)
+    _take(changes, prize, quantity, winner)
+    if rewards and rewards[0].reward_id:  # A play itself tells of its points.
+        _record_rewards(changes, prize, winner, rewards)
+    return give_turns(changes, prize, rewards, winner, turns) if prize.turns else 0
 
 
 def award(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> list[m.WonReward]:
-    """Adds to `changes` that `winner` gets `quantity` of a prize that is delivered (so not points). The rewards."""
-    rewards = _new_rewards(prize, quantity)
-    _record_rewards(changes, prize, quantity, winner, rewards)
+    """Adds to `changes` that `winner` gets `quantity` of a prize, but for the credit of points. The rewards."""
+    rewards = [won_reward(prize, quantity, ids.make("reward"))] if prize.is_points else _new_rewards(prize, quantity)
+    _take(changes, prize, quantity, winner)
+    _record_rewards(changes, prize, winner, rewards)
     return rewards
 
 
@@ -268,54 +266,56 @@ def give_turns(changes: Changes, prize: PrizeTerms, rewards: Sequence[m.WonRewar
     return given
 
 
-def award_points(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> str:
-    """Adds to `changes` that `winner` gets points, but for their credit. The id of the reward that tells of them."""
-    reward_id = ids.make("reward")
-    _take(changes, prize, quantity, winner, stocked=False)
-    _record_points(changes, prize, quantity, winner, reward_id)
-    return reward_id
-
-
 def _new_rewards(prize: PrizeTerms, quantity: int) -> list[m.WonReward]:
     """The rewards of so many units. A prize with a code makes one for each unit, since a reward shows one code."""
-    units = [1] * quantity if prize.takes_code else [quantity]
-    return [won_reward(prize, unit, ids.make("reward")) for unit in units]
+    if prize.takes_code:
+        return [won_reward(prize, 1, ids.make("reward")) for _ in range(quantity)]
+    return [won_reward(prize, quantity, ids.make("reward"))]
 
 
-def _take(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner, *, stocked: bool) -> None:
+def _take(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> None:
     changes.take_prize(
         prize.prize_id,
         winner.player_id,
         quantity,
         winner.day,
-        stocked=stocked,
+        stocked=not prize.is_points,
         per_user=prize.max_per_user,
         per_day=prize.max_per_day,
     )
 
 
-def _record_points(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner, reward_id: str) -> None:
-    """Adds the record of points that are credited: a reward that is delivered, without a task."""
-    _add_reward(changes, prize, quantity, winner, reward_id, status="fulfilled", expires_after_days=0)
-
-
-def _record_rewards(
-    changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner, rewards: Sequence[m.WonReward]
-) -> None:
-    _take(changes, prize, quantity, winner, stocked=True)
-    delivered = prize.delivered_at_win
+def _record_rewards(changes: Changes, prize: PrizeTerms, winner: Winner, rewards: Sequence[m.WonReward]) -> None:
+    """Adds the rewards, with their codes and tasks. Points are a reward that is delivered, without a task."""
+    delivered = prize.is_points or prize.delivered_at_win
     for reward in rewards:
-        reward_id, status = reward.reward_id, "fulfilled" if delivered else "won"
-        days = prize.expires_after_days
-        _add_reward(changes, prize, reward.quantity, winner, reward_id, status=status, expires_after_days=days)
+        changes.rewards.append(
+            NewReward(
+                reward_id=reward.reward_id,
+                player_id=winner.player_id,
+                prize_id=prize.prize_id,
+                campaign_id=winner.campaign_id,
+                game_id=winner.game_id,
+                play_id=winner.play_id,
+                milestone_id=winner.milestone_id,
+                name=prize.name,
+                type=prize.type,
+                value=prize.value,
+                quantity=reward.quantity,
+                status="fulfilled" if delivered else "won",
+                expires_after_days=0 if prize.is_points else prize.expires_after_days,
+            )
+        )
+        if prize.is_points:
+            continue
         if prize.takes_code:
             # Also where it is shown later, at the claim or by an admin: else more could win than there are codes.
-            changes.take_code(reward_id, prize.prize_id)
+            changes.take_code(reward.reward_id, prize.prize_id)
         if prize.due_at_win:
             changes.tasks.append(
                 NewTask(
                     task_id=ids.make("task"),
-                    reward_id=reward_id,
+                    reward_id=reward.reward_id,
                     prize_id=prize.prize_id,
                     campaign_id=winner.campaign_id,
                     player_id=winner.player_id,
@@ -323,35 +323,6 @@ def _record_rewards(
                     status="delivered" if delivered else "pending",
                 )
             )
-
-
-def _add_reward(
-    changes: Changes,
-    prize: PrizeTerms,
-    quantity: int,
-    winner: Winner,
-    reward_id: str,
-    *,
-    status: str,
-    expires_after_days: int,
-) -> None:
-    changes.rewards.append(
-        NewReward(
-            reward_id=reward_id,
-            player_id=winner.player_id,
-            prize_id=prize.prize_id,
-            campaign_id=winner.campaign_id,
-            game_id=winner.game_id,
-            play_id=winner.play_id,
-            milestone_id=winner.milestone_id,
-            name=prize.name,
-            type=prize.type,
-            value=prize.value,
-            quantity=quantity,
-            status=status,
-            expires_after_days=expires_after_days,
-        )
-    )
 
 
 def pending_tasks(changes: Changes) -> list[str]:

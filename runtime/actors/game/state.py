@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import Enum
 from typing import Any, Final
@@ -20,9 +20,14 @@ TURNS: Final = "turns"
 """The prize type that gives turns of the campaign it is won in, as a reward that is delivered by the win's commit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PrizeTerms:
-    """A prize as a decision sees it. points, turns: what one unit credits, 0 for a prize of another type."""
+    """A prize as a decision sees it.
+
+    points, turns: what one unit credits, 0 for a prize of another type. takes_code: a unit needs a voucher code, which
+    is taken at the win, whenever it is shown. due_at_win: the delivery of a reward falls due as it is won.
+    delivered_at_win: the commit of the win delivers it. These follow from the rest, and are asked in each play.
+    """
 
     prize_id: str
     name: str
@@ -35,33 +40,20 @@ class PrizeTerms:
     instant: bool
     expires_after_days: int
     active: bool
+    is_points: bool = field(init=False)
+    points: int = field(init=False)
+    turns: int = field(init=False)
+    takes_code: bool = field(init=False)
+    due_at_win: bool = field(init=False)
+    delivered_at_win: bool = field(init=False)
 
-    @property
-    def points(self) -> int:
-        return int(self.value) if self.type == POINTS else 0
-
-    @property
-    def turns(self) -> int:
-        return int(self.value) if self.type == TURNS else 0
-
-    @property
-    def is_points(self) -> bool:
-        return self.type == POINTS
-
-    @property
-    def takes_code(self) -> bool:
-        """True where a unit needs a voucher code; it is taken at the win, whenever it is shown."""
-        return self.channel == "voucher_code" and not self.is_points
-
-    @property
-    def due_at_win(self) -> bool:
-        """True where the delivery of a reward falls due as it is won."""
-        return self.redemption_mode == "on_win" and self.channel != "manual"
-
-    @property
-    def delivered_at_win(self) -> bool:
-        """True where a reward is delivered by the commit of its win."""
-        return self.instant and self.due_at_win
+    def __post_init__(self) -> None:
+        self.is_points = self.type == POINTS
+        self.points = int(self.value) if self.is_points else 0
+        self.turns = int(self.value) if self.type == TURNS else 0
+        self.takes_code = self.channel == "voucher_code" and not self.is_points
+        self.due_at_win = self.redemption_mode == "on_win" and self.channel != "manual"
+        self.delivered_at_win = self.instant and self.due_at_win
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.changes import Changes, StandingAward
 from runtime.actors.engine import Engine
-from runtime.actors.game.awards import Winner, award, award_points, give_turns, pending_tasks, prize_won
+from runtime.actors.game.awards import Winner, award, give_turns, pending_tasks, prize_won
 from runtime.actors.game.snapshot import load_prizes
 from runtime.actors.game.state import POINTS, PrizeTerms
 from runtime.errors import BalanceFull, Fault, Status
@@ -191,15 +191,12 @@ class _Prizes:
     async def _decide(self, changes: Changes, rank: int, player_id: str, prize: PrizeTerms) -> events.Event:
         """Adds one standing's prize to the changes; the event that tells of it. Points leave a reward, as a rung's."""
         winner = Winner(player_id, self._board["campaign_id"], self._day)
-        if prize.is_points:
-            reward_id = award_points(changes, prize, 1, winner)
-            if prize.points:
-                await self._credit(changes, player_id, prize.points, reward_id)
-        else:
-            rewards = award(changes, prize, 1, winner)
-            reward_id = rewards[0].reward_id
-            if prize.turns:
-                give_turns(changes, prize, rewards, winner, await self._turns(changes, player_id))
+        rewards = award(changes, prize, 1, winner)
+        reward_id = rewards[0].reward_id
+        if prize.points:
+            await self._credit(changes, player_id, prize.points, reward_id)
+        elif prize.turns:
+            give_turns(changes, prize, rewards, winner, await self._turns(changes, player_id))
         changes.awards.append(StandingAward(self._board_id, rank, reward_id))
         return events.event_of(
             prize_won(winner, prize, 1, reward_id, leaderboard_id=self._board_id, rank=rank),

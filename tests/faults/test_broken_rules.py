@@ -29,7 +29,7 @@ def first_word(world: World, game_id: str, play: m.PlayRequest) -> float:
     return Words(opened.seed, "").word(0)
 
 
-async def test_a_rule_that_breaks_over_one_play_breaks_no_neighbour_s(
+async def test_rule_that_breaks_over_one_play_breaks_no_neighbours(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a plugin's may. What was decided before it is not committed, and must not be remembered as if it were."""

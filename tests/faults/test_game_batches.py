@@ -17,12 +17,11 @@ from runtime.actors.changes import Changes
 from runtime.actors.committer import CATALOG
 from runtime.actors.game import batch as batching
 from runtime.actors.game import cache as caching
-from runtime.actors.game import decide
 from runtime.actors.game.batch import ALONE_ROUNDS, TOGETHER_ROUNDS, process_batch
 from runtime.actors.game.cache import GameCache
 from runtime.actors.game.eligibility import require_fresh
 from runtime.actors.game.pending import PendingRequest
-from runtime.actors.game.state import GameState, StaleRead
+from runtime.actors.game.state import StaleRead
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault
 from runtime.groups import event_stream, task_stream
@@ -114,7 +113,7 @@ async def coins(world: World, player: str) -> int:
     return int(await world.database.fetchval(statement, player, world.campaign_id) or 0)
 
 
-async def test_a_batch_that_a_guard_refused_is_decided_again_together_then_apart(
+async def test_batch_that_a_guard_refused_is_decided_again_together_then_apart(
     world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     commits.ends = [Guarded("play_cap")] * TOGETHER_ROUNDS
@@ -124,7 +123,7 @@ async def test_a_batch_that_a_guard_refused_is_decided_again_together_then_apart
     assert [await coins(world, player) for player in ("ann", "bob", "cas")] == [2, 2, 2]
 
 
-async def test_a_catalogue_that_changed_takes_no_batch_apart_until_it_did_for_long(
+async def test_changed_catalogue_takes_no_batch_apart_until_it_did_for_long(
     world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     works = await plays(world, game_id, "dan", "eve")
@@ -138,7 +137,7 @@ async def test_a_catalogue_that_changed_takes_no_batch_apart_until_it_did_for_lo
     assert ends(works) == ["played"] * 2 and commits.sizes == [2] * ALONE_ROUNDS + [1, 1]
 
 
-async def test_who_meets_rivals_again_and_again_is_asked_to_try_again(
+async def test_play_that_meets_rivals_again_and_again_is_overloaded(
     world: World, cache: GameCache, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = await plays(world, game_id, "fay")
@@ -165,7 +164,7 @@ async def test_who_meets_rivals_again_and_again_is_asked_to_try_again(
     ],
     ids=["guard", "catalogue", "lost", "bug"],
 )
-async def test_after_a_commit_that_failed_whoever_comes_next_is_read_anew(
+async def test_failed_commit_has_the_next_round_read_anew(
     world: World, cache: GameCache, game_id: str, commits: Commits, end: Exception, outdated: bool
 ) -> None:
     works = await plays(world, game_id, "tom")
@@ -176,7 +175,7 @@ async def test_after_a_commit_that_failed_whoever_comes_next_is_read_anew(
     assert await read_in(cache, await asks(game_id, "tom")) == [True] and cache.players["tom"].plays == 0
 
 
-async def test_a_guard_that_a_fresh_look_contradicts_is_an_error_of_ours(
+async def test_guard_that_a_fresh_read_contradicts_is_an_internal_error(
     world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     def counted() -> float:
@@ -193,7 +192,7 @@ async def test_a_guard_that_a_fresh_look_contradicts_is_an_error_of_ours(
 
 
 @pytest.mark.parametrize(("sent", "lost"), [(True, True), (True, False), (False, False)])
-async def test_what_became_of_a_commit_whose_answer_is_lost_is_looked_for(
+async def test_commit_of_unknown_fate_is_looked_up(
     world: World, cache: GameCache, game_id: str, commits: Commits, sent: bool, lost: bool
 ) -> None:
     # Only by its key is a play known to be the one that was asked for.
@@ -210,7 +209,7 @@ async def test_what_became_of_a_commit_whose_answer_is_lost_is_looked_for(
     assert ends(again) == ["played"] and await coins(world, "ida") == before + 2 * lost + 2
 
 
-async def test_what_is_not_found_because_the_database_is_still_away_is_not_known(
+async def test_commit_of_unknown_fate_is_unavailable_while_the_database_is_away(
     world: World, cache: GameCache, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = await plays(world, game_id, "kim")
@@ -224,7 +223,7 @@ async def test_what_is_not_found_because_the_database_is_still_away_is_not_known
     assert ends(works) == ["STORE_UNAVAILABLE"]
 
 
-async def test_a_commit_that_breaks_fails_the_one_that_it_breaks_for(
+async def test_commit_that_breaks_fails_only_the_play_that_it_breaks_for(
     world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     works = await plays(world, game_id, "lea", "max")
@@ -239,43 +238,14 @@ async def test_a_commit_that_breaks_fails_the_one_that_it_breaks_for(
     assert await coins(world, "lea") == 2
 
 
-async def test_a_rule_that_breaks_fails_the_play_that_it_breaks_for(
-    world: World, cache: GameCache, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = decide.play
-
-    def play(state: GameState, pending: PendingRequest) -> Any:
-        if pending.player_id == "ned":
-            raise ZeroDivisionError
-        return real(state, pending)
-
-    monkeypatch.setattr(decide, "play", play)
-    works = await plays(world, game_id, "mia", "ned", "oda")
-    await process_batch(cache, works)
-    assert ends(works) == ["played", "ZeroDivisionError", "played"]
-    assert [await coins(world, player) for player in ("mia", "ned", "oda")] == [2, 0, 2]
-    works = await plays(world, game_id, "mia", "ned")
-    await process_batch(cache, works)
-    assert ends(works) == ["played", "ZeroDivisionError"]
-    # What a rule had done before it broke is not believed.
-    cache.distrusted = False
-    works = await plays(world, game_id, "ned")
-    await batching._round(cache, batching._open(cache, works), again=False)
-    assert ends(works) == ["ZeroDivisionError"] and cache.distrusted
-
-
-async def test_a_game_that_cannot_be_read_refuses_all_that_wait(
-    world: World, module_stack: Stack, game_id: str
-) -> None:
+async def test_game_that_cannot_be_read_refuses_all_that_wait(world: World, module_stack: Stack, game_id: str) -> None:
     cache = GameCache(module_stack.engine, (module_stack.tenant_id, "game_none"))
     works = [work_of(m.StartRequest(id="game_none", player_id=player)) for player in ("ann", "bob")]
     await process_batch(cache, works)
     assert ends(works) == ["UNKNOWN_GAME"] * 2
 
 
-async def test_what_its_request_alone_refuses_keeps_no_neighbour_waiting(
-    world: World, cache: GameCache, game_id: str
-) -> None:
+async def test_malformed_request_is_refused_alone(world: World, cache: GameCache, game_id: str) -> None:
     works = [
         work_of(m.PlayRequest(id=game_id, player_id="ann")),
         work_of(m.PlayRequest(id=game_id, player_id="ann", session_id="none")),
@@ -287,7 +257,7 @@ async def test_what_its_request_alone_refuses_keeps_no_neighbour_waiting(
     assert ends(works) == ["VALIDATION", "SESSION_INVALID", "VALIDATION", "VALIDATION", "played"]
 
 
-async def test_a_twin_is_answered_what_the_first_was_and_anothers_session_is_refused(
+async def test_twin_gets_the_first_answer_and_anothers_session_is_refused(
     world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     session = await world.session(game_id, "pam")
@@ -300,7 +270,7 @@ async def test_a_twin_is_answered_what_the_first_was_and_anothers_session_is_ref
     assert await coins(world, "pam") == 2
 
 
-async def test_events_and_what_is_to_be_delivered_go_to_the_streams_and_what_was_is_counted(
+async def test_committed_batch_publishes_events_and_tasks_and_counts_deliveries(
     world: World, module_stack: Stack
 ) -> None:
     def counted() -> float:
@@ -340,7 +310,7 @@ async def read_in(cache: GameCache, requests: list[PendingRequest], *, everythin
     return [cache.players[one.player_id].read_in == cache.round for one in requests]
 
 
-async def test_what_is_remembered_is_read_again_where_it_is_old_or_must_be_true(
+async def test_memory_is_read_again_where_it_is_old_or_must_be_true(
     world: World, cache: GameCache, game_id: str
 ) -> None:
     await world.round(game_id, "ann")
@@ -371,7 +341,7 @@ async def test_what_is_remembered_is_read_again_where_it_is_old_or_must_be_true(
         require_fresh(cache.state(), cache.players["ann"])
 
 
-async def test_a_newer_catalogue_and_another_day_have_all_read_again(
+async def test_newer_catalogue_and_another_day_have_all_read_again(
     world: World, cache: GameCache, game_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.round(game_id, "ann")
@@ -388,7 +358,7 @@ async def test_a_newer_catalogue_and_another_day_have_all_read_again(
     assert await read_in(cache, ann) == [True] and list(cache.players) == ["ann"]
 
 
-async def test_a_round_waits_for_commits_that_say_what_it_reads(world: World, cache: GameCache, game_id: str) -> None:
+async def test_round_waits_for_commits_that_say_what_it_reads(world: World, cache: GameCache, game_id: str) -> None:
     ann = await asks(game_id, "ann")
     await world.round(game_id, "ann")
     await read_in(cache, ann)
@@ -413,7 +383,7 @@ def under_way(cache: GameCache, *players: str) -> asyncio.Future[Any]:
     return commit
 
 
-async def test_what_a_commit_says_when_it_fails_is_heeded_in_the_round_that_waited_for_it(
+async def test_distrust_by_a_failing_commit_is_heeded_in_the_round_that_waited_for_it(
     world: World, cache: GameCache, game_id: str
 ) -> None:
     ann = await asks(game_id, "ann")
@@ -428,7 +398,7 @@ async def test_what_a_commit_says_when_it_fails_is_heeded_in_the_round_that_wait
         assert cache.snapshot is not snapshot and not cache.distrusted, everything
 
 
-async def test_a_start_that_shows_a_plan_waits_for_the_play_before(world: World, module_stack: Stack) -> None:
+async def test_start_that_shows_a_plan_waits_for_the_play_before(world: World, module_stack: Stack) -> None:
     drop = {"type": "star", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 1}
     game_id = await world.game(GIFTS, {"drops": [drop], "total_items": 2, "interval_ms": 1})
     cache = GameCache(module_stack.engine, (module_stack.tenant_id, game_id))
@@ -445,7 +415,7 @@ async def test_a_start_that_shows_a_plan_waits_for_the_play_before(world: World,
     others.set_result(None)
 
 
-async def test_what_comes_for_a_guest_that_has_logged_in_is_its_players(world: World, module_stack: Stack) -> None:
+async def test_request_of_a_guest_that_has_logged_in_is_its_players(world: World, module_stack: Stack) -> None:
     game_id = await world.game(COLLECTION, COINS, access="public")
     cache = GameCache(module_stack.engine, (module_stack.tenant_id, game_id))
     guest = await guest_who_played(world, game_id)
@@ -457,21 +427,21 @@ async def test_what_comes_for_a_guest_that_has_logged_in_is_its_players(world: W
         assert (cache.compared_in != cache.round) == remembered, "it is read once"
 
 
-async def test_what_is_read_says_which_version_the_catalogue_has(world: World, cache: GameCache, game_id: str) -> None:
+async def test_refresh_learns_the_version_of_the_catalogue(world: World, cache: GameCache, game_id: str) -> None:
     known = cache.engine.catalog_versions.pop(cache.tenant_id)
     await cache.refresh(await asks(game_id, "ann"), everything=False)
     assert cache.snapshot is not None
     assert cache.engine.catalog_versions[cache.tenant_id] == cache.snapshot.version >= known
 
 
-async def test_what_is_read_tells_the_databases_time(world: World, cache: GameCache, game_id: str) -> None:
+async def test_refresh_learns_the_databases_time(world: World, cache: GameCache, game_id: str) -> None:
     clock = cache.engine.clock
     clock._offset, clock._synced = clock._offset + 7200, clock._synced - 7200
     await cache.refresh(await asks(game_id, "ann"), everything=True)
     assert abs(clock.now() - time.time()) < 3600
 
 
-async def test_what_a_commit_left_of_stock_shows_in_the_next_round(
+async def test_stock_that_a_commit_left_shows_in_the_next_round(
     world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caching, "REFRESH_SECONDS", 3600.0)
@@ -503,7 +473,7 @@ async def test_stock_that_is_being_taken_is_not_read_over(world: World, module_s
     assert cache.stock[prize_id].remaining == 9
 
 
-async def test_who_has_no_row_is_made_one_by_what_makes_a_player_and_remembered_by_nothing_else(
+async def test_player_without_a_row_gets_one_by_an_act_and_is_not_remembered_after_a_read(
     world: World, cache: GameCache, game_id: str
 ) -> None:
     async def there() -> bool:

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 from prometheus_client import REGISTRY
 
+from runtime import trace
 from runtime.actors import delivery_log
 from runtime.actors import dispatcher as dispatching
 from runtime.actors.dispatcher import (
@@ -47,12 +48,14 @@ class Receivers:
     def __init__(self) -> None:
         self.got: list[tuple[str, str]] = []
         self.requests: list[DeliveryRequest] = []
+        self.traces: list[str] = []
         self.says: dict[str, Said] = {}
 
     async def __call__(self, _: Connector, request: DeliveryRequest) -> Outcome:
         name = str(request.config["url"])
         self.got.append((name, request.id))
         self.requests.append(request)
+        self.traces.append(trace.current.get())
         said = self.says.get(name, Delivered(http_status=200, answer="fine"))
         if isinstance(said, Exception):
             raise said
@@ -161,6 +164,7 @@ async def test_each_is_told_all_of_the_event_and_the_log_says_so(
     assert (request.id, request.tenant_id, request.secrets) == ("e1", TENANT, [])
     assert abs(request.unix_seconds - database.clock.now()) < HANG_SECONDS
     assert request.body["data"] == {"play_id": "p"} and request.body["trace_id"] == "a" * 32
+    assert receivers.traces == ["a" * 32], "an attempt is in the trace of its event"
     [row] = await log(database)
     kept = ("integration_id", "event_id", "event_type", "status", "attempts", "http_status", "error", "answer", "wait")
     expected = ["one", "e1", "prize_won", "delivered", 1, 200, "", "fine", None]
@@ -560,3 +564,27 @@ async def test_an_erased_player_is_not_named_by_what_is_noted_later(
         row["event_id"]: (row["event"]["data"].get("display_name") or "", row["answer"]) for row in await log(database)
     }
     assert kept == {"before": ("", ""), "same": ("", ""), "since": ("Gus", "fine")}
+
+
+async def test_event_that_waited_for_a_place_while_the_breaker_opened_is_skipped_and_keeps_no_place(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PLACES", "FAILURES_TO_OPEN"):
+        monkeypatch.setattr(dispatching, name, 1)
+    await listens(database, "one")
+    go = asyncio.Event()
+
+    async def fails_later(_: DeliveryRequest) -> Outcome:
+        await go.wait()
+        return Failed("no")
+
+    receivers.says["one"] = fails_later
+    tasks = [task for nth in range(2) for task in await dispatcher.dispatch(event(database, f"e{nth}"))]
+    go.set()
+    assert await asyncio.gather(*tasks) == [True, False]
+    await dispatcher.log.written()
+    errors = {row["event_id"]: row["error"] for row in await log(database)}
+    assert errors == {"e0": "no", "e1": dispatching.FAILS}
+    isolation = dispatcher._isolation(TENANT, "one")
+    isolation.breaker = dispatching.CircuitBreaker(failures_to_open=1, open_seconds=1)
+    assert await asyncio.gather(*await dispatcher.dispatch(event(database, "e2"))) == [True], "the one place is free"

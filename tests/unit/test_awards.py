@@ -37,12 +37,12 @@ def test_points_are_noted_as_delivered_and_never_expire() -> None:
 
 
 @pytest.mark.parametrize(("winner", "crossed", "told"), [("", "", ""), ("cup", "", "cup"), ("", "pot", "pot")])
-def test_a_prize_is_told_with_the_rung_that_it_was_won_by(winner: str, crossed: str, told: str) -> None:
+def test_prize_won_names_the_rung_that_it_was_won_by(winner: str, crossed: str, told: str) -> None:
     event = prize_won(ANN._replace(milestone_id=winner), MUG, 1, "r1", milestone_id=crossed)
     assert (event.milestone_id, event.player_id, event.rank) == (told, "ann", 0)
 
 
-def test_what_waits_for_a_worker_is_told_to_the_stream() -> None:
+def test_pending_tasks_are_those_that_a_worker_must_do() -> None:
     states = {"task_1": "pending", "task_2": "delivered", "task_3": "pending"}
     tasks = [NewTask(name, "r", "mug", "camp", "ann", "webhook", state) for name, state in states.items()]
     assert pending_tasks(Changes(tasks=tasks)) == ["task_1", "task_3"]

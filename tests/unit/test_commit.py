@@ -32,7 +32,7 @@ from runtime.actors.committer import (
 TODAY = date(2026, 11, 21)
 
 
-def test_a_players_plays_add_up_under_the_caps_of_each() -> None:
+def test_players_plays_add_up_under_the_caps_of_each() -> None:
     changes = Changes()
     changes.count_play("g", "ann", TODAY, cap=9, day_cap=1, day_ends=7)
     changes.count_play("g", "ann", TODAY, cap=9, day_cap=2, day_ends=7)
@@ -60,7 +60,7 @@ def test_plays_of_an_ordinal_each_are_together_as_exact() -> None:
 
 
 @pytest.mark.parametrize("exact", [(False, False), (True, False), (False, True), (True, True)])
-def test_of_plays_that_overlap_by_their_ordinal_each_has_one(exact: tuple[bool, bool]) -> None:
+def test_plays_overlap_where_each_has_its_own_ordinal(exact: tuple[bool, bool]) -> None:
     one, two = Changes(), Changes()
     one.count_play("g", "ann", TODAY, cap=4, day_cap=0, exact=exact[0])
     two.count_play("g", "ann", TODAY, cap=9, day_cap=0, exact=exact[1])
@@ -75,7 +75,7 @@ def test_two_counts_are_held_to_what_lets_neither_pass_its_cap(cap: int, more: i
     assert _cap_of_both(cap, more, next_cap) == both
 
 
-def test_a_balance_moves_from_what_it_was_first_to_what_it_is_last() -> None:
+def test_balance_moves_from_what_it_was_first_to_what_it_is_last() -> None:
     changes = Changes()
     assert changes.move_balance("e1", "ann", "s", "coin", 5, 2, "play_reward", "p1") == 7
     assert changes.move_balance("e2", "ann", "s", "coin", 7, -3, "milestone_spend", "r") == 4
@@ -83,14 +83,14 @@ def test_a_balance_moves_from_what_it_was_first_to_what_it_is_last() -> None:
     assert [(entry.amount, entry.balance_after) for entry in changes.ledger] == [(2, 7), (-3, 4)]
 
 
-def test_a_balance_that_is_not_there_yet_stays_so_until_the_commit() -> None:
+def test_balance_that_is_not_there_yet_stays_so_until_the_commit() -> None:
     changes = Changes()
     after = changes.move_balance("e1", "ann", "s", "coin", None, 2, "play_reward", "p1")
     changes.move_balance("e2", "ann", "s", "coin", after, 3, "play_reward", "p2")
     assert changes.balances == {("ann", "s", "coin"): BalanceMove("ann", "s", "coin", before=None, after=5)}
 
 
-def test_a_move_that_does_not_begin_where_the_one_before_ended_is_a_mistake() -> None:
+def test_move_that_does_not_begin_where_the_one_before_ended_is_a_mistake() -> None:
     changes = Changes()
     changes.move_balance("e1", "ann", "s", "coin", 5, 2, "play_reward", "p1")
     changes.move_turns("t1", "ann", "c", 3, -1, "play", "p1")
@@ -145,7 +145,7 @@ def test_each_reward_takes_its_own_nth_code_of_its_prize() -> None:
     assert [code.nth for code in together.codes] == [1, 1, 2, 3, 2, 4]
 
 
-def test_a_statement_has_its_own_parts_and_numbers_what_they_take() -> None:
+def test_statement_has_its_own_parts_and_numbers_what_they_take() -> None:
     text, taken = statement(frozenset({"stock"}))
     assert "UPDATE stock" in text
     assert "balances" not in text.replace("--", "")
@@ -156,7 +156,7 @@ def test_a_statement_has_its_own_parts_and_numbers_what_they_take() -> None:
     assert "--[" not in everything
 
 
-def test_a_statement_takes_both_parameters_of_a_part_that_has_but_one() -> None:
+def test_statement_takes_both_parameters_of_a_part_that_has_but_one() -> None:
     changes = Changes()
     changes.turns["ann", "c"] = TurnMove("ann", "c", 1, 0)
     text, arguments = statement_of(changes)
@@ -167,7 +167,7 @@ def test_a_statement_takes_both_parameters_of_a_part_that_has_but_one() -> None:
 # -------------------------------------------------------------------- one declaration
 
 
-def test_the_parameters_are_the_fields_of_changes_in_their_order() -> None:
+def test_parameters_are_the_fields_of_changes_in_their_order() -> None:
     names = [field.name for field in dataclasses.fields(Changes)][1:]
     assert [parameter.name for parameter in PARAMETERS] == names == list(PARTS)
     assert [parameter.number for parameter in PARAMETERS] == list(range(FIRST_NUMBER, FIRST_NUMBER + len(names)))
@@ -185,7 +185,7 @@ def test_the_parameters_are_the_fields_of_changes_in_their_order() -> None:
         ("CREATE TYPE new_play ", "CREATE TYPE a_play ", "schema.sql has no type new_play"),
     ],
 )
-def test_a_row_that_is_not_its_type_of_the_schema_is_refused(written: str, instead: str, says: str) -> None:
+def test_row_that_is_not_its_type_of_the_schema_is_refused(written: str, instead: str, says: str) -> None:
     schema = sql.SCHEMA.read_text()
     assert schema.count(written) == 1
     assert composite_types(schema)["new_play"] == NewPlay._fields
@@ -205,7 +205,7 @@ def test_a_row_that_is_not_its_type_of_the_schema_is_refused(written: str, inste
         ("FROM unnest($14::new_task[]) AS n", "FROM unnest($14::new_task[], $3::new_play[])", r"\$3 \(plays\) must be"),
     ],
 )
-def test_a_commit_statement_that_numbers_its_parameters_otherwise_is_refused(
+def test_commit_statement_that_numbers_its_parameters_otherwise_is_refused(
     written: str, instead: str, says: str
 ) -> None:
     assert written in COMMIT
@@ -216,7 +216,7 @@ def test_a_commit_statement_that_numbers_its_parameters_otherwise_is_refused(
         parts_of(COMMIT.replace(written, instead))
 
 
-def test_what_is_inserted_by_position_stands_in_its_type_s_order() -> None:
+def test_columns_inserted_by_position_stand_in_their_types_order() -> None:
     """`SELECT $1, n.*` puts a composite's fields into the columns in their order, whatever they are called."""
     inserted = re.findall(
         r"INSERT INTO \w+ \(tenant_id, ([^)]*)\)\s+SELECT \$1, n\.\* FROM unnest\(\$\d+::(\w+)\[\]\)", COMMIT

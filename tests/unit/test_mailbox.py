@@ -53,7 +53,7 @@ class Boxes(Mailboxes[str, Any, Any]):
         return self.futile is not None and self.futile(state)
 
 
-async def test_what_arrives_during_a_batch_is_done_together_in_the_next() -> None:
+async def test_requests_that_arrive_during_a_batch_are_done_together_in_the_next() -> None:
     gate = Gate()
     boxes = Boxes(gate.process_batch)
     first = boxes.post("a", 0)
@@ -64,7 +64,7 @@ async def test_what_arrives_during_a_batch_is_done_together_in_the_next() -> Non
     assert gate.batches == [[0], list(range(1, 10))]
 
 
-async def test_a_batch_takes_no_more_than_the_batch_limit() -> None:
+async def test_batch_takes_no_more_than_the_batch_limit() -> None:
     gate = Gate()
     gate.open.set()
     boxes = Boxes(gate.process_batch, batch_limit=4)
@@ -72,7 +72,7 @@ async def test_a_batch_takes_no_more_than_the_batch_limit() -> None:
     assert [len(batch) for batch in gate.batches] == [4, 4, 2]
 
 
-async def test_what_was_given_up_while_it_waited_is_not_done_and_what_hung_up_is() -> None:
+async def test_request_given_up_while_it_waits_is_not_done_but_one_that_hung_up_is() -> None:
     gate = Gate()
     boxes = Boxes(gate.process_batch)
     first = boxes.post("a", "first")
@@ -110,7 +110,7 @@ async def test_actors_of_other_keys_do_not_wait() -> None:
     assert list(await asyncio.gather(slow, asked)) == ["slow", "other"]
 
 
-async def test_a_full_mailbox_refuses_at_once_and_the_others_are_served() -> None:
+async def test_full_mailbox_refuses_at_once_and_the_others_are_served() -> None:
     gate = Gate()
     boxes = Boxes(gate.process_batch, limit=3)
     taken = boxes.post("a", 0)
@@ -124,7 +124,7 @@ async def test_a_full_mailbox_refuses_at_once_and_the_others_are_served() -> Non
     assert await asyncio.gather(taken, *waiting) == [0, 1, 2, 3]
 
 
-async def test_what_a_batch_raises_refuses_only_what_it_left_unanswered() -> None:
+async def test_error_of_a_batch_refuses_only_what_it_left_unanswered() -> None:
     async def process_batch(state: Any, works: list[Work[Any]]) -> None:
         works[0].answer("done")
         raise Fault(works[0].request, "WHY", "because")
@@ -135,7 +135,7 @@ async def test_what_a_batch_raises_refuses_only_what_it_left_unanswered() -> Non
     assert [getattr(answer, "reason", "") for answer in answers[1:]] == ["WHY", "WHY"]
 
 
-async def test_no_request_is_left_without_an_answer() -> None:
+async def test_request_that_a_batch_forgets_is_refused() -> None:
     async def process_batch(state: Any, works: list[Work[Any]]) -> None:
         works[0].answer("done")
 
@@ -145,7 +145,7 @@ async def test_no_request_is_left_without_an_answer() -> None:
     assert all(isinstance(answer, AssertionError) for answer in answers[1:])
 
 
-async def test_a_waiter_that_left_changes_nothing_for_the_others() -> None:
+async def test_waiter_that_left_changes_nothing_for_the_others() -> None:
     gate = Gate()
     boxes = Boxes(gate.process_batch)
     asked = [boxes.post("a", nth) for nth in range(3)]
@@ -156,7 +156,7 @@ async def test_a_waiter_that_left_changes_nothing_for_the_others() -> None:
     assert gate.batches == [[0, 1, 2]]
 
 
-async def test_an_idle_actor_leaves_and_is_made_anew_with_nothing_remembered() -> None:
+async def test_idle_actor_leaves_and_is_made_anew_with_nothing_remembered() -> None:
     states: list[list[Any]] = []
 
     async def process_batch(state: list[Any], works: list[Work[Any]]) -> None:
@@ -179,7 +179,7 @@ async def test_an_idle_actor_leaves_and_is_made_anew_with_nothing_remembered() -
     assert len(states) == 2
 
 
-async def test_nothing_is_lost_between_the_last_check_and_the_leaving() -> None:
+async def test_request_between_the_last_check_and_the_leaving_is_not_lost() -> None:
     async def process_batch(state: Any, works: list[Work[Any]]) -> None:
         for work in works:
             work.answer(work.request)
@@ -191,7 +191,7 @@ async def test_nothing_is_lost_between_the_last_check_and_the_leaving() -> None:
             await asyncio.sleep(0.0001 * (nth % 3))  # sleeps: to come when an idle one is about to leave
 
 
-async def test_a_drain_waits_for_what_was_taken_on() -> None:
+async def test_drain_waits_for_what_was_taken_on() -> None:
     gate = Gate()
     boxes = Boxes(gate.process_batch, batch_limit=1)
     asked = [boxes.post("a", nth) for nth in range(3)]
@@ -205,7 +205,7 @@ async def test_a_drain_waits_for_what_was_taken_on() -> None:
     assert [future.result() for future in asked] == [0, 1, 2]
 
 
-async def test_a_work_keeps_the_trace_of_its_own_request() -> None:
+async def test_work_keeps_the_trace_of_its_own_request() -> None:
     seen: list[str] = []
     gate = asyncio.Event()
 
@@ -229,7 +229,7 @@ async def test_a_work_keeps_the_trace_of_its_own_request() -> None:
 
 
 @pytest.mark.parametrize("overlap", [1, 2])
-async def test_an_actor_of_what_is_not_there_leaves_with_its_last_answer_and_loses_none(overlap: int) -> None:
+async def test_actor_of_nothing_leaves_with_its_last_answer_and_loses_none(overlap: int) -> None:
     gate = Gate()
     never = 10 * HANG_SECONDS  # Else it would leave as any idle one does.
     boxes = Boxes(gate.process_batch, overlap=overlap, futile=lambda key: key == "nothing", idle_seconds=never)
@@ -248,7 +248,7 @@ async def _is_left(boxes: Boxes, count: int) -> bool:
     return len(boxes) == count
 
 
-async def test_a_refusal_holds_no_frames_but_a_bug_says_where_it_was() -> None:
+async def test_refusal_holds_no_frames_but_a_bug_says_where_it_was() -> None:
     loop = asyncio.get_running_loop()
     for error, kept in ((Fault(Status.NOT_FOUND, "GONE", "gone"), False), (KeyError("a bug"), True)):
         work: Work[int] = Work(1, loop.create_future())
@@ -271,7 +271,7 @@ async def test_actors_that_were_drained_are_gone() -> None:
     assert asyncio.all_tasks() <= before
 
 
-async def test_a_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
     later = loop.call_later
@@ -297,7 +297,7 @@ async def test_a_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("futile", [False, True])
-async def test_an_actor_that_rests_while_its_batch_ends_stays_unless_it_is_futile(futile: bool) -> None:
+async def test_actor_that_rests_while_its_batch_ends_stays_unless_it_is_futile(futile: bool) -> None:
     gate = Gate()
     boxes = Boxes(gate.process_batch, overlap=2, idle_seconds=3600, futile=lambda _: futile)
     answer = boxes.post("a", 1)
@@ -317,7 +317,7 @@ async def test_an_actor_that_rests_while_its_batch_ends_stays_unless_it_is_futil
 
 
 @pytest.mark.parametrize(("error", "logged"), [(Fault(Status.NOT_FOUND, "GONE", "gone"), 0), (KeyError("a bug"), 1)])
-async def test_a_batchs_bug_is_logged_and_its_refusal_is_not(error: Exception, logged: int) -> None:
+async def test_batchs_bug_is_logged_and_its_refusal_is_not(error: Exception, logged: int) -> None:
     async def process_batch(state: Any, works: list[Work[Any]]) -> None:
         raise error
 
@@ -327,7 +327,7 @@ async def test_a_batchs_bug_is_logged_and_its_refusal_is_not(error: Exception, l
     assert [entry["event"] for entry in said] == ["batch_failed"] * logged
 
 
-async def test_an_actor_is_idle_where_nothing_waits_and_it_waits_to_be_woken() -> None:
+async def test_actor_is_idle_where_nothing_waits_and_it_waits_to_be_woken() -> None:
     wake = asyncio.get_running_loop().create_future()
     for waiting, batches, woken_by, idle in (
         (False, False, wake, True),

@@ -9,6 +9,7 @@ import pytest
 
 from runtime.operations.quests.periods import period_at
 from tests.support.invariants import check_sums
+from tests.support.items import every_item
 from tests.support.quests import open_campaign, open_quest
 from tests.support.stack import Stack
 
@@ -221,3 +222,15 @@ async def test_a_completion_is_told_to_other_systems(stack: Stack, valkey: objec
     assert len(found) == 1
     assert b'"quest_completed"' in found[0][1][b"e"]
     assert quest_id.encode() in found[0][1][b"e"]
+
+
+async def test_turns_are_listed_by_campaign_in_pages(stack: Stack) -> None:
+    campaigns = sorted([await open_campaign(stack) for _ in range(5)])
+    for turns, campaign_id in enumerate(campaigns, 1):
+        quest_id = await open_quest(stack, campaign_id, turns=turns)
+        await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
+    items = await every_item(stack, "/players/me/turns", player="player_1", limit=2)
+    assert [(row["campaign_id"], row["balance"]) for row in items] == list(zip(campaigns, range(1, 6), strict=True))
+    one = await every_item(stack, "/players/me/turns", player="player_1", campaign=campaigns[2])
+    assert [row["balance"] for row in one] == [3]
+    assert await every_item(stack, "/players/me/turns", player="player_2") == []

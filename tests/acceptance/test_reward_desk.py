@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import redis.asyncio
 
 from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.operations.desk import bulk as bulk_module
-from tests.acceptance.test_keys import forgotten
 from tests.support.guests import log_in
 from tests.support.operations import RECEIVER, make_merchant
 from tests.support.resources import make_campaign
@@ -45,193 +45,192 @@ def reasons(answer: Answer) -> dict[str, str]:
     return {one["id"]: one["reason"] for one in answer.data["results"]}
 
 
-class TestSearch:
-    async def found(self, stack: Stack, **query: Any) -> list[str]:
-        return [row["id"] for row in (await stack.admin("GET", "/admin/rewards", **query)).data["items"]]
-
-    async def test_a_reward_is_found_by_a_whole_contact_of_its_winner(self, world: World) -> None:
-        ada = await log_in(world.stack, contact="ada.winner@example.com")
-        [hers] = await won(world, player=ada)
-        await won(world, player="somebody")
-        assert await self.found(world.stack, contact="Ada.Winner@example.com") == [hers]
-        for nobody in ("ada.winner", "nobody@example.com", "%"):
-            assert await self.found(world.stack, contact=nobody) == []
-
-    async def test_a_reward_is_found_by_its_whole_code_and_no_other_tenant_s_is(self, world: World) -> None:
-        [one, two] = await won(world, count=2, codes=["FAIR-1", "FAIR-2"])
-        found = await self.found(world.stack, code=" FAIR-2 ") + await self.found(world.stack, code="FAIR-1")
-        assert sorted(found) == sorted([one, two])
-        assert await self.found(world.stack, code="FAIR-") == []
-        other = await make_tenant(world.stack, OTHER_TENANT)
-        assert await self.found(other, code="FAIR-1") == []
-        assert "FAIR-1" not in str((await world.stack.admin("GET", "/admin/rewards", code="FAIR-1")).envelope)
-
-    async def test_a_merchants_staff_finds_no_code_of_the_tenants_winners(self, world: World) -> None:
-        await won(world, codes=["OURS-1"])
-        shop = replace(world.stack, merchant_id=await make_merchant(world.stack))
-        assert await self.found(shop, code="OURS-1") == []
-        assert len((await shop.admin("GET", "/admin/rewards", campaign_id=world.campaign_id)).data["items"]) == 1
-
-    async def test_who_may_not_move_rewards_is_not_told_whether_a_code_is_one(self, world: World) -> None:
-        await won(world, codes=["GUESS-1"])
-        told = [
-            await world.stack.admin("GET", "/admin/rewards", roles=("designer",), reveal="true", code=code)
-            for code in ("GUESS-1", "GUESS-2")
-        ]
-        assert [refused(answer) for answer in told] == [(403, "PERMISSION_DENIED", "ROLE_REQUIRED")] * 2
-        assert told[0].envelope["data"] == told[1].envelope["data"]
-        assert told[0].envelope["data"]["roles"] == ["admin", "reward_manager"]
-        for role in ("admin", "reward_manager"):
-            found = await world.stack.admin("GET", "/admin/rewards", roles=(role,), code="GUESS-1")
-            assert len(found.data["items"]) == 1
-        everything = await world.stack.admin(
-            "GET", "/admin/rewards", roles=("designer",), campaign_id=world.campaign_id
-        )
-        assert len(everything.data["items"]) == 1
-
-    async def test_rewards_are_found_by_when_they_were_won_together_with_the_rest(self, world: World) -> None:
-        [early, late] = await won(world, count=2)
-        ago = "UPDATE rewards SET won_at = to_timestamp($2) WHERE reward_id = $1"
-        await world.database.execute(ago, early, 1_700_000_000)
-        mine = {"campaign_id": world.campaign_id}
-        assert await self.found(world.stack, won_from=1_700_000_000, won_until=1_700_000_001) == [early]
-        assert await self.found(world.stack, won_until=1_700_000_000) == []
-        assert await self.found(world.stack, won_from=1_700_000_001, **mine) == [late]
-        assert await self.found(world.stack, won_from=1, limit=1, **mine) == [late]
-        assert fields_of(await world.stack.admin("GET", "/admin/rewards", won_from=-1)) == ["won_from"]
-
-    async def test_a_merchant_s_staff_finds_what_its_own_campaigns_gave(self, world: World) -> None:
-        ada = await log_in(world.stack, contact="ada.shops@example.com")
-        merchant_id = await make_merchant(world.stack)
-        theirs = World(world.stack, (await make_campaign(world.stack, merchant_id=merchant_id))["id"])
-        other = await make_merchant(world.stack)
-        foreign = World(world.stack, (await make_campaign(world.stack, merchant_id=other))["id"])
-        to_send = {"channel": "webhook", "config": {"url": RECEIVER}}
-        [own], _ = await won(theirs, player=ada, fulfillment=to_send), await won(foreign, player=ada)
-        [open_to_all] = await won(world, player=ada, fulfillment=to_send)
-        shop = replace(world.stack, merchant_id=merchant_id)
-        assert await self.found(shop, contact="ada.shops@example.com") == [own]
-        # That somebody won in the tenant's own is seen, and not who it was; so it is of deliveries.
-        assert open_to_all in await self.found(shop)
-
-        async def delivered(**query: str) -> set[str]:
-            items = (await shop.admin("GET", "/admin/fulfillment/tasks", **query)).data["items"]
-            return {task["reward_id"] for task in items}
-
-        assert await delivered() >= {own, open_to_all}
-        assert await delivered(contact="ada.shops@example.com") == {own}
+async def found(stack: Stack, **query: Any) -> list[str]:
+    return [row["id"] for row in (await stack.admin("GET", "/admin/rewards", **query)).data["items"]]
 
 
-class TestBulk:
-    async def test_each_reward_is_moved_by_itself_and_says_why_not(self, world: World) -> None:
-        one, two, gone = await won(world, count=3, total=3, fulfillment=BY_HAND)
-        assert (await world.stack.admin("POST", f"/admin/rewards/{gone}/revoke", {})).http == 200
-        told = await bulk(world.stack, "FULFILL", [one, gone, "reward_none", two], reason="handed over")
-        assert reasons(told) == {one: "", gone: "ILLEGAL_TRANSITION", "reward_none": "UNKNOWN_REWARD", two: ""}
-        assert [one["ok"] for one in told.data["results"]] == [True, False, False, True]
-        for reward_id in (one, two):
-            noted = (await world.stack.admin("GET", "/admin/audit", subject_id=reward_id)).data["items"]
-            assert (noted[0]["action"], noted[0]["after"]["note"]) == ("reward.fulfill", "handed over")
-
-    async def test_a_retry_under_its_key_does_nothing_twice_and_tries_what_was_refused(self, world: World) -> None:
-        [one] = await won(world, fulfillment=BY_HAND)
-        first = await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")
-        assert reasons(first) == {one: ""}
-        again = await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")
-        assert reasons(again) == {one: ""}
-        another = await bulk(world.stack, "REVOKE", [one], "bulk-2", reason="a script")
-        assert reasons(another) == {one: "ILLEGAL_TRANSITION"}
-        # Core keeps the key of each, whatever the edge remembers.
-        await forgotten(world.stack)
-        assert reasons(await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")) == {one: ""}
-        noted = (await world.stack.admin("GET", "/admin/audit", subject_id=one)).data["items"]
-        assert [entry["action"] for entry in noted] == ["reward.revoke"]
-
-    async def test_a_key_is_of_one_request_also_where_it_was_not_all_done(self, world: World) -> None:
-        one, gone, other = await won(world, count=3, total=3, fulfillment=BY_HAND)
-        assert (await world.stack.admin("POST", f"/admin/rewards/{gone}/revoke", {})).http == 200
-        told = {one: "", gone: "ILLEGAL_TRANSITION"}
-        assert reasons(await bulk(world.stack, "FULFILL", [one, gone], "partly")) == told
-        for act, ids in (("REVOKE", [one, gone]), ("FULFILL", [one, other]), ("FULFILL", [gone, one])):
-            answer = await bulk(world.stack, act, ids, "partly")
-            assert refused(answer) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH"), (act, ids)
-        assert reasons(await bulk(world.stack, "FULFILL", [one, gone], "partly")) == told
-        statuses = await world.database.fetch(
-            "SELECT reward_id, status FROM rewards WHERE reward_id = ANY ($1::text[])", [one, other]
-        )
-        assert {row["reward_id"]: row["status"] for row in statuses} == {one: "fulfilled", other: "won"}
-
-    @pytest.mark.parametrize("act", ["FULFILL", "REVOKE", "RETRY"])
-    async def test_a_retry_under_its_key_does_what_the_store_refused_and_answers_the_rest_as_done(
-        self, world: World, monkeypatch: pytest.MonkeyPatch, act: str
-    ) -> None:
-        webhook = {"channel": "webhook", "config": {"url": "http://192.0.2.1/none"}}
-        ids = await won(world, count=3, total=3, fulfillment=webhook if act == "RETRY" else BY_HAND)
-        done, away = bulk_module._ACTS[m.BulkAct[act]], set(ids[1:])
-
-        async def breaks(engine: Any, request: Any, reward_id: str) -> None:
-            if reward_id in away:
-                raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away", retry_after_seconds=1)
-            await done(engine, request, reward_id)
-
-        monkeypatch.setattr(bulk_module, "_ACTS", {m.BulkAct[act]: breaks})
-        key = f"hiccup-{act}"
-        first = await bulk(world.stack, act, ids, key)
-        assert reasons(first) == {ids[0]: "", ids[1]: "STORE_UNAVAILABLE", ids[2]: "STORE_UNAVAILABLE"}
-        if act == "RETRY":  # It has been delivered since.
-            assert (await world.stack.admin("POST", f"/admin/rewards/{ids[0]}/fulfill", {})).http == 200
-        away.clear()
-        again = await bulk(world.stack, act, ids, key)
-        assert reasons(again) == dict.fromkeys(ids, "")
-        assert "Idempotency-Replayed" not in again.headers
-        # That all of it was done is kept.
-        kept = await bulk(world.stack, act, ids, key)
-        assert (kept.data, kept.headers["Idempotency-Replayed"]) == (again.data, "true")
-
-    async def test_of_rivals_with_the_same_rewards_each_is_moved_once(self, world: World) -> None:
-        ids = await won(world, count=4, total=4, fulfillment=BY_HAND)
-        answers = await asyncio.gather(*(bulk(world.stack, "REVOKE", ids[:: 1 - 2 * (n % 2)]) for n in range(6)))
-        done = [one["id"] for answer in answers for one in answer.data["results"] if one["ok"]]
-        assert sorted(done) == sorted(ids)
-
-    async def test_a_dead_delivery_is_tried_again(self, world: World) -> None:
-        url = {"url": "http://192.0.2.1/none"}
-        webhook = {"channel": "webhook", "redemption_mode": "REDEMPTION_MODE_ON_WIN", "config": url}
-        [one] = await won(world, fulfillment=webhook)
-        [manual] = await won(world, fulfillment=BY_HAND)
-        await world.database.execute("UPDATE tasks SET status = 'dead' WHERE reward_id = $1", one)
-        await world.database.execute("UPDATE rewards SET status = 'failed' WHERE reward_id = $1", one)
-        await world.database.execute(
-            "UPDATE stock SET awarded = awarded - 1 WHERE prize_id = "
-            "(SELECT prize_id FROM rewards WHERE reward_id = $1)",
-            one,
-        )
-        told = reasons(await bulk(world.stack, "RETRY", [one, manual, "reward_none"]))
-        assert told == {one: "", manual: "UNKNOWN_REWARD", "reward_none": "UNKNOWN_REWARD"}
-        tasks = (await world.stack.admin("GET", "/admin/players/ann/tasks")).data["items"]
-        assert [(row["reward_id"], row["status"]) for row in tasks if row["reward_id"] == one] == [
-            (one, "TASK_STATUS_PENDING")
-        ]
-
-    async def test_what_is_wrong_is_told_by_its_field_and_moves_nothing(self, world: World) -> None:
-        [one] = await won(world, fulfillment=BY_HAND)
-        for ids, field in (([], "ids"), ([one, one], "ids[1]"), ([one, ""], "ids[1]"), (["x"] * 101, "ids")):
-            answer = await bulk(world.stack, "REVOKE", ids)
-            assert fields_of(answer)[0].startswith(field), ids
-        assert fields_of(await world.stack.admin("POST", "/admin/rewards/bulk", {"ids": [one]})) == ["act"]
-        assert reasons(await bulk(world.stack, "REVOKE", [one])) == {one: ""}
-
-    async def test_no_other_s_reward_is_moved(self, world: World) -> None:
-        [one] = await won(world, fulfillment=BY_HAND)
-        other = await make_tenant(world.stack, OTHER_TENANT)
-        assert reasons(await bulk(other, "REVOKE", [one])) == {one: "UNKNOWN_REWARD"}
-        shop = replace(world.stack, merchant_id=await make_merchant(world.stack))
-        assert reasons(await bulk(shop, "REVOKE", [one])) == {one: "FORBIDDEN"}
-        assert reasons(await bulk(shop, "RETRY", [one])) == {one: "UNKNOWN_REWARD"}
-        assert reasons(await bulk(world.stack, "REVOKE", [one])) == {one: ""}
+async def test_reward_is_found_by_the_whole_contact_of_its_winner(world: World) -> None:
+    ada = await log_in(world.stack, contact="ada.winner@example.com")
+    [hers] = await won(world, player=ada)
+    await won(world, player="somebody")
+    assert await found(world.stack, contact="Ada.Winner@example.com") == [hers]
+    for nobody in ("ada.winner", "nobody@example.com", "%"):
+        assert await found(world.stack, contact=nobody) == []
 
 
-async def test_a_secret_is_rotated_with_an_overlap_that_ends_when_it_is_told_to(module_stack: Stack) -> None:
+async def test_reward_is_found_by_its_whole_code_in_its_own_scope(world: World) -> None:
+    [one, two] = await won(world, count=2, codes=["FAIR-1", "FAIR-2"])
+    each = await found(world.stack, code=" FAIR-2 ") + await found(world.stack, code="FAIR-1")
+    assert sorted(each) == sorted([one, two])
+    assert await found(world.stack, code="FAIR-") == []
+    other = await make_tenant(world.stack, OTHER_TENANT)
+    assert await found(other, code="FAIR-1") == []
+    shop = replace(world.stack, merchant_id=await make_merchant(world.stack))
+    assert await found(shop, code="FAIR-1") == [], "the tenant's own winner"
+    assert len(await found(shop, campaign_id=world.campaign_id)) == 2
+    assert "FAIR-1" not in str((await world.stack.admin("GET", "/admin/rewards", code="FAIR-1")).envelope)
+
+
+async def test_reward_is_found_by_the_time_of_its_win(world: World) -> None:
+    [early, _] = await won(world, count=2)
+    ago = "UPDATE rewards SET won_at = to_timestamp($2) WHERE reward_id = $1"
+    await world.database.execute(ago, early, 1_700_000_000)
+    assert await found(world.stack, won_from=1_700_000_000, won_until=1_700_000_001) == [early]
+    assert await found(world.stack, won_until=1_700_000_000) == []
+    assert fields_of(await world.stack.admin("GET", "/admin/rewards", won_from=-1)) == ["won_from"]
+
+
+async def test_search_by_code_requires_the_role_that_moves_rewards(world: World) -> None:
+    await won(world, codes=["GUESS-1"])
+    told = [
+        await world.stack.admin("GET", "/admin/rewards", roles=("designer",), reveal="true", code=code)
+        for code in ("GUESS-1", "GUESS-2")
+    ]
+    assert [refused(answer) for answer in told] == [(403, "PERMISSION_DENIED", "ROLE_REQUIRED")] * 2
+    assert told[0].envelope["data"] == told[1].envelope["data"]
+    assert told[0].envelope["data"]["roles"] == ["admin", "reward_manager"]
+    for role in ("admin", "reward_manager"):
+        found = await world.stack.admin("GET", "/admin/rewards", roles=(role,), code="GUESS-1")
+        assert len(found.data["items"]) == 1
+    everything = await world.stack.admin("GET", "/admin/rewards", roles=("designer",), campaign_id=world.campaign_id)
+    assert len(everything.data["items"]) == 1
+
+
+async def test_search_by_contact_is_limited_to_the_merchants_campaigns(world: World) -> None:
+    ada = await log_in(world.stack, contact="ada.shops@example.com")
+    merchant_id = await make_merchant(world.stack)
+    theirs = World(world.stack, (await make_campaign(world.stack, merchant_id=merchant_id))["id"])
+    other = await make_merchant(world.stack)
+    foreign = World(world.stack, (await make_campaign(world.stack, merchant_id=other))["id"])
+    to_send = {"channel": "webhook", "config": {"url": RECEIVER}}
+    [own], _ = await won(theirs, player=ada, fulfillment=to_send), await won(foreign, player=ada)
+    [open_to_all] = await won(world, player=ada, fulfillment=to_send)
+    shop = replace(world.stack, merchant_id=merchant_id)
+    assert await found(shop, contact="ada.shops@example.com") == [own]
+    # That somebody won in the tenant's own is seen, and not who it was; so it is of deliveries.
+    assert open_to_all in await found(shop)
+
+    async def delivered(**query: str) -> set[str]:
+        items = (await shop.admin("GET", "/admin/fulfillment/tasks", **query)).data["items"]
+        return {task["reward_id"] for task in items}
+
+    assert await delivered() >= {own, open_to_all}
+    assert await delivered(contact="ada.shops@example.com") == {own}
+
+
+async def test_bulk_moves_each_reward_by_itself_and_tells_each_reason(world: World) -> None:
+    one, two, gone = await won(world, count=3, total=3, fulfillment=BY_HAND)
+    assert (await world.stack.admin("POST", f"/admin/rewards/{gone}/revoke", {})).http == 200
+    told = await bulk(world.stack, "FULFILL", [one, gone, "reward_none", two], reason="handed over")
+    assert reasons(told) == {one: "", gone: "ILLEGAL_TRANSITION", "reward_none": "UNKNOWN_REWARD", two: ""}
+    assert [one["ok"] for one in told.data["results"]] == [True, False, False, True]
+    for reward_id in (one, two):
+        noted = (await world.stack.admin("GET", "/admin/audit", subject_id=reward_id)).data["items"]
+        assert (noted[0]["action"], noted[0]["after"]["note"]) == ("reward.fulfill", "handed over")
+
+
+async def test_bulk_under_its_key_moves_nothing_twice(world: World, valkey: redis.asyncio.Redis) -> None:
+    [one] = await won(world, fulfillment=BY_HAND)
+    first = await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")
+    assert reasons(first) == {one: ""}
+    again = await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")
+    assert reasons(again) == {one: ""}
+    another = await bulk(world.stack, "REVOKE", [one], "bulk-2", reason="a script")
+    assert reasons(another) == {one: "ILLEGAL_TRANSITION"}
+    # Core keeps the key of each reward, so the edge may lose its answer.
+    await valkey.flushall()
+    assert reasons(await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")) == {one: ""}
+    noted = (await world.stack.admin("GET", "/admin/audit", subject_id=one)).data["items"]
+    assert [entry["action"] for entry in noted] == ["reward.revoke"]
+
+
+async def test_bulk_key_with_another_body_is_refused(world: World) -> None:
+    one, gone, other = await won(world, count=3, total=3, fulfillment=BY_HAND)
+    assert (await world.stack.admin("POST", f"/admin/rewards/{gone}/revoke", {})).http == 200
+    told = {one: "", gone: "ILLEGAL_TRANSITION"}
+    assert reasons(await bulk(world.stack, "FULFILL", [one, gone], "partly")) == told
+    for act, ids in (("REVOKE", [one, gone]), ("FULFILL", [one, other]), ("FULFILL", [gone, one])):
+        answer = await bulk(world.stack, act, ids, "partly")
+        assert refused(answer) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH"), (act, ids)
+    assert reasons(await bulk(world.stack, "FULFILL", [one, gone], "partly")) == told
+    statuses = await world.database.fetch(
+        "SELECT reward_id, status FROM rewards WHERE reward_id = ANY ($1::text[])", [one, other]
+    )
+    assert {row["reward_id"]: row["status"] for row in statuses} == {one: "fulfilled", other: "won"}
+
+
+@pytest.mark.parametrize("act", ["FULFILL", "REVOKE", "RETRY"])
+async def test_bulk_retry_does_what_the_store_refused(world: World, monkeypatch: pytest.MonkeyPatch, act: str) -> None:
+    webhook = {"channel": "webhook", "config": {"url": "http://192.0.2.1/none"}}
+    ids = await won(world, count=3, total=3, fulfillment=webhook if act == "RETRY" else BY_HAND)
+    done, away = bulk_module._ACTS[m.BulkAct[act]], set(ids[1:])
+
+    async def breaks(engine: Any, request: Any, reward_id: str) -> None:
+        if reward_id in away:
+            raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away", retry_after_seconds=1)
+        await done(engine, request, reward_id)
+
+    monkeypatch.setattr(bulk_module, "_ACTS", {m.BulkAct[act]: breaks})
+    key = f"hiccup-{act}"
+    first = await bulk(world.stack, act, ids, key)
+    assert reasons(first) == {ids[0]: "", ids[1]: "STORE_UNAVAILABLE", ids[2]: "STORE_UNAVAILABLE"}
+    if act == "RETRY":  # It has been delivered since.
+        assert (await world.stack.admin("POST", f"/admin/rewards/{ids[0]}/fulfill", {})).http == 200
+    away.clear()
+    again = await bulk(world.stack, act, ids, key)
+    assert reasons(again) == dict.fromkeys(ids, "")
+    assert "Idempotency-Replayed" not in again.headers
+    # That all of it was done is kept.
+    kept = await bulk(world.stack, act, ids, key)
+    assert (kept.data, kept.headers["Idempotency-Replayed"]) == (again.data, "true")
+
+
+async def test_bulk_rivals_move_each_reward_once(world: World) -> None:
+    ids = await won(world, count=4, total=4, fulfillment=BY_HAND)
+    answers = await asyncio.gather(*(bulk(world.stack, "REVOKE", ids[:: 1 - 2 * (n % 2)]) for n in range(6)))
+    done = [one["id"] for answer in answers for one in answer.data["results"] if one["ok"]]
+    assert sorted(done) == sorted(ids)
+
+
+async def test_bulk_retry_rearms_a_dead_delivery(world: World) -> None:
+    url = {"url": "http://192.0.2.1/none"}
+    webhook = {"channel": "webhook", "redemption_mode": "REDEMPTION_MODE_ON_WIN", "config": url}
+    [one] = await won(world, fulfillment=webhook)
+    [manual] = await won(world, fulfillment=BY_HAND)
+    await world.database.execute("UPDATE tasks SET status = 'dead' WHERE reward_id = $1", one)
+    await world.database.execute("UPDATE rewards SET status = 'failed' WHERE reward_id = $1", one)
+    await world.database.execute(
+        "UPDATE stock SET awarded = awarded - 1 WHERE prize_id = (SELECT prize_id FROM rewards WHERE reward_id = $1)",
+        one,
+    )
+    told = reasons(await bulk(world.stack, "RETRY", [one, manual, "reward_none"]))
+    assert told == {one: "", manual: "UNKNOWN_REWARD", "reward_none": "UNKNOWN_REWARD"}
+    tasks = (await world.stack.admin("GET", "/admin/players/ann/tasks")).data["items"]
+    assert [(row["reward_id"], row["status"]) for row in tasks if row["reward_id"] == one] == [
+        (one, "TASK_STATUS_PENDING")
+    ]
+
+
+async def test_bulk_with_a_wrong_field_moves_nothing(world: World) -> None:
+    [one] = await won(world, fulfillment=BY_HAND)
+    for ids, field in (([], "ids"), ([one, one], "ids[1]"), ([one, ""], "ids[1]"), (["x"] * 101, "ids")):
+        answer = await bulk(world.stack, "REVOKE", ids)
+        assert fields_of(answer)[0].startswith(field), ids
+    assert fields_of(await world.stack.admin("POST", "/admin/rewards/bulk", {"ids": [one]})) == ["act"]
+    assert reasons(await bulk(world.stack, "REVOKE", [one])) == {one: ""}
+
+
+async def test_bulk_moves_no_reward_of_another_tenant_or_merchant(world: World) -> None:
+    [one] = await won(world, fulfillment=BY_HAND)
+    other = await make_tenant(world.stack, OTHER_TENANT)
+    assert reasons(await bulk(other, "REVOKE", [one])) == {one: "UNKNOWN_REWARD"}
+    shop = replace(world.stack, merchant_id=await make_merchant(world.stack))
+    assert reasons(await bulk(shop, "REVOKE", [one])) == {one: "FORBIDDEN"}
+    assert reasons(await bulk(shop, "RETRY", [one])) == {one: "UNKNOWN_REWARD"}
+    assert reasons(await bulk(world.stack, "REVOKE", [one])) == {one: ""}
+
+
+async def test_integration_secret_is_rotated_with_an_overlap(module_stack: Stack) -> None:
     stack = module_stack
     config = {"url": "https://shop.example/hook", "secret": "the-first-secret-of-all"}
     hook = {"type": "webhook", "events": ["prize_won"], "config": config}

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.items import every_item
 from tests.support.rivals import held, waits
-from tests.support.stack import Stack
+from tests.support.stack import Stack, fields_of
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -28,7 +29,7 @@ async def moves(stack: Stack, prize_id: str) -> list[tuple[Any, ...]]:
     return [tuple(item[name] for name in names) for item in items]
 
 
-async def test_each_move_says_who_made_it_why_and_what_was_before_and_after(world: World) -> None:
+async def test_stock_moves_are_listed_with_actor_reason_and_totals(world: World) -> None:
     prize_id, stack = await world.prize(total=10), world.stack
     await world.round(await world.wheel(prize_id))
     first = await moved(stack, prize_id, change=5, reason="the potter came")
@@ -47,29 +48,15 @@ async def test_each_move_says_who_made_it_why_and_what_was_before_and_after(worl
         ("counted again", 15, 12, 14, 11),
         ("the potter came", 10, 15, 9, 14),
     ]
+    pages = await every_item(stack, f"/admin/prizes/{prize_id}/stock/moves", limit=2)
+    assert [item["id"] for item in pages] == ["5", "4", "3", "2", "1"]
     noted = (await stack.admin("GET", "/admin/audit", subject_id=prize_id)).data["items"]
     assert [entry["action"] for entry in noted].count("prize.move_stock") == 4
 
 
-async def test_moves_are_read_page_by_page(world: World) -> None:
-    prize_id, stack = await world.prize(total=1), world.stack
-    for _ in range(12):
-        assert (await moved(stack, prize_id, change=1)).code == "OK"
-    seen: list[str] = []
-    cursor = ""
-    while True:
-        path = f"/admin/prizes/{prize_id}/stock/moves"
-        page = (await stack.admin("GET", path, limit="5", cursor=cursor)).data
-        seen += [item["id"] for item in page["items"]]
-        cursor = page["pagination"]["next_cursor"]
-        if not page["pagination"]["has_more"]:
-            break
-    assert seen == [str(nth) for nth in range(12, 0, -1)]
-
-
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
+async def test_stock_move_with_a_wrong_field_is_refused(world: World) -> None:
+    prize_id, missed = await world.prize(total=10), []
+    bodies: list[tuple[dict[str, Any], str]] = [
         ({}, "change"),
         ({"change": 1, "total": 5}, "change"),
         ({"total": 5, "unlimited": True}, "change"),
@@ -77,19 +64,15 @@ async def test_moves_are_read_page_by_page(world: World) -> None:
         ({"change": 2**31 - 1}, "change"),
         ({"total": -1}, "total"),
         ({"change": 1, "reason": " "}, "reason"),
-    ],
-)
-async def test_a_move_that_means_nothing_is_refused_at_its_field(
-    world: World, body: dict[str, Any], field: str
-) -> None:
-    prize_id = await world.prize(total=10)
-    refused = await moved(world.stack, prize_id, **body)
-    assert refused.code == "INVALID_ARGUMENT"
-    assert field in [one["field"] for one in refused.envelope["data"]["violations"]]
+    ]
+    for body, field in bodies:
+        if field not in fields_of(await moved(world.stack, prize_id, **body)):
+            missed.append(body)
+    assert missed == []
     assert await moves(world.stack, prize_id) == []
 
 
-async def test_what_is_awarded_is_never_taken(world: World) -> None:
+async def test_stock_move_below_the_awarded_units_is_refused(world: World) -> None:
     prize_id = await world.prize(total=3)
     game = await world.wheel(prize_id)
     await world.round(game)
@@ -102,7 +85,7 @@ async def test_what_is_awarded_is_never_taken(world: World) -> None:
     assert (await moved(world.stack, unlimited, change=3)).code == "INVALID_ARGUMENT"
 
 
-async def test_a_move_under_one_key_is_made_once(world: World) -> None:
+async def test_stock_move_under_one_key_is_made_once(world: World) -> None:
     prize_id, stack = await world.prize(total=10), world.stack
     path, body = f"/admin/prizes/{prize_id}/stock", {"change": 5, "reason": "delivered"}
     replies = [await stack.admin("POST", path, body, headers={"Idempotency-Key": "once"}) for _ in range(2)]
@@ -112,7 +95,7 @@ async def test_a_move_under_one_key_is_made_once(world: World) -> None:
     assert [move[1:3] for move in await moves(stack, prize_id)] == [(10, 15)]
 
 
-async def test_rival_moves_and_winners_lose_none_of_each_other_s(world: World) -> None:
+async def test_stock_moves_and_wins_at_once_lose_nothing(world: World) -> None:
     """Ten add one and ten take one, while twelve win: each move begins where the one before it ended."""
     prize_id, stack = await world.prize(total=20), world.stack
     game = await world.wheel(prize_id)
@@ -129,7 +112,7 @@ async def test_rival_moves_and_winners_lose_none_of_each_other_s(world: World) -
     assert now == {"total": 20, "remaining": 8, "awarded": 12}
 
 
-async def test_players_read_what_a_prize_says_of_itself(world: World) -> None:
+async def test_prize_content_is_shown_to_players(world: World) -> None:
     content = {
         "description": "Stoneware.\nHolds a pint.",
         "image_url": "https://example.com/mug.png?size=2",
@@ -148,24 +131,6 @@ async def test_players_read_what_a_prize_says_of_itself(world: World) -> None:
     assert reward["prize"] == content | {"description": "Tin.", "image_url": "", "claim_fields": []}
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("image_url", "http://example.com/mug.png"),
-        ("image_url", "javascript:alert(1)"),
-        ("image_url", 'https://example.com/"><script>'),
-        ("image_url", "https://example.com/" + "a" * 2048),
-        ("currency", "euro"),
-        ("currency", "eur"),
-        ("terms", "x" * 10_001),
-    ],
-)
-async def test_content_that_cannot_be_shown_is_refused_at_its_field(world: World, field: str, value: str) -> None:
-    refused = await world.stack.admin("POST", "/admin/prizes", {"name": "Mug", "type": "goods", field: value})
-    assert refused.code == "INVALID_ARGUMENT"
-    assert [one["field"] for one in refused.envelope["data"]["violations"]] == [field]
-
-
 TAKEN: Final = (
     "UPDATE stock SET remaining = remaining - $3, awarded = awarded + $3 WHERE tenant_id = $1 AND prize_id = $2"
 )
@@ -180,7 +145,7 @@ async def a_winner_of_three(stack: Stack, prize_id: str) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("body", [{"total": 8}, {"change": -2}], ids=["set", "changed"])
-async def test_a_move_counts_what_a_winner_took_while_it_waited(world: World, body: dict[str, int]) -> None:
+async def test_stock_move_counts_the_units_that_were_won_while_it_waited(world: World, body: dict[str, int]) -> None:
     prize_id, stack = await world.prize(total=10), world.stack
     async with a_winner_of_three(stack, prize_id):
         move = asyncio.create_task(moved(stack, prize_id, **body))
@@ -194,7 +159,7 @@ async def test_a_move_counts_what_a_winner_took_while_it_waited(world: World, bo
     await stack.database.execute(TAKEN, stack.tenant_id, prize_id, -3)
 
 
-async def test_what_a_winner_took_meanwhile_is_not_taken_back(world: World) -> None:
+async def test_stock_move_below_the_units_won_meanwhile_is_refused(world: World) -> None:
     prize_id, stack = await world.prize(total=10), world.stack
     async with a_winner_of_three(stack, prize_id):
         move = asyncio.create_task(moved(stack, prize_id, total=2))

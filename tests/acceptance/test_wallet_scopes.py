@@ -15,7 +15,7 @@ KEPT = (400, "FAILED_PRECONDITION", "HAS_HISTORY")
 FORBIDDEN = (403, "PERMISSION_DENIED", "FORBIDDEN")
 
 
-async def test_a_merchants_staff_saves_no_game_that_credits_the_tenants_wallet(stack: Stack) -> None:
+async def test_wallet_scope_of_the_tenant_is_refused_to_a_merchants_staff(stack: Stack) -> None:
     staff = replace(stack, merchant_id=await make_merchant(stack))
     campaign = await make_campaign(staff)
     prize_id = await make_prize(staff, campaign_id=campaign["id"])
@@ -32,7 +32,7 @@ async def test_a_merchants_staff_saves_no_game_that_credits_the_tenants_wallet(s
     assert (await stack.admin("POST", copied, {})).data
 
 
-async def test_a_campaign_without_a_merchant_has_no_game_of_the_merchants_wallet(stack: Stack) -> None:
+async def test_wallet_scope_of_the_merchant_requires_a_merchant(stack: Stack) -> None:
     merchant_id, prize_id = await make_merchant(stack), await make_prize(stack)
     campaign = await make_campaign(stack)
     made = await stack.admin("POST", "/admin/games", wheel(campaign["id"], prize_id, wallet_scope=MERCHANTS))
@@ -47,7 +47,7 @@ async def test_a_campaign_without_a_merchant_has_no_game_of_the_merchants_wallet
     assert [row["field"] for row in bare.envelope["data"]["violations"]] == ["merchant_id"]
 
 
-async def test_a_game_that_was_played_keeps_its_wallet(stack: Stack) -> None:
+async def test_wallet_scope_of_a_played_game_cannot_change(stack: Stack) -> None:
     campaign, prize_id = await make_campaign(stack), await make_prize(stack, type="points")
     game = await make_game(stack, campaign["id"], prize_id)
     path = f"/admin/games/{game['id']}"
@@ -57,7 +57,7 @@ async def test_a_game_that_was_played_keeps_its_wallet(stack: Stack) -> None:
     assert (await stack.admin("PUT", path, {"wallet_scope": TENANTS, "name": "Same"})).data
 
 
-async def test_a_rung_of_a_game_that_was_played_keeps_its_currency(stack: Stack) -> None:
+async def test_currency_of_a_rung_of_a_played_game_cannot_change(stack: Stack) -> None:
     campaign, prize_id = await make_campaign(stack), await make_prize(stack, type="points")
     rung = {"id": "ten", "name": "Ten", "currency": "points", "threshold": 10, "prize_id": prize_id}
     milestones = {"mode": "MILESTONE_MODE_CUMULATIVE_UNLOCK", "rungs": [rung]}
@@ -69,7 +69,7 @@ async def test_a_rung_of_a_game_that_was_played_keeps_its_currency(stack: Stack)
         assert (refused(answer) == KEPT) if kept else answer.data
 
 
-async def test_a_game_that_was_played_goes_on_crediting_its_currencies(stack: Stack) -> None:
+async def test_currencies_of_a_played_game_cannot_be_dropped(stack: Stack) -> None:
     """A currency of another name would leave what was collected where no play adds to it, and no rung counts it."""
     campaign, prize_id = await make_campaign(stack), await make_prize(stack)
     items = [{"item": name, "weight": 1, "quantity": 1, "slot_index": at} for at, name in enumerate(("leaf", "acorn"))]
@@ -95,7 +95,7 @@ async def test_a_game_that_was_played_goes_on_crediting_its_currencies(stack: St
 
 
 @pytest.mark.parametrize("scope", [MERCHANTS, "WALLET_SCOPE_CAMPAIGN"])
-async def test_a_campaign_keeps_the_merchant_whose_wallets_it_moved(stack: Stack, scope: str) -> None:
+async def test_merchant_of_a_campaign_that_moved_its_wallets_cannot_change(stack: Stack, scope: str) -> None:
     ann, bob = await make_merchant(stack), await make_merchant(stack)
     campaign, prize_id = await make_campaign(stack, merchant_id=ann), await make_prize(stack, type="points")
     game = await make_game(stack, campaign["id"], prize_id, wallet_scope=scope)

@@ -14,7 +14,7 @@ from runtime.operations.prizes import pool
 from runtime.wire.times import expiry
 from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign, make_prize
-from tests.support.stack import Stack, refused
+from tests.support.stack import Stack, fields_of, refused
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -60,7 +60,7 @@ async def end(world: World, prize_id: str, how: str) -> None:
         await world.database.execute("UPDATE codes SET expires_at = now() WHERE prize_id = $1", prize_id)
 
 
-async def test_a_code_is_listed_by_its_end_once_won_and_never_whole(world: World, module_stack: Stack) -> None:
+async def test_code_is_listed_by_its_end_once_won(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(codes=CODES)
     page = await listed(module_stack, prize_id)
     assert {item["masked"] for item in page["items"]} == {pool.HIDDEN}, "what is free could be used by who reads it"
@@ -74,21 +74,28 @@ async def test_a_code_is_listed_by_its_end_once_won_and_never_whole(world: World
     assert not [code for code in CODES if code in str(page)]
 
 
-@pytest.mark.parametrize("how", ["withdrawn", "expired"])
-async def test_of_a_code_that_nobody_won_no_character_is_listed(world: World, module_stack: Stack, how: str) -> None:
-    prize_id = await world.prize(codes=CODES)
-    await end(world, prize_id, how)
-    page = await listed(module_stack, prize_id)
-    assert page["totals"][how] == 3 and {item["masked"] for item in page["items"]} == {pool.HIDDEN}
+async def test_code_that_was_not_won_or_cannot_be_opened_is_listed_without_characters(
+    world: World, module_stack: Stack
+) -> None:
+    for how in ("withdrawn", "expired"):
+        prize_id = await world.prize(codes=CODES)
+        await end(world, prize_id, how)
+        page = await listed(module_stack, prize_id)
+        assert page["totals"][how] == 3 and {item["masked"] for item in page["items"]} == {pool.HIDDEN}
+    won_id = await world.prize(codes=CODES)
+    await world.round(await world.wheel(won_id), "sealed")
+    await world.database.execute("UPDATE codes SET ciphertext = 'not sealed by us' WHERE prize_id = $1", won_id)
+    assert {item["masked"] for item in (await listed(module_stack, won_id))["items"]} == {pool.HIDDEN}
 
 
-async def test_codes_are_listed_for_who_may_write_the_prize(world: World, module_stack: Stack) -> None:
+async def test_codes_are_listed_and_changed_only_by_who_may_write_the_prize(world: World, module_stack: Stack) -> None:
     """Prizes of the tenant are read by each merchant's staff; not the codes."""
     own = replace(module_stack, merchant_id=await make_merchant(module_stack))
     mine = (await make_campaign(own))["id"]
     ours, theirs = await make_prize(module_stack, **VOUCHER), await make_prize(own, campaign_id=mine, **VOUCHER)
     answer = await own.admin("GET", f"/admin/prizes/{ours}/codes")
     assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+    assert refused(await expire(own, ours, {"all_free": True, "expires_at": LATER})) == refused(answer)
     assert (await own.admin("GET", f"/admin/prizes/{ours}")).http == 200
     for stack in (own, module_stack):
         assert (await listed(stack, theirs))["items"] == []
@@ -96,7 +103,7 @@ async def test_codes_are_listed_for_who_may_write_the_prize(world: World, module
     assert (await other.admin("GET", f"/admin/prizes/{theirs}/codes")).reason == "UNKNOWN_PRIZE"
 
 
-async def test_the_list_has_a_state_alone_page_by_page_and_counts_all(world: World, module_stack: Stack) -> None:
+async def test_code_list_filters_by_state_and_counts_all(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(codes=[f"STATE-{nth:04}" for nth in range(9)])
     game_id = await world.wheel(prize_id)
     await asyncio.gather(*(world.round(game_id, f"owner{nth}") for nth in range(2)))
@@ -121,14 +128,7 @@ async def test_the_list_has_a_state_alone_page_by_page_and_counts_all(world: Wor
     assert {item["reward_id"] for item in page["items"]} == {row["reward_id"] for row in rewards}
 
 
-async def test_a_code_that_no_key_opens_is_listed_without_its_end(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(codes=CODES)
-    await world.round(await world.wheel(prize_id), "sealed")
-    await world.database.execute("UPDATE codes SET ciphertext = 'not sealed by us' WHERE prize_id = $1", prize_id)
-    assert {item["masked"] for item in (await listed(module_stack, prize_id))["items"]} == {pool.HIDDEN}
-
-
-async def test_a_withdrawn_code_never_comes_back(world: World, module_stack: Stack) -> None:
+async def test_withdrawn_code_never_comes_back(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(codes=CODES)
     answer = await withdraw(module_stack, prize_id, {"all_free": True, "reason": "leaked"})
     assert answer.data == {"withdrawn": 3, "kept": [], "available": 0}
@@ -143,7 +143,7 @@ async def test_a_withdrawn_code_never_comes_back(world: World, module_stack: Sta
     assert entry["after"] == {"withdrawn": 3, "left": 0, "why": "leaked"}
 
 
-async def test_what_was_won_is_not_withdrawn_and_said_so(world: World, module_stack: Stack) -> None:
+async def test_withdrawal_keeps_won_and_foreign_codes_and_names_them(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(codes=["ONE-1", "TWO-2"])
     await world.round(await world.wheel(prize_id), "holder")
     items = (await listed(module_stack, prize_id))["items"]
@@ -162,34 +162,26 @@ async def test_what_was_won_is_not_withdrawn_and_said_so(world: World, module_st
     assert await code_of(module_stack, "holder") in ("ONE-1", "TWO-2")
 
 
-async def test_a_retry_of_a_withdrawal_answers_as_the_first_time(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(codes=[f"KEY-{nth}" for nth in range(3)])
-    first = await withdraw(module_stack, prize_id, {"all_free": True}, key="once")
-    await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["KEY-9"]})
-    again = await withdraw(module_stack, prize_id, {"all_free": True}, key="once")
-    assert first.data == again.data and first.data["withdrawn"] == 3
-    assert (await listed(module_stack, prize_id))["totals"]["free"] == 1, "what came later was not asked for"
-
-
-async def test_every_free_code_goes_in_several_parts(
+async def test_withdrawal_in_parts_is_answered_the_same_when_retried(
     world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "PART", 4)
     prize_id = await world.prize(codes=[f"PART-{nth:03}" for nth in range(10)])
-    for _ in range(2):
-        answer = await withdraw(module_stack, prize_id, {"all_free": True}, key="parts")
-        assert (answer.data["withdrawn"], answer.data["available"]) == (10, 0)
+    first = await withdraw(module_stack, prize_id, {"all_free": True}, key="parts")
+    await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["KEY-9"]})
+    again = await withdraw(module_stack, prize_id, {"all_free": True}, key="parts")
+    assert first.data == again.data == {"withdrawn": 10, "kept": [], "available": 0}
+    assert (await listed(module_stack, prize_id))["totals"]["free"] == 1, "the code imported later stays"
 
 
-@pytest.mark.parametrize("body", [{}, {"ids": ["a"], "all_free": True}, {"ids": []}, {"ids": [" "]}])
-async def test_a_withdrawal_says_which_codes(world: World, module_stack: Stack, body: dict[str, Any]) -> None:
+async def test_withdrawal_without_exactly_one_selection_is_refused(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(codes=["A-1"])
-    assert (await withdraw(module_stack, prize_id, body)).http == 400
+    bodies: list[dict[str, Any]] = [{}, {"ids": ["a"], "all_free": True}, {"ids": []}, {"ids": [" "]}]
+    assert [(await withdraw(module_stack, prize_id, body)).http for body in bodies] == [400] * 4
     assert (await listed(module_stack, prize_id))["totals"]["free"] == 1
 
 
-async def test_a_crowd_of_winners_and_a_withdrawal_share_no_code(world: World, module_stack: Stack) -> None:
-    """Whoever won has a code, and each code is a winner's or withdrawn."""
+async def test_withdrawal_among_winners_shares_no_code(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(codes=[f"CROWD-{nth:04}" for nth in range(60)])
     game_id = await world.wheel(prize_id)
     sessions = {name: await world.session(game_id, name) for name in (f"crowd{nth}" for nth in range(60))}
@@ -217,8 +209,10 @@ async def test_a_crowd_of_winners_and_a_withdrawal_share_no_code(world: World, m
 
 
 @pytest.mark.parametrize("how", ["expired", "withdrawn"])
-async def test_what_is_over_is_given_out_in_no_way(world: World, module_stack: Stack, how: str) -> None:
-    """By a play, by a claim of what was won without one, by staff."""
+async def test_code_that_is_withdrawn_or_expired_is_given_to_nobody(
+    world: World, module_stack: Stack, how: str
+) -> None:
+    """Not by a play, a claim or staff."""
     manual = {"channel": "none", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
     prize_id = await world.prize(fulfillment=manual)
     game_id = await world.wheel(prize_id)
@@ -244,17 +238,7 @@ async def test_what_is_over_is_given_out_in_no_way(world: World, module_stack: S
     assert await code_of(module_stack, f"{how}1") == "A-5"
 
 
-async def test_codes_that_end_sooner_are_given_out_first(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
-    text = f"code,expires_at\nNEVER-1,\nLATE-1,{LATER}\nSOON-1,2029-12-31T23:59:59+01:00\n"
-    assert (await import_text(module_stack, prize_id, text, "text/csv"))["data"]["added"] == 3
-    game_id = await world.wheel(prize_id)
-    names = [f"first{nth}" for nth in range(3)]
-    assert [won(await world.round(game_id, name)) for name in names] == [True] * 3
-    assert [await code_of(module_stack, name) for name in names] == ["SOON-1", "LATE-1", "NEVER-1"]
-
-
-async def test_an_import_says_when_codes_expire_for_all_or_for_each(world: World, module_stack: Stack) -> None:
+async def test_import_sets_an_expiry_for_all_codes_or_each(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
     text = "Code,Note,Valid_until\n"
     text += "A-1,x,2029-12-31\nB-2,x,\nC-3,x,tomorrow\nD-4,x,2001-01-01\nE-5\n"
@@ -268,17 +252,6 @@ async def test_an_import_says_when_codes_expire_for_all_or_for_each(world: World
     assert ends == [1_893_456_000, LATER, LATER], "a day is over with its end"
 
 
-@pytest.mark.parametrize("query", ["?expires_at=soon", "?expires_at=1", "?expires_at=999999999999999"])
-async def test_an_import_that_expires_at_no_time_to_come_is_refused(
-    world: World, module_stack: Stack, query: str
-) -> None:
-    prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
-    answer = await import_text(module_stack, prize_id, "A-1", query=query)
-    assert answer["http"] == 400
-    assert [row["field"] for row in answer["data"]["violations"]] == ["expires_at"]
-    assert (await listed(module_stack, prize_id))["totals"]["free"] == 0
-
-
 async def expire(stack: Stack, prize_id: str, body: dict[str, Any], key: str = "") -> Any:
     headers = {"Idempotency-Key": key} if key else {}
     return await stack.admin("POST", f"/admin/prizes/{prize_id}/codes/expiry", body, headers=headers)
@@ -289,9 +262,7 @@ async def ends_of(stack: Stack, prize_id: str) -> dict[str, int]:
     return {item["id"]: item["expires_at"] for item in (await listed(stack, prize_id, limit=100))["items"]}
 
 
-async def test_free_codes_get_another_end_and_none_and_what_was_won_keeps_its_own(
-    world: World, module_stack: Stack
-) -> None:
+async def test_expiry_changes_for_free_codes_and_not_for_won_ones(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
     await import_text(module_stack, prize_id, "A-1\nA-2\nA-3", query=f"?expires_at={LATER}")
     await world.round(await world.wheel(prize_id), "keeper")
@@ -315,7 +286,7 @@ async def test_free_codes_get_another_end_and_none_and_what_was_won_keeps_its_ow
     assert (repeated["changed"], named["ids"], named["expires_at"]) == (0, sorted(ends), 0)
 
 
-async def test_expired_codes_can_be_won_again_and_those_of_one_import_alone(world: World, module_stack: Stack) -> None:
+async def test_expired_codes_can_be_won_again_after_a_new_expiry(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(codes=["A-1", "A-2", "A-3"])
     game_id = await world.wheel(prize_id)
     ids = sorted(await ends_of(module_stack, prize_id))
@@ -335,7 +306,7 @@ async def test_expired_codes_can_be_won_again_and_those_of_one_import_alone(worl
     assert won(await world.round(game_id, "revivedtoo"))
 
 
-async def test_every_expiry_changes_in_several_parts_and_a_retry_answers_as_the_first_time(
+async def test_expiry_in_parts_is_answered_the_same_when_retried(
     world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "PART", 4)
@@ -349,7 +320,7 @@ async def test_every_expiry_changes_in_several_parts_and_a_retry_answers_as_the_
     assert sorted(ends) == [0] + [LATER] * 10, "what came later was not asked for"
 
 
-async def test_a_part_that_a_rival_has_withdrawn_is_not_the_last(
+async def test_expiry_goes_on_after_a_part_that_a_rival_withdrew(
     world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "PART", 4)
@@ -363,9 +334,9 @@ async def test_a_part_that_a_rival_has_withdrawn_is_not_the_last(
     assert answer.data == {"changed": 2, "kept": [], "available": 2}
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
+async def test_expiry_with_a_wrong_field_names_it(world: World, module_stack: Stack) -> None:
+    prize_id, failed = await world.prize(codes=["A-1"]), []
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"never": True}, "ids"),
         ({"ids": ["a"], "all_free": True, "never": True}, "ids"),
         ({"all_free": True, "all_expired": True, "never": True}, "ids"),
@@ -377,29 +348,19 @@ async def test_a_part_that_a_rival_has_withdrawn_is_not_the_last(
         ({"all_free": True, "expires_at": 999_999_999_999_999}, "expires_at"),
         ({"ids": ["a"], "ending_at": LATER, "never": True}, "ending_at"),
         ({"all_free": True, "ending_at": -1, "never": True}, "ending_at"),
-    ],
-)
-async def test_a_changed_expiry_says_of_which_codes_and_when(
-    world: World, module_stack: Stack, body: dict[str, Any], field: str
-) -> None:
-    prize_id = await world.prize(codes=["A-1"])
-    answer = await expire(module_stack, prize_id, body)
-    violations = answer.envelope["data"]["violations"]
-    assert answer.http == 400 and [row["field"] for row in violations] == [field]
-    assert set((await ends_of(module_stack, prize_id)).values()) == {0}
+    ]
+    for body, field in cases:
+        found = fields_of(await expire(module_stack, prize_id, body))
+        if found != [field]:
+            failed.append((body, found))
+    assert failed == []
+    for query in ("?expires_at=soon", "?expires_at=1", "?expires_at=999999999999999"):
+        answer = await import_text(module_stack, prize_id, "A-2", query=query)
+        assert [row["field"] for row in answer["data"]["violations"]] == ["expires_at"], query
+    assert list((await ends_of(module_stack, prize_id)).values()) == [0]
 
 
-async def test_only_who_may_write_the_prize_changes_when_its_codes_end(world: World, module_stack: Stack) -> None:
-    own = replace(module_stack, merchant_id=await make_merchant(module_stack))
-    prize_id = await make_prize(module_stack, **VOUCHER)
-    await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["A-1"]})
-    answer = await expire(own, prize_id, {"all_free": True, "expires_at": LATER})
-    assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN")
-    assert set((await ends_of(module_stack, prize_id)).values()) == {0}
-
-
-async def test_a_crowd_of_winners_and_a_changed_expiry_share_no_code(world: World, module_stack: Stack) -> None:
-    """Everybody wins, whoever holds the pool just then; and a code that was won first keeps its end."""
+async def test_expiry_among_winners_loses_no_win(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
     text = "\n".join(f"CROWD-{nth:04}" for nth in range(60))
     await import_text(module_stack, prize_id, text, query=f"?expires_at={LATER}")
@@ -420,25 +381,22 @@ async def test_a_crowd_of_winners_and_a_changed_expiry_share_no_code(world: Worl
     assert [item["expires_at"] for item in free] == [LATER + 10] * 20
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("", 0),
-        ("1900000000", LATER),
-        ("2030-01-01", 1_893_542_400),
-        ("2030-01-01T00:00:00Z", 1_893_456_000),
-        ("2030-01-01T01:00:00+01:00", 1_893_456_000),
-        ("2030-01-01 00:00", 1_893_456_000),
-        ("01.02.2030", -1),
-        ("9999-12-31", -1),
-        ("-5", -1),
-    ],
-)
-async def test_a_time_is_read_in_either_form(text: str, seconds: int) -> None:
-    assert expiry(text) == seconds
+def test_expiry_is_read_as_seconds_a_day_or_a_moment() -> None:
+    for text, seconds in {
+        "": 0,
+        "1900000000": LATER,
+        "2030-01-01": 1_893_542_400,
+        "2030-01-01T00:00:00Z": 1_893_456_000,
+        "2030-01-01T01:00:00+01:00": 1_893_456_000,
+        "2030-01-01 00:00": 1_893_456_000,
+        "01.02.2030": -1,
+        "9999-12-31": -1,
+        "-5": -1,
+    }.items():
+        assert expiry(text) == seconds, text
 
 
-async def test_a_column_that_no_heading_names_says_nothing_of_an_expiry() -> None:
+async def test_csv_column_without_a_heading_sets_no_expiry() -> None:
     reader = CsvLines()
     lines = [*reader.feed("A-1,2029-12-31\nB-2,\n"), *reader.end()]
     assert [(line.code, line.expires_at) for line in lines] == [("A-1", 0), ("B-2", 0)]

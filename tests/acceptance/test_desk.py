@@ -1,4 +1,4 @@
-"""The desk: staff finds a player, sees what it has and did, and acts on it; what is noted of that names no contact."""
+"""The desk: staff searches players, sees what they have and did, and acts on them."""
 
 from __future__ import annotations
 
@@ -34,54 +34,49 @@ async def last_entry(stack: Stack, player_id: str) -> dict[str, Any]:
     return dict(answer.data["items"][0])
 
 
-class TestSearch:
-    async def test_a_player_is_found_by_id_by_a_part_of_the_name_and_by_a_whole_contact(
-        self, module_stack: Stack
-    ) -> None:
-        grace = await player_of(module_stack, "grace@example.com", display_name="Grace 100% Hopper")
-        other = await player_of(module_stack, "grace2@example.com", display_name="Grace Kelly")
-        for q in (grace, "100% hop", "Grace@Example.com", " grace@example.com "):
-            assert await found(module_stack, q) == [grace], q
-        assert set(await found(module_stack, "grace")) == {grace, other}
-        for q in ("grace@example", "%", "grace_@example.com", "nobody"):
-            assert grace not in await found(module_stack, q) or q == "%", q
-
-    async def test_a_phone_number_is_found_in_every_spelling_of_it(self, module_stack: Stack) -> None:
-        contact = {"type": "CONTACT_TYPE_PHONE", "value": "+12025550123"}
-        made = await module_stack.core("POST", "/players/resolve", {"contact": contact})
-        assert await found(module_stack, "+1 (202) 555-0123") == [made.data["player"]["id"]]
-
-    async def test_contacts_are_veiled_and_pages_follow_the_cursor(self, module_stack: Stack) -> None:
-        ids = [await player_of(module_stack, f"veil{n}@example.com", display_name=f"Veil {n}") for n in range(3)]
-        answer = await module_stack.admin("GET", "/admin/players", q="veil ", limit=2)
-        assert "veil0@" not in str(answer.envelope) and "v***@example.com" in str(answer.envelope)
-        cursor = answer.data["pagination"]["next_cursor"]
-        rest = await module_stack.admin("GET", "/admin/players", q="veil ", limit=2, cursor=cursor)
-        seen = [player["id"] for player in answer.data["items"] + rest.data["items"]]
-        assert seen == sorted(ids, reverse=True)
-        shown = (await module_stack.admin("GET", f"/admin/players/{ids[0]}")).data["player"]["contacts"]
-        assert [(contact["value"], contact["type"]) for contact in shown] == [
-            ("v***@example.com", "CONTACT_TYPE_EMAIL")
-        ]
-
-    async def test_nobody_of_another_tenant_is_found(self, module_stack: Stack) -> None:
-        player_id = await player_of(module_stack, "only@example.com", display_name="Only here")
-        other = await make_tenant(module_stack, OTHER_TENANT)
-        for q in (player_id, "Only here", "only@example.com"):
-            assert await found(other, q) == [], q
-        for path in ("", "/plays", "/wallet", "/ledger", "/turns", "/turns/ledger", "/quests", "/sessions"):
-            answer = await other.admin("GET", f"/admin/players/{player_id}{path}")
-            assert refused(answer) == (404, "NOT_FOUND", "UNKNOWN_PLAYER"), path
-
-    async def test_who_a_player_is_is_no_merchants_to_know(self, module_stack: Stack) -> None:
-        player_id = await player_of(module_stack, "private@example.com", display_name="Private")
-        shop = replace(module_stack, merchant_id=await make_merchant(module_stack))
-        for path in ("", f"/{player_id}", f"/{player_id}/sessions"):
-            answer = await shop.admin("GET", f"/admin/players{path}")
-            assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN"), path
+async def test_player_search_takes_an_id_a_part_of_the_name_or_a_whole_contact(module_stack: Stack) -> None:
+    grace = await player_of(module_stack, "grace@example.com", display_name="Grace 100% Hopper")
+    other = await player_of(module_stack, "grace2@example.com", display_name="Grace Kelly")
+    for q in (grace, "100% hop", "Grace@Example.com", " grace@example.com "):
+        assert await found(module_stack, q) == [grace], q
+    assert set(await found(module_stack, "grace")) == {grace, other}
+    for q in ("grace@example", "%", "grace_@example.com", "nobody"):
+        assert grace not in await found(module_stack, q) or q == "%", q
 
 
-async def test_a_player_s_page_has_what_the_player_has(world: World) -> None:
+async def test_player_search_takes_a_phone_number_in_any_spelling(module_stack: Stack) -> None:
+    contact = {"type": "CONTACT_TYPE_PHONE", "value": "+12025550123"}
+    made = await module_stack.core("POST", "/players/resolve", {"contact": contact})
+    assert await found(module_stack, "+1 (202) 555-0123") == [made.data["player"]["id"]]
+
+
+async def test_player_search_masks_contacts_and_pages(module_stack: Stack) -> None:
+    ids = [await player_of(module_stack, f"veil{n}@example.com", display_name=f"Veil {n}") for n in range(3)]
+    answer = await module_stack.admin("GET", "/admin/players", q="veil ", limit=2)
+    assert "veil0@" not in str(answer.envelope) and "v***@example.com" in str(answer.envelope)
+    cursor = answer.data["pagination"]["next_cursor"]
+    rest = await module_stack.admin("GET", "/admin/players", q="veil ", limit=2, cursor=cursor)
+    seen = [player["id"] for player in answer.data["items"] + rest.data["items"]]
+    assert seen == sorted(ids, reverse=True)
+    shown = (await module_stack.admin("GET", f"/admin/players/{ids[0]}")).data["player"]["contacts"]
+    assert [(contact["value"], contact["type"]) for contact in shown] == [("v***@example.com", "CONTACT_TYPE_EMAIL")]
+
+
+async def test_player_search_finds_nobody_of_another_tenant(module_stack: Stack) -> None:
+    player_id = await player_of(module_stack, "only@example.com", display_name="Only here")
+    other = await make_tenant(module_stack, OTHER_TENANT)
+    assert [await found(other, q) for q in (player_id, "Only here", "only@example.com")] == [[]] * 3
+
+
+async def test_player_identity_is_refused_to_a_merchants_staff(module_stack: Stack) -> None:
+    player_id = await player_of(module_stack, "private@example.com", display_name="Private")
+    shop = replace(module_stack, merchant_id=await make_merchant(module_stack))
+    for path in ("", f"/{player_id}", f"/{player_id}/sessions"):
+        answer = await shop.admin("GET", f"/admin/players{path}")
+        assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN"), path
+
+
+async def test_player_page_has_everything_of_the_player(world: World) -> None:
     stack, player = world.stack, await player_of(world.stack, "whole@example.com")
     prize = await world.prize(name="Mug")
     wheel, coins = await world.wheel(prize), await world.game(COLLECTION, COINS)
@@ -110,7 +105,7 @@ async def test_a_player_s_page_has_what_the_player_has(world: World) -> None:
     assert [play["id"] for play in (*first.data["items"], *rest)] == won[::-1]
 
 
-async def test_a_merchant_s_staff_reads_what_a_player_did_with_it_alone(world: World) -> None:
+async def test_player_page_of_a_merchants_staff_is_limited_to_the_merchant(world: World) -> None:
     stack, player = world.stack, await player_of(world.stack, "shopper@example.com")
     ann, bob = await make_merchant(stack), await make_merchant(stack)
     for merchant_id in (ann, bob):
@@ -124,115 +119,117 @@ async def test_a_merchant_s_staff_reads_what_a_player_did_with_it_alone(world: W
         assert (len(seen), len((await stack.admin("GET", path)).data["items"])) == (1, 2), what
 
 
-class TestTurns:
-    async def give(self, world: World, player: str, key: str = "", **body: Any) -> Answer:
-        sent = {"campaign_id": world.campaign_id, "amount": 2, "reason": "the app broke off a play", **body}
-        headers = {"Idempotency-Key": key} if key else {}
-        return await world.stack.admin("POST", f"/admin/players/{player}/turns", sent, headers=headers)
-
-    async def test_turns_are_given_once_for_a_key_and_noted_with_their_reason(self, world: World) -> None:
-        player = await player_of(world.stack, "turns@example.com")
-        first, again = await self.give(world, player, "k1"), await self.give(world, player, "k1")
-        assert (first.data["amount"], first.data["balance_after"], again.data) == (2, 2, first.data)
-        assert refused(await self.give(world, player, "k1", amount=3))[0] == 422
-        assert (await self.give(world, player, "k2", amount=1)).data["balance_after"] == 3
-        game = await world.wheel(await world.prize(), rules={"requires_turn": True})
-        assert (await world.round(game, player)).code == "OK"
-        entry = await last_entry(world.stack, player)
-        assert (entry["action"], entry["after"]["why"]) == ("player.grant_turns", "the app broke off a play")
-
-    async def test_what_is_wrong_is_told_by_its_field_and_gives_nothing(self, world: World) -> None:
-        player = await player_of(world.stack, "noturns@example.com")
-        for wrong in ({"amount": 0}, {"amount": -5}, {"amount": 1_000_001}, {"reason": " "}, {"campaign_id": ""}):
-            assert fields_of(await self.give(world, player, **wrong)) == list(wrong), wrong
-        unknown = await self.give(world, player, campaign_id="camp_none")
-        assert refused(unknown) == (404, "NOT_FOUND", "UNKNOWN_CAMPAIGN")
-        assert refused(await self.give(world, "player_none")) == (404, "NOT_FOUND", "UNKNOWN_PLAYER")
-        assert (await world.stack.admin("GET", f"/admin/players/{player}/turns")).data["items"] == []
-
-    async def test_a_merchant_s_staff_gives_turns_in_its_own_campaigns_alone(self, world: World) -> None:
-        player = await player_of(world.stack, "shopturns@example.com")
-        merchant_id = await make_merchant(world.stack)
-        shop = World(replace(world.stack, merchant_id=merchant_id), world.campaign_id)
-        assert refused(await self.give(shop, player)) == (403, "PERMISSION_DENIED", "FORBIDDEN")
-        own = (await make_campaign(world.stack, merchant_id=merchant_id))["id"]
-        assert (await self.give(shop, player, campaign_id=own)).data["balance_after"] == 2
+async def give(world: World, player: str, key: str = "", **body: Any) -> Answer:
+    sent = {"campaign_id": world.campaign_id, "amount": 2, "reason": "the app broke off a play", **body}
+    headers = {"Idempotency-Key": key} if key else {}
+    return await world.stack.admin("POST", f"/admin/players/{player}/turns", sent, headers=headers)
 
 
-class TestMerge:
-    async def merge(self, world: World, player: str, guest_id: str, **body: Any) -> Answer:
-        return await world.stack.admin("POST", f"/admin/players/{player}/merge", {"guest_id": guest_id, **body})
-
-    async def test_a_guest_s_things_move_once_and_a_preview_moves_nothing(self, world: World) -> None:
-        player = await player_of(world.stack, "merged@example.com")
-        guest = await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
-        said = (await self.merge(world, player, guest.player_id, preview=True)).data
-        assert (said["merged"], said["plays"], said["rewards"]) == (False, 1, 1)
-        assert (await world.stack.admin("GET", f"/admin/players/{player}/plays")).data["items"] == []
-        done = (await self.merge(world, player, guest.player_id)).data
-        assert done == {**said, "merged": True}
-        assert len((await world.stack.admin("GET", f"/admin/players/{player}/plays")).data["items"]) == 1
-        shown = await world.stack.admin("GET", f"/admin/players/{guest.player_id}")
-        assert shown.data["player"]["merged_into"] == player
-        again = await self.merge(world, player, guest.player_id)
-        assert refused(again) == (400, "FAILED_PRECONDITION", "ILLEGAL_TRANSITION")
-        entry = await last_entry(world.stack, player)
-        assert (entry["action"], entry["after"]["guest_id"]) == ("player.merge", guest.player_id)
-
-    async def test_who_is_no_guest_stays_who_it_is(self, world: World) -> None:
-        player, other = [await player_of(world.stack, f"nobodys{n}@example.com") for n in range(2)]
-        for who, status in ((other, 400), (player, 400), ("guest_none", 404), ("", 400)):
-            assert (await self.merge(world, player, who)).http == status, who
-        assert (await self.merge(world, "player_none", other)).reason == "UNKNOWN_PLAYER"
+async def test_turns_are_given_once_for_a_key_and_noted(world: World) -> None:
+    player = await player_of(world.stack, "turns@example.com")
+    first, again = await give(world, player, "k1"), await give(world, player, "k1")
+    assert (first.data["amount"], first.data["balance_after"], again.data) == (2, 2, first.data)
+    assert refused(await give(world, player, "k1", amount=3))[0] == 422
+    assert (await give(world, player, "k2", amount=1)).data["balance_after"] == 3
+    game = await world.wheel(await world.prize(), rules={"requires_turn": True})
+    assert (await world.round(game, player)).code == "OK"
+    entry = await last_entry(world.stack, player)
+    assert (entry["action"], entry["after"]["why"]) == ("player.grant_turns", "the app broke off a play")
 
 
-class TestSessions:
-    async def test_signing_out_ends_every_token_and_a_new_login_works(self, module_stack: Stack, phone: Phone) -> None:
-        stack, contact = module_stack, "+12025550177"
-        logged_in = await log_in_by_code(stack, phone, contact)
-        player = logged_in["player"]["id"]
-        path = f"/admin/players/{player}"
-        assert len((await stack.admin("GET", f"{path}/sessions")).data["items"]) == 1
-        assert (await stack.admin("POST", f"{path}/logout", {"reason": "stolen"})).data == {"ended": 1}
-        assert (await stack.admin("GET", f"{path}/sessions")).data["items"] == []
-        assert (await refresh(stack, logged_in["refresh_token"])).reason == "TOKEN_INVALID"
+async def test_turns_with_a_wrong_field_are_refused(world: World) -> None:
+    player = await player_of(world.stack, "noturns@example.com")
+    for wrong in ({"amount": 0}, {"amount": -5}, {"amount": 1_000_001}, {"reason": " "}, {"campaign_id": ""}):
+        assert fields_of(await give(world, player, **wrong)) == list(wrong), wrong
+    unknown = await give(world, player, campaign_id="camp_none")
+    assert refused(unknown) == (404, "NOT_FOUND", "UNKNOWN_CAMPAIGN")
+    assert refused(await give(world, "player_none")) == (404, "NOT_FOUND", "UNKNOWN_PLAYER")
+    assert (await world.stack.admin("GET", f"/admin/players/{player}/turns")).data["items"] == []
 
-        async def is_refused() -> bool:
-            answer = await stack.consumer("GET", "/players/me", headers=bearer(logged_in["token"]))
-            return answer.http == 401
 
-        await until(is_refused)
-        entry = await last_entry(stack, player)
-        assert (entry["action"], entry["after"]) == ("player.sign_out", {"ended": 1, "reason": "stolen"})
-        assert (await stack.admin("POST", f"{path}/logout", {})).data == {"ended": 0}
+async def test_turns_are_given_by_a_merchants_staff_in_its_own_campaigns_only(world: World) -> None:
+    player = await player_of(world.stack, "shopturns@example.com")
+    merchant_id = await make_merchant(world.stack)
+    shop = World(replace(world.stack, merchant_id=merchant_id), world.campaign_id)
+    assert refused(await give(shop, player)) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+    own = (await make_campaign(world.stack, merchant_id=merchant_id))["id"]
+    assert (await give(shop, player, campaign_id=own)).data["balance_after"] == 2
 
-    async def test_a_contact_that_is_taken_away_opens_nothing_and_is_another_s_to_prove(
-        self, module_stack: Stack, phone: Phone
-    ) -> None:
-        stack, contact = module_stack, "+12025550178"
-        logged_in = await log_in_by_code(stack, phone, contact)
-        player = logged_in["player"]["id"]
-        path = f"/admin/players/{player}"
-        [shown] = (await stack.admin("GET", path)).data["player"]["contacts"]
-        assert shown["value"] == "+12***78"
-        other = await player_of(stack, "keeper@example.com")
-        wrong = await stack.admin("DELETE", f"/admin/players/{other}/contacts", contact_id=shown["id"])
-        assert refused(wrong) == (404, "NOT_FOUND", "UNKNOWN_CONTACT")
-        done = await stack.admin("DELETE", f"{path}/contacts", contact_id=shown["id"])
-        assert (done.data["id"], done.data["contacts"]) == (player, [])
-        assert (await refresh(stack, logged_in["refresh_token"])).reason == "TOKEN_INVALID"
-        assert contact not in str((await stack.admin("GET", "/admin/audit", subject_id=player)).envelope)
-        assert await player_of_phone(stack, contact) != player
 
-    async def test_a_guest_that_is_signed_out_is_over(self, world: World) -> None:
-        game = await world.wheel(await world.prize(), access="public")
-        guest = await guest_who_played(world, game)
-        assert (await world.stack.admin("POST", f"/admin/players/{guest.player_id}/logout", {})).http == 200
+async def merge(world: World, player: str, guest_id: str, **body: Any) -> Answer:
+    return await world.stack.admin("POST", f"/admin/players/{player}/merge", {"guest_id": guest_id, **body})
 
-        async def is_refused() -> bool:
-            return (await world.start(game, "", **guest.bearer)).http == 401
 
-        await until(is_refused)
+async def test_merge_moves_once_and_its_preview_moves_nothing(world: World) -> None:
+    player = await player_of(world.stack, "merged@example.com")
+    guest = await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
+    said = (await merge(world, player, guest.player_id, preview=True)).data
+    assert (said["merged"], said["plays"], said["rewards"]) == (False, 1, 1)
+    assert (await world.stack.admin("GET", f"/admin/players/{player}/plays")).data["items"] == []
+    done = (await merge(world, player, guest.player_id)).data
+    assert done == {**said, "merged": True}
+    assert len((await world.stack.admin("GET", f"/admin/players/{player}/plays")).data["items"]) == 1
+    shown = await world.stack.admin("GET", f"/admin/players/{guest.player_id}")
+    assert shown.data["player"]["merged_into"] == player
+    again = await merge(world, player, guest.player_id)
+    assert refused(again) == (400, "FAILED_PRECONDITION", "ILLEGAL_TRANSITION")
+    entry = await last_entry(world.stack, player)
+    assert (entry["action"], entry["after"]["guest_id"]) == ("player.merge", guest.player_id)
+
+
+async def test_merge_of_a_player_that_is_no_guest_is_refused(world: World) -> None:
+    player, other = [await player_of(world.stack, f"nobodys{n}@example.com") for n in range(2)]
+    for who, status in ((other, 400), (player, 400), ("guest_none", 404), ("", 400)):
+        assert (await merge(world, player, who)).http == status, who
+    assert (await merge(world, "player_none", other)).reason == "UNKNOWN_PLAYER"
+
+
+async def test_sign_out_of_a_player_ends_every_token(module_stack: Stack, phone: Phone) -> None:
+    stack, contact = module_stack, "+12025550177"
+    logged_in = await log_in_by_code(stack, phone, contact)
+    player = logged_in["player"]["id"]
+    path = f"/admin/players/{player}"
+    assert len((await stack.admin("GET", f"{path}/sessions")).data["items"]) == 1
+    assert (await stack.admin("POST", f"{path}/logout", {"reason": "stolen"})).data == {"ended": 1}
+    assert (await stack.admin("GET", f"{path}/sessions")).data["items"] == []
+    assert (await refresh(stack, logged_in["refresh_token"])).reason == "TOKEN_INVALID"
+
+    async def is_refused() -> bool:
+        answer = await stack.consumer("GET", "/players/me", headers=bearer(logged_in["token"]))
+        return answer.http == 401
+
+    await until(is_refused)
+    entry = await last_entry(stack, player)
+    assert (entry["action"], entry["after"]) == ("player.sign_out", {"ended": 1, "reason": "stolen"})
+    assert (await stack.admin("POST", f"{path}/logout", {})).data == {"ended": 0}
+
+
+async def test_unlinked_contact_ends_logins_and_is_free_for_another_player(module_stack: Stack, phone: Phone) -> None:
+    stack, contact = module_stack, "+12025550178"
+    logged_in = await log_in_by_code(stack, phone, contact)
+    player = logged_in["player"]["id"]
+    path = f"/admin/players/{player}"
+    [shown] = (await stack.admin("GET", path)).data["player"]["contacts"]
+    assert shown["value"] == "+12***78"
+    other = await player_of(stack, "keeper@example.com")
+    wrong = await stack.admin("DELETE", f"/admin/players/{other}/contacts", contact_id=shown["id"])
+    assert refused(wrong) == (404, "NOT_FOUND", "UNKNOWN_CONTACT")
+    done = await stack.admin("DELETE", f"{path}/contacts", contact_id=shown["id"])
+    assert (done.data["id"], done.data["contacts"]) == (player, [])
+    assert (await refresh(stack, logged_in["refresh_token"])).reason == "TOKEN_INVALID"
+    assert contact not in str((await stack.admin("GET", "/admin/audit", subject_id=player)).envelope)
+    assert await player_of_phone(stack, contact) != player
+
+
+async def test_sign_out_of_a_guest_ends_its_token(world: World) -> None:
+    game = await world.wheel(await world.prize(), access="public")
+    guest = await guest_who_played(world, game)
+    assert (await world.stack.admin("POST", f"/admin/players/{guest.player_id}/logout", {})).http == 200
+
+    async def is_refused() -> bool:
+        return (await world.start(game, "", **guest.bearer)).http == 401
+
+    await until(is_refused)
 
 
 async def player_of_phone(stack: Stack, value: str) -> str:

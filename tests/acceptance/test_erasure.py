@@ -1,23 +1,22 @@
-"""Erasing a player: nothing in the database says who it was, and the books still balance."""
+"""Erasure, export and retention of players."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from runtime.operations.desk import erasure
-from runtime.settings import Settings
 from tests.support import invariants
 from tests.support.guests import guest_who_played
 from tests.support.guests import log_in as resolve
+from tests.support.leaderboards import make_board
 from tests.support.login import Phone, bearer, refresh, start
 from tests.support.login import log_in as log_in_by_code
 from tests.support.resources import make_campaign
 from tests.support.rivals import held, waits
-from tests.support.stack import Stack, fields_of, new_stack, refused
+from tests.support.stack import Stack, fields_of, refused
 from tests.support.tables import contents
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
@@ -32,8 +31,7 @@ async def lived(world: World, phone: Phone) -> dict[str, Any]:
     """A player who has left something everywhere: its login."""
     stack = world.stack
     guest = await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
-    about = {"display_name": "Ophelia Q., once a guest: Ophelia Quince"}
-    assert (await stack.core("PUT", "/players/me", {"player_id": guest.player_id, "player": about})).code == "OK"
+    await name_player(stack, guest.player_id, "Ophelia Q., once a guest: Ophelia Quince")
     login = await log_in_by_code(stack, phone, PHONE, headers=guest.bearer)
     player = login["player"]["id"]
     linked = {"type": "CONTACT_TYPE_EMAIL", "value": EMAIL}
@@ -55,8 +53,7 @@ async def lived(world: World, phone: Phone) -> dict[str, Any]:
     )
     assert claimed.code == "OK"
     await world.turns(player, 3)
-    board = {"campaign_id": world.campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}
-    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    board_id = await new_board(stack, world.campaign_id)
     assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
     return login
 
@@ -65,7 +62,20 @@ async def dump(stack: Stack) -> str:
     return str(await contents(stack.database))
 
 
-async def test_nothing_says_who_it_was_and_everything_still_adds_up(stack: Stack, phone: Phone) -> None:
+async def name_player(stack: Stack, player_id: str, name: str = "Ophelia Quince") -> None:
+    named = {"player_id": player_id, "player": {"display_name": name}}
+    assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+
+
+async def erase(stack: Stack, player_id: str = "ann") -> None:
+    assert (await stack.admin("POST", f"/admin/players/{player_id}/erase", {"reason": "asked for"})).http == 200
+
+
+async def new_board(stack: Stack, campaign_id: str) -> str:
+    return str((await make_board(stack, campaign_id, metric="plays"))["id"])
+
+
+async def test_erasure_leaves_no_trace_of_the_person_and_balanced_books(stack: Stack, phone: Phone) -> None:
     world = World(stack, (await make_campaign(stack))["id"])
     login = await lived(world, phone)
     player = login["player"]["id"]
@@ -95,33 +105,30 @@ async def test_nothing_says_who_it_was_and_everything_still_adds_up(stack: Stack
     assert (await stack.admin("POST", f"{path}/erase", {"reason": "once more"})).http == 200
 
 
-async def test_a_guest_that_becomes_the_player_meanwhile_is_erased_too(stack: Stack) -> None:
+async def test_erasure_covers_a_guest_that_is_merged_meanwhile(stack: Stack) -> None:
     world = World(stack, (await make_campaign(stack))["id"])
     guest = await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
-    named = {"player_id": guest.player_id, "player": {"display_name": "Ophelia Quince"}}
-    assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+    await name_player(stack, guest.player_id)
     player = await resolve(stack)
     async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
         merging = asyncio.create_task(resolve(stack, guest))
         await until(lambda: waits(stack, "merging.hold_rewards"))
-        erasing = asyncio.create_task(stack.admin("POST", f"/admin/players/{player}/erase", {"reason": "asked for"}))
+        erasing = asyncio.create_task(erase(stack, player))
         await until(lambda: waits(stack, "erasure.hold"))
     assert await merging == player
-    assert (await erasing).http == 200
+    await erasing
     assert "Ophelia" not in await dump(stack)
     [entry, *_] = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"]
     assert (entry["action"], entry["after"]["guests"]) == ("player.erase", 1)
 
 
 @pytest.mark.settings(database_statement_timeout_seconds=2.0)
-async def test_a_board_that_is_finalized_meanwhile_keeps_no_name(stack: Stack) -> None:
-    """However long that counts: longer than a statement of a request may take."""
+async def test_erasure_waits_for_a_board_that_is_being_finalized(stack: Stack) -> None:
+    """Longer than a statement of a request may take."""
     world = World(stack, (await make_campaign(stack))["id"])
     assert (await world.round(await world.wheel(await world.prize()), "ann")).code == "OK"
-    named = {"player_id": "ann", "player": {"display_name": "Ophelia Quince"}}
-    assert (await stack.core("PUT", "/players/me", named)).code == "OK"
-    board = {"campaign_id": world.campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}
-    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    await name_player(stack, "ann")
+    board_id = await new_board(stack, world.campaign_id)
     of_nobody = (
         "INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, display_name, score, achieved_at,"
         " prize_id) SELECT tenant_id, board_id, 1, 'nobody', '', 0, now(), '' FROM leaderboards WHERE board_id = $1"
@@ -129,7 +136,7 @@ async def test_a_board_that_is_finalized_meanwhile_keeps_no_name(stack: Stack) -
     async with held(stack, of_nobody, board_id) as rival:
         finalizing = asyncio.create_task(stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {}))
         await until(lambda: waits(stack, "leaderboards.keep_standings"))
-        erasing = asyncio.create_task(stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"}))
+        erasing = asyncio.create_task(erase(stack))
 
         async def is_over_or_waits() -> bool:
             return erasing.done() or await waits(stack, "erasure.boards", seconds=2.5)
@@ -137,31 +144,26 @@ async def test_a_board_that_is_finalized_meanwhile_keeps_no_name(stack: Stack) -
         await until(is_over_or_waits)
         await rival.execute("DELETE FROM leaderboard_standings WHERE player_id = 'nobody'")
     assert [row["player_id"] for row in (await finalizing).data["standings"]] == ["ann"]
-    assert (await erasing).http == 200
+    await erasing
     assert "Ophelia" not in await dump(stack)
 
 
-async def test_a_board_that_is_made_and_finalized_meanwhile_has_no_name(stack: Stack) -> None:
-    """Whatever an erasure has still to do, nobody reads the name any more once boards have been looked at."""
+async def test_erasure_hides_the_name_from_boards_finalized_meanwhile(stack: Stack) -> None:
     world = World(stack, (await make_campaign(stack))["id"])
     assert (await world.round(await world.wheel(await world.prize()), "ann")).code == "OK"
-    named = {"player_id": "ann", "player": {"display_name": "Ophelia Quince"}}
-    assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+    await name_player(stack, "ann")
     async with held(stack, "LOCK TABLE login_quarters IN EXCLUSIVE MODE"):
-        erasing = asyncio.create_task(stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"}))
+        erasing = asyncio.create_task(erase(stack))
         await until(lambda: waits(stack, "erasure.login_quarters"))
-        board = {"campaign_id": world.campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}
-        board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+        board_id = await new_board(stack, world.campaign_id)
         [standing] = (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).data["standings"]
         assert (standing["player_id"], standing["display_name"]) == ("ann", "")
-    assert (await erasing).http == 200
+    await erasing
     assert "Ophelia" not in await dump(stack)
 
 
-async def test_a_correction_s_answer_keeps_no_name_and_a_retry_tells_it_as_it_is(stack: Stack) -> None:
-    campaign_id = (await make_campaign(stack))["id"]
-    board = {"campaign_id": campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}
-    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+async def test_erasure_removes_the_name_from_stored_answers_of_corrections(stack: Stack) -> None:
+    board_id = await new_board(stack, (await make_campaign(stack))["id"])
     body = {"player_id": "ann", "delta": 5, "reason": "r"}
 
     async def ask() -> tuple[str, int, int, str | None]:
@@ -170,15 +172,14 @@ async def test_a_correction_s_answer_keeps_no_name_and_a_retry_tells_it_as_it_is
         return *told, again.headers.get("Idempotency-Replayed")
 
     for name, replayed in (("Ann Quince", None), ("Ann Reed", "true")):
-        named = {"player_id": "ann", "player": {"display_name": name}}
-        assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+        await name_player(stack, "ann", name)
         assert await ask() == (name, 1, 5, replayed)
-    assert (await stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"})).http == 200
+    await erase(stack)
     assert await ask() == ("", 1, 5, "true")
     assert "Ann" not in await dump(stack)
 
 
-async def test_a_re_arming_s_answer_keeps_no_failure_and_a_retry_tells_it_as_it_is(stack: Stack) -> None:
+async def test_erasure_removes_the_error_from_stored_answers_of_retries(stack: Stack) -> None:
     world = World(stack, (await make_campaign(stack))["id"])
     url = {"url": "http://192.0.2.1/none"}
     webhook = {"channel": "webhook", "redemption_mode": "REDEMPTION_MODE_ON_WIN", "config": url}
@@ -192,24 +193,24 @@ async def test_a_re_arming_s_answer_keeps_no_failure_and_a_retry_tells_it_as_it_
 
     for replayed in (None, "true"):
         assert await ask() == ("TASK_STATUS_PENDING", "Ann Quince is not at home", replayed)
-    assert (await stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"})).http == 200
+    await erase(stack)
     await stack.database.execute("UPDATE tasks SET status = 'cancelled'")
     assert await ask() == ("TASK_STATUS_PENDING", "", "true")
     assert "Ann" not in await dump(stack)
 
 
-async def test_a_play_whose_client_seed_is_gone_says_so_and_others_are_decided_again(stack: Stack) -> None:
+async def test_replay_of_a_play_with_an_erased_client_seed_says_so(stack: Stack) -> None:
     world = World(stack, (await make_campaign(stack))["id"])
     wheel = await world.wheel(await world.prize(), await world.prize())
     plays = [(await world.round(wheel, "ann", client_seed=seed)).data["play_id"] for seed in ("", "mine")]
-    assert (await stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"})).http == 200
+    await erase(stack)
     shown = [(await stack.admin("POST", f"/admin/plays/{play}/replay", {})).data for play in plays]
     assert [one["play"]["client_seed"] for one in shown] == ["", ""]
     assert (shown[0]["matches"], shown[1]["matches"]) == (True, False)
     assert shown[1]["replayed"] == {"mismatch": "what it was played with is erased"}
 
 
-async def test_an_export_has_everything_and_every_page_once(stack: Stack, phone: Phone) -> None:
+async def test_export_has_everything_once_over_its_pages(stack: Stack, phone: Phone) -> None:
     world = World(stack, (await make_campaign(stack))["id"])
     player = (await lived(world, phone))["player"]["id"]
     both = "INSERT INTO login_quarters SELECT tenant_id, player_id, timestamptz '2026-01-01 00:00Z' FROM players"
@@ -236,7 +237,7 @@ async def test_an_export_has_everything_and_every_page_once(stack: Stack, phone:
 
 
 @pytest.mark.settings(role_matrix="strict")
-async def test_only_an_admin_exports_or_erases_and_says_why(stack: Stack) -> None:
+async def test_export_and_erasure_require_an_admin_and_a_reason(stack: Stack) -> None:
     await stack.core("GET", "/players/me", player_id="ann")
     for role in ("designer", "reward_manager"):
         for verb, what in (("GET", "export"), ("POST", "erase")):
@@ -249,7 +250,7 @@ async def test_only_an_admin_exports_or_erases_and_says_why(stack: Stack) -> Non
 
 
 @pytest.mark.settings(retention_guest_days=30, retention_player_idle_days=365)
-async def test_who_is_idle_for_longer_than_is_kept_is_erased_and_nobody_else(stack: Stack) -> None:
+async def test_retention_erases_exactly_the_idle_players(stack: Stack) -> None:
     own_world = World(stack, (await make_campaign(stack))["id"])
     game = await own_world.wheel(await own_world.prize(), access="public")
 
@@ -260,8 +261,7 @@ async def test_who_is_idle_for_longer_than_is_kept_is_erased_and_nobody_else(sta
         else:
             player = await resolve(stack, contact=f"idle{days}.{plays}@example.com")
             await own_world.round(game, player)
-        named = {"player_id": player, "player": {"display_name": "Somebody"}}
-        assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+        await name_player(stack, player, "Somebody")
         for statement, ago in (
             ("UPDATE players SET updated_at = now() - make_interval(days => $2) WHERE player_id = $1", days),
             ("UPDATE plays SET played_at = now() - make_interval(days => $2) WHERE player_id = $1", plays or days),
@@ -282,7 +282,7 @@ async def test_who_is_idle_for_longer_than_is_kept_is_erased_and_nobody_else(sta
 
 
 @pytest.mark.settings(retention_player_idle_days=365)
-async def test_whose_erasure_fails_keeps_nobody_else_from_theirs(stack: Stack) -> None:
+async def test_retention_goes_on_after_an_erasure_that_fails(stack: Stack) -> None:
     idle = sorted([await resolve(stack, contact=f"{name}@example.com") for name in ("ann", "bob", "cas")])
     await stack.database.execute("UPDATE players SET updated_at = now() - interval '400 days'")
     refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'"
@@ -296,21 +296,7 @@ async def test_whose_erasure_fails_keeps_nobody_else_from_theirs(stack: Stack) -
     assert [row["player_id"] for row in erased] == idle[1:]
 
 
-async def test_a_process_erases_who_is_idle_by_itself(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(erasure, "EVERY_SECONDS", 0.05)
-    async with new_stack(replace(settings, retention_player_idle_days=30)) as stack:
-        player = await resolve(stack, contact="idle@example.com")
-        named = {"player_id": player, "player": {"display_name": "Somebody"}}
-        assert (await stack.core("PUT", "/players/me", named)).code == "OK"
-        await stack.database.execute("UPDATE players SET updated_at = now() - interval '31 days'")
-
-        async def is_erased() -> bool:
-            return bool((await stack.admin("GET", f"/admin/players/{player}")).data["player"]["erased_at"])
-
-        await until(is_erased)
-
-
-async def test_who_came_back_before_its_turn_keeps_every_play_as_it_was(stack: Stack) -> None:
+async def test_retention_leaves_a_player_who_came_back(stack: Stack) -> None:
     own_world = World(stack, (await make_campaign(stack))["id"])
     game = await own_world.wheel(await own_world.prize(), access="public")
     player = await resolve(stack, contact="back@example.com")
@@ -321,10 +307,9 @@ async def test_who_came_back_before_its_turn_keeps_every_play_as_it_was(stack: S
     assert await stack.database.fetchval("SELECT client_seed FROM plays WHERE player_id = $1", player) == "lucky-clover"
 
 
-async def test_who_comes_back_while_it_is_waited_for_keeps_its_name(stack: Stack) -> None:
+async def test_retention_rechecks_idleness_under_the_lock(stack: Stack) -> None:
     player = await resolve(stack, contact="back@example.com")
-    named = {"player_id": player, "player": {"display_name": "Ophelia Quince"}}
-    assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+    await name_player(stack, player)
     await stack.database.execute("UPDATE players SET updated_at = now() - interval '400 days'")
     async with held(stack, "UPDATE players SET updated_at = now()"):
         idle = erasure.erase(stack.engine, stack.tenant_id, player, "idle", idle=erasure.IdleDays(guest=30, player=365))

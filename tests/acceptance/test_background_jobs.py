@@ -1,0 +1,60 @@
+"""What a process does by itself, at intervals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+import redis.asyncio
+
+from runtime.groups import event_stream
+from runtime.operations.desk import erasure
+from runtime.operations.leaderboards import ending
+from runtime.settings import Settings
+from runtime.stores import publisher
+from tests.support.guests import log_in
+from tests.support.leaderboards import make_board
+from tests.support.resources import make_campaign, make_game, play_once
+from tests.support.stack import new_stack
+from tests.support.waiting import until
+
+
+async def test_process_runs_its_background_jobs(
+    settings: Settings, valkey: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It finalizes boards, counts plays, erases idle players and trims the streams of events."""
+    assert ending.EVERY_SECONDS < 60, "a board is finalized within a minute of its end"
+    for job in (ending, erasure):
+        monkeypatch.setattr(job, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(publisher, "TRIM_SECONDS", 0.05)
+    # Events name players: those of yesterday must not outlive an erasure of today.
+    stream = event_stream(settings.stream_shards - 1)
+    told = [round((time.time() - hours * 3600) * 1000) for hours in (30, 25, 23)]
+    *_, kept = [await valkey.xadd(stream, {b"e": b"{}"}, id=f"{told_ms}-0") for told_ms in told]
+    async with new_stack(replace(settings, retention_player_idle_days=30), counting_seconds=0.05) as stack:
+        campaign_id = (await make_campaign(stack))["id"]
+        game = await make_game(stack, campaign_id)
+        idle = await log_in(stack, contact="idle@example.com")
+        await stack.database.execute("UPDATE players SET updated_at = now() - interval '31 days'")
+        await play_once(stack, game["id"])
+        board = await make_board(stack, campaign_id)
+        await stack.database.execute("UPDATE leaderboards SET end_date = now() WHERE board_id = $1", board["id"])
+
+        async def is_finalized() -> bool:
+            shown = (await stack.admin("GET", f"/admin/leaderboards/{board['id']}")).data
+            return bool(shown["status"] == "LEADERBOARD_STATUS_FINALIZED")
+
+        async def is_counted() -> bool:
+            return bool(await stack.database.fetchval("SELECT sum(plays) = 1 FROM campaign_days"))
+
+        async def is_erased() -> bool:
+            return bool((await stack.admin("GET", f"/admin/players/{idle}")).data["player"]["erased_at"])
+
+        async def is_trimmed() -> bool:
+            return [id for id, _ in await valkey.xrange(stream, max=f"{told[-1]}-0")] == [kept]
+
+        jobs: list[Callable[[], Awaitable[bool]]] = [is_finalized, is_counted, is_erased, is_trimmed]
+        for job_is_done in jobs:
+            await until(job_is_done)

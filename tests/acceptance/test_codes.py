@@ -107,7 +107,7 @@ async def test_codes_are_not_readable_in_the_database(stack: Any, prize_id: str)
 
 
 async def test_import_of_a_body_that_cannot_be_read_is_refused(stack: Any, prize_id: str) -> None:
-    """More JSON bodies: tests/acceptance/**/test_bad_bodies.py."""
+    """More JSON bodies: test_bad_bodies.py."""
     for body, content_type, http, fields in (
         ('{"codes": ["A1"]} x', "application/json", 400, [""]),
         ('{"codes": []}', "application/json", 400, ["codes"]),

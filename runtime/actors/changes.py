@@ -49,8 +49,8 @@ class PlayCount(NamedTuple):
     plays: int
     cap: int
     day_cap: int
-    day_ends: int
-    exact: bool
+    day_ends: int = 0
+    exact: bool = False
     busy_until: int = 0
 
     def plus(self, plays: int, cap: int, day_cap: int, day_ends: int, exact: bool, busy_until: int) -> PlayCount:
@@ -250,23 +250,8 @@ class Changes:
     guests: dict[str, StillGuest] = field(default_factory=dict)
     debuts: dict[str, GameDebut] = field(default_factory=dict)
 
-    def count_play(
-        self,
-        game_id: str,
-        player_id: str,
-        day: date,
-        *,
-        cap: int,
-        day_cap: int,
-        day_ends: int = 0,
-        exact: bool = False,
-        busy_until: int = 0,
-    ) -> None:
-        """One more play of the player; 0 = no cap. All of one `Changes` are of one day."""
-        self.add_count(PlayCount(game_id, player_id, day, 1, cap, day_cap, day_ends, exact, busy_until))
-
-    def add_count(self, count: PlayCount) -> None:
-        """Adds plays of the player, held to these caps too."""
+    def count_play(self, count: PlayCount) -> None:
+        """Adds plays of a player, held to these caps too. All of one `Changes` are of one day."""
         key = (count.game_id, count.player_id)
         held = self.play_counts.get(key)
         self.play_counts[key] = count if held is None else held.plus(*count[3:])

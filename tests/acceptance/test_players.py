@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runtime import ids
-from runtime.actors.changes import Changes, NewPlay, NewReward, NewTask
+from runtime.actors.changes import Changes, NewPlay, NewReward, NewTask, PlayCount
 from runtime.actors.committer import statement_of
 from runtime.operations.campaigns.analytics import count
 from runtime.stores.database import Guarded
@@ -165,7 +165,7 @@ def won(player_id: str, held: int | None, points: int, key: str | None) -> Chang
     changes.plays.append(
         NewPlay(play_id, "game_1", player_id, play_id, 1, b"", "", {}, b"{}", 0, 1, points, key, asked)
     )
-    changes.count_play("game_1", player_id, today, cap=0, day_cap=0)
+    changes.count_play(PlayCount("game_1", player_id, today, 1, cap=0, day_cap=0))
     changes.move_balance(ids.make("entry"), player_id, "camp", "points", held, points, "play_reward", play_id)
     changes.take_prize("prize_1", player_id, 1, today, stocked=False, per_user=0, per_day=0)
     changes.rewards.append(

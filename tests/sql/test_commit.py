@@ -18,6 +18,7 @@ from runtime.actors.changes import (
     BalanceMove,
     Changes,
     NewGrant,
+    PlayCount,
     PrizeDayCount,
     PrizePlayerCount,
     StandingAward,
@@ -75,17 +76,17 @@ def spoil(part: str) -> Callable[[Changes], None]:
 
     def plays(changes: Changes) -> None:
         for _ in range(2):
-            changes.count_play("game", "ann", TODAY, cap=1, day_cap=0)
+            changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=1, day_cap=0))
 
     def plays_of_a_later_ordinal(changes: Changes) -> None:
-        changes.count_play("game", "ann", TODAY, cap=3, day_cap=0, exact=True)
+        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=3, day_cap=0, exact=True))
 
     def day(changes: Changes) -> None:
-        changes.count_play("game", "ann", TODAY, cap=0, day_cap=0, day_ends=1)
+        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=0, day_cap=0, day_ends=1))
 
     def plays_of_the_day(changes: Changes) -> None:
         for _ in range(2):
-            changes.count_play("game", "ann", TODAY, cap=0, day_cap=1)
+            changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=0, day_cap=1))
 
     def turns(changes: Changes) -> None:
         changes.turns["ann", "camp"] = TurnMove("ann", "camp", 3, 2)
@@ -183,7 +184,7 @@ async def test_the_statement_of_any_one_two_or_all_parts_can_be_prepared(pool: a
 
 async def test_a_play_of_a_day_that_is_not_over_is_counted(database: Database) -> None:
     changes = Changes()
-    changes.count_play("game", "ann", TODAY, cap=0, day_cap=1, day_ends=2**33)
+    changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=0, day_cap=1, day_ends=2**33))
     await commit(database, changes)
     assert await database.fetchval("SELECT plays FROM game_players") == 1
 
@@ -191,7 +192,7 @@ async def test_a_play_of_a_day_that_is_not_over_is_counted(database: Database) -
 async def test_a_play_of_just_the_ordinal_that_it_was_shown_for_is_counted(database: Database) -> None:
     for ordinal in (1, 2):
         changes = Changes()
-        changes.count_play("game", "ann", TODAY, cap=ordinal, day_cap=0, exact=True)
+        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=ordinal, day_cap=0, exact=True))
         await commit(database, changes)
         assert await database.fetchval("SELECT plays FROM game_players") == ordinal
 
@@ -208,7 +209,7 @@ async def test_what_was_decided_for_a_guest_who_has_logged_in_since_is_refused(d
 async def test_counters_begin_anew_each_day_and_go_on_where_the_day_is_set_back(database: Database) -> None:
     for day, day_plays in ((TODAY, 1), (TODAY, 2), (TOMORROW, 1), (TODAY, 2), (TOMORROW, 1)):
         changes = Changes()
-        changes.count_play("game", "ann", day, cap=0, day_cap=2)
+        changes.count_play(PlayCount("game", "ann", day, 1, cap=0, day_cap=2))
         await commit(database, changes)
         row = await database.fetchrow("SELECT day, day_plays FROM game_players")
         assert row is not None and tuple(row) == (day, day_plays)
@@ -218,7 +219,7 @@ async def test_counters_begin_anew_each_day_and_go_on_where_the_day_is_set_back(
 async def test_time_that_plays_have_taken_stays_taken_by_those_that_take_none(database: Database) -> None:
     for busy_until, taken in ((7, 7), (0, 7), (9, 9)):
         changes = Changes()
-        changes.count_play("game", "ann", TODAY, cap=0, day_cap=0, busy_until=busy_until)
+        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=0, day_cap=0, busy_until=busy_until))
         await commit(database, changes)
         assert await database.fetchval("SELECT busy_until FROM game_players") == taken
 
@@ -281,7 +282,7 @@ async def test_twenty_rivals_keep_a_players_caps(database: Database) -> None:
     def playing() -> Changes:
         changes = Changes()
         changes.plays.append(a_play())
-        changes.count_play("game", "ann", TODAY, cap=4, day_cap=0)
+        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=4, day_cap=0))
         return changes
 
     assert await outcomes(*(commit(database, playing()) for _ in range(20))) == {"": 4, "plays": 16}
@@ -342,7 +343,7 @@ async def test_batches_that_take_two_prizes_in_opposite_orders_never_deadlock(da
             for player in (f"x{nth % 3}", f"y{nth % 5}"):
                 changes.take_prize(prize_id, player, 1, TODAY, stocked=True, per_user=0, per_day=0)
         for player in (f"y{nth % 5}", f"x{nth % 3}") if nth % 2 else (f"x{nth % 3}", f"y{nth % 5}"):
-            changes.count_play("game", player, TODAY, cap=0, day_cap=0)
+            changes.count_play(PlayCount("game", player, TODAY, 1, cap=0, day_cap=0))
         return changes
 
     orders = (("prize_c", "prize_d"), ("prize_d", "prize_c"))

@@ -16,6 +16,7 @@ import pytest
 from runtime import ids, trace
 from runtime.actors.changes import (
     Changes,
+    PlayCount,
     PrizePlayerCount,
     StockTake,
 )
@@ -134,7 +135,7 @@ async def test_what_overlaps_waits_and_what_overlaps_with_that_waits_behind_it()
         if "turns" in moved:
             changes.move_turns(ids.make("entry"), moved["turns"], "camp", 2, -1, "play", "play")
         if "plays" in moved:
-            changes.count_play("game", moved["plays"], TODAY, cap=9, day_cap=0, exact=True)
+            changes.count_play(PlayCount("game", moved["plays"], TODAY, 1, cap=9, day_cap=0, exact=True))
         return Work(changes, loop.create_future())
 
     for kind in ("balance", "turns", "plays"):
@@ -180,7 +181,7 @@ async def test_batches_of_one_game_that_go_together_count_every_play(
     def playing() -> Changes:
         changes = Changes()
         changes.plays.append(a_play())
-        changes.count_play("game", "ann", TODAY, cap=cap, day_cap=0)
+        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=cap, day_cap=0))
         return changes
 
     async with slots_held(committer, database, database_url):
@@ -203,7 +204,7 @@ async def test_plays_of_an_ordinal_each_are_those_or_are_refused_whatever_they_w
     def playing(ordinal: int) -> Changes:
         changes = Changes()
         changes.plays.append(a_play())
-        changes.count_play("game", "ann", TODAY, cap=ordinal, day_cap=0, exact=True)
+        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=ordinal, day_cap=0, exact=True))
         return changes
 
     async with slots_held(committer, database, database_url):

@@ -12,7 +12,7 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 from runtime import ids
-from runtime.actors.changes import Changes, NewGrant, StandingAward
+from runtime.actors.changes import Changes, NewGrant, PlayCount, StandingAward
 from runtime.actors.committer import Committer, statement_of
 from runtime.stores.database import Database
 from tests.support.commits import TENANT, TODAY, a_play, a_reward, filled, outcomes
@@ -38,10 +38,14 @@ def some_changes(draw: st.DrawFn) -> Changes:
             case "play":
                 changes.plays.append(a_play(player_id=player))
                 caps = {"cap": draw(CAPS), "day_cap": draw(CAPS)}
-                changes.count_play(draw(GAMES), player, TODAY, **caps, busy_until=draw(st.sampled_from([0, 0, 7, 9])))
+                changes.count_play(
+                    PlayCount(draw(GAMES), player, TODAY, 1, **caps, busy_until=draw(st.sampled_from([0, 0, 7, 9])))
+                )
             case "plan" if ("planned", player) not in changes.play_counts:
                 changes.plays.append(a_play(player_id=player))
-                changes.count_play("planned", player, TODAY, cap=draw(FEW), day_cap=draw(CAPS), exact=True)
+                changes.count_play(
+                    PlayCount("planned", player, TODAY, 1, cap=draw(FEW), day_cap=draw(CAPS), exact=True)
+                )
             case "prize" | "points":
                 caps = {"per_user": draw(CAPS), "per_day": draw(CAPS)}
                 changes.take_prize(prize, player, draw(FEW), TODAY, stocked=part == "prize", **caps)

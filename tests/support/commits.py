@@ -16,6 +16,7 @@ from runtime.actors.changes import (
     NewPlay,
     NewReward,
     NewTask,
+    PlayCount,
     StandingAward,
 )
 from runtime.actors.committer import Committer
@@ -86,7 +87,7 @@ def whole(changes: Changes | None = None) -> Changes:
     changes.hold_guest("gus")
     changes.begin_history("game")
     changes.plays.append(a_play())
-    changes.count_play("game", "ann", TODAY, cap=5, day_cap=5)
+    changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=5, day_cap=5))
     changes.move_turns(ids.make("turn"), "ann", "camp", 2, -1, "play", "play")
     changes.move_balance(ids.make("entry"), "ann", "camp", "coin", 5, 2, "play_reward", "play")
     changes.move_balance(ids.make("entry"), "ann", "camp", "leaf", None, 3, "play_reward", "play")

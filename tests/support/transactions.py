@@ -9,7 +9,7 @@ from typing import Any
 
 from runtime import ids
 from runtime import messages as m
-from runtime.actors.changes import Changes
+from runtime.actors.changes import Changes, PlayCount
 from runtime.actors.committer import Committer
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
@@ -85,7 +85,7 @@ class Scene:
         """A batch in which both players win both prizes, spend a turn and earn a coin; told in no good order."""
         changes, today = Changes(), datetime.now(UTC).date()
         for player_id in reversed(PLAYERS):
-            changes.count_play(self.game_id, player_id, today, cap=0, day_cap=0)
+            changes.count_play(PlayCount(self.game_id, player_id, today, 1, cap=0, day_cap=0))
             for prize_id in reversed(self.prizes):
                 changes.take_prize(prize_id, player_id, 1, today, stocked=True, per_user=0, per_day=0)
         return changes

@@ -34,17 +34,17 @@ TODAY = date(2026, 11, 21)
 
 def test_players_plays_add_up_under_the_caps_of_each() -> None:
     changes = Changes()
-    changes.count_play("g", "ann", TODAY, cap=9, day_cap=1, day_ends=7)
-    changes.count_play("g", "ann", TODAY, cap=9, day_cap=2, day_ends=7)
+    changes.count_play(PlayCount("g", "ann", TODAY, 1, cap=9, day_cap=1, day_ends=7))
+    changes.count_play(PlayCount("g", "ann", TODAY, 1, cap=9, day_cap=2, day_ends=7))
     counted = PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2, day_ends=7, exact=False)
     assert changes.play_counts == {("g", "ann"): counted}
 
 
 def test_plays_that_are_absorbed_add_up_and_those_of_another_day_overlap() -> None:
     one, two, tomorrow = Changes(), Changes(), Changes()
-    one.count_play("g", "ann", TODAY, cap=9, day_cap=1, busy_until=70)
-    two.count_play("g", "ann", TODAY, cap=9, day_cap=2, busy_until=60)
-    tomorrow.count_play("g", "ann", TODAY + timedelta(days=1), cap=9, day_cap=2)
+    one.count_play(PlayCount("g", "ann", TODAY, 1, cap=9, day_cap=1, busy_until=70))
+    two.count_play(PlayCount("g", "ann", TODAY, 1, cap=9, day_cap=2, busy_until=60))
+    tomorrow.count_play(PlayCount("g", "ann", TODAY + timedelta(days=1), 1, cap=9, day_cap=2))
     assert not one.overlaps(two)
     assert one.overlaps(tomorrow)
     one.absorb(two)
@@ -55,15 +55,15 @@ def test_plays_that_are_absorbed_add_up_and_those_of_another_day_overlap() -> No
 def test_plays_of_an_ordinal_each_are_together_as_exact() -> None:
     changes = Changes()
     for cap in (4, 5):
-        changes.count_play("g", "ann", TODAY, cap=cap, day_cap=0, exact=True)
+        changes.count_play(PlayCount("g", "ann", TODAY, 1, cap=cap, day_cap=0, exact=True))
     assert changes.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, 2, 5, 0, day_ends=0, exact=True)}
 
 
 @pytest.mark.parametrize("exact", [(False, False), (True, False), (False, True), (True, True)])
 def test_plays_overlap_where_each_has_its_own_ordinal(exact: tuple[bool, bool]) -> None:
     one, two = Changes(), Changes()
-    one.count_play("g", "ann", TODAY, cap=4, day_cap=0, exact=exact[0])
-    two.count_play("g", "ann", TODAY, cap=9, day_cap=0, exact=exact[1])
+    one.count_play(PlayCount("g", "ann", TODAY, 1, cap=4, day_cap=0, exact=exact[0]))
+    two.count_play(PlayCount("g", "ann", TODAY, 1, cap=9, day_cap=0, exact=exact[1]))
     assert one.overlaps(two) == two.overlaps(one) == all(exact)
 
 
@@ -124,7 +124,7 @@ def test_arguments_come_in_the_order_in_which_rows_are_locked() -> None:
     one, two = Changes(), Changes()
     for changes, order in ((one, ("b", "a", "c")), (two, ("c", "b", "a"))):
         for name in order:
-            changes.count_play(name, "ann", TODAY, cap=0, day_cap=0)
+            changes.count_play(PlayCount(name, "ann", TODAY, 1, cap=0, day_cap=0))
             changes.take_prize(name, name, 1, TODAY, stocked=True, per_user=0, per_day=0)
             changes.move_balance("e", name, "s", "coin", 0, 1, "play_reward", "p")
     left, right = one.arguments(), two.arguments()

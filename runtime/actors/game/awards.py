@@ -208,7 +208,7 @@ def record(state: GameState, effects: Effects, changes: Changes) -> None:
     if effects.play is not None:
         changes.plays.append(effects.play)
     if effects.count is not None:
-        changes.add_count(effects.count)
+        changes.count_play(effects.count)
     turns = before.turns
     if play_id := effects.turn_spent_by:
         changes.move_turns(ids.make("turn"), player_id, snapshot.campaign_id, turns, -1, "play", play_id)

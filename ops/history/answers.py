@@ -10,7 +10,6 @@ from typing import Any, Final
 from ops.history.reading import Reading, decoded
 from ops.history.record import NOT_YET, UNKNOWN, Asked, History
 from ops.history.tables import Tables
-from runtime.ids import is_guest
 
 CAPS: Final = frozenset(("CAP_USER", "CAP_DAY", "NO_TURNS"))
 REFUSALS: Final = {
@@ -74,11 +73,11 @@ def _next_of(asked: Asked) -> Any:
 def _keys(history: History) -> Iterator[str]:
     """The same request under the same key has the same answer."""
     for asked in history.asked:
-        if not asked.key or (asked.operation == "Start" and history.forgetful):
+        if not asked.key:
             continue
         first = asked.answered
         for attempt in asked.attempts:
-            if first is not None and attempt.ok and not _same(asked.operation, first.data, attempt.data):
+            if first is not None and attempt.ok and first.data != attempt.data:
                 yield f"two answers under one key: {asked.told()}: {_short(first.data)} and {_short(attempt.data)}"
         known = min((one.ended for one in asked.attempts if one.ok), default=NOT_YET)
         later = (one.outcome for one in asked.attempts if one.began > known)
@@ -86,30 +85,10 @@ def _keys(history: History) -> Iterator[str]:
             yield f"done, and then refused under the same key: {asked.told()}"
 
 
-def _same(operation: str, first: Any, again: Any) -> bool:
-    """Whether these are one answer.
-
-    A finalize keeps no key: it answers the board's standings, in which a guest that logged in meanwhile is the player
-    that it became. Their ranks, scores and prizes stay.
-    """
-    if operation != "FinalizeLeaderboard":
-        return bool(first == again)
-    boards = [{name: value for name, value in one.items() if name != "standings"} for one in (first, again)]
-    return (
-        boards[0] == boards[1]
-        and len(first["standings"]) == len(again["standings"])
-        and all(
-            one == other or (is_guest(one["player_id"]) and {**one, "player_id": other["player_id"]} == other)
-            for one, other in zip(first["standings"], again["standings"], strict=True)
-        )
-    )
-
-
 def _kept(history: History, tables: Tables) -> Iterator[str]:
     """What was answered as done is in the tables, and as it was answered."""
     plays, rewards = tables.by("plays", "session_id"), tables.by("rewards", "reward_id")
     entries, grants = tables.by("ledger_entries", "entry_id"), tables.by("milestone_grants", "reward_id")
-    people, turns = tables.by("players", "player_id"), tables.by("turn_entries", "entry_id")
     completed = {(row["player_id"], row["idempotency_key"]): row for row in tables["quest_completions"]}
     for asked in history.asked:
         if not asked.ok:
@@ -154,22 +133,6 @@ def _kept(history: History, tables: Tables) -> Iterator[str]:
                 row = rewards.get(asked.of)
                 if row is None or row["fulfilled_at"] is None:
                     yield f"a delivery by hand that was answered is not there: {asked.told()}"
-            case "BulkRewards":
-                fulfills = (asked.body or {})["act"] == "BULK_ACT_FULFILL"
-                for reward in (one["id"] for one in data["results"] if one["ok"]):
-                    row = rewards.get(reward)
-                    if row is None or (row["fulfilled_at"] is None if fulfills else row["status"] != "revoked"):
-                        yield f"an act in bulk that was answered is not there: {asked.told()}: {reward}"
-            case "GrantTurns":
-                if data["id"] not in turns:
-                    yield f"turns that were answered are not there: {asked.told()}"
-            case "MergePlayer":
-                guest, previewed = (asked.body or {})["guest_id"], (asked.body or {})["preview"]
-                if not previewed and (guest not in people or people[guest]["merged_into"] != asked.of):
-                    yield f"a merge that was answered is not there: {asked.told()}"
-            case "VerifyQuestEvent":
-                if not data["verified"] and len(asked.attempts) == 1:
-                    yield f"a right signature is not believed: {asked.told()}"
 
 
 def _only(history: History, tables: Tables) -> Iterator[str]:
@@ -177,7 +140,6 @@ def _only(history: History, tables: Tables) -> Iterator[str]:
     sessions: dict[str, list[Asked]] = defaultdict(list)
     for asked in history.of("Play"):
         sessions[(asked.body or {})["session_id"]].append(asked)
-    erased = {asked.of for asked in history.of("ErasePlayer") if asked.ok or asked.unknown}
     seen: Counter[str] = Counter()
     for row in tables["plays"]:
         seen[row["session_id"]] += 1
@@ -185,7 +147,7 @@ def _only(history: History, tables: Tables) -> Iterator[str]:
         keys = {asked.key for asked in asked_for}
         if not asked_for:
             yield f"a play that nobody asked for: {row['play_id']}"
-        elif row["player_id"] not in erased and (row["idempotency_key"] or "") not in keys:
+        elif (row["idempotency_key"] or "") not in keys:
             yield f"a play under a key that nobody used: {row['play_id']} {row['idempotency_key']}"
         elif not any(asked.ok or asked.unknown or _is_maybe_own(asked) for asked in asked_for):
             yield f"a play that was refused: {row['play_id']}: {asked_for[0].told()}"

@@ -108,15 +108,10 @@ class Note:
 
 @dataclass(slots=True)
 class History:
-    """All that was asked, in the order of asking, and what happened meanwhile.
-
-    forgetful: Valkey was away or lost what it had. A start has its key there alone, so a repeat may be given another
-    session; whatever has an effect has its key in PostgreSQL.
-    """
+    """All that was asked, in the order of asking, and what happened meanwhile."""
 
     asked: list[Asked] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
-    forgetful: bool = False
 
     def new(self, operation: str, who: str, **more: Any) -> Asked:
         """A further request, kept."""

@@ -22,7 +22,6 @@ BEFORE: Final = {
 """From which states each move is legal (contract.md, "Rewards and tasks"), stated here once more."""
 
 OPERATIONS: Final = {"ClaimReward": "claim", "FulfillReward": "fulfill", "RevokeReward": "revoke"}
-BULK: Final = {"BULK_ACT_FULFILL": "fulfill", "BULK_ACT_REVOKE": "revoke"}
 AFTER: Final = {"claim": ("claimed", "fulfilled"), "fulfill": ("fulfilled",), "revoke": ("revoked",)}
 
 WORKER: Final = {
@@ -79,15 +78,6 @@ def _moved(reading: Reading) -> dict[str, list[Op[Any]]]:
             if (refused := _refused(move, attempt)) is not None:
                 told = f"is told {attempt.reason} where {asked.who} would {move} it (#{asked.number})"
                 found[asked.of].append(Op(attempt.began, attempt.ended, refused, told))
-    for asked in reading.history.of("BulkRewards"):
-        move = BULK.get((asked.body or {})["act"], "")
-        if not move:
-            continue
-        done = {one["id"] for one in asked.data["results"] if one["ok"]} if asked.ok else set()
-        for reward in (asked.body or {})["ids"]:
-            if reward in done or not asked.ok:
-                ended, told = asked.ended, f"in bulk {asked.who} {move}s it (#{asked.number})"
-                found[reward].append(Op(asked.began, ended, _moves(move, AFTER[move]), told, optional=not asked.ok))
     return found
 
 

@@ -26,8 +26,6 @@ READ: Final = {
     "quest_completions": "quest_id, player_id, period, turns, balance_after, idempotency_key",
     "stock": "prize_id, total, remaining, awarded",
     "codes": "prize_id, code_id, reward_id",
-    "turn_entries": "entry_id, player_id, amount",
-    "tasks": "task_id, reward_id, status, attempts",
     "game_players": "game_id, player_id, plays",
 }
 

@@ -4,7 +4,7 @@ A statement is a function (statements.py) that is carried out at one moment. A t
 one before it has ended, and others read what is committed. What rivals do to one another within Postgres is not
 modelled: tests/sql tries that with real ones.
 
-A session works in tasks of its own, in an empty context: a client that goes away, or whose process dies, leaves behind
+The server works in tasks of its own, in an empty context: a client that goes away, or whose process dies, leaves behind
 what it has sent, and the server carries that out or not, as a real one may.
 """
 
@@ -82,7 +82,7 @@ class Server:
         self.clock = clock
         self.random = random
         self.tables: dict[str, dict[Key, Row]] = {name: {} for name in TABLES}
-        self.sessions: dict[Session, None] = {}
+        self.connections: dict[Connection, None] = {}
         self.up = True
         self.ran: list[Ran] = []
         """Every statement and COMMIT, in the order in which they were carried out."""
@@ -93,8 +93,8 @@ class Server:
     def stop(self) -> None:
         """The server is away: every connection is cut, every transaction undone, what is committed stays."""
         self.up = False
-        for session in list(self.sessions):
-            session.cut()
+        for connection in list(self.connections):
+            connection.cut()
 
     def start(self) -> None:
         self.up = True
@@ -102,7 +102,7 @@ class Server:
     @property
     def busy(self) -> bool:
         """Whether a statement is under way, or a transaction open."""
-        return any(session.sent or session.tx is not None for session in self.sessions)
+        return any(connection.sent or connection.tx is not None for connection in self.connections)
 
     def do(self, work: Callable[[Transaction], Any]) -> Any:
         """What somebody else writes, in a transaction of one moment."""
@@ -230,27 +230,115 @@ MODELS: Final[dict[str, Callable[..., Result]]] = {}
 """The models by the names of their statements (statements.py); each takes the transaction, and the arguments."""
 
 
-class Session:
-    """One connection, as the server sees it."""
+def writes(text: str) -> bool:
+    """Whether a statement writes, or locks."""
+    return any(word in text for word in ("INSERT INTO", "DELETE FROM", " SET ", "FOR SHARE", "FOR UPDATE"))
 
-    def __init__(self, server: Server, way: Way) -> None:
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # Its client may have gone.
+
+
+class Record(dict[str, Any]):
+    """A row as asyncpg gives it: by the names of its columns and by their places."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(key) if isinstance(key, str) else tuple(self.values())[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values())
+
+
+class Connection:
+    """A connection, with what the service uses of asyncpg's. gone: the client, or the server, has left it."""
+
+    def __init__(self, server: Server, way: Way, statement_seconds: float) -> None:
         self.server = server
-        self.way = way
         self.tx: Transaction | None = None
-        self.sent = False
-        self.gone = False
-        server.sessions[self] = None
+        self.sent = self.gone = False
+        self._way = way
+        self._statement_seconds = statement_seconds
+        server.connections[self] = None
 
-    def carry_out(self, text: str, args: tuple[Any, ...]) -> asyncio.Task[Result]:
-        """A statement, BEGIN, COMMIT or ROLLBACK, from when it is sent: OSError where it does not arrive."""
+    # -- as the client sees it -------------------------------------------------------------------
+
+    async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Record]:  # noqa: ASYNC109
+        result = await self._ask(query, args, timeout)
+        return [] if isinstance(result, int) else [Record(row) for row in result]
+
+    async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Record | None:  # noqa: ASYNC109
+        rows = await self.fetch(query, *args, timeout=timeout)
+        return rows[0] if rows else None
+
+    async def fetchval(self, query: str, *args: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109
+        row = await self.fetchrow(query, *args, timeout=timeout)
+        return None if row is None else row[0]
+
+    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109
+        result = await self._ask(query, args, timeout)
+        return f"DID {result if isinstance(result, int) else len(result)}"
+
+    async def _ask(self, query: str, args: tuple[Any, ...] = (), timeout: float | None = None) -> Result:  # noqa: ASYNC109
+        """A round trip. What goes wrong on the way is what asyncpg raises."""
+        if self.gone:
+            raise asyncpg.InterfaceError("the connection is closed")
         self.sent = True
-        task: asyncio.Task[Result] = asyncio.get_running_loop().create_task(self._arrive(text, args), context=Context())
-        task.add_done_callback(_seen)
-        return task
+        loop = asyncio.get_running_loop()
+        work: asyncio.Task[Result] = loop.create_task(self._arrive(query, args), context=Context())
+        work.add_done_callback(_seen)
+        try:
+            async with asyncio.timeout(timeout or self._statement_seconds):
+                result = await asyncio.shield(work)
+                await self._way.after()
+        except (TimeoutError, asyncio.CancelledError):
+            # The pool throws it away: what is under way goes on without it, or ends.
+            self.terminate()
+            raise
+        except OSError as error:
+            self.terminate()
+            raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation") from error
+        return result
+
+    def transaction(self) -> Connection:
+        """BEGIN at `start`, then `commit` or `rollback`."""
+        return self
+
+    async def start(self) -> None:
+        await self._ask("BEGIN")
+
+    async def commit(self) -> None:
+        await self._ask("COMMIT")
+
+    async def rollback(self) -> None:
+        await self._ask("ROLLBACK")
+
+    def is_closed(self) -> bool:
+        return self.gone
+
+    def is_in_transaction(self) -> bool:
+        return self.tx is not None
+
+    def terminate(self) -> None:
+        """The client is gone. What it has sent may still arrive, and be carried out to its end, or it may not."""
+        if not self.gone:
+            self.gone = True
+            if not self.sent or self.server.random.random() < 0.5:
+                self._leave()
+
+    async def close(self) -> None:
+        self.terminate()
+
+    # -- as the server sees it -------------------------------------------------------------------
+
+    def cut(self) -> None:
+        """The server is gone."""
+        self.gone = True
+        self._leave()
 
     async def _arrive(self, text: str, args: tuple[Any, ...]) -> Result:
         try:
-            await self.way.before()
+            await self._way.before()
             self._must_be_there()
             if text == "BEGIN":
                 self.tx = Transaction(self.server)
@@ -275,7 +363,7 @@ class Session:
         try:
             if writes(text) and not (name == "play.refresh" and not args[4]):  # It makes players, if any are new.
                 await tx.hold()
-                await self.way.within()
+                await self._way.within()
                 self._must_be_there()
                 if self.gone and self.server.random.random() < 0.5:
                     raise ConnectionResetError("the client went away")
@@ -293,120 +381,14 @@ class Session:
         return result
 
     def _must_be_there(self) -> None:
-        if not self.server.up or self not in self.server.sessions:
+        if not self.server.up or self not in self.server.connections:
             raise ConnectionResetError("the server is away")
 
-    def leave(self) -> None:
-        """The client is gone. What it has sent may still arrive, and be carried out to its end, or it may not."""
-        self.gone = True
-        if not self.sent or self.server.random.random() < 0.5:
-            self._leave()
-
-    def cut(self) -> None:
-        """The server is gone."""
-        self.gone = True
-        self._leave()
-
     def _leave(self) -> None:
-        self.server.sessions.pop(self, None)
+        self.server.connections.pop(self, None)
         tx, self.tx = self.tx, None
         if tx is not None:
             tx.end()
-
-
-def writes(text: str) -> bool:
-    """Whether a statement writes, or locks."""
-    return any(word in text for word in ("INSERT INTO", "DELETE FROM", " SET ", "FOR SHARE", "FOR UPDATE"))
-
-
-def _seen(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()  # Its client may have gone.
-
-
-class Record(dict[str, Any]):
-    """A row as asyncpg gives it: by the names of its columns and by their places."""
-
-    def __getitem__(self, key: Any) -> Any:
-        return super().__getitem__(key) if isinstance(key, str) else tuple(self.values())[key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.values())
-
-
-class Connection:
-    """A connection, with what the service uses of asyncpg's."""
-
-    def __init__(self, server: Server, way: Way, statement_seconds: float) -> None:
-        self._statement_seconds = statement_seconds
-        self._session = Session(server, way)
-        self._closed = False
-        self._in_transaction = False
-
-    async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Record]:  # noqa: ASYNC109
-        result = await self._ask(query, args, timeout)
-        return [] if isinstance(result, int) else [Record(row) for row in result]
-
-    async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Record | None:  # noqa: ASYNC109
-        rows = await self.fetch(query, *args, timeout=timeout)
-        return rows[0] if rows else None
-
-    async def fetchval(self, query: str, *args: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109
-        row = await self.fetchrow(query, *args, timeout=timeout)
-        return None if row is None else row[0]
-
-    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109
-        result = await self._ask(query, args, timeout)
-        return f"DID {result if isinstance(result, int) else len(result)}"
-
-    async def _ask(self, query: str, args: tuple[Any, ...] = (), timeout: float | None = None) -> Result:  # noqa: ASYNC109
-        """A round trip. What goes wrong on the way is what asyncpg raises."""
-        if self.is_closed():
-            raise asyncpg.InterfaceError("the connection is closed")
-        work = self._session.carry_out(query, args)
-        try:
-            async with asyncio.timeout(timeout or self._statement_seconds):
-                result = await asyncio.shield(work)
-                await self._session.way.after()
-        except (TimeoutError, asyncio.CancelledError):
-            # The pool throws it away: what is under way goes on without it, or ends.
-            self.terminate()
-            raise
-        except OSError as error:
-            self.terminate()
-            raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation") from error
-        return result
-
-    def transaction(self) -> Connection:
-        """BEGIN at `start`, then `commit` or `rollback`."""
-        return self
-
-    async def start(self) -> None:
-        await self._ask("BEGIN")
-        self._in_transaction = True
-
-    async def commit(self) -> None:
-        await self._ask("COMMIT")
-        self._in_transaction = False
-
-    async def rollback(self) -> None:
-        await self._ask("ROLLBACK")
-        self._in_transaction = False
-
-    def is_closed(self) -> bool:
-        return self._closed or self._session.gone
-
-    def is_in_transaction(self) -> bool:
-        return self._in_transaction
-
-    def terminate(self) -> None:
-        """Goes without a word."""
-        if not self._closed:
-            self._closed = True
-            self._session.leave()
-
-    async def close(self) -> None:
-        self.terminate()
 
 
 class SimulatedDatabase(Database):

@@ -281,7 +281,7 @@ async def _restock(world: World, step: Step) -> None:
         tx.insert("stock_moves", tenant_id=TENANT, prize_id=prize_id, **before, **after)
         return int(total)
 
-    total = world.write(write)
+    total = world.server.do(write)
     if total is not None:
         _note_done(world, "UpdatePrize", step["prize"], {"stock": {"total": total}})
 
@@ -297,7 +297,7 @@ async def _zone_moves(world: World, step: Step) -> None:
         kept = {"entry_id": f"audit_{step.number}", "trace_id": "", "merchant_id": ""}
         tx.insert("audit_entries", tenant_id=TENANT, **about, **change, **kept)
 
-    world.write(write)
+    world.server.do(write)
     _note_done(world, "UpdateCampaign", "campaign", {"timezone": step["zone"]})
 
 
@@ -310,7 +310,7 @@ def _note_done(world: World, operation: str, of: str, body: dict[str, Any]) -> A
 
 def furnish(world: World) -> None:
     """Makes the catalogue, whose codes the checker has from the history."""
-    world.write(lambda tx: catalogue.furnish(tx, world.plan.world))
+    world.server.do(lambda tx: catalogue.furnish(tx, world.plan.world))
     _note_done(world, "ImportCodes", "coded", {"codes": catalogue.codes_of(world.plan.world)})
 
 

@@ -23,7 +23,7 @@ from ops.simulation.loop import SimulatedLoop
 from ops.simulation.machine import EPOCH
 from ops.simulation.node import Gone, Node
 from ops.simulation.plan import Fault, Plan, Step
-from ops.simulation.postgres import TABLES, Row, Server, Transaction
+from ops.simulation.postgres import TABLES, Row, Server
 from ops.simulation.statements import datetime_of
 from runtime.errors import Fault as Refusal
 from runtime.http.views import edge_view
@@ -158,10 +158,6 @@ class World:
     def microseconds(self) -> int:
         """The database's clock."""
         return int((EPOCH + self.loop.now + self._ahead_seconds) * 1_000_000)
-
-    def write(self, work: Callable[[Transaction], Any]) -> Any:
-        """What staff write by another process, at this moment."""
-        return self.server.do(work)
 
     def rows(self) -> dict[str, list[Row]]:
         """The committed rows of each table."""

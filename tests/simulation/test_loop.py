@@ -28,7 +28,7 @@ def on_loop(work: Callable[[SimulatedLoop], Awaitable[Any]], seed: str = "1", sh
             loop.close()
 
 
-def test_a_year_passes_at_once() -> None:
+def test_loop_passes_a_year_at_once() -> None:
     async def work(loop: SimulatedLoop) -> float:
         await asyncio.sleep(365 * 86400)  # sleeps: on a virtual clock
         return time.time()
@@ -50,13 +50,13 @@ async def _order(loop: SimulatedLoop) -> list[int]:
     return seen
 
 
-def test_a_seed_gives_one_order_and_others_give_others() -> None:
+def test_seed_gives_one_order_and_others_give_others() -> None:
     orders = {seed: on_loop(_order, seed) for seed in map(str, range(20))}
     assert orders == {seed: on_loop(_order, seed) for seed in orders}
     assert len({tuple(order) for order in orders.values()}) == len(orders)
 
 
-def test_unshuffled_is_first_come_first_served() -> None:
+def test_unshuffled_loop_is_first_come_first_served() -> None:
     assert on_loop(_order, shuffled=False) == [*range(8)] * 3
 
 
@@ -73,7 +73,7 @@ def test_callbacks_of_one_future_keep_their_order() -> None:
         assert on_loop(work, seed) == [*range(10)]
 
 
-def test_what_dies_takes_no_further_step_and_no_finally_either() -> None:
+def test_dead_process_takes_no_further_step_and_no_finally() -> None:
     async def work(loop: SimulatedLoop) -> tuple[list[str], list[str]]:
         seen: list[str] = []
         process = Incarnation("core-0")
@@ -97,7 +97,7 @@ def test_what_dies_takes_no_further_step_and_no_finally_either() -> None:
     assert before == after == ["lives"] * 3
 
 
-def test_who_stands_still_goes_on_later_with_all_that_was_ready() -> None:
+def test_still_process_goes_on_later_with_all_that_was_ready() -> None:
     async def work(loop: SimulatedLoop) -> list[float]:
         seen: list[float] = []
         process = Incarnation("core-0")
@@ -132,7 +132,7 @@ def test_time_and_chance_follow_from_the_seed() -> None:
     assert on_loop(work, "7") == on_loop(work, "7") != on_loop(work, "8")
 
 
-def test_each_process_makes_its_own_identifiers_by_its_own_clock() -> None:
+def test_process_makes_its_own_identifiers_by_its_own_clock() -> None:
     async def work(loop: SimulatedLoop) -> list[str]:
         first, second = Incarnation("core-0"), Incarnation("core-1")
         second.wall_seconds = -3600.0
@@ -146,7 +146,7 @@ def test_each_process_makes_its_own_identifiers_by_its_own_clock() -> None:
     assert behind < ahead < again
 
 
-def test_nothing_left_to_do_is_said() -> None:
+def test_loop_with_nothing_left_raises_stuck() -> None:
     async def work(loop: SimulatedLoop) -> None:
         await loop.create_future()
 

@@ -93,24 +93,26 @@ class Told:
         (((200, EAST),), 1, {"2026-11-22"}),
     ],
 )
-def test_each_move_to_a_later_day_begins_one(moves: tuple[tuple[float, str], ...], begun: int, names: set[str]) -> None:
+def test_zone_move_to_a_later_day_begins_a_day(
+    moves: tuple[tuple[float, str], ...], begun: int, names: set[str]
+) -> None:
     zones = [HERE, *((at, at + 1, zone) for at, zone in moves)]
     assert days_between(zones, NOON.timestamp(), 0, 100) == Days(begun, frozenset(names))
 
 
-def test_only_moves_while_somebody_played_count() -> None:
+def test_zone_moves_outside_the_plays_begin_no_day() -> None:
     zones = [HERE, (10.0, 11.0, EAST), (20.0, 21.0, "UTC"), (30.0, 31.0, EAST)]
     assert days_between(zones, NOON.timestamp(), 40, 50).begun == 1
     assert days_between(zones, NOON.timestamp(), 25, 50).begun == 2
 
 
-def test_a_midnight_begins_a_day() -> None:
+def test_midnight_begins_a_day() -> None:
     late = datetime(2026, 11, 22, 23, 59, 30, tzinfo=UTC).timestamp()
     assert days_between([HERE], late, 0, 20).begun == 1
     assert days_between([HERE], late, 0, 60).begun == 2
 
 
-def test_each_midnight_within_one_zone_begins_a_day() -> None:
+def test_every_midnight_within_one_zone_begins_a_day() -> None:
     late = NOON.timestamp()
     found = days_between([HERE], late, 0, 3 * 86_400)
     assert found == Days(4, frozenset(("2026-11-22", "2026-11-23", "2026-11-24", "2026-11-25")))
@@ -136,7 +138,7 @@ def test_eligibility_that_tells_of_a_cap_too_early_is_found() -> None:
     assert not told.explained()
 
 
-def test_what_is_bounded_for_ever_is_held_to_it_though_the_zone_moves() -> None:
+def test_cap_per_player_holds_though_the_zone_moves() -> None:
     told = Told()
     told.plays("capped", CAP)
     told.moves(EAST)
@@ -146,7 +148,7 @@ def test_what_is_bounded_for_ever_is_held_to_it_though_the_zone_moves() -> None:
     assert not told.explained()
 
 
-def test_turns_are_held_to_what_gave_them_though_the_zone_moves() -> None:
+def test_turns_hold_though_the_zone_moves() -> None:
     told = Told()
     told.completes("once", "once", TURNS)
     told.moves(EAST)
@@ -158,7 +160,7 @@ def test_turns_are_held_to_what_gave_them_though_the_zone_moves() -> None:
     assert not told.explained()
 
 
-def test_a_day_has_its_free_plays_and_no_move_within_it_gives_more() -> None:
+def test_zone_move_within_a_day_gives_no_free_plays() -> None:
     told = Told()
     told.plays("daily", DAILY)
     told.moves("Europe/Berlin")
@@ -168,7 +170,7 @@ def test_a_day_has_its_free_plays_and_no_move_within_it_gives_more() -> None:
     assert not told.explained()
 
 
-def test_a_further_day_gives_as_many_again_and_not_more() -> None:
+def test_further_day_gives_its_free_plays_once() -> None:
     told = Told()
     told.plays("daily", DAILY)
     told.moves(EAST)
@@ -178,14 +180,14 @@ def test_a_further_day_gives_as_many_again_and_not_more() -> None:
     assert not told.explained()
 
 
-def test_a_midnight_under_way_is_no_reason_to_look_away() -> None:
+def test_free_plays_beyond_two_days_are_found_at_midnight() -> None:
     told = Told(datetime(2026, 11, 22, 23, 59, 50, tzinfo=UTC))
     told.plays("daily", 2 * DAILY)
     told.plays("capped", 10)
     assert not told.explained()
 
 
-def test_a_daily_quest_is_completed_once_a_day_that_there_was() -> None:
+def test_daily_quest_is_completed_once_a_day() -> None:
     told = Told()
     told.plays("daily", 1)
     told.completes("daily quest", "2026-11-22", TURNS)
@@ -196,7 +198,7 @@ def test_a_daily_quest_is_completed_once_a_day_that_there_was() -> None:
     assert not told.explained(3 * TURNS)
 
 
-def test_no_day_has_a_quest_twice() -> None:
+def test_daily_quest_completed_twice_in_a_day_is_found() -> None:
     told = Told()
     told.plays("daily", 1)
     told.completes("daily quest", "2026-11-22", TURNS)

@@ -14,7 +14,6 @@ from ops.history.judge import problems
 from ops.history.record import Asked, Attempt, History
 from ops.history.tables import Tables
 from ops.history.terms import Bounds, Terms
-from runtime import ids
 
 CAMPAIGN = "camp"
 STAFF = "staff"
@@ -137,7 +136,7 @@ def right() -> Told:
     return told
 
 
-def test_a_history_that_is_right_is_explained(right: Told) -> None:
+def test_right_history_is_explained(right: Told) -> None:
     assert right.found() == ""
 
 
@@ -242,26 +241,6 @@ def _grant_a_rung_twice(told: Told) -> None:
         told.ask("Redeem", reward, of="exchange", key=key, body={"milestone_id": "first"})
 
 
-GUEST = f"{ids.GUEST}{'0' * 26}"
-
-
-def _finalize_twice(told: Told, **otherwise: Any) -> None:
-    """The board, and the same board asked for again under its key; `otherwise` is what its one standing says then."""
-    standing = {"rank": 1, "player_id": GUEST, "score": 5, "prize_id": "cup", "reward_id": "reward", "reason": ""}
-    asked = told.ask("FinalizeLeaderboard", {"id": "board", "standings": [standing]}, who=STAFF, of="board", key="f")
-    told.answer(asked, {"id": "board", "standings": [{**standing, **otherwise}]})
-
-
-def _give_a_rank_another_prize(told: Told) -> None:
-    _finalize_twice(told, player_id="player", reward_id="another")
-
-
-def _give_a_players_rank_away(told: Told) -> None:
-    _finalize_twice(told, player_id="player")
-    for attempt in told.history.of("FinalizeLeaderboard")[0].attempts[:1]:
-        attempt.data["standings"][0]["player_id"] = "ann"
-
-
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -269,8 +248,6 @@ def _give_a_players_rank_away(told: Told) -> None:
         (_double_a_key, "2 effects of one key"),
         (_play_a_session_twice, "a session with 2 plays"),
         (_answer_twice, "two answers under one key"),
-        (_give_a_rank_another_prize, "two answers under one key"),
-        (_give_a_players_rank_away, "two answers under one key"),
         (_refuse_what_was_done, "done, and then refused"),
         (_play_both_twins, "done twice"),
         (_see_an_old_balance, "no order explains the coins of ann"),
@@ -291,15 +268,10 @@ def _give_a_players_rank_away(told: Told) -> None:
         (_tell_another_balance_than_is_kept, "a play's balances are other ones"),
     ],
 )
-def test_what_is_broken_by_hand_is_found(right: Told, damage: Callable[[Told], None], says: str) -> None:
+def test_damaged_history_is_found(right: Told, damage: Callable[[Told], None], says: str) -> None:
     told = copy.deepcopy(right)
     damage(told)
     assert says in told.found()
-
-
-def test_a_guest_on_a_finalized_board_may_be_the_player_it_became_when_it_is_asked_again(right: Told) -> None:
-    _finalize_twice(right, player_id="player")
-    assert right.found() == ""
 
 
 def test_redeem_of_an_unlocked_rung_takes_no_coins(right: Told) -> None:
@@ -359,7 +331,7 @@ def row_of(told: Told, reward: str) -> dict[str, Any]:
     return next(row for row in told.rows["rewards"] if row["reward_id"] == reward)
 
 
-def test_rewards_and_codes_that_are_right_are_explained(won: Told) -> None:
+def test_right_rewards_and_codes_are_explained(won: Told) -> None:
     assert won.found() == ""
 
 
@@ -425,24 +397,6 @@ def _free_a_code_that_was_told(told: Told) -> None:
     told.rows["codes"][0]["reward_id"] = None
 
 
-def _lose_an_act_in_bulk(told: Told) -> None:
-    body = {"act": "BULK_ACT_REVOKE", "ids": ["claimed mug"]}
-    told.ask("BulkRewards", {"results": [{"id": "claimed mug", "ok": True}]}, who=STAFF, key="bulk", body=body)
-
-
-def _lose_turns_that_were_given(told: Told) -> None:
-    told.ask("GrantTurns", {"id": "entry-of-turns"}, who=STAFF, of="ann", key="turns", body={"amount": 1})
-
-
-def _lose_a_merge(told: Told) -> None:
-    told.rows["players"].append({"player_id": "guest", "merged_into": None})
-    told.ask("MergePlayer", {"merged": True}, who=STAFF, of="ann", body={"guest_id": "guest", "preview": False})
-
-
-def _doubt_a_signature(told: Told) -> None:
-    told.ask("VerifyQuestEvent", {"verified": False}, of="quest", body={})
-
-
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -461,19 +415,15 @@ def _doubt_a_signature(told: Told) -> None:
         (_tell_a_stranger, "a code of another's"),
         (_give_a_reward_two_codes, "2 codes for one reward"),
         (_free_a_code_that_was_told, "0 codes are kept for a reward whose code was told"),
-        (_lose_an_act_in_bulk, "an act in bulk that was answered is not there"),
-        (_lose_turns_that_were_given, "turns that were answered are not there"),
-        (_lose_a_merge, "a merge that was answered is not there"),
-        (_doubt_a_signature, "a right signature is not believed"),
     ],
 )
-def test_a_reward_or_code_that_is_broken_by_hand_is_found(won: Told, damage: Callable[[Told], None], says: str) -> None:
+def test_damaged_reward_or_code_is_found(won: Told, damage: Callable[[Told], None], says: str) -> None:
     told = copy.deepcopy(won)
     damage(told)
     assert says in told.found()
 
 
-def test_a_claim_that_nobody_answered_may_have_been_done_or_not(won: Told) -> None:
+def test_unanswered_claim_may_have_been_done_or_not(won: Told) -> None:
     won.wins("mug", "third mug", "won")
     asked = won.history.new("ClaimReward", "ann", of="third mug", key="cut")
     asked.attempts.append(Attempt("consumer-1", 100.0))
@@ -484,14 +434,7 @@ def test_a_claim_that_nobody_answered_may_have_been_done_or_not(won: Told) -> No
     assert "no order explains the reward third mug" in won.found()
 
 
-def test_an_erased_players_plays_have_no_key_any_more(right: Told) -> None:
-    right.rows["plays"][0]["idempotency_key"] = None
-    assert "a play under a key that nobody used" in right.found()
-    right.ask("ErasePlayer", {"id": "ann"}, who=STAFF, of="ann")
-    assert right.found() == ""
-
-
-def test_what_nobody_answered_may_have_been_done_or_not(right: Told) -> None:
+def test_unanswered_redeem_may_have_been_done_or_not(right: Told) -> None:
     """A redeem of four coins, cut off: with its row it has been done, without it has not."""
     asked = right.history.new("Redeem", "ann", of="exchange", key="cut", body={"milestone_id": "first"})
     asked.attempts.append(Attempt("consumer-1", 100.0))

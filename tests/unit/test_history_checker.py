@@ -71,19 +71,19 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_right_histories_are_taken(name: str) -> None:
+def test_checker_explains_right_histories(name: str) -> None:
     verdict = check(RIGHT[name], 2)
     assert verdict.explained and not verdict.gave_up, verdict
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_histories_are_refused(name: str) -> None:
+def test_checker_refuses_wrong_histories(name: str) -> None:
     verdict = check(WRONG[name], 2)
     assert not verdict.explained
     assert verdict.blocked, "it says what does not fit"
 
 
-def test_it_agrees_with_trying_every_order() -> None:
+def test_checker_agrees_with_trying_every_order() -> None:
     dice = Random(4711)
     outcomes = set()
     for _ in range(400):

@@ -64,6 +64,7 @@ from tests.support.login import Phone
 from tests.support.operations import furnish
 from tests.support.receiver import Receiver, receiving
 from tests.support.rewards import Shelf
+from tests.support.scenario import FULL
 from tests.support.scenario import scenario as scenario
 from tests.support.seed import seed_hypothesis
 from tests.support.shared import KEPT, KEPT_FOR_SERVICES, SharedDatabase, SharedService
@@ -83,6 +84,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if FULL and "full" in getattr(item.get_closest_marker("fault"), "kwargs", {}):
+            item.add_marker(pytest.mark.timeout(3600), append=False)
     if not os.environ.get("TOMBOLA_NIGHTLY"):
         left = [item for item in items if item.get_closest_marker("nightly")]
         items[:] = [item for item in items if not item.get_closest_marker("nightly")]

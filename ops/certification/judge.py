@@ -12,7 +12,7 @@ from ops.history.judge import problems
 from ops.history.tables import broken, connected, read
 from runtime.stores.database import Database
 
-QUIET_SECONDS: Final = 90.0
+QUIET_SECONDS: Final = 240.0
 """How long deliveries and rankings may take to settle after the load. A lease is a minute."""
 PLAYERS: Final = 30
 """Players whose reads are checked against the rows at the end."""

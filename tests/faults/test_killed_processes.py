@@ -85,7 +85,7 @@ class TestWithWorkers:
         return WORKERS
 
     @pytest.mark.nightly
-    @pytest.mark.timeout(300)
+    @pytest.mark.timeout(600)
     @pytest.mark.fault(
         "Edge or worker killed",
         small=1,
@@ -122,7 +122,7 @@ class TestWithWorkers:
         scenario.figure("plays reported under two ids", sum(count > 1 for count in ids.values()), most=0)
 
     @pytest.mark.nightly
-    @pytest.mark.timeout(300)
+    @pytest.mark.timeout(600)
     @pytest.mark.fault(
         "Process paused",
         small=1,

@@ -1,6 +1,7 @@
 """Fixtures of faults that are made on real processes.
 
-deployment  session   two Cores, both edges and their stores (ops.certification.deployment), started once
+deployment  module    two Cores, both edges and their stores (ops.certification.deployment). Processes that lived on
+                      would idle beside all later tests
 bare        function  a fresh tenant of it (ops.certification.site.Site), judged at the end
 site        function  the same, with all that the load plays; at full size with every worker
 load        function  begins the load: `async with load() as running`
@@ -28,7 +29,7 @@ from tests.support.scenario import FULL
 SHOWN = 5
 
 
-@pytest_asyncio.fixture(scope="session")
+@pytest_asyncio.fixture(scope="module")
 async def deployment() -> AsyncIterator[Deployment]:
     with server_directory() as directory:
         async with deployed(directory) as running:

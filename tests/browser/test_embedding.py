@@ -50,7 +50,7 @@ async def told(visit: Visit) -> dict[str, Any]:
     return dict(await visit.page.evaluate("window.told"))
 
 
-async def test_element_fires_its_events_in_order_and_plays_the_started_session(fair: World, visit: Visit) -> None:
+async def test_element_fires_its_events_in_order_and_plays_as_its_token_and_tenant(fair: World, visit: Visit) -> None:
     game_id = await fair.wheel(await fair.prize(name="Mug"), access="public", rules={"max_plays_per_user": 1})
     await visit.open(game_id)
     await embed(visit, game_id, client_seed="lucky", locale="de-AT")
@@ -71,9 +71,7 @@ async def test_element_fires_its_events_in_order_and_plays_the_started_session(f
     assert refused["reason"] == "CAP_USER" and set(refused) == {"reason", "message", "resets_at"}
     assert len(await fair.plays()) == 1
     visit.forgive("400")
-
-
-async def test_element_plays_as_its_token_and_its_tenant(fair: World, visit: Visit) -> None:
+    # By the token of a player, and for another tenant.
     game_id = await fair.wheel(await fair.prize(name="Mug"))
     await visit.open(game_id)
     assert await visit.kind() == "refused" and "sign in" in await visit.result(), "the game is for players alone"

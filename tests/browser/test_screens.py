@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
-from tests.support.pages.crowd import CODE, LONG, crowded
+from tests.support.pages.crowd import CODE, crowded
 from tests.support.pages.games import HAND, ROOT, SHAPES, UNDER_WAY, demo_games, finish, made
 from tests.support.pages.looks import SCREENS, accessible, fits, home_alone, window
 from tests.support.panels import open_as, panel
@@ -110,37 +110,6 @@ async def test_demo_is_played_in_any_window_and_axe_finds_nothing(
     assert len(await fair.plays()) == 5
 
 
-LARGE: Final = {"zoomed": (320, 360, 2), "tiny": (160, 320, 2), "huge": (3840, 2160, 1), "low": (800, 360, 1)}
-
-
-@pytest.mark.parametrize(
-    "name", [one if one == "zoomed" else pytest.param(one, marks=pytest.mark.nightly) for one in LARGE]
-)
-async def test_long_names_fit_however_large_the_text_is(fair: World, browser: Browser, name: str) -> None:
-    """Also at 200 % in a window of 320 pixels, which leaves half of it."""
-    prize_id = await fair.prize(name=LONG)
-    segments = [{"label": LONG, "prize_id": prize_id}, {"label": "Nothing", "color": "#ffffff"}, {"label": LONG}]
-    ui = {"wheel": {"segments": segments}, "description": LONG * 3, "texts": {"won": "Herzlichen Glückwunsch!"}}
-    wheel = await fair.wheel(prize_id, name=LONG, access="public", ui=ui)
-    others = {shape: await made(fair, shape) for shape in SHAPES[1:]}
-    width, height, zoom = LARGE[name]
-    options: dict[str, Any] = {"viewport": {"width": width, "height": height}, "device_scale_factor": zoom}
-    async with visiting(browser, fair.stack, **STILL, **options, locale="de") as visit:
-        for shape, game_id in {"wheel": wheel, **others}.items():
-            await visit.open(game_id)
-            await visit.page.evaluate(HAND, [True, 0])
-            await fits(visit, f"{shape}-{name}-ready")
-            await visit.press()
-            if shape == "eggs":
-                continue
-            await finish(visit, "won")
-            await fits(visit, f"{shape}-{name}-won")
-        for opened in await shown_panels(visit):
-            await panel(visit, opened) if opened != "login" else await visit.page.click("[data-panel=login]")
-            await fits(visit, f"{opened}-{name}")
-            await visit.page.keyboard.press("Escape")
-
-
 LANGUAGES: Final = {
     "ar": ("معرض الخريف الكبير", "كوب Fair mug (كبير)", "العب واربح كوبًا كل يوم حتى آخر ورقة شجر."),
     "de": ("Herbstjahrmarktsgewinnspiel", "Donaudampfschifffahrtstasse", "Einmal täglich, bis das letzte Blatt fällt."),
@@ -149,10 +118,23 @@ LANGUAGES: Final = {
 """{locale: (a game's name, a prize's, the game's description)}"""
 
 
-@pytest.mark.parametrize("width", [320, *(pytest.param(one, marks=pytest.mark.nightly) for one in (768, 1440))])
-async def test_games_fit_in_any_script_and_from_right_to_left(fair: World, browser: Browser, width: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "height", "zoom"),
+    [
+        (320, 640, 1),
+        *(
+            pytest.param(*one, marks=pytest.mark.nightly)
+            for one in ((160, 320, 2), (768, 1024, 1), (800, 360, 1), (1440, 900, 1), (3840, 2160, 1))
+        ),
+    ],
+)
+async def test_games_fit_in_any_script_and_from_right_to_left(
+    fair: World, browser: Browser, width: int, height: int, zoom: int
+) -> None:
+    """Also at 200 % in a window of 320 pixels, which leaves half of it."""
+    options: dict[str, Any] = {"viewport": {"width": width, "height": height}, "device_scale_factor": zoom}
     for locale, (name, prize, description) in LANGUAGES.items():
-        async with visiting(browser, fair.stack, **STILL, **window(width, "light"), locale=locale) as visit:
+        async with visiting(browser, fair.stack, **STILL, **options, locale=locale) as visit:
             for shape in SHAPES:
                 ui = {"description": description, "theme": {"preset": "carnival"}}
                 rules = {"max_plays_per_day": 1}
@@ -166,6 +148,11 @@ async def test_games_fit_in_any_script_and_from_right_to_left(fair: World, brows
                     continue  # Its end looks like that of gifts.
                 assert await finish(visit, "won") == "won"
                 await whole(visit, f"{locale}-{shape}-won-{width}")
+            for opened in await shown_panels(visit):
+                await visit.page.click(f"[data-panel={opened}]")
+                await visit.page.wait_for_selector("dialog .panel > :not(.busy)")
+                await fits(visit, f"{locale}-{opened}-{width}")
+                await visit.page.keyboard.press("Escape")
             await visit.page.reload()
             await visit.result()
             await whole(visit, f"{locale}-refused-{width}")

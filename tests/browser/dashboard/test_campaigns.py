@@ -105,7 +105,7 @@ async def test_campaign_edit_tells_errors_and_conflicts_and_loses_nothing_typed(
     desk.forgive("400", "409")
 
 
-async def test_campaign_list_keeps_its_filter_and_page_in_the_address(desk: Desk) -> None:
+async def test_campaign_list_and_timeline_keep_their_filter_in_the_address(desk: Desk) -> None:
     for i in range(27):
         body = {"name": f"Paged {i:02}", "status": "paused" if i % 2 else "draft"}
         assert (await desk.stack.admin("POST", "/admin/campaigns", body)).code == "OK"
@@ -131,6 +131,38 @@ async def test_campaign_list_keeps_its_filter_and_page_in_the_address(desk: Desk
     await desk.page.wait_for_selector(".empty:has-text('Nothing matches')")
     await desk.press("Clear the filter")
     await desk.page.wait_for_url(f"{desk.home}/campaigns")
+    # The timeline places campaigns by their dates.
+    now, day = int(time.time()), 86_400
+    for name, start, end, status in (
+        ("Past", now - 40 * day, now - 20 * day, "ended"),
+        ("Now", now - 10 * day, now + 10 * day, "active"),
+        ("Open", 0, 0, "paused"),
+        ("Far", now - 10 * day, now + 4_000 * day, "draft"),
+    ):
+        body = {"name": f"Timed {name}", "start_date": start, "end_date": end, "status": status}
+        answer = await desk.stack.admin("POST", "/admin/campaigns", {**body, "timezone": "Europe/Berlin"})
+        assert answer.code == "OK", answer.envelope
+
+    async def box(selector: str) -> Any:
+        return await desk.page.locator(selector).first.bounding_box()
+
+    await desk.to("/campaigns?q=Timed")
+    await desk.press("Timeline")
+    await desk.page.wait_for_url("**view=timeline**")
+    assert "q=Timed" in desk.page.url and len(await desk.rows()) == 4
+    line = (await box(".timeline li i"))["x"]
+    bars = {name: await box(f".timeline li:has-text('Timed {name}') a") for name in ("Past", "Now", "Open", "Far")}
+    ends = {name: one["x"] + one["width"] for name, one in bars.items()}
+    assert bars["Past"]["x"] < ends["Past"] < bars["Now"]["x"] < line < ends["Now"] < ends["Far"]
+    assert abs(bars["Far"]["x"] - bars["Now"]["x"]) < 1 and bars["Open"]["x"] < bars["Past"]["x"]
+    assert abs(ends["Open"] - ends["Far"]) < 1
+    assert abs((line - bars["Now"]["x"]) / bars["Now"]["width"] - 0.5) < 0.02
+    title = await desk.page.get_attribute(".timeline li:has-text('Timed Now') a", "title")
+    assert title is not None and "Active" in title and title.endswith("Europe/Berlin")
+    await desk.page.select_option("select", "active")
+    await desk.until("document.querySelectorAll('.timeline li').length === 1")
+    await desk.page.click(".timeline a")
+    await desk.page.wait_for_selector("h1:text-is('Timed Now')")
 
 
 async def test_text_in_dialogs_is_never_run_nor_is_an_inline_script(desk: Desk, fair: World) -> None:
@@ -280,40 +312,6 @@ async def test_link_of_the_default_tenant_is_short_and_without_a_base_url_says_w
     await desk.settled()
     assert "CONSUMER_BASE_URL=" in await part.inner_text()
     assert await desk.page.locator(f"{PUT} a").count() == 0
-
-
-async def test_timeline_places_campaigns_by_their_dates(desk: Desk) -> None:
-    now, day = int(time.time()), 86_400
-    for name, start, end, status in (
-        ("Past", now - 40 * day, now - 20 * day, "ended"),
-        ("Now", now - 10 * day, now + 10 * day, "active"),
-        ("Open", 0, 0, "paused"),
-        ("Far", now - 10 * day, now + 4_000 * day, "draft"),
-    ):
-        body = {"name": f"Timed {name}", "start_date": start, "end_date": end, "status": status}
-        answer = await desk.stack.admin("POST", "/admin/campaigns", {**body, "timezone": "Europe/Berlin"})
-        assert answer.code == "OK", answer.envelope
-
-    async def box(selector: str) -> Any:
-        return await desk.page.locator(selector).first.bounding_box()
-
-    await desk.enter("designer", path="/campaigns?q=Timed")
-    await desk.press("Timeline")
-    await desk.page.wait_for_url("**view=timeline**")
-    assert "q=Timed" in desk.page.url and len(await desk.rows()) == 4
-    line = (await box(".timeline li i"))["x"]
-    bars = {name: await box(f".timeline li:has-text('Timed {name}') a") for name in ("Past", "Now", "Open", "Far")}
-    ends = {name: one["x"] + one["width"] for name, one in bars.items()}
-    assert bars["Past"]["x"] < ends["Past"] < bars["Now"]["x"] < line < ends["Now"] < ends["Far"]
-    assert abs(bars["Far"]["x"] - bars["Now"]["x"]) < 1 and bars["Open"]["x"] < bars["Past"]["x"]
-    assert abs(ends["Open"] - ends["Far"]) < 1
-    assert abs((line - bars["Now"]["x"]) / bars["Now"]["width"] - 0.5) < 0.02
-    title = await desk.page.get_attribute(".timeline li:has-text('Timed Now') a", "title")
-    assert title is not None and "Active" in title and title.endswith("Europe/Berlin")
-    await desk.page.select_option("select", "active")
-    await desk.until("document.querySelectorAll('.timeline li').length === 1")
-    await desk.page.click(".timeline a")
-    await desk.page.wait_for_selector("h1:text-is('Timed Now')")
 
 
 async def test_budget_and_launch_check_warn_and_lead_to_what_is_to_be_done(desk: Desk, fair: World) -> None:

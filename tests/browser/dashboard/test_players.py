@@ -30,6 +30,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 async def test_lost_answer_of_a_gift_or_a_creation_repeats_nothing(desk: Desk, fair: World) -> None:
     player = await log_in(fair.stack)
+    await fair.database.execute(
+        "INSERT INTO campaigns (tenant_id, campaign_id, name, status)"
+        " SELECT $1, 'camp_' || lpad(n::text, 4, '0'), 'Campaign ' || n, 'active' FROM generate_series(1, 130) AS n",
+        fair.stack.tenant_id,
+    )
     for act, table in (("Give turns", "turn_entries"), ("Adjust balance", "ledger_entries")):
         await desk.enter("admin", path=f"/players/{player}")
         await give(desk, fair, act)
@@ -70,7 +75,7 @@ async def give(desk: Desk, fair: World, act: str) -> None:
     await desk.press(act, within="main .head")
     fields = {"scope_key": fair.stack.tenant_id, "currency": "points", "reference_id": "ticket 1", "amount": "0"}
     if act == "Give turns":
-        await desk.page.get_by_label("Campaign", exact=True).select_option(fair.campaign_id)
+        await desk.page.get_by_label("Campaign", exact=True).select_option(label="Campaign 1")  # Not of the first page.
         await desk.page.get_by_label("How many").fill("5")
         fields = {"reason": " "}
     for name, text in fields.items():
@@ -124,22 +129,6 @@ async def test_guest_is_merged_after_a_look_and_a_player_unlinked_suspended_expo
     await desk.press("Erase", within="dialog footer")
     await page.wait_for_selector(".head .status:has-text('Erased')")
     assert await desk.title() == player
-
-
-async def test_campaign_beyond_the_first_page_can_be_chosen_in_forms_and_filters(desk: Desk, fair: World) -> None:
-    await fair.database.execute(
-        "INSERT INTO campaigns (tenant_id, campaign_id, name, status)"
-        " SELECT $1, 'camp_' || lpad(n::text, 4, '0'), 'Campaign ' || n, 'active' FROM generate_series(1, 130) AS n",
-        fair.stack.tenant_id,
-    )
-    await fair.round(await fair.wheel(await fair.prize()), "ann")
-    await desk.enter("admin", path="/players/ann")
-    await desk.press("Give turns", within="main .head")
-    await desk.page.wait_for_selector("dialog option:text-is('Campaign 1')", state="attached")
-    for path in ("/analytics", "/prizes"):
-        await desk.to(path)
-        await desk.page.wait_for_selector("main option:text-is('Campaign 1')", state="attached")
-        assert await desk.page.locator("main option:text-is('Campaign 130')").count() == 1, path
 
 
 # -- rewards and deliveries ------------------------------------------------------------------

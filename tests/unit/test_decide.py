@@ -114,6 +114,51 @@ def test_start_of_a_newcomer_names_the_guest_that_it_makes() -> None:
     assert decide(state, asks).reply.guest_player_id == GUEST and GUEST not in state.players
 
 
+@pytest.mark.parametrize(
+    ("terms", "asks", "reason"),
+    [
+        ({"status": "draft"}, pending(m.StartRequest(player_id="ann")), "UNKNOWN_GAME"),
+        ({"status": "paused"}, pending(m.StartRequest(player_id="ann")), "GAME_INACTIVE"),
+        ({"max_plays_per_user": 1}, pending(m.StartRequest(player_id="ann")), "CAP_USER"),
+        ({"status": "paused"}, play_of(), "GAME_INACTIVE"),
+        ({}, play_of(session(age_seconds=101)), "SESSION_EXPIRED"),
+    ],
+)
+def test_request_is_refused_by_access_dates_and_caps(terms: dict[str, Any], asks: PendingRequest, reason: str) -> None:
+    assert refusal_of(decide, state_of(ann(plays=1), snapshot=game(**terms)), asks) == reason
+
+
+@pytest.mark.parametrize(
+    ("terms", "can_play", "reason", "free", "resets_at"),
+    [
+        ({}, True, "", -1, 0),
+        ({"max_plays_per_day": 5}, True, "", 3, 99),
+        ({"max_plays_per_day": 5, "max_plays_per_user": 4}, True, "", 1, 99),
+        ({"max_plays_per_user": 4}, True, "", 1, 0),
+        ({"max_plays_per_user": 3, "max_plays_per_day": 9}, False, "CAP_USER", 0, 0),
+        ({"requires_turn": True}, True, "", 0, 0),
+        ({"status": "paused"}, False, "GAME_INACTIVE", -1, 0),
+    ],
+)
+def test_eligibility_says_whether_and_how_often_a_start_is_admitted(
+    terms: dict[str, Any], can_play: bool, reason: str, free: int, resets_at: int
+) -> None:
+    state = state_of(ann(plays=3, day_plays=2, turns=1), snapshot=game(**terms))
+    told = decide(state, pending(m.EligibilityRequest(player_id="ann"))).reply
+    assert (told.can_play, told.reason, told.free_plays_remaining, told.resets_at) == (
+        can_play,
+        reason,
+        free,
+        resets_at,
+    )
+    assert told.remaining_turns == 1
+
+
+def test_eligibility_of_a_guest_is_that_of_its_start() -> None:
+    asks = pending(m.EligibilityRequest(player_id=GUEST), GUEST)
+    assert decide(state_of(ann(GUEST, guest=True)), asks).reply.reason == "LOGIN_REQUIRED"
+
+
 # ---------------------------------------------------------------- effects
 
 
@@ -198,6 +243,26 @@ def test_play_is_counted_under_the_caps_that_it_was_decided_by(
     assert (counted.plays, counted.day, counted.day_ends) == (1, TODAY, 99)
     assert (player.plays, player.day_plays, player.busy_until, player.turns) == (5, 3, busy_until, 5 - spent)
     assert [(entry.amount, entry.balance_after) for entry in changes.turn_entries] == [(-1, 4)] * spent
+
+
+@pytest.mark.parametrize(
+    ("terms", "quantities", "status", "codes", "tasks"),
+    [
+        ({}, [2], "fulfilled", 0, ["delivered"]),
+        ({"redemption_mode": "on_claim"}, [2], "won", 0, []),
+        ({"channel": "webhook", "instant": False}, [2], "won", 0, ["pending"]),
+        ({"channel": "voucher_code"}, [1, 1], "fulfilled", 2, ["delivered"] * 2),
+    ],
+)
+def test_win_writes_rewards_codes_and_tasks(
+    terms: dict[str, Any], quantities: list[int], status: str, codes: int, tasks: list[str]
+) -> None:
+    state = state_of()
+    effects = Effects.on(state.players["ann"])
+    effects.give(mug(**terms), 2, BY_PLAY)
+    changes = recorded(state, effects)
+    assert [(own.quantity, own.status) for own in changes.rewards] == [(units, status) for units in quantities]
+    assert len(changes.codes) == codes and [task.status for task in changes.tasks] == tasks
 
 
 @pytest.mark.parametrize("guest", [True, False])

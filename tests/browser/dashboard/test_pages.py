@@ -162,7 +162,7 @@ async def test_tab_reaches_all_that_the_mouse_does_and_dialogs_keep_the_focus(
     desk, page, found = keys.desk, keys.page, list[tuple[str, Any]]()
     for route in paths if every else SOME:
         await desk.to(paths[route])
-        for back in (False, True) if every or route == SOME[1] else (False,):
+        for back in (False, True) if route in SOME[1:3] else (False,):
             stops, wrong = await walk(page, back=back)
             found += [(route, one) for one in wrong]
             assert back or "Skip" in stops[0], stops

@@ -18,7 +18,7 @@ from ops.simulation.faults import KINDS
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 40
-SEEDS_OF_THE_NIGHT = 4_000
+SEEDS_OF_THE_NIGHT = 2_000
 SECONDS_MAX = 1_500
 """A hang's, not a promise: each of these takes some seconds of a processor."""
 

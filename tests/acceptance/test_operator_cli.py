@@ -15,8 +15,6 @@ from tests.support.stack import TENANT, Stack
 from tests.support.stored import config_of_prize
 from tests.support.waiting import until
 
-ROOT = Path(__file__).parents[2]
-
 FILE = """\
 tombola: 1
 campaign:
@@ -59,377 +57,372 @@ def tombola(stack: Stack, tmp_path: Path) -> Operator:
     return Operator(stack, tmp_path)
 
 
-class TestCampaigns:
-    async def test_a_file_makes_a_campaign_that_plays_and_a_second_import_changes_nothing(
-        self, tombola: Operator, stack: Stack
-    ) -> None:
-        file = tombola.file(FILE)
-        made = await tombola("campaigns", "import", file, "--yes")
-        assert made.code == 0, made.err
-        assert "create game 'Wheel'" in made.out and "7 to create" in made.out
-        before = await tombola.audit()
-        again = await tombola("campaigns", "import", file, "--yes")
-        assert (again.code, again.out.strip()) == (0, "7 as they are")
-        assert await tombola.audit() == before
-        [game] = (await stack.admin("GET", "/admin/games", q="Wheel")).data["items"]
-        [board] = (await stack.admin("GET", "/admin/leaderboards")).data["items"]
-        prizes = {row["name"]: row for row in (await stack.admin("GET", "/admin/prizes")).data["items"]}
-        ids = [chance["prize_id"] for chance in game["handler_config"]["prizes"]]
-        assert ids == [prizes["Mug"]["prize_id"], prizes["Points"]["prize_id"]]
-        assert game["ui"]["wheel"]["segments"][0]["prize_id"] == prizes["Mug"]["prize_id"]
-        assert (board["game_id"], board["prizes"][0]["prize_id"]) == (game["id"], prizes["Mug"]["prize_id"])
-        assert (prizes["Mug"]["campaign_id"], prizes["Points"]["campaign_id"]) == (game["campaign_id"], "")
-        assert (await stack.admin("GET", f"/admin/campaigns/{game['campaign_id']}")).data["end_date"] == 1930086000
+async def test_campaign_file_is_imported_once(tombola: Operator, stack: Stack) -> None:
+    file = tombola.file(FILE)
+    made = await tombola("campaigns", "import", file, "--yes")
+    assert made.code == 0, made.err
+    assert "create game 'Wheel'" in made.out and "7 to create" in made.out
+    before = await tombola.audit()
+    again = await tombola("campaigns", "import", file, "--yes")
+    assert (again.code, again.out.strip()) == (0, "7 as they are")
+    assert await tombola.audit() == before
+    [game] = (await stack.admin("GET", "/admin/games", q="Wheel")).data["items"]
+    [board] = (await stack.admin("GET", "/admin/leaderboards")).data["items"]
+    prizes = {row["name"]: row for row in (await stack.admin("GET", "/admin/prizes")).data["items"]}
+    ids = [chance["prize_id"] for chance in game["handler_config"]["prizes"]]
+    assert ids == [prizes["Mug"]["prize_id"], prizes["Points"]["prize_id"]]
+    assert game["ui"]["wheel"]["segments"][0]["prize_id"] == prizes["Mug"]["prize_id"]
+    assert (board["game_id"], board["prizes"][0]["prize_id"]) == (game["id"], prizes["Mug"]["prize_id"])
+    assert (prizes["Mug"]["campaign_id"], prizes["Points"]["campaign_id"]) == (game["campaign_id"], "")
+    assert (await stack.admin("GET", f"/admin/campaigns/{game['campaign_id']}")).data["end_date"] == 1930086000
 
-    async def test_what_is_exported_can_be_imported_elsewhere_and_is_the_same(self, tombola: Operator) -> None:
-        await tombola("campaigns", "import", tombola.file(FILE), "--yes")
-        assert (await tombola("campaigns", "export", "Spring sale", "out.yaml")).code == 0
-        assert (await tombola("campaigns", "import", "out.yaml")).out.strip() == "7 as they are"
-        text = (tombola.directory / "out.yaml").read_text().replace("name: Spring sale", "name: Twin", 1)
-        made = await tombola("campaigns", "import", tombola.file(text, "twin.yaml"), "--yes")
-        assert made.code == 0, made.err
-        assert "6 to create, 1 as they are" in made.out  # The tenant's own prize is there already.
-        assert (await tombola("campaigns", "export", "Twin")).out == text
-        exported = (await tombola("campaigns", "export", "Twin", "--json")).json
-        assert yaml.safe_load(text)["games"] == exported["games"]
 
-    async def test_what_a_prize_s_headers_carry_is_in_no_file_and_stays_when_the_file_comes_back(
-        self, tombola: Operator, stack: Stack
-    ) -> None:
-        campaign = await make_campaign(stack)
-        config = {"url": "https://shop.example/hooks", "headers": {"X-Key": "hunter2"}}
-        sent = {"channel": "webhook", "config": config}
-        prize = await make_prize(stack, name="Cider", campaign_id=campaign["id"], fulfillment=sent)
-        exported = await tombola("campaigns", "export", campaign["id"], "out.yaml")
-        assert exported.code == 0 and "what is in the headers of prize 'Cider' is not in the file" in exported.err
-        text = (tombola.directory / "out.yaml").read_text()
-        assert "shop.example" in text and "hunter2" not in text and "***" not in text
-        again = await tombola("campaigns", "import", "out.yaml", "--into", campaign["id"], "--yes")
-        assert again.code == 0 and "as they are" in again.out, again.err
-        assert await config_of_prize(stack, prize) == config
+async def test_campaign_export_can_be_imported_and_is_the_same(tombola: Operator) -> None:
+    await tombola("campaigns", "import", tombola.file(FILE), "--yes")
+    assert (await tombola("campaigns", "export", "Spring sale", "out.yaml")).code == 0
+    assert (await tombola("campaigns", "import", "out.yaml")).out.strip() == "7 as they are"
+    text = (tombola.directory / "out.yaml").read_text().replace("name: Spring sale", "name: Twin", 1)
+    made = await tombola("campaigns", "import", tombola.file(text, "twin.yaml"), "--yes")
+    assert made.code == 0, made.err
+    assert "6 to create, 1 as they are" in made.out  # The tenant's own prize is there already.
+    assert (await tombola("campaigns", "export", "Twin")).out == text
+    exported = (await tombola("campaigns", "export", "Twin", "--json")).json
+    assert yaml.safe_load(text)["games"] == exported["games"]
 
-    async def test_a_change_is_shown_before_it_is_made_and_needs_a_yes(self, tombola: Operator, stack: Stack) -> None:
-        await tombola("campaigns", "import", tombola.file(FILE), "--yes")
-        changed = tombola.file(FILE.replace("probability: 0.25", "probability: 0.3").replace("turns: 3", "turns: 4"))
-        before = await tombola.audit()
-        for arguments, code in ((("--dry-run",), 0), ((), 5)):
-            shown = await tombola("campaigns", "import", changed, *arguments)
-            assert shown.code == code
-            assert "-      probability: 0.25" in shown.out and "+      probability: 0.3" in shown.out
-            assert "2 to change, 5 as they are" in shown.out
-        assert await tombola.audit() == before
-        told = (await tombola("campaigns", "import", changed, "--yes", "--json")).json
-        assert told["applied"] is True
-        assert [(row["action"], row["kind"], row["name"]) for row in told["changes"]] == [
-            ("change", "game", "Wheel"),
-            ("change", "quest", "Visit"),
-        ]
-        assert told["changes"][1]["after"] == {"turns": 4}
-        [quest] = (await stack.admin("GET", "/admin/quests")).data["items"]
-        assert quest["turns"] == 4
 
-    @pytest.mark.parametrize(
-        ("old", "new", "told"),
-        [
-            ("    value: 8", "    value: eight", "10: prizes[0].value: must be a number"),
-            ("total: 5", "total: 5, total: 6", "11: prizes[0].stock.total: is given twice, first on line 11"),
-            (
-                "- {prize_id: Mug,",
-                "- {prize_id: Mag,",
-                "21: games[0].handler_config.prizes[0].prize_id: names no prize",
-            ),
-            ("probability: 0.5}", "probability: 2}", "22: games[0].handler_config.prizes[1].probability: must be"),
-            ("game_id: Wheel", "game_id: Weel", "33: leaderboards[0].game_id: names no game of this file: 'Weel'"),
-            ("  timezone:", "  timezoom:", "5: campaign.timezoom: is not a field here"),
-            ("T00:00:00+01:00", "", "6: campaign.end_date: needs an offset"),
-            ("metric: plays, ", "", "33: leaderboards[0].metric: is required"),
-            ("- name: Leaves", "- name: Wheel", "24: games[1].name: two games are called 'Wheel'"),
-            ("quests:", "quest:", "30: quest: is not a field here"),
-            ("status: active\n  timezone", "status: [active\n  timezone", ": is not YAML"),
-            ("name: Spring sale", "id: camp_x", "2: campaign.name: is required"),
-            ("threshold: 5", "threshold: 0", "29: games[1].milestones.rungs[0].threshold: must be from 1"),
-        ],
+async def test_campaign_export_has_no_headers_and_an_import_keeps_them(tombola: Operator, stack: Stack) -> None:
+    campaign = await make_campaign(stack)
+    config = {"url": "https://shop.example/hooks", "headers": {"X-Key": "hunter2"}}
+    sent = {"channel": "webhook", "config": config}
+    prize = await make_prize(stack, name="Cider", campaign_id=campaign["id"], fulfillment=sent)
+    exported = await tombola("campaigns", "export", campaign["id"], "out.yaml")
+    assert exported.code == 0 and "what is in the headers of prize 'Cider' is not in the file" in exported.err
+    text = (tombola.directory / "out.yaml").read_text()
+    assert "shop.example" in text and "hunter2" not in text and "***" not in text
+    again = await tombola("campaigns", "import", "out.yaml", "--into", campaign["id"], "--yes")
+    assert again.code == 0 and "as they are" in again.out, again.err
+    assert await config_of_prize(stack, prize) == config
+
+
+async def test_campaign_import_shows_its_changes_and_needs_yes(tombola: Operator, stack: Stack) -> None:
+    await tombola("campaigns", "import", tombola.file(FILE), "--yes")
+    changed = tombola.file(FILE.replace("probability: 0.25", "probability: 0.3").replace("turns: 3", "turns: 4"))
+    before = await tombola.audit()
+    for arguments, code in ((("--dry-run",), 0), ((), 5)):
+        shown = await tombola("campaigns", "import", changed, *arguments)
+        assert shown.code == code
+        assert "-      probability: 0.25" in shown.out and "+      probability: 0.3" in shown.out
+        assert "2 to change, 5 as they are" in shown.out
+    assert await tombola.audit() == before
+    told = (await tombola("campaigns", "import", changed, "--yes", "--json")).json
+    assert told["applied"] is True
+    assert [(row["action"], row["kind"], row["name"]) for row in told["changes"]] == [
+        ("change", "game", "Wheel"),
+        ("change", "quest", "Visit"),
+    ]
+    assert told["changes"][1]["after"] == {"turns": 4}
+    [quest] = (await stack.admin("GET", "/admin/quests")).data["items"]
+    assert quest["turns"] == 4
+
+
+WRONG = (
+    ("    value: 8", "    value: eight", "10: prizes[0].value: must be a number"),
+    ("total: 5", "total: 5, total: 6", "11: prizes[0].stock.total: is given twice, first on line 11"),
+    ("- {prize_id: Mug,", "- {prize_id: Mag,", "21: games[0].handler_config.prizes[0].prize_id: names no prize"),
+    ("probability: 0.5}", "probability: 2}", "22: games[0].handler_config.prizes[1].probability: must be"),
+    ("game_id: Wheel", "game_id: Weel", "33: leaderboards[0].game_id: names no game of this file: 'Weel'"),
+    ("  timezone:", "  timezoom:", "5: campaign.timezoom: is not a field here"),
+    ("T00:00:00+01:00", "", "6: campaign.end_date: needs an offset"),
+    ("metric: plays, ", "", "33: leaderboards[0].metric: is required"),
+    ("- name: Leaves", "- name: Wheel", "24: games[1].name: two games are called 'Wheel'"),
+    ("quests:", "quest:", "30: quest: is not a field here"),
+    ("name: Spring sale", "id: camp_x", "2: campaign.name: is required"),
+    ("threshold: 5", "threshold: 0", "29: games[1].milestones.rungs[0].threshold: must be from 1"),
+    ("status: active\n  timezone", "status: [active\n  timezone", ""),
+)
+
+
+async def test_campaign_file_with_an_error_names_its_line_and_changes_nothing(tombola: Operator) -> None:
+    before, missed = await tombola.audit(), []
+    for old, new, told in WRONG:
+        file = tombola.file(FILE.replace(old, new, 1))
+        refused = await tombola("campaigns", "import", file, "--yes")
+        said = f"campaign.yaml:{told}" if told else ": is not YAML"
+        if refused.code != 3 or said not in refused.err or old not in FILE:
+            missed.append((new, refused))
+    assert missed == []
+    assert await tombola.audit() == before
+
+
+async def test_campaign_file_with_several_errors_names_all_as_json(tombola: Operator) -> None:
+    file = tombola.file(FILE.replace("value: 8", "value: -8").replace("turns: 3", "turns: -3"))
+    refused = await tombola("campaigns", "import", file, "--yes", "--json")
+    found = json.loads(refused.err)["error"]["violations"]
+    assert [(row["line"], row["field"]) for row in found] == [(10, "prizes[0].value"), (31, "quests[0].turns")]
+
+
+async def test_campaign_import_that_changes_a_finalized_board_is_refused(tombola: Operator, stack: Stack) -> None:
+    file = tombola.file(FILE)
+    await tombola("campaigns", "import", file, "--yes")
+    [board] = (await stack.admin("GET", "/admin/leaderboards")).data["items"]
+    await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
+    changed = tombola.file(FILE.replace("name: Best,", "name: Best, end_date: 2030-01-01T00:00:00Z,"))
+    before = await tombola.audit()
+    refused = await tombola("campaigns", "import", changed, "--yes")
+    assert (refused.code, "campaign.yaml:33: leaderboards[0]: leaderboard 'Best' is finalized" in refused.err) == (
+        3,
+        True,
     )
-    async def test_an_error_in_the_file_says_its_line_and_changes_nothing(
-        self, tombola: Operator, old: str, new: str, told: str
-    ) -> None:
-        assert FILE.count(old) >= 1
-        before = await tombola.audit()
-        refused = await tombola("campaigns", "import", tombola.file(FILE.replace(old, new, 1)), "--yes")
-        assert refused.code == 3, refused.out
-        assert f"campaign.yaml:{told}" in refused.err or (told.startswith(":") and told in refused.err), refused.err
-        assert await tombola.audit() == before
-
-    async def test_every_error_is_told_at_once_and_to_machines_too(self, tombola: Operator) -> None:
-        file = tombola.file(FILE.replace("value: 8", "value: -8").replace("turns: 3", "turns: -3"))
-        refused = await tombola("campaigns", "import", file, "--yes", "--json")
-        found = json.loads(refused.err)["error"]["violations"]
-        assert [(row["line"], row["field"]) for row in found] == [(10, "prizes[0].value"), (31, "quests[0].turns")]
-
-    async def test_what_has_happened_is_looked_at_before_anything_is_changed(
-        self, tombola: Operator, stack: Stack
-    ) -> None:
-        file = tombola.file(FILE)
-        await tombola("campaigns", "import", file, "--yes")
-        [board] = (await stack.admin("GET", "/admin/leaderboards")).data["items"]
-        await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
-        changed = tombola.file(FILE.replace("name: Best,", "name: Best, end_date: 2030-01-01T00:00:00Z,"))
-        before = await tombola.audit()
-        refused = await tombola("campaigns", "import", changed, "--yes")
-        assert (refused.code, "campaign.yaml:33: leaderboards[0]: leaderboard 'Best' is finalized" in refused.err) == (
-            3,
-            True,
-        )
-        assert await tombola.audit() == before
-        assert (await tombola("campaigns", "import", tombola.file(FILE), "--yes")).code == 0
-
-    async def test_two_campaigns_of_one_name_are_told_apart_by_id(self, tombola: Operator, stack: Stack) -> None:
-        first, second = [await make_campaign(stack, name="Spring sale") for _ in range(2)]
-        refused = await tombola("campaigns", "import", tombola.file(FILE), "--yes")
-        assert refused.code == 3 and first["id"] in refused.err and second["id"] in refused.err
-        made = await tombola("campaigns", "import", tombola.file(FILE), "--yes", "--into", second["id"])
-        assert made.code == 0, made.err
-        [game] = (await stack.admin("GET", "/admin/games", q="Wheel")).data["items"]
-        assert game["campaign_id"] == second["id"]
+    assert await tombola.audit() == before
+    assert (await tombola("campaigns", "import", tombola.file(FILE), "--yes")).code == 0
 
 
-class TestGames:
-    async def test_list_and_show(self, tombola: Operator, stack: Stack) -> None:
-        campaign = await make_campaign(stack)
-        game = await make_game(stack, campaign["id"], await make_prize(stack))
-        listed = await tombola("games", "list", "--campaign", campaign["id"], "--status", "active")
-        assert game["id"] in listed.out and "Wheel" in listed.out
-        assert (await tombola("games", "list", "--json")).json == [game]
-        assert (await tombola("games", "show", game["id"], "--json")).json == game
-        shown = yaml.safe_load((await tombola("games", "show", game["id"])).out)
-        assert (shown["id"], shown["status"], shown["handler_config"]) == (
-            game["id"],
-            "active",
-            game["handler_config"],
-        )
-
-    async def test_a_shown_game_is_edited_and_applied_once(self, tombola: Operator, stack: Stack) -> None:
-        campaign = await make_campaign(stack)
-        game = await make_game(stack, campaign["id"], await make_prize(stack))
-        text = (await tombola("games", "show", game["id"])).out
-        assert (await tombola("games", "apply", tombola.file(text), "--yes")).out.strip() == "1 as they are"
-        file = tombola.file(text.replace("name: Wheel", "name: Big wheel"))
-        assert (await tombola("games", "validate", file)).code == 0
-        assert (await tombola("games", "apply", file)).code == 5
-        applied = (await tombola("games", "apply", file, "--yes", "--json")).json
-        assert (applied["applied"], applied["game"]["name"], applied["game"]["revision"]) == (True, "Big wheel", 2)
-        assert (await tombola("games", "apply", file, "--yes", "--json")).json["applied"] is False
-        stale = await tombola("games", "apply", tombola.file(text.replace("Wheel", "Old wheel")), "--yes")
-        assert (stale.code, "STALE_REVISION" in stale.err) == (1, True)
-
-    async def test_a_new_game_is_made_once(self, tombola: Operator, stack: Stack) -> None:
-        campaign = await make_campaign(stack)
-        prize = await make_prize(stack)
-        text = (
-            f"name: Wheel\ncampaign_id: {campaign['id']}\nreward_handler: probability\n"
-            f"handler_config:\n  prizes: [{{prize_id: {prize}, probability: 1}}]\n"
-        )
-        for wanted in (True, False):
-            told = (await tombola("games", "apply", tombola.file(text), "--yes", "--json")).json
-            assert told["applied"] is wanted
-        assert len((await stack.admin("GET", "/admin/games")).data["items"]) == 1
-        wrong = await tombola("games", "validate", tombola.file(text.replace(prize, "prize_none")))
-        assert (wrong.code, "campaign.yaml:5: handler_config.prizes[0].prize_id: there is no prize" in wrong.err) == (
-            3,
-            True,
-        )
-        wrong = await tombola("games", "validate", tombola.file(text.replace("probability: 1}", "probability: 3}")))
-        assert (wrong.code, "campaign.yaml:5: handler_config.prizes[0].probability" in wrong.err) == (3, True)
-
-    async def test_an_earlier_revision_is_shown_and_applied_and_the_game_is_as_it_was(
-        self, tombola: Operator, stack: Stack
-    ) -> None:
-        """What was empty then is empty again."""
-        campaign, prize = await make_campaign(stack), await make_prize(stack)
-        game = await make_game(stack, campaign["id"], prize)
-        rungs = [{"currency": "points", "threshold": 5, "prize_id": prize}]
-        changed = {
-            "ui": {"theme": {"preset": "ocean"}},
-            "rules": {"max_plays_per_day": 3},
-            "milestones": {"rungs": rungs},
-        }
-        assert (await stack.admin("PUT", f"/admin/games/{game['id']}", changed)).data["milestones"]
-        listed = (await tombola("games", "revisions", game["id"], "--json")).json
-        assert [row["revision"] for row in listed] == [2, 1]
-        first = (await tombola("games", "show", game["id"], "--revision", "1")).out
-        assert (await tombola("games", "apply", tombola.file(first), "--yes")).code == 0
-        now = (await stack.admin("GET", f"/admin/games/{game['id']}")).data
-        kept = {"revision": 3, "updated_at": now["updated_at"]}
-        assert now == game | kept
-        none = await tombola("games", "show", game["id"], "--revision", "9")
-        assert (none.code, "has no revision 9" in none.err) == (1, True)
-
-    async def test_a_game_is_tried_out(self, tombola: Operator, stack: Stack) -> None:
-        campaign, prize = await make_campaign(stack), await make_prize(stack)
-        game = await make_game(stack, campaign["id"], prize, status="draft")
-        told = await tombola("games", "try", game["id"], "--times", "50")
-        assert told.code == 0 and "100.00%" in told.out and prize in told.out.replace("\n", "")
-        assert (await tombola("games", "try", game["id"], "--json")).json["times"] == 1000
-        assert (await tombola("games", "try", game["id"], "--payload", "{")).code == 2
+async def test_campaign_import_into_one_of_two_of_a_name_needs_its_id(tombola: Operator, stack: Stack) -> None:
+    first, second = [await make_campaign(stack, name="Spring sale") for _ in range(2)]
+    refused = await tombola("campaigns", "import", tombola.file(FILE), "--yes")
+    assert refused.code == 3 and first["id"] in refused.err and second["id"] in refused.err
+    made = await tombola("campaigns", "import", tombola.file(FILE), "--yes", "--into", second["id"])
+    assert made.code == 0, made.err
+    [game] = (await stack.admin("GET", "/admin/games", q="Wheel")).data["items"]
+    assert game["campaign_id"] == second["id"]
 
 
-class TestCodes:
-    async def test_a_hundred_thousand_codes_are_streamed(self, tombola: Operator, stack: Stack) -> None:
-        prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
-        file = tombola.file("".join(f"CODE-{n:06d}\n" for n in range(100_000)), "codes.txt")
-        report = (await tombola("codes", "import", prize, file, "--json")).json
-        assert (report["added"], report["duplicates"], report["available"]) == (100_000, 0, 100_000)
-
-    async def test_lines_that_are_no_codes_are_told(self, tombola: Operator, stack: Stack) -> None:
-        prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
-        file = tombola.file(f"code,note\nA-1,x\nA-1,y\n{'x' * 300},z\n", "codes.csv")
-        told = await tombola("codes", "import", prize, file)
-        assert told.code == 1
-        assert told.out.strip() == "1 added, 1 duplicates, 1 invalid, 1 available"
-        assert "codes.csv:4: is longer" in told.err
-        piped = await tombola("codes", "import", prize, "-", "--json", stdin=b"A-1\nA-2\n")
-        assert piped.json["added"] == 1
-
-    async def test_a_prize_that_is_not_there_is_told(self, tombola: Operator) -> None:
-        told = await tombola("codes", "import", "prize_none", tombola.file("A-1\n", "codes.txt"))
-        assert (told.code, told.err.strip()) == (
-            1,
-            "tombola: NOT_FOUND UNKNOWN_PRIZE: there is no prize 'prize_none'",
-        )
-
-    async def test_codes_are_listed_withdrawn_and_get_another_end(self, tombola: Operator, stack: Stack) -> None:
-        prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
-        await stack.admin("POST", f"/admin/prizes/{prize}/codes", {"codes": [f"LONG-{nth}" for nth in range(5)]})
-        items = (await tombola("codes", "list", prize, "--json")).json
-        ids = [item["id"] for item in items]
-        assert ids == [one["id"] for one in (await stack.admin("GET", f"/admin/prizes/{prize}/codes")).data["items"]]
-        shown = await tombola("codes", "list", prize, "--most", "2")
-        assert [one in shown.out for one in ids] == [True, True, False, False, False]
-        assert "LONG-" not in shown.out and shown.out.count("free") == 2
-
-        unsure = await tombola("codes", "withdraw", prize, ids[0])
-        assert (unsure.code, "add --yes" in unsure.err) == (5, True)
-        told = await tombola("codes", "withdraw", prize, ids[0], "--reason", "torn", "--yes")
-        assert (told.code, told.out.strip()) == (0, "1 withdrawn, 4 free still")
-        told = await tombola("codes", "withdraw", prize, ids[0], ids[1], "code_none", "--yes")
-        assert (told.code, told.out.strip()) == (1, "1 withdrawn, 3 free still")
-        assert told.err.splitlines() == [f"tombola: {ids[0]}: withdrawn", "tombola: code_none: unknown"]
-        gone = (await tombola("codes", "list", prize, "--state", "withdrawn", "--json")).json
-        assert [item["id"] for item in gone] == ids[:2]
-
-        assert (await tombola("codes", "expire", prize, "--all-free", "--never")).code == 5
-        told = await tombola("codes", "expire", prize, "--all-free", "--until", "2029-12-31", "--yes")
-        assert (told.code, told.out.strip()) == (0, "3 changed, 3 free now")
-        told = await tombola("codes", "expire", prize, ids[1], ids[2], "--never", "--reason", "kept", "-y")
-        assert (told.code, told.out.strip()) == (1, "1 changed, 3 free now")
-        assert told.err.strip() == f"tombola: {ids[1]}: withdrawn"
-        which = ("--all-free", "--ending", "2029-12-31", "--until", "1900000000")
-        assert (await tombola("codes", "expire", prize, *which, "--yes", "--json")).json["changed"] == 2
-        ends = {item["id"]: item["expires_at"] for item in (await tombola("codes", "list", prize, "--json")).json}
-        assert [ends[one] for one in ids] == [0, 0, 0, 1_900_000_000, 1_900_000_000]
-        assert (await tombola("codes", "expire", prize, "--all-expired", "--never", "--yes", "--json")).json == {
-            "changed": 0,
-            "kept": [],
-            "available": 3,
-        }
-        assert (await tombola("codes", "withdraw", prize, "--all-free", "--yes", "--json")).json["withdrawn"] == 3
-
-    @pytest.mark.parametrize(
-        ("words", "code", "said"),
-        [
-            (("expire", "--all-free", "--until", "soon"), 2, "--until: 'soon' is no time"),
-            (("expire", "--all-free", "--until", "2001-01-01"), 1, "expires_at: must be a time to come"),
-            (("expire", "--all-free"), 1, "expires_at: or never must be given"),
-            (("expire", "--never"), 1, "ids: or all_free or all_expired must be given"),
-            (("withdraw",), 1, "ids: or all_free must be given"),
-        ],
+async def test_games_are_listed_and_shown(tombola: Operator, stack: Stack) -> None:
+    campaign = await make_campaign(stack)
+    game = await make_game(stack, campaign["id"], await make_prize(stack))
+    listed = await tombola("games", "list", "--campaign", campaign["id"], "--status", "active")
+    assert game["id"] in listed.out and "Wheel" in listed.out
+    assert (await tombola("games", "list", "--json")).json == [game]
+    assert (await tombola("games", "show", game["id"], "--json")).json == game
+    shown = yaml.safe_load((await tombola("games", "show", game["id"])).out)
+    assert (shown["id"], shown["status"], shown["handler_config"]) == (
+        game["id"],
+        "active",
+        game["handler_config"],
     )
-    async def test_what_is_asked_of_codes_must_make_sense(
-        self, tombola: Operator, stack: Stack, words: tuple[str, ...], code: int, said: str
-    ) -> None:
-        prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
-        await stack.admin("POST", f"/admin/prizes/{prize}/codes", {"codes": ["A-1"]})
+
+
+async def test_game_file_is_edited_and_applied_once(tombola: Operator, stack: Stack) -> None:
+    campaign = await make_campaign(stack)
+    game = await make_game(stack, campaign["id"], await make_prize(stack))
+    text = (await tombola("games", "show", game["id"])).out
+    assert (await tombola("games", "apply", tombola.file(text), "--yes")).out.strip() == "1 as they are"
+    file = tombola.file(text.replace("name: Wheel", "name: Big wheel"))
+    assert (await tombola("games", "validate", file)).code == 0
+    assert (await tombola("games", "apply", file)).code == 5
+    applied = (await tombola("games", "apply", file, "--yes", "--json")).json
+    assert (applied["applied"], applied["game"]["name"], applied["game"]["revision"]) == (True, "Big wheel", 2)
+    assert (await tombola("games", "apply", file, "--yes", "--json")).json["applied"] is False
+    stale = await tombola("games", "apply", tombola.file(text.replace("Wheel", "Old wheel")), "--yes")
+    assert (stale.code, "STALE_REVISION" in stale.err) == (1, True)
+
+
+async def test_game_file_of_a_new_game_is_applied_once(tombola: Operator, stack: Stack) -> None:
+    campaign = await make_campaign(stack)
+    prize = await make_prize(stack)
+    text = (
+        f"name: Wheel\ncampaign_id: {campaign['id']}\nreward_handler: probability\n"
+        f"handler_config:\n  prizes: [{{prize_id: {prize}, probability: 1}}]\n"
+    )
+    for wanted in (True, False):
+        told = (await tombola("games", "apply", tombola.file(text), "--yes", "--json")).json
+        assert told["applied"] is wanted
+    assert len((await stack.admin("GET", "/admin/games")).data["items"]) == 1
+    wrong = await tombola("games", "validate", tombola.file(text.replace(prize, "prize_none")))
+    assert (wrong.code, "campaign.yaml:5: handler_config.prizes[0].prize_id: there is no prize" in wrong.err) == (
+        3,
+        True,
+    )
+    wrong = await tombola("games", "validate", tombola.file(text.replace("probability: 1}", "probability: 3}")))
+    assert (wrong.code, "campaign.yaml:5: handler_config.prizes[0].probability" in wrong.err) == (3, True)
+
+
+async def test_game_revision_is_shown_and_restored(tombola: Operator, stack: Stack) -> None:
+    """What was empty then is empty again."""
+    campaign, prize = await make_campaign(stack), await make_prize(stack)
+    game = await make_game(stack, campaign["id"], prize)
+    rungs = [{"currency": "points", "threshold": 5, "prize_id": prize}]
+    changed = {
+        "ui": {"theme": {"preset": "ocean"}},
+        "rules": {"max_plays_per_day": 3},
+        "milestones": {"rungs": rungs},
+    }
+    assert (await stack.admin("PUT", f"/admin/games/{game['id']}", changed)).data["milestones"]
+    listed = (await tombola("games", "revisions", game["id"], "--json")).json
+    assert [row["revision"] for row in listed] == [2, 1]
+    first = (await tombola("games", "show", game["id"], "--revision", "1")).out
+    assert (await tombola("games", "apply", tombola.file(first), "--yes")).code == 0
+    now = (await stack.admin("GET", f"/admin/games/{game['id']}")).data
+    kept = {"revision": 3, "updated_at": now["updated_at"]}
+    assert now == game | kept
+    none = await tombola("games", "show", game["id"], "--revision", "9")
+    assert (none.code, "has no revision 9" in none.err) == (1, True)
+
+
+async def test_game_is_tried_out(tombola: Operator, stack: Stack) -> None:
+    campaign, prize = await make_campaign(stack), await make_prize(stack)
+    game = await make_game(stack, campaign["id"], prize, status="draft")
+    told = await tombola("games", "try", game["id"], "--times", "50")
+    assert told.code == 0 and "100.00%" in told.out and prize in told.out.replace("\n", "")
+    assert (await tombola("games", "try", game["id"], "--json")).json["times"] == 1000
+    assert (await tombola("games", "try", game["id"], "--payload", "{")).code == 2
+
+
+async def test_codes_of_a_large_file_are_streamed(tombola: Operator, stack: Stack) -> None:
+    prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
+    file = tombola.file("".join(f"CODE-{n:06d}\n" for n in range(100_000)), "codes.txt")
+    report = (await tombola("codes", "import", prize, file, "--json")).json
+    assert (report["added"], report["duplicates"], report["available"]) == (100_000, 0, 100_000)
+
+
+async def test_codes_import_names_its_wrong_lines(tombola: Operator, stack: Stack) -> None:
+    prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
+    file = tombola.file(f"code,note\nA-1,x\nA-1,y\n{'x' * 300},z\n", "codes.csv")
+    told = await tombola("codes", "import", prize, file)
+    assert told.code == 1
+    assert told.out.strip() == "1 added, 1 duplicates, 1 invalid, 1 available"
+    assert "codes.csv:4: is longer" in told.err
+    piped = await tombola("codes", "import", prize, "-", "--json", stdin=b"A-1\nA-2\n")
+    assert piped.json["added"] == 1
+
+
+async def test_codes_import_into_an_unknown_prize_is_refused(tombola: Operator) -> None:
+    told = await tombola("codes", "import", "prize_none", tombola.file("A-1\n", "codes.txt"))
+    assert (told.code, told.err.strip()) == (
+        1,
+        "tombola: NOT_FOUND UNKNOWN_PRIZE: there is no prize 'prize_none'",
+    )
+
+
+async def test_codes_are_listed_withdrawn_and_expired(tombola: Operator, stack: Stack) -> None:
+    prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
+    await stack.admin("POST", f"/admin/prizes/{prize}/codes", {"codes": [f"LONG-{nth}" for nth in range(5)]})
+    items = (await tombola("codes", "list", prize, "--json")).json
+    ids = [item["id"] for item in items]
+    assert ids == [one["id"] for one in (await stack.admin("GET", f"/admin/prizes/{prize}/codes")).data["items"]]
+    shown = await tombola("codes", "list", prize, "--most", "2")
+    assert [one in shown.out for one in ids] == [True, True, False, False, False]
+    assert "LONG-" not in shown.out and shown.out.count("free") == 2
+
+    unsure = await tombola("codes", "withdraw", prize, ids[0])
+    assert (unsure.code, "add --yes" in unsure.err) == (5, True)
+    told = await tombola("codes", "withdraw", prize, ids[0], "--reason", "torn", "--yes")
+    assert (told.code, told.out.strip()) == (0, "1 withdrawn, 4 free still")
+    told = await tombola("codes", "withdraw", prize, ids[0], ids[1], "code_none", "--yes")
+    assert (told.code, told.out.strip()) == (1, "1 withdrawn, 3 free still")
+    assert told.err.splitlines() == [f"tombola: {ids[0]}: withdrawn", "tombola: code_none: unknown"]
+    gone = (await tombola("codes", "list", prize, "--state", "withdrawn", "--json")).json
+    assert [item["id"] for item in gone] == ids[:2]
+
+    assert (await tombola("codes", "expire", prize, "--all-free", "--never")).code == 5
+    told = await tombola("codes", "expire", prize, "--all-free", "--until", "2029-12-31", "--yes")
+    assert (told.code, told.out.strip()) == (0, "3 changed, 3 free now")
+    told = await tombola("codes", "expire", prize, ids[1], ids[2], "--never", "--reason", "kept", "-y")
+    assert (told.code, told.out.strip()) == (1, "1 changed, 3 free now")
+    assert told.err.strip() == f"tombola: {ids[1]}: withdrawn"
+    which = ("--all-free", "--ending", "2029-12-31", "--until", "1900000000")
+    assert (await tombola("codes", "expire", prize, *which, "--yes", "--json")).json["changed"] == 2
+    ends = {item["id"]: item["expires_at"] for item in (await tombola("codes", "list", prize, "--json")).json}
+    assert [ends[one] for one in ids] == [0, 0, 0, 1_900_000_000, 1_900_000_000]
+    assert (await tombola("codes", "expire", prize, "--all-expired", "--never", "--yes", "--json")).json == {
+        "changed": 0,
+        "kept": [],
+        "available": 3,
+    }
+    assert (await tombola("codes", "withdraw", prize, "--all-free", "--yes", "--json")).json["withdrawn"] == 3
+
+
+async def test_codes_command_with_wrong_arguments_changes_nothing(tombola: Operator, stack: Stack) -> None:
+    prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
+    await stack.admin("POST", f"/admin/prizes/{prize}/codes", {"codes": ["A-1"]})
+    wrong: tuple[tuple[tuple[str, ...], int, str], ...] = (
+        (("expire", "--all-free", "--until", "soon"), 2, "--until: 'soon' is no time"),
+        (("expire", "--all-free", "--until", "2001-01-01"), 1, "expires_at: must be a time to come"),
+        (("expire", "--all-free"), 1, "expires_at: or never must be given"),
+        (("expire", "--never"), 1, "ids: or all_free or all_expired must be given"),
+        (("withdraw",), 1, "ids: or all_free must be given"),
+    )
+    for words, code, said in wrong:
         told = await tombola("codes", words[0], prize, *words[1:], "--yes")
-        assert told.code == code and said in told.err
-        assert (await tombola("codes", "list", prize, "--state", "free", "--json")).json[0]["expires_at"] == 0
+        assert (told.code, said in told.err) == (code, True), (words, told)
+    assert (await tombola("codes", "list", prize, "--state", "free", "--json")).json[0]["expires_at"] == 0
 
 
-class TestToken:
-    async def test_a_minted_token_opens_what_its_role_does(self, tombola: Operator, stack: Stack) -> None:
-        settings = stack.process.settings
-        minted = await tombola(
-            *(
-                "token",
-                "mint",
-                "--tenant",
-                stack.tenant_id,
-                "--role",
-                "reward_manager",
-                "--subject",
-                "till-7",
-                "--seconds",
-                "60",
-            ),
-            "--json",
-            JWT_STAFF_SECRET=settings.jwt_staff_secret,
-        )
-        token = minted.json["token"]
-        tokens = Tokens.of(settings)
-        identity = await tokens.verify(token)
-        await tokens.close()
-        assert (identity.subject, identity.roles, identity.tenant_id) == ("till-7", {"reward_manager"}, stack.tenant_id)
-        assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).json == []
-
-    async def test_a_link_signs_in_once_as_what_it_was_made_for(self, tombola: Operator, stack: Stack) -> None:
-        settings = stack.process.settings
-        environ = {"JWT_STAFF_SECRET": settings.jwt_staff_secret, "JWT_ISSUER": settings.jwt_issuer}
-        asked = (
+async def test_token_mint_makes_a_token_of_its_role(tombola: Operator, stack: Stack) -> None:
+    settings = stack.process.settings
+    minted = await tombola(
+        *(
+            "token",
+            "mint",
             "--tenant",
             stack.tenant_id,
             "--role",
-            "designer",
+            "reward_manager",
             "--subject",
-            "dora",
-            "--admin-url",
-            "https://admin.example/",
-        )
-        made = await tombola("token", "link", *asked, "--json", **environ)
-        address, _, token = made.json["url"].partition("#link=")
-        assert address == "https://admin.example/dashboard" and made.json["expires_at"] > 1_700_000_000
-        assert made.json["url"] not in (await tombola("token", "link", *asked, **environ)).out
-        answer = await stack.admin("POST", "/admin/auth/link", {"link": token}, roles=())
-        told = await tombola("token", "me", "--json", TOMBOLA_TOKEN=answer.data["token"])
-        assert (told.json["subject"], told.json["roles"]) == ("dora", ["designer"])
-        shown = (await tombola("token", "me", TOMBOLA_TOKEN=answer.data["token"])).out
-        assert "dora" in shown and "designer" in shown and "CreateGame" in shown
-        assert (await stack.admin("POST", "/admin/auth/link", {"link": token}, roles=())).http == 401
-
-    async def test_a_subject_s_tokens_are_ended(self, tombola: Operator, stack: Stack) -> None:
-        token = stack.token("till-7", ("designer",))
-        assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).code == 0
-        assert (await tombola("token", "revoke")).code == 2
-        assert (await tombola("token", "revoke", "till-7")).out.strip() == "revoked"
-
-        async def is_refused() -> bool:
-            return (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).code == 1
-
-        await until(is_refused)
-
-    async def test_a_role_that_is_none_is_refused(self, tombola: Operator) -> None:
-        told = await tombola("token", "mint", "--tenant", TENANT, "--role", "emperor", JWT_STAFF_SECRET="x" * 32)
-        assert told.code == 2
-        assert (await tombola("token", "mint", "--tenant", TENANT, "--role", "admin", JWT_SECRET="x" * 32)).code == 2
+            "till-7",
+            "--seconds",
+            "60",
+        ),
+        "--json",
+        JWT_STAFF_SECRET=settings.jwt_staff_secret,
+    )
+    token = minted.json["token"]
+    tokens = Tokens.of(settings)
+    identity = await tokens.verify(token)
+    await tokens.close()
+    assert (identity.subject, identity.roles, identity.tenant_id) == ("till-7", {"reward_manager"}, stack.tenant_id)
+    assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).json == []
 
 
-class TestEnds:
-    """How a command ends that cannot do its work."""
+async def test_token_link_signs_in_once(tombola: Operator, stack: Stack) -> None:
+    settings = stack.process.settings
+    environ = {"JWT_STAFF_SECRET": settings.jwt_staff_secret, "JWT_ISSUER": settings.jwt_issuer}
+    asked = (
+        "--tenant",
+        stack.tenant_id,
+        "--role",
+        "designer",
+        "--subject",
+        "dora",
+        "--admin-url",
+        "https://admin.example/",
+    )
+    made = await tombola("token", "link", *asked, "--json", **environ)
+    address, _, token = made.json["url"].partition("#link=")
+    assert address == "https://admin.example/dashboard" and made.json["expires_at"] > 1_700_000_000
+    assert made.json["url"] not in (await tombola("token", "link", *asked, **environ)).out
+    answer = await stack.admin("POST", "/admin/auth/link", {"link": token}, roles=())
+    told = await tombola("token", "me", "--json", TOMBOLA_TOKEN=answer.data["token"])
+    assert (told.json["subject"], told.json["roles"]) == ("dora", ["designer"])
+    shown = (await tombola("token", "me", TOMBOLA_TOKEN=answer.data["token"])).out
+    assert "dora" in shown and "designer" in shown and "CreateGame" in shown
+    assert (await stack.admin("POST", "/admin/auth/link", {"link": token}, roles=())).http == 401
 
-    async def test_each_has_its_exit_code(self, tombola: Operator) -> None:
-        assert (await tombola("games", "list", TOMBOLA_TOKEN="")).code == 2
-        assert (await tombola("games", "lost")).code == 2
-        assert (await tombola("games", "list", TOMBOLA_ADMIN_URL="http://127.0.0.1:1")).code == 4
-        assert (await tombola("games", "show", "game_none")).code == 1
-        assert (await tombola("games", "apply", "none.yaml")).code == 1
-        refused = await tombola("games", "list", "--status", "odd", "--json")
-        assert (refused.code, refused.out) == (1, "")
-        assert json.loads(refused.err)["error"]["violations"][0]["field"] == "status"
+
+async def test_token_revoke_ends_the_tokens_of_a_subject(tombola: Operator, stack: Stack) -> None:
+    token = stack.token("till-7", ("designer",))
+    assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).code == 0
+    assert (await tombola("token", "revoke")).code == 2
+    assert (await tombola("token", "revoke", "till-7")).out.strip() == "revoked"
+
+    async def is_refused() -> bool:
+        return (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).code == 1
+
+    await until(is_refused)
+
+
+async def test_token_mint_of_an_unknown_role_or_secret_is_refused(tombola: Operator) -> None:
+    told = await tombola("token", "mint", "--tenant", TENANT, "--role", "emperor", JWT_STAFF_SECRET="x" * 32)
+    assert told.code == 2
+    assert (await tombola("token", "mint", "--tenant", TENANT, "--role", "admin", JWT_SECRET="x" * 32)).code == 2
+
+
+async def test_commands_that_fail_have_their_exit_codes(tombola: Operator) -> None:
+    assert (await tombola("games", "list", TOMBOLA_TOKEN="")).code == 2
+    assert (await tombola("games", "lost")).code == 2
+    assert (await tombola("games", "list", TOMBOLA_ADMIN_URL="http://127.0.0.1:1")).code == 4
+    assert (await tombola("games", "show", "game_none")).code == 1
+    assert (await tombola("games", "apply", "none.yaml")).code == 1
+    refused = await tombola("games", "list", "--status", "odd", "--json")
+    assert (refused.code, refused.out) == (1, "")
+    assert json.loads(refused.err)["error"]["violations"][0]["field"] == "status"

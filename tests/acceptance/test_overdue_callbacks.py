@@ -66,9 +66,7 @@ def dead() -> float:
     return float(FULFILLMENT_TASKS.labels("dead")._value.get())
 
 
-async def test_a_delivery_whose_callback_does_not_come_in_time_fails_and_says_so(
-    own_world: World, stack: Stack, receiver: Receiver
-) -> None:
+async def test_overdue_callback_fails_its_delivery(own_world: World, stack: Stack, receiver: Receiver) -> None:
     game_id, [task_id] = await awaiting(own_world, receiver, "ann", total=1)
     before = dead()
     await let_pass(own_world, 3 * DAY - 60)
@@ -85,14 +83,14 @@ async def test_a_delivery_whose_callback_does_not_come_in_time_fails_and_says_so
     assert (await own_world.round(game_id, "bob")).data["rewards"]
 
 
-async def test_it_is_looked_for_where_deliveries_are_worked(own_world: World, stack: Stack, receiver: Receiver) -> None:
+async def test_overdue_callback_is_found_by_the_worker(own_world: World, stack: Stack, receiver: Receiver) -> None:
     _, [task_id] = await awaiting(own_world, receiver, "ann")
     await let_pass(own_world, 3 * DAY)
     async with working(stack.engine, "deliveries"):
         assert await until_task(stack.engine, task_id, "dead") == ("dead", "failed")
 
 
-async def test_a_prize_may_say_how_long_its_callback_is_awaited(
+async def test_callback_seconds_of_a_prize_override_the_setting(
     own_world: World, stack: Stack, receiver: Receiver
 ) -> None:
     _, [short] = await awaiting(own_world, receiver, "ann", callback_seconds=60)
@@ -103,20 +101,19 @@ async def test_a_prize_may_say_how_long_its_callback_is_awaited(
     assert (await state(stack.engine, usual))[0] == "awaiting"
 
 
-@pytest.mark.parametrize("seconds", [CALLBACK_SECONDS_MIN - 1, CALLBACK_SECONDS_MAX + 1, "60", True, None, -1])
-async def test_how_long_is_a_number_of_seconds_and_of_workflows_alone(stack: Stack, seconds: Any) -> None:
-    def prize(channel: str, seconds: Any) -> dict[str, Any]:
+async def test_callback_seconds_out_of_bounds_or_of_another_channel_are_refused(stack: Stack) -> None:
+    async def make(channel: str, seconds: Any) -> Any:
         config = {"url": "https://hooks.example/x", "callback_seconds": seconds}
-        return {"name": "Mug", "type": "goods", "fulfillment": {"channel": channel, "config": config}}
+        body = {"name": "Mug", "type": "goods", "fulfillment": {"channel": channel, "config": config}}
+        return await stack.admin("POST", "/admin/prizes", body)
 
-    named = ["fulfillment.config.callback_seconds"]
-    assert fields_of(await stack.admin("POST", "/admin/prizes", prize("workflow", seconds))) == named
-    assert fields_of(await stack.admin("POST", "/admin/prizes", prize("webhook", 60))) == named
-    made = await stack.admin("POST", "/admin/prizes", prize("workflow", 60))
-    assert made.data["fulfillment"]["config"]["callback_seconds"] == 60
+    wrong = [CALLBACK_SECONDS_MIN - 1, CALLBACK_SECONDS_MAX + 1, "60", True, None, -1]
+    named = [fields_of(await make("workflow", seconds)) for seconds in wrong] + [fields_of(await make("webhook", 60))]
+    assert named == [["fulfillment.config.callback_seconds"]] * 7
+    assert (await make("workflow", 60)).data["fulfillment"]["config"]["callback_seconds"] == 60
 
 
-async def test_what_waits_for_a_persons_hand_is_awaited_for_ever(own_world: World, stack: Stack) -> None:
+async def test_manual_delivery_is_awaited_for_ever(own_world: World, stack: Stack) -> None:
     request: Any = None
     assert await CHANNEL_PROVIDERS.require("manual", "channel")(request, request) == Awaiting(seconds=0)
     game_id = await own_world.wheel(
@@ -132,7 +129,7 @@ async def test_what_waits_for_a_persons_hand_is_awaited_for_ever(own_world: Worl
     assert await expiry.give_up_awaited(stack.engine) == 0
 
 
-async def test_a_late_callback_delivers_once_while_there_is_a_unit(
+async def test_late_callback_delivers_once_while_there_is_a_unit(
     own_world: World, stack: Stack, receiver: Receiver
 ) -> None:
     _, [task_id] = await awaiting(own_world, receiver, "ann", total=2)
@@ -146,7 +143,7 @@ async def test_a_late_callback_delivers_once_while_there_is_a_unit(
     assert refused(await call(stack, task_id, "failed", "late-3"))[2] == "ILLEGAL_TRANSITION"
 
 
-async def test_a_late_callback_for_a_unit_that_is_gone_is_refused_and_changes_nothing(
+async def test_late_callback_for_a_unit_that_is_gone_is_refused(
     own_world: World, stack: Stack, receiver: Receiver
 ) -> None:
     game_id, [task_id] = await awaiting(own_world, receiver, "ann", total=1)
@@ -159,7 +156,7 @@ async def test_a_late_callback_for_a_unit_that_is_gone_is_refused_and_changes_no
     assert (await call(stack, task_id, "failed", "c2")).data["task"]["status"] == "TASK_STATUS_DEAD"
 
 
-async def test_a_retry_by_hand_is_awaited_anew(own_world: World, stack: Stack, receiver: Receiver) -> None:
+async def test_retry_by_hand_is_awaited_anew(own_world: World, stack: Stack, receiver: Receiver) -> None:
     _, [task_id] = await awaiting(own_world, receiver, "ann", total=1)
     await let_pass(own_world, 3 * DAY)
     await expiry.give_up_awaited(stack.engine)
@@ -171,17 +168,7 @@ async def test_a_retry_by_hand_is_awaited_anew(own_world: World, stack: Stack, r
     assert (await call(stack, task_id)).data["task"]["status"] == "TASK_STATUS_DELIVERED"
 
 
-async def test_a_failed_callback_in_time_is_an_attempt_and_not_the_end(
-    own_world: World, stack: Stack, receiver: Receiver
-) -> None:
-    _, [task_id] = await awaiting(own_world, receiver, "ann")
-    assert (await call(stack, task_id, "failed")).data["task"]["status"] == "TASK_STATUS_RETRY"
-    await let_pass(own_world, 9 * DAY)
-    assert await expiry.give_up_awaited(stack.engine) == 0
-    assert (await state(stack.engine, task_id))[0] == "retry"
-
-
-async def test_callbacks_revokes_and_two_workers_at_the_same_moment_end_each_task_once(
+async def test_callbacks_revokes_and_workers_at_once_end_each_task_once(
     own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "BATCH", 4)

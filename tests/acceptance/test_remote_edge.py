@@ -68,7 +68,7 @@ async def test_codes_are_imported_in_parts(stack: Stack, edge: Stack) -> None:
     assert (said["data"]["added"], said["data"]["duplicates"]) == (0, 10)
 
 
-async def test_a_code_that_no_message_could_carry_is_one_wrong_line(stack: Stack, edge: Stack) -> None:
+async def test_code_that_no_message_could_carry_is_one_wrong_line(stack: Stack, edge: Stack) -> None:
     for one in (stack, edge):
         prize_id = await make_prize(stack, **VOUCHER)
         body = b'{"codes": ["A-1", "half \\ud83d", "nothing\\u0000", "A-2"]}'
@@ -77,12 +77,12 @@ async def test_a_code_that_no_message_could_carry_is_one_wrong_line(stack: Stack
         assert (said["data"]["added"], [error["line"] for error in said["data"]["errors"]]) == (2, [2, 3])
 
 
-async def test_an_import_into_an_unknown_prize_says_so(stack: Stack, edge: Stack) -> None:
+async def test_import_into_an_unknown_prize_is_refused(stack: Stack, edge: Stack) -> None:
     said = await import_codes(edge, "prize_nobody_has", b"A1\nB2")
     assert (said["http"], said["data"]["reason"]) == (404, "UNKNOWN_PRIZE")
 
 
-async def test_a_callback_is_verified_where_the_secret_is(stack: Stack, edge: Stack, receiver: Receiver) -> None:
+async def test_callback_is_verified_by_core(stack: Stack, edge: Stack, receiver: Receiver) -> None:
     engine = stack.engine
     assert engine is not None
     task_id = await make_task(

@@ -10,7 +10,7 @@ from tests.support.stack import Stack, fields_of
 from tests.support.world import COLLECTION, EGGS, World
 
 
-async def test_a_render_has_the_ui_and_the_prizes_and_never_the_config(own_world: World, stack: Stack) -> None:
+async def test_render_has_the_ui_and_the_prizes_and_never_the_config(own_world: World, stack: Stack) -> None:
     prize_id = await own_world.prize(total=1, name="Mug", type="goods", value=5)
     ui = {"theme": {"primary": "#123456"}, "egg": {"image": "egg.png"}, "anything": [1, {"at": None}]}
     config = {
@@ -35,7 +35,7 @@ async def test_a_render_has_the_ui_and_the_prizes_and_never_the_config(own_world
         assert secret not in told
 
 
-async def test_a_render_says_what_an_album_needs_before_anybody_plays(own_world: World) -> None:
+async def test_render_has_the_milestones_and_the_wallet_of_an_album(own_world: World) -> None:
     stack, prize_id = own_world.stack, await own_world.prize(name="Mug")
     rung = {"id": "five", "name": "Five", "currency": "maple", "threshold": 5, "prize_id": prize_id}
     config = {"items": [{"item": "maple", "weight": 1, "quantity": 1, "slot_index": 0}]}
@@ -53,7 +53,7 @@ async def test_a_render_says_what_an_album_needs_before_anybody_plays(own_world:
     assert told == [own_world.campaign_id, stack.tenant_id]
 
 
-async def test_a_render_says_whether_there_are_quests_and_boards(own_world: World) -> None:
+async def test_render_tells_whether_there_are_quests_and_leaderboards(own_world: World) -> None:
     stack, prize_id = own_world.stack, await own_world.prize()
     game_id, other_id = [await own_world.wheel(prize_id) for _ in range(2)]
 
@@ -71,7 +71,7 @@ async def test_a_render_says_whether_there_are_quests_and_boards(own_world: Worl
     assert await offers(game_id) == []
 
 
-async def test_a_prize_that_is_gone_shows_as_not_available(own_world: World, stack: Stack) -> None:
+async def test_render_shows_a_prize_that_is_gone_as_unavailable(own_world: World, stack: Stack) -> None:
     game_id = await own_world.wheel(await own_world.prize(total=1))
     assert (await own_world.round(game_id)).data["rewards"]
     assert stack.process.core is not None
@@ -79,7 +79,7 @@ async def test_a_prize_that_is_gone_shows_as_not_available(own_world: World, sta
     assert [prize["available"] for prize in answer.data["render"]["prizes"]] == [False]
 
 
-async def test_a_named_theme_is_shown_and_kept_as_its_name(own_world: World) -> None:
+async def test_render_fills_in_a_named_theme(own_world: World) -> None:
     themes = await served(own_world.stack, "themes.json")
     ui = {"theme": {"preset": "ocean", "accent": "gold"}}
     game_id = await own_world.wheel(await own_world.prize(), ui=ui)
@@ -91,7 +91,7 @@ async def test_a_named_theme_is_shown_and_kept_as_its_name(own_world: World) -> 
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
-async def test_a_ui_from_before_is_shown_as_it_is_and_keeps_nobody_from_the_rest(own_world: World) -> None:
+async def test_render_shows_an_old_ui_that_no_save_would_take(own_world: World) -> None:
     stack, game_id = own_world.stack, await own_world.wheel(await own_world.prize())
     old = {"background": {"image": "javascript:alert(1)"}}
     await own_world.looks(game_id, old)

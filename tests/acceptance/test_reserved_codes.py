@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from runtime.streams.expiry import expire
 from tests.support.stack import Stack
 from tests.support.world import World
@@ -30,6 +32,11 @@ async def test_five_codes_have_five_winners_with_a_code_each(world: World, modul
     game_id = await world.wheel(prize_id)
     won = await winners(world, game_id, 20)
     assert len(won) == 5
+    render = (await module_stack.consumer("GET", f"/games/{game_id}/render")).data
+    assert [prize["available"] for prize in render["prizes"]] == [False]
+    for name in won:
+        (mine,) = (await module_stack.consumer("GET", "/rewards/me", player=name)).data["items"]
+        assert (mine["status"], mine["code"]) == ("REWARD_STATUS_WON", ""), "not shown before the claim"
     claims = await asyncio.gather(
         *(module_stack.consumer("POST", f"/rewards/{won[name]}/claim", {}, player=name) for name in won)
     )
@@ -40,21 +47,7 @@ async def test_five_codes_have_five_winners_with_a_code_each(world: World, modul
     assert again.reason == "UNKNOWN_REWARD", "another player's reward gives nobody a code"
 
 
-async def test_a_code_is_not_seen_before_the_claim(world: World, module_stack: Stack) -> None:
-    game_id = await world.wheel(await prize_of(world, "ON_CLAIM", 1))
-    (reward_id,) = (await winners(world, game_id, 1, "early")).values()
-    (mine,) = (await module_stack.consumer("GET", "/rewards/me", player="early0")).data["items"]
-    assert (mine["id"], mine["status"], mine["code"]) == (reward_id, "REWARD_STATUS_WON", "")
-
-
-async def test_a_prize_without_a_free_code_shows_as_gone(world: World, module_stack: Stack) -> None:
-    game_id = await world.wheel(await prize_of(world, "ON_CLAIM", 1))
-    await winners(world, game_id, 1, "gone")
-    render = (await module_stack.consumer("GET", f"/games/{game_id}/render")).data
-    assert [prize["available"] for prize in render["prizes"]] == [False]
-
-
-async def test_a_win_that_an_admin_fulfills_has_its_code_too(world: World, module_stack: Stack) -> None:
+async def test_reward_fulfilled_by_staff_has_its_code(world: World, module_stack: Stack) -> None:
     game_id = await world.wheel(await prize_of(world, "MANUAL", 2))
     won = await winners(world, game_id, 6, "hand")
     assert len(won) == 2
@@ -64,19 +57,15 @@ async def test_a_win_that_an_admin_fulfills_has_its_code_too(world: World, modul
         assert mine["code"].startswith("R-")
 
 
-async def test_what_expires_gives_its_code_to_the_next(world: World, module_stack: Stack) -> None:
-    prize_id = await prize_of(world, "ON_CLAIM", 1, expires_after_days=1)
-    game_id = await world.wheel(prize_id)
+@pytest.mark.parametrize("ended", ["expired", "revoked"])
+async def test_code_of_an_ended_reward_goes_to_the_next_winner(world: World, module_stack: Stack, ended: str) -> None:
+    game_id = await world.wheel(await prize_of(world, "ON_CLAIM", 1, expires_after_days=1))
     ((name, reward_id),) = (await winners(world, game_id, 3, "late")).items()
     assert await winners(world, game_id, 3, "eager") == {}
-    await world.database.execute("UPDATE rewards SET expires_at = now() WHERE reward_id = $1", reward_id)
-    await expire(module_stack.engine)
+    if ended == "expired":
+        await world.database.execute("UPDATE rewards SET expires_at = now() WHERE reward_id = $1", reward_id)
+        await expire(module_stack.engine)
+    else:
+        assert (await module_stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {})).http == 200
     assert (await module_stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player=name)).http == 400
     assert len(await winners(world, game_id, 3, "next")) == 1
-
-
-async def test_what_is_revoked_gives_its_code_to_the_next(world: World, module_stack: Stack) -> None:
-    game_id = await world.wheel(await prize_of(world, "ON_CLAIM", 1))
-    (reward_id,) = (await winners(world, game_id, 3, "cheat")).values()
-    assert (await module_stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {})).http == 200
-    assert len(await winners(world, game_id, 3, "heir")) == 1

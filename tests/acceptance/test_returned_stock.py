@@ -34,7 +34,7 @@ async def give_up(world: World, receiver: Receiver) -> tuple[str, str, str]:
     return game_id, won["reward_id"], task_id
 
 
-async def test_what_expires_can_be_won_again(own_world: World) -> None:
+async def test_unit_of_an_expired_reward_can_be_won_again(own_world: World) -> None:
     world = own_world
     fulfillment = {"channel": "none", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
     prize_id = await world.prize(total=2, fulfillment=fulfillment, expires_after_days=1)
@@ -48,7 +48,7 @@ async def test_what_expires_can_be_won_again(own_world: World) -> None:
     assert len((await world.round(game_id, "d")).data["rewards"]) == 1
 
 
-async def test_what_could_not_be_delivered_can_be_won_again(own_world: World, receiver: Receiver) -> None:
+async def test_unit_of_a_failed_delivery_can_be_won_again(own_world: World, receiver: Receiver) -> None:
     game_id, reward_id, task_id = await give_up(own_world, receiver)
     assert len((await own_world.round(game_id, "bob")).data["rewards"]) == 1
     # Its unit is somebody else's now: neither a retry nor a hand gives out what is not there.
@@ -61,39 +61,31 @@ async def test_what_could_not_be_delivered_can_be_won_again(own_world: World, re
     assert await state(own_world.stack.engine, task_id) == ("dead", "failed")
 
 
-async def test_a_retry_takes_the_unit_again(own_world: World, receiver: Receiver) -> None:
-    _, _, task_id = await give_up(own_world, receiver)
-    engine = own_world.stack.engine
-    assert (await own_world.stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})).http == 200
-    assert await engine.database.fetchval("SELECT remaining FROM stock") == 0
-    async with delivering(engine) as worker:
-        await worker.sweep()
-    assert await state(engine, task_id) == ("delivered", "fulfilled")
-
-
-@pytest.mark.parametrize("how", ["callback", "fulfill"])
-async def test_what_is_delivered_after_all_takes_the_unit_again(own_world: World, receiver: Receiver, how: str) -> None:
+@pytest.mark.parametrize("how", ["callback", "fulfill", "retry", "revoke"])
+async def test_unit_of_a_failed_delivery_is_taken_again_by_a_late_delivery(
+    own_world: World, receiver: Receiver, how: str
+) -> None:
     _, reward_id, task_id = await give_up(own_world, receiver)
+    stack = own_world.stack
     if how == "callback":
-        told = {"status": "delivered"}
-        answer = await own_world.stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", told)
+        answer = await stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", {"status": "delivered"})
     else:
-        answer = await own_world.stack.admin("POST", f"/admin/rewards/{reward_id}/fulfill", {})
+        of = f"fulfillment/tasks/{task_id}" if how == "retry" else f"rewards/{reward_id}"
+        answer = await stack.admin("POST", f"/admin/{of}/{how}", {})
     assert answer.http == 200
-    assert await own_world.database.fetchval("SELECT remaining FROM stock") == 0
+    assert await own_world.database.fetchval("SELECT remaining FROM stock") == (1 if how == "revoke" else 0)
+    if how == "retry":
+        async with delivering(stack.engine) as worker:
+            await worker.sweep()
+    assert await state(stack.engine, task_id) == (
+        ("cancelled", "revoked") if how == "revoke" else ("delivered", "fulfilled")
+    )
 
 
-async def test_a_failed_reward_gives_its_unit_back_once(own_world: World, receiver: Receiver) -> None:
-    _, reward_id, _ = await give_up(own_world, receiver)
-    assert (await own_world.stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {})).http == 200
-    assert await own_world.database.fetchval("SELECT remaining FROM stock") == 1
-
-
-async def test_a_callback_that_ends_the_last_attempt_gives_the_unit_back(stack: Stack, shelf: Shelf) -> None:
+async def test_unit_comes_back_once_when_a_callback_ends_the_last_attempt(stack: Stack, shelf: Shelf) -> None:
     prize_id = await shelf.prize(channel="webhook", total=5)
-    reward_id = await shelf.reward(prize_id, status="fulfilling", task="awaiting", quantity=2)
-    await stack.database.execute("UPDATE tasks SET attempts = 99")
-    task_id = await stack.database.fetchval("SELECT task_id FROM tasks WHERE reward_id = $1", reward_id)
+    await shelf.reward(prize_id, status="fulfilling", task="awaiting", quantity=2)
+    task_id = await stack.database.fetchval("UPDATE tasks SET attempts = 99 RETURNING task_id")
     failed: dict[str, Any] = {"status": "failed", "callback_id": "c1"}
     for _ in range(2):
         await stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", failed)

@@ -48,7 +48,7 @@ async def refused(stack: Stack, token: str) -> None:
     await until(is_refused)
 
 
-async def test_a_revoked_player_s_token_ends_also_where_it_was_verified_before(stack: Stack) -> None:
+async def test_revoked_token_is_refused_where_it_was_verified_before(stack: Stack) -> None:
     token, neighbour = stack.token("player_guest"), stack.token("player_ann")
     assert (await me(stack, token)).code == "OK"
     await revoke(stack, "player_guest")
@@ -57,7 +57,7 @@ async def test_a_revoked_player_s_token_ends_also_where_it_was_verified_before(s
     assert (await me(stack, stack.token("player_guest", tenant_id=OTHER_TENANT))).code == "OK"
 
 
-async def test_tokens_made_after_a_revocation_until_now_are_good(stack: Stack) -> None:
+async def test_token_made_after_a_revocation_is_good(stack: Stack) -> None:
     old = stack.token("player_ann")
     await revoke(stack, "player_ann", for_ever=False)
     await refused(stack, old)
@@ -69,13 +69,13 @@ async def test_tokens_made_after_a_revocation_until_now_are_good(stack: Stack) -
     await until(is_good)
 
 
-async def test_what_is_revoked_for_ever_stays_so(stack: Stack) -> None:
+async def test_revocation_for_ever_stays_for_ever(stack: Stack) -> None:
     await revoke(stack, "player_guest")
     await revoke(stack, "player_guest", for_ever=False)
     assert await stack.database.fetchval("SELECT count(*) FROM revocations WHERE issued_until IS NULL") == 1
 
 
-async def test_an_edge_that_starts_later_knows_what_was_revoked_before(stack: Stack) -> None:
+async def test_revocation_is_known_to_an_edge_that_starts_later(stack: Stack) -> None:
     await revoke(stack, "player_guest")
     assert stack.process.core is not None
     edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
@@ -86,7 +86,7 @@ async def test_an_edge_that_starts_later_knows_what_was_revoked_before(stack: St
     await edge.close()
 
 
-async def test_what_a_database_revokes_that_is_behind_the_one_before_is_read(stack: Stack) -> None:
+async def test_revocation_by_a_database_that_is_behind_is_read(stack: Stack) -> None:
     """After a failover: an edge has read until the other's time already."""
     assert stack.process.core is not None
     edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
@@ -100,7 +100,7 @@ async def test_what_a_database_revokes_that_is_behind_the_one_before_is_read(sta
 
 
 @pytest.mark.parametrize("ahead_seconds", [600, -600])
-async def test_an_edge_makes_and_judges_tokens_by_the_database_s_clock(stack: Stack, ahead_seconds: int) -> None:
+async def test_tokens_are_made_and_judged_by_the_clock_of_the_database(stack: Stack, ahead_seconds: int) -> None:
     """By one that is ahead it would take tokens of the future, which no revocation of what is issued until now ends;
     by one that is behind it would take those whose revocation is forgotten.
     """
@@ -127,7 +127,7 @@ async def test_an_edge_makes_and_judges_tokens_by_the_database_s_clock(stack: St
     assert (await me(stack, own)).code == "OK"
 
 
-async def test_many_who_come_to_an_edge_that_knows_nothing_yet_wait_for_one_reading(stack: Stack) -> None:
+async def test_revocations_are_read_once_for_many_first_requests(stack: Stack) -> None:
     """Core hands out all of it to each reading: as many as there are requests would keep it from everything else."""
     core = stack.process.core
     assert core is not None
@@ -153,7 +153,7 @@ class _Counting:
         return await self._caller.call(operation, request)
 
 
-async def test_a_verified_token_costs_no_question_to_core(stack: Stack) -> None:
+async def test_verified_token_costs_no_query(stack: Stack) -> None:
     token = stack.token("player_ann")
     assert stack.process.core is not None
     edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
@@ -167,7 +167,7 @@ async def test_a_verified_token_costs_no_question_to_core(stack: Stack) -> None:
     await edge.close()
 
 
-async def test_every_page_of_many_revocations_is_read(stack: Stack) -> None:
+async def test_revocations_are_read_on_every_page(stack: Stack) -> None:
     await stack.database.execute(
         "INSERT INTO revocations (tenant_id, kind, subject, kept_until)"
         " SELECT $2, 'player', 'player_' || n, now() + interval '1 hour' FROM generate_series(1, $1) AS n",
@@ -182,7 +182,7 @@ async def test_every_page_of_many_revocations_is_read(stack: Stack) -> None:
     await edge.close()
 
 
-async def test_an_edge_in_a_process_of_its_own_reads_them_over_rpc(stack: Stack) -> None:
+async def test_revocations_are_read_over_rpc(stack: Stack) -> None:
     caller = RpcCaller([stack.process.rpc_address])
     edge = Edge.build(stack.process.settings, caller, stack.engine.ephemeral)
     token = stack.token("player_guest")
@@ -195,7 +195,7 @@ async def test_an_edge_in_a_process_of_its_own_reads_them_over_rpc(stack: Stack)
     await caller.close()
 
 
-async def test_a_process_that_stops_asks_nothing_of_a_core_that_has_stopped(
+async def test_revocations_are_not_read_from_a_core_that_stops(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each such question would be a warning, at every stop, of what nobody needs to know."""

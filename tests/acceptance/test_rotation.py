@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from runtime.outgoing.vault import integration_context, prize_context, quest_con
 from runtime.settings import Key, Settings
 from runtime.stores.keyring import KeyMissing
 from tests.support.deliveries import SECRET, make_receiver_prize
+from tests.support.operator import run
 from tests.support.rewards import Shelf, core, refusal
 from tests.support.stack import KEYS, settings_of
 from tests.support.waiting import until
@@ -77,7 +77,7 @@ async def keys_in_use(engine: Engine) -> set[str]:
     return {row["key_id"] for row in rows}
 
 
-async def test_everything_opens_with_the_new_key_alone(old: Settings, new: Settings) -> None:
+async def test_rotation_leaves_everything_open_to_the_new_key_alone(old: Settings, new: Settings) -> None:
     async with core(old) as before:
         engine = before.engine
         pool, prize_id = await fill(engine)
@@ -100,7 +100,7 @@ async def test_everything_opens_with_the_new_key_alone(old: Settings, new: Setti
         assert (reply.added, reply.duplicates) == (1, 1), "a duplicate is found without the old key"
 
 
-async def test_a_rotation_that_was_broken_off_goes_on(
+async def test_rotation_that_broke_off_is_resumed(
     old: Settings, new: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "BATCH", 2)
@@ -118,7 +118,7 @@ async def test_a_rotation_that_was_broken_off_goes_on(
         assert await keys_in_use(process.engine) == {"2"}
 
 
-async def test_what_no_key_opens_is_counted_and_kept(old: Settings, new: Settings) -> None:
+async def test_rotation_counts_and_keeps_what_no_key_opens(old: Settings, new: Settings) -> None:
     async with core(old) as process:
         await fill(process.engine)
         done = await rotate_all(replace(new, code_keys=(NEW,)))
@@ -130,9 +130,7 @@ def importing(engine: Engine, pool: str, *codes: str) -> Any:
     return import_codes(engine, m.ImportCodesRequest(scope=m.Scope(tenant_id=TENANT), id=pool, codes=[*codes]))
 
 
-async def test_after_a_rotation_nothing_is_sealed_with_the_old_key_by_whoever_has_it_still(
-    old: Settings, new: Settings
-) -> None:
+async def test_rotation_refuses_later_writes_with_the_old_key(old: Settings, new: Settings) -> None:
     """A process that stood still is not among those that are waited for."""
     async with core(old) as process:
         engine = process.engine
@@ -169,7 +167,7 @@ async def test_after_a_rotation_nothing_is_sealed_with_the_old_key_by_whoever_ha
         assert (await importing(process.engine, pool, "CODE-9")).added == 1
 
 
-async def test_imports_beside_a_rotation_leave_nothing_under_the_old_key(old: Settings, new: Settings) -> None:
+async def test_rotation_beside_imports_leaves_nothing_under_the_old_key(old: Settings, new: Settings) -> None:
     async with core(old) as process:
         engine = process.engine
         pool, _ = await fill(engine, codes=200)
@@ -201,7 +199,7 @@ async def has_more(engine: Engine, codes: int) -> bool:
     return bool(await engine.database.fetchval("SELECT count(*) > $1 FROM codes", codes))
 
 
-async def test_a_retired_key_seals_again_after_a_rotation_back_to_it(old: Settings, new: Settings) -> None:
+async def test_rotation_back_lets_a_retired_key_seal_again(old: Settings, new: Settings) -> None:
     async with core(old) as process:
         pool, _ = await fill(process.engine)
         await rotate_all(new)
@@ -215,16 +213,10 @@ async def test_a_retired_key_seals_again_after_a_rotation_back_to_it(old: Settin
         await process.engine.keyring.leave(process.engine.database)
 
 
-async def test_the_command_says_what_it_did(old: Settings, new: Settings) -> None:
+async def test_rotation_command_tells_what_it_did(old: Settings, new: Settings, tmp_path: Path) -> None:
     async with core(old) as process:
         await fill(process.engine)
     keys = ",".join(f"{key.id}:{key.secret.hex()}" for key in new.code_keys)
-    command = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "runtime", "keys", "rotate"),
-        env={**os.environ, "DATABASE_URL": old.database_url, "CODE_KEYS": keys},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    said, errors = await command.communicate()
-    assert command.returncode == 0, errors.decode()
-    assert said.decode() == "under key '2' now: 3 codes and 3 configs with secrets\n"
+    ran = await run(tmp_path, "keys", "rotate", DATABASE_URL=old.database_url, CODE_KEYS=keys)
+    assert ran.code == 0, ran.err
+    assert ran.out == "under key '2' now: 3 codes and 3 configs with secrets\n"

@@ -37,104 +37,109 @@ async def rpc(stack: Stack) -> AsyncIterator[RpcCaller]:
     await caller.close()
 
 
-class TestRpc:
-    async def test_a_message_crosses_both_ways(self, stack: Stack, rpc: RpcCaller) -> None:
-        campaign = await make_campaign(stack, settings={"a": [1, 2.5, None, {"b": True}]})
-        reply = await rpc.call(
-            BY_NAME["GetCampaign"], m.GetCampaignRequest(scope=m.Scope(tenant_id=stack.tenant_id), id=campaign["id"])
-        )
-        assert reply.campaign.settings == {"a": [1, 2.5, None, {"b": True}]}
-        assert reply.campaign.status is m.CampaignStatus.ACTIVE
-
-    async def test_a_fault_arrives_whole(self, stack: Stack, rpc: RpcCaller) -> None:
-        request = m.CreateGameRequest(scope=m.Scope(tenant_id=stack.tenant_id), game=m.Game(name="a\0"))
-        with pytest.raises(Fault) as caught:
-            await rpc.call(BY_NAME["CreateGame"], request)
-        assert (caught.value.status, caught.value.reason) == (Status.INVALID_ARGUMENT, "VALIDATION")
-        assert caught.value.facts["violations"] == [
-            {"field": "game.name", "description": "must not hold a NUL character"}
-        ]
-
-    @pytest.mark.fault(
-        "Oversized, compressed bomb, 64 MiB RPC message", size="64 MiB announced", figure="RESOURCE_EXHAUSTED"
+async def test_message_crosses_both_ways(stack: Stack, rpc: RpcCaller) -> None:
+    campaign = await make_campaign(stack, settings={"a": [1, 2.5, None, {"b": True}]})
+    reply = await rpc.call(
+        BY_NAME["GetCampaign"], m.GetCampaignRequest(scope=m.Scope(tenant_id=stack.tenant_id), id=campaign["id"])
     )
-    async def test_a_message_over_the_limit_is_refused_before_it_is_here(self, stack: Stack) -> None:
-        """Five bytes that announce 64 MiB are enough for the refusal: none of the 64 MiB was sent."""
-        channel = _channel(stack)
-        try:
-            with pytest.raises(GRPCError) as caught:
-                async with channel.request(
-                    "/game.v1.GameService/CreateGame", Cardinality.UNARY_UNARY, m.CreateGameRequest, m.GameReply
-                ) as stream:
-                    await stream.send_request()
-                    await stream._stream.send_data(struct.pack(">?I", False, 16 * MESSAGE_BYTES_MAX))
-                    await stream.recv_initial_metadata()
-        finally:
-            channel.close()
-        assert caught.value.status is GrpcStatus.RESOURCE_EXHAUSTED
+    assert reply.campaign.settings == {"a": [1, 2.5, None, {"b": True}]}
+    assert reply.campaign.status is m.CampaignStatus.ACTIVE
 
-    async def test_the_sender_of_a_message_over_the_limit_is_told(self, stack: Stack, rpc: RpcCaller) -> None:
+
+async def test_fault_arrives_whole(stack: Stack, rpc: RpcCaller) -> None:
+    request = m.CreateGameRequest(scope=m.Scope(tenant_id=stack.tenant_id), game=m.Game(name="a\0"))
+    with pytest.raises(Fault) as caught:
+        await rpc.call(BY_NAME["CreateGame"], request)
+    assert (caught.value.status, caught.value.reason) == (Status.INVALID_ARGUMENT, "VALIDATION")
+    assert caught.value.facts["violations"] == [{"field": "game.name", "description": "must not hold a NUL character"}]
+
+
+@pytest.mark.fault(
+    "Oversized, compressed bomb, 64 MiB RPC message", size="64 MiB announced", figure="RESOURCE_EXHAUSTED"
+)
+async def test_message_over_the_limit_is_refused_before_it_arrives(stack: Stack) -> None:
+    """Five bytes that announce 64 MiB are enough for the refusal: none of the 64 MiB was sent."""
+    channel = _channel(stack)
+    try:
+        with pytest.raises(GRPCError) as caught:
+            async with channel.request(
+                "/game.v1.GameService/CreateGame", Cardinality.UNARY_UNARY, m.CreateGameRequest, m.GameReply
+            ) as stream:
+                await stream.send_request()
+                await stream._stream.send_data(struct.pack(">?I", False, 16 * MESSAGE_BYTES_MAX))
+                await stream.recv_initial_metadata()
+    finally:
+        channel.close()
+    assert caught.value.status is GrpcStatus.RESOURCE_EXHAUSTED
+
+
+async def test_message_over_the_limit_is_refused_to_its_sender(stack: Stack, rpc: RpcCaller) -> None:
+    with pytest.raises(Fault) as caught:
+        await rpc.call(BY_NAME["CreateGame"], m.CreateGameRequest(game=m.Game(name="x" * (2 * MESSAGE_BYTES_MAX))))
+    assert caught.value.status is Status.RESOURCE_EXHAUSTED
+
+
+async def test_malformed_message_is_refused(stack: Stack) -> None:
+    channel = _channel(stack)
+    try:
+        for broken in (b"\xff\xff\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x12\x02\xff\xfe"):
+            with pytest.raises(Exception, match="INVALID_ARGUMENT"):
+                await _send_raw(channel, "/game.v1.GameService/GetGame", broken)
+    finally:
+        channel.close()
+
+
+async def test_health_and_reflection_answer(stack: Stack) -> None:
+    channel = _channel(stack)
+    try:
+        for service in ("", "game.v1.PlayService"):
+            health = await HealthStub(channel).Check(HealthCheckRequest(service=service))
+            assert health.status == HealthCheckResponse.SERVING
+        answers = await ServerReflectionStub(channel).ServerReflectionInfo(
+            [
+                ServerReflectionRequest(list_services=""),
+                ServerReflectionRequest(file_containing_symbol="game.v1.PlayService"),
+            ]
+        )
+    finally:
+        channel.close()
+    listed = {service.name for service in answers[0].list_services_response.service}
+    assert listed >= {f"game.v1.{row.service}" for row in OPERATIONS}
+    assert answers[1].file_descriptor_response.file_descriptor_proto
+
+
+async def test_replica_that_is_away_is_passed_over(stack: Stack) -> None:
+    caller = RpcCaller(["127.0.0.1:1", stack.process.rpc_address])
+    request = m.ListGamesRequest(scope=m.Scope(tenant_id=stack.tenant_id))
+    try:
+        for _ in range(4):
+            assert (await caller.call(BY_NAME["ListGames"], request)).items == []
+    finally:
+        await caller.close()
+
+
+async def test_call_without_a_replica_is_unavailable() -> None:
+    caller = RpcCaller(["127.0.0.1:1"])
+    try:
         with pytest.raises(Fault) as caught:
-            await rpc.call(BY_NAME["CreateGame"], m.CreateGameRequest(game=m.Game(name="x" * (2 * MESSAGE_BYTES_MAX))))
-        assert caught.value.status is Status.RESOURCE_EXHAUSTED
+            await caller.call(BY_NAME["ListGames"], m.ListGamesRequest(scope=m.Scope(tenant_id="t")))
+    finally:
+        await caller.close()
+    assert caught.value.status is Status.UNAVAILABLE
+    assert caught.value.retry_after_seconds
 
-    async def test_what_is_no_message_is_refused(self, stack: Stack) -> None:
-        channel = _channel(stack)
-        try:
-            for broken in (b"\xff\xff\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x12\x02\xff\xfe"):
-                with pytest.raises(Exception, match="INVALID_ARGUMENT"):
-                    await _send_raw(channel, "/game.v1.GameService/GetGame", broken)
-        finally:
-            channel.close()
 
-    async def test_health_and_reflection_answer(self, stack: Stack) -> None:
-        channel = _channel(stack)
-        try:
-            for service in ("", "game.v1.PlayService"):
-                health = await HealthStub(channel).Check(HealthCheckRequest(service=service))
-                assert health.status == HealthCheckResponse.SERVING
-            answers = await ServerReflectionStub(channel).ServerReflectionInfo(
-                [
-                    ServerReflectionRequest(list_services=""),
-                    ServerReflectionRequest(file_containing_symbol="game.v1.PlayService"),
-                ]
-            )
-        finally:
-            channel.close()
-        listed = {service.name for service in answers[0].list_services_response.service}
-        assert listed >= {f"game.v1.{row.service}" for row in OPERATIONS}
-        assert answers[1].file_descriptor_response.file_descriptor_proto
-
-    async def test_a_replica_that_is_away_is_passed_over(self, stack: Stack) -> None:
-        caller = RpcCaller(["127.0.0.1:1", stack.process.rpc_address])
-        request = m.ListGamesRequest(scope=m.Scope(tenant_id=stack.tenant_id))
-        try:
-            for _ in range(4):
-                assert (await caller.call(BY_NAME["ListGames"], request)).items == []
-        finally:
-            await caller.close()
-
-    async def test_with_no_replica_left_it_is_unavailable(self) -> None:
-        caller = RpcCaller(["127.0.0.1:1"])
-        try:
-            with pytest.raises(Fault) as caught:
-                await caller.call(BY_NAME["ListGames"], m.ListGamesRequest(scope=m.Scope(tenant_id="t")))
-        finally:
-            await caller.close()
-        assert caught.value.status is Status.UNAVAILABLE
-        assert caught.value.retry_after_seconds
-
-    async def test_edges_in_a_process_of_their_own_reach_core_over_rpc(self, stack: Stack, settings: Settings) -> None:
-        campaign = await make_campaign(stack)
-        game = await make_game(stack, campaign["id"], await make_prize(stack))
-        apart = replace(settings, core_rpc_addresses=(stack.process.rpc_address,), database_url="")
-        async with running(apart, ("consumer", "admin")) as edges, aiohttp.ClientSession() as http:
-            assert edges.core is None
-            away = Stack(edges, http, stack.tenant_id)
-            assert (await play_once(away, game["id"]))["rewards"][0]["name"] == "Mug"
-            refused = await away.consumer("POST", f"/games/{game['id']}/play", {"session_id": "x"}, player="player_a")
-            assert (refused.http, refused.reason) == (403, "SESSION_INVALID")
-            assert (await away.admin("GET", f"/admin/games/{game['id']}")).data["name"] == "Wheel"
+async def test_edges_in_a_process_of_their_own_reach_core_over_rpc(stack: Stack, settings: Settings) -> None:
+    campaign = await make_campaign(stack)
+    game = await make_game(stack, campaign["id"], await make_prize(stack))
+    apart = replace(settings, core_rpc_addresses=(stack.process.rpc_address,), database_url="")
+    async with running(apart, ("consumer", "admin")) as edges, aiohttp.ClientSession() as http:
+        assert edges.core is None
+        away = Stack(edges, http, stack.tenant_id)
+        assert (await play_once(away, game["id"]))["rewards"][0]["name"] == "Mug"
+        refused = await away.consumer("POST", f"/games/{game['id']}/play", {"session_id": "x"}, player="player_a")
+        assert (refused.http, refused.reason) == (403, "SESSION_INVALID")
+        assert (await away.admin("GET", f"/admin/games/{game['id']}")).data["name"] == "Wheel"
 
 
 def _channel(stack: Stack) -> Channel:

@@ -38,7 +38,7 @@ CHECKS = (
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("surface", ["core", "consumer", "admin"])
-async def test_no_answer_is_outside_the_document(stack: Stack, surface: str, tmp_path: Path) -> None:
+async def test_answers_to_generated_requests_are_as_documented(stack: Stack, surface: str, tmp_path: Path) -> None:
     async with new_world(stack) as world:
         await fuzz(world, surface, tmp_path)
 

@@ -8,12 +8,10 @@ import base64
 import os
 import re
 import resource
-import secrets
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import fields, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,7 +21,6 @@ import psutil
 import pytest
 import pytest_asyncio
 import redis.asyncio
-from aiohttp import web
 
 from ops.servers.base import free_port
 from ops.servers.postgres import Postgres
@@ -31,93 +28,12 @@ from ops.servers.valkey import Valkey
 from runtime.app import Running
 from runtime.http import admin, consumer
 from runtime.settings import Settings
-from tests.support.operations import WITH_BODY, Ids
+from tests.support.marked_secrets import Marks, Told, live, make_tenant_row
+from tests.support.operations import WITH_BODY
 from tests.support.processes import process
-from tests.support.receiver import Got, Receiver, receiving
-from tests.support.resources import make_campaign, make_prize
+from tests.support.receiver import receiving
 from tests.support.stack import TENANT, Stack, settings_of
 from tests.support.tables import everything_in
-from tests.support.waiting import until
-
-
-def whsec(word: str) -> str:
-    """A secret in the form of Standard Webhooks whose bytes spell a word."""
-    return "whsec_" + base64.b64encode(f"{word}-{secrets.token_hex(12)}".encode()).decode()
-
-
-@dataclass(frozen=True)
-class Marks:
-    """Secrets that are found wherever they appear. stores: the passwords of PostgreSQL and of Valkey."""
-
-    stores: tuple[str, ...]
-    odds: str = "0.2718281828"
-    weight: str = "31.4159265"
-    integration: str = whsec("integration")
-    channel: str = whsec("channel")
-    previous: str = whsec("previous")
-    header: str = f"Bearer header-{secrets.token_hex(8)}"
-    codes: tuple[str, ...] = tuple(f"CODE-{secrets.token_hex(8).upper()}" for _ in range(4))
-    jwt: str = secrets.token_hex(32)
-    jwt_staff: str = secrets.token_hex(32)
-    server_key: str = secrets.token_hex(32)
-    code_key: str = secrets.token_hex(32)
-    sender: str = whsec("sender")
-    jwt_old: str = secrets.token_hex(32)
-    jwt_staff_old: str = secrets.token_hex(32)
-    login: str = secrets.token_hex(32)
-    oidc: str = f"oidc-{secrets.token_hex(16)}"
-    smtp: str = f"smtp-{secrets.token_hex(16)}"
-    service: str = f"service-{secrets.token_hex(32)}"
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """What a process is told and tells nobody, by variable; but for the stores' URLs."""
-        return {
-            "JWT_SECRET": self.jwt,
-            "JWT_OLD_SECRETS": self.jwt_old,
-            "JWT_STAFF_SECRET": self.jwt_staff,
-            "JWT_STAFF_OLD_SECRETS": self.jwt_staff_old,
-            "LOGIN_SECRET": self.login,
-            "SERVER_KEYS": f"1:{self.server_key}",
-            "CODE_KEYS": f"1:{self.code_key}",
-            "OIDC_CLIENT_SECRET": self.oidc,
-            "SMTP_URL": f"smtp://tombola:{self.smtp}@127.0.0.1:2525",
-            "SENDER_WEBHOOK_SECRET": self.sender,
-            "SERVICE_TOKEN": self.service,
-        }
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """What no answer, log line, metric, event, audit entry or row ever holds."""
-        told = (self.jwt, self.jwt_old, self.jwt_staff, self.jwt_staff_old, self.login, self.server_key, self.code_key)
-        told += (self.oidc, self.smtp, self.service, *self.stores)
-        return (self.integration, self.channel, self.previous, self.sender, *told)
-
-    @property
-    def config(self) -> tuple[str, ...]:
-        """What only staff may read."""
-        return (self.odds, self.weight, self.header)
-
-
-@dataclass
-class Told:
-    """All that was said, by whom it was said to."""
-
-    marks: Marks
-    stack: Stack
-    known: Ids
-    database_url: str
-    redis_url: str
-    receiver: Receiver
-    log: Path
-    anns: list[Any]
-    tokens: list[str]
-    login_codes: list[str]
-
-
-async def echo(got: Got) -> web.StreamResponse:
-    """A receiver that fails, and says back all that it was sent."""
-    return web.Response(status=500, text=f"{dict(got.headers)} {got.body!r}")
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +63,7 @@ async def told(
     async with AsyncExitStack() as all_of_it:
         receiver = await all_of_it.enter_async_context(receiving())
         http = await all_of_it.enter_async_context(aiohttp.ClientSession())
-        await _make_tenant(module_database_url)
+        await make_tenant_row(module_database_url)
         environment = {
             **{f"{name.upper()}_PORT": str(port) for name, port in ports.items()},
             "DATABASE_URL": module_database_url,
@@ -170,142 +86,9 @@ async def told(
         urls = {f"{name}_url": f"http://127.0.0.1:{ports[name]}" for name in ("core", "consumer", "admin")}
         stack = Stack(Running(settings, **urls), http)
         told = Told(marks, stack, {}, module_database_url, valkey_url, receiver, log, [], [], [])
-        await _live(told)
+        await live(told)
         yield told
     valkey_server.command("CONFIG", "SET", "appendonly", "no")
-
-
-async def _make_tenant(database_url: str) -> None:
-    connection = await asyncpg.connect(database_url)
-    await connection.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test')", TENANT)
-    await connection.close()
-
-
-async def _live(told: Told) -> None:
-    """Ann logs in, wins, is delivered to; staff look and change; a good deal goes wrong."""
-    stack, marks, url = told.stack, told.marks, told.receiver.url
-    campaign_id = (await make_campaign(stack))["id"]
-    config = {"url": url, "secret": marks.channel, "previous_secret": marks.previous}
-    config["headers"] = {"Authorization": marks.header}
-    hook = {"url": url, "secret": marks.integration, "headers": {"Authorization": marks.header}}
-    told.known["campaign"] = campaign_id
-    coupon = await make_prize(stack, campaign_id=campaign_id, fulfillment={"channel": "voucher_code"})
-    parcel = await make_prize(stack, campaign_id=campaign_id, fulfillment={"channel": "webhook", "config": config})
-    assert (await stack.admin("POST", f"/admin/prizes/{coupon}/codes", {"codes": list(marks.codes)})).data["added"] == 4
-    assert (await stack.admin("PUT", f"/admin/prizes/{parcel}", {"name": "Parcel"})).data
-    events = ["play_completed", "prize_won", "prize_claimed", "quest_completed"]
-    integration = {"type": "webhook", "events": events, "config": hook}
-    told.known["integration"] = (await stack.admin("POST", "/admin/integrations", integration)).data["id"]
-    gone = (await stack.admin("POST", "/admin/integrations", integration)).data["id"]
-    assert (await stack.admin("DELETE", f"/admin/integrations/{gone}")).http == 200
-    games = []
-    for prize_id in (coupon, parcel):
-        chances = (float(marks.odds), 1 - float(marks.odds))
-        odds = [{"prize_id": prize_id, "probability": chance} for chance in chances]
-        body = {"name": "Wheel", "type": "spin_wheel", "campaign_id": campaign_id, "status": "active"}
-        body |= {"reward_handler": "probability", "handler_config": {"prizes": odds}, "access": "public"}
-        games.append((await stack.admin("POST", "/admin/games", body)).data["id"])
-    items = [{"item": "coin", "weight": float(marks.weight), "quantity": 1, "slot_index": 0}]
-    body = {"name": "Set", "type": "collection", "campaign_id": campaign_id, "status": "active"}
-    body |= {"reward_handler": "lucky_item", "handler_config": {"items": items}}
-    games.append((await stack.admin("POST", "/admin/games", body)).data["id"])
-    await _log_in(told)
-    told.receiver.replies += [echo] * 20
-    player = {"Authorization": f"Bearer {told.tokens[0]}"}
-    for game_id in games:
-        started = (await stack.consumer("POST", f"/games/{game_id}/start", {}, headers=player)).data
-        told.known["revision"] = started["revision_hash"]
-        body = {"session_id": started["session_id"], "payload": {}}
-        key = {**player, "Idempotency-Key": f"key-{game_id}"}
-        for _ in range(2):
-            played = await stack.consumer("POST", f"/games/{game_id}/play", body, headers=key)
-        told.anns.append(played.data)
-        # Refused in each way that says something of what was sent.
-        await stack.consumer("POST", f"/games/{game_id}/play", {**body, "surprise": marks.channel}, headers=player)
-    told.anns.append((await stack.consumer("GET", "/rewards/me", headers=player)).data)
-    told.known |= {"game": games[0], "prize": coupon, "play": told.anns[0]["play_id"]}
-    told.known["reward"] = told.anns[0]["rewards"][0]["reward_id"]
-    told.known |= {"quest": "quest_x", "leaderboard": "board_x"}
-    tasks = (await stack.admin("GET", "/admin/fulfillment/tasks", prize_id=parcel)).data["items"]
-    told.known["task"] = tasks[0]["id"]
-    await until(lambda: _has_tried(told, parcel))
-    told.receiver.replies.clear()
-    assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{told.known['task']}/retry", {})).data
-    await until(lambda: _has_delivered(told, parcel))
-    await until(lambda: _has_told(told, "prize_won"))
-    bad = {"name": "X", "fulfillment": {"channel": "webhook", "config": {**config, "url": marks.channel, "no": 1}}}
-    assert (await stack.admin("POST", "/admin/prizes", bad)).http == 400
-    headers = {"Authorization": f"Bearer {marks.channel}"}
-    assert (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).http == 401
-    # The issuer that the process was told of is none.
-    sign_in = {"code": "x", "verifier": "x", "nonce": "x", "redirect_uri": f"{stack.process.admin_url}/dashboard/"}
-    for path, body in (("start", {"redirect_uri": sign_in["redirect_uri"]}), ("finish", sign_in)):
-        assert (await stack.admin("POST", f"/admin/auth/oidc/{path}", body, roles=())).http >= 400
-    await _use_api_token(told)
-    await _rotate_the_secret_of_a_quest(told)
-
-
-async def _rotate_the_secret_of_a_quest(told: Told) -> None:
-    """Told when it is made, and when it is made anew; then its events are refused."""
-    stack = told.stack
-    condition = {"kind": "event", "count": 2}
-    quest = {"name": "Buy", "campaign_id": told.known["campaign"], "status": "active", "condition": condition}
-    made = (await stack.admin("POST", "/admin/quests", quest | {"turns": 1})).data
-    again = (await stack.admin("POST", f"/admin/quests/{made['id']}/rotate-secret", {})).data
-    told.tokens += [made["secret"], again["secret"]]
-    assert made["secret"] != again["secret"]
-    event = {"event_id": made["secret"], "player_id": "ann"}
-    assert (await stack.admin("POST", f"/quests/{made['id']}/events", event, roles=(), tenant_id=TENANT)).http == 401
-
-
-async def _use_api_token(told: Told) -> None:
-    """Made, shown, refused something, revoked, and shown again."""
-    stack = told.stack
-    made = (await stack.admin("POST", "/admin/tokens", {"name": "ci", "roles": ["designer"]})).data
-    told.tokens.append(made["secret"])
-    headers = {"Authorization": f"Bearer {made['secret']}"}
-    for body in ({"name": "Fair"}, {"name": "Fair", "surprise": 1}):
-        await stack.admin("POST", "/admin/campaigns", body, roles=(), headers=headers)
-    assert (await stack.admin("POST", "/admin/tenants", {"name": "x"}, roles=(), headers=headers)).http == 403
-    assert (await stack.admin("DELETE", f"/admin/tokens/{made['id']}")).http == 200
-    assert (await stack.admin("GET", "/admin/games", token=made["secret"])).http == 401
-
-    async def is_refused() -> bool:
-        return (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).http == 401
-
-    await until(is_refused)
-
-
-async def _log_in(told: Told) -> None:
-    stack = told.stack
-    contact = {"contact_type": "CONTACT_TYPE_EMAIL", "contact": "ann@example.com"}
-    challenge = (await stack.consumer("POST", "/players/auth/start", contact)).data["challenge_id"]
-    code = ""
-    while not code:
-        got = await told.receiver.next()
-        code = got.json["code"] if got.path.endswith("/login") and got.json.get("code") else ""
-    told.login_codes.append(code)
-    wrong = {"challenge_id": challenge, "code": "000000" if code != "000000" else "111111"}
-    assert (await stack.consumer("POST", "/players/auth/verify", wrong)).http == 401
-    body = {"challenge_id": challenge, "code": code}
-    logged_in = (await stack.consumer("POST", "/players/auth/verify", body)).data
-    told.tokens += [logged_in["token"], logged_in["refresh_token"]]
-    again = await stack.consumer("POST", "/players/auth/refresh", {"refresh_token": logged_in["refresh_token"]})
-    told.tokens += [again.data["token"], again.data["refresh_token"]]
-
-
-async def _has_tried(told: Told, prize_id: str) -> bool:
-    (task,) = (await told.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
-    return task["status"] in ("TASK_STATUS_RETRY", "TASK_STATUS_DELIVERED")
-
-
-async def _has_delivered(told: Told, prize_id: str) -> bool:
-    (task,) = (await told.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
-    return bool(task["status"] == "TASK_STATUS_DELIVERED")
-
-
-async def _has_told(told: Told, event: str) -> bool:
-    return any(event.encode() in got.body for got in told.receiver.all)
 
 
 def forms(mark: str) -> set[str]:
@@ -324,25 +107,18 @@ def holds_none(text: str, marks: tuple[str, ...] | list[str]) -> None:
     assert not found, (found, text[max(0, text.find(found[0]) - 200) : text.find(found[0]) + 100])
 
 
-async def test_every_setting_that_is_secret_is_looked_for() -> None:
-    """One that comes later fails here, until it is marked, too."""
+async def test_marks_cover_every_secret_setting_in_every_form() -> None:
     secret = {one.name.upper() for one in fields(Settings) if one.metadata["secret"]}
     assert secret == {"DATABASE_URL", "REDIS_URL", *Marks(("a", "b")).settings}
     marks = Marks(("the-database-s", "the-ephemeral-s"))
-    for value in (*marks.settings.values(), *marks.stores):
+    found = [*marks.settings.values(), *marks.stores]
+    found += [form for mark in (*marks.keys, *marks.codes) for form in forms(mark)]
+    for text in found:
         with pytest.raises(AssertionError):
-            holds_none(value, marks.keys)
+            holds_none(f"a {text} z", [*marks.keys, *marks.codes])
 
 
-async def test_a_secret_is_found_in_every_form() -> None:
-    marks = Marks(("the-database-s", "the-ephemeral-s"))
-    for mark in [*marks.keys, *marks.codes]:
-        for form in forms(mark):
-            with pytest.raises(AssertionError):
-                holds_none(f"a {form} z", [mark])
-
-
-async def test_the_marks_are_where_they_belong(told: Told) -> None:
+async def test_marks_are_where_they_belong(told: Told) -> None:
     """Else none of the searches below would prove anything."""
     assert any(code in str(told.anns) for code in told.marks.codes), "Ann has her code"
     assert any(told.marks.header == got.headers.get("Authorization") for got in told.receiver.all)
@@ -352,7 +128,7 @@ async def test_the_marks_are_where_they_belong(told: Told) -> None:
 
 
 @pytest.mark.fault("Secrets", size="a process at its most talkative", figure="none found")
-async def test_no_log_line_holds_a_secret(told: Told) -> None:
+async def test_log_holds_no_secret(told: Told) -> None:
     marks = told.marks
     text = told.log.read_text()
     holds_none(text, [*marks.keys, *marks.config, *marks.codes, *told.tokens, "ann@example.com"])
@@ -362,7 +138,7 @@ async def test_no_log_line_holds_a_secret(told: Told) -> None:
 
 
 @pytest.mark.fault("Secrets", size="its metrics", figure="none found")
-async def test_no_metric_holds_a_secret(told: Told) -> None:
+async def test_metrics_hold_no_secret(told: Told) -> None:
     async with told.stack.http.get(f"{told.stack.process.core_url}/metrics") as answer:
         text = await answer.text()
     assert 'operation="Play"' in text
@@ -370,7 +146,7 @@ async def test_no_metric_holds_a_secret(told: Told) -> None:
 
 
 @pytest.mark.fault("Secrets", size="streams and receivers", figure="none found")
-async def test_no_event_holds_a_secret(told: Told) -> None:
+async def test_events_hold_no_secret(told: Told) -> None:
     """Neither on a stream, nor as it reached a receiver; a login code reaches its sender alone."""
     marks = told.marks
     client = redis.asyncio.Redis.from_url(told.redis_url)
@@ -387,7 +163,7 @@ async def test_no_event_holds_a_secret(told: Told) -> None:
 
 
 @pytest.mark.fault("Secrets", size="every Valkey key, of every type", figure="none found")
-async def test_the_ephemeral_store_keeps_no_login_code_and_no_key(told: Told) -> None:
+async def test_ephemeral_store_holds_no_secret(told: Told) -> None:
     async with redis.asyncio.Redis.from_url(told.redis_url) as client:
         stored = await everything_in(client)
     text = " ".join(name + value for name, value in stored.items())
@@ -398,7 +174,7 @@ async def test_the_ephemeral_store_keeps_no_login_code_and_no_key(told: Told) ->
 
 
 @pytest.mark.fault("Secrets", size="every Valkey command, on disk", figure="none found")
-async def test_what_the_ephemeral_store_writes_down_holds_none_either(told: Told, valkey_server: Valkey) -> None:
+async def test_ephemeral_store_files_hold_no_secret(told: Told, valkey_server: Valkey) -> None:
     """Every command that ever was, also of keys that are gone: its append-only file, and what it logs."""
     files = [path for path in valkey_server.data_dir.rglob("*") if path.is_file()]
     assert [path for path in files if path.name.endswith(".incr.aof")]
@@ -407,13 +183,13 @@ async def test_what_the_ephemeral_store_writes_down_holds_none_either(told: Told
     holds_none(text, [*told.marks.keys, *told.marks.codes, *told.tokens])
 
 
-async def test_the_database_s_log_holds_no_secret(told: Told, postgres: Postgres) -> None:
+async def test_database_log_holds_no_secret(told: Told, postgres: Postgres) -> None:
     """Also where it tells of a statement that failed."""
     holds_none(postgres.log_path.read_text(errors="replace"), [*told.marks.keys, *told.marks.codes, *told.tokens])
 
 
 @pytest.mark.fault("Secrets", size="a process that was started with core dumps allowed", figure="none possible")
-async def test_no_process_leaves_its_memory_on_a_disk(told: Told) -> None:
+async def test_process_leaves_no_core_dump(told: Told) -> None:
     if psutil.Process().rlimit(psutil.RLIMIT_CORE) == (0, 0):
         pytest.skip("this machine allows nobody a core dump")
     for child in psutil.Process().children():
@@ -425,7 +201,7 @@ async def test_no_process_leaves_its_memory_on_a_disk(told: Told) -> None:
 
 
 @pytest.mark.fault("Secrets", size="every row of every table", figure="none found")
-async def test_no_row_holds_a_secret_that_can_be_read(told: Told) -> None:
+async def test_rows_hold_no_readable_secret(told: Told) -> None:
     """Codes, receivers' secrets and what headers carry are sealed at rest; login codes and tokens are not there."""
     connection = await asyncpg.connect(told.database_url)
     tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
@@ -438,7 +214,7 @@ async def test_no_row_holds_a_secret_that_can_be_read(told: Told) -> None:
         assert not re.search(rf"(?<!\w){code}(?!\w)", logins)
 
 
-async def test_the_audit_log_holds_no_secret(told: Told) -> None:
+async def test_audit_log_holds_no_secret(told: Told) -> None:
     entries = (await told.stack.admin("GET", "/admin/audit", limit=100)).data["items"]
     assert {"prize.create", "prize.update", "integration.create", "integration.delete"} <= {
         e["action"] for e in entries
@@ -446,7 +222,7 @@ async def test_the_audit_log_holds_no_secret(told: Told) -> None:
     holds_none(str(entries), [*told.marks.keys, told.marks.header, *told.marks.codes, *told.login_codes])
 
 
-async def test_staff_read_back_no_secret(told: Told) -> None:
+async def test_admin_answers_hold_no_secret(told: Told) -> None:
     """By every GET of the admin edge. What staff must edit (odds) is theirs to read; codes and headers are not."""
     seen = []
     for operation, _ in admin.served():
@@ -464,7 +240,7 @@ def _home() -> dict[str, str]:
 
 
 @pytest.mark.fault("Secrets", size="every GET of the consumer edge", figure="none found")
-async def test_no_other_player_is_shown_anything(told: Told) -> None:
+async def test_consumer_answers_hold_no_secret_of_another_player(told: Told) -> None:
     """Bob, and nobody at all, by every route of the consumer edge; Ann herself sees no configuration either."""
     marks, seen, own = told.marks, [], []
     for operation, _ in consumer.served():
@@ -480,7 +256,7 @@ async def test_no_other_player_is_shown_anything(told: Told) -> None:
     assert "handler_config" not in " ".join(seen + own)
 
 
-async def test_another_player_gets_another_code(told: Told) -> None:
+async def test_code_of_one_player_is_given_to_no_other(told: Told) -> None:
     stack, game_id = told.stack, told.known["game"]
     bob = [reward["code"] for reward in (await _win(stack, game_id, "player_bob"))]
     cid = [reward["code"] for reward in (await _win(stack, game_id, "player_cid"))]

@@ -79,7 +79,7 @@ async def two(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Two]:
         yield two
 
 
-async def test_a_forgotten_connection_is_made_anew(two: Two) -> None:
+async def test_forgotten_connection_is_made_anew(two: Two) -> None:
     two.proxy.half_open()
     async with asyncio.timeout(HANG_SECONDS / 6):
         assert await two.each() == {"second"}
@@ -90,7 +90,7 @@ async def test_a_forgotten_connection_is_made_anew(two: Two) -> None:
         await until(both)
 
 
-async def test_nobody_waits_for_a_core_that_stands_still(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_pass_over_a_core_that_stands_still(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who connects to it is connected, and greeted by nobody: that is waited for beside the calls."""
     monkeypatch.setattr(client, "CONNECT_SECONDS", HANG_SECONDS)
     two.proxy.partition()
@@ -105,7 +105,7 @@ async def test_nobody_waits_for_a_core_that_stands_still(two: Two, monkeypatch: 
         await until(both)
 
 
-async def test_a_core_that_takes_long_is_still_there(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_core_that_takes_long_is_not_given_up(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so when it is asked, however long the only call takes."""
     looks = 0
     listen = MuxStream._listen
@@ -127,7 +127,7 @@ async def test_a_core_that_takes_long_is_still_there(two: Two, monkeypatch: pyte
         assert set(await asyncio.gather(*slow)) == {"first", "second"}
 
 
-async def test_a_refusal_is_not_told_where_a_silent_core_may_yet_do_it(two: Two) -> None:
+async def test_refusal_is_withheld_while_a_silent_core_may_yet_commit(two: Two) -> None:
     """What it was sent may be done once it goes on, whatever another says meanwhile."""
     two.proxy.partition()
     request = m.AdjustBalanceRequest(scope=m.Scope(tenant_id="tenant_a"), idempotency_key="key")

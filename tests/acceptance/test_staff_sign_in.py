@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -38,7 +38,7 @@ async def me(stack: Stack, token: str) -> Answer:
     return await stack.admin("GET", "/admin/me", roles=(), headers=bearer(token))
 
 
-async def test_a_link_signs_in_whom_it_names_with_its_roles_for_a_session(stack: Stack) -> None:
+async def test_link_signs_in_its_subject_with_its_roles(stack: Stack) -> None:
     answer = await use(stack, link(stack, "designer", "reward_manager"))
     assert answer.headers["Cache-Control"] == "no-store"
     told = (await me(stack, answer.data["token"])).data
@@ -51,7 +51,7 @@ async def test_a_link_signs_in_whom_it_names_with_its_roles_for_a_session(stack:
     assert told["expires_at"] == answer.data["expires_at"] and abs(told["expires_at"] - time.time() - seconds) < 60
 
 
-async def test_of_rivals_with_one_link_one_is_signed_in(stack: Stack) -> None:
+async def test_link_used_at_once_signs_in_one(stack: Stack) -> None:
     token = link(stack)
     answers = await asyncio.gather(*(use(stack, token) for _ in range(8)))
     assert sorted(answer.http for answer in answers) == [200, *[401] * 7]
@@ -59,7 +59,7 @@ async def test_of_rivals_with_one_link_one_is_signed_in(stack: Stack) -> None:
     assert refused(await use(stack, token)) == INVALID
 
 
-async def test_who_shows_a_used_link_again_and_again_keeps_nobody_from_signing_in(stack: Stack) -> None:
+async def test_used_link_counts_against_no_other_sign_in(stack: Stack) -> None:
     used = link(stack)
     assert (await use(stack, used)).code == "OK"
     for _ in range(SIGN_INS.at_once):
@@ -67,7 +67,7 @@ async def test_who_shows_a_used_link_again_and_again_keeps_nobody_from_signing_i
     assert (await use(stack, link(stack))).code == "OK"
 
 
-async def test_a_link_that_came_when_there_were_too_many_is_good_a_moment_later(stack: Stack) -> None:
+async def test_link_beyond_the_rate_is_good_later(stack: Stack) -> None:
     for _ in range(SIGN_INS.at_once):
         assert (await use(stack, link(stack))).code == "OK"
     waiting = link(stack)
@@ -77,7 +77,7 @@ async def test_a_link_that_came_when_there_were_too_many_is_good_a_moment_later(
     assert (await use(stack, waiting)).code == "OK"
 
 
-async def test_a_link_opens_nothing_by_itself_and_a_token_is_no_link(stack: Stack) -> None:
+async def test_link_is_no_token_and_a_token_no_link(stack: Stack) -> None:
     assert refused(await me(stack, link(stack))) == INVALID
     assert refused(await use(stack, stack.token("ann", ("admin",)))) == INVALID
     assert refused(await use(stack, stack.token("player_ann"))) == INVALID
@@ -85,7 +85,7 @@ async def test_a_link_opens_nothing_by_itself_and_a_token_is_no_link(stack: Stac
     assert fields_of(await stack.admin("POST", "/admin/auth/link", {}, roles=())) != []
 
 
-async def test_a_link_that_is_too_old_signs_nobody_in(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_link_is_refused(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     claims = jwt.decode(link(stack), options={"verify_signature": False})
     assert claims["exp"] - claims["iat"] == LINK_SECONDS
     old = {**claims, "iat": claims["iat"] - LINK_SECONDS - 60, "exp": claims["iat"] - 60}
@@ -93,7 +93,7 @@ async def test_a_link_that_is_too_old_signs_nobody_in(stack: Stack, monkeypatch:
     assert refused(await use(stack, jwt.encode(old, secret, algorithm="HS256")))[2] == "TOKEN_EXPIRED"
 
 
-async def test_a_session_is_one_sign_in_in_the_audit_log_and_logging_out_ends_it(stack: Stack) -> None:
+async def test_session_is_noted_once_and_ends_with_the_logout(stack: Stack) -> None:
     token = (await use(stack, link(stack))).data["token"]
     assert (await me(stack, token)).code == "OK"
     rows = (await stack.admin("GET", "/admin/audit", actor="ann")).data["items"]
@@ -102,7 +102,7 @@ async def test_a_session_is_one_sign_in_in_the_audit_log_and_logging_out_ends_it
     assert refused(await me(stack, token)) == INVALID
 
 
-async def test_without_an_issuer_there_is_only_the_link(stack: Stack) -> None:
+async def test_oidc_sign_in_without_an_issuer_is_refused(stack: Stack) -> None:
     assert (await stack.admin("GET", "/admin/auth/methods", roles=())).data == {"oidc": False}
     answer = await stack.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": REDIRECT}, roles=())
     assert refused(answer) == INVALID
@@ -115,9 +115,9 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 
 @pytest.fixture
-async def trusting(issuer: Issuer, make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
+async def trusting(issuer: Issuer, database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
     """A stack that trusts the issuer."""
-    async with new_stack(settings_of(make_database(), valkey_url, **issuer.settings)) as stack:
+    async with new_stack(settings_of(database_url, valkey_url, **issuer.settings)) as stack:
         yield stack
 
 
@@ -132,7 +132,7 @@ async def finish(stack: Stack, begun: dict[str, str], code: str, **instead: str)
     return await stack.admin("POST", "/admin/auth/oidc/finish", body, roles=())
 
 
-async def test_who_signs_in_at_the_issuer_is_staff_as_their_claims_say(trusting: Stack, issuer: Issuer) -> None:
+async def test_oidc_sign_in_gives_the_roles_of_the_claims(trusting: Stack, issuer: Issuer) -> None:
     assert (await trusting.admin("GET", "/admin/auth/methods", roles=())).data == {"oidc": True}
     begun = await begin(trusting)
     assert begun["url"].startswith(f"{issuer.url}/authorize?") and begun["redirect_uri"] == REDIRECT
@@ -146,7 +146,7 @@ async def test_who_signs_in_at_the_issuer_is_staff_as_their_claims_say(trusting:
     assert refused(await me(trusting, answer.data["token"])) == INVALID
 
 
-async def test_a_code_is_of_use_once_and_to_who_has_the_verifier(trusting: Stack, issuer: Issuer) -> None:
+async def test_oidc_code_is_used_once_and_with_its_verifier(trusting: Stack, issuer: Issuer) -> None:
     begun = await begin(trusting)
     code = issuer.code("ann", begun)
     assert refused(await finish(trusting, begun, code, verifier="another")) == INVALID
@@ -157,12 +157,12 @@ async def test_a_code_is_of_use_once_and_to_who_has_the_verifier(trusting: Stack
 
 
 @pytest.mark.parametrize("ways", [("client_secret_post", "none"), ("client_secret_basic", "private_key_jwt"), None])
-async def test_a_client_with_a_secret_says_it_as_the_issuer_takes_it(
-    issuer: Issuer, make_database: Callable[[], str], valkey_url: str, ways: tuple[str, ...] | None
+async def test_oidc_client_secret_is_sent_as_the_issuer_takes_it(
+    issuer: Issuer, database_url: str, valkey_url: str, ways: tuple[str, ...] | None
 ) -> None:
     issuer.secret, issuer.ways = "a secret: of +signs/", ways
     for said, taken in (("another", False), (issuer.secret, True)):
-        settings = settings_of(make_database(), valkey_url, **issuer.settings, oidc_client_secret=said)
+        settings = settings_of(database_url, valkey_url, **issuer.settings, oidc_client_secret=said)
         async with new_stack(settings) as stack:
             begun = await begin(stack)
             answer = await finish(stack, begun, issuer.code("ann", begun))
@@ -171,9 +171,7 @@ async def test_a_client_with_a_secret_says_it_as_the_issuer_takes_it(
     assert issuer.refused == ["client"]
 
 
-async def test_an_id_token_of_another_sign_in_or_client_or_issuer_signs_nobody_in(
-    trusting: Stack, issuer: Issuer
-) -> None:
+async def test_oidc_id_token_with_wrong_claims_is_refused(trusting: Stack, issuer: Issuer) -> None:
     begun = await begin(trusting)
     for claims in ({"nonce": "another"}, {"nonce": None}, {"aud": "tombola"}, {"iss": "https://else.example"}):
         issuer.claims = claims
@@ -182,23 +180,21 @@ async def test_an_id_token_of_another_sign_in_or_client_or_issuer_signs_nobody_i
     assert (await finish(trusting, begun, issuer.code("ann", begun))).code == "OK"
 
 
-async def test_who_has_no_role_here_is_told_so_and_gets_no_token(trusting: Stack, issuer: Issuer) -> None:
+async def test_oidc_sign_in_without_a_role_is_refused(trusting: Stack, issuer: Issuer) -> None:
     begun = await begin(trusting)
     answer = await finish(trusting, begun, issuer.code("eve", begun))
     assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
 
 
-async def test_only_an_address_is_sent_to_the_issuer(trusting: Stack) -> None:
+async def test_oidc_redirect_uri_must_be_an_address(trusting: Stack) -> None:
     for wrong in ("", "javascript:alert(1)", "/dashboard", "https://a.example/#x", "x" * 5000):
         answer = await trusting.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": wrong}, roles=())
         assert fields_of(answer) == ["redirect_uri"]
 
 
-async def test_an_issuer_that_is_away_or_another_is_said_to_be_unusable(
-    issuer: Issuer, make_database: Callable[[], str], valkey_url: str
-) -> None:
+async def test_oidc_issuer_that_is_away_is_unavailable(issuer: Issuer, database_url: str, valkey_url: str) -> None:
     for wrong in ({"jwks_issuer": f"{issuer.url}/"}, {"jwks_issuer": "http://127.0.0.1:9"}):
-        settings = settings_of(make_database(), valkey_url, **{**issuer.settings, **wrong})
+        settings = settings_of(database_url, valkey_url, **{**issuer.settings, **wrong})
         async with new_stack(settings) as stack:
             answer = await stack.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": REDIRECT}, roles=())
             assert refused(answer) == (503, "UNAVAILABLE", "STORE_UNAVAILABLE")

@@ -45,7 +45,7 @@ def of_ann(stack: Stack, tenant_id: str = "") -> str:
     return stack.token("ann", ("designer",), tenant_id=tenant_id)
 
 
-async def test_logging_out_ends_the_token_and_no_other(stack: Stack) -> None:
+async def test_logout_ends_the_token_and_no_other(stack: Stack) -> None:
     here, there = of_ann(stack), of_ann(stack)
     answer = await log_out(stack, here)
     assert (answer.data, answer.headers["Cache-Control"]) == ({}, "no-store")
@@ -54,7 +54,7 @@ async def test_logging_out_ends_the_token_and_no_other(stack: Stack) -> None:
     assert (await me(stack, there)).code == "OK"
 
 
-async def test_logging_out_everywhere_ends_every_token_of_the_subject_until_then(stack: Stack) -> None:
+async def test_logout_everywhere_ends_the_subjects_tokens_until_then(stack: Stack) -> None:
     here, there = of_ann(stack), of_ann(stack)
     others = [stack.token("bea", ("designer",)), of_ann(stack, OTHER_TENANT), stack.token("ann")]
     assert (await log_out(stack, here, everywhere=True)).code == "OK"
@@ -74,7 +74,7 @@ async def test_logging_out_everywhere_ends_every_token_of_the_subject_until_then
     assert refused(await me(stack, here)) == ENDED
 
 
-async def test_an_owner_ends_the_tokens_of_somebody_else(stack: Stack) -> None:
+async def test_revoke_by_an_owner_ends_the_tokens_of_another(stack: Stack) -> None:
     first, second, bystander = of_ann(stack), of_ann(stack), stack.token("bea", ("admin",))
     for token in (first, second, bystander):
         assert (await me(stack, token)).code == "OK"
@@ -91,7 +91,7 @@ async def test_an_owner_ends_the_tokens_of_somebody_else(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("ended_by", ["ann", "an owner"])
-async def test_tokens_end_also_where_they_were_made_by_a_clock_that_is_ahead(stack: Stack, ended_by: str) -> None:
+async def test_revoke_ends_tokens_made_by_a_clock_that_is_ahead(stack: Stack, ended_by: str) -> None:
     with pytest.MonkeyPatch.context() as clock:
         ahead = time.time() + LEEWAY_SECONDS - 1
         clock.setattr(time, "time", lambda: ahead)
@@ -106,13 +106,13 @@ async def test_tokens_end_also_where_they_were_made_by_a_clock_that_is_ahead(sta
         await ended(stack, token)
 
 
-async def test_nobody_ends_what_is_made_later(stack: Stack) -> None:
+async def test_revoke_of_later_tokens_is_refused(stack: Stack) -> None:
     """Nor does who owns the tenant: that would be a lock-out, which suspends nobody and shows nowhere."""
     later = {"subject": "ann", "issued_at": 2**33}
     assert fields_of(await stack.admin("POST", REVOKE, later)) == ["issued_at"]
 
 
-async def test_every_edge_hears_of_it_also_one_that_starts_later(stack: Stack) -> None:
+async def test_revoke_reaches_every_edge_and_later_ones(stack: Stack) -> None:
     token = of_ann(stack)
     caller = RpcCaller([stack.process.rpc_address])
     there = Edge.build(stack.process.settings, caller, stack.engine.ephemeral)
@@ -128,7 +128,7 @@ async def test_every_edge_hears_of_it_also_one_that_starts_later(stack: Stack) -
 
 
 @pytest.mark.settings(role_matrix="strict")
-async def test_who_may_end_the_tokens_of_others(stack: Stack) -> None:
+async def test_revoke_requires_the_tenants_own_admin(stack: Stack) -> None:
     body = {"subject": "ann"}
     for roles in (("designer",), ("reward_manager",), ("platform",)):
         assert refused(await stack.admin("POST", REVOKE, body, roles=roles)) == (
@@ -145,7 +145,7 @@ async def test_who_may_end_the_tokens_of_others(stack: Stack) -> None:
     assert (await me(stack, of_ann(stack))).code == "OK"
 
 
-async def test_a_suspended_tenant_s_staff_still_end_tokens(stack: Stack) -> None:
+async def test_revoke_works_in_a_suspended_tenant(stack: Stack) -> None:
     token, owner = of_ann(stack), stack.token("owner", ("admin",))
     await stack.database.execute("UPDATE tenants SET status = 'suspended' WHERE tenant_id = $1", stack.tenant_id)
     assert (await stack.admin("POST", REVOKE, {"subject": "ann"}, roles=(), headers=bearer(owner))).code == "OK"
@@ -153,7 +153,7 @@ async def test_a_suspended_tenant_s_staff_still_end_tokens(stack: Stack) -> None
     assert (await log_out(stack, owner)).code == "OK"
 
 
-async def test_what_a_revocation_and_a_log_out_must_say(stack: Stack) -> None:
+async def test_revoke_or_logout_with_a_wrong_field_is_refused(stack: Stack) -> None:
     assert fields_of(await stack.admin("POST", REVOKE, {})) == ["subject"]
     assert fields_of(await stack.admin("POST", REVOKE, {"subject": "x" * 513})) == ["subject"]
     token = of_ann(stack)
@@ -163,7 +163,7 @@ async def test_what_a_revocation_and_a_log_out_must_say(stack: Stack) -> None:
 
 
 @pytest.mark.settings(header_fallback=True)
-async def test_headers_are_no_token_that_could_end(stack: Stack) -> None:
+async def test_logout_requires_a_token_of_staff(stack: Stack) -> None:
     headers = {"X-Roles": "admin", "X-Tenant-Id": stack.tenant_id}
     answer = await stack.admin("POST", "/admin/auth/logout", {}, roles=(), headers=headers)
     assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")

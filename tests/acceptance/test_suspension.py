@@ -86,28 +86,25 @@ async def stall(stack: Stack) -> AsyncIterator[Stall]:
 
 
 @pytest.mark.parametrize("kind", ["tenant", "merchant", "player"])
-async def test_who_is_suspended_does_nothing_until_restored(stall: Stall, kind: str) -> None:
+async def test_suspension_refuses_every_act_until_restored(stall: Stall, kind: str) -> None:
     await stall.set(kind, "SUSPENDED")
-    for name, answer in (await stall.acts()).items():
-        assert refused(answer) == SUSPENDED, name
-        assert answer.envelope["data"]["suspended"] == kind, name
+    told = {name: (refused(one), one.envelope["data"].get("suspended")) for name, one in (await stall.acts()).items()}
+    assert told == dict.fromkeys(told, (SUSPENDED, kind))
+    path = f"/games/{stall.game_id}"
+    shown = (await stall.stack.consumer("GET", f"{path}/eligibility", player=stall.player_id)).data
+    assert (shown["can_play"], shown["reason"]) == (False, "SUSPENDED")
+    if kind == "player":
+        assert (await stall.stack.consumer("POST", f"{path}/start", {}, player="player_bob")).data["session_id"]
+    if kind != "merchant":
+        assert refused(await stall.logs_in()) == SUSPENDED
+        for verb, body in (("GET", None), ("PUT", {"display_name": "Ann"})):
+            assert refused(await stall.stack.consumer(verb, "/players/me", body, player=stall.player_id)) == SUSPENDED
     await stall.set(kind, "ACTIVE")
-    for name, answer in (await stall.acts()).items():
-        assert answer.data, name
-
-
-@pytest.mark.parametrize("kind", ["tenant", "player"])
-async def test_who_is_suspended_does_not_log_in(stall: Stall, kind: str) -> None:
-    await stall.set(kind, "SUSPENDED")
-    assert refused(await stall.logs_in()) == SUSPENDED
-    # What renews a login, and what changes a profile.
-    for verb, body in (("GET", None), ("PUT", {"display_name": "Ann"})):
-        assert refused(await stall.stack.consumer(verb, "/players/me", body, player=stall.player_id)) == SUSPENDED
-    await stall.set(kind, "ACTIVE")
+    assert {name: one.code for name, one in (await stall.acts()).items()} == dict.fromkeys(told, "OK")
     assert (await stall.logs_in()).data["player"]["id"] == stall.player_id
 
 
-async def test_a_login_of_who_is_suspended_is_not_renewed(stall: Stall, phone: Phone) -> None:
+async def test_suspension_refuses_to_refresh_a_login(stall: Stall, phone: Phone) -> None:
     session = await log_in(stall.stack, phone)
     mine = replace(stall, player_id=session["player"]["id"])
     for kind in ("tenant", "player"):
@@ -117,7 +114,7 @@ async def test_a_login_of_who_is_suspended_is_not_renewed(stall: Stall, phone: P
     assert (await refresh(stall.stack, session["refresh_token"])).data["token"]
 
 
-async def test_no_code_is_sent_or_taken_under_a_suspended_tenant(stall: Stall, phone: Phone) -> None:
+async def test_suspension_of_a_tenant_stops_login_codes(stall: Stall, phone: Phone) -> None:
     challenge_id = (await start(stall.stack)).data["challenge_id"]
     code = phone.code()
     await stall.set("tenant", "SUSPENDED")
@@ -134,31 +131,7 @@ async def test_no_code_is_sent_or_taken_under_a_suspended_tenant(stall: Stall, p
     assert (await verify(stall.stack, challenge_id, code)).data["token"]
 
 
-@pytest.mark.parametrize("kind", ["tenant", "merchant", "player"])
-async def test_eligibility_says_who_is_suspended(stall: Stall, kind: str) -> None:
-    await stall.set(kind, "SUSPENDED")
-    path = f"/games/{stall.game_id}/eligibility"
-    shown = (await stall.stack.consumer("GET", path, player=stall.player_id)).data
-    assert (shown["can_play"], shown["reason"]) == (False, "SUSPENDED")
-
-
-async def test_another_player_plays_on(stall: Stall) -> None:
-    await stall.set("player", "SUSPENDED")
-    path = f"/games/{stall.game_id}/start"
-    assert (await stall.stack.consumer("POST", path, {}, player="player_bob")).data["session_id"]
-
-
-async def test_a_play_that_was_waiting_is_not_decided_by_a_memory(stall: Stall) -> None:
-    """The game's actor has just met Ann, and would not look again: the suspension makes it."""
-    start = (f"/games/{stall.game_id}/start", {})
-    session_id = (await stall.stack.consumer("POST", *start, player=stall.player_id)).data["session_id"]
-    await stall.set("player", "SUSPENDED")
-    body = {"session_id": session_id, "payload": {}}
-    answer = await stall.stack.consumer("POST", f"/games/{stall.game_id}/play", body, player=stall.player_id)
-    assert refused(answer) == SUSPENDED
-
-
-async def test_staff_of_a_suspended_tenant_or_merchant_changes_nothing(stall: Stall) -> None:
+async def test_suspension_refuses_changes_and_exports_of_staff(stall: Stall) -> None:
     quest = (f"/admin/quests/{stall.quest_id}", {"turns": 2})
     staff = replace(stall.stack, merchant_id=stall.merchant_id)
     await stall.set("merchant", "SUSPENDED")
@@ -171,34 +144,25 @@ async def test_staff_of_a_suspended_tenant_or_merchant_changes_nothing(stall: St
     assert refused(await stall.stack.admin("PUT", *quest)) == SUSPENDED
 
 
-async def test_suspensions_are_in_the_audit_log(stall: Stall) -> None:
+async def test_suspension_is_in_the_audit_log(stall: Stall) -> None:
     body = {"status": "PLAYER_STATUS_SUSPENDED", "reason": "a script"}
     assert (await stall.stack.admin("PUT", f"/admin/players/{stall.player_id}", body)).data
-    await stall.set("merchant", "SUSPENDED")
-    await stall.set("tenant", "SUSPENDED")
-    listed = (await stall.stack.admin("GET", "/admin/audit", limit=10)).data["items"]
-    entries = [entry for entry in listed if entry["action"] != "staff.sign_in"][:3]
-    assert [entry["action"] for entry in entries] == ["tenant.update", "merchant.update", "player.set_status"]
-    assert [entry["after"]["status"] for entry in entries] == ["suspended"] * 3
-    assert [entry["before"]["status"] for entry in entries] == ["active"] * 3
-    assert entries[2]["after"]["reason"] == "a script"
+    for kind in ("merchant", "tenant"):
+        await stall.set(kind, "SUSPENDED")
     for kind in ("tenant", "merchant", "player"):
         await stall.set(kind, "ACTIVE")
-    listed = (await stall.stack.admin("GET", "/admin/audit", limit=10)).data["items"]
-    entries = [entry for entry in listed if entry["action"] != "staff.sign_in"][:3]
-    assert [(entry["before"]["status"], entry["after"]["status"]) for entry in entries] == [("suspended", "active")] * 3
+    listed = (await stall.stack.admin("GET", "/admin/audit", limit=20)).data["items"]
+    entries = [entry for entry in listed if entry["action"] != "staff.sign_in"][:6]
+    actions = ["player.set_status", "merchant.update", "tenant.update"]
+    assert [entry["action"] for entry in entries] == actions + actions[::-1]
+    changes = [(entry["before"]["status"], entry["after"]["status"]) for entry in entries]
+    assert changes == [("suspended", "active")] * 3 + [("active", "suspended")] * 3
+    assert entries[-1]["after"]["reason"] == "a script"
 
 
-async def test_only_the_platform_suspends_a_tenant(stall: Stall) -> None:
-    path, body = f"/admin/tenants/{stall.stack.tenant_id}", {"status": "TENANT_STATUS_SUSPENDED"}
-    assert (await stall.stack.admin("PUT", path, body)).http == 403
-
-
-@pytest.mark.parametrize(
-    ("path", "reason"),
-    [("tenants", "UNKNOWN_TENANT"), ("merchants", "UNKNOWN_MERCHANT"), ("players", "UNKNOWN_PLAYER")],
-)
-async def test_nobody_unknown_is_suspended(stall: Stall, path: str, reason: str) -> None:
-    body = {"status": f"{path[:-1].upper()}_STATUS_SUSPENDED"}
-    answer = await stall.stack.admin("PUT", f"/admin/{path}/nobody", body, roles=PLATFORM)
-    assert refused(answer) == (404, "NOT_FOUND", reason)
+async def test_suspension_of_an_unknown_id_is_not_found(stack: Stack) -> None:
+    told = []
+    for kind in ("tenant", "merchant", "player"):
+        body = {"status": f"{kind.upper()}_STATUS_SUSPENDED"}
+        told.append(refused(await stack.admin("PUT", f"/admin/{kind}s/nobody", body, roles=PLATFORM)))
+    assert told == [(404, "NOT_FOUND", f"UNKNOWN_{kind}") for kind in ("TENANT", "MERCHANT", "PLAYER")]

@@ -51,7 +51,7 @@ async def key_is_back(shelf: Shelf, prize_id: str) -> None:
 
 @pytest.mark.parametrize("reserved", [True, False])
 @pytest.mark.parametrize("broken", [LOST, DAMAGED])
-async def test_a_claim_is_refused_and_the_reward_stays_claimable(
+async def test_claim_of_an_unopenable_code_is_refused_and_stays_claimable(
     stack: Stack, shelf: Shelf, reserved: bool, broken: str
 ) -> None:
     prize_id = await voucher(shelf, "MUG-1")
@@ -71,7 +71,7 @@ async def test_a_claim_is_refused_and_the_reward_stays_claimable(
     assert (again.data["status"], again.data["code"]) == ("REWARD_STATUS_FULFILLED", "MUG-1")
 
 
-async def test_a_claim_that_cannot_be_shown_its_code_hinders_no_other_of_its_batch(stack: Stack, shelf: Shelf) -> None:
+async def test_claim_of_an_unopenable_code_fails_alone_in_its_batch(stack: Stack, shelf: Shelf) -> None:
     lost, sound = await voucher(shelf, "LOST-1"), await voucher(shelf, *(f"MUG-{nth}" for nth in range(8)))
     unlucky = await won(shelf, lost, "player_0")
     lucky = {f"player_{nth}": await won(shelf, sound, f"player_{nth}") for nth in range(1, 9)}
@@ -84,7 +84,7 @@ async def test_a_claim_that_cannot_be_shown_its_code_hinders_no_other_of_its_bat
     assert (await shelf.row(unlucky))["status"] == "won"
 
 
-async def test_a_claims_replay_tells_the_code_or_nothing(stack: Stack, shelf: Shelf) -> None:
+async def test_claim_replay_shows_the_code_or_is_refused(stack: Stack, shelf: Shelf) -> None:
     prize_id = await voucher(shelf, "MUG-1")
     reward_id = await won(shelf, prize_id)
     body = {"player_id": ANN, "idempotency_key": "k1"}
@@ -95,7 +95,7 @@ async def test_a_claims_replay_tells_the_code_or_nothing(stack: Stack, shelf: Sh
     assert (await stack.core("POST", f"/rewards/{reward_id}/claim", body)).data == first.data
 
 
-async def test_the_list_says_it_of_that_reward_and_shows_the_others(stack: Stack, shelf: Shelf) -> None:
+async def test_rewards_list_marks_the_unopenable_code_alone(stack: Stack, shelf: Shelf) -> None:
     lost, sound = await voucher(shelf, "LOST-1"), await voucher(shelf, "MUG-1")
     rewards = [await won(shelf, prize_id) for prize_id in (lost, sound)]
     for reward_id in rewards:
@@ -114,7 +114,7 @@ async def test_the_list_says_it_of_that_reward_and_shows_the_others(stack: Stack
     assert {(item["code"], item["code_error"]) for item in items} == {("LOST-1", ""), ("MUG-1", "")}
 
 
-async def test_a_hand_does_not_deliver_what_its_owner_would_not_see(stack: Stack, shelf: Shelf) -> None:
+async def test_fulfil_of_an_unopenable_code_is_refused(stack: Stack, shelf: Shelf) -> None:
     prize_id = await voucher(shelf, "MUG-1", mode="manual")
     reward_id = await won(shelf, prize_id)
     await shelf.engine.database.execute(LOST, prize_id)
@@ -127,9 +127,7 @@ async def test_a_hand_does_not_deliver_what_its_owner_would_not_see(stack: Stack
 
 
 @pytest.mark.parametrize("reserved", [True, False])
-async def test_a_delivery_of_it_is_tried_again_and_says_why_and_its_last_attempt_is_dead(
-    stack: Stack, shelf: Shelf, reserved: bool
-) -> None:
+async def test_delivery_of_an_unopenable_code_is_retried_then_dead(stack: Stack, shelf: Shelf, reserved: bool) -> None:
     prize_id = await voucher(shelf, "MUG-1", mode="on_win")
     engine = shelf.engine
     # As a prize leaves it that got its channel after the win.

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from runtime.rules import lucky_item
-from tests.support.approvals import HELD, LIMIT, as_, decide, waiting
+from tests.support.approvals import HELD, LIMIT, approve, post, put, waiting
 from tests.support.resources import make_campaign
 from tests.support.stack import Answer, Stack, new_stack, refused, settings_of
 from tests.support.world import COLLECTION, GIFTS, World
@@ -47,8 +47,7 @@ def gifts(*drops: tuple[str, int], total: int = 1000) -> dict[str, Any]:
 
 async def make(fair: World, shape: dict[str, Any], config: dict[str, Any], **more: Any) -> Answer:
     named = {"name": "New", "campaign_id": fair.campaign_id, "status": "active"}
-    body = {**named, **shape, "handler_config": config, **more}
-    return await as_(fair.stack, "dan", "POST", "games", body, role="designer")
+    return await post(fair, "games", {**named, **shape, "handler_config": config, **more})
 
 
 async def made(fair: World, shape: dict[str, Any], config: dict[str, Any], **more: Any) -> str:
@@ -57,21 +56,13 @@ async def made(fair: World, shape: dict[str, Any], config: dict[str, Any], **mor
     return str(answer.data["id"])
 
 
-async def put(fair: World, path: str, **body: Any) -> Answer:
-    return await as_(fair.stack, "dan", "PUT", path, body, role="designer")
-
-
-async def approve(fair: World, kept: dict[str, Any]) -> Answer:
-    return await decide(fair.stack, "eve", "approve", kept, role="designer")
-
-
 async def credited(fair: World, game: str, player: str) -> int:
     await fair.round(game, player)
     rows = (await fair.stack.admin("GET", f"/admin/players/{player}/wallet")).data["items"]
     return sum(int(row["balance"]) for row in rows)
 
 
-async def test_a_game_that_credits_more_than_one_person_may_waits_before_its_campaign_begins(fair: World) -> None:
+async def test_game_that_credits_above_the_limit_waits_in_a_draft_campaign(fair: World) -> None:
     assert (await make(fair, COLLECTION, coins(LIMIT))).http < 300
     kept = waiting(await make(fair, COLLECTION, {"items": coins(10**9)["items"][1:]}))
     assert kept["operation"] == "CreateGame"
@@ -81,7 +72,7 @@ async def test_a_game_that_credits_more_than_one_person_may_waits_before_its_cam
     assert await credited(fair, kept["subject_id"], "rich") == 10**9
 
 
-async def test_what_was_approved_is_altered_alone_where_no_play_gives_as_much_of_something_else(fair: World) -> None:
+async def test_approved_game_changes_alone_unless_a_play_gives_more_or_something_else(fair: World) -> None:
     game = waiting(await make(fair, COLLECTION, coins(500, "gem")))
     assert (await approve(fair, game)).http == 200
     path = f"games/{game['subject_id']}"
@@ -97,7 +88,7 @@ async def test_what_was_approved_is_altered_alone_where_no_play_gives_as_much_of
     waiting(await put(fair, path, handler_config=coins(900, "gem", 1e-9)))
 
 
-async def test_restoring_a_revision_waits_as_making_it_did(fair: World) -> None:
+async def test_restored_revision_waits_as_its_first_save_did(fair: World) -> None:
     kept = waiting(await make(fair, COLLECTION, coins(500)))
     assert (await approve(fair, kept)).http == 200
     path = f"games/{kept['subject_id']}"
@@ -106,7 +97,7 @@ async def test_restoring_a_revision_waits_as_making_it_did(fair: World) -> None:
     waiting(await put(fair, path, handler_config=revisions[-1]["game"]["handler_config"], revision=2))
 
 
-async def test_as_many_points_as_can_be_caught_count_and_so_do_turns(fair: World) -> None:
+async def test_game_of_drops_counts_all_points_and_turns_that_can_be_caught(fair: World) -> None:
     points, turns, other = [
         await fair.prize(type=kind, value=value) for kind, value in (("points", 20), ("turns", 2), ("points", 30))
     ]
@@ -143,7 +134,7 @@ def ladder(*prizes: str, **more: Any) -> dict[str, Any]:
     return {"mode": "cumulative_unlock", "auto_grant": True, "rungs": rungs, **more}
 
 
-async def test_rungs_that_one_play_grants_by_itself_count_together(fair: World) -> None:
+async def test_rungs_that_one_play_grants_count_together(fair: World) -> None:
     """A wallet that is full already reaches all of them at once."""
     points, turns = [await fair.prize(type=kind, value=value) for kind, value in (("points", 33), ("turns", 2))]
     steps = coins(1, "step")
@@ -158,9 +149,7 @@ async def test_rungs_that_one_play_grants_by_itself_count_together(fair: World) 
     assert (await approve(fair, game)).http == 200
 
 
-async def test_where_a_plugin_fails_to_say_how_much_a_play_gives_it_waits(
-    fair: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_game_of_a_plugin_that_fails_to_tell_its_most_waits(fair: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(config: Any, worth: Any) -> float:
         raise ZeroDivisionError
 
@@ -168,7 +157,7 @@ async def test_where_a_plugin_fails_to_say_how_much_a_play_gives_it_waits(
     assert waiting(await make(fair, COLLECTION, coins(1)))["operation"] == "CreateGame"
 
 
-async def test_a_prize_waits_where_a_play_would_give_more_of_it(fair: World) -> None:
+async def test_prize_waits_where_a_play_would_give_more_of_it(fair: World) -> None:
     prize = await fair.prize(type="points", value=20)
     game = await made(fair, GIFTS, gifts((prize, 5)), status="draft", name="Catch")
     path = f"prizes/{prize}"
@@ -190,20 +179,20 @@ async def test_a_prize_waits_where_a_play_would_give_more_of_it(fair: World) -> 
     assert (await fair.stack.admin("GET", f"/admin/{path}")).data["value"] == 26
 
 
-async def test_a_prize_waits_by_a_game_that_is_archived_too(fair: World) -> None:
+async def test_prize_of_an_archived_game_waits_too(fair: World) -> None:
     prize = await fair.prize(type="points", value=20)
     game = await made(fair, GIFTS, gifts((prize, 5)))
     assert (await put(fair, f"games/{game}", status="archived")).http == 200
     waiting(await put(fair, f"prizes/{prize}", value=21))
 
 
-async def test_a_file_makes_no_game_that_gives_more_launched_or_not(fair: World) -> None:
+async def test_campaign_file_with_a_game_above_the_limit_is_refused(fair: World) -> None:
     game = {"name": "Coins", **COLLECTION, "status": "active", "handler_config": coins(LIMIT)}
     file = {"tombola": 1, "campaign": {"name": "Harvest"}, "prizes": [], "games": [game], "quests": []}
     file["leaderboards"] = []
 
     async def imported(**more: Any) -> Answer:
-        return await as_(fair.stack, "dan", "POST", "campaigns/import", {"file": file, **more}, role="designer")
+        return await post(fair, "campaigns/import", {"file": file, **more})
 
     into = (await imported()).data["campaign_id"]
     game["handler_config"] = coins(LIMIT + 1)
@@ -213,12 +202,12 @@ async def test_a_file_makes_no_game_that_gives_more_launched_or_not(fair: World)
         assert answer.envelope["message"].startswith("games[0]: ")
 
 
-async def test_a_copy_gives_what_its_original_does_and_is_altered_no_further(fair: World) -> None:
+async def test_copied_game_keeps_what_was_approved_and_waits_beyond_it(fair: World) -> None:
     prize = await fair.prize(type="points", value=50, campaign_id=fair.campaign_id)
     kept = waiting(await make(fair, GIFTS, gifts((prize, 4))))
     assert (await approve(fair, kept)).http == 200
     path = f"campaigns/{fair.campaign_id}/duplicate"
-    copied = (await as_(fair.stack, "dan", "POST", path, {}, role="designer")).data["id"]
+    copied = (await post(fair, path, {})).data["id"]
     [game] = (await fair.stack.admin("GET", "/admin/games", campaign_id=copied)).data["items"]
     [own] = (await fair.stack.admin("GET", "/admin/prizes", campaign_id=copied)).data["items"]
     assert (own["value"], game["handler_config"]) == (50, gifts((own["id"], 4)))
@@ -226,11 +215,11 @@ async def test_a_copy_gives_what_its_original_does_and_is_altered_no_further(fai
     waiting(await put(fair, f"games/{game['id']}", handler_config=gifts((own["id"], 5))))
 
 
-async def test_a_wheel_s_prize_waited_when_it_was_made_and_without_a_limit_nothing_does(
+async def test_game_of_an_approved_prize_or_without_limits_does_not_wait(
     fair: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = {"name": "Many", "type": "points", "value": 10**6}
-    prize = waiting(await as_(fair.stack, "dan", "POST", "prizes", body, role="designer"))
+    prize = waiting(await post(fair, "prizes", body))
     assert (await approve(fair, prize)).http == 200
     config = {"prizes": [{"prize_id": prize["subject_id"], "probability": 1}]}
     await made(fair, {"type": "spin_wheel", "reward_handler": "probability"}, config)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tests.support.login import bearer
 from tests.support.stack import Answer, Stack, refused
+from tests.support.world import World
 
 LIMIT: Final = 100
 HELD: Final = {"dual_adjustment_above": LIMIT, "dual_turns_above": 5, "dual_odds": True, "dual_revocations_above": 2}
@@ -49,3 +50,18 @@ async def noted(stack: Stack, approval: dict[str, Any]) -> list[tuple[str, str]]
     """(what was noted of an approval, of whom), the first first."""
     items = (await stack.admin("GET", "/admin/audit", subject_id=approval["id"])).data["items"]
     return [(entry["action"], entry["actor"]) for entry in reversed(items)]
+
+
+async def put(world: World, path: str, body: dict[str, Any] | None = None, **more: Any) -> Answer:
+    """A designer's change."""
+    return await as_(world.stack, "dan", "PUT", path, {**(body or {}), **more}, role="designer")
+
+
+async def post(world: World, path: str, body: dict[str, Any]) -> Answer:
+    """What a designer makes."""
+    return await as_(world.stack, "dan", "POST", path, body, role="designer")
+
+
+async def approve(world: World, kept: dict[str, Any]) -> Answer:
+    """Another designer's approval."""
+    return await decide(world.stack, "eve", "approve", kept, role="designer")

@@ -59,6 +59,23 @@ class Ran:
         return json.loads(self.out)
 
 
+async def run(directory: Path, *arguments: str, stdin: bytes = b"", **environment: str) -> Ran:
+    """Runs a `tombola` command in the directory."""
+    names = ("in", "out", "err")
+    with tempfile.TemporaryDirectory() as scratch:
+        files = {name: Path(scratch) / name for name in names}
+        files["in"].write_bytes(stdin)
+        command = {
+            "arguments": arguments,
+            "environment": {**os.environ, "PYTHONPATH": str(ROOT), **environment},
+            "folder": str(directory),
+            **{name: str(path) for name, path in files.items()},
+        }
+        code = await asyncio.to_thread(forks().ask, command)
+        out, err = ((files[name].read_text() if files[name].exists() else "") for name in names[1:])
+    return Ran(code, out, err)
+
+
 class Operator:
     """Runs `tombola` as staff of the stack's tenant, in a directory of its own."""
 
@@ -71,22 +88,9 @@ class Operator:
         own = {
             "TOMBOLA_ADMIN_URL": self.stack.process.admin_url,
             "TOMBOLA_TOKEN": self.stack.token("operator_ines", self.roles),
-            "PYTHONPATH": str(ROOT),
             "COLUMNS": "100",
         }
-        names = ("in", "out", "err")
-        with tempfile.TemporaryDirectory() as scratch:
-            files = {name: Path(scratch) / name for name in names}
-            files["in"].write_bytes(stdin)
-            command = {
-                "arguments": arguments,
-                "environment": {**os.environ, **own, **environment},
-                "folder": str(self.directory),
-                **{name: str(path) for name, path in files.items()},
-            }
-            code = await asyncio.to_thread(forks().ask, command)
-            out, err = ((files[name].read_text() if files[name].exists() else "") for name in names[1:])
-        return Ran(code, out, err)
+        return await run(self.directory, *arguments, stdin=stdin, **{**own, **environment})
 
     def file(self, text: str, name: str = "campaign.yaml") -> str:
         (self.directory / name).write_text(text)

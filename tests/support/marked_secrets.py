@@ -1,0 +1,231 @@
+"""Secrets that are recognised wherever they appear, and a service to which everything happens that touches them."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from aiohttp import web
+
+from tests.support.operations import Ids
+from tests.support.receiver import Got, Receiver
+from tests.support.resources import make_campaign, make_prize
+from tests.support.stack import TENANT, Stack
+from tests.support.waiting import until
+
+
+def whsec(word: str) -> str:
+    """A secret in the form of Standard Webhooks whose bytes spell a word."""
+    return "whsec_" + base64.b64encode(f"{word}-{secrets.token_hex(12)}".encode()).decode()
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Secrets that are found wherever they appear. stores: the passwords of PostgreSQL and of Valkey."""
+
+    stores: tuple[str, ...]
+    odds: str = "0.2718281828"
+    weight: str = "31.4159265"
+    integration: str = whsec("integration")
+    channel: str = whsec("channel")
+    previous: str = whsec("previous")
+    header: str = f"Bearer header-{secrets.token_hex(8)}"
+    codes: tuple[str, ...] = tuple(f"CODE-{secrets.token_hex(8).upper()}" for _ in range(4))
+    jwt: str = secrets.token_hex(32)
+    jwt_staff: str = secrets.token_hex(32)
+    server_key: str = secrets.token_hex(32)
+    code_key: str = secrets.token_hex(32)
+    sender: str = whsec("sender")
+    jwt_old: str = secrets.token_hex(32)
+    jwt_staff_old: str = secrets.token_hex(32)
+    login: str = secrets.token_hex(32)
+    oidc: str = f"oidc-{secrets.token_hex(16)}"
+    smtp: str = f"smtp-{secrets.token_hex(16)}"
+    service: str = f"service-{secrets.token_hex(32)}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a process is told and tells nobody, by variable; but for the stores' URLs."""
+        return {
+            "JWT_SECRET": self.jwt,
+            "JWT_OLD_SECRETS": self.jwt_old,
+            "JWT_STAFF_SECRET": self.jwt_staff,
+            "JWT_STAFF_OLD_SECRETS": self.jwt_staff_old,
+            "LOGIN_SECRET": self.login,
+            "SERVER_KEYS": f"1:{self.server_key}",
+            "CODE_KEYS": f"1:{self.code_key}",
+            "OIDC_CLIENT_SECRET": self.oidc,
+            "SMTP_URL": f"smtp://tombola:{self.smtp}@127.0.0.1:2525",
+            "SENDER_WEBHOOK_SECRET": self.sender,
+            "SERVICE_TOKEN": self.service,
+        }
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What no answer, log line, metric, event, audit entry or row ever holds."""
+        told = (self.jwt, self.jwt_old, self.jwt_staff, self.jwt_staff_old, self.login, self.server_key, self.code_key)
+        told += (self.oidc, self.smtp, self.service, *self.stores)
+        return (self.integration, self.channel, self.previous, self.sender, *told)
+
+    @property
+    def config(self) -> tuple[str, ...]:
+        """What only staff may read."""
+        return (self.odds, self.weight, self.header)
+
+
+@dataclass
+class Told:
+    """All that was said, by whom it was said to."""
+
+    marks: Marks
+    stack: Stack
+    known: Ids
+    database_url: str
+    redis_url: str
+    receiver: Receiver
+    log: Path
+    anns: list[Any]
+    tokens: list[str]
+    login_codes: list[str]
+
+
+async def echo(got: Got) -> web.StreamResponse:
+    """A receiver that fails, and says back all that it was sent."""
+    return web.Response(status=500, text=f"{dict(got.headers)} {got.body!r}")
+
+
+async def make_tenant_row(database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test')", TENANT)
+    await connection.close()
+
+
+async def live(told: Told) -> None:
+    """Ann logs in, wins, is delivered to; staff look and change; a good deal goes wrong."""
+    stack, marks, url = told.stack, told.marks, told.receiver.url
+    campaign_id = (await make_campaign(stack))["id"]
+    config = {"url": url, "secret": marks.channel, "previous_secret": marks.previous}
+    config["headers"] = {"Authorization": marks.header}
+    hook = {"url": url, "secret": marks.integration, "headers": {"Authorization": marks.header}}
+    told.known["campaign"] = campaign_id
+    coupon = await make_prize(stack, campaign_id=campaign_id, fulfillment={"channel": "voucher_code"})
+    parcel = await make_prize(stack, campaign_id=campaign_id, fulfillment={"channel": "webhook", "config": config})
+    assert (await stack.admin("POST", f"/admin/prizes/{coupon}/codes", {"codes": list(marks.codes)})).data["added"] == 4
+    assert (await stack.admin("PUT", f"/admin/prizes/{parcel}", {"name": "Parcel"})).data
+    events = ["play_completed", "prize_won", "prize_claimed", "quest_completed"]
+    integration = {"type": "webhook", "events": events, "config": hook}
+    told.known["integration"] = (await stack.admin("POST", "/admin/integrations", integration)).data["id"]
+    gone = (await stack.admin("POST", "/admin/integrations", integration)).data["id"]
+    assert (await stack.admin("DELETE", f"/admin/integrations/{gone}")).http == 200
+    games = []
+    for prize_id in (coupon, parcel):
+        chances = (float(marks.odds), 1 - float(marks.odds))
+        odds = [{"prize_id": prize_id, "probability": chance} for chance in chances]
+        body = {"name": "Wheel", "type": "spin_wheel", "campaign_id": campaign_id, "status": "active"}
+        body |= {"reward_handler": "probability", "handler_config": {"prizes": odds}, "access": "public"}
+        games.append((await stack.admin("POST", "/admin/games", body)).data["id"])
+    items = [{"item": "coin", "weight": float(marks.weight), "quantity": 1, "slot_index": 0}]
+    body = {"name": "Set", "type": "collection", "campaign_id": campaign_id, "status": "active"}
+    body |= {"reward_handler": "lucky_item", "handler_config": {"items": items}}
+    games.append((await stack.admin("POST", "/admin/games", body)).data["id"])
+    await _log_in(told)
+    told.receiver.replies += [echo] * 20
+    player = {"Authorization": f"Bearer {told.tokens[0]}"}
+    for game_id in games:
+        started = (await stack.consumer("POST", f"/games/{game_id}/start", {}, headers=player)).data
+        told.known["revision"] = started["revision_hash"]
+        body = {"session_id": started["session_id"], "payload": {}}
+        key = {**player, "Idempotency-Key": f"key-{game_id}"}
+        for _ in range(2):
+            played = await stack.consumer("POST", f"/games/{game_id}/play", body, headers=key)
+        told.anns.append(played.data)
+        # Refused in each way that says something of what was sent.
+        await stack.consumer("POST", f"/games/{game_id}/play", {**body, "surprise": marks.channel}, headers=player)
+    told.anns.append((await stack.consumer("GET", "/rewards/me", headers=player)).data)
+    told.known |= {"game": games[0], "prize": coupon, "play": told.anns[0]["play_id"]}
+    told.known["reward"] = told.anns[0]["rewards"][0]["reward_id"]
+    told.known |= {"quest": "quest_x", "leaderboard": "board_x"}
+    tasks = (await stack.admin("GET", "/admin/fulfillment/tasks", prize_id=parcel)).data["items"]
+    told.known["task"] = tasks[0]["id"]
+    await until(lambda: _has_tried(told, parcel))
+    told.receiver.replies.clear()
+    assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{told.known['task']}/retry", {})).data
+    await until(lambda: _has_delivered(told, parcel))
+    await until(lambda: _has_told(told, "prize_won"))
+    bad = {"name": "X", "fulfillment": {"channel": "webhook", "config": {**config, "url": marks.channel, "no": 1}}}
+    assert (await stack.admin("POST", "/admin/prizes", bad)).http == 400
+    headers = {"Authorization": f"Bearer {marks.channel}"}
+    assert (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).http == 401
+    # The issuer that the process was told of is none.
+    sign_in = {"code": "x", "verifier": "x", "nonce": "x", "redirect_uri": f"{stack.process.admin_url}/dashboard/"}
+    for path, body in (("start", {"redirect_uri": sign_in["redirect_uri"]}), ("finish", sign_in)):
+        assert (await stack.admin("POST", f"/admin/auth/oidc/{path}", body, roles=())).http >= 400
+    await _use_api_token(told)
+    await _rotate_the_secret_of_a_quest(told)
+
+
+async def _rotate_the_secret_of_a_quest(told: Told) -> None:
+    """Told when it is made, and when it is made anew; then its events are refused."""
+    stack = told.stack
+    condition = {"kind": "event", "count": 2}
+    quest = {"name": "Buy", "campaign_id": told.known["campaign"], "status": "active", "condition": condition}
+    made = (await stack.admin("POST", "/admin/quests", quest | {"turns": 1})).data
+    again = (await stack.admin("POST", f"/admin/quests/{made['id']}/rotate-secret", {})).data
+    told.tokens += [made["secret"], again["secret"]]
+    assert made["secret"] != again["secret"]
+    event = {"event_id": made["secret"], "player_id": "ann"}
+    assert (await stack.admin("POST", f"/quests/{made['id']}/events", event, roles=(), tenant_id=TENANT)).http == 401
+
+
+async def _use_api_token(told: Told) -> None:
+    """Made, shown, refused something, revoked, and shown again."""
+    stack = told.stack
+    made = (await stack.admin("POST", "/admin/tokens", {"name": "ci", "roles": ["designer"]})).data
+    told.tokens.append(made["secret"])
+    headers = {"Authorization": f"Bearer {made['secret']}"}
+    for body in ({"name": "Fair"}, {"name": "Fair", "surprise": 1}):
+        await stack.admin("POST", "/admin/campaigns", body, roles=(), headers=headers)
+    assert (await stack.admin("POST", "/admin/tenants", {"name": "x"}, roles=(), headers=headers)).http == 403
+    assert (await stack.admin("DELETE", f"/admin/tokens/{made['id']}")).http == 200
+    assert (await stack.admin("GET", "/admin/games", token=made["secret"])).http == 401
+
+    async def is_refused() -> bool:
+        return (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).http == 401
+
+    await until(is_refused)
+
+
+async def _log_in(told: Told) -> None:
+    stack = told.stack
+    contact = {"contact_type": "CONTACT_TYPE_EMAIL", "contact": "ann@example.com"}
+    challenge = (await stack.consumer("POST", "/players/auth/start", contact)).data["challenge_id"]
+    code = ""
+    while not code:
+        got = await told.receiver.next()
+        code = got.json["code"] if got.path.endswith("/login") and got.json.get("code") else ""
+    told.login_codes.append(code)
+    wrong = {"challenge_id": challenge, "code": "000000" if code != "000000" else "111111"}
+    assert (await stack.consumer("POST", "/players/auth/verify", wrong)).http == 401
+    body = {"challenge_id": challenge, "code": code}
+    logged_in = (await stack.consumer("POST", "/players/auth/verify", body)).data
+    told.tokens += [logged_in["token"], logged_in["refresh_token"]]
+    again = await stack.consumer("POST", "/players/auth/refresh", {"refresh_token": logged_in["refresh_token"]})
+    told.tokens += [again.data["token"], again.data["refresh_token"]]
+
+
+async def _has_tried(told: Told, prize_id: str) -> bool:
+    (task,) = (await told.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
+    return task["status"] in ("TASK_STATUS_RETRY", "TASK_STATUS_DELIVERED")
+
+
+async def _has_delivered(told: Told, prize_id: str) -> bool:
+    (task,) = (await told.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
+    return bool(task["status"] == "TASK_STATUS_DELIVERED")
+
+
+async def _has_told(told: Told, event: str) -> bool:
+    return any(event.encode() in got.body for got in told.receiver.all)

@@ -60,14 +60,6 @@ async def test_adjustment_above_the_limit_waits_for_another_person(office: Stack
     assert refused(await decide(office, "eve", "approve", kept))[2] == "ILLEGAL_TRANSITION"
 
 
-async def test_adjustment_that_takes_counts_as_one_that_gives(office: Stack) -> None:
-    player = await player_of(office, "taking")
-    for _ in range(2):
-        assert (await ask(office, player, LIMIT)).http == 200
-    assert waiting(await ask(office, player, -LIMIT - 1))["after"]["balance"] == 99
-    assert (await ask(office, player, -LIMIT)).http == 200
-
-
 async def test_adjustment_that_would_be_refused_does_not_wait(office: Stack) -> None:
     player = await player_of(office, "poor")
     assert refused(await ask(office, player, -1000))[2] == "INSUFFICIENT_BALANCE"

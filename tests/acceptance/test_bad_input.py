@@ -89,32 +89,36 @@ def tries(message: Any, body: Body, closed: frozenset[str] = frozenset(), at: tu
         inner[place[-1]] = value
         return made
 
-    def said(place: tuple[Any, ...]) -> str:
-        return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
-
     for name, field in fields_of(message).items():
         place = (*at, name)
         if name in closed:
-            yield Try(with_value(place, "x"), said(place))
+            yield Try(with_value(place, "x"), named_as(place))
             continue
         for value, more in wrong_values(field):
-            yield Try(with_value(place, value), said(place) + more)
+            yield Try(with_value(place, value), named_as(place) + more)
         if field.kind is Kind.MESSAGE:
             if field.repeated:
                 inner = with_value(place, [{}])
                 yield from tries(field.type, inner, frozenset(), (*place, 0))
             else:
                 yield from tries(field.type, body, frozenset(), place)
-    yield Try(with_value((*at, "surprise"), 1), said((*at, "surprise")))
+    yield Try(with_value((*at, "surprise"), 1), named_as((*at, "surprise")))
 
 
-async def refused(furnished: Furnished, surface: str, operation: Operation, path: str, one: Try) -> None:
+async def is_refused(furnished: Furnished, surface: str, operation: Operation, path: str, one: Try) -> tuple[Any, ...]:
+    """What is wrong with the refusal; empty where nothing is."""
     body = encode(one.body)
     status, envelope = await furnished.send(surface, operation.verb, path, body)
-    about = (surface, operation.name, one.path, body[:300], envelope)
-    assert (status, envelope["code"], envelope["data"]["reason"]) == (400, "INVALID_ARGUMENT", "VALIDATION"), about
-    named = [row["field"] for row in envelope["data"]["violations"]]
-    assert one.path[:200] in named, about
+    told = (status, envelope["code"], envelope["data"]["reason"])
+    named = [row["field"] for row in envelope["data"].get("violations", [])]
+    if told == (400, "INVALID_ARGUMENT", "VALIDATION") and one.path[:200] in named:
+        return ()
+    return surface, operation.name, one.path, body[:300], envelope
+
+
+def named_as(place: tuple[Any, ...]) -> str:
+    """A place in a body, as violations name it."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
 
 
 CLOSED: Final = {"admin": INTERNAL, "consumer": consumer.CLOSED}
@@ -134,16 +138,18 @@ def messages_of(surface: str, operation: Operation, known: Ids) -> tuple[Any, Bo
 
 
 @pytest.mark.parametrize("surface", ["core", "admin", "consumer"])
-async def test_each_wrong_field_is_refused_by_its_path(furnished: Furnished, surface: str) -> None:
-    before, count = await furnished.contents(), 0
+async def test_wrong_field_is_refused_by_its_path(furnished: Furnished, surface: str) -> None:
+    before, count, failed = await furnished.contents(), 0, list[tuple[Any, ...]]()
     for operation, prefix in bodies_of(surface):
         message, body, closed = messages_of(surface, operation, furnished.known)
         path = prefix + path_of(operation, furnished.known)
         every = list(tries(message, body, closed))
         for start in range(0, len(every), BATCH):
             some = every[start : start + BATCH]
-            await asyncio.gather(*(refused(furnished, surface, operation, path, one) for one in some))
+            found = await asyncio.gather(*(is_refused(furnished, surface, operation, path, one) for one in some))
+            failed += filter(None, found)
         count += len(every)
+    assert failed == []
     assert count > (1000 if surface != "consumer" else 100)
     assert await furnished.contents() == before
 
@@ -167,8 +173,8 @@ def numbers(message: Any, body: Body, at: tuple[Any, ...] = ()) -> Iterator[tupl
             yield from numbers(field.type, body, (*place, 0) if field.repeated else place)
 
 
-async def test_what_counts_is_not_negative(furnished: Furnished) -> None:
-    before, tried = await furnished.contents(), set()
+async def test_negative_count_is_refused_by_its_path(furnished: Furnished) -> None:
+    before, tried, failed = await furnished.contents(), set(), []
     for operation in WITH_BODY:
         for place in numbers(operation.request, {}):
             if operation.streamed:
@@ -180,14 +186,16 @@ async def test_what_counts_is_not_negative(furnished: Furnished) -> None:
                 if inner == []:
                     inner.append({})
             inner[place[-1]] = -1
-            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+            path = named_as(place)
             status, envelope = await furnished.send(
                 "core", operation.verb, path_of(operation, furnished.known), encode(body)
             )
             named = [row["field"] for row in envelope["data"].get("violations", [])]
             own = path.removeprefix(f"{operation.resource}.")
-            assert status == 400 and own in named, (operation.name, path, envelope)
+            if status != 400 or own not in named:
+                failed.append((operation.name, path, envelope))
             tried.add(path)
+    assert failed == []
     assert {"game.rules.max_plays_per_day", "prize.stock.total", "quest.turns", "campaign.end_date"} <= tried
     assert await furnished.contents() == before
 
@@ -213,8 +221,8 @@ def without(body: Body, place: tuple[Any, ...]) -> bool:
     return inner.pop(place[-1], None) is not None
 
 
-async def test_what_is_missing_is_named(furnished: Furnished) -> None:
-    before, tried = await furnished.contents(), 0
+async def test_missing_required_field_is_named(furnished: Furnished) -> None:
+    before, tried, failed = await furnished.contents(), 0, []
     for operation in (row for row in WITH_BODY if not row.streamed):
         for place in required(operation, operation.request):
             body = {"scope": {"tenant_id": furnished.known["tenant"]}, **body_of(operation, furnished.known)}
@@ -224,22 +232,11 @@ async def test_what_is_missing_is_named(furnished: Furnished) -> None:
                 "core", operation.verb, path_of(operation, furnished.known), encode(body)
             )
             named = [row["field"] for row in envelope["data"].get("violations", [])]
-            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+            path = named_as(place)
             own = path.removeprefix(f"{operation.resource}.")
-            assert status == 400 and any(row.startswith(own) for row in named), (operation.name, path, envelope)
+            if status != 400 or not any(row.startswith(own) for row in named):
+                failed.append((operation.name, path, envelope))
             tried += 1
+    assert failed == []
     assert tried > 60
     assert await furnished.contents() == before
-
-
-async def test_a_receiver_s_missing_address_is_named(furnished: Furnished) -> None:
-    webhook = {"channel": "webhook", "config": {}}
-    for path, body in (
-        ("/prizes", {"prize": {"name": "Mug", "fulfillment": webhook}}),
-        ("/integrations", {"integration": {"type": "webhook", "events": ["prize_won"], "config": {}}}),
-    ):
-        status, envelope = await furnished.send(
-            "core", "POST", path, encode({"scope": {"tenant_id": furnished.known["tenant"]}, **body})
-        )
-        named = [row["field"] for row in envelope["data"].get("violations", [])]
-        assert status == 400 and named[0].endswith("config.url"), envelope

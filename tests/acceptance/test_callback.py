@@ -90,7 +90,7 @@ async def post(stack: Any, path: str, headers: dict[str, str], body: str) -> tup
         return answer.status, (await answer.json())["data"]
 
 
-async def test_one_signed_callback_moves_one_task(stack: Any, engine: Any, three_tasks: list[str]) -> None:
+async def test_callback_moves_its_task_only(stack: Any, engine: Any, three_tasks: list[str]) -> None:
     first, *others = three_tasks
     body = '{"status": "delivered"}'
     headers = signed(body, id="msg_1")
@@ -113,7 +113,7 @@ async def test_rivals_with_one_callback_move_one_task(stack: Any, engine: Any, t
     assert sorted(row["status"] for row in rows) == ["awaiting", "awaiting", "retry"]
 
 
-async def test_a_callback_that_waits_for_its_task_keeps_its_id_from_no_other(
+async def test_callback_that_waits_for_its_task_blocks_no_other_with_its_id(
     stack: Any, engine: Any, receiver: Receiver
 ) -> None:
     tasks = []
@@ -156,7 +156,9 @@ async def test_callback_with_a_malformed_token_is_refused(stack: Any, engine: An
 
 
 @pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature", "X-Tenant-Id"])
-async def test_a_header_that_is_no_text_verifies_nothing(stack: Any, engine: Any, task_id: str, name: str) -> None:
+async def test_callback_with_a_header_that_is_no_text_is_refused(
+    stack: Any, engine: Any, task_id: str, name: str
+) -> None:
     body = b'{"status": "delivered"}'
     headers = {one: text.encode() for one, text in signed(body.decode(), id="msg_1").items()} | {name: b"x\xff"}
     query = f"token={token_of(stack, task_id)}" + ("" if name == "X-Tenant-Id" else f"&tenant_id={stack.tenant_id}")
@@ -172,7 +174,7 @@ async def test_a_header_that_is_no_text_verifies_nothing(stack: Any, engine: Any
     assert await state(engine, task_id) == ("awaiting", "fulfilling")
 
 
-async def test_what_a_callback_tells_is_text_that_staff_can_be_shown(stack: Any, engine: Any, task_id: str) -> None:
+async def test_callback_error_is_text_that_can_be_shown(stack: Any, engine: Any, task_id: str) -> None:
     for wrong in ({"error": "\x1b[31mred"}, {"external_id": "a\nb"}, {"error": "x" * 501}):
         http, data = await call(stack, task_id, json.dumps({"status": "failed", **wrong}))
         assert (http, [row["field"] for row in data["violations"]]) == (400, list(wrong))
@@ -183,7 +185,7 @@ async def test_what_a_callback_tells_is_text_that_staff_can_be_shown(stack: Any,
     assert [task["last_error"] for task in tasks] == [told]
 
 
-async def test_the_url_that_the_workflow_got_takes_its_callback(
+async def test_callback_url_sent_to_the_workflow_takes_its_callback(
     stack: Any, engine: Any, receiver: Receiver, task_id: str
 ) -> None:
     url = (await receiver.next()).json["data"]["callback_url"]
@@ -197,7 +199,7 @@ async def test_the_url_that_the_workflow_got_takes_its_callback(
 
 
 @pytest.mark.fault("Callback replay", size="10 at once", figure="1 effect")
-async def test_a_replayed_callback_has_one_effect(stack: Any, engine: Any, task_id: str) -> None:
+async def test_replayed_callback_has_one_effect(stack: Any, engine: Any, task_id: str) -> None:
     answers = await asyncio.gather(*[call(stack, task_id) for _ in range(10)])
     assert [http for http, _ in answers] == [200] * 10
     fulfilled_at = await engine.database.fetchval("SELECT fulfilled_at FROM rewards")
@@ -205,7 +207,7 @@ async def test_a_replayed_callback_has_one_effect(stack: Any, engine: Any, task_
     assert await engine.database.fetchval("SELECT fulfilled_at FROM rewards") == fulfilled_at
 
 
-async def test_a_failed_callback_is_an_attempt_that_failed(stack: Any, engine: Any, task_id: str) -> None:
+async def test_failed_callback_counts_as_a_failed_attempt(stack: Any, engine: Any, task_id: str) -> None:
     http, data = await call(stack, task_id, '{"status": "failed", "error": "no such SKU"}')
     assert (http, data["status"], data["last_error"]) == (200, "TASK_STATUS_RETRY", "no such SKU")
     assert await state(engine, task_id) == ("retry", "fulfilling")
@@ -220,7 +222,7 @@ async def test_a_failed_callback_is_an_attempt_that_failed(stack: Any, engine: A
     assert (await call(stack, task_id, '{"status": "failed"}', id="msg_2"))[1]["status"] == "TASK_STATUS_RETRY"
 
 
-async def test_the_last_attempts_failure_is_dead_and_a_late_delivery_still_counts(
+async def test_failed_callback_of_the_last_attempt_is_dead_until_a_late_delivery(
     stack: Any, engine: Any, task_id: str
 ) -> None:
     await engine.database.execute("UPDATE tasks SET attempts = 8")
@@ -233,7 +235,9 @@ async def test_the_last_attempts_failure_is_dead_and_a_late_delivery_still_count
 
 
 @pytest.mark.fault("Callback replay", size="301 s old, a flipped bit, 7 more", figure="401")
-async def test_what_does_not_verify_changes_nothing_and_is_one_answer(stack: Any, engine: Any, task_id: str) -> None:
+async def test_callback_that_does_not_verify_gets_one_answer_and_changes_nothing(
+    stack: Any, engine: Any, task_id: str
+) -> None:
     body = b'{"status": "delivered"}'
     flipped = bytes([body[0], body[1] ^ 1]) + body[2:]
     other = "whsec_" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"
@@ -253,18 +257,18 @@ async def test_what_does_not_verify_changes_nothing_and_is_one_answer(stack: Any
 
 
 @pytest.mark.parametrize("body", ['{"status": "maybe"}', "{}", "[]", '{"status": "delivered", "more": 1}', "not json"])
-async def test_a_signed_body_that_says_nothing_is_refused(stack: Any, engine: Any, task_id: str, body: str) -> None:
+async def test_callback_with_a_wrong_body_is_refused(stack: Any, engine: Any, task_id: str, body: str) -> None:
     http, _ = await call(stack, task_id, body)
     assert http == 400
     assert (await state(engine, task_id))[0] == "awaiting"
 
 
-async def test_a_prize_without_a_secret_takes_no_callback(stack: Any, engine: Any, task_id: str) -> None:
+async def test_prize_without_a_secret_takes_no_callback(stack: Any, engine: Any, task_id: str) -> None:
     await engine.database.execute("UPDATE prizes SET channel_config = channel_config - 'secret'")
     assert (await call(stack, task_id))[0] == 401
 
 
-async def test_a_delivery_of_what_was_revoked_changes_nothing(stack: Any, engine: Any, task_id: str) -> None:
+async def test_delivery_of_what_was_revoked_changes_nothing(stack: Any, engine: Any, task_id: str) -> None:
     reward_id = await engine.database.fetchval("SELECT reward_id FROM tasks WHERE task_id = $1", task_id)
     answer = await stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {"reason": "returned"})
     assert (answer.code, await state(engine, task_id)) == ("OK", ("cancelled", "revoked"))

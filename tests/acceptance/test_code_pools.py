@@ -181,30 +181,6 @@ async def test_withdrawal_without_exactly_one_selection_is_refused(world: World,
     assert (await listed(module_stack, prize_id))["totals"]["free"] == 1
 
 
-async def test_withdrawal_among_winners_shares_no_code(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(codes=[f"CROWD-{nth:04}" for nth in range(60)])
-    game_id = await world.wheel(prize_id)
-    sessions = {name: await world.session(game_id, name) for name in (f"crowd{nth}" for nth in range(60))}
-    ids = [item["id"] for item in (await listed(module_stack, prize_id, limit=100))["items"]][::-1]
-
-    async def empty() -> int:
-        """By their ids, where winners are just then; and at the end what is left."""
-        gone = 0
-        for first in range(0, 60, 6):
-            answer = await withdraw(module_stack, prize_id, {"ids": ids[first : first + 6]})
-            gone += answer.data["withdrawn"]
-        return int(gone + (await withdraw(module_stack, prize_id, {"all_free": True})).data["withdrawn"])
-
-    withdrawn, *answers = await asyncio.gather(
-        empty(), *(world.play(game_id, session, name) for name, session in sessions.items())
-    )
-    assert {answer.http for answer in answers} == {200}
-    codes = [await code_of(module_stack, name) for name, answer in zip(sessions, answers, strict=True) if won(answer)]
-    totals = (await listed(module_stack, prize_id))["totals"]
-    assert totals == {"free": 0, "assigned": len(codes), "withdrawn": withdrawn, "expired": 0}
-    assert len(set(codes)) == len(codes) and len(codes) + withdrawn == 60
-
-
 # -- expiry ----------------------------------------------------------------------------------
 
 

@@ -94,7 +94,7 @@ def own_hosts_file(folder: Path) -> list[str] | None:
     return None
 
 
-def test_every_replica_behind_a_name_is_asked_and_a_rollout_followed(tmp_path: Path) -> None:
+def test_edge_asks_every_replica_and_follows_a_rollout(tmp_path: Path) -> None:
     before = own_hosts_file(tmp_path)
     if before is None:
         pytest.skip("this machine allows no mount namespace, which gives the resolver another hosts file")
@@ -111,7 +111,7 @@ def test_every_replica_behind_a_name_is_asked_and_a_rollout_followed(tmp_path: P
     ]
 
 
-async def test_addresses_are_taken_as_they_are() -> None:
+async def test_addresses_that_are_literal_are_not_looked_up() -> None:
     told: list[list[Address]] = []
     addresses = Addresses(["127.0.0.1:1", "[::1]:2", "127.0.0.1:1"], told.append, lookup=never)
     await addresses.first()
@@ -119,7 +119,7 @@ async def test_addresses_are_taken_as_they_are() -> None:
     addresses.close()
 
 
-async def test_a_doubt_is_looked_into_at_once_but_not_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_addresses_are_looked_up_again_once_after_many_doubts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.rpc.addresses.AGAIN_SECONDS", 0.01)
     monkeypatch.setattr("runtime.rpc.addresses.FOLLOW_SECONDS", 86400.0)
     looked, again = 0, asyncio.Event()

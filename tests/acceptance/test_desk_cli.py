@@ -24,7 +24,7 @@ def tombola(stack: Stack, tmp_path: Path) -> Operator:
     return Operator(stack, tmp_path)
 
 
-async def test_a_player_is_found_given_turns_exported_and_erased(tombola: Operator, own_world: World) -> None:
+async def test_player_is_found_given_turns_exported_and_erased(tombola: Operator, own_world: World) -> None:
     player = await log_in(own_world.stack, contact="cli@example.com")
     [found] = (await tombola("players", "list", "cli@example.com", "--json")).json
     assert (found["id"], found["contacts"][0]["value"]) == (player, "c***@example.com")
@@ -44,7 +44,7 @@ async def test_a_player_is_found_given_turns_exported_and_erased(tombola: Operat
     assert unknown.code == EXIT_REFUSED and "UNKNOWN_PLAYER" in unknown.err
 
 
-async def test_a_balance_is_adjusted_and_shown(tombola: Operator, own_world: World) -> None:
+async def test_balance_is_adjusted_and_shown(tombola: Operator, own_world: World) -> None:
     game = await own_world.game(COLLECTION, COINS)
     assert (await own_world.round(game, "ann")).code == "OK"
     scope = own_world.campaign_id
@@ -54,7 +54,7 @@ async def test_a_balance_is_adjusted_and_shown(tombola: Operator, own_world: Wor
     assert [entry["amount"] for entry in entries] == [5, 2]
 
 
-async def test_rewards_are_moved_and_those_that_are_not_end_it_with_1(tombola: Operator, own_world: World) -> None:
+async def test_rewards_are_moved_and_failures_exit_1(tombola: Operator, own_world: World) -> None:
     game = await own_world.wheel(await own_world.prize(fulfillment=MANUAL))
     one, two = [(await own_world.round(game)).data["rewards"][0]["reward_id"] for _ in range(2)]
     assert (await tombola("rewards", "fulfill", one, "--reason", "handed over")).out.strip() == "1 done"
@@ -65,9 +65,7 @@ async def test_rewards_are_moved_and_those_that_are_not_end_it_with_1(tombola: O
     assert {row["id"] for row in listed} == {one, two}
 
 
-async def test_a_prize_of_a_file_asks_and_its_reward_shows_what_was_answered(
-    tombola: Operator, own_world: World
-) -> None:
+async def test_prize_with_claim_fields_shows_the_answers_of_its_reward(tombola: Operator, own_world: World) -> None:
     size = {"key": "size", "label": "Size", "kind": "choice", "options": ["S", "M"], "required": True}
     mug = {"name": "Mug", "type": "goods", "fulfillment": MANUAL, "claim_fields": [size]}
     (tombola.directory / "mug.yaml").write_text(json.dumps(mug))
@@ -89,7 +87,7 @@ async def test_a_prize_of_a_file_asks_and_its_reward_shows_what_was_answered(
     assert unknown.code == EXIT_REFUSED and "UNKNOWN_REWARD" in unknown.err
 
 
-async def test_an_integration_is_tried_and_given_a_secret(tombola: Operator, stack: Stack) -> None:
+async def test_integration_is_tested_and_given_a_secret(tombola: Operator, stack: Stack) -> None:
     hook = {"type": "sms", "events": ["prize_won"], "config": {}}
     made = (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
     assert made in (await tombola("integrations", "list")).out
@@ -99,7 +97,7 @@ async def test_an_integration_is_tried_and_given_a_secret(tombola: Operator, sta
     assert (await tombola("integrations", "log", made, "--json")).json[0]["event_type"] == "integration_test"
 
 
-async def test_what_waits_for_a_second_person_is_listed_shown_and_decided(tombola: Operator, stack: Stack) -> None:
+async def test_approvals_are_listed_shown_and_decided(tombola: Operator, stack: Stack) -> None:
     kept = [await make_approval(stack, "player_ann", stack.tenant_id, "") for _ in range(2)]
     assert (await stack.consumer("GET", "/players/me", player="player_ann")).http == 200
     waiting = (await tombola("approvals", "list", "--status", "waiting", "--json")).json
@@ -113,7 +111,7 @@ async def test_what_waits_for_a_second_person_is_listed_shown_and_decided(tombol
     assert own.code == EXIT_REFUSED and "FORBIDDEN" in own.err
 
 
-async def test_what_waits_ends_a_command_with_an_exit_code_of_its_own(
+async def test_command_that_needs_approval_has_its_own_exit_code(
     tombola: Operator, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await stack.consumer("GET", "/players/me", player="ann")).http == 200
@@ -127,7 +125,7 @@ async def test_what_waits_ends_a_command_with_an_exit_code_of_its_own(
     assert (error["reason"], error["approval"]["operation"]) == ("APPROVAL_NEEDED", "AdjustBalance")
 
 
-async def test_a_token_is_made_used_as_the_connection_s_and_revoked(tombola: Operator) -> None:
+async def test_token_is_made_used_and_revoked(tombola: Operator) -> None:
     made = await tombola("tokens", "create", "ci", "--role", "designer", "--days", "3")
     secret = made.out.strip()
     assert secret.startswith("tmb_"), made.err
@@ -156,7 +154,7 @@ async def test_merchants_and_tenants_are_made_shown_and_changed(tombola: Operato
     assert (await tombola("tenants", "update", fair, "--no-origins", "--json")).json["origins"] == []
 
 
-async def test_a_prize_is_made_of_a_file_changed_and_its_stock_moved(tombola: Operator, own_world: World) -> None:
+async def test_prize_is_made_of_a_file_changed_and_its_stock_moved(tombola: Operator, own_world: World) -> None:
     (tombola.directory / "mug.yaml").write_text("name: Fair mug\ntype: goods\nvalue: 8\nstock: {total: 5}\n")
     made = (await tombola("prizes", "create", "mug.yaml", "--json")).json["prize_id"]
     (tombola.directory / "more.json").write_text('{"currency": "EUR", "terms": "At the stall."}')
@@ -198,7 +196,7 @@ async def test_quests_are_made_of_files_given_secrets_listed_and_removed(tombola
     assert gone.code == EXIT_REFUSED and "UNKNOWN_QUEST" in gone.err
 
 
-async def test_a_leaderboard_is_listed_shown_and_finalized(tombola: Operator, own_world: World) -> None:
+async def test_leaderboard_is_listed_shown_and_finalized(tombola: Operator, own_world: World) -> None:
     game = await own_world.wheel()
     board = (await make_board(own_world.stack, own_world.campaign_id, name="Busiest", metric="plays"))["id"]
     assert (await own_world.round(game, "ann")).code == "OK"

@@ -26,7 +26,7 @@ def next_midnight() -> int:
     return int(datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=ZONE).timestamp())
 
 
-async def test_without_limits_everything_is_open(kathmandu: World) -> None:
+async def test_eligibility_without_limits_is_open(kathmandu: World) -> None:
     assert await kathmandu.eligibility(await kathmandu.wheel()) == {
         "can_play": True,
         "reason": "",
@@ -36,7 +36,7 @@ async def test_without_limits_everything_is_open(kathmandu: World) -> None:
     }
 
 
-async def test_free_plays_of_the_day_then_turns_then_no_more(kathmandu: World) -> None:
+async def test_eligibility_counts_free_plays_then_turns(kathmandu: World) -> None:
     game_id = await kathmandu.wheel(rules={"max_plays_per_day": 2})
     await kathmandu.turns("ann", 1)
     seen = [await kathmandu.eligibility(game_id)]
@@ -52,39 +52,34 @@ async def test_free_plays_of_the_day_then_turns_then_no_more(kathmandu: World) -
     assert (seen[-1]["reason"], seen[-1]["resets_at"]) == ("CAP_DAY", next_midnight())
 
 
-async def test_the_cap_for_ever_is_the_lower_of_the_two(kathmandu: World) -> None:
+async def test_eligibility_goes_by_the_lower_of_both_caps(kathmandu: World) -> None:
     game_id = await kathmandu.wheel(rules={"max_plays_per_user": 1, "max_plays_per_day": 5})
     assert (await kathmandu.eligibility(game_id))["free_plays_remaining"] == 1
     await kathmandu.turns("ann", 3)
     await kathmandu.round(game_id)
     after = await kathmandu.eligibility(game_id)
-    # Turns do not lift a cap that is for ever.
+    # Turns do not lift the absolute cap.
     assert (after["can_play"], after["reason"], after["resets_at"]) == (False, "CAP_USER", 0)
+    for rules, left in (
+        ({"max_plays_per_user": 2}, [(True, 2), (True, 1), (False, 0)]),
+        ({"max_plays_per_user": 5, "max_plays_per_day": 1}, [(True, 1), (True, 0)]),
+    ):
+        game_id = await kathmandu.wheel(rules=rules)
+        seen = [await kathmandu.eligibility(game_id)]
+        for _ in left[1:]:
+            assert (await kathmandu.round(game_id)).data
+            seen.append(await kathmandu.eligibility(game_id))
+        assert [(e["can_play"], e["free_plays_remaining"]) for e in seen] == left
 
 
-async def test_a_cap_for_ever_alone_leaves_what_is_left_of_it(kathmandu: World) -> None:
-    game_id = await kathmandu.wheel(rules={"max_plays_per_user": 2})
-    seen = [await kathmandu.eligibility(game_id)]
-    for _ in range(2):
-        assert (await kathmandu.round(game_id)).data
-        seen.append(await kathmandu.eligibility(game_id))
-    assert [(e["can_play"], e["free_plays_remaining"]) for e in seen] == [(True, 2), (True, 1), (False, 0)]
-
-
-async def test_a_cap_for_ever_gives_back_no_play_of_the_day(kathmandu: World) -> None:
-    game_id = await kathmandu.wheel(rules={"max_plays_per_user": 5, "max_plays_per_day": 1})
-    await kathmandu.round(game_id)
-    assert (await kathmandu.eligibility(game_id))["free_plays_remaining"] == 0
-
-
-async def test_a_guest_is_told_to_log_in_where_a_game_is_for_players(kathmandu: World) -> None:
+async def test_eligibility_of_a_guest_on_a_players_game_is_login_required(kathmandu: World) -> None:
     guest = await guest_who_played(kathmandu, await kathmandu.wheel(access="public"))
     path = f"/games/{await kathmandu.wheel()}/eligibility"
     answer = (await kathmandu.stack.consumer("GET", path, headers=guest.bearer)).data
     assert (answer["can_play"], answer["reason"]) == (False, "LOGIN_REQUIRED")
 
 
-async def test_a_game_that_needs_a_turn_has_no_free_plays(kathmandu: World) -> None:
+async def test_eligibility_of_a_game_that_requires_turns_has_no_free_plays(kathmandu: World) -> None:
     game_id = await kathmandu.wheel(rules={"requires_turn": True, "max_plays_per_day": 2})
     before = await kathmandu.eligibility(game_id)
     assert (before["can_play"], before["reason"], before["free_plays_remaining"]) == (False, "NO_TURNS", 0)
@@ -97,19 +92,14 @@ async def test_a_game_that_needs_a_turn_has_no_free_plays(kathmandu: World) -> N
     assert (after["can_play"], after["reason"], after["remaining_turns"]) == (False, "CAP_DAY", 3)
 
 
-async def test_nobody_is_answered_as_a_new_player_and_made_none(kathmandu: World) -> None:
+async def test_eligibility_without_a_token_is_that_of_a_new_player(kathmandu: World) -> None:
     game_id = await kathmandu.wheel(rules={"max_plays_per_day": 2})
     assert (await kathmandu.eligibility(game_id, player=""))["free_plays_remaining"] == 2
     assert await kathmandu.count("players") == 0
 
 
-async def test_a_paused_game_says_so(kathmandu: World) -> None:
-    answer = await kathmandu.eligibility(await kathmandu.wheel(status="paused"))
-    assert (answer["can_play"], answer["reason"]) == (False, "GAME_INACTIVE")
-
-
-async def test_who_asks_before_playing_is_a_player_from_the_first_play(kathmandu: World) -> None:
-    """Staff find nobody without a row; and what was remembered of the question must not stand for one."""
+async def test_eligibility_makes_no_player_row(kathmandu: World) -> None:
+    """The first play must make the row although the game actor has cached the player."""
     game_id = await kathmandu.wheel()
     rows = "SELECT count(*) FROM players WHERE tenant_id = $1 AND player_id = 'asker'"
     await kathmandu.eligibility(game_id, "asker")

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 
-from runtime.operations.campaigns import analytics
 from runtime.operations.reporting import counting
 from runtime.operations.reporting.campaigns import odds
+from tests.support.operator import Operator
 from tests.support.resources import make_campaign, make_prize, wheel
-from tests.support.stack import OTHER_TENANT, Stack, fields_of
+from tests.support.stack import Stack, fields_of
 from tests.support.waiting import until
 
 PLAYERS, PLAYS = 3, 4
@@ -63,25 +59,11 @@ async def settle(stack: Stack) -> None:
     await until(settled)
 
 
-async def command(stack: Stack, *arguments: str) -> str:
-    """What `tombola` prints."""
-    environment = {"TOMBOLA_ADMIN_URL": stack.process.admin_url, "TOMBOLA_TOKEN": stack.token("ann", ("admin",))}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "runtime", *arguments),
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-    )
-    text, _ = await process.communicate()
-    assert process.returncode == 0
-    return text.decode()
-
-
 async def figures(stack: Stack, campaign_id: str, **query: Any) -> dict[str, Any]:
     return dict((await stack.admin("GET", f"/admin/campaigns/{campaign_id}/figures", **query)).data)
 
 
-async def test_figures_are_those_of_the_rows(module_stack: Stack, played: dict[str, str]) -> None:
+async def test_figures_equal_the_rows(module_stack: Stack, played: dict[str, str]) -> None:
     await settle(module_stack)
     found = await figures(module_stack, played["campaign"])
     plays = PLAYERS * (PLAYS + 1)
@@ -107,39 +89,23 @@ async def test_figures_are_those_of_the_rows(module_stack: Stack, played: dict[s
     }
 
 
-async def test_amounts_of_two_currencies_are_not_added_nor_points_to_either(module_stack: Stack) -> None:
+async def test_costs_of_two_currencies_are_not_added(module_stack: Stack, tmp_path: Path) -> None:
     campaign_id = (await make_campaign(module_stack))["id"]
-
-    async def give(*, rung: bool = False, **prize: Any) -> str:
-        prize_id = await make_prize(module_stack, **prize)
-        body = wheel(campaign_id, prize_id)
-        if rung:
-            at_once = {"name": "One", "currency": "points", "threshold": 1, "prize_id": prize_id}
-            body["milestones"] = {"mode": "cumulative_unlock", "auto_grant": True, "rungs": [at_once]}
-        game = (await module_stack.admin("POST", "/admin/games", body)).data["id"]
+    for value, currency, cost, costs in (
+        (8, "EUR", 16.0, {"EUR": 16.0}),
+        (3, "USD", 0.0, {"EUR": 16.0, "USD": 6.0}),
+    ):
+        prize_id = await make_prize(module_stack, value=value, currency=currency)
+        game = (await module_stack.admin("POST", "/admin/games", wheel(campaign_id, prize_id))).data["id"]
         for _ in range(2):
             await play(module_stack, game, "player_0")
-        return prize_id
-
-    async def costs() -> tuple[float, dict[str, float]]:
         found = await figures(module_stack, campaign_id)
-        return found["cost"], {one["currency"]: one["amount"] for one in found["costs"]}
-
-    coins = await give(name="Coins", type="points", value=500, rung=True)
-    spins = await give(name="Spins", type="turns", value=5)
-    assert await costs() == (0.0, {})
-    mug = await give(value=8, currency="EUR")
-    assert await costs() == (16.0, {"EUR": 16.0})
-    tee = await give(value=3, currency="USD")
-    assert await costs() == (0.0, {"EUR": 16.0, "USD": 6.0})
-    prizes = (await figures(module_stack, campaign_id))["prizes"]
-    told = {one["prize_id"]: (one["units"], one["cost"], one["currency"]) for one in prizes}
-    assert told == {coins: (1, 0.0, ""), spins: (2, 0.0, ""), mug: (2, 16.0, "EUR"), tee: (2, 6.0, "USD")}
-    told = await command(module_stack, "figures", campaign_id)
-    assert "cost 16.00 EUR and 6.00 USD, times in" in told
+        assert (found["cost"], {one["currency"]: one["amount"] for one in found["costs"]}) == (cost, costs)
+    told = await Operator(module_stack, tmp_path)("figures", campaign_id)
+    assert "cost 16.00 EUR and 6.00 USD, times in" in told.out
 
 
-async def test_a_game_that_was_only_started_is_told_and_one_that_could_not_be_is_not(module_stack: Stack) -> None:
+async def test_figures_count_starts_without_a_play_and_no_refused_start(module_stack: Stack) -> None:
     campaign_id = (await make_campaign(module_stack))["id"]
     games = [(await module_stack.admin("POST", "/admin/games", wheel(campaign_id))).data["id"] for _ in range(2)]
     for game_id, count in zip(games, (3, 1), strict=True):
@@ -156,8 +122,8 @@ async def test_a_game_that_was_only_started_is_told_and_one_that_could_not_be_is
     assert (await figures(module_stack, campaign_id, **{"from": "2040-01-01"}))["funnel"]["starts"] == 0
 
 
-async def test_starts_that_are_decided_again_are_counted_once(module_stack: Stack) -> None:
-    """A refusal by what was remembered has the whole batch decided again, by what is so now."""
+async def test_figures_count_a_start_that_is_decided_again_once(module_stack: Stack) -> None:
+    """A refusal from the cache has the whole batch decided again after a refresh."""
     campaign_id = (await make_campaign(module_stack))["id"]
     capped = wheel(campaign_id, rules={"max_plays_per_day": 1})
     game_id = (await module_stack.admin("POST", "/admin/games", capped)).data["id"]
@@ -174,54 +140,22 @@ async def test_starts_that_are_decided_again_are_counted_once(module_stack: Stac
     assert (await figures(module_stack, campaign_id))["funnel"]["starts"] == 4 + 5 * 4
 
 
-async def test_asked_again_nothing_is_counted_twice(module_stack: Stack, played: dict[str, str]) -> None:
-    await settle(module_stack)
-    first = await figures(module_stack, played["campaign"])
-    await play(module_stack, played["other"], "player_0")
-    await settle(module_stack)
-    again = await figures(module_stack, played["campaign"])
-    assert again["funnel"]["plays"] == first["funnel"]["plays"] + 1
-    assert again["counted_until"] >= first["counted_until"] > 0
-
-
-async def test_a_game_of_it_has_figures_of_its_own(module_stack: Stack, played: dict[str, str]) -> None:
+async def test_figures_of_a_game_are_its_own(module_stack: Stack, played: dict[str, str]) -> None:
     await settle(module_stack)
     found = await figures(module_stack, played["campaign"], game_id=played["game"])
     assert found["funnel"]["plays"] == PLAYERS * PLAYS
     assert (found["players"], found["returning_players"]) == (PLAYERS, PLAYERS)
     assert [row["game_id"] for row in found["odds"]] == [played["game"]]
+    path = f"/admin/campaigns/{played['campaign']}/figures"
+    wrong = await module_stack.admin("GET", path, **{"from": "2026-02-30", "to": "soon"})
+    assert fields_of(wrong) == ["from_day", "to_day"]
+    assert (await module_stack.admin("GET", path, game_id="game_x")).reason == "UNKNOWN_GAME"
 
 
-async def test_only_the_days_that_are_asked_for_count(module_stack: Stack, played: dict[str, str]) -> None:
-    await settle(module_stack)
-    days = [row["day"] for row in (await figures(module_stack, played["campaign"]))["by_day"]]
-    on_it = await figures(module_stack, played["campaign"], **{"from": days[0], "to": days[-1]})
-    assert on_it["funnel"]["plays"] > 0 and on_it["players"] == PLAYERS
-    for query in ({"from": "2040-01-01"}, {"to": "2020-01-01"}):
-        found = await figures(module_stack, played["campaign"], **query)
-        assert (found["funnel"]["plays"], found["players"], found["cost"], found["odds"]) == (0, 0, 0.0, [])
-
-
-async def test_who_played_on_two_days_has_returned(module_stack: Stack, played: dict[str, str]) -> None:
-    await settle(module_stack)
-    day = (await figures(module_stack, played["campaign"]))["by_day"][-1]["day"]
-    move = "UPDATE plays SET played_at = played_at {} interval '400 days' WHERE player_id = 'player_1' AND game_id = $1"
-    for sign, back in (("-", 1), ("+", 0)):
-        await module_stack.database.execute(move.format(sign), played["other"])
-        async with module_stack.database.connection() as connection:
-            await analytics.forget(connection, module_stack.tenant_id, played["campaign"])
-        for asked, of_them in (
-            ({}, back),
-            ({"from": "2020-01-01"}, back),
-            ({"to": "2999-01-01"}, back),
-            ({"from": day}, 0),
-        ):
-            found = await figures(module_stack, played["campaign"], **asked)
-            assert (found["players"], found["returning_players"]) == (PLAYERS, of_them), (sign, asked)
-
-
-async def test_odds_are_of_what_was_drawn_by_the_revision_in_force(module_stack: Stack, played: dict[str, str]) -> None:
-    """What was out of stock was drawn all the same; and a revision is held to its own odds."""
+async def test_figures_compare_draws_with_the_odds_of_their_revision(
+    module_stack: Stack, played: dict[str, str]
+) -> None:
+    """A draw counts though the prize was out of stock."""
     await settle(module_stack)
     [before] = (await figures(module_stack, played["campaign"], game_id=played["game"]))["odds"]
     assert before["revision"] == 1 and before["draws"] == PLAYERS * PLAYS
@@ -240,7 +174,7 @@ async def test_odds_are_of_what_was_drawn_by_the_revision_in_force(module_stack:
     assert {one["name"] for one in newer["odds"] if one["drawn"] == cup} == {"Cup"}, "though it was never drawn"
 
 
-async def test_what_chance_does_not_explain_is_said() -> None:
+async def test_odds_beyond_chance_are_reported() -> None:
     def said(declared: float, draws: int, plays: int) -> bool:
         return odds({"mug": declared, "": 1 - declared}, {"mug": draws, "": plays - draws}, {})[0].by_chance
 
@@ -250,38 +184,20 @@ async def test_what_chance_does_not_explain_is_said() -> None:
     assert said(0.0001, 3, 100)
 
 
-async def test_days_that_are_none_and_what_is_anothers(module_stack: Stack, played: dict[str, str]) -> None:
-    path = f"/admin/campaigns/{played['campaign']}/figures"
-    assert fields_of(await module_stack.admin("GET", path, **{"from": "2026-02-30", "to": "soon"})) == [
-        "from_day",
-        "to_day",
-    ]
-    other = await replace(module_stack, tenant_id=OTHER_TENANT).admin("GET", path)
-    assert other.reason == "UNKNOWN_CAMPAIGN"
-    assert (await module_stack.admin("GET", path, game_id="game_x")).reason == "UNKNOWN_GAME"
-
-
-async def test_commands_show_figures_and_the_audit_log(module_stack: Stack, played: dict[str, str]) -> None:
-    told = partial(command, module_stack)
+async def test_commands_show_figures_and_the_audit_log(
+    module_stack: Stack, played: dict[str, str], tmp_path: Path
+) -> None:
+    tombola = Operator(module_stack, tmp_path)
     await settle(module_stack)
     asked = ("figures", played["campaign"], "--game", played["other"])
     found = await figures(module_stack, played["campaign"], game_id=played["other"])
     # How old the count is differs by the moment; the counts themselves do not.
-    said = json.loads(await told(*asked, "--json"))
-    assert {**said, "counted_until": 0} == {**found, "counted_until": 0}
-    text = await told(*asked)
+    assert {**(await tombola(*asked, "--json")).json, "counted_until": 0} == {**found, "counted_until": 0}
+    text = (await tombola(*asked)).out
     assert f"{found['funnel']['plays']} plays" in text and played["other"] in text and "Auckland" in text
-    log = json.loads(await told("audit-log", "--subject-id", played["game"], "--json"))
+    log = (await tombola("audit-log", "--subject-id", played["game"], "--json")).json
     assert log[-1]["action"] == "game.create" and {one["subject_id"] for one in log} == {played["game"]}
-    assert "game.create" in await told("audit-log", "--subject-id", played["game"], "--limit", "5")
-    narrowed = (
-        "--action",
-        "game.c",
-        "--since",
-        "2020-01-01",
-        "--until",
-        "2999-01-01T00:00:00+01:00",
-        "--q",
-        played["game"],
-    )
-    assert [entry["action"] for entry in json.loads(await told("audit-log", *narrowed, "--json"))] == ["game.create"]
+    assert "game.create" in (await tombola("audit-log", "--subject-id", played["game"], "--limit", "5")).out
+    times = ("--since", "2020-01-01", "--until", "2999-01-01T00:00:00+01:00")
+    narrowed = await tombola("audit-log", "--action", "game.c", *times, "--q", played["game"], "--json")
+    assert [entry["action"] for entry in narrowed.json] == ["game.create"]

@@ -23,7 +23,7 @@ PAYLOADS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", gallery.ABOUT)
-async def test_each_ready_campaign_is_applied_and_every_game_of_it_played(world: World, name: str) -> None:
+async def test_gallery_campaign_is_applied_and_its_games_can_be_played(world: World, name: str) -> None:
     stack = world.stack
     campaign_id = await applied(stack, name)
     made = (await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", {"status": "active"})).data
@@ -40,7 +40,7 @@ async def test_each_ready_campaign_is_applied_and_every_game_of_it_played(world:
         assert (await stack.consumer("GET", f"/games/{game['id']}/render")).data["ui"]["theme"]["primary"]
 
 
-async def test_the_list_has_each_file_for_staffs_page_and_the_command_writes_it(world: World) -> None:
+async def test_gallery_list_and_command_have_each_file(world: World) -> None:
     async with (
         aiohttp.ClientSession() as http,
         http.get(f"{world.stack.process.admin_url}/api/v1/gallery.json") as answer,

@@ -62,7 +62,7 @@ print(json.dumps({
 """
 
 
-async def test_a_generated_client_makes_a_game_and_plays_it(stack: Stack, tmp_path: Path) -> None:
+async def test_generated_client_makes_a_game_and_plays_it(stack: Stack, tmp_path: Path) -> None:
     await asyncio.gather(*(generate(stack.http, stack, surface, tmp_path) for surface in ("admin", "consumer")))
     (tmp_path / "story.py").write_text(STORY)
     told = await run(

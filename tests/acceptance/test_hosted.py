@@ -13,8 +13,8 @@ from tests.support.world import World
 
 
 @pytest.mark.settings(default_tenant=TENANT)
-async def test_a_page_names_its_tenant_where_its_address_does_and_no_other(stack: Stack) -> None:
-    """What a page is kept by: a tenant of a header's is not the one that links of the page are to carry."""
+async def test_hosted_page_names_the_tenant_of_its_address_only(stack: Stack) -> None:
+    """Pages are cached by address: the tenant of a header must not get into their links."""
     campaign = await make_campaign(stack)
     game = await make_game(stack, campaign["id"], await make_prize(stack), access="public")
     named = []

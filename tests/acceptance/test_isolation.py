@@ -104,17 +104,20 @@ def served(surface: str, operation: Operation) -> bool:
 
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.fault("Ids of another tenant", size="every route", figure="the answer of an unknown id")
-async def test_the_id_of_anothers_thing_is_an_unknown_id(two: Two, surface: str) -> None:
+async def test_id_of_another_tenants_thing_is_answered_as_an_unknown_id(two: Two, surface: str) -> None:
     before, unknown = await two.contents(), unknown_like(two.anns)
     asked = [row for row in OPERATIONS if "{id}" in row.path and served(surface, row)]
     assert len(asked) > 10 or surface == "consumer"
+    told_apart = []
     for operation in asked:
-        # Hers is asked for first by herself, so that what is cached of it is there to leak.
+        # Ann reads it first, so that a cache that leaks has it.
         if operation.verb == "GET" and surface == "consumer":
             await two.ann.consumer("GET", path_of(operation, two.anns), player="player_ann")
         theirs = without_ids(await two.ask(surface, operation, two.anns), two.anns)
         nobodys = without_ids(await two.ask(surface, operation, unknown), unknown)
-        assert theirs == nobodys, operation.name
+        if theirs != nobodys:
+            told_apart.append((operation.name, theirs, nobodys))
+    assert told_apart == []
     assert await two.contents() == before
 
 
@@ -123,6 +126,7 @@ async def test_no_list_shows_a_row_of_another_tenant(two: Two, surface: str) -> 
     """Asked bare, and by every filter with Ann's ids; Bob's own rows are there, so that the list is one."""
     lists = [row for row in OPERATIONS if is_list(row) and served(surface, row)]
     assert lists
+    leaks, empty = [], []
     for operation in lists:
         filters = [name for name in fields_of(operation.request) if name.endswith("_id") or name in ("q", "actor")]
         queries = [{}, *({name: two.anns.get(named_by((name,))) or two.anns["game"]} for name in filters)]
@@ -137,19 +141,18 @@ async def test_no_list_shows_a_row_of_another_tenant(two: Two, surface: str) -> 
             else:
                 answer = await two.bob.admin("GET", "/admin" + path, **query)
             text = str(answer.envelope["data"])
-            for kind, identifier in two.anns.items():
-                if identifier not in query.values() and identifier != two.bobs[kind]:
-                    assert identifier not in text, (operation.name, query, kind)
-            if not query and operation.subject != "integration":  # nothing was delivered yet
-                assert answer.data["items"], operation.name
+            leaks += [
+                (operation.name, query, kind)
+                for kind, identifier in two.anns.items()
+                if identifier not in query.values() and identifier != two.bobs[kind] and identifier in text
+            ]
+            # Nothing was delivered to an integration yet.
+            if not query and operation.subject != "integration" and not answer.data["items"]:
+                empty.append(operation.name)
+    assert (leaks, empty) == ([], [])
 
 
-async def test_the_one_list_above_tenants_shows_ones_own(two: Two) -> None:
-    items = (await two.bob.admin("GET", "/admin/tenants")).data["items"]
-    assert [tenant["id"] for tenant in items] == [two.bob.tenant_id]
-
-
-async def test_a_cursor_of_another_tenant_opens_nothing(two: Two) -> None:
+async def test_cursor_of_another_tenant_is_refused(two: Two) -> None:
     paths = {"/audit"}
     for operation in (row for row in OPERATIONS if row.makes and row.scoped):
         for _ in range(2):
@@ -163,7 +166,7 @@ async def test_a_cursor_of_another_tenant_opens_nothing(two: Two) -> None:
         assert (answer.http, answer.reason) == (400, "VALIDATION"), path
 
 
-async def test_a_session_of_another_tenant_is_a_forged_one(two: Two) -> None:
+async def test_session_of_another_tenant_is_answered_as_a_forged_one(two: Two) -> None:
     path = f"/games/{two.bobs['game']}/play"
     started = await two.ann.consumer("POST", f"/games/{two.anns['game']}/start", {}, player="player_bob")
     said = []
@@ -175,7 +178,7 @@ async def test_a_session_of_another_tenant_is_a_forged_one(two: Two) -> None:
     assert said[0][:2] == (403, "PERMISSION_DENIED")
 
 
-async def test_one_key_in_two_tenants_is_two_keys(two: Two) -> None:
+async def test_key_in_two_tenants_is_two_keys(two: Two) -> None:
     key = {"Idempotency-Key": "the-same"}
     answers = []
     for stack, known in ((two.ann, two.anns), (two.bob, two.bobs)):
@@ -186,7 +189,7 @@ async def test_one_key_in_two_tenants_is_two_keys(two: Two) -> None:
     assert "Idempotency-Replayed" not in answers[1].headers
 
 
-async def test_one_player_id_in_two_tenants_is_two_players(two: Two) -> None:
+async def test_player_id_in_two_tenants_is_two_players(two: Two) -> None:
     await two.ann.consumer("PUT", "/players/me", {"display_name": "Ann's"}, player="player_both")
     assert (await two.bob.consumer("GET", "/players/me", player="player_both")).data["display_name"] == ""
     started = await two.ann.consumer("POST", f"/games/{two.anns['game']}/start", {}, player="player_both")
@@ -196,27 +199,26 @@ async def test_one_player_id_in_two_tenants_is_two_players(two: Two) -> None:
     assert (await two.bob.consumer("GET", "/rewards/me", player="player_both")).data["items"] == []
 
 
-async def test_a_body_that_names_anothers_thing_names_an_unknown_one(two: Two) -> None:
-    unknown, tried = unknown_like(two.anns), set()
-    for operation in WITH_BODY:
-        if not operation.scoped:
-            continue
+async def test_body_that_names_another_tenants_thing_is_answered_as_an_unknown_id(two: Two) -> None:
+    unknown, tried, told_apart = unknown_like(two.anns), set(), []
+    for operation in (row for row in WITH_BODY if row.scoped):
         for place in references(operation.request):
             kind = named_by(place)
             if not kind or (place == ("player_id",) and not serves("admin", operation)):
                 continue  # A player's id is the caller's word on Core, and is made on first use.
             if said := await said_of_each(two.bob, operation, two.bobs, place, two.anns, unknown):
-                assert said[0] == said[1], (operation.name, place)
                 tried.add((operation.name, place[-1]))
+                if said[0] != said[1]:
+                    told_apart.append((operation.name, place, said))
+    assert told_apart == []
     made = [row for row in WITH_BODY if row.makes and row.scoped]
     assert tried >= {(row.name, place[-1]) for row in made for place in references(row.request) if named_by(place)}
     fields = {field for _, field in tried}
     assert fields >= {"session_id", "milestone_id", "scope_key", "player_id", "guest_player_id", "fallback_prize_id"}
 
 
-async def test_what_names_a_thing_must_be_ones_own(two: Two) -> None:
-    """Of what is written down with the id of another's thing in it, nothing may stay."""
-    refused = 0
+async def test_id_of_another_tenants_thing_is_never_stored(two: Two) -> None:
+    refused, stored = 0, []
     for operation in (row for row in WITH_BODY if row.resource and row.scoped):
         for name in fields_of(fields_of(operation.request)[operation.resource].type):
             kind = named_by((name,))
@@ -225,29 +227,20 @@ async def test_what_names_a_thing_must_be_ones_own(two: Two) -> None:
             body = body_of(operation, two.bobs)
             body[operation.resource][name] = two.anns[kind]
             answer = await two.bob.core(operation.verb, path_of(operation, two.bobs), body)
-            # An update passes by what cannot be changed.
-            kept = answer.http == 200 and two.anns[kind] not in told(answer)
-            assert answer.http in (400, 404) or (kept and not operation.makes), (operation.name, name, answer.envelope)
+            # An update ignores what cannot be changed.
+            ignored = answer.http == 200 and two.anns[kind] not in told(answer) and not operation.makes
+            if answer.http not in (400, 404) and not ignored:
+                stored.append((operation.name, name, answer.envelope))
             refused += answer.http != 200
-    assert refused >= 8
+    assert stored == [] and refused >= 8
 
 
-async def test_an_event_reaches_the_integrations_of_its_own_tenant(two: Two) -> None:
-    """Ann's tenant has an integration for plays; Bob's alone is counted."""
-    hook = {"type": "sms", "events": ["made_up"], "config": {}}
-    for _ in range(3):
-        assert (await two.ann.admin("POST", "/admin/integrations", hook)).data
-    assert (await two.bob.admin("POST", "/admin/integrations", hook)).data
-    emitted = await two.bob.admin("POST", "/admin/integrations/emit", {"type": "made_up", "data": {}})
-    assert emitted.data["dispatched"] == 1
-
-
-async def test_a_public_view_is_cached_for_its_own_tenant(two: Two) -> None:
+async def test_public_view_is_cached_for_its_own_tenant(two: Two) -> None:
     for path in (f"/games/{two.anns['game']}/render", f"/public/campaigns/{two.anns['campaign']}"):
         for _ in range(2):
             assert (await two.ann.consumer("GET", path)).data
             assert (await two.bob.consumer("GET", path)).http == 404
 
 
-async def test_every_kind_of_thing_that_a_path_names_is_there(two: Two) -> None:
+async def test_furnished_tenant_has_every_kind_that_a_path_names(two: Two) -> None:
     assert two.anns.keys() >= SUBJECTS

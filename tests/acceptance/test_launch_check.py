@@ -48,7 +48,7 @@ async def set_campaign(world: World, **fields: Any) -> None:
     assert answer.code == "OK", answer.envelope
 
 
-async def test_of_a_campaign_that_is_ready_everything_is_in_order(fair: World) -> None:
+async def test_launch_check_of_a_ready_campaign_finds_no_issue(fair: World) -> None:
     prize = await fair.prize(name="Mug", total=20, value=5, image_url=PICTURE, **EUR)
     await fair.wheel(prize, name="Wheel", ui=LOOKS, access="public")
     await set_campaign(fair, budget={"amount": 100, **EUR})
@@ -66,7 +66,7 @@ async def test_of_a_campaign_that_is_ready_everything_is_in_order(fair: World) -
     assert f"prizes/{prize}.stock.total" in {field for _, field, _ in items}
 
 
-async def test_dates_games_and_odds_are_looked_at(fair: World) -> None:
+async def test_launch_check_covers_dates_games_and_odds(fair: World) -> None:
     assert (await found(fair, "problem")) == {"games": "No game is active"}
     await set_campaign(fair, end_date=0, origins=[])
     await fair.game(WHEEL, {"prizes": []}, name="Empty", ui={"theme": {"mode": "dark"}})
@@ -79,7 +79,7 @@ async def test_dates_games_and_odds_are_looked_at(fair: World) -> None:
     assert (await found(fair, "problem"))["end_date"] == "It ends in the past"
 
 
-async def test_stock_codes_and_pictures_of_what_is_named_are_looked_at(fair: World) -> None:
+async def test_launch_check_covers_stock_codes_and_pictures(fair: World) -> None:
     cup = await fair.prize(name="Cup", total=1)
     low = await fair.prize(name="Low", total=2, low_stock_at=2, image_url=PICTURE)
     none = await fair.prize(name="None", fulfillment={"channel": "voucher_code"}, image_url=PICTURE)
@@ -102,9 +102,7 @@ ORDER = ["problem", "warning", "ok"]
 
 
 @pytest.mark.parametrize("rules", [{"requires_turn": True}, {"max_plays_per_day": 2}, {}])
-async def test_turns_that_are_given_are_to_be_spent_and_those_that_are_spent_given(
-    fair: World, rules: dict[str, Any]
-) -> None:
+async def test_launch_check_compares_turns_given_and_spent(fair: World, rules: dict[str, Any]) -> None:
     await fair.wheel(name="Wheel", rules=rules)
 
     async def said() -> list[tuple[str, str]]:
@@ -142,7 +140,7 @@ async def wheels(world: World) -> list[str]:
     return [game["id"] for game in games if game["name"] == "Wheel"]
 
 
-async def test_what_may_be_won_is_held_to_the_budget(fair: World) -> None:
+async def test_launch_check_compares_prizes_with_the_budget(fair: World) -> None:
     mug = await fair.prize(name="Mug", total=20, value=5, image_url=PICTURE, **EUR)
     other = await fair.prize(name="Dollars", total=5, value=1, currency="USD", image_url=PICTURE)
     plain = await fair.prize(name="Plain", total=5, value=1, image_url=PICTURE)
@@ -168,7 +166,7 @@ async def test_what_may_be_won_is_held_to_the_budget(fair: World) -> None:
     assert (await found(fair, "problem"))["budget"] == "5 EUR of the budget of 5 EUR are used"
 
 
-async def test_deliveries_and_logins_need_somebody_who_sends(fair: World) -> None:
+async def test_launch_check_covers_senders_and_channels(fair: World) -> None:
     hook = await fair.prize(name="Hook", fulfillment={"channel": "workflow", "config": {"url": "https://x.example"}})
     await fair.wheel(hook, name="Wheel", access="player")
     warned = await found(fair, "warning")
@@ -183,7 +181,7 @@ async def test_deliveries_and_logins_need_somebody_who_sends(fair: World) -> Non
     assert problems["fulfillment"] == "Nobody delivers Hook: no plugin has the channel pigeon"
 
 
-async def test_codes_that_nobody_is_given_are_told(fair: World) -> None:
+async def test_launch_check_warns_of_codes_that_are_never_given(fair: World) -> None:
     mug = await fair.prize(name="Mug", codes=["A", "B"])
     await fair.wheel(mug, name="Wheel")
     assert "fulfillment" not in await found(fair, "warning")
@@ -193,23 +191,14 @@ async def test_codes_that_nobody_is_given_are_told(fair: World) -> None:
     )
 
 
-async def test_where_nobody_has_said_where_players_are_the_setting_is_named(
-    fair: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_launch_check_names_the_missing_consumer_url(fair: World, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = fair.stack.engine
     for url, level in (("", "warning"), ("https://play.example", "ok")):
         monkeypatch.setattr(engine, "settings", replace(engine.settings, consumer_base_url=url))
         assert [one[0] for one in await checked(fair) if one[1] == "CONSUMER_BASE_URL"] == [level]
 
 
-async def test_of_a_campaign_that_is_not_there_nothing_is_told(fair: World) -> None:
-    unknown = await fair.stack.admin("GET", "/admin/campaigns/camp_none/launch-check")
-    assert (unknown.http, unknown.envelope["data"]["reason"]) == (404, "UNKNOWN_CAMPAIGN")
-
-
-async def test_the_command_tells_the_same_and_ends_with_1_where_something_stands_in_the_way(
-    fair: World, tmp_path: Path
-) -> None:
+async def test_launch_check_command_exits_1_on_a_problem(fair: World, tmp_path: Path) -> None:
     tombola = Operator(fair.stack, tmp_path)
     await set_campaign(fair, budget={"amount": 50, **EUR})
     told = await tombola("campaigns", "check", fair.campaign_id)

@@ -39,7 +39,7 @@ async def assert_books_balance(stack: Stack) -> None:
     assert rows == []
 
 
-async def test_prizes_go_by_rank_and_again_is_the_same_answer(stack: Stack) -> None:
+async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     gold, silver = await make_prize(stack, name="Gold"), await make_prize(stack, name="Silver", stock={"total": 1})
     points = await make_prize(stack, name="Points", type="points", value=50)
@@ -111,7 +111,7 @@ async def test_tied_players_get_prizes_in_the_order_of_their_scores_then_of_thei
     assert sorted(await rewards_of(stack)) == [("a", silver), ("c", gold)]
 
 
-async def test_a_finalized_board_pages_its_standings(stack: Stack) -> None:
+async def test_finalized_board_pages_its_standings(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
     await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(5)])
@@ -126,7 +126,7 @@ async def test_a_finalized_board_pages_its_standings(stack: Stack) -> None:
     assert fields_of(answer) == ["cursor"]
 
 
-async def test_two_processes_and_fifty_calls_finalize_once(stack: Stack, settings: Settings) -> None:
+async def test_finalize_by_fifty_calls_to_two_processes_happens_once(stack: Stack, settings: Settings) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     mug = await make_prize(stack, stock={"total": 7})
     board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 10, "prize_id": mug}])
@@ -145,7 +145,7 @@ async def test_two_processes_and_fifty_calls_finalize_once(stack: Stack, setting
 
 
 @pytest.mark.parametrize("given", [0, 1, 2])
-async def test_a_finalize_that_was_cut_short_is_taken_up(stack: Stack, given: int) -> None:
+async def test_finalize_that_was_interrupted_is_resumed(stack: Stack, given: int) -> None:
     """The board is closed and `given` prizes are out when the process dies: the next call gives the rest, once."""
     campaign_id, game_id, _ = await open_games(stack)
     mug = await make_prize(stack)
@@ -168,7 +168,7 @@ async def test_a_finalize_that_was_cut_short_is_taken_up(stack: Stack, given: in
     await assert_books_balance(stack)
 
 
-async def test_the_last_of_a_stock_goes_to_the_better_rank_of_who_logs_in_meanwhile(stack: Stack) -> None:
+async def test_finalize_gives_the_last_prize_to_the_better_rank_of_a_guest_who_logs_in(stack: Stack) -> None:
     """The guest is being merged when its prize is to be given: the rank is the player's, and before the next one."""
     campaign_id, game_id, _ = await open_games(stack)
     mug = await make_prize(stack, stock={"total": 2})
@@ -186,7 +186,7 @@ async def test_the_last_of_a_stock_goes_to_the_better_rank_of_who_logs_in_meanwh
     assert await rewards_of(stack) == [("p0", mug), ("zed", mug)]
 
 
-async def test_a_winner_whose_wallet_is_full_goes_without_and_alone(stack: Stack) -> None:
+async def test_finalize_skips_only_the_winner_whose_wallet_is_full(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     points = await make_prize(stack, type="points", value=5)
     board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 4, "prize_id": points}])
@@ -202,7 +202,7 @@ async def test_a_winner_whose_wallet_is_full_goes_without_and_alone(stack: Stack
     assert [tuple(row) for row in balances] == [("p0", 5), ("p1", 2**63 - 5), ("p2", 5), ("p3", 5)]
 
 
-async def test_a_prize_at_its_cap_is_withheld(stack: Stack) -> None:
+async def test_finalize_withholds_a_prize_at_its_cap(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     daily = await make_prize(stack, constraints={"max_per_day": 2})
     board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 3, "prize_id": daily}])
@@ -212,7 +212,7 @@ async def test_a_prize_at_its_cap_is_withheld(stack: Stack) -> None:
     assert len(await rewards_of(stack)) == 2
 
 
-async def test_a_code_goes_with_a_rank(stack: Stack) -> None:
+async def test_finalize_gives_a_code_with_a_rank(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     voucher = await make_prize(
         stack, type="voucher", fulfillment={"channel": "voucher_code", "redemption_mode": "REDEMPTION_MODE_ON_WIN"}
@@ -232,7 +232,7 @@ async def test_a_code_goes_with_a_rank(stack: Stack) -> None:
     assert holder == done["standings"][0]["reward_id"]
 
 
-async def test_an_empty_board_is_finalized(stack: Stack) -> None:
+async def test_finalize_of_an_empty_board_has_no_standings(stack: Stack) -> None:
     campaign_id, _, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
     done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data

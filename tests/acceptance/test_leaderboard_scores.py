@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any
 
 from tests.support.leaderboards import NOON, Played, make_board, model, open_games, order, rankings, record, write_plays
-from tests.support.resources import play_once
 from tests.support.stack import Stack, fields_of
 
 METRICS = ("score", "plays", "wins", "points")
@@ -17,7 +16,7 @@ MODES = ("sum", "best", "latest")
 # -- what a score is -------------------------------------------------------------------------
 
 
-async def test_every_metric_and_mode_ranks_as_the_model_does(stack: Stack) -> None:
+async def test_ranking_of_every_metric_and_mode_equals_the_model(stack: Stack) -> None:
     """From Postgres, from the built set, and from a set kept up player by player: the same ranking."""
     campaign_id, game_id, other_game_id = await open_games(stack)
     engine = stack.engine
@@ -52,7 +51,7 @@ async def test_every_metric_and_mode_ranks_as_the_model_does(stack: Stack) -> No
         assert await order(stack, board_id) == wanted, f"built: {metric} {mode}"
 
 
-async def test_a_board_counts_its_window_and_its_game(stack: Stack) -> None:
+async def test_ranking_counts_the_boards_window_and_game(stack: Stack) -> None:
     campaign_id, game_id, other_game_id = await open_games(stack)
     plays = [
         Played("ann", game_id, 1, at=-1),
@@ -75,7 +74,7 @@ async def test_a_board_counts_its_window_and_its_game(stack: Stack) -> None:
     assert await order(stack, empty["id"]) == []
 
 
-async def test_of_equal_scores_the_first_is_first_then_the_lesser_id(stack: Stack) -> None:
+async def test_ranking_breaks_ties_by_time_then_by_id(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
     # Beyond 2**53 doubles are equal where the scores are not.
@@ -96,7 +95,7 @@ async def test_of_equal_scores_the_first_is_first_then_the_lesser_id(stack: Stac
     assert [int(item["achieved_at"]) - NOON for item in items] == [3, 1, 1, 1, 2, 0]
 
 
-async def test_a_change_of_what_counts_is_counted_anew(stack: Stack) -> None:
+async def test_ranking_is_rebuilt_when_the_mode_changes(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
     await record(stack, [Played("ann", game_id, 3), Played("ann", game_id, 4), Played("bob", game_id, 5)])
@@ -107,7 +106,7 @@ async def test_a_change_of_what_counts_is_counted_anew(stack: Stack) -> None:
     assert await order(stack, board["id"]) == [("bob", 5), ("ann", 4)]
 
 
-async def test_rankings_page_to_the_end_and_show_names_and_me(stack: Stack) -> None:
+async def test_ranking_pages_to_the_end_with_names_and_me(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
     engine = stack.engine
@@ -139,7 +138,7 @@ async def test_rankings_page_to_the_end_and_show_names_and_me(stack: Stack) -> N
     assert (await stack.consumer("GET", "/leaderboards/board_none/rankings")).reason == "UNKNOWN_LEADERBOARD"
 
 
-async def test_a_page_goes_on_where_its_last_player_was(stack: Stack) -> None:
+async def test_ranking_cursor_goes_on_where_its_last_player_was(stack: Stack) -> None:
     """The last player shown moves up: nobody is shown twice or left out but that player's own move."""
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
@@ -151,12 +150,3 @@ async def test_a_page_goes_on_where_its_last_player_was(stack: Stack) -> None:
     await engine.rankings.refresh(stack.tenant_id, ["p3"], boards=[board["id"]])
     rest = await rankings(stack, board["id"], limit=10, cursor=first["pagination"]["next_cursor"])
     assert [item["player_id"] for item in rest["items"]] == [f"p{n}" for n in range(4, 10)]
-
-
-async def test_real_plays_count(stack: Stack) -> None:
-    campaign_id, game_id, _ = await open_games(stack)
-    board = await make_board(stack, campaign_id, metric="wins")
-    for player in ("ann", "bob", "bob"):
-        await play_once(stack, game_id, player)
-    await stack.engine.rankings.catch_up(stack.tenant_id)
-    assert await order(stack, board["id"]) == [("bob", 2), ("ann", 1)]

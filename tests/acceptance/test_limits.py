@@ -1,9 +1,8 @@
-"""Budgets and low stock: counted beside the plays, shown where they are read, told to integrations once each."""
+"""Alerts of budgets and low stock: counted, shown, and fired once per threshold."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from runtime.events import Event
 from runtime.operations import BY_NAME, purging
 from runtime.operations.budget_alerts import thresholds
 from tests.support.rivals import held, waits
-from tests.support.stack import Stack, make_tenant
+from tests.support.stack import Stack, fields_of, make_tenant
 from tests.support.waiting import until
 from tests.support.world import World, new_world
 
@@ -66,7 +65,7 @@ async def low(world: World, prize_id: str) -> bool:
 # -- budgets ---------------------------------------------------------------------------------
 
 
-async def test_what_is_used_is_what_was_given_in_the_budgets_currency_and_not_given_back(shop: World) -> None:
+async def test_budget_counts_what_was_given_in_its_currency_and_not_returned(shop: World) -> None:
     game = await shop.wheel(await shop.prize(value=10, **EUR))
     for other in (await shop.prize(value=50, currency="USD"), await shop.prize(value=70)):
         await shop.round(await shop.wheel(other))
@@ -101,35 +100,23 @@ async def test_what_is_used_is_what_was_given_in_the_budgets_currency_and_not_gi
     )
 
 
-async def test_a_budget_is_told_of_at_80_and_at_100_percent_once_each_and_again_when_it_was_raised(shop: World) -> None:
+async def test_budget_fires_once_at_80_and_at_100_percent(shop: World) -> None:
     game = await shop.wheel(await shop.prize(value=10, **EUR))
     await budget(shop, 100)
-    for _ in range(7):
-        await shop.round(game)
-    assert await look(shop) == []
-    await shop.round(game)
-    assert await look(shop) == [("campaign.budget_reached", 80)]
-    assert await look(shop) == []
-    for _ in range(2):
-        await shop.round(game)
-    assert await look(shop) == [("campaign.budget_reached", 100)]
-    # It informs: the next play wins as the others did.
+    for plays, events in ((7, []), (1, [80]), (0, []), (2, [100])):
+        for _ in range(plays):
+            await shop.round(game)
+        assert await look(shop) == [("campaign.budget_reached", percent) for percent in events]
+    # It informs only: the next play wins as before.
     assert len((await shop.round(game)).data["rewards"]) == 1
     assert await look(shop) == []
-    # What is given back and given anew is not told of again.
-    reward = await shop.database.fetchval(
-        "SELECT max(reward_id) FROM rewards WHERE tenant_id = $1", shop.stack.tenant_id
-    )
-    for _ in range(2):
-        await shop.stack.admin("POST", f"/admin/rewards/{reward}/revoke", {})
-        assert await look(shop) == []
+    await budget(shop, 50)
+    assert await look(shop) == []
     await budget(shop, 1000)
     assert await look(shop) == []
-    # Lowered to less than is used already: both shares at one look.
     await budget(shop, 50)
     assert await look(shop) == [("campaign.budget_reached", 80), ("campaign.budget_reached", 100)]
-    told = [row["data"]["used"] for row in await notices(shop)]
-    assert told == [80, 100, 100, 100]
+    assert [row["data"]["used"] for row in await notices(shop)] == [80, 100, 110, 110]
 
 
 async def notices(world: World) -> list[Any]:
@@ -137,21 +124,19 @@ async def notices(world: World) -> list[Any]:
     return await world.database.fetch(query, world.stack.tenant_id)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
+async def test_budget_with_a_wrong_field_names_it(shop: World) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"amount": -1, "currency": "EUR"}, "budget.amount"),
         ({"amount": 1e16, "currency": "EUR"}, "budget.amount"),
         ({"amount": 5}, "budget.currency"),
         ({"amount": 5, "currency": "euro"}, "budget.currency"),
-    ],
-)
-async def test_a_budget_that_is_none_is_refused(shop: World, wrong: dict[str, Any], field: str) -> None:
-    answer = await shop.stack.admin("PUT", f"/admin/campaigns/{shop.campaign_id}", {"budget": wrong})
-    assert answer.http == 400 and [one["field"] for one in answer.envelope["data"]["violations"]] == [field]
+    ]
+    for wrong, field in cases:
+        answer = await shop.stack.admin("PUT", f"/admin/campaigns/{shop.campaign_id}", {"budget": wrong})
+        assert fields_of(answer) == [field], wrong
 
 
-async def test_a_copy_has_the_same_budget_and_marks_of_which_nothing_is_used(shop: World) -> None:
+async def test_duplicate_has_the_budget_with_nothing_used(shop: World) -> None:
     prize_id = await shop.prize(value=10, campaign_id=shop.campaign_id, total=5, low_stock_at=4, **EUR)
     game = await shop.wheel(prize_id)
     await budget(shop, 10)
@@ -166,32 +151,20 @@ async def test_a_copy_has_the_same_budget_and_marks_of_which_nothing_is_used(sho
 # -- stock -----------------------------------------------------------------------------------
 
 
-async def test_low_stock_is_told_of_once_for_each_fall(shop: World) -> None:
-    prize_id = await shop.prize(total=4, low_stock_at=2)
-    game = await shop.wheel(prize_id)
-    await shop.round(game)
+async def test_low_stock_fires_once_for_each_fall(shop: World) -> None:
+    prize_id = await shop.prize(total=3, low_stock_at=2)
     assert await look(shop) == [] and not await low(shop, prize_id)
-    await shop.round(game)
+    await shop.round(await shop.wheel(prize_id))
     assert await low(shop, prize_id)
-    assert await look(shop) == [("prizes.low_stock", 2)]
-    await shop.round(game)
-    assert await look(shop) == []
-    moved = await shop.stack.admin("POST", f"/admin/prizes/{prize_id}/stock", {"change": 10, "reason": "more"})
-    assert moved.code == "OK" and not await low(shop, prize_id)
-    assert await look(shop) == []
-    assert (
-        await shop.stack.admin("POST", f"/admin/prizes/{prize_id}/stock", {"change": -10, "reason": "no"})
-    ).code == "OK"
-    assert await look(shop) == [("prizes.low_stock", 1)]
-    # Of what is not watched, unlimited, or archived nothing is told.
-    await shop.stack.admin("PUT", f"/admin/prizes/{prize_id}", {"low_stock_at": 0})
-    await shop.prize(total=0, low_stock_at=5)
-    gone = await shop.prize(total=1, low_stock_at=5)
-    await shop.stack.admin("DELETE", f"/admin/prizes/{gone}")
-    assert await look(shop) == [] and not await low(shop, prize_id)
+    assert await look(shop) == [("prizes.low_stock", 2)] and await look(shop) == []
+    for change, events in ((10, []), (-10, [("prizes.low_stock", 2)])):
+        body = {"change": change, "reason": "counted"}
+        assert (await shop.stack.admin("POST", f"/admin/prizes/{prize_id}/stock", body)).code == "OK"
+        assert await low(shop, prize_id) is bool(events)
+        assert await look(shop) == events
 
 
-async def test_of_a_code_prize_the_free_codes_count_that_are_not_expired(shop: World) -> None:
+async def test_low_stock_of_codes_counts_the_free_and_unexpired(shop: World) -> None:
     prize_id = await shop.prize(codes=[f"code-{n:08d}" for n in range(6)], low_stock_at=3)
     assert await look(shop) == [] and not await low(shop, prize_id)
     game = await shop.wheel(prize_id)
@@ -211,7 +184,7 @@ async def test_of_a_code_prize_the_free_codes_count_that_are_not_expired(shop: W
 # -- rivals ----------------------------------------------------------------------------------
 
 
-async def test_of_processes_that_look_at_once_one_tells(shop: World) -> None:
+async def test_alerts_fire_once_from_processes_that_check_at_once(shop: World) -> None:
     game = await shop.wheel(await shop.prize(value=10, total=5, low_stock_at=4, **EUR))
     await budget(shop, 10)
     await shop.round(game)
@@ -220,8 +193,8 @@ async def test_of_processes_that_look_at_once_one_tells(shop: World) -> None:
     assert told == [("campaign.budget_reached", 80), ("campaign.budget_reached", 100), ("prizes.low_stock", 4)]
 
 
-async def test_who_waited_for_a_look_sees_what_it_has_told_of(shop: World) -> None:
-    """Not what was there when it began to wait: a fall that was told of, and is over, would be told of again."""
+async def test_check_that_waited_for_a_rival_sees_what_the_rival_fired(shop: World) -> None:
+    """A snapshot from before the wait would fire a fall again that is over."""
     prize_id = await shop.prize(total=4, low_stock_at=2)
     game = await shop.wheel(prize_id)
     for _ in range(2):
@@ -238,19 +211,7 @@ async def test_who_waited_for_a_look_sees_what_it_has_told_of(shop: World) -> No
     assert await late == []
 
 
-async def test_who_comes_soon_after_a_look_leaves_it(shop: World) -> None:
-    await shop.prize(total=1, low_stock_at=1)
-    engine = shop.stack.engine
-    assert await thresholds.look(engine, shop.stack.tenant_id, every_seconds=3600) != []
-    await shop.prize(total=1, low_stock_at=1)
-    assert await look(shop) == []
-    await shop.database.execute("UPDATE limit_marks SET next_at = now() WHERE tenant_id = $1", shop.stack.tenant_id)
-    assert await look(shop) == [("prizes.low_stock", 1)]
-
-
-async def test_a_look_that_failed_has_told_of_nothing_and_the_next_one_does(
-    shop: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_check_fires_nothing_and_the_next_one_does(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await shop.prize(total=1, low_stock_at=1)
     statements = {**thresholds._SQL, "rest": "SELECT 1 / 0 FROM limit_marks WHERE tenant_id = $1 AND $2::float8 > 0"}
     with monkeypatch.context() as broken:
@@ -261,7 +222,7 @@ async def test_a_look_that_failed_has_told_of_nothing_and_the_next_one_does(
     assert await look(shop) == [("prizes.low_stock", 1)]
 
 
-async def test_what_was_noticed_is_forgotten_after_thirty_days(shop: World) -> None:
+async def test_notice_is_purged_after_30_days_and_does_not_fire_again(shop: World) -> None:
     await shop.prize(total=1, low_stock_at=1)
     await look(shop)
     await purging.purge(shop.stack.engine)
@@ -273,16 +234,7 @@ async def test_what_was_noticed_is_forgotten_after_thirty_days(shop: World) -> N
     assert await look(shop) == [], "it is told once, however long ago"
 
 
-async def test_each_tenant_is_looked_at_for_itself(shop: World) -> None:
-    other = replace(shop, stack=await make_tenant(shop.stack, ids.make("tenant")))
-    for world in (shop, other):
-        await world.prize(total=1, low_stock_at=1)
-    await thresholds.look_all(shop.stack.engine)
-    for world in (shop, other):
-        assert [row["type"] for row in await notices(world)] == ["prizes.low_stock"]
-
-
-async def test_home_is_told_of_what_is_used_up_and_of_what_runs_low(shop: World) -> None:
+async def test_live_view_shows_used_budgets_and_low_prizes(shop: World) -> None:
     prize_id = await shop.prize(value=9, total=3, low_stock_at=2, name="Mug", **EUR)
     await budget(shop, 10)
     await shop.round(await shop.wheel(prize_id))

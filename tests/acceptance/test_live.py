@@ -58,7 +58,7 @@ async def first(events: Events, fits: Any) -> Any:
     raise AssertionError("the stream ended")
 
 
-async def test_it_tells_what_happens(module_stack: Stack) -> None:
+async def test_live_stream_tells_what_happens(module_stack: Stack) -> None:
     async with watching(module_stack) as events, new_world(module_stack) as world:
         assert await first(events, lambda data: data["plays"] == 0)
         prize = await world.prize(total=50, name="Mug", value=3)
@@ -75,7 +75,7 @@ async def test_it_tells_what_happens(module_stack: Stack) -> None:
         assert mug["empty_at"] == pytest.approx(told["at"] + 9 * 86_400, abs=60)
 
 
-async def test_a_prize_of_codes_is_empty_when_they_are(module_stack: Stack) -> None:
+async def test_live_stream_estimates_when_codes_run_out(module_stack: Stack) -> None:
     async with new_world(module_stack) as world:
         prize = await world.prize(name="Voucher", codes=(f"SAVE-{nth}" for nth in range(12)))
         game = await world.wheel(prize)
@@ -88,7 +88,7 @@ async def test_a_prize_of_codes_is_empty_when_they_are(module_stack: Stack) -> N
         assert voucher["empty_at"] == pytest.approx(told["at"] + 2 * 86_400, abs=60)
 
 
-async def test_deliveries_and_integrations_that_fail_are_in_it(module_stack: Stack) -> None:
+async def test_live_stream_has_failing_deliveries_and_integrations(module_stack: Stack) -> None:
     campaign_id = (await make_campaign(module_stack))["id"]
     hook = {"type": "webhook", "events": ["prize_won"], "config": {"url": "https://x.example"}}
     made = await module_stack.admin("POST", "/admin/integrations", {**hook, "campaign_id": campaign_id})
@@ -112,7 +112,7 @@ async def test_deliveries_and_integrations_that_fail_are_in_it(module_stack: Sta
     await module_stack.database.execute(made_up, module_stack.tenant_id)  # No reward is theirs.
 
 
-async def test_core_is_asked_once_for_all_who_watch_and_not_when_nobody_does(
+async def test_live_stream_asks_core_once_for_all_watchers(
     module_stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = 0
@@ -140,7 +140,7 @@ async def test_core_is_asked_once_for_all_who_watch_and_not_when_nobody_does(
     await until(nobody_asks)
 
 
-async def test_it_ends_with_the_token(module_stack: Stack) -> None:
+async def test_live_stream_ends_with_its_token(module_stack: Stack) -> None:
     token = module_stack.token("ben", ("admin",))
     async with watching(module_stack, token) as events:
         await anext(events)
@@ -150,9 +150,7 @@ async def test_it_ends_with_the_token(module_stack: Stack) -> None:
         assert names[-1] == "end" and set(names[:-1]) <= {"live"}
 
 
-async def test_one_subject_has_a_bounded_number_of_streams(
-    module_stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_live_streams_of_one_subject_are_bounded(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "STREAMS_MAX", 2)
     token = module_stack.token("eve", ("designer",))
     async with watching(module_stack, token), watching(module_stack, token):
@@ -169,14 +167,13 @@ async def test_one_subject_has_a_bounded_number_of_streams(
     await until(opens)  # Who left makes room.
 
 
-async def test_nobody_and_players_watch_nothing(module_stack: Stack) -> None:
+async def test_live_stream_is_refused_to_players(module_stack: Stack) -> None:
     assert (await module_stack.admin("GET", "/admin/live", roles=())).reason == "TOKEN_MISSING"
     player = await module_stack.admin("GET", "/admin/live", roles=(), headers=bearer(module_stack.token("player_ann")))
     assert player.reason == "ROLE_REQUIRED"
 
 
-async def test_a_merchants_staff_sees_the_merchants_own(module_stack: Stack) -> None:
-    """And what is the tenant's, as everywhere; never another merchant's."""
+async def test_live_stream_of_a_merchants_staff_is_limited_to_the_merchant(module_stack: Stack) -> None:
     await module_stack.database.execute(
         "INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ($1, 'one', 'One'), ($1, 'two', 'Two')",
         module_stack.tenant_id,
@@ -192,7 +189,7 @@ async def test_a_merchants_staff_sees_the_merchants_own(module_stack: Stack) -> 
                 assert (prize in str(told["prizes"])) is sees
 
 
-async def test_core_that_is_away_ends_no_stream(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_live_stream_goes_on_after_core_was_away(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     core = module_stack.process.core
     assert core is not None
     real, away = core.call, True
@@ -209,7 +206,7 @@ async def test_core_that_is_away_ends_no_stream(module_stack: Stack, monkeypatch
         assert await first(events, lambda data: True)
 
 
-async def test_a_process_that_shuts_down_ends_its_streams(settings: Settings) -> None:
+async def test_live_stream_ends_with_its_process(settings: Settings) -> None:
     async with aiohttp.ClientSession() as http:
         async with new_stack(settings) as stack:
             headers = bearer(stack.token("ann", ("admin",)))
@@ -221,7 +218,7 @@ async def test_a_process_that_shuts_down_ends_its_streams(settings: Settings) ->
                 pass
 
 
-async def test_the_stream_of_a_suspended_merchant_ends(module_stack: Stack) -> None:
+async def test_live_stream_of_a_suspended_merchant_ends(module_stack: Stack) -> None:
     merchant_id = await make_merchant(module_stack)
     token = replace(module_stack, merchant_id=merchant_id).token("mia", ("admin",))
     async with watching(module_stack, token) as events:

@@ -20,9 +20,9 @@ from runtime.events import TYPES
 from runtime.operations.budget_alerts import thresholds
 from runtime.outgoing.schedule import delays_seconds
 from runtime.streams import backfill, expiry
-from tests.acceptance.test_integrations import deliveries, event, register
 from tests.support.deliveries import delivering, working
 from tests.support.guests import log_in, new_guest
+from tests.support.integrations import deliveries, event, register
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
 from tests.support.receiver import Receiver, hang, receiving, status

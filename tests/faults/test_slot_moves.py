@@ -18,8 +18,8 @@ from runtime.stores.pipeline import EphemeralDown
 from runtime.streams import backfill
 from runtime.streams.consumer import Consumer, Message
 from runtime.streams.servers import Servers
-from tests.acceptance.test_integrations import register
 from tests.support.deliveries import working
+from tests.support.integrations import register
 from tests.support.receiver import Receiver
 from tests.support.stack import TENANT, TO_LOOPBACK, Answer, new_stack, settings_of
 from tests.support.waiting import HANG_SECONDS, until

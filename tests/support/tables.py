@@ -7,6 +7,7 @@ from typing import Any, Final
 import redis.asyncio
 
 from runtime.stores.database import Database
+from tests.support.stack import Stack
 
 Contents = dict[str, list[Any]]
 """The rows of each table."""
@@ -47,3 +48,9 @@ async def everything_in(valkey: redis.asyncio.Redis) -> dict[str, str]:
         command, *more = _READ[await valkey.type(key)]
         found[key.decode("utf-8", "replace")] = str(await valkey.execute_command(command, key, *more))
     return found
+
+
+async def forgotten(stack: Stack) -> None:
+    """Empties Valkey: what is answered from now on is answered from rows."""
+    async with redis.asyncio.Redis.from_url(stack.process.settings.redis_url) as valkey:
+        await valkey.flushall()

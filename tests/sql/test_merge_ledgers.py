@@ -6,14 +6,7 @@ from typing import Any, Final
 
 import asyncpg
 
-import sql
-
-SQL: Final = sql.load("merging")
-
-
-async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
-    """What a statement answers, of the tenant."""
-    return [tuple(row) for row in await connection.fetch(SQL[name], "t", *arguments)]
+from tests.support.statements import ask_of_t as ask
 
 
 async def rows(connection: asyncpg.Connection, table: str, columns: str) -> list[Any]:
@@ -43,17 +36,17 @@ INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, b
 async def test_movements_are_told_of_the_players_own_rewards(connection: asyncpg.Connection) -> None:
     """Where they came to nothing, there is nothing to move back."""
     await connection.execute(BALANCES)
-    assert await ask(connection, "movements", "gus", ["r2", "r1", "r3"]) == [
+    assert await ask(connection, "merging.movements", "gus", ["r2", "r1", "r3"]) == [
         *(("r1", "c1", "coin", 5), ("r1", "c1", "leaf", 60), ("r2", "c2", "coin", 60)),
     ]
-    assert await ask(connection, "movements", "gus", ["r2"]) == [("r2", "c2", "coin", 60)]
+    assert await ask(connection, "merging.movements", "gus", ["r2"]) == [("r2", "c2", "coin", 60)]
 
 
 async def test_what_is_moved_back_is_what_there_is_of_the_one_balance(connection: asyncpg.Connection) -> None:
     await connection.execute(BALANCES)
     before = await rows(connection, "balances", "player_id, scope_key, currency, balance")
     for entry, taken in (("t1", [(3,)]), ("t2", [(2,)]), ("t3", [])):
-        assert await ask(connection, "move_back", "gus", "c1", "coin", 3, entry, "about", "r1") == taken
+        assert await ask(connection, "merging.move_back", "gus", "c1", "coin", 3, entry, "about", "r1") == taken
     after = await rows(connection, "balances", "player_id, scope_key, currency, balance")
     assert set(before) - set(after) == {("gus", "c1", "coin", 5)}
     assert set(after) - set(before) == {("gus", "c1", "coin", 0)}
@@ -65,14 +58,14 @@ async def test_balances_are_added_and_their_ledgers_told_anew_since_the_guests_f
     connection: asyncpg.Connection,
 ) -> None:
     await connection.execute(BALANCES)
-    await ask(connection, "move_balances", "gus", "ann")
+    await ask(connection, "merging.move_balances", "gus", "ann")
     assert await rows(connection, "balances", "player_id, scope_key, currency, balance, seq") == [
         *(("ann", "c1", "acorn", 2, 5), ("ann", "c1", "coin", 13, 7), ("ann", "c1", "leaf", 70, 9)),
         *(("ann", "c2", "coin", 60, 3), ("ann", "c3", "coin", 0, 1), ("bob", "c1", "coin", 50, 1)),
     ]
     made = "SELECT string_agg(scope_key || currency, ' ' ORDER BY ctid) FROM balances WHERE currency <> 'acorn'"
     assert await connection.fetchval(f"{made} AND player_id = 'ann' AND balance <> 13") == "c1leaf c2coin c3coin"
-    await ask(connection, "move_ledger", "gus", "ann")
+    await ask(connection, "merging.move_ledger", "gus", "ann")
     entries = await rows(connection, "ledger_entries", "player_id, scope_key || currency, seq, entry_id, balance_after")
     assert sorted(entries, key=lambda entry: entry[:4]) == [
         *(("ann", "c1acorn", 1, "a4", 1), ("ann", "c1acorn", 5, "a5", 2)),
@@ -87,11 +80,11 @@ async def test_balances_are_added_and_their_ledgers_told_anew_since_the_guests_f
 async def test_entries_before_the_guests_first_are_not_written_anew(connection: asyncpg.Connection) -> None:
     """Of a wallet that the guest has none in, and of the player's own before that."""
     await connection.execute(BALANCES)
-    await ask(connection, "move_balances", "gus", "ann")
+    await ask(connection, "merging.move_balances", "gus", "ann")
     await connection.execute("UPDATE ledger_entries SET reference_id = 'seen' WHERE entry_id IN ('a1', 'a4', 'a5')")
     written = "SELECT entry_id FROM ledger_entries WHERE xmin::text::bigint = $1 ORDER BY entry_id"
     async with connection.transaction():
-        await ask(connection, "move_ledger", "gus", "ann")
+        await ask(connection, "merging.move_ledger", "gus", "ann")
         ours = await connection.fetchval("SELECT pg_current_xact_id()::text::bigint")
         assert [row[0] for row in await connection.fetch(written, ours)] == [
             *("a2", "a3", "g1", "g2", "g3", "g4", "g5", "g6", "g7"),
@@ -118,22 +111,22 @@ INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
 
 async def test_turns_stay_with_the_guest_for_quests_of_both(connection: asyncpg.Connection) -> None:
     await connection.execute(QUESTS)
-    both = await ask(connection, "completed_by_both", "gus", "ann")
+    both = await ask(connection, "merging.completed_by_both", "gus", "ann")
     assert both == [("q1", "d1")]
-    assert len(await ask(connection, "completions", "gus")) == 6
+    assert len(await ask(connection, "merging.completions", "gus")) == 6
     for quests, periods, kept in (
         (["q1"], ["d1"], (3, 0, 0, 0)),
         (["q1", "q3"], ["d1", "d3"], (3, 1, 0, 0)),
         (["q4"], ["d1"], (0, 0, 4, 0)),
     ):
-        turns = await ask(connection, "turns", "gus", quests, periods)
+        turns = await ask(connection, "merging.turns", "gus", quests, periods)
         assert turns == list(zip(("c1", "c2", "c3", "c4"), (8, 2, 4, 5), kept, strict=True))
 
 
 async def test_turns_that_are_given_leave_the_guest_what_it_keeps(connection: asyncpg.Connection) -> None:
     await connection.execute(QUESTS)
     campaigns, entries = ["c3", "c2", "c1"], (["l3", "l2", "l1"], ["r3", "r2", "r1"])
-    await ask(connection, "give_turns", "gus", "ann", campaigns, [4, 2, 5], *entries, [0, 0, 3])
+    await ask(connection, "merging.give_turns", "gus", "ann", campaigns, [4, 2, 5], *entries, [0, 0, 3])
     assert await rows(connection, "turn_balances", "player_id, campaign_id, balance") == [
         *(("ann", "c1", 6), ("ann", "c2", 2), ("ann", "c3", 4), ("bob", "c1", 7), ("bob", "c2", 7)),
         *(("gus", "c1", 3), ("gus", "c4", 5)),
@@ -149,7 +142,7 @@ async def test_turns_that_are_given_leave_the_guest_what_it_keeps(connection: as
 async def test_completions_are_the_players_but_for_those_of_both(connection: asyncpg.Connection) -> None:
     """A key that the player has used for the quest stays with what it was used for."""
     await connection.execute(QUESTS)
-    await ask(connection, "move_completions", "gus", "ann")
+    await ask(connection, "merging.move_completions", "gus", "ann")
     assert await rows(connection, "quest_completions", "player_id, quest_id, period, idempotency_key") == [
         *(("ann", "q1", "d1", "anns"), ("ann", "q1", "d2", "guests"), ("ann", "q1", "d9", "elsewhere")),
         *(("ann", "q2", "d1", "elsewhere"), ("ann", "q3", "d1", None), ("ann", "q3", "d2", "used")),
@@ -184,7 +177,7 @@ INSERT INTO leaderboard_disqualifications (tenant_id, board_id, player_id, reaso
 
 async def test_plays_are_the_players_and_their_games_told_once(connection: asyncpg.Connection) -> None:
     await connection.execute(PLAYS)
-    assert sorted(await ask(connection, "move_plays", "gus", "ann")) == [("g1",), ("g2",)]
+    assert sorted(await ask(connection, "merging.move_plays", "gus", "ann")) == [("g1",), ("g2",)]
     assert await rows(connection, "plays", "play_id, player_id, idempotency_key") == [
         *(("y1", "ann", None), ("y2", "ann", "guests"), ("y3", "ann", "both")),
         *(("y4", "ann", "both"), ("y5", "bob", "guests"), ("y6", "ann", "anns")),
@@ -194,7 +187,7 @@ async def test_plays_are_the_players_and_their_games_told_once(connection: async
 async def test_what_was_told_of_the_guest_counts_for_the_player(connection: asyncpg.Connection) -> None:
     await connection.execute("""INSERT INTO quest_events (tenant_id, quest_id, event_id, player_id) VALUES
         ('t', 'q1', 'e1', 'gus'), ('t', 'q1', 'e2', 'bob'), ('t', 'q2', 'e1', 'gus'), ('t', 'q2', 'e3', 'ann')""")
-    await ask(connection, "move_quest_events", "gus", "ann")
+    await ask(connection, "merging.move_quest_events", "gus", "ann")
     assert await rows(connection, "quest_events", "quest_id, event_id, player_id") == [
         *(("q1", "e1", "ann"), ("q1", "e2", "bob"), ("q2", "e1", "ann"), ("q2", "e3", "ann")),
     ]
@@ -203,7 +196,7 @@ async def test_what_was_told_of_the_guest_counts_for_the_player(connection: asyn
 async def test_places_on_boards_are_the_players_where_it_has_none(connection: asyncpg.Connection) -> None:
     await connection.execute(PLAYS)
     for name in ("move_adjustments", "move_standings", "copy_disqualifications"):
-        await ask(connection, name, "gus", "ann")
+        await ask(connection, f"merging.{name}", "gus", "ann")
     assert await rows(connection, "leaderboard_adjustments", "entry_id, player_id, board_id") == [
         *(("e1", "ann", "b1"), ("e2", "bob", "b1")),
     ]

@@ -9,12 +9,10 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
-import sql
 from tests.support.locks import held
 from tests.support.outbox import somebody_waits
+from tests.support.statements import ask_of_t as ask
 from tests.support.waiting import HANG_SECONDS, until
-
-SQL: Final = sql.load("merging")
 
 SCENE: Final = """
 INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
@@ -24,11 +22,6 @@ INSERT INTO players (tenant_id, player_id, auth_method, merged_into) VALUES
 INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES ('t', 'c', 'gus', 'email', 'g');
 """
 """Of each table the guest's rows (gus), the player's (ann) and another's (bob), never in the order of their locks."""
-
-
-async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
-    """What a statement answers, of the tenant."""
-    return [tuple(row) for row in await connection.fetch(SQL[name], "t", *arguments)]
 
 
 async def rows(connection: asyncpg.Connection, table: str, columns: str, order: str = "1, 2, 3") -> list[Any]:
@@ -56,7 +49,7 @@ async def test_counts_of_both_are_held_and_made_where_the_player_has_none(
 ) -> None:
     await connection.execute(COUNTS)
     async with connection.transaction(), pool.acquire() as rival:
-        await ask(connection, "hold_counts", "gus", "ann", GAMES)
+        await ask(connection, "merging.hold_counts", "gus", "ann", GAMES)
         both = {f"{player}/{game}" for player in ("gus", "ann") for game in ("g1", "g2", "g4", "g6", "g7")}
         seen_by_rivals = both - {"ann/g2", "ann/g7"}
         assert await held(rival, "game_players", "player_id || '/' || game_id") == seen_by_rivals
@@ -70,7 +63,7 @@ async def test_counts_of_both_are_held_and_made_where_the_player_has_none(
 
 async def test_counts_are_added_each_day_by_itself(connection: asyncpg.Connection) -> None:
     await connection.execute(COUNTS)
-    await ask(connection, "move_play_counts", "gus", "ann", GAMES)
+    await ask(connection, "merging.move_play_counts", "gus", "ann", GAMES)
     counts = await rows(
         connection, "game_players", "player_id, game_id, plays, extract(day FROM day)::int, day_plays, busy_until"
     )
@@ -87,11 +80,11 @@ async def test_counts_are_added_each_day_by_itself(connection: asyncpg.Connectio
 
 
 async def test_whom_the_guest_is_is_told_and_noted_of_the_guest_alone(connection: asyncpg.Connection) -> None:
-    assert await ask(connection, "has_contacts", "gus") == [(True,)]
-    assert await ask(connection, "has_contacts", "ann") == [(False,)]
-    assert await ask(connection, "hold_guest", "gil") == [("bob",)]
-    assert await ask(connection, "hold_guest", "ann") == []
-    await ask(connection, "end_guest", "gus", "ann")
+    assert await ask(connection, "merging.has_contacts", "gus") == [(True,)]
+    assert await ask(connection, "merging.has_contacts", "ann") == [(False,)]
+    assert await ask(connection, "merging.hold_guest", "gil") == [("bob",)]
+    assert await ask(connection, "merging.hold_guest", "ann") == []
+    await ask(connection, "merging.end_guest", "gus", "ann")
     merged = await rows(connection, "players", "player_id, merged_into, auth_method")
     assert merged == [
         *(("ann", "y", "external"), ("bob", "x", "external"), ("gil", "bob", "guest"), ("gus", "ann", "guest")),
@@ -142,13 +135,13 @@ async def test_the_rows_of_both_are_held_one_after_the_other(
     names = in_order.split()
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with connection.transaction():
-            await ask(connection, name, *arguments)
+            await ask(connection, f"merging.{name}", *arguments)
             assert await held(onlooker, table, key) == set(names)
         for nth in {0, len(names) - 1}:
             async with connection.transaction():
                 async with rival.transaction():
                     await rival.execute(f"SELECT FROM {table} WHERE {key} = $1 FOR UPDATE", names[nth])
-                    asking = asyncio.ensure_future(ask(connection, name, *arguments))
+                    asking = asyncio.ensure_future(ask(connection, f"merging.{name}", *arguments))
                     await until(lambda: somebody_waits(onlooker))
                     assert await held(onlooker, table, key) == set(names[: nth + 1])
                 async with asyncio.timeout(HANG_SECONDS):
@@ -212,11 +205,11 @@ async def test_what_is_beyond_what_one_player_may_have_is_the_guests_last(connec
     await connection.execute(SURPLUS)
     await connection.execute("UPDATE rewards SET play_id = 'y1' WHERE reward_id IN ('m1', 'm2', 'g1')")
     await connection.execute("UPDATE rewards SET play_id = 'y1', milestone_id = 'rung9' WHERE reward_id = 'm3'")
-    surplus = await ask(connection, "surplus_rewards", "gus", "ann")
+    surplus = await ask(connection, "merging.surplus_rewards", "gus", "ann")
     plays = [(row[0], row[-1]) for row in surplus]
     assert sorted(plays) == [("g1", ""), ("m1", "y1"), ("m3", "")], "a rung's is no win of a play's"
-    assert await ask(connection, "granted_to_both", "gus", "ann") == [("game", "rung1")]
-    granted = await ask(connection, "grants", "gus")
+    assert await ask(connection, "merging.granted_to_both", "gus", "ann") == [("game", "rung1")]
+    granted = await ask(connection, "merging.grants", "gus")
     assert sorted(granted) == [("game", "rung1"), ("game", "rung2"), ("game", "rung3"), ("game_2", "rung1")]
 
 
@@ -226,7 +219,7 @@ async def test_points_beyond_are_those_that_its_last_plays_were_credited(connect
     Nothing is beyond where the two have no more than one may, or where the plays are within (`just`).
     """
     await connection.execute(SURPLUS)
-    points = await ask(connection, "surplus_points", "gus", "ann")
+    points = await ask(connection, "merging.surplus_points", "gus", "ann")
     assert points == [
         *(("y3", "all", "c1", "points", 1, 7, 1), ("y9", "all", "c0", "points", 1, 8, 1)),
         *(("y2", "pts", "c1", "points", 1, 20, 0), ("y3", "pts", "c1", "points", 1, 30, 1)),
@@ -238,7 +231,7 @@ async def test_a_prize_that_a_play_won_twice_is_beyond_win_by_win(connection: as
     rewards = [{"prize_id": "pts", "type": "points", "quantity": 1, "value": value} for value in (3, 5, 7)]
     outcome = json.dumps({"rewards": rewards})
     await connection.execute("UPDATE plays SET outcome = $1 WHERE play_id = 'y2'", outcome)
-    points = [row for row in await ask(connection, "surplus_points", "gus", "ann") if row[1] == "pts"]
+    points = [row for row in await ask(connection, "merging.surplus_points", "gus", "ann") if row[1] == "pts"]
     assert points == [("y2", "pts", "c1", "points", 2, 12, 2), ("y3", "pts", "c1", "points", 1, 30, 1)]
 
 
@@ -250,23 +243,23 @@ async def test_a_play_notes_what_of_it_is_beyond_and_never_more_than_it_won(conn
         "INSERT INTO plays (tenant_id, play_id, player_id, game_id, session_id, revision, seed, client_seed, payload,"
         " score, wins, points, outcome) VALUES ('u', 'y1', 'gus', 'game', 's', 1, '', '', '{}', 0, 2, 9, '{}')"
     )
-    await ask(connection, "note_surplus", ["y1", "y2"], [1, 0], [0, 4])
+    await ask(connection, "merging.note_surplus", ["y1", "y2"], [1, 0], [0, 4])
     noted = (
         "SELECT tenant_id, play_id, surplus_wins, surplus_points FROM plays WHERE surplus_wins IS NOT NULL ORDER BY 2"
     )
     assert [tuple(row) for row in await connection.fetch(noted)] == [("t", "y1", 1, 0), ("t", "y2", 0, 4)]
-    await ask(connection, "note_surplus", ["y1", "y2"], [1, 3], [3, 9])
+    await ask(connection, "merging.note_surplus", ["y1", "y2"], [1, 3], [3, 9])
     assert [tuple(row) for row in await connection.fetch(noted)] == [("t", "y1", 2, 3), ("t", "y2", 2, 9)]
 
 
 async def test_counts_of_capped_prizes_are_told_and_held(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute(SURPLUS)
-    told = await ask(connection, "prize_counts", "gus", "ann")
+    told = await ask(connection, "merging.prize_counts", "gus", "ann")
     assert told == [("all", 1, 1), ("can", 1, 0), ("full", 1, 1), ("just", 2, 1), ("mug", 3, 1), ("pts", 4, 1)]
     await connection.execute("INSERT INTO prizes (tenant_id, prize_id, name, type) VALUES ('t', 'bobs', 'B', 'goods')")
     await connection.execute("INSERT INTO prize_players VALUES ('t', 'bobs', 'bob', 1)")
     async with connection.transaction(), pool.acquire() as rival:
-        await ask(connection, "hold_prize_counts", "gus", "ann")
+        await ask(connection, "merging.hold_prize_counts", "gus", "ann")
         everywhere = {"pts", "mug", "cup", "can", "just", "full", "free", "all"}
         expected = {f"{player}/{prize}" for player in ("gus", "ann") for prize in everywhere} - {"ann/can", "ann/free"}
         assert await held(rival, "prize_players", "player_id || '/' || prize_id") == expected
@@ -283,7 +276,7 @@ async def test_counts_of_prizes_are_the_players_but_for_the_surplus(connection: 
     await connection.execute("DELETE FROM prize_players WHERE prize_id IN ('just', 'full', 'all')")
     await connection.execute("INSERT INTO prizes (tenant_id, prize_id, name, type) VALUES ('t', 'bun', 'B', 'goods')")
     await connection.execute("INSERT INTO prize_players VALUES ('t', 'bun', 'gus', 1)")
-    await ask(connection, "move_prize_counts", "gus", "ann", ["mug", "can"], [2, 1])
+    await ask(connection, "merging.move_prize_counts", "gus", "ann", ["mug", "can"], [2, 1])
     assert await rows(connection, "prize_players", "player_id, prize_id, awarded") == [
         *(("ann", "bun", 1), ("ann", "cup", 7), ("ann", "free", 1), ("ann", "mug", 2), ("ann", "pts", 5)),
         *(("bob", "mug", 9), ("bob", "pts", 9), ("gus", "can", 1), ("gus", "mug", 2)),
@@ -295,7 +288,7 @@ async def test_counts_of_prizes_are_the_players_but_for_the_surplus(connection: 
 async def test_grants_are_the_players_but_for_the_rungs_of_both(connection: asyncpg.Connection) -> None:
     """A key that the player has used in the game stays with what it was used for."""
     await connection.execute(SURPLUS)
-    await ask(connection, "move_grants", "gus", "ann")
+    await ask(connection, "merging.move_grants", "gus", "ann")
     grants = await rows(connection, "milestone_grants", "player_id, game_id, milestone_id, idempotency_key")
     assert grants == [
         ("ann", "game", "rung1", "both"),
@@ -313,8 +306,8 @@ async def test_grants_are_the_players_but_for_the_rungs_of_both(connection: asyn
 async def test_surplus_ends_with_its_deliveries_and_nothing_else_does(connection: asyncpg.Connection) -> None:
     await connection.execute(HELD)
     await connection.execute("UPDATE tasks SET status = 'delivered' WHERE task_id = 'k1'")
-    assert await ask(connection, "statuses", ["r2", "r1"]) == [("r1", "won"), ("r2", "won")]
-    await ask(connection, "revoke_surplus", ["r1", "r2"])
+    assert await ask(connection, "merging.statuses", ["r2", "r1"]) == [("r1", "won"), ("r2", "won")]
+    await ask(connection, "merging.revoke_surplus", ["r1", "r2"])
     ended = await rows(
         connection, "rewards JOIN tasks USING (tenant_id, reward_id)", "reward_id, rewards.status, tasks.status"
     )
@@ -327,7 +320,7 @@ async def test_rewards_are_the_players_with_their_deliveries_but_for_the_surplus
     await connection.execute(HELD)
     await connection.execute("UPDATE rewards SET player_id = 'bob' WHERE reward_id = 'r3'")
     await connection.execute("UPDATE tasks SET player_id = 'bob' WHERE reward_id = 'r3'")
-    await ask(connection, "move_rewards", "gus", "ann", ["r2"])
+    await ask(connection, "merging.move_rewards", "gus", "ann", ["r2"])
     moved = await rows(
         connection, "rewards JOIN tasks USING (tenant_id, reward_id)", "reward_id, rewards.player_id, tasks.player_id"
     )

@@ -12,6 +12,7 @@ import pytest
 from runtime.actors.starts import QUARTER_SECONDS, Starts
 from runtime.stores.database import Database, StoreUnavailable
 from tests.support.commits import TENANT, filled
+from tests.support.outbox import somebody_waits
 from tests.support.stack import new_stack, settings_of
 from tests.support.waiting import until
 from tests.support.world import new_world
@@ -54,7 +55,7 @@ async def test_rows_are_held_by_their_keys_order_whatever_was_started_first(
             for game in "ba":
                 starts.note(TENANT, game, NOW)
             keeping = asyncio.ensure_future(starts.keep())
-            await until(lambda: _somebody_waits(onlooker))
+            await until(lambda: somebody_waits(onlooker))
             free = await onlooker.fetch("SELECT game_id FROM game_starts FOR UPDATE SKIP LOCKED")
             assert [row["game_id"] for row in free] == ["b"], "it waits for the first, and holds no other"
             asking = asyncio.ensure_future(starts.keep_of(TENANT))
@@ -67,11 +68,6 @@ async def test_rows_are_held_by_their_keys_order_whatever_was_started_first(
         await rival.close()
         await onlooker.close()
     assert await kept(database) == {(TENANT, game, QUARTER): 2 for game in "ab"}
-
-
-async def _somebody_waits(onlooker: asyncpg.Connection | Database) -> bool:
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    return bool(await onlooker.fetchval(query))
 
 
 async def test_processes_that_keep_at_once_lose_nothing(database: Database) -> None:
@@ -135,7 +131,7 @@ async def test_a_tenant_whose_starts_cannot_be_kept_hinders_no_other(database_ur
 
 
 async def _nobody_waits(database: Database) -> bool:
-    return not await _somebody_waits(database)
+    return not await somebody_waits(database)
 
 
 async def test_a_process_that_is_stopped_keeps_what_it_has_counted(database_url: str, valkey_url: str) -> None:

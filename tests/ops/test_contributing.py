@@ -18,7 +18,8 @@ EXAMPLE = TEXT.split("### A resource with its table, commands and page\n")[1].sp
 COPIED = ("docs", "ops", "runtime", "sql", "tests")
 GENERATED = ("runtime/messages/", "runtime/commands/commands.json", "runtime/web/built/", "docs/roles.md")
 LOOPS = (
-    *("tests/acceptance/test_operations_table.py", "tests/acceptance/test_notes.py", "tests/sql/test_statements.py"),
+    *("tests/acceptance/edges/test_operations_table.py", "tests/acceptance/campaigns/test_notes.py"),
+    "tests/sql/test_statements.py",
     *("tests/unit/test_openapi.py", "tests/unit/test_dashboard_files.py", "tests/unit/test_commands.py"),
 )
 TABLES = {

@@ -27,7 +27,7 @@ PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 NAMED = re.compile(r"(?:`|\]\(|\s)(?:\.{1,2}/)?((?:runtime|sql|ops|tests|docs)/[\w./-]*\w/?)")
 STARTS = ("./ops/up", "./ops/test", "./ops/bench")
 SIGNS = "BODY="
-"""How the signed call of a quest's event begins, which is run with its quest (acceptance/test_quest_events)."""
+"""How the signed call of an event of a quest begins, which acceptance/campaigns/test_quest_events.py runs."""
 
 
 def blocks(language: str) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 from runtime.rpc.addresses import Address, Addresses
 from tests.support.waiting import HANG_SECONDS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 ROLLOUT = """
 import asyncio, uvloop

@@ -22,7 +22,7 @@ from tests.support.resources import make_game, make_prize, one_of_every_event, p
 from tests.support.waiting import HANG_SECONDS
 from tests.support.world import COINS, COLLECTION, World
 
-DOCUMENT = json.loads((Path(__file__).parents[2] / "runtime" / "http" / "docs" / "asyncapi.json").read_text())
+DOCUMENT = json.loads((Path(__file__).parents[3] / "runtime" / "http" / "docs" / "asyncapi.json").read_text())
 
 
 def schema(type: str) -> dict[str, Any]:

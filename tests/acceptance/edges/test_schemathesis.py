@@ -87,7 +87,7 @@ async def fuzz(world: World, surface: str, directory: Path) -> None:
         *command,
         cwd=directory,
         env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.support.schemathesis_hooks", "KNOWN": json.dumps(known)}
-        | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        | {"PYTHONPATH": str(Path(__file__).parents[3])},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

@@ -33,20 +33,16 @@ async def kept(connection: asyncpg.Connection) -> dict[str, str]:
     return {row["reward_id"]: row["size"] for row in rows}
 
 
-async def test_what_is_not_answered_is_not_claimed(connection: asyncpg.Connection) -> None:
+async def test_claim_without_a_required_answer_moves_nothing(connection: asyncpg.Connection) -> None:
     assert await claimed(connection, r1="{}", r3="{}") == [("unanswered", "r1"), ("claimed", "r3")]
     assert await connection.fetchval("SELECT status FROM rewards WHERE reward_id = 'r1'") == "won"
     assert await kept(connection) == {}
 
 
-async def test_each_reward_keeps_its_own_answers(connection: asyncpg.Connection) -> None:
+async def test_claims_of_one_batch_keep_and_deliver_their_own_answers(connection: asyncpg.Connection) -> None:
     both = await claimed(connection, r1='{"size": "S"}', r2='{"size": "L"}', r3="{}")
     assert both == [("claimed", "r1"), ("claimed", "r2"), ("claimed", "r3")]
     assert await kept(connection) == {"r1": "S", "r2": "L"}
-
-
-async def test_a_delivery_has_the_answers_of_its_own_reward(connection: asyncpg.Connection) -> None:
-    await claimed(connection, r1='{"size": "S"}', r2='{"size": "L"}', r3="{}")
     leased = await ask(connection, "fulfillment.lease", 60.0, ["task_r1", "task_r2", "task_r3"], "me", [], [])
     told = {row[1]: row[-1] for row in leased}
     assert set(told) == {"r1", "r2", "r3"} and told["r3"] == "[]"

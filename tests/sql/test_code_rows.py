@@ -30,7 +30,7 @@ FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
     ("codes.free", ("p", 2), "c6 c1"),
     ("codes.hold", ("p", EVERY), "c1 c2 c5 c6"),
     ("codes.hold", ("p", ["c2"]), "c2"),
-    ("codes.withdraw", ("p", ["c3", "c4", "c7", "c2"]), "c2"),
+    ("codes.withdraw", ("p", ["c3", "c4", "c7", "c5", "c2"]), "c2 c5"),
     ("codes.states", ("p", ["c7", "c3"]), "c3"),
     ("codes.ending_otherwise", ("p", "free", 0, LATER, 9), "c6 c1 c2"),
     ("codes.ending_otherwise", ("p", "free", 0, LATER, 2), "c6 c1"),
@@ -51,7 +51,7 @@ FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
 ]
 
 
-UNORDERED: Final = ("codes.set_expiry",)
+UNORDERED: Final = ("codes.set_expiry", "codes.withdraw")
 
 
 @pytest.mark.parametrize(("name", "asked", "found"), FOUND)
@@ -67,11 +67,6 @@ async def test_a_code_is_none_to_give_in_the_very_moment_in_which_it_expires(con
         await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'c2'")
         assert await ask(connection, "codes.free", "p", 9) == [("c6",), ("c1",)]
         assert await ask(connection, "codes.available", "p") == [(2,)]
-
-
-async def test_what_expires_soonest_is_given_first(connection: asyncpg.Connection) -> None:
-    await ask(connection, "rewards.take_code", "p", "reward")
-    assert await connection.fetchval("SELECT code_id FROM codes WHERE reward_id = 'reward'") == "c2"
 
 
 async def test_a_code_without_an_end_has_none_in_the_list(connection: asyncpg.Connection) -> None:

@@ -132,16 +132,6 @@ async def withdraw(on: asyncpg.Pool, *code_ids: str) -> set[str]:
         return {row["code_id"] for row in await connection.fetch(WITHDRAW, "t", "coupon", list(code_ids))}
 
 
-async def test_a_withdrawal_takes_what_is_nobodys_and_of_its_pool_alone(made: asyncpg.Pool) -> None:
-    await add(made, {"a": b"n1", "won": b"n2", "again": b"n3"})
-    await add(made, {"past": b"n4"}, ends=PAST)
-    await made.execute("UPDATE codes SET reward_id = 'reward' WHERE code_id = 'won'")
-    assert await withdraw(made, "again") == {"again"}
-    assert await withdraw(made, "a", "won", "again", "past", "elsewhere", "none") == {"a", "past"}
-    rows = await made.fetch("SELECT code_id FROM codes WHERE withdrawn_at IS NULL")
-    assert {row["code_id"] for row in rows} == {"there", "won", "elsewhere"}
-
-
 @pytest.mark.parametrize("committed", [True, False])
 async def test_a_withdrawal_waits_for_who_is_winning_a_code(made: asyncpg.Pool, committed: bool) -> None:
     await add(made, {"a": b"n1"})

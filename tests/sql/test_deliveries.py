@@ -316,15 +316,6 @@ async def test_what_a_callback_is_at_is_not_given_up_beneath_it(outbox: Outbox, 
     assert await outbox.states() == {"free": ("dead", "failed"), "held": ("awaiting", "fulfilling")}
 
 
-async def test_a_reward_that_was_delivered_by_hand_stays_delivered_where_its_callback_is_overdue(
-    outbox: Outbox,
-) -> None:
-    await outbox.task("mine", "awaiting", lease=-1, reward="fulfilled")
-    (row,) = await outbox.database.fetch(SQL["give_up_overdue"], "t", ["mine"], ["mine"], "too late")
-    assert row["given_up"] is None
-    assert (await outbox.states())["mine"] == ("dead", "fulfilled")
-
-
 async def test_tenants_with_something_due_are_found(outbox: Outbox) -> None:
     async def found() -> set[str]:
         return {row["tenant_id"] for row in await outbox.database.fetch(SQL["tenants_with_due"])}

@@ -188,12 +188,6 @@ async def test_a_delivery_is_told_with_what_is_its_rewards_and_its_prizes(connec
     assert await ask(connection, "desk.told", "none") == []
 
 
-async def test_turns_are_given_on_top_of_those_that_are_there(connection: asyncpg.Connection) -> None:
-    for entry, after in (("n1", 5), ("n2", 7)):
-        given = await ask(connection, "desk.grant_turns", "ann", "camp", 2, entry, "why")
-        assert [(row[0], row[2], row[3]) for row in given] == [(entry, 2, after)]
-
-
 REWARDS: Final = """
 DELETE FROM rewards; DELETE FROM tasks;
 INSERT INTO rewards (reward_id, player_id, prize_id, campaign_id, game_id, status, won_at, expires_at) VALUES

@@ -100,13 +100,6 @@ async def test_given_up_is_what_is_named_and_told_with_its_own_reward(
     assert sorted((row["task_id"], row["given_up"] or "") for row in rows) == [("o1", "o1"), ("o2", "")]
 
 
-async def test_a_failure_is_told_of_the_task_that_is_named_with_its_own_merchant(
-    connection: asyncpg.Connection,
-) -> None:
-    rows = await connection.fetch(SQL["dead"], "t", ["d1", "a"])
-    assert [(row["id"], row["merchant_id"]) for row in rows] == [("d1", "shop")]
-
-
 async def test_a_task_that_is_being_leased_is_waited_for_and_then_not_rearmed(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
@@ -124,13 +117,6 @@ async def test_a_task_that_is_rearmed_moves_its_reward_only_where_that_failed(co
         await connection.execute("UPDATE rewards SET status = $2 WHERE reward_id = $1", task, before)
         await ask(connection, "rearm", "t", task, "")
         assert await connection.fetchval("SELECT status FROM rewards WHERE reward_id = $1", task) == after
-
-
-async def test_the_last_attempt_is_the_one_after_the_last_pause(connection: asyncpg.Connection) -> None:
-    for attempts, outcome in ((len(SCHEDULE), "retry"), (len(SCHEDULE) + 1, "dead")):
-        await connection.execute("UPDATE tasks SET status = 'awaiting', attempts = $1 WHERE task_id = 'o1'", attempts)
-        told = await ask(connection, "complete", "t", "o1", "failed", "", "no", f"m{attempts}", SCHEDULE)
-        assert told == [outcome]
 
 
 async def test_a_receiver_and_what_a_task_is_about_are_those_of_the_task(connection: asyncpg.Connection) -> None:

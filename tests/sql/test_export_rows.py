@@ -68,12 +68,6 @@ async def test_a_part_is_what_was_asked_for_in_the_order_of_its_keys(connection:
         await outer.rollback()
 
 
-async def test_a_campaign_is_exported_to_who_may_read_it(connection: asyncpg.Connection) -> None:
-    for campaign, merchant, may in (("camp", "", True), ("camp", "shop", True), ("theirs", "shop", False)):
-        assert bool(await ask(connection, "exports.campaign", campaign, merchant)) is may
-    assert await ask(connection, "exports.campaign", "none", "") == []
-
-
 async def test_a_merchants_own_wallets_and_the_tenants_are_exported_to_it(connection: asyncpg.Connection) -> None:
     await connection.execute("""INSERT INTO ledger_entries (player_id, entry_id, scope_key, reason)
         SELECT 'ann', scope, scope, 'adjustment' FROM unnest(ARRAY['t', 'shop', 'camp', 'other', 'theirs']) AS scope""")
@@ -115,18 +109,6 @@ async def test_a_reward_is_exported_as_it_stands_and_by_whom_to_reach(connection
     assert [(row[2], row[8], row[10], row[12], row[13]) for row in winners] == [
         *(("r2", "won", "Ann", "m@x", "p"), ("r4", "won", None, None, None), ("r5", "won", None, "q@x", "o")),
     ]
-
-
-async def test_a_winner_of_the_tenants_own_is_not_a_merchants(connection: asyncpg.Connection) -> None:
-    await connection.execute("""INSERT INTO campaigns (campaign_id) VALUES ('open');
-        INSERT INTO rewards (reward_id, campaign_id) VALUES ('r1', 'camp'), ('r2', 'open'), ('r3', ''),
-            ('r4', 'theirs')""")
-    for merchant, found in (
-        ("", [("r1", True), ("r2", True), ("r3", True), ("r4", True)]),
-        ("shop", [("r1", True), ("r2", False), ("r3", False)]),
-    ):
-        rows = await ask(connection, "exports.winners", merchant, "", 0, 0, "", 9)
-        assert [(row[2], row[-1]) for row in rows] == found
 
 
 HELD: Final = {

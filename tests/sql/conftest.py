@@ -7,9 +7,13 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from runtime.actors import dispatcher as dispatching
+from runtime.actors.dispatcher import Dispatcher
 from runtime.stores.database import Database
 from tests.support.commits import filled
+from tests.support.dispatching import Receivers
 from tests.support.locks import IN_NO_ORDER
+from tests.support.stack import settings_of
 
 
 @pytest.fixture
@@ -24,3 +28,18 @@ async def connection(request: pytest.FixtureRequest, pool: asyncpg.Pool) -> Asyn
     async with pool.acquire() as connection:
         await connection.execute(getattr(request.module, "SCENE", "") + IN_NO_ORDER)
         yield connection
+
+
+@pytest.fixture
+def receivers(monkeypatch: pytest.MonkeyPatch) -> Receivers:
+    receivers = Receivers()
+    found = {"plugin": receivers}
+    monkeypatch.setattr(dispatching, "integration_provider", found.get)
+    return receivers
+
+
+@pytest.fixture
+async def dispatcher(database: Database, database_url: str, valkey_url: str) -> AsyncIterator[Dispatcher]:
+    dispatcher = Dispatcher(settings_of(database_url, valkey_url), database)
+    yield dispatcher
+    await dispatcher.close()

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 import asyncpg
 import pytest
 from prometheus_client import REGISTRY
 
-from runtime import trace
-from runtime.actors import delivery_log
 from runtime.actors import dispatcher as dispatching
 from runtime.actors.dispatcher import (
     FAILURES_TO_OPEN,
@@ -23,92 +20,14 @@ from runtime.actors.dispatcher import (
     Dispatcher,
     Happened,
 )
-from runtime.events import Event
-from runtime.outgoing.connector import Connector
 from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Delivered, DeliveryRequest, Failed, Outcome, Stubbed
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.vault import vault_of
 from runtime.stores.database import Database, StoreUnavailable
 from tests.support.commits import TENANT
+from tests.support.dispatching import Receivers, Said, event, listener, listens, log, told
 from tests.support.outbox import somebody_waits
-from tests.support.stack import settings_of
 from tests.support.waiting import HANG_SECONDS, until
-
-Said = Outcome | Exception | Callable[[DeliveryRequest], Awaitable[Outcome]]
-
-LOG: Final = """
-SELECT d.*, extract(epoch FROM next_attempt_at - now())::float8 AS wait FROM integration_deliveries AS d
-ORDER BY integration_id, event_id
-"""
-
-
-class Receivers:
-    """What came to each integration, by event; and what each answers. All say that they have it."""
-
-    def __init__(self) -> None:
-        self.got: list[tuple[str, str]] = []
-        self.requests: list[DeliveryRequest] = []
-        self.traces: list[str] = []
-        self.says: dict[str, Said] = {}
-
-    async def __call__(self, _: Connector, request: DeliveryRequest) -> Outcome:
-        name = str(request.config["url"])
-        self.got.append((name, request.id))
-        self.requests.append(request)
-        self.traces.append(trace.current.get())
-        said = self.says.get(name, Delivered(http_status=200, answer="fine"))
-        if isinstance(said, Exception):
-            raise said
-        return await said(request) if callable(said) else said
-
-    def of(self, name: str) -> list[str]:
-        """The events that came to it."""
-        return [event for one, event in self.got if one == name]
-
-
-@pytest.fixture
-def receivers(monkeypatch: pytest.MonkeyPatch) -> Receivers:
-    receivers = Receivers()
-    found = {"plugin": receivers}
-    monkeypatch.setattr(dispatching, "integration_provider", found.get)
-    return receivers
-
-
-@pytest.fixture
-async def dispatcher(database: Database, database_url: str, valkey_url: str) -> AsyncIterator[Dispatcher]:
-    dispatcher = Dispatcher(settings_of(database_url, valkey_url), database)
-    yield dispatcher
-    await dispatcher.close()
-
-
-async def listens(database: Database, name: str, *, merchant: str = "", campaign: str = "", ago: float = 60) -> None:
-    """An integration of that name, which began to listen so many seconds ago."""
-    await database.execute(
-        "INSERT INTO integrations (tenant_id, integration_id, merchant_id, campaign_id, type, events, config,"
-        " heard_from)"
-        " SELECT $1, name, $3, $4, 'plugin', '{prize_won}', jsonb_build_object('url', name),"
-        " now() - make_interval(secs => $5) FROM (SELECT $2::text AS name) AS n",
-        TENANT,
-        name,
-        merchant,
-        campaign,
-        ago,
-    )
-
-
-def event(database: Database, name: str = "e1", *, ago: float = 0, **named: Any) -> Event:
-    known: dict[str, Any] = {"type": "prize_won", "merchant_id": "shop", "campaign_id": "camp", "data": {}}
-    return Event(**{"id": name, "occurred_at": int(database.clock.now() - ago), "tenant_id": TENANT, **known, **named})
-
-
-async def log(database: Database) -> list[dict[str, Any]]:
-    return [dict(row) for row in await database.fetch(LOG)]
-
-
-async def told(dispatcher: Dispatcher, *events: Event) -> None:
-    await dispatcher.tell_all(events)
-    await dispatcher.log.written()
-
 
 # ---------------------------------------------------------------- who
 
@@ -207,7 +126,7 @@ async def test_the_log_says_what_became_of_an_attempt(
     said, attempts, ended = ENDS[how]
     await listens(database, "one")
     receivers.says["one"] = said
-    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
+    row = await listener(database)
     outcome = "stubbed" if ended[0] == "stubbed" else "failed"
     before = counted(outcome)
     note = await dispatcher.try_once(event(database), row, attempts, again=True)
@@ -225,7 +144,7 @@ async def test_what_is_tried_once_is_not_tried_again_and_waited_for_at_the_end(
 ) -> None:
     await listens(database, "one")
     receivers.says["one"] = Failed("no")
-    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
+    row = await listener(database)
     for nth in range(FAILURES_TO_OPEN + 1):
         assert (await dispatcher.try_once(event(database, f"e{nth}"), row)).status == "dead"
     # What staff try says nothing of how the receiver is: it is told as before.
@@ -427,85 +346,7 @@ async def test_an_event_that_cannot_be_read_is_given_up_and_says_so(
     assert kept["error"].startswith("the stored event cannot be read: ") and receivers.got == [("one", "e1")]
 
 
-# ---------------------------------------------------------------- the log
-
-
-async def test_more_notes_than_one_statement_takes_are_all_kept(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(delivery_log, "NOTES_MAX", 3)
-    await listens(database, "one")
-    await told(dispatcher, *(event(database, f"e{nth}") for nth in range(8)))
-    assert len(await log(database)) == 8 and dispatcher.log.lost == 0
-
-
-async def test_notes_beyond_what_is_worth_the_memory_are_counted_as_lost(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(delivery_log, "NOTES_MAX", 1)
-    await listens(database, "one")
-    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
-    for nth in range(12):
-        dispatcher.log.note(row, event(database, f"e{nth:02}"), "dead", 1, Failed("no"))
-    await dispatcher.log.written()
-    assert [one["event_id"] for one in await log(database)] == [f"e{nth:02}" for nth in range(10)]
-    assert dispatcher.log.lost == 2
-
-
-async def test_one_tenants_notes_that_cannot_be_kept_hinder_no_others(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
-    await listens(database, "one")
-    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
-    await database.execute("ALTER TABLE integration_deliveries ADD CHECK (event_id <> 'bad')")
-    await database.execute("UPDATE integrations SET tenant_id = 'b'")
-    for tenant, name in (("a", "bad"), ("b", "good")):
-        dispatcher.log.note(row, event(database, name, tenant_id=tenant), "dead", 1, Failed("no"))
-    # Of an integration that is gone nothing is kept, nor is anything lost.
-    await dispatcher.log.written()
-    assert [(one["tenant_id"], one["event_id"]) for one in await log(database)] == [("b", "good")]
-    assert dispatcher.log.lost == 0
-
-
-async def test_notes_of_which_it_is_not_known_whether_they_were_kept_are_counted_and_others_are_kept(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await listens(database, "one")
-    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
-    pruned: list[str] = []
-
-    async def prune(tenant_id: str, part: list[delivery_log.Note]) -> None:
-        pruned.append(tenant_id)
-        raise RuntimeError("a bug")
-
-    monkeypatch.setattr(dispatcher.log, "_prune", prune)
-    for tenant, name in (("a", "e1"), ("a", "e2"), (TENANT, "e3")):
-        dispatcher.log.note(row, event(database, name, tenant_id=tenant), "dead", 1, Failed("no"))
-    await dispatcher.log.written()
-    assert (pruned, dispatcher.log.lost) == (["a", TENANT], 3)
-    assert [one["event_id"] for one in await log(database)] == ["e3"]
-
-
-async def test_the_newest_of_an_events_notes_is_kept(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
-    await listens(database, "one")
-    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
-    for attempts in (1, 2):
-        dispatcher.log.note(row, event(database), "dead", attempts, Failed("no"))
-    await dispatcher.log.written()
-    assert [one["attempts"] for one in await log(database)] == [2]
-
-
-async def test_a_log_is_cut_at_every_hundredth_note(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(delivery_log, "LOG_KEPT", 10)
-    await listens(database, "one")
-    for first, beyond, left in ((0, 99, 99), (99, 100, 11), (100, 199, 110), (199, 200, 11)):
-        await told(dispatcher, *(event(database, f"e{nth:03}") for nth in range(first, beyond)))
-        await database.execute("UPDATE integration_deliveries SET created_at = now() - interval '1 hour'")
-        assert len(await log(database)) == left, beyond
+# ---------------------------------------------------------------- places, and the end
 
 
 async def test_what_ends_meanwhile_is_kept_at_the_end(
@@ -547,23 +388,6 @@ async def test_those_who_find_no_place_are_told_later_and_why(
     await dispatcher.log.written()
     errors = {row["event_id"]: row["error"] for row in await log(database)}
     assert errors == {"e0": "", "e1": dispatching.WAITED, "e2": dispatching.CROWDED}
-
-
-async def test_an_erased_player_is_not_named_by_what_is_noted_later(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
-    await listens(database, "one", ago=86_400)
-    same = event(database, "same", ago=3600, data={"player_id": "gus", "display_name": "Gus"})
-    erased = "UPDATE players SET erased_at = to_timestamp($1) WHERE player_id = 'gus'"
-    await database.execute(erased, same.occurred_at)
-    await told(dispatcher, same)
-    for name, ago in (("before", 7200), ("since", 0)):
-        said = {"player_id": "gus", "display_name": "Gus"}
-        await told(dispatcher, event(database, name, ago=ago, data=said))
-    kept = {
-        row["event_id"]: (row["event"]["data"].get("display_name") or "", row["answer"]) for row in await log(database)
-    }
-    assert kept == {"before": ("", ""), "same": ("", ""), "since": ("Gus", "fine")}
 
 
 async def test_event_that_waited_for_a_place_while_the_breaker_opened_is_skipped_and_keeps_no_place(

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.support.locks import held
-from tests.support.outbox import SCHEDULE, SQL, somebody_waits
+from tests.support.outbox import SQL, somebody_waits
 from tests.support.waiting import HANG_SECONDS, until
 
 SCENE: Final = """

@@ -1,0 +1,79 @@
+"""Receivers of events that are functions, and integrations that listen: for tests of the dispatcher and its log."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from runtime import trace
+from runtime.actors.dispatcher import Dispatcher
+from runtime.events import Event
+from runtime.outgoing.connector import Connector
+from runtime.outgoing.providers import Delivered, DeliveryRequest, Outcome
+from runtime.stores.database import Database
+from tests.support.commits import TENANT
+
+Said = Outcome | Exception | Callable[[DeliveryRequest], Awaitable[Outcome]]
+
+LOG: Final = """
+SELECT d.*, extract(epoch FROM next_attempt_at - now())::float8 AS wait FROM integration_deliveries AS d
+ORDER BY integration_id, event_id
+"""
+
+
+class Receivers:
+    """What came to each integration, by event; and what each answers. All say that they have it."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, str]] = []
+        self.requests: list[DeliveryRequest] = []
+        self.traces: list[str] = []
+        self.says: dict[str, Said] = {}
+
+    async def __call__(self, _: Connector, request: DeliveryRequest) -> Outcome:
+        name = str(request.config["url"])
+        self.got.append((name, request.id))
+        self.requests.append(request)
+        self.traces.append(trace.current.get())
+        said = self.says.get(name, Delivered(http_status=200, answer="fine"))
+        if isinstance(said, Exception):
+            raise said
+        return await said(request) if callable(said) else said
+
+    def of(self, name: str) -> list[str]:
+        """The events that came to it."""
+        return [event for one, event in self.got if one == name]
+
+
+async def listens(database: Database, name: str, *, merchant: str = "", campaign: str = "", ago: float = 60) -> None:
+    """An integration of that name, which began to listen so many seconds ago."""
+    await database.execute(
+        "INSERT INTO integrations (tenant_id, integration_id, merchant_id, campaign_id, type, events, config,"
+        " heard_from)"
+        " SELECT $1, name, $3, $4, 'plugin', '{prize_won}', jsonb_build_object('url', name),"
+        " now() - make_interval(secs => $5) FROM (SELECT $2::text AS name) AS n",
+        TENANT,
+        name,
+        merchant,
+        campaign,
+        ago,
+    )
+
+
+def event(database: Database, name: str = "e1", *, ago: float = 0, **named: Any) -> Event:
+    known: dict[str, Any] = {"type": "prize_won", "merchant_id": "shop", "campaign_id": "camp", "data": {}}
+    return Event(**{"id": name, "occurred_at": int(database.clock.now() - ago), "tenant_id": TENANT, **known, **named})
+
+
+async def log(database: Database) -> list[dict[str, Any]]:
+    return [dict(row) for row in await database.fetch(LOG)]
+
+
+async def told(dispatcher: Dispatcher, *events: Event) -> None:
+    await dispatcher.tell_all(events)
+    await dispatcher.log.written()
+
+
+async def listener(database: Database) -> Any:
+    """The one integration, as the dispatcher reads it."""
+    return await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")

@@ -338,18 +338,6 @@ async def test_campaign_file_has_the_condition_and_no_secret(world: World) -> No
     assert (answer.http, fields_of(answer)) == (400, ["quests[0].secret"])
 
 
-async def test_events_of_a_player_are_exported_and_erased(world: World) -> None:
-    player = await log_in(world.stack, contact="told.of@example.com")
-    quest = await taking(world)
-    await quest.tell("newsletter-1", player_id=player)
-    await quest.tell("newsletter-2")
-    export = (await world.stack.admin("GET", f"/admin/players/{player}/export", limit=100)).data["items"]
-    assert [one["data"]["event_id"] for one in export if one["kind"] == "quest_event"] == ["newsletter-1"]
-    assert (await world.stack.admin("POST", f"/admin/players/{player}/erase", {"reason": "asked"})).http == 200
-    kept = await world.database.fetch("SELECT event_id FROM quest_events WHERE quest_id = $1", quest.id)
-    assert [row["event_id"] for row in kept] == ["newsletter-2"]
-
-
 async def test_event_beside_an_erasure_does_not_outlive_it(world: World) -> None:
     quest = await taking(world)
     await quest.tell("before", player_id="eve")

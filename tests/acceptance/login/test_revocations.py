@@ -20,7 +20,6 @@ from runtime.http.auth.tokens import Tokens
 from runtime.http.edge import Edge
 from runtime.operations.players.revocations import PAGE, revoke_player
 from runtime.operations.row import Operation
-from runtime.rpc.client import RpcCaller
 from runtime.settings import Settings
 from tests.support.stack import OTHER_TENANT, ROLES, Answer, Stack
 from tests.support.waiting import until
@@ -35,6 +34,12 @@ async def revoke(stack: Stack, player_id: str, tenant_id: str = "", *, for_ever:
 
 async def me(stack: Stack, token: str) -> Answer:
     return await stack.consumer("GET", "/players/me", headers={"Authorization": f"Bearer {token}"})
+
+
+def new_edge(stack: Stack) -> Edge:
+    """A further edge of the process."""
+    assert stack.process.core is not None
+    return Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
 
 
 async def refused(stack: Stack, token: str) -> None:
@@ -75,21 +80,9 @@ async def test_revocation_for_ever_stays_for_ever(stack: Stack) -> None:
     assert await stack.database.fetchval("SELECT count(*) FROM revocations WHERE issued_until IS NULL") == 1
 
 
-async def test_revocation_is_known_to_an_edge_that_starts_later(stack: Stack) -> None:
-    await revoke(stack, "player_guest")
-    assert stack.process.core is not None
-    edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
-    assert not edge.revocations.known
-    await edge.revocations.read()
-    assert edge.revocations.known
-    assert edge.revocations.revoked(revocations.player_key(stack.tenant_id, "player_guest"), 0)
-    await edge.close()
-
-
 async def test_revocation_by_a_database_that_is_behind_is_read(stack: Stack) -> None:
     """After a failover: an edge has read until the other's time already."""
-    assert stack.process.core is not None
-    edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
+    edge = new_edge(stack)
     await edge.revocations.read()
     await revoke(stack, "player_guest")
     await stack.database.execute("UPDATE revocations SET revoked_at = revoked_at - interval '30 seconds'")
@@ -155,8 +148,7 @@ class _Counting:
 
 async def test_verified_token_costs_no_query(stack: Stack) -> None:
     token = stack.token("player_ann")
-    assert stack.process.core is not None
-    edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
+    edge = new_edge(stack)
     await edge.tokens.verify(token)
     before = stack.database.round_trips, stack.engine.ephemeral.commands
     for _ in range(1000):
@@ -174,25 +166,11 @@ async def test_revocations_are_read_on_every_page(stack: Stack) -> None:
         2 * PAGE + 1,
         stack.tenant_id,
     )
-    assert stack.process.core is not None
-    edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
+    edge = new_edge(stack)
     await edge.revocations.read()
     for number in (1, PAGE, 2 * PAGE + 1):
         assert edge.revocations.revoked(revocations.player_key(stack.tenant_id, f"player_{number}"), 0)
     await edge.close()
-
-
-async def test_revocations_are_read_over_rpc(stack: Stack) -> None:
-    caller = RpcCaller([stack.process.rpc_address])
-    edge = Edge.build(stack.process.settings, caller, stack.engine.ephemeral)
-    token = stack.token("player_guest")
-    assert (await edge.tokens.verify(token)).player_id == "player_guest"
-    await revoke(stack, "player_guest")
-    await edge.revocations.read()
-    with pytest.raises(Fault, match="TOKEN_INVALID"):
-        await edge.tokens.verify(token)
-    await edge.close()
-    await caller.close()
 
 
 async def test_revocations_are_not_read_from_a_core_that_stops(

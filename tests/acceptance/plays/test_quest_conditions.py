@@ -157,21 +157,6 @@ async def test_win_of_a_guest_beyond_a_cap_counts_for_no_quest(world: World) -> 
     assert (await complete(world, await quest_of(world, count=7), player)).data["turns_granted"] == 3
 
 
-async def test_points_beyond_a_cap_that_were_spent_count_for_no_quest(world: World) -> None:
-    points = await world.prize(type="points", value=10, constraints={"max_per_user": 1})
-    game = await world.wheel(points, access="public")
-    credited = await quest_of(world, "points", 20)
-    contact = "spent@example.com"
-    player = await log_in(world.stack, contact=contact)
-    await world.round(game, player)
-    guest = await guest_who_played(world, game)
-    for who in (player, guest.player_id):
-        spent = {"player_id": who, "currency": "points", "scope_key": world.campaign_id, "amount": -10}
-        assert (await world.stack.admin("POST", "/admin/wallet/adjustments", spent)).http == 200
-    await log_in(world.stack, guest, contact)
-    assert missing(await complete(world, credited, player)) == (10, 20)
-
-
 async def test_quest_completed_by_a_guest_stays_completed_without_its_win(world: World) -> None:
     mug = await world.prize(total=9, constraints={"max_per_user": 1})
     game = await world.wheel(mug, access="public")
@@ -297,12 +282,3 @@ async def test_login_before_the_period_or_the_start_date_does_not_count(world: W
     assert missing(await complete(world, later, player)) == (1, 2)
     other = await quest_of(world, "logins", 2, type="weekly")
     assert missing(await complete(world, other, player)) == (1, 2)
-
-
-async def test_logins_are_exported_and_erased(world: World) -> None:
-    player = await log_in(world.stack, contact="erased.days@example.com")
-    await sign_in(world, player, "login_erased_00000000000000000")
-    export = (await world.stack.admin("GET", f"/admin/players/{player}/export", limit=100)).data["items"]
-    assert [one["kind"] for one in export].count("signed_in") == 1
-    assert (await world.stack.admin("POST", f"/admin/players/{player}/erase", {"reason": "asked"})).http == 200
-    assert await world.database.fetchval("SELECT count(*) FROM login_quarters WHERE player_id = $1", player) == 0

@@ -205,17 +205,6 @@ async def test_delete_and_completion_at_once_leave_no_orphan(stack: Stack) -> No
     assert orphans == 0
 
 
-async def test_completion_is_published_as_an_event(stack: Stack, valkey: object) -> None:
-    quest_id = await open_quest(stack, await open_campaign(stack))
-    await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
-    found = []
-    for shard in range(stack.process.settings.stream_shards):
-        found += await valkey.xrange(f"tombola:events:{{{shard}}}")  # type: ignore[attr-defined]
-    assert len(found) == 1
-    assert b'"quest_completed"' in found[0][1][b"e"]
-    assert quest_id.encode() in found[0][1][b"e"]
-
-
 async def test_turns_are_listed_by_campaign_in_pages(stack: Stack) -> None:
     campaigns = sorted([await open_campaign(stack) for _ in range(5)])
     for turns, campaign_id in enumerate(campaigns, 1):

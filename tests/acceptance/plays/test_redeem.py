@@ -139,19 +139,6 @@ async def test_redeem_beyond_a_prize_cap_is_refused_with_its_reset_time(world: W
     assert (await world.redeem(game_id, "mug", "cap_bob")).http == 200
 
 
-async def test_redeem_is_refused_by_the_reason_that_lasts_longest(world: World) -> None:
-    caps = {"max_per_user": 1, "max_per_day": 1}
-    game_id, other = [await collection(world, await world.prize(total=1, constraints=caps)) for _ in range(2)]
-    prize_id = (await world.milestones(game_id))[0]["prize_id"]
-    again = await collection(world, prize_id)
-    for player in ("two_ann", "two_bob"):
-        await earn(world, again, 4, player)
-    assert (await world.redeem(game_id, "mug", "two_ann")).http == 200
-    assert (await world.redeem(again, "mug", "two_ann")).reason == "CAP_USER"
-    assert (await world.redeem(again, "mug", "two_bob")).reason == "OUT_OF_STOCK"
-    assert (await world.redeem(other, "mug", "two_ann")).http == 200
-
-
 async def test_redeem_of_an_empty_code_pool_is_out_of_stock(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
     game_id = await collection(world, prize_id)

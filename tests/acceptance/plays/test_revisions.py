@@ -108,19 +108,17 @@ async def test_terms_outlive_changes_and_the_game(world: World, module_stack: St
     assert [await terms_of(world, started) for started in starts] == before
 
 
-@pytest.mark.parametrize(
-    "statement",
-    ["UPDATE promised_terms SET game_id = 'x'", "DELETE FROM promised_terms", "TRUNCATE promised_terms"],
-)
-async def test_terms_are_never_rewritten_by_the_database(world: World, statement: str) -> None:
+async def test_terms_are_never_rewritten_by_the_database(world: World) -> None:
     game_id = await world.wheel(await world.prize())
     started = (await world.start(game_id)).data
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await world.database.execute(statement)
+    for rewrite in (
+        "UPDATE promised_terms SET game_id = 'x'",
+        "DELETE FROM promised_terms",
+        "TRUNCATE promised_terms",
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await world.database.execute(rewrite)
     assert (await terms_of(world, started))["game_id"] == game_id
-
-
-async def test_terms_under_another_hash_are_refused_by_the_database(world: World) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
         await world.database.execute(
             "INSERT INTO promised_terms (tenant_id, revision_hash, game_id, terms) VALUES ('t', $1, 'g', '{}')",

@@ -14,7 +14,7 @@ from runtime.operations.games import trials
 from tests.support.resources import make_campaign, make_game
 from tests.support.stack import OTHER_TENANT, Answer, fields_of, make_tenant
 from tests.support.tables import contents, everything_in
-from tests.support.world import COLLECTION, EGGS, GIFTS, WHEEL, World
+from tests.support.world import GIFTS, WHEEL, World
 
 
 async def tried(world: World, game_id: str, **body: Any) -> Answer:
@@ -109,29 +109,6 @@ async def test_test_play_of_a_plan_is_started_and_played_with_what_was_caught(wo
     [row] = [row for row in (await tried(world, game_id, times=200)).data["frequencies"] if row["prize_id"]]
     assert row["declared"] == -1 and 200 < row["quantity"] <= 400
     assert (await world.stack.admin("GET", f"/admin/games/{game_id}/test-plays")).data["items"][0]["times"] == 200
-
-
-async def test_test_plays_of_scores_and_items_have_their_own_odds(world: World) -> None:
-    low, high = await world.prize(), await world.prize()
-    config = {
-        "tiers": [{"min": 0, "max": 9, "prize_group": "low"}, {"min": 10, "max": 99, "prize_group": "high"}],
-        "prize_groups": {
-            "low": [{"prize_id": low, "probability": 0.25}],
-            "high": [{"prize_id": high, "probability": 1}],
-        },
-        "max_score": 99,
-    }
-    eggs = await world.game(EGGS, config)
-    rows = (await tried(world, eggs, times=400, payload={"score": 12, "duration_ms": 60_000})).data["frequencies"]
-    assert {(row["prize_id"], row["declared"], row["count"]) for row in rows} == {(high, 1, 400), ("", 0, 0)}
-    rows = (await tried(world, eggs, times=400, payload={"score": 3, "duration_ms": 60_000})).data["frequencies"]
-    assert {row["prize_id"]: row["declared"] for row in rows} == {low: 0.25, "": 0.75}
-    over = await tried(world, eggs, payload={"score": 100, "duration_ms": 60_000})
-    assert (over.http, over.reason) == (400, "IMPLAUSIBLE_SCORE")
-    items = [{"item": name, "weight": weight, "quantity": 2, "slot_index": -1} for name, weight in (("a", 1), ("b", 3))]
-    rows = (await tried(world, await world.game(COLLECTION, {"items": items}), times=400)).data["frequencies"]
-    assert {row["name"]: row["declared"] for row in rows} == {"a": 0.25, "b": 0.75}
-    assert all(row["outcome"] == "item" and row["quantity"] == 2 * row["count"] for row in rows)
 
 
 async def test_test_play_with_a_wrong_field_is_refused(world: World) -> None:

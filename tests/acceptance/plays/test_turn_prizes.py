@@ -58,16 +58,6 @@ async def test_turns_spent_and_won_by_one_play_add_up(world: World) -> None:
     await world.check()
 
 
-async def test_turns_are_won_by_a_player_who_never_had_any(world: World) -> None:
-    game_id = await world.wheel(await three_turns(world, total=1), rules={"max_plays_per_day": 1})
-    assert (await world.round(game_id, "new")).data["rewards"]
-    for left in (2, 1, 0):
-        assert (await world.round(game_id, "new")).data["rewards"] == []
-        assert await turns_of(world, "new") == left
-    assert (await world.start(game_id, "new")).reason == "CAP_DAY"
-    await world.check()
-
-
 async def test_turns_cost_a_play_no_further_round_trip(world: World) -> None:
     games = [await world.wheel(prize) for prize in (await world.prize(total=99), await three_turns(world, total=99))]
     trips = []

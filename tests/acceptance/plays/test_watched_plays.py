@@ -179,13 +179,6 @@ async def test_prize_waits_where_a_play_would_give_more_of_it(fair: World) -> No
     assert (await fair.stack.admin("GET", f"/admin/{path}")).data["value"] == 26
 
 
-async def test_prize_of_an_archived_game_waits_too(fair: World) -> None:
-    prize = await fair.prize(type="points", value=20)
-    game = await made(fair, GIFTS, gifts((prize, 5)))
-    assert (await put(fair, f"games/{game}", status="archived")).http == 200
-    waiting(await put(fair, f"prizes/{prize}", value=21))
-
-
 async def test_campaign_file_with_a_game_above_the_limit_is_refused(fair: World) -> None:
     game = {"name": "Coins", **COLLECTION, "status": "active", "handler_config": coins(LIMIT)}
     file = {"tombola": 1, "campaign": {"name": "Harvest"}, "prizes": [], "games": [game], "quests": []}

@@ -102,9 +102,7 @@ async def test_thing_of_the_tenant_is_read_and_not_written(shops: Shops, surface
             due = FORBIDDEN
             if operation.subject == "approval":  # A request of the tenant's own staff may be about another merchant.
                 due = (404, "NOT_FOUND", "UNKNOWN_APPROVAL")
-            elif (
-                reads and not operation.tenant_wide and operation.name != "ListCodes"
-            ):  # Codes need the write right.
+            elif reads and not operation.tenant_wide and operation.name != "ListCodes":  # Codes need the write right.
                 due = (200, "OK", "")
             if refused(answer) != due:
                 wrong.append((operation.name, answer.envelope))

@@ -43,9 +43,7 @@ ROLES: Final = (
     ("platform",),
     ("admin", "platform"),
     ("designer", "reward_manager"),
-    ("Admin",),
-    ("owner", "superuser"),
-    ("",),
+    ("Admin", "owner", "superuser", ""),
 )
 
 

@@ -53,15 +53,6 @@ async def test_value_of_a_live_prize_changes_when_another_person_approves(fair: 
     assert await value(fair, prize) == 60
 
 
-async def test_value_of_a_leaderboard_prize_waits_while_its_campaign_is_live(fair: World) -> None:
-    prize = await fair.prize()
-    board = {"campaign_id": fair.campaign_id, "name": "Best", "metric": "plays", "mode": "sum"}
-    board |= {"prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize}]}
-    assert (await fair.stack.admin("POST", "/admin/leaderboards", board)).http < 300
-    waiting(await put(fair, f"prizes/{prize}", {"value": 60}))
-    assert await value(fair, prize) == 5
-
-
 async def test_value_of_a_prize_that_was_changed_since_is_not_overwritten(fair: World) -> None:
     prize = await fair.prize(total=9)
     game = await fair.wheel(prize)
@@ -157,7 +148,10 @@ async def test_launch_of_a_campaign_does_not_wait(fair: World) -> None:
     assert live.http == 200
 
 
-async def test_points_above_the_limit_wait_whether_winnable_or_not(fair: World) -> None:
+async def test_points_and_turns_above_the_limit_wait_whether_winnable_or_not(fair: World) -> None:
+    turns = {"name": "Turns", "type": "turns", "value": 5}
+    waiting(await put(fair, f"prizes/{(await post(fair, 'prizes', turns)).data['prize_id']}", {"value": 6}))
+    waiting(await post(fair, "prizes", turns | {"value": 6}))
     points = {"name": "Points", "type": "points", "value": LIMIT}
     prize = (await post(fair, "prizes", points)).data["prize_id"]
     assert (await put(fair, f"prizes/{prize}", {"value": LIMIT - 1})).http == 200
@@ -167,14 +161,6 @@ async def test_points_above_the_limit_wait_whether_winnable_or_not(fair: World) 
     assert (await approve(fair, kept)).data["status"] == "APPROVAL_STATUS_DONE"
     assert await value(fair, kept["subject_id"]) == 10**6
     assert (await put(fair, f"prizes/{kept['subject_id']}", {"name": "Many"})).http == 200
-
-
-async def test_turns_of_a_prize_above_the_limit_wait(fair: World) -> None:
-    turns = {"name": "Turns", "type": "turns", "value": 5}
-    prize = (await post(fair, "prizes", turns)).data["prize_id"]
-    waiting(await put(fair, f"prizes/{prize}", {"value": 6}))
-    waiting(await post(fair, "prizes", turns | {"value": 6}))
-    assert await value(fair, prize) == 5
 
 
 async def test_secret_is_not_stored_in_a_waiting_request(fair: World) -> None:

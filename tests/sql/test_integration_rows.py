@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 import asyncpg
-import pytest
 
 from tests.support.bare_rows import BARE
-from tests.support.statements import ask
+from tests.support.statements import ask, undone
 from tests.support.statements import ask_of_t as ask_of
 
 SCENE: Final = (
@@ -51,11 +50,9 @@ async def each(connection: asyncpg.Connection, name: str, *arguments: Any, befor
     """Those of which the statement, asked about one after the other, answers; nothing of it stays."""
     found = []
     for one in EVERY.split():
-        trial = connection.transaction()
-        await trial.start()
-        if await ask_of(connection, f"integrations.{name}", one, *before, *arguments):
-            found.append(one)
-        await trial.rollback()
+        async with undone(connection):
+            if await ask_of(connection, f"integrations.{name}", one, *before, *arguments):
+                found.append(one)
     return " ".join(found)
 
 
@@ -74,20 +71,25 @@ async def test_integrations_are_listed_newest_first_to_those_who_may_read_them(c
     assert await keys(connection, "get", "i7", "", False) == await keys(connection, "delete", "i7", "") == ""
 
 
-@pytest.mark.parametrize(
-    ("campaign", "merchant", "there"),
-    [
-        *(("", "", True), ("", "shop", True), ("open", "", True), ("theirs", "", True), ("none", "", False)),
-        *(("open", "shop", False), ("mine", "shop", True), ("theirs", "shop", False)),
-    ],
-)
-async def test_an_integration_is_made_where_one_may_write(
-    connection: asyncpg.Connection, campaign: str, merchant: str, there: bool
-) -> None:
-    made = await ask_of(connection, "integrations.insert", "i9", "m", campaign, "webhook", ["x"], "{}", merchant)
-    assert [row[:6] for row in made] == ([("i9", "m", campaign, "webhook", ["x"], "{}")] if there else [])
-    who = await ask_of(connection, "integrations.campaign_merchant", campaign, merchant)
-    assert who == ([] if not there or not campaign else [({"mine": "shop", "theirs": "rival"}.get(campaign, ""),)])
+MADE: Final = [
+    # Campaign and merchant; whether one is made.
+    *(("", "", True), ("", "shop", True), ("open", "", True), ("theirs", "", True), ("none", "", False)),
+    *(("open", "shop", False), ("mine", "shop", True), ("theirs", "shop", False)),
+]
+
+
+async def test_integration_is_made_where_its_maker_may_write(connection: asyncpg.Connection) -> None:
+    faults = []
+    for campaign, merchant, there in MADE:
+        async with undone(connection):
+            new = ("i9", "m", campaign, "webhook", ["x"], "{}")
+            made = await ask_of(connection, "integrations.insert", *new, merchant)
+            who = await ask_of(connection, "integrations.campaign_merchant", campaign, merchant)
+        expected = [new] if there else []
+        owner = [({"mine": "shop", "theirs": "rival"}.get(campaign, ""),)] if there and campaign else []
+        if ([row[:6] for row in made], who) != (expected, owner):
+            faults.append((campaign, merchant, made, who))
+    assert faults == []
 
 
 async def test_what_it_is_told_with_changes_for_it_alone(connection: asyncpg.Connection) -> None:
@@ -96,30 +98,31 @@ async def test_what_it_is_told_with_changes_for_it_alone(connection: asyncpg.Con
     assert [row[0] for row in changed] == ["i3"]
 
 
-@pytest.mark.parametrize(
-    ("one", "campaign", "merchant", "there"),
-    [
-        *(
-            ("i1", "", "", True),
-            ("i0", "", "", True),
-            ("i0", "", "rival", True),
-            ("i3", "theirs", "", True),
-            ("i3", "none", "", False),
-        ),
-        # Of a merchant's own, its staff says what it is told of; of the tenant's within its campaigns not all.
-        *(("i4", "", "shop", True), ("i5", "", "shop", False), ("i5", "mine", "shop", True)),
-        *(("i4", "mine", "shop", True), ("i4", "open", "shop", False), ("i4", "theirs", "shop", False)),
-        # Where it is already it may stay, though nobody may be put there any more.
-        ("i1", "open", "shop", True),
-    ],
-)
-async def test_an_integration_moves_to_where_one_may_write(
-    connection: asyncpg.Connection, one: str, campaign: str, merchant: str, there: bool
-) -> None:
-    rows = await ask_of(connection, "integrations.update", one, campaign, ["y"], "{}", "active", merchant)
-    assert [(row[0], row[2], row[4]) for row in rows] == ([(one, campaign, ["y"])] if there else [])
-    others = await connection.fetchval("SELECT count(*) FROM integrations WHERE events = '{y}'")
-    assert others == there
+MOVED: Final = [
+    # Integration, campaign and merchant; whether it is moved there.
+    ("i1", "", "", True),
+    ("i0", "", "", True),
+    ("i0", "", "rival", True),
+    ("i3", "theirs", "", True),
+    ("i3", "none", "", False),
+    # Of a merchant's own, its staff says what it is told of; of the tenant's within its campaigns not all.
+    *(("i4", "", "shop", True), ("i5", "", "shop", False), ("i5", "mine", "shop", True)),
+    *(("i4", "mine", "shop", True), ("i4", "open", "shop", False), ("i4", "theirs", "shop", False)),
+    # Where it is already it may stay, though nobody may be put there any more.
+    ("i1", "open", "shop", True),
+]
+
+
+async def test_integration_moves_to_where_its_mover_may_write(connection: asyncpg.Connection) -> None:
+    faults = []
+    for one, campaign, merchant, there in MOVED:
+        async with undone(connection):
+            rows = await ask_of(connection, "integrations.update", one, campaign, ["y"], "{}", "active", merchant)
+            moved = await connection.fetchval("SELECT count(*) FROM integrations WHERE events = '{y}'")
+        expected = [(one, campaign, ["y"])] if there else []
+        if ([(row[0], row[2], row[4]) for row in rows], moved) != (expected, there):
+            faults.append((one, campaign, merchant, rows, moved))
+    assert faults == []
 
 
 async def test_what_happens_meanwhile_is_never_told_of_one_that_was_paused(connection: asyncpg.Connection) -> None:

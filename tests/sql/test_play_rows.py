@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 import sql
+from tests.support.statements import undone
 
 SQL: Final = sql.load("play")
 DAY: Final = date(2026, 11, 21)
@@ -151,25 +152,28 @@ async def test_what_a_key_or_a_session_was_used_for_is_found_and_nothing_beside_
     assert await ask(connection, "find_redeems", ["ann"], ["none"], "g1") == []
 
 
-@pytest.mark.parametrize(
-    ("players", "day", "ends", "back"),
-    [
-        (["eve", "cat"], DAY, 3600, ["eve"]),
-        (["ann"], DAY, 3600, []),
-        (["ann"], date(2026, 11, 20), 3600, ["ann"]),
-        (["eve"], DAY, -1, []),
-        (["eve", "ann", "cat"], date(2026, 11, 19), 3600, ["ann", "cat", "eve"]),
-    ],
-)
-async def test_a_day_that_has_not_begun_is_set_back_while_the_one_before_goes_on(
-    connection: asyncpg.Connection, players: list[str], day: date, ends: int, back: list[str]
-) -> None:
-    before = "SELECT player_id, game_id, day FROM game_players ORDER BY 1, 2"
-    rows = [tuple(row) for row in await connection.fetch(before)]
-    end = int(await connection.fetchval("SELECT unix(now())")) + ends
-    await ask(connection, "set_back", "g1", players, day, end, 7)
-    expected = [(who, game, day if who in back and game == "g1" else was) for who, game, was in rows]
-    assert [tuple(row) for row in await connection.fetch(before)] == expected
+SET_BACK: Final = [
+    # Players, the day, in how many seconds it ends; whose day is set back.
+    (["eve", "cat"], DAY, 3600, ["eve"]),
+    (["ann"], DAY, 3600, []),
+    (["ann"], date(2026, 11, 20), 3600, ["ann"]),
+    (["eve"], DAY, -1, []),
+    (["eve", "ann", "cat"], date(2026, 11, 19), 3600, ["ann", "cat", "eve"]),
+]
+
+
+async def test_day_that_has_not_begun_is_set_back_while_the_one_before_goes_on(connection: asyncpg.Connection) -> None:
+    query = "SELECT player_id, game_id, day FROM game_players ORDER BY 1, 2"
+    before = [tuple(row) for row in await connection.fetch(query)]
+    now = int(await connection.fetchval("SELECT unix(now())"))
+    faults = []
+    for players, day, ends, back in SET_BACK:
+        expected = [(who, game, day if who in back and game == "g1" else was) for who, game, was in before]
+        async with undone(connection):
+            await ask(connection, "set_back", "g1", players, day, now + ends, 7)
+            if [tuple(row) for row in await connection.fetch(query)] != expected:
+                faults.append((players, day, ends))
+    assert faults == []
 
 
 @pytest.mark.parametrize(

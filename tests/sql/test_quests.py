@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 import sql
+from tests.support.statements import undone
 from tests.support.tables import contents
 
 COMPLETE: Final = sql.load("quests")["complete"]
@@ -78,28 +79,30 @@ async def test_a_second_of_the_period_and_a_second_under_its_key_are_undone_whol
     assert await connection.fetchval("SELECT count(*) FROM turn_entries") == 1
 
 
-@pytest.mark.parametrize(
-    ("meanwhile", "looked"),
-    [
-        ("", {"type": "weekly"}),
-        ("", {"turns": 4}),
-        ("", {"campaign": "camp_2"}),
-        ("", {"quest": "quest_none"}),
-        ("UPDATE quests SET status = 'archived'", {}),
-        ("UPDATE quests SET campaign_id = 'camp_2'", {}),
-        ("", {"condition": TWICE}),
-        ('UPDATE quests SET condition = \'{"kind": "plays", "count": 2, "game_id": ""}\'', {}),
-        ("UPDATE campaigns SET status = 'paused' WHERE campaign_id = 'camp'", {}),
-        ("UPDATE players SET merged_into = 'ann' WHERE player_id = 'gus'", {"player": "gus"}),
-    ],
-)
-async def test_what_changed_since_the_look_grants_nothing(
-    connection: asyncpg.Connection, meanwhile: str, looked: dict[str, Any]
-) -> None:
-    await connection.execute(meanwhile or "SELECT")
-    before = await contents(connection)
-    assert await complete(connection, **looked) is None
-    assert await contents(connection) == before
+CHANGED: Final[list[tuple[str, dict[str, Any]]]] = [
+    # What changes after the look, and what was looked at.
+    ("", {"type": "weekly"}),
+    ("", {"turns": 4}),
+    ("", {"campaign": "camp_2"}),
+    ("", {"quest": "quest_none"}),
+    ("UPDATE quests SET status = 'archived'", {}),
+    ("UPDATE quests SET campaign_id = 'camp_2'", {}),
+    ("", {"condition": TWICE}),
+    ('UPDATE quests SET condition = \'{"kind": "plays", "count": 2, "game_id": ""}\'', {}),
+    ("UPDATE campaigns SET status = 'paused' WHERE campaign_id = 'camp'", {}),
+    ("UPDATE players SET merged_into = 'ann' WHERE player_id = 'gus'", {"player": "gus"}),
+]
+
+
+async def test_completion_of_a_quest_that_changed_since_the_look_grants_nothing(connection: asyncpg.Connection) -> None:
+    faults = []
+    for meanwhile, looked in CHANGED:
+        async with undone(connection):
+            await connection.execute(meanwhile or "SELECT")
+            before = await contents(connection)
+            if await complete(connection, **looked) is not None or await contents(connection) != before:
+                faults.append((meanwhile, looked))
+    assert faults == []
 
 
 async def play(connection: asyncpg.Connection, game: str, player: str, at: int, wins: int = 0, points: int = 0) -> None:
@@ -112,26 +115,35 @@ async def play(connection: asyncpg.Connection, game: str, player: str, at: int, 
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "count", "game", "since", "met"),
-    [
-        ("plays", 3, "", 0, True),
-        ("plays", 4, "", 0, False),
-        ("plays", 2, "", 200, True),
-        ("plays", 3, "", 101, False),
-        ("plays", 2, "game", 0, True),
-        ("plays", 3, "game", 0, False),
-        ("plays", 1, "game_2", 0, False),
-        ("wins", 5, "", 0, True),
-        ("wins", 6, "", 0, False),
-        ("wins", 4, "", 200, True),
-        ("points", 30, "", 0, True),
-        ("points", 31, "", 0, False),
-    ],
-)
-async def test_a_condition_is_judged_by_the_statement_that_grants(
-    connection: asyncpg.Connection, kind: str, count: int, game: str, since: int, met: bool
-) -> None:
+CONDITIONS: Final = [
+    # Kind, count, game and since when; whether it is met.
+    ("plays", 3, "", 0, True),
+    ("plays", 4, "", 0, False),
+    ("plays", 2, "", 200, True),
+    ("plays", 3, "", 101, False),
+    ("plays", 2, "game", 0, True),
+    ("plays", 3, "game", 0, False),
+    ("plays", 1, "game_2", 0, False),
+    ("wins", 5, "", 0, True),
+    ("wins", 6, "", 0, False),
+    ("wins", 4, "", 200, True),
+    ("points", 30, "", 0, True),
+    ("points", 31, "", 0, False),
+]
+
+
+async def granted(connection: asyncpg.Connection, kind: str, count: int, game: str = "", since: int = 0) -> bool:
+    """Whether the quest is completed where this is its condition; nothing of it stays."""
+    condition = {"kind": kind, "count": count, "game_id": game}
+    async with undone(connection):
+        await connection.execute("UPDATE quests SET condition = $1 WHERE quest_id = 'quest'", json.dumps(condition))
+        row = await complete(connection, condition=condition, since=since)
+        entries = await connection.fetchval("SELECT count(*) FROM turn_entries")
+    assert entries == (0 if row is None else 1)
+    return row is not None
+
+
+async def test_condition_is_judged_by_the_statement_that_grants(connection: asyncpg.Connection) -> None:
     await connection.execute(
         "INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES ('tenant_q', 'game', 'camp', 'G', 't'),"
         " ('tenant_q', 'game_b', 'camp', 'G', 't'), ('tenant_q', 'game_2', 'camp_2', 'G', 't')"
@@ -139,17 +151,10 @@ async def test_a_condition_is_judged_by_the_statement_that_grants(
     for of, player, at in (("game", "ann", 100), ("game", "ann", 200), ("game_b", "ann", 300), ("game", "gus", 300)):
         await play(connection, of, player, at, wins=at // 100 - (at == 300), points=10)
     await play(connection, "game_2", "ann", 300, wins=90, points=900)
-    condition = {"kind": kind, "count": count, "game_id": game}
-    await connection.execute("UPDATE quests SET condition = $1 WHERE quest_id = 'quest'", json.dumps(condition))
-    row = await complete(connection, condition=condition, since=since)
-    assert (row is not None) == met
-    assert await connection.fetchval("SELECT count(*) FROM turn_entries") == (1 if met else 0)
+    assert [(*asked, await granted(connection, *asked)) for *asked, _ in CONDITIONS] == CONDITIONS
 
 
-@pytest.mark.parametrize(("kind", "count"), [("plays", 2), ("wins", 4), ("points", 13)])
-async def test_what_a_merge_left_with_the_guest_is_not_counted(
-    connection: asyncpg.Connection, kind: str, count: int
-) -> None:
+async def test_condition_does_not_count_surplus_of_a_merge(connection: asyncpg.Connection) -> None:
     await connection.execute(
         "INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES ('tenant_q', 'game', 'camp', 'G', 't')"
     )
@@ -158,10 +163,9 @@ async def test_what_a_merge_left_with_the_guest_is_not_counted(
     await connection.execute(
         "UPDATE plays SET surplus_wins = 2, surplus_points = 7 WHERE play_id = 'play-game-ann-100'"
     )
-    for need, met in ((count + 1, False), (count, True)):
-        condition = {"kind": kind, "count": need, "game_id": ""}
-        await connection.execute("UPDATE quests SET condition = $1 WHERE quest_id = 'quest'", json.dumps(condition))
-        assert (await complete(connection, condition=condition) is not None) == met
+    cases = [("plays", 2, True), ("plays", 3, False), ("wins", 4, True), ("wins", 5, False)]
+    cases += [("points", 13, True), ("points", 14, False)]
+    assert [(kind, count, await granted(connection, kind, count)) for kind, count, _ in cases] == cases
 
 
 async def test_whom_others_became_and_what_others_made_is_nothing_to_it(connection: asyncpg.Connection) -> None:

@@ -65,28 +65,25 @@ async def test_a_balance_is_told_of_the_one_wallet_that_is_asked_for(database: D
     assert [row["balance"] for row in rows] == [5]
 
 
-@pytest.mark.parametrize(
-    ("player", "scope_key", "merchant", "told"),
-    [
-        # Whether there is the player and the wallet, and whether who asks may move it.
-        ("gus", TENANT, "", (True, True, True)),
-        ("nobody", TENANT, "", (False, True, True)),
-        ("gus", TENANT, "shop", (True, True, False)),
-        ("gus", "ours", "", (True, True, True)),
-        ("gus", "ours", "shop", (True, True, True)),
-        ("gus", "theirs", "shop", (True, False, False)),
-        ("gus", "of_none", "shop", (True, True, False)),
-        ("gus", "shop", "", (True, True, True)),
-        ("gus", "shop", "shop", (True, True, True)),
-        ("gus", "other", "shop", (True, False, False)),
-        ("gus", "unknown", "", (True, False, True)),
-        ("gus", "", "", (True, False, True)),
-        ("gus", "", "shop", (True, False, False)),
-    ],
-)
-async def test_who_asks_knows_and_moves_the_wallets_of_its_scope(
-    database: Database, player: str, scope_key: str, merchant: str, told: tuple[bool, bool, bool]
-) -> None:
+TARGETS: Final = [
+    # Player, wallet and merchant; whether there is the player and the wallet, and whether who asks may move it.
+    ("gus", TENANT, "", (True, True, True)),
+    ("nobody", TENANT, "", (False, True, True)),
+    ("gus", TENANT, "shop", (True, True, False)),
+    ("gus", "ours", "", (True, True, True)),
+    ("gus", "ours", "shop", (True, True, True)),
+    ("gus", "theirs", "shop", (True, False, False)),
+    ("gus", "of_none", "shop", (True, True, False)),
+    ("gus", "shop", "", (True, True, True)),
+    ("gus", "shop", "shop", (True, True, True)),
+    ("gus", "other", "shop", (True, False, False)),
+    ("gus", "unknown", "", (True, False, True)),
+    ("gus", "", "", (True, False, True)),
+    ("gus", "", "shop", (True, False, False)),
+]
+
+
+async def test_wallet_is_known_to_its_scope_and_moved_by_its_owner(database: Database) -> None:
     await database.execute(
         "INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ($1, 'shop', 'S'), ($1, 'other', 'O')", TENANT
     )
@@ -95,6 +92,9 @@ async def test_who_asks_knows_and_moves_the_wallets_of_its_scope(
         " VALUES ($1, 'ours', 'shop', 'C'), ($1, 'theirs', 'other', 'C'), ($1, 'of_none', '', 'C')",
         TENANT,
     )
-    row = await database.fetchrow(SQL["target"], TENANT, player, scope_key, merchant)
-    assert row is not None
-    assert (row["player"], row["scope"], row["own"]) == told
+    found = []
+    for *asked, _ in TARGETS:
+        row = await database.fetchrow(SQL["target"], TENANT, *asked)
+        assert row is not None
+        found.append((*asked, (row["player"], row["scope"], row["own"])))
+    assert found == TARGETS

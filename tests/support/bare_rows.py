@@ -7,7 +7,7 @@ from typing import Final
 
 import asyncpg
 
-from tests.support.statements import ask_of_t
+from tests.support.statements import ask_of_t, undone
 
 BARE: Final = """
 DO $$
@@ -48,11 +48,13 @@ Case = tuple[str, str, str]
 
 async def hold_to(connection: asyncpg.Connection, file: str, cases: Mapping[str, Case], *columns: int) -> None:
     """Each statement of the file, asked about the keys of its own rows, names what it should: those columns."""
-    for name, (rows, keys, found) in cases.items():
-        outer = connection.transaction()
-        await outer.start()
-        await connection.execute(rows)
-        answer = await ask_of_t(connection, f"{file}.{name}", keys.split(","))
-        shown = ["|".join(str(row[column]) for column in columns) for row in answer]
-        assert sorted(shown) == sorted(line.strip() for line in found.strip().splitlines()), (name, shown)
-        await outer.rollback()
+    expected = {
+        name: sorted(line.strip() for line in found.strip().splitlines()) for name, (_, _, found) in cases.items()
+    }
+    shown = {}
+    for name, (rows, keys, _) in cases.items():
+        async with undone(connection):
+            await connection.execute(rows)
+            answer = await ask_of_t(connection, f"{file}.{name}", keys.split(","))
+        shown[name] = sorted("|".join(str(row[column]) for column in columns) for row in answer)
+    assert shown == expected

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -23,3 +25,14 @@ async def ask_of_t(
 ) -> list[tuple[Any, ...]]:
     """What it answers of the tenant `t`."""
     return await ask(connection, name, "t", *arguments)
+
+
+@asynccontextmanager
+async def undone(connection: asyncpg.Connection) -> AsyncIterator[None]:
+    """A transaction that is rolled back: one now(), and nothing of it stays."""
+    trial = connection.transaction()
+    await trial.start()
+    try:
+        yield
+    finally:
+        await trial.rollback()

@@ -260,62 +260,6 @@ async def test_analytics_are_counted_anew_in_another_time_zone(stack: Any) -> No
         assert found["players"] == 1
 
 
-INSERT_PLAYS = """
-    INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,
-                       outcome, score, wins, points, played_at)
-    SELECT $1, $2 || n, $3, 'player_' || (n * 7919) % 301, '', 1, '', '', '{}', '{}', 0, n % 3, 0,
-           coalesce($4::timestamptz + n * interval '97 seconds', now())
-    FROM generate_series(1, $5::int) AS n
-"""
-
-COUNTED_BY_HAND = """
-    SELECT (played_at AT TIME ZONE 'Europe/Berlin')::date::text AS day, count(*) AS plays,
-           count(DISTINCT player_id) AS players, count(*) FILTER (WHERE wins > 0) AS wins
-    FROM plays WHERE tenant_id = $1 AND game_id = $2 GROUP BY 1 ORDER BY 1
-"""
-
-RETURNED_BY_HAND = """
-    SELECT count(*) FROM (
-        SELECT FROM plays WHERE tenant_id = $1 AND game_id = $2 GROUP BY player_id
-        HAVING count(DISTINCT (played_at AT TIME ZONE 'Europe/Berlin')::date) > 1) AS p
-"""
-
-
-async def test_analytics_equal_the_rows_while_rivals_count(stack: Any) -> None:
-    """Ten days around the end of summer time, then plays of now, while three processes' worth of counting goes on."""
-    campaign = await make_campaign(stack, timezone="Europe/Berlin")
-    game = await make_game(stack, campaign["id"])
-    database = stack.database
-    october = datetime(2026, 10, 20, 20, tzinfo=UTC)
-    await database.execute(INSERT_PLAYS, stack.tenant_id, "old_", game["id"], october, 9000)
-    playing = asyncio.Event()
-
-    async def play() -> None:
-        for batch in range(40):
-            await database.execute(INSERT_PLAYS, stack.tenant_id, f"new_{batch}_", game["id"], None, 25)
-        playing.set()
-
-    async def count() -> None:
-        while not playing.is_set():
-            await analytics.count(stack.engine, stack.tenant_id, campaign["id"])
-
-    async def check() -> None:
-        found = await numbers(stack, campaign["id"])
-        by_hand = await database.fetch(COUNTED_BY_HAND, stack.tenant_id, game["id"])
-        assert found["by_day"] == [dict(row) for row in by_hand]
-        assert found["plays"] == 10_000
-        assert found["players"] == 301
-        assert found["wins"] == sum(row["wins"] for row in by_hand)
-
-    await asyncio.gather(play(), count(), count(), count())
-    await check()
-    await all_counted(stack, campaign["id"], 10_000)
-    await check()
-    assert await database.fetchval(RETURNED_BY_HAND, stack.tenant_id, game["id"]) == await database.fetchval(
-        "SELECT returned FROM campaign_marks WHERE campaign_id = $1", campaign["id"]
-    )
-
-
 async def test_campaign_that_cannot_be_counted_does_not_block_the_others(stack: Any) -> None:
     campaigns = [await make_campaign(stack) for _ in range(3)]
     for campaign in campaigns:

@@ -51,29 +51,6 @@ async def test_ranking_of_every_metric_and_mode_equals_the_model(stack: Stack) -
         assert await order(stack, board_id) == wanted, f"built: {metric} {mode}"
 
 
-async def test_ranking_counts_the_boards_window_and_game(stack: Stack) -> None:
-    campaign_id, game_id, other_game_id = await open_games(stack)
-    plays = [
-        Played("ann", game_id, 1, at=-1),
-        Played("ann", game_id, 2, at=0),
-        Played("ann", other_game_id, 4, at=9.999999),
-        Played("ann", game_id, 8, at=10),
-    ]
-    await record(stack, plays)
-    for fields, score in (
-        ({}, 15),
-        ({"game_id": game_id}, 11),
-        ({"start_date": NOON}, 14),
-        ({"end_date": NOON}, 1),
-        ({"start_date": NOON, "end_date": NOON + 10}, 6),
-        ({"start_date": NOON, "end_date": NOON + 10, "game_id": game_id}, 2),
-    ):
-        board = await make_board(stack, campaign_id, **fields)
-        assert await order(stack, board["id"]) == [("ann", score)], fields
-    empty = await make_board(stack, campaign_id, end_date=NOON - 100)
-    assert await order(stack, empty["id"]) == []
-
-
 async def test_ranking_breaks_ties_by_time_then_by_id(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)

@@ -140,8 +140,11 @@ async def test_live_stream_asks_core_once_for_all_watchers(
     await until(nobody_asks)
 
 
-async def test_live_stream_ends_with_its_token(module_stack: Stack) -> None:
+async def test_live_stream_needs_a_token_of_staff_and_ends_with_it(module_stack: Stack) -> None:
     token = module_stack.token("ben", ("admin",))
+    assert (await module_stack.admin("GET", "/admin/live", roles=())).reason == "TOKEN_MISSING"
+    of_player = bearer(module_stack.token("player_ann"))
+    assert (await module_stack.admin("GET", "/admin/live", roles=(), headers=of_player)).reason == "ROLE_REQUIRED"
     async with watching(module_stack, token) as events:
         await anext(events)
         await module_stack.admin("POST", "/admin/auth/logout", {}, roles=(), headers=bearer(token))
@@ -165,12 +168,6 @@ async def test_live_streams_of_one_subject_are_bounded(module_stack: Stack, monk
             return one.status == 200
 
     await until(opens)  # Who left makes room.
-
-
-async def test_live_stream_is_refused_to_players(module_stack: Stack) -> None:
-    assert (await module_stack.admin("GET", "/admin/live", roles=())).reason == "TOKEN_MISSING"
-    player = await module_stack.admin("GET", "/admin/live", roles=(), headers=bearer(module_stack.token("player_ann")))
-    assert player.reason == "ROLE_REQUIRED"
 
 
 async def test_live_stream_of_a_merchants_staff_is_limited_to_the_merchant(module_stack: Stack) -> None:

@@ -91,15 +91,6 @@ async def test_key_makes_one_adjustment_for_each_of_staff(own_world: World) -> N
     assert await stack.database.fetchval("SELECT sum(balance) FROM balances") == 10
 
 
-async def test_key_gives_turns_once(own_world: World) -> None:
-    stack = own_world.stack
-    await stack.core("GET", "/players/me", player_id="ann")
-    body = {"campaign_id": own_world.campaign_id, "amount": 2, "reason": "sorry"}
-    first, again = await twice(stack, "players/ann/turns", body, {**body, "amount": 3})
-    assert again.data == first.data
-    assert await stack.database.fetchval("SELECT sum(balance) FROM turn_balances") == 2
-
-
 async def test_key_used_fifty_times_at_once_makes_one_adjustment(own_world: World) -> None:
     stack = own_world.stack
     await stack.core("GET", "/players/me", player_id="ann")

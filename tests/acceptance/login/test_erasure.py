@@ -296,17 +296,6 @@ async def test_retention_goes_on_after_an_erasure_that_fails(stack: Stack) -> No
     assert [row["player_id"] for row in erased] == idle[1:]
 
 
-async def test_retention_leaves_a_player_who_came_back(stack: Stack) -> None:
-    own_world = World(stack, (await make_campaign(stack))["id"])
-    game = await own_world.wheel(await own_world.prize(), access="public")
-    player = await resolve(stack, contact="back@example.com")
-    assert (await own_world.round(game, player, client_seed="lucky-clover")).code == "OK"
-    assert not await erasure.erase(
-        stack.engine, stack.tenant_id, player, "idle", idle=erasure.IdleDays(guest=30, player=365)
-    )
-    assert await stack.database.fetchval("SELECT client_seed FROM plays WHERE player_id = $1", player) == "lucky-clover"
-
-
 async def test_retention_rechecks_idleness_under_the_lock(stack: Stack) -> None:
     player = await resolve(stack, contact="back@example.com")
     await name_player(stack, player)

@@ -202,18 +202,6 @@ async def test_dead_task_is_retried_by_an_admin(stack: Any, engine: Any, receive
     assert (unknown.http, unknown.reason) == (404, "UNKNOWN_TASK")
 
 
-async def test_revoked_reward_is_not_delivered(stack: Any, engine: Any, receiver: Receiver) -> None:
-    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
-    await engine.database.execute("UPDATE stock SET awarded = 1")
-    task_id = await make_task(engine, stack.tenant_id, prize_id)
-    reward_id = await engine.database.fetchval("SELECT reward_id FROM tasks")
-    assert (await stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {})).http == 200
-    async with delivering(engine) as worker:
-        assert await worker.sweep() == 0
-    assert await state(engine, task_id) == ("cancelled", "revoked")
-    assert receiver.all == []
-
-
 async def test_task_of_the_manual_channel_awaits_a_person(stack: Any, engine: Any) -> None:
     prize_id = await make_receiver_prize(engine, stack.tenant_id, "", "manual")
     task_id = await make_task(engine, stack.tenant_id, prize_id)

@@ -10,7 +10,7 @@ from aiohttp import web
 from standardwebhooks import Webhook
 
 from runtime.actors import dispatcher as dispatch
-from runtime.events import TYPES, DeliveryFailed, LeaderboardFinalized, PrizeWon
+from runtime.events import TYPES, LeaderboardFinalized, PrizeWon
 from tests.support.deliveries import SECRET, working
 from tests.support.integrations import deliveries, event, register
 from tests.support.receiver import Receiver, hang, receiving, status
@@ -38,24 +38,6 @@ async def test_play_reaches_its_subscribers_signed_and_with_a_stable_id(stack: A
     assert all(row["delivered"] for row in log)
 
 
-async def test_integration_is_told_matching_events_only(stack: Any, receiver: Receiver) -> None:
-    mine, other = await make_campaign(stack), await make_campaign(stack, name="Other")
-    await register(stack, receiver, "prize_won", campaign_id=mine["id"])
-    publisher = stack.engine.publisher
-    publisher.events(
-        [
-            event(stack, "play_completed", campaign_id=mine["id"]),
-            event(stack, campaign_id=other["id"]),
-            event(stack),
-            event(stack, tenant_id="tenant_other", campaign_id=mine["id"]),
-            event(stack, campaign_id=mine["id"], data={"this": 1}),
-        ]
-    )
-    async with working(stack.engine, "integrations"):
-        assert (await receiver.next()).json["data"] == {"this": 1}
-    assert len(receiver.all) == 1
-
-
 async def test_emit_counts_the_matching_integrations(stack: Any, receiver: Receiver) -> None:
     campaign = await make_campaign(stack)
     await register(stack, receiver, "custom_event")
@@ -71,22 +53,6 @@ async def test_emit_counts_the_matching_integrations(stack: Any, receiver: Recei
         assert scope_wide["dispatched"] == 2
         await receiver.next()
     assert len(receiver.all) == 3, "the hub's worker passes emitted events by"
-
-
-async def test_failing_receiver_opens_its_circuit_breaker(
-    stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dispatch, "PLACES", 1)
-    receiver.replies = [status(500)] * 50
-    integration_id = await register(stack, receiver, "prize_won")
-    async with working(stack.engine, "integrations"):
-        stack.engine.publisher.events([event(stack) for _ in range(10)])
-        log = await deliveries(stack, integration_id, 10)
-        emitted = await stack.admin("POST", "/admin/integrations/emit", {"type": "prize_won", "data": {}})
-    assert emitted.data["dispatched"] == 0
-    assert len(receiver.all) == dispatch.FAILURES_TO_OPEN
-    assert sum(row["http_status"] == 500 for row in log) == dispatch.FAILURES_TO_OPEN
-    assert sum(row["error"].startswith("skipped") for row in log) == 10 - dispatch.FAILURES_TO_OPEN
 
 
 async def test_hanging_receiver_delays_no_other(stack: Any, receiver: Receiver) -> None:
@@ -222,20 +188,6 @@ async def erase(stack: Any, player_id: str) -> None:
     assert (await stack.admin("POST", f"/admin/players/{player_id}/erase", {"reason": "asked for"})).http == 200
 
 
-async def test_erasure_removes_what_a_receiver_said_of_the_player(stack: Any, receiver: Receiver) -> None:
-    await register(stack, receiver, DeliveryFailed.TYPE)
-    for player, said in (("ann", "answered 422: Ann Quince is out"), ("bob", "answered 422: Bob Reed is out")):
-        await stack.core("GET", "/players/me", player_id=player)
-        tasks = await stack.engine.dispatcher.dispatch(
-            event(stack, DeliveryFailed.TYPE, data={"task_id": f"task_{player}", "player_id": player, "error": said})
-        )
-        await asyncio.wait(tasks)
-    assert "Ann Quince" in await stored_events(stack)
-    await erase(stack, "ann")
-    left = await stored_events(stack)
-    assert "Ann Quince" not in left and "task_ann" in left and "Bob Reed is out" in left
-
-
 @pytest.mark.parametrize("tried_before", [True, False])
 async def test_attempt_under_way_does_not_write_back_what_is_erased(
     stack: Any, receiver: Receiver, tried_before: bool
@@ -267,16 +219,6 @@ async def test_attempt_under_way_does_not_write_back_what_is_erased(
     (waiting,) = await deliveries(stack, integration_id, 1)
     assert (waiting["status"], waiting["attempts"]) == ("INTEGRATION_DELIVERY_STATUS_RETRY", 1 + tried_before)
     assert waiting["answer"] == ""
-
-
-async def test_event_repeated_under_an_id_does_not_replace_the_first(stack: Any, receiver: Receiver) -> None:
-    await register(stack, receiver, PrizeWon.TYPE)
-    receiver.replies = [status(500), status(500)]
-    for said in ("first", "second"):
-        await asyncio.wait(await stack.engine.dispatcher.dispatch(event(stack, id="evt_1", data={"said": said})))
-        await stack.engine.dispatcher.log.written()
-    left = await stored_events(stack)
-    assert "first" in left and "second" not in left
 
 
 async def test_event_after_an_erasure_is_kept(stack: Any, receiver: Receiver) -> None:

@@ -103,31 +103,6 @@ async def test_codes_are_listed_and_changed_only_by_who_may_write_the_prize(worl
     assert (await other.admin("GET", f"/admin/prizes/{theirs}/codes")).reason == "UNKNOWN_PRIZE"
 
 
-async def test_code_list_filters_by_state_and_counts_all(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(codes=[f"STATE-{nth:04}" for nth in range(9)])
-    game_id = await world.wheel(prize_id)
-    await asyncio.gather(*(world.round(game_id, f"owner{nth}") for nth in range(2)))
-    free = (await listed(module_stack, prize_id, state="CODE_STATE_FREE"))["items"]
-    gone, old = free[:3], free[3:4]
-    await withdraw(module_stack, prize_id, {"ids": [item["id"] for item in gone]})
-    await world.database.execute("UPDATE codes SET expires_at = now() WHERE code_id = $1", old[0]["id"])
-    found = {}
-    for state in ("FREE", "ASSIGNED", "WITHDRAWN", "EXPIRED"):
-        cursor, ids = "", list[str]()
-        while True:
-            page = await listed(module_stack, prize_id, state=f"CODE_STATE_{state}", limit=2, cursor=cursor)
-            assert page["totals"] == {"free": 3, "assigned": 2, "withdrawn": 3, "expired": 1}
-            ids += [item["id"] for item in page["items"]]
-            if not (cursor := page["pagination"]["next_cursor"]):
-                break
-        found[state] = ids
-    assert [len(ids) for ids in found.values()] == [3, 2, 3, 1]
-    assert found["WITHDRAWN"] == [item["id"] for item in gone]
-    rewards = await world.database.fetch("SELECT reward_id FROM rewards WHERE prize_id = $1", prize_id)
-    page = await listed(module_stack, prize_id, state="CODE_STATE_ASSIGNED")
-    assert {item["reward_id"] for item in page["items"]} == {row["reward_id"] for row in rewards}
-
-
 async def test_withdrawn_code_never_comes_back(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(codes=CODES)
     answer = await withdraw(module_stack, prize_id, {"all_free": True, "reason": "leaked"})
@@ -141,25 +116,6 @@ async def test_withdrawn_code_never_comes_back(world: World, module_stack: Stack
     log = await module_stack.admin("GET", "/admin/audit", subject_id=prize_id)
     entry = next(entry for entry in log.data["items"] if entry["action"] == "prize.withdraw_codes")
     assert entry["after"] == {"withdrawn": 3, "left": 0, "why": "leaked"}
-
-
-async def test_withdrawal_keeps_won_and_foreign_codes_and_names_them(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(codes=["ONE-1", "TWO-2"])
-    await world.round(await world.wheel(prize_id), "holder")
-    items = (await listed(module_stack, prize_id))["items"]
-    held = next(item["id"] for item in items if item["state"] == "CODE_STATE_ASSIGNED")
-    ids = [*(item["id"] for item in items), "code_unknown"]
-    other = await world.prize(codes=["ONE-1"])
-    (foreign,) = (await listed(module_stack, other))["items"]
-    answer = await withdraw(module_stack, prize_id, {"ids": [*ids, foreign["id"]]})
-    assert (answer.data["withdrawn"], answer.data["available"]) == (1, 0)
-    assert answer.data["kept"] == [
-        {"id": held, "state": "CODE_STATE_ASSIGNED"} if one == held else {"id": one, "state": "CODE_STATE_UNSPECIFIED"}
-        for one in [*ids, foreign["id"]]
-        if one in (held, "code_unknown", foreign["id"])
-    ]
-    assert (await listed(module_stack, other))["totals"]["free"] == 1
-    assert await code_of(module_stack, "holder") in ("ONE-1", "TWO-2")
 
 
 async def test_withdrawal_in_parts_is_answered_the_same_when_retried(

@@ -164,19 +164,6 @@ async def test_withdrawal_or_rejection_is_final(office: Stack) -> None:
     assert await balance(office, player) == 0
 
 
-async def test_approval_expires_after_7_days(office: Stack) -> None:
-    player = await player_of(office, "late")
-    kept = waiting(await ask(office, player))
-    past = "UPDATE approvals SET expires_at = now() WHERE approval_id = $1"
-    await office.database.execute(past, kept["id"])
-    for what in ("approve", "reject"):
-        assert refused(await decide(office, "bob", what, kept))[2] == "ILLEGAL_TRANSITION"
-    assert await balance(office, player) == 0
-    for status, there in (("waiting", False), ("expired", True)):
-        listed = (await as_(office, "bob", "GET", f"approvals?status={status}")).data["items"]
-        assert (kept["id"] in [one["id"] for one in listed]) is there
-
-
 async def test_approval_that_cannot_be_carried_out_now_goes_on_waiting(office: Stack) -> None:
     player = await player_of(office, "spent")
     for _ in range(2):
@@ -381,17 +368,6 @@ class TestBulk:
         assert refused(await decide(fair.stack, "bob", "approve", kept))[2] == "ILLEGAL_TRANSITION"
         assert rejected == [200]
         assert sorted(await self.statuses(fair, ids)) == ["revoked", "won", "won"]
-
-    async def test_bulk_that_broke_off_expires_after_7_days(self, fair: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        ids, kept = await self.halfway(fair, monkeypatch)
-        past = "UPDATE approvals SET decided_at = now() - interval '8 days' WHERE approval_id = $1"
-        await fair.database.execute(past, kept["id"])
-        for what in ("approve", "reject"):
-            assert refused(await decide(fair.stack, "eve", what, kept))[2] == "ILLEGAL_TRANSITION"
-        assert sorted(await self.statuses(fair, ids)) == ["revoked", "won", "won"]
-        for status, there in (("approved", False), ("expired", True)):
-            listed = (await as_(fair.stack, "bob", "GET", f"approvals?status={status}")).data["items"]
-            assert (kept["id"] in [one["id"] for one in listed]) is there
 
 
 async def test_request_of_a_token_is_withdrawn_with_the_token_or_its_maker(office: Stack) -> None:

@@ -184,30 +184,6 @@ async def test_entry_cannot_be_rewritten_even_by_a_superuser(stack: Any, stateme
     assert before and (await entries(stack))[-len(before) :] == before
 
 
-async def test_log_is_filtered_by_action_time_and_text(stack: Stack) -> None:
-    campaign = await make_campaign(stack, name="Spring fair")
-    prize_id = await make_prize(stack, name="100% Cider", stock={"total": 1})
-    await stack.admin("POST", f"/admin/prizes/{prize_id}/stock", {"change": 2, "reason": "the Potter came"})
-
-    async def actions(**query: Any) -> list[str]:
-        return [entry["action"] for entry in await entries(stack, **{name: str(said) for name, said in query.items()})]
-
-    assert await actions(action="prize") == ["prize.move_stock", "prize.create"]
-    assert await actions(action="prize.m") == ["prize.move_stock"] and await actions(action="rize") == []
-    assert await actions(q="potter CAME") == ["prize.move_stock"]
-    assert await actions(q="100% c") == ["prize.create"] and await actions(q="100_ c") == []
-    assert await actions(q=campaign["id"][5:]) == ["campaign.create"]
-    assert await actions(q="spring", actor="staff_test") == ["campaign.create"]
-    assert await actions(q="spring", subject_id=prize_id) == await actions(q="spring", actor="nobody") == []
-    [made] = await entries(stack, action="campaign.create")
-    at = made["created_at"]
-    assert "campaign.create" in await actions(since=at, until=at + 1)
-    assert "campaign.create" not in await actions(until=at)
-    assert await actions(since=at + 3_600) == await actions(until=1) == []
-    assert (await stack.admin("GET", "/admin/audit", since=str(at), until=str(at))).code == "INVALID_ARGUMENT"
-    assert (await stack.admin("GET", "/admin/audit", since="-1")).code == "INVALID_ARGUMENT"
-
-
 @pytest.mark.parametrize("narrowed", [{}, {"actor": "staff_test"}, {"subject_id": "prize"}])
 async def test_log_cursor_goes_on_within_its_own_filters_only(stack: Stack, narrowed: dict[str, str]) -> None:
     prize_id = await make_prize(stack)
@@ -226,3 +202,5 @@ async def test_log_cursor_goes_on_within_its_own_filters_only(stack: Stack, narr
         other = await stack.admin("GET", "/admin/audit", **(query | {"cursor": cursor, "action": "prize.u"}))
         assert other.code == "INVALID_ARGUMENT"
     assert seen == [f"Mug {nth}" for nth in (4, 3, 2, 1, 0)]
+    for times in ({"since": "5", "until": "5"}, {"since": "-1"}):
+        assert (await stack.admin("GET", "/admin/audit", **times)).code == "INVALID_ARGUMENT", times

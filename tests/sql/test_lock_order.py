@@ -10,9 +10,10 @@ import pytest
 import sql
 from ops.servers.postgres import Postgres
 from sql.locks import LOCK_ORDER
+from tests.support.furnished import Scene, new_scene
 from tests.support.lock_ladder import watch, wrong_turns
 from tests.support.stack import Stack
-from tests.support.transactions import TRANSACTIONS, Scene, new_scene
+from tests.support.transactions import TRANSACTIONS
 
 _TOUCHES = (
     re.compile(r"\b(?:UPDATE|DELETE FROM)\s+(?!SET\b|SKIP\b|OF\b)(\w+)", re.IGNORECASE),

@@ -6,9 +6,10 @@ from typing import Final
 
 import pytest
 
+from tests.support.furnished import Scene, new_scene
 from tests.support.neighbours import PLAYER, TENANT, Neighbours, shape, surround
 from tests.support.stack import Stack
-from tests.support.transactions import TRANSACTIONS, Scene, new_scene
+from tests.support.transactions import TRANSACTIONS
 
 SWEEPS: Final = frozenset({"expire_rewards", "give_up_awaited"})
 """What is done for every tenant, and so for the neighbour's as well."""

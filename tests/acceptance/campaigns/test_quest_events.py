@@ -109,14 +109,6 @@ async def test_quest_of_events_is_completed_by_enough_events(world: World) -> No
     assert (await quest.complete("bob")).reason == "CONDITION_NOT_MET"
 
 
-async def test_event_sent_at_once_is_counted_once(world: World) -> None:
-    quest = await taking(world, count=5)
-    answers = await asyncio.gather(*(quest.tell("e1", id=f"msg_{nth % 3}") for nth in range(12)))
-    assert {answer.http for answer in answers} == {200}
-    assert len({answer.data["told_at"] for answer in answers}) == 1
-    assert (await quest.have(), await quest.told()) == (1, 1)
-
-
 async def both_wait(world: World) -> bool:
     """Whether two events that were both found untold wait to be counted."""
     waiting = "wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%-- quest_events.note%'"

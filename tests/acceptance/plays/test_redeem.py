@@ -60,17 +60,6 @@ async def test_redeem_of_an_unlocked_rung_costs_nothing(world: World) -> None:
     assert await statuses(world, game_id) == {"mug": "GRANTED"}
 
 
-@pytest.mark.parametrize("mode", ["SPEND_EXCHANGE", "CUMULATIVE_UNLOCK"])
-async def test_second_redeem_is_rejected(world: World, mode: str) -> None:
-    game_id = await collection(world, await world.prize(), mode=mode)
-    await earn(world, game_id, 5)
-    assert (await world.redeem(game_id, "mug")).http == 200
-    before = await coins(world)
-    again = await world.redeem(game_id, "mug")
-    assert refused(again) == (409, "ALREADY_EXISTS", "ALREADY_GRANTED")
-    assert await coins(world) == before
-
-
 async def test_redeem_below_the_threshold_is_refused_and_costs_nothing(world: World) -> None:
     game_id = await collection(world, await world.prize())
     await earn(world, game_id, 1)

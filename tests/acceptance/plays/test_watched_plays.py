@@ -101,21 +101,9 @@ async def test_game_of_drops_counts_all_points_and_turns_that_can_be_caught(fair
     points, turns, other = [
         await fair.prize(type=kind, value=value) for kind, value in (("points", 20), ("turns", 2), ("points", 30))
     ]
-    for config in (
-        gifts((points, 5)),
-        gifts((points, 1000), total=5),
-        gifts((points, 2), (points, 3), (turns, 2)),
-        gifts((points, 2), (other, 2)),
-        gifts((points, 5), (other, 2), total=3),
-        gifts((turns, 2)),
-    ):
+    for config in (gifts((points, 1000), total=5), gifts((points, 2), (points, 3), (turns, 2))):
         await made(fair, GIFTS, config)
-    for config in (
-        gifts((points, 6)),
-        gifts((points, 3), (points, 3)),
-        gifts((points, 5), (other, 1)),
-        gifts((turns, 3)),
-    ):
+    for config in (gifts((points, 5), (other, 1)), gifts((turns, 3))):
         kept = waiting(await make(fair, GIFTS, config))
         assert {prize["id"] for prize in kept["after"]["prizes"]} <= {points, turns, other}
     # A fallback stands in for each unit that there is no more of.

@@ -1,11 +1,11 @@
-"""`tombola audit`, run as an operator runs it: beside a service that plays on, or has played."""
+"""`tombola audit`, beside a running service."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from tests.ops.test_command_line import tombola
+from tests.support.operator import tombola
 from tests.support.stack import Stack
 from tests.support.world import World
 
@@ -15,14 +15,14 @@ async def audited(stack: Stack, *arguments: str) -> tuple[int, str, str]:
     return await tombola("audit", *arguments, DATABASE_URL=settings.database_url, REDIS_URL=settings.redis_url)
 
 
-async def test_it_says_so_where_everything_adds_up(own_world: World, stack: Stack) -> None:
+async def test_audit_of_sound_data_exits_with_0(own_world: World, stack: Stack) -> None:
     await own_world.round(await own_world.wheel(await own_world.prize(total=3)))
     code, out, err = await audited(stack)
     assert (code, err) == (0, "")
     assert "everything adds up" in out and "1 of kind play" in out
 
 
-async def test_it_ends_with_1_and_shows_what_is_open(own_world: World, stack: Stack) -> None:
+async def test_audit_exits_with_1_until_each_violation_is_closed(own_world: World, stack: Stack) -> None:
     prize_id = await own_world.prize(total=3)
     await own_world.round(await own_world.wheel(prize_id))
     wrong = "UPDATE stock SET awarded = awarded + $2, remaining = remaining - $2 WHERE prize_id = $1"
@@ -41,11 +41,11 @@ async def test_it_ends_with_1_and_shows_what_is_open(own_world: World, stack: St
         "2",
     )
     assert said["looked_at"]["play"] == 1
-    # Another tenant's is not looked at, and not shown.
+    # Another tenant's audit does not show it.
     assert (await audited(stack, "--tenant", "tenant_other"))[0] == 0
     code, out, err = await audited(stack, "--tenant", "tenant_mistyped")
     assert (code, out, err) == (2, "", "tombola audit: there is no tenant 'tenant_mistyped'\n")
-    # What is put right is open still, until somebody has closed it.
+    # A violation of repaired data stays open until it is closed.
     await stack.database.execute(wrong, prize_id, -1)
     assert (await audited(stack))[0] == 1
     path = f"/admin/violations/{shown['id']}/close"
@@ -53,7 +53,7 @@ async def test_it_ends_with_1_and_shows_what_is_open(own_world: World, stack: St
     assert (await audited(stack))[0] == 0
 
 
-async def test_a_database_that_is_not_there_is_told(stack: Stack) -> None:
+async def test_audit_of_a_missing_database_exits_with_4(stack: Stack) -> None:
     code, _, err = await tombola(
         "audit", DATABASE_URL="postgresql://127.0.0.1:1/none", REDIS_URL="redis://127.0.0.1:1/0"
     )

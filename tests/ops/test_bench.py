@@ -1,4 +1,4 @@
-"""The bench runs: tiny numbers, on its own stack. What it measured is nobody's business here."""
+"""The bench: its cases, ratios and report, and (nightly) a tiny run on its own stack."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def bench(tmp_path: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
     return done.stdout, said
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_plays_are_measured_beside_a_bare_handler_and_pgbench(tmp_path: Path) -> None:
     printed, said = bench(tmp_path, "--only", "hot")
@@ -49,7 +50,7 @@ def test_plays_are_measured_beside_a_bare_handler_and_pgbench(tmp_path: Path) ->
     assert "NOT EXACT" not in printed
 
 
-def test_a_case_brings_those_that_it_is_compared_with() -> None:
+def test_case_brings_the_cases_it_is_compared_with() -> None:
     assert {case.name for case in chosen(["games-50"])} == {"games-50", "hot"}
 
 
@@ -64,7 +65,7 @@ def test_every_ratio_names_a_case() -> None:
     assert {ratio.to for case in CASES for ratio in case.ratios} <= set(names)
 
 
-def test_a_ratio_is_taken_of_runs_at_the_same_time() -> None:
+def test_ratio_compares_runs_of_the_same_time() -> None:
     slow, fast = Listed(), Listed()
     slow.name, slow.title, slow.ratios = "slow", "slow", (Ratio("fast", least=0.4), Ratio("fast", most=1.5, cost=True))
     fast.name, fast.title = "fast", "fast"
@@ -79,7 +80,7 @@ def test_a_ratio_is_taken_of_runs_at_the_same_time() -> None:
     assert "2.00 x the cost of fast (<= 1.5 MISSED)" in rows(results)[0][-1]
 
 
-def test_a_ratio_of_latencies_is_of_the_slowest_in_a_hundred() -> None:
+def test_ratio_of_latencies_compares_the_99th_percentile() -> None:
     idle, hung = Listed(), Listed()
     hung.name, hung.title, hung.ratios = "hung", "hung", (Ratio("idle", most=1.1, p99=True),)
     idle.name, idle.title = "idle", "idle"

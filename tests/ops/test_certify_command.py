@@ -15,8 +15,8 @@ import pytest_asyncio
 from ops.certification.remote.certify import ROWS
 from ops.certification.remote.deployment import Answer, Broken, Deployment
 from runtime.operations.row import PLATFORM
-from tests.ops.test_command_line import begun, tombola
 from tests.support import invariants
+from tests.support.operator import begun, tombola
 from tests.support.stack import Stack, new_stack, settings_of
 from tests.support.waiting import until
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -15,6 +17,7 @@ def mutate(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.nightly
 def test_mutants_of_a_statement_and_a_function_are_killed() -> None:
     names = ("codes.available ", "runtime.rules.draw.pick_certain: negate")
     done = mutate(*names, "--tests", "tests/sql/test_code_rows.py", "tests/unit/rules/test_draw.py")
@@ -24,6 +27,6 @@ def test_mutants_of_a_statement_and_a_function_are_killed() -> None:
     assert {kind for kind, _ in verdicts.values()} == {"killed"}
 
 
-def test_a_name_without_mutants_fails() -> None:
+def test_name_without_mutants_fails() -> None:
     done = mutate("no_such.statement")
     assert (done.returncode, done.stdout) == (1, "no mutant to try\n")

@@ -128,9 +128,9 @@ def test_the_plugin_of_the_page_is_a_reward_handler(tmp_path: Path) -> None:
     assert run([sys.executable, "-c", program], tmp_path).stdout == "ok\n"
 
 
-@pytest.mark.parametrize("name", pages())
-def test_the_tables_of_the_pages_are_those_of_the_code(name: str) -> None:
-    assert (ROOT / "docs" / name).read_text() == pages()[name], "run `python -m ops.generate`"
+def test_generated_pages_equal_the_committed_ones() -> None:
+    stale = [name for name, text in pages().items() if (ROOT / "docs" / name).read_text() != text]
+    assert stale == [], "run `python -m ops.generate`"
 
 
 def plugin() -> str:

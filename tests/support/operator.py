@@ -76,6 +76,24 @@ async def run(directory: Path, *arguments: str, stdin: bytes = b"", **environmen
     return Ran(code, out, err)
 
 
+async def tombola(*arguments: str, **environment: str) -> tuple[int, str, str]:
+    """Runs a `tombola` command at the project's root: its exit code, output and errors."""
+    ran = await run(ROOT, *arguments, **{"COLUMNS": "200", **environment})
+    return ran.code, ran.out, ran.err
+
+
+async def begun(*arguments: str, **environment: str) -> asyncio.subprocess.Process:
+    """Starts `tombola ARGUMENTS` as a process of its own."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "runtime", *arguments),
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "COLUMNS": "200", **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
 class Operator:
     """Runs `tombola` as staff of the stack's tenant, in a directory of its own."""
 

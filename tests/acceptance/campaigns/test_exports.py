@@ -1,4 +1,4 @@
-"""GET /admin/exports/{name}: everything of a kind as CSV, streamed, resumed, within one's own."""
+"""GET /admin/exports/{name}: everything of a kind as CSV, streamed and resumable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launch check: what would go wrong, or perhaps not as meant, if a campaign were activated as it is."""
+"""The launch check: problems and warnings of a campaign before it is activated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotency-Keys: of who asks, and of a route with its path's ids; kept with what was done."""
+"""Idempotency keys: scoped to the caller and the route with its ids, and stored with the effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logging out: this login or all of them, durably; and the end that every login has."""
+"""Logout of one login or of all, and the end of every login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integrations: registered, told of the right events, tried out with emit, left alone when they fail."""
+"""Integrations: registered, told of events, tested, resent, and cleaned of erased players."""
 
 from __future__ import annotations
 

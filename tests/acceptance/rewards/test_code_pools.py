@@ -1,4 +1,4 @@
-"""Pools of voucher codes as staff looks after them: seen by their ends once won, withdrawn, expired in time."""
+"""Pools of voucher codes: listed, withdrawn and given an expiry by staff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dual control: what a setting holds back waits for a second person, and is done once, as it was asked."""
+"""Dual control: operations above a limit wait for a second person and are done once."""
 
 from __future__ import annotations
 

@@ -23,6 +23,15 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
+async def empty(database_url: str) -> AsyncIterator[Database]:
+    """Without a row."""
+    empty = Database(database_url, size=8, acquire_seconds=30, statement_seconds=30)
+    await empty.start()
+    yield empty
+    await empty.close()
+
+
+@pytest.fixture
 async def connection(request: pytest.FixtureRequest, pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
     """With the rows of the module's `SCENE`, each table read in no order."""
     async with pool.acquire() as connection:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import asyncpg
-import pytest
 
 import sql
 from tests.support.locks import held
@@ -68,47 +67,33 @@ HOLDS: Final[list[tuple[str, tuple[Any, ...], list[tuple[Any, ...]], str, str, s
 ]
 
 
-@pytest.mark.parametrize(("name", "asked", "answers", "table", "key", "rows"), HOLDS)
-async def test_what_a_reward_moves_is_held_in_the_declared_order_and_nothing_else_is(
+async def test_statements_hold_what_a_reward_moves_in_the_declared_order_and_nothing_else(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    faults = []
+    for name, asked, answers, table, key, rows in HOLDS:
+        async with connection.transaction(), pool.acquire() as rival:
+            found = [tuple(row) for row in await connection.fetch(SQL[name], "t", *asked)]
+            locked = await held(rival, table, key)
+        if (found, locked) != (answers, set(rows.split())):
+            faults.append((name, asked, found, locked))
+    assert faults == []
+
+
+async def test_held_reward_is_read_with_its_own_task_and_prize_by_staff_of_its_merchant(
     connection: asyncpg.Connection,
-    pool: asyncpg.Pool,
-    name: str,
-    asked: tuple[Any, ...],
-    answers: list[tuple[Any, ...]],
-    table: str,
-    key: str,
-    rows: str,
 ) -> None:
-    async with connection.transaction(), pool.acquire() as rival:
-        assert [tuple(row) for row in await connection.fetch(SQL[name], "t", *asked)] == answers
-        assert await held(rival, table, key) == set(rows.split())
-
-
-@pytest.mark.parametrize(
-    ("reward", "status", "channel"),
-    [("tasked", "won", "webhook"), ("late", "expired", "voucher_code"), ("orphan", "won", "none")],
-)
-async def test_a_held_reward_is_told_by_its_own_task_and_prize(
-    connection: asyncpg.Connection, reward: str, status: str, channel: str
-) -> None:
-    (row,) = await connection.fetch(SQL["held"], "t", reward, "", True)
-    assert (row["reward_id"], row["status"], row["channel"]) == (reward, status, channel)
-
-
-@pytest.mark.parametrize(
-    ("merchant", "write", "reward", "told"),
-    [
-        ("shop", True, "tasked", True),
-        ("shop", True, "late", False),
-        ("shop", False, "late", True),
-        ("shop", False, "orphan", False),
-    ],
-)
-async def test_a_held_reward_is_told_to_staff_whose_it_is(
-    connection: asyncpg.Connection, merchant: str, write: bool, reward: str, told: bool
-) -> None:
-    rows = await connection.fetch(SQL["held"], "t", reward, merchant, write)
-    assert bool(rows) == told
+    found = {}
+    for reward in ("tasked", "late", "orphan"):
+        (row,) = await connection.fetch(SQL["held"], "t", reward, "", True)
+        found[row["reward_id"]] = (row["status"], row["channel"])
+    assert found == {"tasked": ("won", "webhook"), "late": ("expired", "voucher_code"), "orphan": ("won", "none")}
+    read = {
+        (write, reward)
+        for write, reward in ((True, "tasked"), (True, "late"), (False, "late"), (False, "orphan"))
+        if await connection.fetch(SQL["held"], "t", reward, "shop", write)
+    }
+    assert read == {(True, "tasked"), (False, "late")}
 
 
 async def test_whose_a_reward_is_is_told_of_that_one(connection: asyncpg.Connection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import product
 from typing import Any, Final
 
 import asyncpg
@@ -13,6 +14,7 @@ import sql
 from tests.support.locks import IN_NO_ORDER, held
 from tests.support.outbox import somebody_waits
 from tests.support.statements import ask_of_t as ask
+from tests.support.statements import undone
 from tests.support.waiting import HANG_SECONDS, until
 
 
@@ -77,24 +79,25 @@ INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES
 """
 
 
-@pytest.mark.parametrize(
-    ("requester", "login", "kind", "value", "rate", "told"),
-    [
-        ("me", "l1", "email", "x", "mine", (100, False, True, 50)),
-        ("other", "l1", "email", "x", "aside", (0, True, True, 70)),
-        ("me", "l2", "email", "x", "none", (100, False, False, 0)),  # Another's contact.
-        ("me", "l1", "phone", "x", "mine", (100, False, False, 50)),
-        ("me", "l1", "email", "y", "mine", (100, False, False, 50)),
-        ("new", "none", "email", "x", "mine", (0, False, False, 50)),
-    ],
-)
-async def test_what_a_code_may_be_refused_by_is_that_of_the_contact_and_of_who_asks(
-    connection: asyncpg.Connection, requester: str, login: str, kind: str, value: str, rate: str, told: tuple[Any, ...]
-) -> None:
-    async with connection.transaction():
+LOOKED: Final = [
+    # Requester, login, the contact's kind and value, and the rate; what is found.
+    ("me", "l1", "email", "x", "mine", (100, False, True, 50)),
+    ("other", "l1", "email", "x", "aside", (0, True, True, 70)),
+    ("me", "l2", "email", "x", "none", (100, False, False, 0)),  # Another's contact.
+    ("me", "l1", "phone", "x", "mine", (100, False, False, 50)),
+    ("me", "l1", "email", "y", "mine", (100, False, False, 50)),
+    ("new", "none", "email", "x", "mine", (0, False, False, 50)),
+]
+
+
+async def test_refusals_of_a_code_are_those_of_the_contact_and_the_requester(connection: asyncpg.Connection) -> None:
+    found = []
+    async with connection.transaction():  # In which now() is one moment.
         await connection.execute(GUESSES)
-        looked = await ask(connection, "challenges.look", "h", requester, rate, login, kind, value)
-        assert looked == [told]
+        for requester, login, kind, value, rate, _ in LOOKED:
+            (row,) = await ask(connection, "challenges.look", "h", requester, rate, login, kind, value)
+            found.append((requester, login, kind, value, rate, row))
+    assert found == LOOKED
 
 
 async def test_guesses_are_held_strangers_first_and_counted_for_who_asked(
@@ -176,42 +179,43 @@ MOMENTS: Final[list[tuple[str, bool]]] = [
 ]
 
 
-@pytest.mark.parametrize(("meanwhile", "goes_on"), MOMENTS)
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("turn", (3, "you", 60.0)), ("turn_again", (2, "me", 10.0, 5)), ("end_reused", (1,))],
-)
-async def test_a_login_turns_or_ends_only_while_it_goes_on(
-    logins: asyncpg.Connection, name: str, arguments: tuple[Any, ...], meanwhile: str, goes_on: bool
-) -> None:
-    async with logins.transaction():
-        await logins.execute(meanwhile)
-        before = await rows(logins, "logins AS l", "login_id, l::text")
-        assert bool(await ask(logins, f"logins.{name}", "l1", *arguments)) == goes_on
-        after = await rows(logins, "logins AS l", "login_id, l::text")
-        assert {was[0] for was, now in zip(before, after, strict=True) if was != now} == ({"l1"} if goes_on else set())
+async def test_login_turns_or_ends_only_while_it_goes_on(logins: asyncpg.Connection) -> None:
+    faults = []
+    asked = (("turn", (3, "you", 60.0)), ("turn_again", (2, "me", 10.0, 5)), ("end_reused", (1,)))
+    for (meanwhile, goes_on), (name, arguments) in product(MOMENTS, asked):
+        async with undone(logins):
+            await logins.execute(meanwhile)
+            before = await rows(logins, "logins AS l", "login_id, l::text")
+            done = bool(await ask(logins, f"logins.{name}", "l1", *arguments))
+            after = await rows(logins, "logins AS l", "login_id, l::text")
+        changed = {was[0] for was, now in zip(before, after, strict=True) if was != now}
+        if (done, changed) != (goes_on, {"l1"} if goes_on else set()):
+            faults.append((name, meanwhile, done, changed))
+    assert faults == []
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "meanwhile", "done"),
-    [
-        ("turn", (2, "you", 60.0), "", False),
-        ("turn_again", (3, "me", 10.0, 5), "", False),
-        ("turn_again", (2, "you", 10.0, 5), "", False),
-        ("turn_again", (2, "", 10.0, 5), "turned_by = ''", False),
-        ("turn_again", (2, "me", 10.0, 5), "turned_at = now() - interval '10 s'", False),
-        ("turn_again", (2, "me", 10.0, 5), "turned_at = now() - interval '9.999999 s'", True),
-        ("turn_again", (2, "me", 10.0, 2), "", True),
-        ("turn_again", (2, "me", 10.0, 1), "", False),
-        ("end_reused", (3,), "", False),
-    ],
-)
-async def test_a_token_is_used_again_by_the_same_soon_and_seldom(
-    logins: asyncpg.Connection, name: str, arguments: tuple[Any, ...], meanwhile: str, done: bool
-) -> None:
-    async with logins.transaction():
-        await logins.execute(f"UPDATE logins SET {meanwhile or 'turned_at = now()'} WHERE login_id = 'l1'")
-        assert bool(await ask(logins, f"logins.{name}", "l1", *arguments)) == done
+REUSES: Final[list[tuple[str, tuple[Any, ...], str, bool]]] = [
+    # Statement, its arguments and what the login is by then; whether the token is used once more.
+    ("turn", (2, "you", 60.0), "", False),
+    ("turn_again", (3, "me", 10.0, 5), "", False),
+    ("turn_again", (2, "you", 10.0, 5), "", False),
+    ("turn_again", (2, "", 10.0, 5), "turned_by = ''", False),
+    ("turn_again", (2, "me", 10.0, 5), "turned_at = now() - interval '10 s'", False),
+    ("turn_again", (2, "me", 10.0, 5), "turned_at = now() - interval '9.999999 s'", True),
+    ("turn_again", (2, "me", 10.0, 2), "", True),
+    ("turn_again", (2, "me", 10.0, 1), "", False),
+    ("end_reused", (3,), "", False),
+]
+
+
+async def test_token_is_reused_by_the_same_requester_soon_and_seldom(logins: asyncpg.Connection) -> None:
+    found = []
+    for name, arguments, meanwhile, _ in REUSES:
+        async with undone(logins):
+            await logins.execute(f"UPDATE logins SET {meanwhile or 'turned_at = now()'} WHERE login_id = 'l1'")
+            done = bool(await ask(logins, f"logins.{name}", "l1", *arguments))
+        found.append((name, arguments, meanwhile, done))
+    assert found == REUSES
 
 
 async def test_repeats_in_a_row_are_counted_until_a_turn_without_one(logins: asyncpg.Connection) -> None:
@@ -241,12 +245,13 @@ async def test_a_login_begins_once_for_a_player_that_there_is(logins: asyncpg.Co
     assert [await one(logins, "logins.is_player", player) for player in ("ann", "x")] == [True, False]
 
 
-@pytest.mark.parametrize(("which", "ended"), [("", ["l1", "l3"]), ("l1", ["l1"]), ("l2", [])])
-async def test_a_player_ends_its_own_logins(logins: asyncpg.Connection, which: str, ended: list[str]) -> None:
-    assert [row[0] for row in await ask(logins, "logins.end", "ann", which)] == ended
-    assert await ask(logins, "logins.end", "ann", which) == []
-    told = await rows(logins, "logins", "login_id, ended_at IS NOT NULL")
-    assert [login for login, over in told if over] == ended
+async def test_player_ends_its_own_logins(logins: asyncpg.Connection) -> None:
+    for which, ended in (("", ["l1", "l3"]), ("l1", ["l1"]), ("l2", [])):
+        async with undone(logins):
+            assert [row[0] for row in await ask(logins, "logins.end", "ann", which)] == ended, which
+            assert await ask(logins, "logins.end", "ann", which) == [], which
+            told = await rows(logins, "logins", "login_id, ended_at IS NOT NULL")
+            assert [login for login, over in told if over] == ended, which
 
 
 async def test_logins_are_ended_one_after_the_other(logins: asyncpg.Connection, pool: asyncpg.Pool) -> None:
@@ -261,20 +266,18 @@ async def test_logins_are_ended_one_after_the_other(logins: asyncpg.Connection, 
         assert await ending == [("l3",)], "that one was over when the wait was"
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "until_when"),
-    [(True, True, None), (True, False, None), (False, True, None), (False, False, 200)],
-)
-async def test_what_was_revoked_whole_stays_so(
-    connection: asyncpg.Connection, before: bool, after: bool, until_when: int | None
-) -> None:
+async def test_revocation_of_all_tokens_outlasts_one_of_those_issued_so_far(connection: asyncpg.Connection) -> None:
     """True: all tokens. Otherwise those issued until then, of which the later holds."""
-    async with connection.transaction():
-        now = await connection.fetchval("SELECT unix(now())")
-        for whole, ahead in ((before, 200), (after, 100)):
-            await ask(connection, "logins.revoke", "player", "ann", not whole, 60.0, now + ahead)
-        held_until = "SELECT unix(issued_until) - unix(now()) FROM revocations WHERE issued_until IS NOT NULL"
-        assert await connection.fetchval(held_until) == until_when
+    held_until = "SELECT unix(issued_until) - unix(now()) FROM revocations WHERE issued_until IS NOT NULL"
+    cases = [(True, True, None), (True, False, None), (False, True, None), (False, False, 200)]
+    found = []
+    for before, after, _ in cases:
+        async with undone(connection):
+            now = await connection.fetchval("SELECT unix(now())")
+            for whole, ahead in ((before, 200), (after, 100)):
+                await ask(connection, "logins.revoke", "player", "ann", not whole, 60.0, now + ahead)
+            found.append((before, after, await connection.fetchval(held_until)))
+    assert found == cases
 
 
 async def test_revocations_are_read_on_in_their_order_until_their_tokens_expire(
@@ -329,30 +332,40 @@ PURGES: Final[dict[str, tuple[str, str, str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PURGES)
-async def test_what_is_old_is_forgotten_the_oldest_first_and_what_is_held_is_passed_by(
-    connection: asyncpg.Connection, pool: asyncpg.Pool, name: str
+async def test_purges_take_the_oldest_first_and_pass_by_locked_rows(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
+    async with pool.acquire() as rival:
+        found = {name: await purged(connection, rival, name) for name in PURGES}
+    expected = ({"first", "third", "young"}, {"young"}, {"young", "at_once"})
+    assert found == dict.fromkeys(PURGES, expected)
+
+
+async def purged(
+    connection: asyncpg.Connection, rival: asyncpg.Connection, name: str
+) -> tuple[set[str], set[str], set[str]]:
+    """Left after a purge of one row beside a rival that holds the oldest, after a whole one, and at the very moment."""
     table, key, columns, values = PURGES[name]
-    await connection.execute(f"""
-        INSERT INTO {table} (tenant_id, {key}, {columns})
-        SELECT 't', k, {values} - age * interval '1 s'
-        FROM (VALUES ('third', 10), ('first', 30), ('second', 20), ('young', -60)) AS v (k, age)
-    """)
 
     async def left() -> set[str]:
         return {row[0] for row in await rows(connection, table, f"{key}, tenant_id")}
 
-    async with pool.acquire() as rival, rival.transaction():
+    await connection.execute(f"""
+        DELETE FROM {table};
+        INSERT INTO {table} (tenant_id, {key}, {columns})
+        SELECT 't', k, {values} - age * interval '1 s'
+        FROM (VALUES ('third', 10), ('first', 30), ('second', 20), ('young', -60)) AS v (k, age)
+    """)
+    async with rival.transaction():
         await rival.execute(f"SELECT FROM {table} WHERE {key} = 'first' FOR UPDATE")
         await ask(connection, name, 1)
-        assert await left() == {"first", "third", "young"}
+        beside = await left()
     await ask(connection, name, 9)
-    assert await left() == {"young"}
+    alone = await left()
     async with connection.transaction():
         await connection.execute(f"INSERT INTO {table} (tenant_id, {key}, {columns}) SELECT 't', 'at_once', {values}")
         await ask(connection, name, 9)
-        assert await left() == {"young", "at_once"}
+        return beside, alone, await left()
 
 
 @pytest.mark.parametrize("marked", ["wrong = 1", "proved_at = now()"])

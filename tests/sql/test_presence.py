@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
@@ -18,14 +17,6 @@ from tests.support.waiting import until
 
 EXPAND = "ALTER TABLE plays ADD COLUMN since text NOT NULL DEFAULT '';"
 CONTRACT = "-- needs: 0002_expand.sql\nALTER TABLE plays DROP COLUMN since;"
-
-
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, size=4, acquire_seconds=30, statement_seconds=30)
-    await database.start()
-    yield database
-    await database.close()
 
 
 @pytest.fixture
@@ -58,44 +49,40 @@ async def has(database: Database, migration: str) -> bool:
     return bool(await database.fetchval("SELECT count(*) FROM schema_migration WHERE name = $1", migration))
 
 
-async def test_nothing_is_taken_away_from_a_process_that_lives(
-    database: Database, database_url: str, newer: Path
-) -> None:
-    old = [await lives(database), await lives(database)]
+async def test_nothing_is_taken_away_from_a_process_that_lives(empty: Database, database_url: str, newer: Path) -> None:
+    old = [await lives(empty), await lives(empty)]
     with pytest.raises(MigrationError, match=rf"lack 0002_expand\.sql, and such live: 2 of {newest()} \(.*process"):
         await migrate(database_url, directory=newer)
-    assert await has(database, "0002_expand.sql") and not await has(database, "0003_contract.sql")
-    assert await database.fetchval("SELECT count(since) FROM plays") == 0
-    await old[0].end(database)
-    await old[1].go_on(database)
+    assert await has(empty, "0002_expand.sql") and not await has(empty, "0003_contract.sql")
+    assert await empty.fetchval("SELECT count(since) FROM plays") == 0
+    await old[0].end(empty)
+    await old[1].go_on(empty)
     with pytest.raises(MigrationError, match=rf"such live: 1 of {newest()} "):
         await migrate(database_url, directory=newer)
-    await old[1].end(database)
+    await old[1].end(empty)
     assert await migrate(database_url, directory=newer) == ["0003_contract.sql"]
 
 
 async def test_beside_a_process_that_does_without_it_something_is_taken_away(
-    database: Database, database_url: str, newer: Path
+    empty: Database, database_url: str, newer: Path
 ) -> None:
-    await lives(database, "0002_expand.sql")
-    await lives(database, "0003_contract.sql")
+    await lives(empty, "0002_expand.sql")
+    await lives(empty, "0003_contract.sql")
     assert await migrate(database_url, directory=newer) == ["0002_expand.sql", "0003_contract.sql"]
 
 
 async def test_a_process_that_was_killed_holds_nobody_up_for_long(
-    database: Database, database_url: str, newer: Path
+    empty: Database, database_url: str, newer: Path
 ) -> None:
-    killed = await lives(database)
-    await silenced(database, killed)
+    killed = await lives(empty)
+    await silenced(empty, killed)
     assert "0003_contract.sql" in await migrate(database_url, directory=newer)
     # It had only stood still.
     with pytest.raises(MigrationError, match=r"no version goes on that lacks 0002_expand\.sql"):
-        await killed.go_on(database)
+        await killed.go_on(empty)
 
 
-async def test_a_process_that_comes_while_something_is_taken_away_sees_that(
-    database: Database, database_url: str
-) -> None:
+async def test_a_process_that_comes_while_something_is_taken_away_sees_that(empty: Database, database_url: str) -> None:
     migrating = await asyncpg.connect(database_url)
     late = Presence()
 
@@ -105,7 +92,7 @@ async def test_a_process_that_comes_while_something_is_taken_away_sees_that(
 
     async with migrating.transaction():
         await migrating.execute("SELECT pg_advisory_xact_lock($1)", TAKING_AWAY)
-        coming = asyncio.ensure_future(late.begin(database))
+        coming = asyncio.ensure_future(late.begin(empty))
         await until(waits)
         await migrating.execute(
             "INSERT INTO schema_migration (name, sha256, needs) VALUES ('0003_contract.sql', '', '0002_expand.sql')"
@@ -113,13 +100,13 @@ async def test_a_process_that_comes_while_something_is_taken_away_sees_that(
     await migrating.close()
     with pytest.raises(MigrationError, match=r"no version goes on that lacks 0002_expand\.sql"):
         await coming
-    assert await database.fetchval("SELECT count(*) FROM processes") == 0
+    assert await empty.fetchval("SELECT count(*) FROM processes") == 0
 
 
-async def test_a_process_says_again_and_again_that_it_lives_and_at_its_end_that_it_does_not(database: Database) -> None:
-    presence = await lives(database)
-    await silenced(database, presence)
-    await presence.go_on(database)
-    assert await database.fetchval("SELECT now() - seen_at < interval '20 seconds' FROM processes")
-    await presence.end(database)
-    assert await database.fetchval("SELECT count(*) FROM processes") == 0
+async def test_a_process_says_again_and_again_that_it_lives_and_at_its_end_that_it_does_not(empty: Database) -> None:
+    presence = await lives(empty)
+    await silenced(empty, presence)
+    await presence.go_on(empty)
+    assert await empty.fetchval("SELECT now() - seen_at < interval '20 seconds' FROM processes")
+    await presence.end(empty)
+    assert await empty.fetchval("SELECT count(*) FROM processes") == 0

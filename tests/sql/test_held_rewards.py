@@ -96,12 +96,12 @@ async def test_held_reward_is_read_with_its_own_task_and_prize_by_staff_of_its_m
     assert read == {(True, "tasked"), (False, "late")}
 
 
-async def test_whose_a_reward_is_is_told_of_that_one(connection: asyncpg.Connection) -> None:
+async def test_reward_is_read_with_its_own_player_prize_and_campaign(connection: asyncpg.Connection) -> None:
     rows = await connection.fetch(SQL["about"], "t", "orphan")
     assert [tuple(row) for row in rows] == [("bob", "gone", "goods", "camp_3")]
 
 
-async def test_a_claims_replay_tells_what_the_claim_itself_did(connection: asyncpg.Connection) -> None:
+async def test_replay_of_a_claim_answers_as_the_claim_did(connection: asyncpg.Connection) -> None:
     """A reward that was never claimed is none of its answers, nor one that nobody asked for."""
     await connection.execute("""
         UPDATE rewards SET status = 'revoked', claimed_at = now(), fulfilled_at = now() WHERE reward_id = 'tasked';
@@ -120,7 +120,7 @@ async def test_a_claims_replay_tells_what_the_claim_itself_did(connection: async
     assert len(rows) == 2
 
 
-async def test_a_reward_expires_at_the_very_moment_and_tenants_are_told_in_order(
+async def test_reward_expires_at_the_exact_moment(
     connection: asyncpg.Connection,
 ) -> None:
     async with connection.transaction():
@@ -135,7 +135,7 @@ async def test_a_reward_expires_at_the_very_moment_and_tenants_are_told_in_order
         assert [row[0] for row in await connection.fetch(SQL["expire"], "t", ["now"])] == ["now"]
 
 
-async def test_a_reward_takes_one_code_the_first_of_several_that_are_free(connection: asyncpg.Connection) -> None:
+async def test_reward_takes_the_first_of_several_free_codes(connection: asyncpg.Connection) -> None:
     await connection.execute(
         "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
         " SELECT 't', 'mug', n, 'k', n::bytea, n::bytea FROM unnest(ARRAY['f3', 'f1', 'f2']) AS n"

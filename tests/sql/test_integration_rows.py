@@ -56,7 +56,7 @@ async def each(connection: asyncpg.Connection, name: str, *arguments: Any, befor
     return " ".join(found)
 
 
-async def test_integrations_are_listed_newest_first_to_those_who_may_read_them(connection: asyncpg.Connection) -> None:
+async def test_integrations_are_listed_newest_first_within_the_callers_scope(connection: asyncpg.Connection) -> None:
     await connection.execute("CLUSTER integrations USING integrations_pkey")
     for asked, listed in LISTED:
         assert await keys(connection, "list", *asked) == listed, asked
@@ -92,7 +92,7 @@ async def test_integration_is_made_where_its_maker_may_write(connection: asyncpg
     assert faults == []
 
 
-async def test_what_it_is_told_with_changes_for_it_alone(connection: asyncpg.Connection) -> None:
+async def test_integration_rotation_changes_that_one_alone(connection: asyncpg.Connection) -> None:
     await ask_of(connection, "integrations.rotate", "i3", '{"url": "new"}', "")
     changed = await connection.fetch("SELECT integration_id FROM integrations WHERE config ? 'url'")
     assert [row[0] for row in changed] == ["i3"]
@@ -125,7 +125,7 @@ async def test_integration_moves_to_where_its_mover_may_write(connection: asyncp
     assert faults == []
 
 
-async def test_what_happens_meanwhile_is_never_told_of_one_that_was_paused(connection: asyncpg.Connection) -> None:
+async def test_integration_resumed_gets_no_events_of_its_pause(connection: asyncpg.Connection) -> None:
     await connection.execute("UPDATE integrations SET heard_from = '2026-01-01'")
     late: dict[tuple[str, str], bool] = {}
     for one, status in (("i5", "paused"), ("i3", "active"), ("i2", "paused"), ("i5", "active")):
@@ -135,7 +135,7 @@ async def test_what_happens_meanwhile_is_never_told_of_one_that_was_paused(conne
     assert [one for one, is_late in late.items() if is_late] == [("i5", "active")]
 
 
-async def test_an_integration_is_held_by_itself(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_integration_lock_holds_that_one_alone(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival, rival.transaction():
         assert await ask_of(rival, "integrations.lock", "i3") == [("i3",)]
         free = "SELECT count(*) FROM (SELECT FROM integrations FOR KEY SHARE SKIP LOCKED) AS free"
@@ -170,7 +170,9 @@ async def noted(connection: asyncpg.Connection) -> dict[str, tuple[Any, ...]]:
     return {row["key"]: tuple(row)[1:] for row in rows}
 
 
-async def test_the_newest_of_an_event_is_kept_but_what_was_told_stays(connection: asyncpg.Connection) -> None:
+async def test_delivery_note_keeps_the_newest_attempt_but_never_undoes_a_delivery(
+    connection: asyncpg.Connection,
+) -> None:
     async with connection.transaction():  # In which now() is one moment.
         rows = [("i1", "d1", "e1", "retry", 1), ("i1", "d2", "e2", "delivered", 1), ("i3", "d3", "e1", "dead", 1)]
         await note(connection, *rows, ("i9", "d4", "e1", "retry", 1))
@@ -202,14 +204,14 @@ async def test_the_newest_of_an_event_is_kept_but_what_was_told_stays(connection
         assert await noted(connection) == first
 
 
-async def test_what_is_noted_holds_its_integrations(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_delivery_note_holds_its_integrations(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     free = "SELECT integration_id FROM integrations ORDER BY 1 FOR UPDATE SKIP LOCKED"
     async with pool.acquire() as rival, rival.transaction():
         await note(rival, ("i3", "d1", "e1", "dead", 1), ("i1", "d2", "e1", "dead", 1))
         assert [row[0] for row in await connection.fetch(free)] == ["i0", "i2", "i4", "i5", "i6"]
 
 
-async def test_who_was_told_of_an_event_is_named_while_it_is_there(connection: asyncpg.Connection) -> None:
+async def test_deliveries_of_an_event_name_existing_integrations(connection: asyncpg.Connection) -> None:
     await note(connection, ("i1", "d1", "e1", "retry", 1), ("i3", "d2", "e2", "dead", 1), ("i2", "d3", "e3", "dead", 1))
     await connection.execute("""INSERT INTO integration_deliveries (integration_id, delivery_id, event_id, status)
         VALUES ('gone', 'd4', 'e1', 'dead')""")
@@ -227,7 +229,7 @@ async def retries(connection: asyncpg.Connection) -> None:
             WHEN 'e4' THEN interval '0' ELSE interval '1 minute' END""")
 
 
-async def test_tries_that_are_due_are_taken_once_those_that_wait_longest_first(
+async def test_retries_that_are_due_are_leased_once_longest_waiting_first(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     async with connection.transaction():
@@ -250,7 +252,7 @@ async def test_tries_that_are_due_are_taken_once_those_that_wait_longest_first(
         assert sorted(row[1] for row in taken) == ["e4", "e5"]
 
 
-async def test_no_tenant_has_retries_of_what_is_paused_or_not_due_or_done(connection: asyncpg.Connection) -> None:
+async def test_tenants_with_retries_omit_paused_early_and_done_ones(connection: asyncpg.Connection) -> None:
     async with connection.transaction():  # In which now() is one moment.
         await retries(connection)
         for done in ("integration_id = 'i1'", "event_id = 'e4'"):
@@ -261,7 +263,7 @@ async def test_no_tenant_has_retries_of_what_is_paused_or_not_due_or_done(connec
         assert await ask(connection, "integrations.tenants_with_retries") == [("t",)]
 
 
-async def test_the_newest_deliveries_are_kept_and_what_may_come_once_more(connection: asyncpg.Connection) -> None:
+async def test_delivery_retention_keeps_the_newest_and_pending_ones(connection: asyncpg.Connection) -> None:
     rows = [("i1", f"d{n}", f"e{n}", "retry" if n == 2 else "dead", 1) for n in (3, 1, 5, 2, 4, 6)]
     await note(connection, *rows, ("i3", "d9", "e1", "dead", 1))
 
@@ -287,7 +289,7 @@ async def test_the_newest_deliveries_are_kept_and_what_may_come_once_more(connec
         assert await left(1) == everything, "those of just ten minutes ago"
 
 
-async def test_deliveries_are_listed_newest_first_and_to_a_merchants_staff_its_own_events(
+async def test_deliveries_are_listed_newest_first_within_the_callers_scope(
     connection: asyncpg.Connection,
 ) -> None:
     rows = [("i1", f"d{n}", f"e{n}", "dead", 1) for n in (3, 1, 4, 2)]

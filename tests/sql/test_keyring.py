@@ -30,12 +30,12 @@ async def silenced(database: Database, ring: Keyring) -> None:
     )
 
 
-async def test_one_that_is_alone_uses_its_first(empty: Database) -> None:
+async def test_keyring_alone_uses_its_first_key(empty: Database) -> None:
     ring = await joined(empty, NEW, OLD)
     assert (ring.server, ring.code) == ((NEW, OLD), (NEW, OLD))
 
 
-async def test_the_first_that_all_have_is_used_as_soon_as_all_have_it(empty: Database) -> None:
+async def test_keyrings_use_the_first_key_that_all_hold(empty: Database) -> None:
     old = await joined(empty, OLD)
     ahead = await joined(empty, NEWER, NEW, OLD)
     assert (ahead.server, ahead.code) == ((OLD, NEWER, NEW),) * 2
@@ -48,28 +48,28 @@ async def test_the_first_that_all_have_is_used_as_soon_as_all_have_it(empty: Dat
     assert ahead.server == (NEWER, NEW, OLD)
 
 
-async def test_keys_of_one_kind_say_nothing_of_the_other(empty: Database) -> None:
+async def test_keyring_agrees_on_each_kind_of_key_by_itself(empty: Database) -> None:
     worker = Keyring((), (OLD,))
     await worker.join(empty)
     core = await joined(empty, NEW, OLD)
     assert (core.server[0], core.code[0], worker.server) == (NEW, OLD, ())
 
 
-async def test_who_lacks_what_is_in_use_does_not_join_and_leaves_no_trace(empty: Database) -> None:
+async def test_keyring_without_the_key_in_use_is_refused_and_leaves_no_row(empty: Database) -> None:
     await joined(empty, NEW, OLD)
     with pytest.raises(KeyMissing, match="SERVER_KEYS lacks 'new'"):
         await joined(empty, OLD)
     assert await empty.fetchval("SELECT count(DISTINCT holder_id) FROM key_holders") == 1
 
 
-async def test_one_that_was_killed_holds_nobody_up_for_long(empty: Database) -> None:
+async def test_keyring_of_a_killed_process_stops_counting(empty: Database) -> None:
     killed = await joined(empty, OLD)
     await silenced(empty, killed)
     assert (await joined(empty, NEW, OLD)).server[0] == NEW
     await joined(empty, NEW)
 
 
-async def test_rivals_that_come_at_once_never_part(empty: Database) -> None:
+async def test_keyrings_that_join_at_once_agree(empty: Database) -> None:
     sets = [(NEW, OLD), (OLD,), (NEW,)] * 8
     came = await asyncio.gather(*(joined(empty, *keys) for keys in sets), return_exceptions=True)
     rings = [ring for ring in came if isinstance(ring, Keyring)]
@@ -82,7 +82,7 @@ async def test_rivals_that_come_at_once_never_part(empty: Database) -> None:
     assert len({ring.server[0].id for ring in rings}) == 1
 
 
-async def test_one_that_stood_still_says_to_try_again_and_uses_nothing_up(empty: Database) -> None:
+async def test_keyring_that_stalled_answers_unavailable_and_is_waited_for(empty: Database) -> None:
     still = await joined(empty, OLD)
     await silenced(empty, still)
     ahead = await joined(empty, NEW, OLD)

@@ -52,7 +52,7 @@ LOOKED_AT: Final[list[tuple[str, tuple[Any, ...], list[Any]]]] = [
 ]
 
 
-async def test_what_is_looked_at_is_of_the_campaign(connection: asyncpg.Connection) -> None:
+async def test_launch_check_reads_rows_of_its_campaign_alone(connection: asyncpg.Connection) -> None:
     for name, asked, found in LOOKED_AT:
         assert [row[0] for row in await ask(connection, f"launch.{name}", *asked)] == found, (name, asked)
     async with connection.transaction():  # In which now() is one moment.
@@ -62,7 +62,7 @@ async def test_what_is_looked_at_is_of_the_campaign(connection: asyncpg.Connecti
     assert used == [4, 0], "what was used of another currency is nothing of this budget"
 
 
-async def test_a_prize_is_looked_at_with_its_stock_and_its_free_codes(connection: asyncpg.Connection) -> None:
+async def test_launch_check_reads_a_prize_with_its_stock_and_free_codes(connection: asyncpg.Connection) -> None:
     async with connection.transaction():
         await connection.execute("""INSERT INTO codes (prize_id, code_id, code_hash, expires_at) VALUES
             ('p3', 'c4', '4', now()), ('p3', 'c7', '7', now() + interval '1 microsecond')""")

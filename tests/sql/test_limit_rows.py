@@ -51,7 +51,7 @@ async def used(connection: asyncpg.Connection) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in await connection.fetch("SELECT campaign_id, used, told FROM budget_marks")]
 
 
-async def test_tenants_that_have_or_had_something_to_look_at_are_looked_at(connection: asyncpg.Connection) -> None:
+async def test_tenants_with_limits_or_marks_are_checked(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO campaigns (tenant_id, campaign_id, budget, name) VALUES ('none', 'c', 0, ''), ('c', 'c', 0.1, '');
         INSERT INTO prizes (tenant_id, prize_id, type, low_stock_at, name) VALUES
@@ -61,12 +61,12 @@ async def test_tenants_that_have_or_had_something_to_look_at_are_looked_at(conne
     assert {row[0] for row in await ask(connection, "limits.tenants")} == {"t", "c", "p", "b", "l"}
 
 
-async def test_who_comes_soon_after_a_look_leaves_it(connection: asyncpg.Connection) -> None:
+async def test_limit_check_within_the_interval_is_skipped(connection: asyncpg.Connection) -> None:
     looks = [bool(await ask_of_t(connection, "limits.take", seconds)) for seconds in (-1.0, 60.0, 60.0)]
     assert looks == [True, True, False]
 
 
-async def test_what_counts_is_what_was_given_away_in_the_budgets_currency(connection: asyncpg.Connection) -> None:
+async def test_budget_counts_what_was_given_away_in_its_currency(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO rewards (reward_id, campaign_id, prize_id, quantity, value, status) VALUES
             ('r1', 'spring', 'mug', 2, 10, 'won'), ('r2', 'spring', 'mug', 1, 3, 'fulfilled'),
@@ -78,7 +78,7 @@ async def test_what_counts_is_what_was_given_away_in_the_budgets_currency(connec
     assert await used(connection) == [("autumn", 7, 0), ("spring", 23, 0)], "one after the other"
 
 
-async def test_each_share_is_told_of_when_it_is_reached_and_once(connection: asyncpg.Connection) -> None:
+async def test_budget_events_fire_once_per_threshold(connection: asyncpg.Connection) -> None:
     for uses, of_spring in ((79, []), (1, [80]), (0, []), (19, []), (1, [100]), (5, [])):
         await connection.execute(USES, "spring", uses)
         assert await told(connection) == [("spring", share) for share in of_spring], uses
@@ -105,7 +105,7 @@ COUNTED: Final[list[tuple[str, str, bool]]] = [
 ]
 
 
-async def test_what_has_ended_is_counted_once_an_hour(connection: asyncpg.Connection) -> None:
+async def test_budget_of_an_ended_campaign_is_counted_once_an_hour(connection: asyncpg.Connection) -> None:
     assert await told(connection) == []
     await connection.execute(USES, "spring", 5)
     faults = []
@@ -120,7 +120,7 @@ async def test_what_has_ended_is_counted_once_an_hour(connection: asyncpg.Connec
     assert faults == []
 
 
-async def test_a_budget_that_is_no_more_has_no_mark(connection: asyncpg.Connection) -> None:
+async def test_budget_that_was_removed_has_no_mark(connection: asyncpg.Connection) -> None:
     await told(connection)
     await connection.execute(BUDGET, "spring", 0)
     await told(connection)
@@ -141,7 +141,7 @@ UPDATE stock SET total = 0, remaining = 0 WHERE prize_id = 'without end';
 """
 
 
-async def test_each_fall_of_a_stock_is_told_of_once(connection: asyncpg.Connection) -> None:
+async def test_stock_events_fire_once_per_fall(connection: asyncpg.Connection) -> None:
     async def low() -> list[str]:
         return [row[0] for row in await connection.fetch("SELECT prize_id FROM low_prizes")]
 
@@ -194,7 +194,7 @@ FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
 ]
 
 
-async def test_what_is_shown_is_what_comes_first_of_what_who_asks_may_see(connection: asyncpg.Connection) -> None:
+async def test_limits_are_shown_most_urgent_first_within_the_callers_scope(connection: asyncpg.Connection) -> None:
     await connection.execute(WATCHED + SHOWN)
     for name, asked, found in FOUND:
         rows = await ask_of_t(connection, f"limits.{name}", *asked)

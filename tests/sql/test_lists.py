@@ -232,20 +232,20 @@ async def test_lists_show_what_their_filters_ask_for_in_order(connection: asyncp
     assert faults == []
 
 
-async def test_a_code_is_shown_with_the_reward_that_has_it_once_that_is_delivered(
+async def test_code_is_shown_with_its_reward_once_delivered(
     connection: asyncpg.Connection,
 ) -> None:
     rows = await connection.fetch(statement("rewards.list"), "t", "ann", "", "", "", "", FROM_THE_FIRST, 20)
     assert {row["reward_id"]: row["ciphertext"] for row in rows if row["ciphertext"]} == {"r9": b"nine"}
 
 
-async def test_an_operator_is_told_which_rewards_were_claimed_with_answers(connection: asyncpg.Connection) -> None:
+async def test_reward_search_marks_claims_with_answers(connection: asyncpg.Connection) -> None:
     await connection.execute("INSERT INTO claim_answers (tenant_id, reward_id, answers) VALUES ('t', 'r5', '[]')")
     rows = await connection.fetch(statement("rewards.search"), "t", "", "", "", "", "", "", FROM_THE_FIRST, 20)
     assert [row["reward_id"] for row in rows if row["answered"]] == ["r5"]
 
 
-async def test_a_summary_counts_the_prizes_own_units(connection: asyncpg.Connection) -> None:
+async def test_prize_summary_counts_its_own_units(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO rewards (tenant_id, player_id, prize_id, campaign_id, name, type, value, reward_id, quantity,
                              status, claimed_at) VALUES
@@ -268,7 +268,7 @@ async def test_a_summary_counts_the_prizes_own_units(connection: asyncpg.Connect
     assert counted["p1"] == (0, 0, 0)
 
 
-async def test_deliveries_are_found_by_whose_they_are_and_when_they_were_made(connection: asyncpg.Connection) -> None:
+async def test_deliveries_are_found_by_contact_and_time(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES
             ('t', 'x1', 'bob', 'email', 'b'), ('t', 'x3', 'dan', 'phone', 'd'), ('u', 'x4', 'cyn', 'email', 'b');
@@ -305,7 +305,7 @@ async def test_deliveries_are_found_by_whose_they_are_and_when_they_were_made(co
     assert await found(["b", "d"], 0, 0, staff_of="shop") == "m1"
 
 
-async def test_what_would_end_before_it_begins_is_named_of_its_campaign_alone(connection: asyncpg.Connection) -> None:
+async def test_inverted_dates_are_named_of_the_campaign_alone(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, start_date, end_date)
             SELECT 't', 'i' || name, campaign, name, 'daily', 1, to_timestamp(begins), to_timestamp(ends)

@@ -18,7 +18,7 @@ INSERT INTO games (game_id, campaign_id) VALUES ('camp', 'camp'), ('theirs', 'th
 )
 
 
-async def test_what_is_played_and_won_is_that_of_the_last_minute_and_day(connection: asyncpg.Connection) -> None:
+async def test_live_figures_count_plays_of_a_minute_and_wins_of_a_day(connection: asyncpg.Connection) -> None:
     async with connection.transaction():  # In which now() is one moment.
         await connection.execute("""
             INSERT INTO plays (play_id, game_id, wins, played_at) VALUES
@@ -41,7 +41,7 @@ async def test_what_is_played_and_won_is_that_of_the_last_minute_and_day(connect
             assert sorted(await ask(connection, "live.won", merchant, "r1")) == sorted(won)
 
 
-async def test_what_waits_and_what_was_given_up_is_counted_so_far(connection: asyncpg.Connection) -> None:
+async def test_live_deliveries_are_counted_up_to_a_limit(connection: asyncpg.Connection) -> None:
     await connection.execute("""INSERT INTO tasks (task_id, reward_id, campaign_id, status)
         SELECT status || n || of, status || n || of, of, status
         FROM unnest('{pending,retry,dead,dead,delivered}'::text[]) WITH ORDINALITY AS s (status, n),
@@ -50,7 +50,7 @@ async def test_what_waits_and_what_was_given_up_is_counted_so_far(connection: as
         assert await ask(connection, "live.deliveries", merchant, most) == [counted], (merchant, most)
 
 
-async def test_integrations_that_have_most_to_send_again_come_first(connection: asyncpg.Connection) -> None:
+async def test_live_integrations_are_ordered_by_retries(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO integrations (integration_id, merchant_id, campaign_id, status) VALUES
             ('i3', 'shop', '', 'active'), ('i1', '', 'camp', 'active'), ('i2', '', 'theirs', 'active'),
@@ -72,7 +72,7 @@ async def test_integrations_that_have_most_to_send_again_come_first(connection: 
     assert len(await ask(connection, "live.integrations", "")) == 10
 
 
-async def test_what_is_left_is_shown_of_prizes_that_can_run_out(connection: asyncpg.Connection) -> None:
+async def test_live_stock_is_shown_of_prizes_that_can_run_out(connection: asyncpg.Connection) -> None:
     await connection.execute("""INSERT INTO prizes (prize_id) VALUES ('mug'), ('cup'), ('free');
         INSERT INTO stock (prize_id, total, remaining, awarded) VALUES
             ('mug', 5, 3, 2), ('cup', 5, 4, 1), ('free', 0, 0, 1)""")

@@ -48,7 +48,7 @@ async def test_locks_are_taken_in_the_declared_order(name: str, scene: Scene) ->
     assert tables <= seen, f"not seen to lock {sorted(tables - seen)}: the test sees less than it thinks"
 
 
-async def test_a_wrong_order_is_seen(scene: Scene) -> None:
+async def test_lock_watch_sees_a_wrong_order(scene: Scene) -> None:
     async def stock_before_tenant() -> None:
         async def work(connection: asyncpg.Connection) -> None:
             await connection.execute("UPDATE stock SET awarded = awarded WHERE tenant_id = $1", scene.tenant_id)
@@ -60,7 +60,7 @@ async def test_a_wrong_order_is_seen(scene: Scene) -> None:
     assert "tenants" in {wrong.split()[0] for wrong in wrong_turns(taken)}
 
 
-async def test_every_table_that_is_locked_has_its_place() -> None:
+async def test_lock_order_names_every_locked_table() -> None:
     found = set[str]()
     for file in sql.files():
         for text in sql.load(file).values():

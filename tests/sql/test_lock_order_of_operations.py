@@ -21,7 +21,7 @@ CHANGING = sorted(
 
 
 @pytest.mark.timeout(600)
-async def test_every_operation_takes_its_locks_in_the_declared_order(stack: Stack) -> None:
+async def test_operations_take_their_locks_in_the_declared_order(stack: Stack) -> None:
     known, refusals = await furnish(stack), dict[str, str]()
     wrong: dict[str, list[str]] = {}
     locked: dict[str, set[str]] = {}

@@ -38,7 +38,7 @@ async def rows(connection: asyncpg.Connection, table: str, columns: str) -> list
     return [tuple(row) for row in await connection.fetch(f"SELECT {columns} FROM {table} ORDER BY 1, 2")]
 
 
-async def test_a_bucket_of_two_gives_two_at_one_moment_and_a_third_when_one_is_refilled(
+async def test_bucket_of_two_gives_two_and_a_third_once_refilled(
     connection: asyncpg.Connection,
 ) -> None:
     async with connection.transaction():
@@ -54,7 +54,7 @@ async def test_a_bucket_of_two_gives_two_at_one_moment_and_a_third_when_one_is_r
         assert await one(connection, "challenges.charge", "a", 10.0, 2) is not None
 
 
-async def test_the_first_of_several_empty_buckets_is_told_and_one_is_put_back_into_the_one_named(
+async def test_bucket_check_names_the_first_empty_one(
     connection: asyncpg.Connection,
 ) -> None:
     for key in ("b", "a"):
@@ -100,7 +100,7 @@ async def test_refusals_of_a_code_are_those_of_the_contact_and_the_requester(con
     assert found == LOOKED
 
 
-async def test_guesses_are_held_strangers_first_and_counted_for_who_asked(
+async def test_guesses_are_locked_in_order_and_counted_for_the_requester(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     await connection.execute(GUESSES)
@@ -134,13 +134,13 @@ async def test_guesses_are_held_strangers_first_and_counted_for_who_asked(
         ]
 
 
-async def test_rows_of_guesses_are_made_once(connection: asyncpg.Connection) -> None:
+async def test_guess_rows_are_made_once(connection: asyncpg.Connection) -> None:
     for _ in range(2):
         await ask(connection, "challenges.meet", "h", "me")
     assert await rows(connection, "login_guesses", "requester, wrong") == [("", 0), ("me", 0)]
 
 
-async def test_a_challenge_is_there_once_held_alone_and_goes_alone(
+async def test_challenge_is_issued_once_and_locked_and_removed_alone(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     for name, made in (("a", True), ("b", True), ("a", False)):
@@ -218,7 +218,7 @@ async def test_token_is_reused_by_the_same_requester_soon_and_seldom(logins: asy
     assert found == REUSES
 
 
-async def test_repeats_in_a_row_are_counted_until_a_turn_without_one(logins: asyncpg.Connection) -> None:
+async def test_token_repeats_are_counted_until_a_turn_without_one(logins: asyncpg.Connection) -> None:
     async def repeats() -> int:
         return int(await logins.fetchval("SELECT repeats FROM logins WHERE login_id = 'l1'"))
 
@@ -229,7 +229,7 @@ async def test_repeats_in_a_row_are_counted_until_a_turn_without_one(logins: asy
     assert await repeats() == 0
 
 
-async def test_a_login_begins_once_for_a_player_that_there_is(logins: asyncpg.Connection) -> None:
+async def test_login_begins_once_for_an_existing_player(logins: asyncpg.Connection) -> None:
     begun = [
         await one(logins, "logins.begin", *login, "", 60.0, 90.0)
         for login in (("n", "ann"), ("n", "ann"), ("o", "ann"), ("m", "x"))
@@ -254,7 +254,7 @@ async def test_player_ends_its_own_logins(logins: asyncpg.Connection) -> None:
             assert [login for login, over in told if over] == ended, which
 
 
-async def test_logins_are_ended_one_after_the_other(logins: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_logins_are_ended_in_lock_order(logins: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     """Who is about to turn one is waited for with none held that comes later."""
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
@@ -280,7 +280,7 @@ async def test_revocation_of_all_tokens_outlasts_one_of_those_issued_so_far(conn
     assert found == cases
 
 
-async def test_revocations_are_read_on_in_their_order_until_their_tokens_expire(
+async def test_revocations_are_read_in_order_until_their_tokens_expire(
     connection: asyncpg.Connection,
 ) -> None:
     async with connection.transaction():
@@ -369,9 +369,7 @@ async def purged(
 
 
 @pytest.mark.parametrize("marked", ["wrong = 1", "proved_at = now()"])
-async def test_a_requester_of_whom_there_is_something_to_remember_is_kept(
-    connection: asyncpg.Connection, marked: str
-) -> None:
+async def test_requester_with_a_wrong_guess_or_a_proof_is_kept(connection: asyncpg.Connection, marked: str) -> None:
     await connection.execute(
         "INSERT INTO login_guesses (tenant_id, contact_hash, requester, updated_at)"
         " VALUES ('t', 'h', 'me', now() - interval '2 days')"
@@ -393,14 +391,14 @@ async def keyed(connection: asyncpg.Connection) -> asyncpg.Connection:
     return connection
 
 
-async def test_a_key_is_of_one_request_by_one_of_staff_in_one_name(keyed: asyncpg.Connection) -> None:
+async def test_idempotency_key_belongs_to_one_request_of_one_person(keyed: asyncpg.Connection) -> None:
     assert await ask(keyed, "once.take", *KEYED, b"other") == []
     await ask(keyed, "once.keep", *KEYED, b"reply")
     assert await ask(keyed, "once.find", *KEYED) == [(b"hash-1", b"reply")]
     assert await keyed.fetchval("SELECT count(*) FROM keyed_requests WHERE reply = 'reply'") == 1
 
 
-async def test_a_request_is_begun_again_alone_and_not_before_its_time(keyed: asyncpg.Connection) -> None:
+async def test_idempotency_key_is_retaken_once_after_its_lease(keyed: asyncpg.Connection) -> None:
     assert await ask(keyed, "once.begin_again", *KEYED, 3600.0) == []
     await keyed.execute("UPDATE keyed_requests SET asked_at = asked_at - interval '2 hours'")
     assert await ask(keyed, "once.begin_again", *KEYED, 3600.0) == [(True,)]

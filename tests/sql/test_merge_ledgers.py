@@ -33,7 +33,7 @@ INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, b
 """
 
 
-async def test_movements_are_told_of_the_players_own_rewards(connection: asyncpg.Connection) -> None:
+async def test_movements_are_of_the_players_own_rewards(connection: asyncpg.Connection) -> None:
     """Where they came to nothing, there is nothing to move back."""
     await connection.execute(BALANCES)
     assert await ask(connection, "merging.movements", "gus", ["r2", "r1", "r3"]) == [
@@ -42,7 +42,7 @@ async def test_movements_are_told_of_the_players_own_rewards(connection: asyncpg
     assert await ask(connection, "merging.movements", "gus", ["r2"]) == [("r2", "c2", "coin", 60)]
 
 
-async def test_what_is_moved_back_is_what_there_is_of_the_one_balance(connection: asyncpg.Connection) -> None:
+async def test_reversal_takes_at_most_the_one_balance(connection: asyncpg.Connection) -> None:
     await connection.execute(BALANCES)
     before = await rows(connection, "balances", "player_id, scope_key, currency, balance")
     for entry, taken in (("t1", [(3,)]), ("t2", [(2,)]), ("t3", [])):
@@ -54,7 +54,7 @@ async def test_what_is_moved_back_is_what_there_is_of_the_one_balance(connection
     assert [tuple(row) for row in await connection.fetch(noted)] == [(-3, 2), (-2, 0)]
 
 
-async def test_balances_are_added_and_their_ledgers_told_anew_since_the_guests_first(
+async def test_balances_are_added_and_ledgers_rewritten_from_the_guests_first_entry(
     connection: asyncpg.Connection,
 ) -> None:
     await connection.execute(BALANCES)
@@ -77,7 +77,7 @@ async def test_balances_are_added_and_their_ledgers_told_anew_since_the_guests_f
     ]
 
 
-async def test_entries_before_the_guests_first_are_not_written_anew(connection: asyncpg.Connection) -> None:
+async def test_ledger_entries_before_the_guests_first_are_not_rewritten(connection: asyncpg.Connection) -> None:
     """Of a wallet that the guest has none in, and of the player's own before that."""
     await connection.execute(BALANCES)
     await ask(connection, "merging.move_balances", "gus", "ann")
@@ -123,7 +123,7 @@ async def test_turns_stay_with_the_guest_for_quests_of_both(connection: asyncpg.
         assert turns == list(zip(("c1", "c2", "c3", "c4"), (8, 2, 4, 5), kept, strict=True))
 
 
-async def test_turns_that_are_given_leave_the_guest_what_it_keeps(connection: asyncpg.Connection) -> None:
+async def test_turns_given_to_the_player_leave_the_guest_its_share(connection: asyncpg.Connection) -> None:
     await connection.execute(QUESTS)
     campaigns, entries = ["c3", "c2", "c1"], (["l3", "l2", "l1"], ["r3", "r2", "r1"])
     await ask(connection, "merging.give_turns", "gus", "ann", campaigns, [4, 2, 5], *entries, [0, 0, 3])
@@ -139,7 +139,7 @@ async def test_turns_that_are_given_leave_the_guest_what_it_keeps(connection: as
     ]
 
 
-async def test_completions_are_the_players_but_for_those_of_both(connection: asyncpg.Connection) -> None:
+async def test_completions_move_except_those_of_both(connection: asyncpg.Connection) -> None:
     """A key that the player has used for the quest stays with what it was used for."""
     await connection.execute(QUESTS)
     await ask(connection, "merging.move_completions", "gus", "ann")
@@ -175,7 +175,7 @@ INSERT INTO leaderboard_disqualifications (tenant_id, board_id, player_id, reaso
 """
 
 
-async def test_plays_are_the_players_and_their_games_told_once(connection: asyncpg.Connection) -> None:
+async def test_plays_move_and_name_each_game_once(connection: asyncpg.Connection) -> None:
     await connection.execute(PLAYS)
     assert sorted(await ask(connection, "merging.move_plays", "gus", "ann")) == [("g1",), ("g2",)]
     assert await rows(connection, "plays", "play_id, player_id, idempotency_key") == [
@@ -184,7 +184,7 @@ async def test_plays_are_the_players_and_their_games_told_once(connection: async
     ]
 
 
-async def test_what_was_told_of_the_guest_counts_for_the_player(connection: asyncpg.Connection) -> None:
+async def test_quest_events_of_the_guest_move_to_the_player(connection: asyncpg.Connection) -> None:
     await connection.execute("""INSERT INTO quest_events (tenant_id, quest_id, event_id, player_id) VALUES
         ('t', 'q1', 'e1', 'gus'), ('t', 'q1', 'e2', 'bob'), ('t', 'q2', 'e1', 'gus'), ('t', 'q2', 'e3', 'ann')""")
     await ask(connection, "merging.move_quest_events", "gus", "ann")
@@ -193,7 +193,7 @@ async def test_what_was_told_of_the_guest_counts_for_the_player(connection: asyn
     ]
 
 
-async def test_places_on_boards_are_the_players_where_it_has_none(connection: asyncpg.Connection) -> None:
+async def test_board_places_move_where_the_player_has_none(connection: asyncpg.Connection) -> None:
     await connection.execute(PLAYS)
     for name in ("move_adjustments", "move_standings", "copy_disqualifications"):
         await ask(connection, f"merging.{name}", "gus", "ann")

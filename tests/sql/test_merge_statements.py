@@ -79,7 +79,7 @@ async def test_counts_are_added_each_day_by_itself(connection: asyncpg.Connectio
     assert await connection.fetchval(MADE) == "g2 g7"
 
 
-async def test_whom_the_guest_is_is_told_and_noted_of_the_guest_alone(connection: asyncpg.Connection) -> None:
+async def test_guest_end_is_noted_of_the_guest_alone(connection: asyncpg.Connection) -> None:
     assert await ask(connection, "merging.has_contacts", "gus") == [(True,)]
     assert await ask(connection, "merging.has_contacts", "ann") == [(False,)]
     assert await ask(connection, "merging.hold_guest", "gil") == [("bob",)]
@@ -121,7 +121,7 @@ INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_
         ("hold_guest", ("gus",), "players", "player_id", "gus"),
     ],
 )
-async def test_the_rows_of_both_are_held_one_after_the_other(
+async def test_merge_locks_rows_of_both_in_order(
     connection: asyncpg.Connection,
     pool: asyncpg.Pool,
     name: str,
@@ -200,7 +200,7 @@ INSERT INTO plays (tenant_id, play_id, player_id, game_id, session_id, revision,
 """
 
 
-async def test_what_is_beyond_what_one_player_may_have_is_the_guests_last(connection: asyncpg.Connection) -> None:
+async def test_surplus_rewards_are_the_guests_last(connection: asyncpg.Connection) -> None:
     """The delivered one is within; a rung counts where both were granted it in the same game."""
     await connection.execute(SURPLUS)
     await connection.execute("UPDATE rewards SET play_id = 'y1' WHERE reward_id IN ('m1', 'm2', 'g1')")
@@ -213,7 +213,7 @@ async def test_what_is_beyond_what_one_player_may_have_is_the_guests_last(connec
     assert sorted(granted) == [("game", "rung1"), ("game", "rung2"), ("game", "rung3"), ("game_2", "rung1")]
 
 
-async def test_points_beyond_are_those_that_its_last_plays_were_credited(connection: asyncpg.Connection) -> None:
+async def test_surplus_points_are_of_the_last_credited_plays(connection: asyncpg.Connection) -> None:
     """
     Of `pts` one player may have 4: the player has 1, a reward of the guest's is 1, so 2 of the units played for stay.
     Nothing is beyond where the two have no more than one may, or where the plays are within (`just`).
@@ -226,7 +226,7 @@ async def test_points_beyond_are_those_that_its_last_plays_were_credited(connect
     ]
 
 
-async def test_a_prize_that_a_play_won_twice_is_beyond_win_by_win(connection: asyncpg.Connection) -> None:
+async def test_surplus_of_a_prize_won_twice_in_a_play_counts_each_win(connection: asyncpg.Connection) -> None:
     await connection.execute(SURPLUS)
     rewards = [{"prize_id": "pts", "type": "points", "quantity": 1, "value": value} for value in (3, 5, 7)]
     outcome = json.dumps({"rewards": rewards})
@@ -235,7 +235,7 @@ async def test_a_prize_that_a_play_won_twice_is_beyond_win_by_win(connection: as
     assert points == [("y2", "pts", "c1", "points", 2, 12, 2), ("y3", "pts", "c1", "points", 1, 30, 1)]
 
 
-async def test_a_play_notes_what_of_it_is_beyond_and_never_more_than_it_won(connection: asyncpg.Connection) -> None:
+async def test_surplus_noted_on_a_play_never_exceeds_its_wins(connection: asyncpg.Connection) -> None:
     await connection.execute(SURPLUS)
     await connection.execute("UPDATE plays SET wins = 2, points = 9")
     await connection.execute(
@@ -252,7 +252,7 @@ async def test_a_play_notes_what_of_it_is_beyond_and_never_more_than_it_won(conn
     assert [tuple(row) for row in await connection.fetch(noted)] == [("t", "y1", 2, 3), ("t", "y2", 2, 9)]
 
 
-async def test_counts_of_capped_prizes_are_told_and_held(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_counts_of_capped_prizes_are_read_and_locked(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute(SURPLUS)
     told = await ask(connection, "merging.prize_counts", "gus", "ann")
     assert told == [("all", 1, 1), ("can", 1, 0), ("full", 1, 1), ("just", 2, 1), ("mug", 3, 1), ("pts", 4, 1)]
@@ -271,7 +271,7 @@ async def test_counts_of_capped_prizes_are_told_and_held(connection: asyncpg.Con
         assert await connection.fetchval(made) == "can free"
 
 
-async def test_counts_of_prizes_are_the_players_but_for_the_surplus(connection: asyncpg.Connection) -> None:
+async def test_counts_of_prizes_move_except_the_surplus(connection: asyncpg.Connection) -> None:
     await connection.execute(SURPLUS)
     await connection.execute("DELETE FROM prize_players WHERE prize_id IN ('just', 'full', 'all')")
     await connection.execute("INSERT INTO prizes (tenant_id, prize_id, name, type) VALUES ('t', 'bun', 'B', 'goods')")
@@ -285,7 +285,7 @@ async def test_counts_of_prizes_are_the_players_but_for_the_surplus(connection: 
     assert await connection.fetchval(made) == "bun free"
 
 
-async def test_grants_are_the_players_but_for_the_rungs_of_both(connection: asyncpg.Connection) -> None:
+async def test_grants_move_except_rungs_of_both(connection: asyncpg.Connection) -> None:
     """A key that the player has used in the game stays with what it was used for."""
     await connection.execute(SURPLUS)
     await ask(connection, "merging.move_grants", "gus", "ann")
@@ -303,7 +303,7 @@ async def test_grants_are_the_players_but_for_the_rungs_of_both(connection: asyn
     ]
 
 
-async def test_surplus_ends_with_its_deliveries_and_nothing_else_does(connection: asyncpg.Connection) -> None:
+async def test_surplus_is_revoked_with_its_deliveries_alone(connection: asyncpg.Connection) -> None:
     await connection.execute(HELD)
     await connection.execute("UPDATE tasks SET status = 'delivered' WHERE task_id = 'k1'")
     assert await ask(connection, "merging.statuses", ["r2", "r1"]) == [("r1", "won"), ("r2", "won")]
@@ -314,7 +314,7 @@ async def test_surplus_ends_with_its_deliveries_and_nothing_else_does(connection
     assert ended == [("r1", "revoked", "cancelled"), ("r2", "revoked", "delivered"), ("r3", "won", "pending")]
 
 
-async def test_rewards_are_the_players_with_their_deliveries_but_for_the_surplus(
+async def test_rewards_move_with_their_deliveries_except_the_surplus(
     connection: asyncpg.Connection,
 ) -> None:
     await connection.execute(HELD)

@@ -84,7 +84,7 @@ def some_entries(draw: st.DrawFn) -> list[Entry]:
 
 @tried(max_examples=60)
 @given(entries=some_entries())
-async def test_every_entry_says_what_both_had_by_then(shared: Database, entries: list[Entry]) -> None:
+async def test_merged_ledger_entries_hold_the_running_sum_of_both(shared: Database, entries: list[Entry]) -> None:
     async with shared.connection() as connection:
         undone = connection.transaction()
         await undone.start()
@@ -102,9 +102,7 @@ LONG, SHORT, CURRENCIES = 3_000, 60, 20
 
 
 @pytest.mark.parametrize("player_first", [True, False], ids=["before the guest's", "after the guest's"])
-async def test_the_players_ledger_is_gone_through_once_however_much_the_guest_has(
-    shared: Database, player_first: bool
-) -> None:
+async def test_merged_ledger_is_read_once_whatever_the_guest_has(shared: Database, player_first: bool) -> None:
     """Where the player never had the guest's currencies, too."""
     own = [Entry("ann", "coin", 1, seq) for seq in range(1, LONG + 1)]
     start = LONG + 1 if player_first else -SHORT

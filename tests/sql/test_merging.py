@@ -124,7 +124,7 @@ async def test_merged_changes_commit_just_where_each_does_and_leave_the_same_row
             await outer.rollback()
 
 
-async def test_what_waits_behind_a_batch_that_is_kept_for_later_does_not_pass_it(database: Database) -> None:
+async def test_deferred_batch_is_not_overtaken(database: Database) -> None:
     """Each follows from the one before, of one balance or another: none is refused."""
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
 

@@ -44,19 +44,19 @@ async def test_migrations_rebuild_the_schema_file(
     assert dump(postgres, empty_database_url) == dump(postgres, second_database_url)
 
 
-async def test_a_second_run_applies_nothing(empty_database_url: str, migrations: Path) -> None:
+async def test_migrations_run_twice_apply_nothing(empty_database_url: str, migrations: Path) -> None:
     heard: list[str] = []
     assert await migrate(empty_database_url, directory=migrations, report=heard.append) == heard
     assert heard == ["0001_one.sql", "0002_two.sql"]
     assert await migrate(empty_database_url, directory=migrations) == []
 
 
-async def test_rivals_apply_each_migration_once(empty_database_url: str, migrations: Path) -> None:
+async def test_migrations_run_by_rivals_apply_once(empty_database_url: str, migrations: Path) -> None:
     applied = await asyncio.gather(*(migrate(empty_database_url, directory=migrations) for _ in range(8)))
     assert sorted(name for names in applied for name in names) == ["0001_one.sql", "0002_two.sql"]
 
 
-async def test_a_failing_migration_leaves_nothing_of_itself(empty_database_url: str, migrations: Path) -> None:
+async def test_migration_that_fails_leaves_nothing(empty_database_url: str, migrations: Path) -> None:
     (migrations / "0003_three.sql").write_text("create table three (id int); select nonsense;")
     with pytest.raises(asyncpg.UndefinedColumnError):
         await migrate(empty_database_url, directory=migrations)
@@ -79,7 +79,7 @@ async def test_pending_of_an_empty_database_is_everything(empty_database_url: st
         (lambda directory: (directory / "0001_one.sql").rename(directory / "0003_three.sql"), "newer than this"),
     ],
 )
-async def test_a_database_of_other_files_is_refused(
+async def test_migrations_refuse_a_database_of_other_files(
     empty_database_url: str, migrations: Path, damage: Callable[[Path], object], complaint: str
 ) -> None:
     await migrate(empty_database_url, directory=migrations)
@@ -94,7 +94,7 @@ def old_version(migrations: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return Path(shutil.copytree(migrations, tmp_path_factory.mktemp("old") / "migrations"))
 
 
-async def test_the_version_before_goes_on_beside_what_expands(
+async def test_old_version_runs_beside_an_expanding_migration(
     empty_database_url: str, migrations: Path, old_version: Path
 ) -> None:
     (migrations / "0003_expand.sql").write_text("alter table one add column more text not null default '';")
@@ -105,7 +105,7 @@ async def test_the_version_before_goes_on_beside_what_expands(
     await connection.close()
 
 
-async def test_only_versions_that_have_what_it_needs_go_on_beside_what_contracts(
+async def test_contracting_migration_is_refused_by_versions_without_its_needs(
     empty_database_url: str, migrations: Path, old_version: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     (migrations / "0003_expand.sql").write_text("alter table one add column more text not null default '';")
@@ -123,9 +123,7 @@ async def test_only_versions_that_have_what_it_needs_go_on_beside_what_contracts
         await migrate(empty_database_url, directory=old_version)
 
 
-async def test_a_migration_that_needs_what_is_not_there_is_not_applied(
-    empty_database_url: str, migrations: Path
-) -> None:
+async def test_migration_with_an_unknown_need_is_not_applied(empty_database_url: str, migrations: Path) -> None:
     (migrations / "0003_contract.sql").write_text("-- needs: 0009_typo.sql\ndrop table one;")
     with pytest.raises(MigrationError, match="no migration before it"):
         await migrate(empty_database_url, directory=migrations)
@@ -134,7 +132,7 @@ async def test_a_migration_that_needs_what_is_not_there_is_not_applied(
     await connection.close()
 
 
-async def test_a_migration_that_waits_for_a_table_lets_those_behind_it_through(
+async def test_migration_that_waits_for_a_table_blocks_no_reader(
     empty_database_url: str, migrations: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await migrate(empty_database_url, directory=migrations)

@@ -25,7 +25,7 @@ async def scenes(module_stack: Stack) -> list[Scene]:
 
 
 @pytest.mark.parametrize("name", [name for name in TRANSACTIONS if name not in SWEEPS])
-async def test_a_transaction_leaves_its_neighbours_and_does_what_it_does_alone(name: str, scenes: list[Scene]) -> None:
+async def test_transaction_changes_no_rows_of_its_neighbours(name: str, scenes: list[Scene]) -> None:
     _, prepare = TRANSACTIONS[name]
     alone, among = scenes
     await (await prepare(alone))
@@ -38,7 +38,7 @@ async def test_a_transaction_leaves_its_neighbours_and_does_what_it_does_alone(n
     assert await shape(database, among.tenant_id) == await shape(database, alone.tenant_id)
 
 
-async def test_a_neighbour_that_is_touched_is_told_of(scenes: list[Scene]) -> None:
+async def test_changed_neighbour_is_reported(scenes: list[Scene]) -> None:
     database, tenant_id = scenes[0].stack.database, scenes[0].tenant_id
     neighbours = await surround(database, tenant_id)
     assert await neighbours.changed(database) == {}

@@ -44,9 +44,7 @@ async def test_ends_are_recorded_under_locks_of_rewards_then_tasks_by_their_ids(
             assert await recording == ["x", "y"]
 
 
-async def test_a_lease_that_is_being_taken_over_is_waited_for_and_then_not_ours(
-    outbox: Outbox, pool: asyncpg.Pool
-) -> None:
+async def test_lease_taken_over_meanwhile_is_waited_for_and_lost(outbox: Outbox, pool: asyncpg.Pool) -> None:
     await outbox.task("a", "delivering", owner="me", lease=60)
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
@@ -57,7 +55,7 @@ async def test_a_lease_that_is_being_taken_over_is_waited_for_and_then_not_ours(
     assert (await outbox.state("a"))["status"] == "delivering"
 
 
-async def test_a_callback_that_waits_for_its_task_keeps_its_id_from_nobody(outbox: Outbox, pool: asyncpg.Pool) -> None:
+async def test_callback_that_waits_for_its_task_reserves_no_id(outbox: Outbox, pool: asyncpg.Pool) -> None:
     for name in ("a", "b"):
         await outbox.task(name, "awaiting", lease=60)
     async with pool.acquire() as rival, pool.acquire() as onlooker:
@@ -71,7 +69,7 @@ async def test_a_callback_that_waits_for_its_task_keeps_its_id_from_nobody(outbo
     assert (told["outcome"], told["misused"]) == (None, True)
 
 
-async def test_a_callback_that_changes_nothing_tells_the_task_as_it_is(outbox: Outbox) -> None:
+async def test_callback_that_changes_nothing_answers_the_task_as_it_is(outbox: Outbox) -> None:
     await outbox.task("a", "retry", due=300)
     task = await outbox.state("a")
     told = await outbox.complete("a", "failed")
@@ -79,28 +77,28 @@ async def test_a_callback_that_changes_nothing_tells_the_task_as_it_is(outbox: O
     assert told["next_attempt_at"] == int(task["next_attempt_at"].timestamp()) > 0
 
 
-async def test_a_callback_without_an_id_of_its_own_leaves_the_one_that_was_there(outbox: Outbox) -> None:
+async def test_callback_without_an_external_id_keeps_the_one_there(outbox: Outbox) -> None:
     await outbox.task("a", "awaiting", lease=60)
     await outbox.complete("a", "failed", external_id="")
     assert (await outbox.state("a"))["external_id"] == "ext"
 
 
 @pytest.mark.parametrize("reward", ["expired", "revoked"])
-async def test_a_callback_brings_no_reward_back_that_has_ended(outbox: Outbox, reward: str) -> None:
+async def test_callback_never_revives_an_ended_reward(outbox: Outbox, reward: str) -> None:
     await outbox.task("a", "awaiting", reward=reward, lease=60)
     assert (await outbox.complete("a", "delivered"))["outcome"] == "delivered"
     task = await outbox.state("a")
     assert (task["reward"], task["fulfilled_at"]) == (reward, None)
 
 
-async def test_a_reward_is_fulfilled_at_the_time_of_its_callback(outbox: Outbox) -> None:
+async def test_reward_is_fulfilled_at_the_time_of_its_callback(outbox: Outbox) -> None:
     await outbox.task("a", "awaiting", lease=60)
     await outbox.complete("a", "delivered")
     task = await outbox.state("a")
     assert (task["reward"], task["fulfilled_at"]) == ("fulfilled", task["updated_at"])
 
 
-async def test_of_a_batch_what_was_given_up_is_told_by_its_own_task(outbox: Outbox) -> None:
+async def test_batch_names_each_task_that_was_given_up(outbox: Outbox) -> None:
     for name in ("a", "b"):
         await outbox.task(name, "delivering", owner="me", lease=60)
     ends = (["a", "b"], ["me"] * 2, ["dead", "delivered"], [""] * 2, [""] * 2, [0.0] * 2, [""] * 2, [0] * 2)

@@ -72,7 +72,7 @@ async def hash_of(connection: asyncpg.Connection, terms: str) -> str:
     return str(await connection.fetchval("SELECT encode(sha256($1::text::bytea), 'hex')", terms))
 
 
-async def test_a_game_is_read_with_its_own_campaign_revision_and_latest_terms(connection: asyncpg.Connection) -> None:
+async def test_game_is_read_with_its_own_campaign_revision_and_latest_terms(connection: asyncpg.Connection) -> None:
     (row,) = await connection.fetch(SQL["snapshot"], "t", "g1")
     assert (json.loads(row["definition"]), row["campaign_id"], row["merchant_id"]) == ({"ui": "g12"}, "camp", "shop")
     assert (row["suspended"], row["played"], row["catalog_version"]) == ("", True, 7)
@@ -94,7 +94,7 @@ async def test_terms_are_kept_once_and_of_one_catalogue(connection: asyncpg.Conn
         assert await connection.fetchval("SELECT count(*) FROM promised_terms WHERE terms = 'new'") == kept
 
 
-async def test_terms_plays_and_looks_are_shown_to_whom_the_game_is_of(connection: asyncpg.Connection) -> None:
+async def test_terms_and_plays_are_shown_to_the_games_merchant_alone(connection: asyncpg.Connection) -> None:
     terms = await hash_of(connection, "other terms")
     for merchant, seen in (("", True), ("other", True), ("shop", False)):
         assert [row[:2] for row in await ask(connection, "terms", terms, merchant, True)] == [(terms, "g2")][:seen]
@@ -117,7 +117,7 @@ async def test_terms_plays_and_looks_are_shown_to_whom_the_game_is_of(connection
     assert [(row["play_id"], row["revision_hash"]) for row in history] == [("y3", "")]
 
 
-async def test_players_are_read_by_what_they_themselves_have_in_the_game(connection: asyncpg.Connection) -> None:
+async def test_players_are_read_with_their_own_counts_in_the_game(connection: asyncpg.Connection) -> None:
     players, prizes = ["ann", "cat", "eve", "new", "bob"], ["mug", "endless", "out", "none"]
     made = ["ann", "cat", "eve", "new"]
     async with connection.transaction():  # In which now() is one moment.
@@ -142,7 +142,7 @@ async def test_players_are_read_by_what_they_themselves_have_in_the_game(connect
     assert [row[0] for row in known] == ["ann", "bob", "cat", "eve", "new"]
 
 
-async def test_what_a_key_or_a_session_was_used_for_is_found_and_nothing_beside_it(
+async def test_plays_are_found_by_key_or_session_alone(
     connection: asyncpg.Connection,
 ) -> None:
     found = await ask(connection, "find", ["y4"], ["ann"], ["key"], "g1")
@@ -185,7 +185,7 @@ async def test_day_that_has_not_begun_is_set_back_while_the_one_before_goes_on(c
         ("SELECT 1", False),
     ],
 )
-async def test_a_day_is_not_set_back_beside_who_looked_before_the_catalogues_change(
+async def test_day_is_not_set_back_beside_a_snapshot_of_the_old_catalogue(
     connection: asyncpg.Connection, pool: asyncpg.Pool, rival_does: str, kept_off: bool
 ) -> None:
     async with pool.acquire() as rival:
@@ -194,7 +194,7 @@ async def test_a_day_is_not_set_back_beside_who_looked_before_the_catalogues_cha
         await rival.execute("ROLLBACK")
 
 
-async def test_nobody_in_another_database_keeps_a_day_from_being_set_back(
+async def test_day_is_set_back_beside_a_snapshot_of_another_database(
     connection: asyncpg.Connection, database_url: str
 ) -> None:
     elsewhere = await asyncpg.connect(database_url, database="postgres")

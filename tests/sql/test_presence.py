@@ -49,7 +49,9 @@ async def has(database: Database, migration: str) -> bool:
     return bool(await database.fetchval("SELECT count(*) FROM schema_migration WHERE name = $1", migration))
 
 
-async def test_nothing_is_taken_away_from_a_process_that_lives(empty: Database, database_url: str, newer: Path) -> None:
+async def test_contraction_is_refused_beside_live_processes_that_need_it(
+    empty: Database, database_url: str, newer: Path
+) -> None:
     old = [await lives(empty), await lives(empty)]
     with pytest.raises(MigrationError, match=rf"lack 0002_expand\.sql, and such live: 2 of {newest()} \(.*process"):
         await migrate(database_url, directory=newer)
@@ -63,7 +65,7 @@ async def test_nothing_is_taken_away_from_a_process_that_lives(empty: Database, 
     assert await migrate(database_url, directory=newer) == ["0003_contract.sql"]
 
 
-async def test_beside_a_process_that_does_without_it_something_is_taken_away(
+async def test_contraction_runs_beside_processes_that_do_without(
     empty: Database, database_url: str, newer: Path
 ) -> None:
     await lives(empty, "0002_expand.sql")
@@ -71,9 +73,7 @@ async def test_beside_a_process_that_does_without_it_something_is_taken_away(
     assert await migrate(database_url, directory=newer) == ["0002_expand.sql", "0003_contract.sql"]
 
 
-async def test_a_process_that_was_killed_holds_nobody_up_for_long(
-    empty: Database, database_url: str, newer: Path
-) -> None:
+async def test_contraction_ignores_a_killed_process(empty: Database, database_url: str, newer: Path) -> None:
     killed = await lives(empty)
     await silenced(empty, killed)
     assert "0003_contract.sql" in await migrate(database_url, directory=newer)
@@ -82,7 +82,7 @@ async def test_a_process_that_was_killed_holds_nobody_up_for_long(
         await killed.go_on(empty)
 
 
-async def test_a_process_that_comes_while_something_is_taken_away_sees_that(empty: Database, database_url: str) -> None:
+async def test_process_that_starts_during_a_contraction_is_refused(empty: Database, database_url: str) -> None:
     migrating = await asyncpg.connect(database_url)
     late = Presence()
 
@@ -103,7 +103,7 @@ async def test_a_process_that_comes_while_something_is_taken_away_sees_that(empt
     assert await empty.fetchval("SELECT count(*) FROM processes") == 0
 
 
-async def test_a_process_says_again_and_again_that_it_lives_and_at_its_end_that_it_does_not(empty: Database) -> None:
+async def test_heartbeat_is_renewed_and_removed_at_the_end(empty: Database) -> None:
     presence = await lives(empty)
     await silenced(empty, presence)
     await presence.go_on(empty)

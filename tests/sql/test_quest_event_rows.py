@@ -30,7 +30,7 @@ INSERT INTO quest_events (quest_id, event_id, player_id) VALUES
 )
 
 
-async def test_a_quest_that_takes_events_has_its_own_secrets(
+async def test_quest_secret_is_read_locked_and_rotated_alone(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     assert await ask(connection, "quest_events.receiver", "q3") == [('{"secret": "3"}',)]
@@ -55,7 +55,7 @@ LOOKED_AT: Final[list[tuple[tuple[str, str, str], list[tuple[Any, ...]]]]] = [
 ]
 
 
-async def test_an_event_is_looked_at_with_its_quest_and_its_player(connection: asyncpg.Connection) -> None:
+async def test_quest_event_is_read_with_its_quest_and_player(connection: asyncpg.Connection) -> None:
     for asked, found in LOOKED_AT:
         assert [row[6:10] for row in await ask(connection, "quest_events.for_event", *asked)] == found, asked
 
@@ -72,7 +72,7 @@ NOTED: Final[list[tuple[tuple[str, str, str], bool]]] = [
 ]
 
 
-async def test_an_event_is_noted_once_for_a_player_that_there_is(
+async def test_quest_event_is_noted_once_for_an_existing_player(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     query = "SELECT quest_id, event_id, player_id FROM quest_events"
@@ -95,7 +95,7 @@ INSERT INTO quest_completions (quest_id, player_id, period, completed_at) VALUES
 """
 
 
-async def test_a_players_own_quests_are_what_the_public_sees_with_what_it_has_done_lately(
+async def test_quests_of_a_player_are_public_ones_with_recent_completions(
     connection: asyncpg.Connection,
 ) -> None:
     async with connection.transaction():  # In which now() is one moment.
@@ -118,6 +118,6 @@ async def test_a_players_own_quests_are_what_the_public_sees_with_what_it_has_do
         assert await completed("theirs", "draft") == [("q2", "w1"), ("q6", "d6")]
 
 
-async def test_how_far_a_player_is_is_told_of_quests_with_a_condition(connection: asyncpg.Connection) -> None:
+async def test_progress_is_answered_of_quests_with_a_condition(connection: asyncpg.Connection) -> None:
     told = await ask(connection, "quests.progress", "ann", ["q3", "q2", "q1"], [0, 0, 0])
     assert sorted(told) == [("q2", 0, 2), ("q3", 2, 3)]

@@ -49,7 +49,7 @@ async def complete(connection: asyncpg.Connection, period: str = "day 1", key: s
     )
 
 
-async def test_it_grants_the_turns_and_notes_them(connection: asyncpg.Connection) -> None:
+async def test_completion_grants_turns_and_notes_them(connection: asyncpg.Connection) -> None:
     for day, balance in ((1, 3), (2, 6)):
         row = await complete(connection, f"day {day}")
         assert (row["turns"], row["balance_after"]) == (3, balance)
@@ -58,18 +58,18 @@ async def test_it_grants_the_turns_and_notes_them(connection: asyncpg.Connection
     assert await connection.fetchval("SELECT count(*) FROM quest_completions") == 2
 
 
-async def test_one_without_turns_is_completed_and_moves_nothing(connection: asyncpg.Connection) -> None:
+async def test_completion_without_turns_moves_nothing(connection: asyncpg.Connection) -> None:
     assert (await complete(connection, quest="quest_free", turns=0))["balance_after"] == 0
     assert await connection.fetchval("SELECT count(*) FROM turn_entries") == 0
 
 
-async def test_who_was_never_here_is_a_player_from_then_on(connection: asyncpg.Connection) -> None:
+async def test_completion_makes_a_row_of_a_new_player(connection: asyncpg.Connection) -> None:
     assert await complete(connection, player="new") is not None
     assert await connection.fetchval("SELECT count(*) FROM players WHERE player_id = 'new'") == 1
 
 
 @pytest.mark.parametrize("key", [None, "key"])
-async def test_a_second_of_the_period_and_a_second_under_its_key_are_undone_whole(
+async def test_second_completion_of_a_period_or_key_is_rolled_back(
     connection: asyncpg.Connection, key: str | None
 ) -> None:
     await complete(connection, key=key)
@@ -168,7 +168,7 @@ async def test_condition_does_not_count_surplus_of_a_merge(connection: asyncpg.C
     assert [(kind, count, await granted(connection, kind, count)) for kind, count, _ in cases] == cases
 
 
-async def test_whom_others_became_and_what_others_made_is_nothing_to_it(connection: asyncpg.Connection) -> None:
+async def test_completion_ignores_other_players_quests_and_campaigns(connection: asyncpg.Connection) -> None:
     """Another guest that has logged in, another quest that is over, another campaign that is paused, another tenant."""
     await connection.execute(
         "INSERT INTO players (tenant_id, player_id, auth_method, merged_into)"
@@ -187,7 +187,7 @@ async def test_whom_others_became_and_what_others_made_is_nothing_to_it(connecti
         ("ann", "quests WHERE quest_id = 'quest'"),  # Else it could be removed, as one without history.
     ],
 )
-async def test_what_it_goes_by_is_held_until_it_commits(
+async def test_completion_locks_its_guest_and_quest(
     connection: asyncpg.Connection, pool: asyncpg.Pool, player: str, row: str
 ) -> None:
     async with connection.transaction(), pool.acquire() as rival:
@@ -196,7 +196,7 @@ async def test_what_it_goes_by_is_held_until_it_commits(
             await rival.fetch(f"SELECT FROM {row} FOR UPDATE NOWAIT")
 
 
-async def test_what_is_completed_is_the_players_and_of_the_campaigns_and_not_long_over(
+async def test_completions_read_are_the_players_recent_ones_of_the_campaigns(
     connection: asyncpg.Connection,
 ) -> None:
     await connection.execute(

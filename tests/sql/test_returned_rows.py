@@ -46,7 +46,7 @@ DAYS: Final[list[tuple[str, str, tuple[int, int]]]] = [
 ]
 
 
-async def test_who_is_there_on_a_second_day_has_returned_once(connection: asyncpg.Connection) -> None:
+async def test_player_of_a_second_day_has_returned_once(connection: asyncpg.Connection) -> None:
     nth = 0
     for plays, until, kept in COUNTINGS:
         for play in filter(None, plays.split(", ")):

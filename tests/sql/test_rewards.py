@@ -85,7 +85,7 @@ async def surrounded(database: Database) -> Neighbours:
     return await surround(database, "t", by=(TENANT, PLAYER))
 
 
-async def test_what_rewards_held_returns_by_their_quantity(database: Database) -> None:
+async def test_stock_and_codes_of_ended_rewards_return(database: Database) -> None:
     await reward(database, "one", quantity=2)
     await reward(database, "two", quantity=1)
     await reward(database, "endless", prize="endless", quantity=3)
@@ -100,7 +100,7 @@ async def test_what_rewards_held_returns_by_their_quantity(database: Database) -
     assert await beside.changed(database) == {}
 
 
-async def test_no_more_returns_than_is_out(database: Database) -> None:
+async def test_stock_returned_never_exceeds_what_is_out(database: Database) -> None:
     """A prize that was unlimited when this was won may have counted less."""
     await reward(database, "many", quantity=7)
     await reward(database, "endless", prize="endless", quantity=7)
@@ -112,7 +112,7 @@ async def test_no_more_returns_than_is_out(database: Database) -> None:
     ("prize", "quantity", "left"),
     [("mug", 2, (4, 6)), ("mug", 6, (0, 10)), ("mug", 7, None), ("endless", 9, (0, 13)), ("gone", 1, None)],
 )
-async def test_a_failed_reward_takes_its_stock_again_where_there_is_some(
+async def test_failed_reward_retakes_stock_if_there_is_some(
     database: Database, prize: str, quantity: int, left: tuple[int, int] | None
 ) -> None:
     await reward(database, "again", "failed", prize=prize, quantity=quantity)
@@ -127,16 +127,14 @@ async def test_a_failed_reward_takes_its_stock_again_where_there_is_some(
     assert await beside.changed(database) == {}
 
 
-async def test_a_code_that_expires_at_this_very_moment_is_given_to_nobody(
-    database: Database, pool: asyncpg.Pool
-) -> None:
+async def test_code_that_expires_at_this_moment_is_not_assigned(database: Database, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as connection, connection.transaction():
         await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'code_1'")
         row = await connection.fetchrow(SQL["take_code"], "t", "mug", "a")
     assert row is not None and row["ciphertext"] == b"two"
 
 
-async def test_a_reward_gets_one_code_of_its_prize_and_keeps_it(database: Database, pool: asyncpg.Pool) -> None:
+async def test_reward_gets_one_code_of_its_prize_and_keeps_it(database: Database, pool: asyncpg.Pool) -> None:
     async def take(name: str, prize: str = "mug") -> bytes | None:
         row = await database.fetchrow(SQL["take_code"], "t", prize, name)
         return None if row is None else row["ciphertext"]
@@ -159,7 +157,7 @@ async def test_a_reward_gets_one_code_of_its_prize_and_keeps_it(database: Databa
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("task", ["", "pending", "delivered"])
-async def test_staff_deliver_and_revoke_from_the_states_that_they_name(
+async def test_rewards_are_fulfilled_and_revoked_from_the_named_states_alone(
     database: Database, state: str, task: str
 ) -> None:
     for name in ("fulfilled", "revoked", "neighbour"):
@@ -189,7 +187,7 @@ async def test_staff_deliver_and_revoke_from_the_states_that_they_name(
     assert await beside.changed(database) == {}
 
 
-async def test_only_what_was_won_and_is_late_without_a_task_expires(database: Database, pool: asyncpg.Pool) -> None:
+async def test_rewards_expire_only_if_won_late_and_without_a_task(database: Database, pool: asyncpg.Pool) -> None:
     await reward(database, "late", late=1.0)
     await reward(database, "later", late=2.0)
     await reward(database, "held", late=3.0)

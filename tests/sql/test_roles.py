@@ -36,7 +36,7 @@ def urls(postgres: Postgres, empty_database_url: str) -> Iterator[tuple[str, str
         postgres.psql(f"DROP ROLE {role}", "empty")
 
 
-async def test_the_service_works_as_a_role_that_may_change_no_table(
+async def test_service_works_as_a_role_that_may_change_no_table(
     postgres: Postgres, urls: tuple[str, str], valkey_url: str, valkey_flush: None
 ) -> None:
     owner, service = urls
@@ -52,9 +52,7 @@ async def test_the_service_works_as_a_role_that_may_change_no_table(
         assert answer.code == "OK"
 
 
-async def test_the_service_s_role_has_no_right_to_rewrite_the_audit_log(
-    postgres: Postgres, urls: tuple[str, str]
-) -> None:
+async def test_service_role_may_not_rewrite_the_audit_log(postgres: Postgres, urls: tuple[str, str]) -> None:
     """Whatever became of the trigger that refuses it too. The owner's role is for migrations alone."""
     owner, service = urls
     await migrate(owner)
@@ -78,7 +76,7 @@ async def test_the_service_s_role_has_no_right_to_rewrite_the_audit_log(
         await connection.close()
 
 
-async def test_the_service_s_role_reaches_nothing_else(urls: tuple[str, str]) -> None:
+async def test_service_role_reaches_nothing_else(urls: tuple[str, str]) -> None:
     owner, service = urls
     await migrate(owner)
     connection = await asyncpg.connect(service)

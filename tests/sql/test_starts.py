@@ -41,9 +41,7 @@ async def test_starts_are_added_to_their_game_and_quarter(database: Database) ->
     assert await kept(database) == {**first, ("another", "a", QUARTER): 1, (TENANT, "a", QUARTER): 3}
 
 
-async def test_rows_are_held_by_their_keys_order_whatever_was_started_first(
-    database: Database, database_url: str
-) -> None:
+async def test_starts_lock_rows_in_key_order(database: Database, database_url: str) -> None:
     starts = Starts(database)
     for game in "ba":
         starts.note(TENANT, game, NOW)
@@ -70,7 +68,7 @@ async def test_rows_are_held_by_their_keys_order_whatever_was_started_first(
     assert await kept(database) == {(TENANT, game, QUARTER): 2 for game in "ab"}
 
 
-async def test_processes_that_keep_at_once_lose_nothing(database: Database) -> None:
+async def test_starts_kept_by_rivals_are_all_counted(database: Database) -> None:
     several = [Starts(database) for _ in range(6)]
     for nth, starts in enumerate(several):
         for game in "abcd" if nth % 2 else "dcba":
@@ -80,7 +78,7 @@ async def test_processes_that_keep_at_once_lose_nothing(database: Database) -> N
     assert await kept(database) == {(TENANT, game, QUARTER): 21 for game in "abcd"}
 
 
-async def test_what_could_not_be_sent_is_kept_later_and_once(database_url: str) -> None:
+async def test_starts_not_sent_are_kept_later_once(database_url: str) -> None:
     async with filled(database_url, size=2, acquire_seconds=0.2) as database:
         starts = Starts(database)
         starts.note(TENANT, "a", NOW)
@@ -110,7 +108,7 @@ async def late(database_url: str) -> AsyncIterator[tuple[Database, Starts]]:
             await rival.close()
 
 
-async def test_what_may_have_been_written_is_not_counted_again(database_url: str) -> None:
+async def test_starts_that_may_be_written_are_not_counted_again(database_url: str) -> None:
     async with late(database_url) as (database, starts):
         starts.note(TENANT, "a", NOW)
         with pytest.raises(StoreUnavailable):
@@ -122,7 +120,7 @@ async def test_what_may_have_been_written_is_not_counted_again(database_url: str
         assert database.round_trips == trips, "there is nothing left to be sent"
 
 
-async def test_a_tenant_whose_starts_cannot_be_kept_hinders_no_other(database_url: str) -> None:
+async def test_starts_of_one_failing_tenant_do_not_block_others(database_url: str) -> None:
     async with late(database_url) as (database, starts):
         for tenant in (TENANT, f"{TENANT}_after"):
             starts.note(tenant, "a", NOW)
@@ -134,7 +132,7 @@ async def _nobody_waits(database: Database) -> bool:
     return not await somebody_waits(database)
 
 
-async def test_a_process_that_is_stopped_keeps_what_it_has_counted(database_url: str, valkey_url: str) -> None:
+async def test_starts_are_kept_when_a_process_stops(database_url: str, valkey_url: str) -> None:
     async with new_stack(settings_of(database_url, valkey_url)) as stack, new_world(stack) as world:
         game = await world.wheel()
         assert (await world.start(game)).code == "OK"

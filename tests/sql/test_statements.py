@@ -45,7 +45,7 @@ def tables_of(schema: str) -> set[str]:
 TABLES = tables_of(sql.SCHEMA.read_text())
 
 
-def test_every_table_leads_its_key_with_the_tenant() -> None:
+def test_tables_lead_their_key_with_the_tenant() -> None:
     text = sql.SCHEMA.read_text()
     faults = []
     for table in TABLES:
@@ -57,7 +57,7 @@ def test_every_table_leads_its_key_with_the_tenant() -> None:
     assert faults == []
 
 
-async def test_every_statement_can_be_prepared(pool: asyncpg.Pool) -> None:
+async def test_statements_can_be_prepared(pool: asyncpg.Pool) -> None:
     refused = {}
     async with pool.acquire() as connection:
         for query in STATEMENTS:
@@ -68,7 +68,7 @@ async def test_every_statement_can_be_prepared(pool: asyncpg.Pool) -> None:
     assert refused == {}
 
 
-def test_every_statement_reaches_one_tenant() -> None:
+def test_statements_reach_one_tenant() -> None:
     scoped = [query for query in STATEMENTS if query.name not in UNSCOPED]
     assert [fault for query in scoped for fault in unscoped_reads(query)] == []
     assert UNSCOPED.keys() <= {query.name for query in STATEMENTS}

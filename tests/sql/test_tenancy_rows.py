@@ -41,18 +41,18 @@ LISTED: Final[list[tuple[str, tuple[Any, ...], str]]] = [
 ]
 
 
-async def test_what_is_listed_is_what_was_asked_for(connection: asyncpg.Connection) -> None:
+async def test_tenants_and_merchants_are_listed_by_filter(connection: asyncpg.Connection) -> None:
     for name, asked, listed in LISTED:
         assert [row[0] for row in await ask(connection, name, *asked)] == listed.split(), (name, asked)
 
 
-async def test_one_merchant_is_written(connection: asyncpg.Connection) -> None:
+async def test_merchant_update_writes_that_one_alone(connection: asyncpg.Connection) -> None:
     assert [row[0] for row in await ask_t(connection, "tenancy.update_merchant", "m3", "New", "active")] == ["m3"]
     named = await connection.fetch("SELECT merchant_id FROM merchants WHERE name = 'New'")
     assert [row[0] for row in named] == ["m3"]
 
 
-async def test_what_is_suspended_is_what_is_asked_about(connection: asyncpg.Connection) -> None:
+async def test_suspension_names_the_tenant_merchant_or_player(connection: asyncpg.Connection) -> None:
     for tenant, merchant, player, suspended in (
         ("t", "m2", "bob", "merchant"),
         ("t", "m3", "bob", "player"),
@@ -64,12 +64,12 @@ async def test_what_is_suspended_is_what_is_asked_about(connection: asyncpg.Conn
         assert await ask(connection, "tenancy.suspended", tenant, merchant, player) == [(suspended,)], suspended
 
 
-async def test_a_merchants_staff_knows_of_no_other_merchant(connection: asyncpg.Connection) -> None:
+async def test_merchant_is_known_to_its_own_staff_alone(connection: asyncpg.Connection) -> None:
     for merchant, of, has in (("m3", "", True), ("m3", "m3", True), ("m3", "m2", False), ("m4", "", False)):
         assert await ask_t(connection, "tenancy.has_merchant", merchant, of) == [(has,)], (merchant, of)
 
 
-async def test_campaigns_add_their_origins_once_they_are_no_drafts(connection: asyncpg.Connection) -> None:
+async def test_origins_of_campaigns_count_once_published(connection: asyncpg.Connection) -> None:
     a, b, own = "https://a.example", "https://b.example", ["https://t.example"]
     ((tenant, campaigns),) = await ask_t(connection, "origins.of_tenant")
     assert (tenant, sorted(campaigns)) == (own, [a, b])

@@ -41,14 +41,14 @@ FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
 ]
 
 
-async def test_what_is_asked_of_a_token_is_that_of_no_other(connection: asyncpg.Connection) -> None:
+async def test_token_statements_reach_that_token_alone(connection: asyncpg.Connection) -> None:
     for name, asked, found in FOUND:
         assert [row[0] for row in await ask(connection, f"tokens.{name}", *asked)] == found.split(), (name, asked)
     revoked = await connection.fetch("SELECT token_id FROM api_tokens WHERE revoked_at IS NOT NULL ORDER BY 1")
     assert [row[0] for row in revoked] == ["k1", "k2"]
 
 
-async def test_a_token_goes_on_until_it_is_revoked_or_ends(connection: asyncpg.Connection) -> None:
+async def test_token_is_live_until_it_is_revoked_or_expires(connection: asyncpg.Connection) -> None:
     async with connection.transaction():  # In which now() is one moment.
         await connection.execute("""UPDATE api_tokens SET made_by = 'cas';
             INSERT INTO api_tokens (token_id, token_hash, made_by, expires_at, revoked_at)
@@ -61,7 +61,7 @@ async def test_a_token_goes_on_until_it_is_revoked_or_ends(connection: asyncpg.C
         assert await ask(connection, "tokens.bounded", 60.0) == [(3 + 3 * 2,)]
 
 
-async def test_who_revokes_a_token_waits_for_what_it_asks(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_token_revocation_waits_for_running_requests(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     """And what asks for it waits for who revokes it."""
     await connection.execute("INSERT INTO api_tokens (tenant_id, token_id, token_hash) VALUES ('u', 'k9', '9')")
     for nobody in ("ann", "k2", "Till (xk2)", "Till (k2) x", "Till(k2)", "Till (k9)", "(k1) (k9)"):
@@ -92,7 +92,7 @@ USED: Final[list[tuple[str, bool]]] = [
 ]
 
 
-async def test_the_hour_of_its_use_is_noted_once_while_it_is_good(connection: asyncpg.Connection) -> None:
+async def test_token_use_is_noted_once_an_hour_while_valid(connection: asyncpg.Connection) -> None:
     async def written() -> dict[str, str]:
         return {row[0]: row[1] for row in await connection.fetch("SELECT token_id, ctid::text FROM api_tokens")}
 

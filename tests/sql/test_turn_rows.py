@@ -30,7 +30,7 @@ async def left(connection: asyncpg.Connection) -> dict[tuple[str, str], int]:
     return {(row["player_id"], row["campaign_id"]): row["balance"] for row in rows}
 
 
-async def test_what_a_reward_gave_is_taken_from_its_campaign_and_noted(connection: asyncpg.Connection) -> None:
+async def test_turns_of_a_revoked_reward_are_taken_back_and_noted(connection: asyncpg.Connection) -> None:
     assert await ask(connection, "rewards.take_turns", "ann", "ticket", "e1") == [(1,)]
     assert await left(connection) == HAD | {("ann", "camp"): 1}
     noted = await connection.fetchrow("SELECT player_id, campaign_id, amount, reason, reference_id FROM turn_entries")
@@ -39,14 +39,14 @@ async def test_what_a_reward_gave_is_taken_from_its_campaign_and_noted(connectio
 
 
 @pytest.mark.parametrize(("balance", "taken"), [(6, [(0,)]), (5, [])])
-async def test_all_of_it_is_taken_or_none(
+async def test_turns_of_a_reward_are_taken_whole_or_not_at_all(
     connection: asyncpg.Connection, balance: int, taken: list[tuple[int]]
 ) -> None:
     await connection.execute("UPDATE turn_balances SET balance = $1 WHERE player_id = 'ann'", balance)
     assert await ask(connection, "rewards.take_turns", "ann", "ticket", "e1") == taken
 
 
-async def test_a_reward_of_something_else_gave_no_turns(connection: asyncpg.Connection) -> None:
+async def test_turns_of_a_reward_of_another_type_are_none(connection: asyncpg.Connection) -> None:
     assert await ask(connection, "rewards.take_turns", "ann", "mug", "e1") == []
     assert await left(connection) == HAD
 
@@ -57,7 +57,7 @@ def moved(player_id: str, before: int) -> Changes:
     return changes
 
 
-async def test_who_never_had_any_gets_a_row_and_who_spent_all_keeps_the_one(database: Database) -> None:
+async def test_turns_moved_make_a_row_or_reuse_an_empty_one(database: Database) -> None:
     await database.execute("UPDATE turn_balances SET balance = 0 WHERE tenant_id = $1", TENANT)
     await commit(database, moved("ann", 0))
     await commit(database, moved("bob", 0))
@@ -65,7 +65,7 @@ async def test_who_never_had_any_gets_a_row_and_who_spent_all_keeps_the_one(data
     assert [tuple(row) for row in rows] == [("ann", 3), ("bob", 3)]
 
 
-async def test_nobody_without_a_row_has_had_turns(database: Database) -> None:
+async def test_turns_of_a_player_without_a_row_must_be_zero(database: Database) -> None:
     with pytest.raises(Guarded) as refusal:
         await commit(database, moved("bob", 2))
     assert refusal.value.guard == "turns"

@@ -63,12 +63,12 @@ SHOWN: Final[list[tuple[str, tuple[Any, ...], str]]] = [
 ]
 
 
-async def test_what_is_shown_is_what_was_asked_for(connection: asyncpg.Connection) -> None:
+async def test_violations_are_listed_by_filter(connection: asyncpg.Connection) -> None:
     for name, asked, shown in SHOWN:
         assert [row[0] for row in await ask_t(connection, name, *asked)] == shown.split(), (name, asked)
 
 
-async def test_it_is_open_until_it_is_closed_once(connection: asyncpg.Connection) -> None:
+async def test_violation_is_open_until_closed_once(connection: asyncpg.Connection) -> None:
     async def states() -> list[str]:
         listed = [row[7] for row in await ask_t(connection, "violations.list", "", "sum", "", "", FIRST, 9)]
         got = [(await ask_t(connection, "violations.get", one, "", False))[0][7] for one in ("v3", "v2", "v1")]
@@ -82,12 +82,12 @@ async def test_it_is_open_until_it_is_closed_once(connection: asyncpg.Connection
     assert sorted(await ask(connection, "violations.open_counts")) == [("sign", 3), ("sum", 8), ("went", 1)]
 
 
-async def test_one_tenant_is_gone_through_or_each_of_them(connection: asyncpg.Connection) -> None:
+async def test_audit_covers_one_tenant_or_all(connection: asyncpg.Connection) -> None:
     assert await ask(connection, "violations.tenants", "") == [("t",), ("u",)]
     assert await ask(connection, "violations.tenants", "u") == [("u",)]
 
 
-async def test_a_way_is_held_by_one_until_its_lease_is_over(connection: asyncpg.Connection) -> None:
+async def test_audit_lease_is_held_by_one_until_it_ends(connection: asyncpg.Connection) -> None:
     async with connection.transaction():  # In which now() is one moment.
         for way in ("round", "recent"):
             assert len(await ask_t(connection, "violations.take", way, 60.0)) == 1
@@ -122,7 +122,7 @@ FOUND: Final = (
 )
 
 
-async def test_what_is_found_again_is_the_same_and_what_is_found_no_more_is_gone(
+async def test_violation_found_again_is_kept_and_one_not_found_is_gone(
     connection: asyncpg.Connection,
 ) -> None:
     """Seven are open. What is found otherwise than it was closed, or had been gone before, is a new one."""
@@ -148,13 +148,13 @@ async def test_what_is_found_again_is_the_same_and_what_is_found_no_more_is_gone
     assert await note(connection, FOUND, most_open=99) == [("b", "other")], "for which there was no room"
 
 
-async def test_what_was_not_looked_for_is_not_gone(connection: asyncpg.Connection) -> None:
+async def test_violation_not_looked_for_is_not_gone(connection: asyncpg.Connection) -> None:
     assert await note(connection, [("b", "new", "1"), ("b", "new", "1")], whole=False) == [("b", "new")]
     gone = await connection.fetch("SELECT violation_id FROM violations WHERE tenant_id = 'u' AND gone_at IS NOT NULL")
     assert {row[0] for row in gone} == {"u", "p"}
 
 
-async def test_violations_are_held_one_after_the_other(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_violations_are_locked_in_order(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     for found in ((), FOUND):
         async with pool.acquire() as rival, pool.acquire() as onlooker:
             async with rival.transaction():

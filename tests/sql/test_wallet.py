@@ -38,7 +38,7 @@ async def move(
         (0, "bob", "coin", None),
     ],
 )
-async def test_a_balance_moves_as_far_as_it_suffices_and_beside_no_other(
+async def test_balance_never_falls_below_zero_and_moves_alone(
     database: Database, amount: int, player: str, currency: str, left: int | None
 ) -> None:
     beside = await surround(database, TENANT, by=(PLAYER, "tenant_id", "scope_key", "currency"))
@@ -57,7 +57,7 @@ async def test_a_balance_moves_as_far_as_it_suffices_and_beside_no_other(
     assert await beside.changed(database) == {}
 
 
-async def test_a_balance_is_told_of_the_one_wallet_that_is_asked_for(database: Database) -> None:
+async def test_balance_is_read_of_the_one_wallet(database: Database) -> None:
     await surround(database, TENANT, by=(PLAYER, "scope_key", "currency"), spare=("ledger_entries",))
     await database.execute("UPDATE balances SET balance = 7 WHERE player_id <> 'ann' OR scope_key <> 'camp'")
     await database.execute("UPDATE balances SET balance = 8 WHERE currency <> 'coin'")

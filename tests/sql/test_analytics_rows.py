@@ -40,7 +40,7 @@ async def days(connection: asyncpg.Connection, campaign: str = "camp") -> list[t
     return await ask(connection, "analytics.days", campaign)
 
 
-async def test_days_are_the_same_however_much_of_them_is_counted(connection: asyncpg.Connection) -> None:
+async def test_campaign_days_are_the_same_however_many_plays_are_counted(connection: asyncpg.Connection) -> None:
     await connection.execute("INSERT INTO campaign_marks (campaign_id) VALUES ('camp'), ('shops')")
     await play(connection, "1w", "ann", MARCH)
     await play(connection, "2", "ann", MARCH + timedelta(minutes=1))
@@ -72,7 +72,7 @@ async def test_days_are_the_same_however_much_of_them_is_counted(connection: asy
     assert (await days(connection))[:2] == expected, "both days at once"
 
 
-async def test_a_campaign_that_nobody_began_to_count_has_its_days(connection: asyncpg.Connection) -> None:
+async def test_campaign_that_was_never_counted_has_its_days(connection: asyncpg.Connection) -> None:
     await play(connection, "1", "ann", LATE)
     assert await days(connection) == [(DAYS[1], 1, 1, 0, 1)]
     for campaign, merchant, ages in (
@@ -93,9 +93,7 @@ async def test_a_campaign_that_nobody_began_to_count_has_its_days(connection: as
     assert age == pytest.approx(3600, abs=60)
 
 
-async def test_a_mark_that_is_held_is_not_waited_for_and_another_is_had(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_campaign_mark_under_a_lock_is_skipped(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute("INSERT INTO campaign_marks (campaign_id) VALUES ('camp'), ('shops')")
     async with pool.acquire() as rival, rival.transaction():
         assert await ask(rival, "analytics.lock_mark", "camp") == [(True,)]
@@ -104,7 +102,7 @@ async def test_a_mark_that_is_held_is_not_waited_for_and_another_is_had(
         assert await ask(connection, "analytics.lock_mark", "quiet") == []
 
 
-async def test_no_play_can_appear_before_the_horizon(
+async def test_horizon_is_before_every_open_transaction(
     connection: asyncpg.Connection, pool: asyncpg.Pool, empty_database_url: str
 ) -> None:
     ask_horizon = sql.load("analytics")["horizon"]
@@ -139,7 +137,7 @@ async def test_no_play_can_appear_before_the_horizon(
             assert await connection.fetchval(ask_horizon) == began - timedelta(seconds=1), work
 
 
-async def test_rewards_are_told_by_status_and_prize(connection: asyncpg.Connection) -> None:
+async def test_analytics_count_rewards_by_status_and_prize(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO rewards (reward_id, prize_id, campaign_id, quantity, status, claimed_at) VALUES
             ('r1', 'mug', 'camp', 2, 'won', NULL), ('r2', 'mug', 'camp', 3, 'won', now()),
@@ -152,7 +150,7 @@ async def test_rewards_are_told_by_status_and_prize(connection: asyncpg.Connecti
     ]
 
 
-async def test_prizes_are_the_campaigns_own_and_those_it_awarded(connection: asyncpg.Connection) -> None:
+async def test_analytics_list_the_campaigns_own_prizes_and_those_it_awarded(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO prizes (prize_id, type, campaign_id) VALUES
             ('mug', 'goods', 'camp'), ('code', 'coupon', 'camp'), ('ours', 'goods', ''), ('far', 'goods', 'shops');
@@ -173,7 +171,7 @@ async def test_prizes_are_the_campaigns_own_and_those_it_awarded(connection: asy
     assert [(row[0], *row[-4:]) for row in found] == [("code", 9, 5, 4, 2), ("mug", 9, 5, 4, 0), ("ours", 9, 5, 4, 1)]
 
 
-async def test_the_marks_of_a_players_campaigns_are_held(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_campaign_marks_of_a_player_are_locked(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute("INSERT INTO campaign_marks (campaign_id) VALUES ('camp'), ('shops'), ('theirs')")
     await play(connection, "1", "ann", MARCH)
     await play(connection, "2", "ann", MARCH, game="x")
@@ -184,7 +182,7 @@ async def test_the_marks_of_a_players_campaigns_are_held(connection: asyncpg.Con
         assert held == {"camp": [], "shops": [(True,)], "theirs": []}
 
 
-async def test_a_guests_days_become_its_players(connection: asyncpg.Connection) -> None:
+async def test_campaign_days_of_a_guest_move_to_its_player(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO campaign_player_days (player_id, campaign_id, day) VALUES
             ('guest', 'camp', '2026-03-01'), ('guest', 'camp', '2026-03-02'), ('ann', 'camp', '2026-03-02'),
@@ -217,7 +215,7 @@ async def test_a_guests_days_become_its_players(connection: asyncpg.Connection) 
     assert [tuple(row) for row in await connection.fetch(marks)] == [("camp", 2, 1), ("shops", 2, 0), ("theirs", 5, 5)]
 
 
-async def test_campaigns_that_are_played_are_counted(connection: asyncpg.Connection) -> None:
+async def test_campaigns_to_count_are_those_that_are_played(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO campaigns (campaign_id, status) VALUES ('paused', 'paused'), ('long', 'ended'), ('old', 'ended');
         INSERT INTO games (game_id, campaign_id) VALUES ('p', 'paused'), ('l', 'long'), ('o', 'old');

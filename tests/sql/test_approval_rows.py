@@ -54,7 +54,7 @@ FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
 ]
 
 
-async def test_what_is_read_is_what_who_asks_may_read(connection: asyncpg.Connection) -> None:
+async def test_approval_statements_return_only_what_the_merchant_may_read(connection: asyncpg.Connection) -> None:
     for name, asked, found in FOUND:
         rows = await ask(connection, f"approvals.{name}", *asked)
         assert [str(row[0]) for row in rows] == found.split(), (name, asked)
@@ -72,7 +72,7 @@ async def keep(connection: asyncpg.Connection, name: str, merchant: str, asked_b
     return bool(await ask(connection, "approvals.keep", *what))
 
 
-async def test_a_key_is_of_one_request_by_one_of_staff_in_one_name(connection: asyncpg.Connection) -> None:
+async def test_approval_key_is_unique_for_merchant_subject_and_route(connection: asyncpg.Connection) -> None:
     for nth in range(-1, 4):
         named = (f"{name}'" if at == nth else name for at, name in enumerate(KEYED))
         assert await keep(connection, f"k{nth}", *named)
@@ -95,7 +95,7 @@ DECIDED: Final[list[tuple[str, str, bool]]] = [
 ]
 
 
-async def test_it_is_decided_once_and_in_time(connection: asyncpg.Connection) -> None:
+async def test_approval_is_decided_once_and_before_it_expires(connection: asyncpg.Connection) -> None:
     for state, move, moved in DECIDED:
         outer = connection.transaction()  # In which now() is one moment.
         await outer.start()
@@ -107,14 +107,14 @@ async def test_it_is_decided_once_and_in_time(connection: asyncpg.Connection) ->
         await outer.rollback()
 
 
-async def test_what_was_approved_is_finished_once_and_alone(connection: asyncpg.Connection) -> None:
+async def test_approval_is_finished_once_and_alone(connection: asyncpg.Connection) -> None:
     for approval, finished in (("a4", 0), ("a5", 1), ("a5", 0)):
         assert len(await ask(connection, "approvals.finish", approval, '{"of": 1}')) == finished, approval
     done = await connection.fetch("SELECT approval_id FROM approvals WHERE status = 'done' ORDER BY 1")
     assert [row[0] for row in done] == ["a1", "a5"]
 
 
-async def test_who_is_dismissed_has_what_waits_of_them_withdrawn(connection: asyncpg.Connection) -> None:
+async def test_approvals_that_wait_are_withdrawn_with_their_requester(connection: asyncpg.Connection) -> None:
     async with connection.transaction():
         await connection.execute("""INSERT INTO approvals (approval_id, asked_by, expires_at) VALUES
             ('b1', 'ann', now()), ('b2', 'ann', now() + interval '1 microsecond')""")
@@ -137,7 +137,7 @@ INSERT INTO approvals (approval_id, asked_by) VALUES ('b5', 'k1'), ('b6', 'Till 
 """b1 to b4 were asked for by tokens k1 to k4, b5 to b7 by people of odd names."""
 
 
-async def test_what_somebody_s_tokens_asked_for_is_withdrawn_with_theirs_or_with_the_one_token_s(
+async def test_approvals_of_a_token_are_withdrawn_with_the_token_or_its_maker(
     connection: asyncpg.Connection,
 ) -> None:
     await connection.execute(TOKENS)
@@ -150,7 +150,7 @@ async def test_what_somebody_s_tokens_asked_for_is_withdrawn_with_theirs_or_with
         await outer.rollback()
 
 
-async def test_what_is_decided_while_it_is_withdrawn_stays_decided(
+async def test_approval_decided_during_a_withdrawal_stays_decided(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     """And is waited for with none held that comes later."""
@@ -192,7 +192,7 @@ LIVE: Final[list[tuple[str, bool]]] = [
 ]
 
 
-async def test_a_prize_is_live_once_it_can_be_won_or_could(connection: asyncpg.Connection) -> None:
+async def test_prize_is_live_once_it_can_or_could_be_won(connection: asyncpg.Connection) -> None:
     for meanwhile, live in LIVE:
         outer = connection.transaction()
         await outer.start()
@@ -201,7 +201,7 @@ async def test_a_prize_is_live_once_it_can_be_won_or_could(connection: asyncpg.C
         await outer.rollback()
 
 
-async def test_a_game_is_live_with_the_games_of_its_campaign(connection: asyncpg.Connection) -> None:
+async def test_game_is_live_once_a_game_of_its_campaign_was_played(connection: asyncpg.Connection) -> None:
     await connection.execute("UPDATE campaigns SET status = 'active' WHERE campaign_id = 'c2'")
     assert await ask(connection, "approvals.game_is_live", "g1", "c1") == [(False, False, False)]
     for played, told in (("g3", (False, False, False)), ("g2", (False, False, True)), ("g1", (False, True, True))):

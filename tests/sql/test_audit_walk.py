@@ -18,7 +18,7 @@ async def walked(connection: asyncpg.Connection, kind: str, after: str, most: in
     return [row[0] for row in await ask(connection, f"conservation.walk_{kind}", after, most)]
 
 
-async def test_all_is_gone_around_in_the_order_of_its_keys(connection: asyncpg.Connection) -> None:
+async def test_walk_returns_all_keys_in_order(connection: asyncpg.Connection) -> None:
     tables = {"play": "plays", "task": "tasks", "prize": "prizes", "board": "leaderboards", "campaign": "campaigns"}
     for kind, table in tables.items():
         reward = ", reward_id" if kind == "task" else ""
@@ -49,7 +49,7 @@ OF_PLAYERS: Final = (
 )
 
 
-async def test_a_player_is_whoever_has_anything(connection: asyncpg.Connection) -> None:
+async def test_walk_of_players_includes_every_player_with_a_row(connection: asyncpg.Connection) -> None:
     for nth, columns in enumerate(OF_PLAYERS):
         for of in "21":
             more = ", 'adjustment'" if "reason" in columns else f", '{of}'" if "," in columns else ""
@@ -77,7 +77,7 @@ HAPPENED: Final = {
 }
 
 
-async def test_what_changed_is_what_happened_from_one_moment_to_before_another(connection: asyncpg.Connection) -> None:
+async def test_changed_keys_are_of_a_half_open_interval(connection: asyncpg.Connection) -> None:
     await connection.execute("INSERT INTO rewards (player_id, reward_id) VALUES ('old', 'old')")
     for what, values in HAPPENED.items():
         for at in (9, 10, 19, 20):

@@ -104,7 +104,7 @@ SEEN: Final[list[tuple[str, tuple[Any, ...], list[Any]]]] = [
 ]
 
 
-async def test_it_reads_the_board_that_it_names_and_in_order(connection: asyncpg.Connection) -> None:
+async def test_board_statements_read_the_named_board_in_order(connection: asyncpg.Connection) -> None:
     for name, asked, seen in SEEN:
         assert await first(connection, name, *asked) == seen, (name, asked)
     ((*_, players),) = await ask(connection, "closed_board", "t", "done")
@@ -115,18 +115,18 @@ async def test_it_reads_the_board_that_it_names_and_in_order(connection: asyncpg
     assert await first(connection, "of_campaign", "camp", 9) == ["last", "best"], "a game that is a draft has none"
 
 
-async def test_a_prize_is_owed_to_who_the_guest_is_by_now(connection: asyncpg.Connection) -> None:
+async def test_owed_prize_goes_to_the_player_that_the_guest_became(connection: asyncpg.Connection) -> None:
     owed = await ask(connection, "owed", "t", "done", 9)
     assert [(row[1], row[3]) for row in owed] == [("gil", True), ("ann", False), ("bob", False)]
 
 
-async def test_a_board_is_held_alone(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_board_lock_holds_one_board(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with connection.transaction(), pool.acquire() as rival:
         await ask(connection, "lock", "t", "sum", "", True)
         assert await held(rival, "leaderboards", "board_id") == {"sum"}
 
 
-async def test_tenants_are_told_in_order_where_a_board_ends_or_owes(connection: asyncpg.Connection) -> None:
+async def test_tenants_with_a_board_that_ends_or_owes_are_listed_in_order(connection: asyncpg.Connection) -> None:
     async def told() -> list[str]:
         return [row[0] for row in await ask(connection, "tenants_with_ending")]
 
@@ -167,7 +167,7 @@ async def test_tenants_are_told_in_order_where_a_board_ends_or_owes(connection: 
         ("none", "", "", False),
     ],
 )
-async def test_a_board_is_made_of_a_campaign_and_a_game_of_its_own(
+async def test_board_requires_a_writable_campaign_and_a_game_of_it(
     connection: asyncpg.Connection, campaign: str, game: str, merchant: str, may: bool
 ) -> None:
     board = (campaign, game, "New", "score", "sum", 0, 0, "[]", merchant)
@@ -190,9 +190,7 @@ async def test_a_board_is_made_of_a_campaign_and_a_game_of_its_own(
         ("UPDATE leaderboards SET game_id = 'none', campaign_id = 'camp' WHERE board_id = 'hidden'", True),
     ],
 )
-async def test_a_board_that_ranked_anybody_is_not_removed(
-    connection: asyncpg.Connection, meanwhile: str, gone: bool
-) -> None:
+async def test_board_with_history_is_not_removed(connection: asyncpg.Connection, meanwhile: str, gone: bool) -> None:
     await connection.execute(meanwhile)
     await connection.execute(
         "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode)"
@@ -202,7 +200,7 @@ async def test_a_board_that_ranked_anybody_is_not_removed(
     assert await connection.fetchval("SELECT count(*) FROM leaderboards") == 8 - gone
 
 
-async def test_a_board_is_closed_and_a_rank_settled_once_and_alone(connection: asyncpg.Connection) -> None:
+async def test_board_is_finalized_and_a_rank_settled_once(connection: asyncpg.Connection) -> None:
     assert [await first(connection, "finalize", "sum") for _ in range(2)] == [["sum"], []]
     assert await first(connection, "archive", "best") == ["best"]
     states = "SELECT board_id, status FROM leaderboards WHERE board_id IN ('sum', 'best', 'last', 'done') ORDER BY 1"
@@ -236,7 +234,7 @@ async def scores(connection: asyncpg.Connection, *asked: Any) -> dict[str, list[
     return found
 
 
-async def test_scores_are_of_the_boards_games_and_times_by_its_metric_and_mode(connection: asyncpg.Connection) -> None:
+async def test_scores_count_the_boards_games_and_times_by_metric_and_mode(connection: asyncpg.Connection) -> None:
     every = await scores(connection, None, None, None)
     assert every == SCORES
     assert list(every) == sorted(SCORES), "board by board"
@@ -249,7 +247,7 @@ async def test_scores_are_of_the_boards_games_and_times_by_its_metric_and_mode(c
     assert names == {"ann": "Ann", "bob": "Bob", "gil": "Gil", None: ""}
 
 
-async def test_scores_of_some_are_those_that_all_have(connection: asyncpg.Connection) -> None:
+async def test_scores_of_some_players_equal_those_of_all(connection: asyncpg.Connection) -> None:
     some = await scores(connection, None, None, ["ann", "gil"])
     assert some == {
         "best": [("gil", None, None), ("ann", 1007, 100)],
@@ -260,7 +258,7 @@ async def test_scores_of_some_are_those_that_all_have(connection: asyncpg.Connec
     }
 
 
-async def test_what_counts_all_is_as_of_before_whatever_is_under_way(
+async def test_scores_of_all_are_as_of_before_open_transactions(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     async with pool.acquire() as rival, rival.transaction():
@@ -271,7 +269,7 @@ async def test_what_counts_all_is_as_of_before_whatever_is_under_way(
             assert {row["as_of"] <= began for row in rows} == {settled}
 
 
-async def test_who_was_touched_since_a_moment_is_told_and_whom_a_guest_has_become(
+async def test_players_touched_since_a_moment_are_listed_as_whom_they_became(
     connection: asyncpg.Connection,
 ) -> None:
     """A second's own moment is since then."""

@@ -67,7 +67,7 @@ GOES_WITH: Final[list[tuple[str, tuple[Any, ...], str]]] = [
 
 
 @pytest.mark.parametrize(("name", "asked", "named"), GOES_WITH)
-async def test_what_is_named_is_what_goes_with_it(
+async def test_campaign_statements_return_what_belongs_to_the_campaign(
     connection: asyncpg.Connection, name: str, asked: tuple[Any, ...], named: str
 ) -> None:
     assert [row[0] for row in await ask(connection, name, *asked)] == named.split()
@@ -96,7 +96,7 @@ NOTED: Final[list[tuple[tuple[Any, ...], str, str, str, str]]] = [
 ]
 
 
-async def test_the_log_names_what_is_asked_for_newest_first(connection: asyncpg.Connection) -> None:
+async def test_audit_list_applies_every_filter_newest_first(connection: asyncpg.Connection) -> None:
     every: dict[str, Any] = dict.fromkeys(("subject_type", "subject_id", "actor", "merchant", "action"), "")
     every |= {"since": 0, "until": 0, "words": "%", "least_id": "", "too_great_id": "~", "after": None, "most": 9}
     for filtered, *named in NOTED:
@@ -108,7 +108,7 @@ async def test_the_log_names_what_is_asked_for_newest_first(connection: asyncpg.
             assert " ".join(row[0] for row in rows) == expected, (name, filtered)
 
 
-async def test_one_campaign_is_written(connection: asyncpg.Connection) -> None:
+async def test_campaign_update_writes_one_campaign_at_its_revision(connection: asyncpg.Connection) -> None:
     written = ("New", "shop", "ended", 0, 0, 0, "Asia/Tokyo", "{}", ["https://x.example"], 9.5, "EUR", 0)
     assert [row[:3] for row in await ask(connection, "campaigns.update", "c3", *written)] == [("c3", "New", "shop")]
     rows = await connection.fetch("SELECT campaign_id, name, timezone FROM campaigns ORDER BY 1")
@@ -120,7 +120,7 @@ async def test_one_campaign_is_written(connection: asyncpg.Connection) -> None:
     assert [row["revision"] for row in revisions] == [1, 1, 3]
 
 
-async def test_one_integration_is_copied_and_told_nothing_yet(connection: asyncpg.Connection) -> None:
+async def test_copied_integration_is_paused(connection: asyncpg.Connection) -> None:
     await ask(connection, "campaigns.copy_integration", "i1", '{"integration_id": "new", "campaign_id": "c1"}')
     rows = await connection.fetch("SELECT integration_id, campaign_id FROM integrations WHERE status = 'paused'")
     assert [tuple(row) for row in rows] == [("new", "c1")]
@@ -134,7 +134,7 @@ VALUES ('t', 'ann', $1, 1, '2026-01-01', 1)
 
 
 @pytest.mark.parametrize("moves", [GRANT, PLAYED])
-async def test_a_merchants_wallet_is_moved_by_games_of_the_campaign_that_credit_it(
+async def test_merchants_wallet_is_moved_only_by_games_that_credit_it(
     connection: asyncpg.Connection, moves: str
 ) -> None:
     async def told() -> list[tuple[Any, ...]]:

@@ -11,7 +11,7 @@ FILES = ("audit", "tenancy", "campaigns", "games", "prizes", "analytics")
 
 
 @pytest.mark.parametrize("file", FILES)
-async def test_every_statement_can_be_prepared(file: str, pool: asyncpg.Pool) -> None:
+async def test_statements_can_be_prepared(file: str, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as connection:
         for query in sql.load(file).values():
             await connection.prepare(query)

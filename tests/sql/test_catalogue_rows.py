@@ -101,17 +101,17 @@ SEEN: Final[list[tuple[str, tuple[Any, ...], list[str]]]] = [
 ]
 
 
-async def test_it_reads_what_it_names_and_who_asks_may_see(connection: asyncpg.Connection) -> None:
+async def test_catalogue_statements_read_what_is_named_and_may_be_seen(connection: asyncpg.Connection) -> None:
     for name, asked, seen in SEEN:
         assert await first(connection, name, *asked) == seen, (name, asked)
 
 
-async def test_a_player_is_shown_with_its_own_contacts(connection: asyncpg.Connection) -> None:
+async def test_player_is_found_with_its_own_contacts(connection: asyncpg.Connection) -> None:
     ((*_, contacts),) = await ask(connection, "players.find", "ann")
     assert '"x1"' in contacts and "x2" not in contacts and "x3" not in contacts
 
 
-async def test_a_prize_is_available_by_its_own_free_codes(connection: asyncpg.Connection) -> None:
+async def test_prize_is_available_by_its_own_free_codes(connection: asyncpg.Connection) -> None:
     shown = await ask(connection, "games.prizes_on_show", ["mug", "code", "coded", "old"])
     assert {row[0]: row[-1] for row in shown} == {"mug": True, "code": False, "coded": True}
     async with connection.transaction():  # In which now() is one moment.
@@ -128,7 +128,7 @@ async def test_a_prize_is_available_by_its_own_free_codes(connection: asyncpg.Co
 @pytest.mark.parametrize(
     ("total", "after"), [(4, (4, 0, 4)), (3, None), (0, (0, 0, 4)), (12, (12, 8, 4))], ids=lambda value: str(value)
 )
-async def test_a_total_is_set_that_is_not_below_what_is_awarded(
+async def test_stock_total_below_the_awarded_is_refused(
     connection: asyncpg.Connection, total: int, after: tuple[int, int, int] | None
 ) -> None:
     moved = await ask(connection, "prizes.set_total_stock", "mug", total, None, "ann", "counted")
@@ -160,7 +160,7 @@ MOVED: Final[list[tuple[str, int | None, int, tuple[int, ...] | None]]] = [
 ]
 
 
-async def test_a_stock_is_moved_as_far_as_what_is_awarded_and_never_to_no_limit_by_chance(
+async def test_stock_change_below_the_awarded_or_to_no_limit_is_refused(
     connection: asyncpg.Connection,
 ) -> None:
     await connection.execute("""UPDATE stock SET total = 20, remaining = 20 WHERE prize_id = 'cup';
@@ -214,7 +214,7 @@ HISTORY: Final[dict[str, tuple[str, str, str]]] = {
 
 
 @pytest.mark.parametrize("what", HISTORY)
-async def test_history_is_what_happened_with_the_thing_itself(connection: asyncpg.Connection, what: str) -> None:
+async def test_history_is_only_of_the_thing_itself(connection: asyncpg.Connection, what: str) -> None:
     name, thing, happens = HISTORY[what]
     assert await first(connection, name, thing) == [False]
     for other, has in (("other", False), (thing, True)):
@@ -225,7 +225,9 @@ async def test_history_is_what_happened_with_the_thing_itself(connection: asyncp
         await outer.rollback()
 
 
-async def test_a_prize_that_a_revision_or_a_free_code_names_has_no_history(connection: asyncpg.Connection) -> None:
+async def test_prize_of_an_unplayed_revision_or_a_free_code_has_no_history(
+    connection: asyncpg.Connection,
+) -> None:
     """Not before somebody has played that game, or was given the code; nor by a game that names another."""
     assert await first(connection, "prizes.has_history", "coded") == [False]
     await connection.execute("UPDATE game_revisions SET definition = '\"cup\"' WHERE game_id = 'g2'")
@@ -286,7 +288,7 @@ CHANGES: Final[list[tuple[str, tuple[Any, ...], str, int]]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "of", "many"), CHANGES)
-async def test_what_is_changed_is_what_is_named(
+async def test_catalogue_change_writes_only_the_named_rows(
     connection: asyncpg.Connection, name: str, arguments: tuple[Any, ...], of: str, many: int
 ) -> None:
     before = await everything(connection)
@@ -296,7 +298,7 @@ async def test_what_is_changed_is_what_is_named(
     assert len(changed) == many and all(of in row for row in changed)
 
 
-async def test_a_quest_is_made_in_a_campaign_that_who_asks_may_write(connection: asyncpg.Connection) -> None:
+async def test_quest_requires_a_writable_campaign(connection: asyncpg.Connection) -> None:
     async def make(quest: str, campaign: str, merchant: str) -> list[Any]:
         own = ("Q", "", "daily", 1, "draft", 0, 0, None)
         return await first(connection, "quests.insert", quest, campaign, *own, merchant, None)
@@ -307,7 +309,7 @@ async def test_a_quest_is_made_in_a_campaign_that_who_asks_may_write(connection:
     assert await make("n4", "none", "") == []
 
 
-async def test_a_quest_counts_plays_of_a_game_of_its_own_campaign_and_keeps_secrets_for_events(
+async def test_quest_counts_games_of_its_campaign_and_keeps_a_secret_only_for_events(
     connection: asyncpg.Connection,
 ) -> None:
     of = ("camp", "Q", "", "daily", 1, "active", 0, 0)
@@ -322,7 +324,7 @@ async def test_a_quest_counts_plays_of_a_game_of_its_own_campaign_and_keeps_secr
         assert await connection.fetchval(query) == kept, (kind, secret)
 
 
-async def test_a_completion_is_looked_at_with_what_the_player_itself_has_done(connection: asyncpg.Connection) -> None:
+async def test_completion_is_read_with_the_players_own_completions(connection: asyncpg.Connection) -> None:
     async def look(quest: str, player: str, key: str | None) -> Any:
         (row,) = await connection.fetch(sql.load("quests")["for_completion"], "t", quest, player, key)
         return row
@@ -338,13 +340,13 @@ async def test_a_completion_is_looked_at_with_what_the_player_itself_has_done(co
         assert (await look("visit", "ann", None))["periods"] is None, "a period is over then, whatever the zone"
 
 
-async def test_a_quest_is_held_alone(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_quest_lock_holds_one_quest(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with connection.transaction(), pool.acquire() as rival:
         assert await first(connection, "quests.lock", "visit") == ["visit"]
         assert await held(rival, "quests", "quest_id") == {"visit"}
 
 
-async def test_one_at_a_time_changes_the_catalogue_and_whoever_names_the_tenant_does_not_wait(
+async def test_catalogue_lock_excludes_writers_but_not_foreign_keys(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     async with connection.transaction(), pool.acquire() as rival:
@@ -355,7 +357,7 @@ async def test_one_at_a_time_changes_the_catalogue_and_whoever_names_the_tenant_
     assert await connection.fetch(sql.load("tenancy")["hold_catalog"], "nobody") == []
 
 
-async def test_who_is_met_or_changed_twice_is_there_once(connection: asyncpg.Connection) -> None:
+async def test_player_met_or_signed_up_twice_exists_once(connection: asyncpg.Connection) -> None:
     assert [await first(connection, "players.meet", "new") for _ in range(2)] == [["new"], []]
     for name in ("N", "M"):
         assert await first(connection, "players.update", "other", name, None, None, None) == ["other"]
@@ -366,7 +368,7 @@ async def test_who_is_met_or_changed_twice_is_there_once(connection: asyncpg.Con
     ]
 
 
-async def test_a_contact_is_linked_to_who_is_still_somebody_and_makes_a_guest_a_player(
+async def test_contact_link_requires_an_unmerged_player_and_ends_guesthood(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     async def link(player: str, contact: str, value: str) -> list[Any]:
@@ -388,7 +390,7 @@ async def test_a_contact_is_linked_to_who_is_still_somebody_and_makes_a_guest_a_
     assert dict(methods) == {"ann": "external", "bob": "external", "gil": "guest", "gus": "email_otp"}
 
 
-async def test_a_games_revisions_are_told_newest_first_with_who_made_them(connection: asyncpg.Connection) -> None:
+async def test_revisions_are_listed_newest_first_with_their_authors(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO game_revisions (tenant_id, game_id, revision, definition)
             SELECT 't', game, n, '{}' FROM (VALUES ('g1', 3), ('g1', 2), ('g1', 4), ('g2', 7)) AS r (game, n);
@@ -405,7 +407,7 @@ async def test_a_games_revisions_are_told_newest_first_with_who_made_them(connec
         assert [row[1] for row in await ask(connection, "games.revisions", "g1", one, after, most)] == told
 
 
-async def test_a_game_on_show_says_whether_there_are_quests_and_boards_for_who_plays_it(
+async def test_game_on_show_says_whether_it_has_quests_and_boards(
     connection: asyncpg.Connection,
 ) -> None:
     await connection.execute("""

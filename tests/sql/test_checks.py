@@ -99,7 +99,7 @@ _CONSTRAINTS: Final = """
 """
 
 
-async def test_each_constraint_takes_and_refuses_what_it_should(pool: asyncpg.Pool) -> None:
+async def test_constraints_accept_and_refuse_their_examples(pool: asyncpg.Pool) -> None:
     rows = await pool.fetch(_CONSTRAINTS)
     assert sorted(row["name"] for row in rows) == sorted(TAKEN) == sorted(REFUSED)
     for row in rows:
@@ -124,7 +124,7 @@ async def test_each_constraint_takes_and_refuses_what_it_should(pool: asyncpg.Po
         ("integration_deliveries_event", "tenant_id, integration_id, event_id"),
     ],
 )
-async def test_what_may_be_there_once_has_its_unique_index(pool: asyncpg.Pool, index: str, columns: str) -> None:
+async def test_unique_index_exists_for_its_columns(pool: asyncpg.Pool, index: str, columns: str) -> None:
     """The last that stands between two processes that both looked."""
     found = await pool.fetchval("SELECT pg_get_indexdef($1::regclass)", index)
     assert found.startswith("CREATE UNIQUE INDEX ") and f"({columns})" in found

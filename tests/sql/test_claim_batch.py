@@ -100,7 +100,7 @@ async def claim(database: Database, names: list[str], tenant_id: str = "t") -> l
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-async def test_each_claim_of_a_batch_has_its_own_outcome(database: Database, backwards: bool) -> None:
+async def test_claims_of_a_batch_have_their_own_outcomes(database: Database, backwards: bool) -> None:
     names = [*reversed(REWARDS)] if backwards else [*REWARDS]
     beside: Neighbours = await surround(database, "t", by=(TENANT, PLAYER, "prize_id"), spare=("prizes", "players"))
     rows = await claim(database, names)
@@ -147,7 +147,7 @@ async def test_each_claim_of_a_batch_has_its_own_outcome(database: Database, bac
     assert changed == {}
 
 
-async def test_a_suspended_tenant_claims_nothing(database: Database) -> None:
+async def test_claim_of_a_suspended_tenant_is_refused(database: Database) -> None:
     """Nor does another one's suspension hinder it."""
     await database.execute("INSERT INTO tenants (tenant_id, name, status) VALUES ('other', 'O', 'suspended')")
     assert [row["outcome"] for row in await claim(database, ["instant"])] == ["claimed"]
@@ -156,9 +156,7 @@ async def test_a_suspended_tenant_claims_nothing(database: Database) -> None:
     assert (row["outcome"], row["suspended"], row["status"]) == ("suspended", "tenant", "won")
 
 
-async def test_what_a_rival_is_doing_to_a_reward_is_waited_for_and_then_seen(
-    database: Database, pool: asyncpg.Pool
-) -> None:
+async def test_claim_waits_for_a_rival_change_and_sees_it(database: Database, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival:
         async with rival.transaction():
             await rival.execute("UPDATE rewards SET status = 'revoked' WHERE reward_id = 'instant'")
@@ -168,9 +166,7 @@ async def test_what_a_rival_is_doing_to_a_reward_is_waited_for_and_then_seen(
     assert (row["outcome"], row["status"]) == ("illegal", "revoked")
 
 
-async def test_rewards_are_locked_by_their_ids_in_whatever_order_they_are_claimed(
-    database: Database, pool: asyncpg.Pool
-) -> None:
+async def test_claim_locks_rewards_in_the_order_of_their_ids(database: Database, pool: asyncpg.Pool) -> None:
     """Two batches that each wait for the other's reward would end by a deadlock."""
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
@@ -183,7 +179,7 @@ async def test_rewards_are_locked_by_their_ids_in_whatever_order_they_are_claime
         assert {row["outcome"] for row in await claiming} == {"claimed"}
 
 
-async def test_no_more_codes_are_held_than_are_given(database: Database, pool: asyncpg.Pool) -> None:
+async def test_claim_locks_no_more_codes_than_it_gives(database: Database, pool: asyncpg.Pool) -> None:
     """A rival passes by what is held: it would find a prize without codes that has some."""
     async with pool.acquire() as rival, pool.acquire() as connection, connection.transaction():
         names = ["instant", "has_a_code", "with_code_1"]
@@ -193,9 +189,7 @@ async def test_no_more_codes_are_held_than_are_given(database: Database, pool: a
     assert sorted(row["code_id"] for row in free) == ["code_2", "code_4", "code_5"]
 
 
-async def test_a_code_that_expires_at_this_very_moment_is_given_to_nobody(
-    database: Database, pool: asyncpg.Pool
-) -> None:
+async def test_claim_takes_no_code_that_expires_now(database: Database, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as connection, connection.transaction():
         await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'code_1'")
         asked = [["with_code_1"], ["ann"], [None], ["task_1"], ["none", "voucher_code"], ["{}"]]
@@ -203,7 +197,7 @@ async def test_a_code_that_expires_at_this_very_moment_is_given_to_nobody(
     assert row["ciphertext"] == b"two"
 
 
-async def test_a_code_that_a_rival_is_about_to_take_is_passed_by(database: Database, pool: asyncpg.Pool) -> None:
+async def test_claim_skips_a_code_that_a_rival_is_taking(database: Database, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival, rival.transaction():
         await rival.execute("SELECT FROM codes WHERE code_id = 'code_1' FOR UPDATE")
         (row,) = await claim(database, ["with_code_1"])
@@ -219,7 +213,7 @@ async def _somebody_waits(connection: asyncpg.Connection) -> bool:
     )
 
 
-async def test_who_claims_one_code_is_given_the_one_that_ends_first(database: Database) -> None:
+async def test_claim_takes_the_code_that_expires_first(database: Database) -> None:
     """However the rows lie: where the planner knows how few they are, it reads them as they were written."""
     await database.execute("DELETE FROM codes")
     await database.execute(

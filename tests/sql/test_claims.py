@@ -9,6 +9,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from asyncpg.pool import PoolConnectionProxy
 
 from runtime import messages as m
 from runtime.actors import claims
@@ -19,6 +20,7 @@ from runtime.core import Core
 from runtime.errors import Fault
 from runtime.groups import event_stream, task_stream
 from runtime.stores.database import StoreUnavailable
+from tests.support.outbox import somebody_waits
 from tests.support.rewards import Shelf, claim, core, fulfill, refusal, revoke
 from tests.support.stack import settings_of
 from tests.support.waiting import until
@@ -47,7 +49,7 @@ async def outcomes(*claims: Any) -> Counter[str]:
     return Counter(answer.reason if isinstance(answer, Fault) else "OK" for answer in done)
 
 
-async def test_a_reward_is_claimed_once_by_fifty_rivals_over_two_processes(
+async def test_reward_is_claimed_once_by_fifty_rivals_over_two_processes(
     cores: tuple[Core, Core], shelf: Shelf
 ) -> None:
     reward_id = await shelf.reward(await shelf.prize(channel="webhook"))
@@ -56,7 +58,7 @@ async def test_a_reward_is_claimed_once_by_fifty_rivals_over_two_processes(
     assert (await shelf.row(reward_id))["task"] == "pending"
 
 
-async def test_fifty_claims_with_a_key_are_one_claim_and_fifty_answers(cores: tuple[Core, Core], shelf: Shelf) -> None:
+async def test_claims_with_one_key_are_one_claim_and_get_one_answer(cores: tuple[Core, Core], shelf: Shelf) -> None:
     prize_id = await shelf.prize(channel="voucher_code")
     await shelf.codes(prize_id, "CODE-1", "CODE-2")
     reward_id = await shelf.reward(prize_id)
@@ -66,7 +68,7 @@ async def test_fifty_claims_with_a_key_are_one_claim_and_fifty_answers(cores: tu
     assert (await shelf.row(reward_id))["codes"] == 1
 
 
-async def test_the_last_code_goes_to_one_of_twenty_rivals(cores: tuple[Core, Core], shelf: Shelf) -> None:
+async def test_last_code_goes_to_one_of_twenty_rivals(cores: tuple[Core, Core], shelf: Shelf) -> None:
     prize_id = await shelf.prize(channel="voucher_code")
     await shelf.codes(prize_id, "LAST")
     rewards = [await shelf.reward(prize_id, f"player_{nth}") for nth in range(20)]
@@ -78,7 +80,7 @@ async def test_the_last_code_goes_to_one_of_twenty_rivals(cores: tuple[Core, Cor
     )
 
 
-async def test_enough_codes_serve_every_rival_one_each(cores: tuple[Core, Core], shelf: Shelf) -> None:
+async def test_codes_go_to_rivals_one_each(cores: tuple[Core, Core], shelf: Shelf) -> None:
     prize_id = await shelf.prize(channel="voucher_code")
     await shelf.codes(prize_id, *(f"CODE-{nth}" for nth in range(40)))
     rewards = [await shelf.reward(prize_id, f"player_{nth}") for nth in range(40)]
@@ -88,14 +90,14 @@ async def test_enough_codes_serve_every_rival_one_each(cores: tuple[Core, Core],
     assert len({reward.code for reward in claimed}) == 40
 
 
-async def test_one_key_claims_each_of_many_rewards(cores: tuple[Core, Core], shelf: Shelf) -> None:
+async def test_key_claims_each_of_many_rewards(cores: tuple[Core, Core], shelf: Shelf) -> None:
     prize_id = await shelf.prize()
     rewards = [await shelf.reward(prize_id) for _ in range(20)]
     told = await outcomes(*(claim(cores[nth % 2], reward, key="k") for nth, reward in enumerate(rewards)))
     assert told == {"OK": 20}
 
 
-async def test_a_bad_claim_fails_none_of_its_neighbours(
+async def test_bad_claim_fails_none_of_its_batch(
     cores: tuple[Core, Core], shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty, plain = await shelf.prize(channel="voucher_code"), await shelf.prize(channel="webhook")
@@ -115,7 +117,7 @@ async def test_a_bad_claim_fails_none_of_its_neighbours(
     assert written == [9], "one statement for all of them"
 
 
-async def test_claims_and_revokes_at_once_leave_one_story(cores: tuple[Core, Core], shelf: Shelf) -> None:
+async def test_claims_among_revokes_leave_every_reward_revoked(cores: tuple[Core, Core], shelf: Shelf) -> None:
     prize_id = await shelf.prize(channel="webhook", total=20)
     rewards = [await shelf.reward(prize_id) for _ in range(20)]
     told = await outcomes(
@@ -128,7 +130,7 @@ async def test_claims_and_revokes_at_once_leave_one_story(cores: tuple[Core, Cor
     assert await shelf.stock(prize_id) == (20, 20, 0)
 
 
-async def test_fulfil_by_twenty_admins_takes_one_code(cores: tuple[Core, Core], shelf: Shelf) -> None:
+async def test_fulfil_by_twenty_rivals_takes_one_code(cores: tuple[Core, Core], shelf: Shelf) -> None:
     prize_id = await shelf.prize("manual", "voucher_code")
     await shelf.codes(prize_id, *(f"CODE-{nth}" for nth in range(20)))
     reward_id = await shelf.reward(prize_id)
@@ -137,55 +139,48 @@ async def test_fulfil_by_twenty_admins_takes_one_code(cores: tuple[Core, Core], 
     assert (await shelf.row(reward_id))["codes"] == 1
 
 
-class TestAgainstAClaimThatIsUnderWay:
-    """A rival in another process holds the row, and commits while our statement waits for it."""
+RIVAL_CLAIM = (
+    "UPDATE rewards SET status = 'fulfilled', claimed_at = now(), fulfilled_at = now(), claim_key = $2"
+    " WHERE reward_id = $1"
+)
 
-    @pytest.fixture
-    async def rival(self, database_url: str) -> AsyncIterator[asyncpg.Connection]:
-        connection = await asyncpg.connect(database_url)
-        yield connection
-        await connection.close()
 
-    CLAIM = (
-        "UPDATE rewards SET status = 'fulfilled', claimed_at = now(), fulfilled_at = now(), claim_key = $2"
-        " WHERE reward_id = $1"
-    )
+async def while_it_waits(rival: asyncpg.Connection | PoolConnectionProxy, ours: Awaitable[m.Reward]) -> m.Reward:
+    """Commits the rival's transaction once `ours` waits for it."""
+    waiting = asyncio.ensure_future(ours)
+    await until(lambda: somebody_waits(rival))
+    await rival.execute("COMMIT")
+    return await waiting
 
-    async def meet(self, rival: asyncpg.Connection, ours: Awaitable[m.Reward]) -> m.Reward:
-        """Commits the rival's transaction once `ours` waits for it."""
-        waiting = asyncio.ensure_future(ours)
-        while not await rival.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
-            assert not waiting.done(), "it did not wait for the rival"
-        await rival.execute("COMMIT")
-        return await waiting
 
-    async def test_the_loser_hears_that_the_reward_was_claimed(
-        self, cores: tuple[Core, Core], shelf: Shelf, rival: asyncpg.Connection
-    ) -> None:
-        reward_id = await shelf.reward(await shelf.prize())
+async def test_claim_that_waits_for_a_rival_claim_is_already_claimed(
+    cores: tuple[Core, Core], shelf: Shelf, pool: asyncpg.Pool
+) -> None:
+    reward_id = await shelf.reward(await shelf.prize())
+    async with pool.acquire() as rival:
         await rival.execute("BEGIN")
-        await rival.execute(self.CLAIM, reward_id, None)
+        await rival.execute(RIVAL_CLAIM, reward_id, None)
         before = await rival.fetchrow("SELECT * FROM rewards WHERE reward_id = $1", reward_id)
-        assert (await refusal(self.meet(rival, claim(cores[0], reward_id)))).reason == "ALREADY_CLAIMED"
+        assert (await refusal(while_it_waits(rival, claim(cores[0], reward_id)))).reason == "ALREADY_CLAIMED"
         assert await rival.fetchrow("SELECT * FROM rewards WHERE reward_id = $1", reward_id) == before
 
-    async def test_the_same_key_hears_the_same_answer(
-        self, cores: tuple[Core, Core], shelf: Shelf, rival: asyncpg.Connection
-    ) -> None:
-        prize_id = await shelf.prize(channel="voucher_code")
-        await shelf.codes(prize_id, "CODE-1", "CODE-2")
-        request = m.ClaimRewardRequest(id=await shelf.reward(prize_id))
+
+async def test_claim_that_waits_for_its_own_key_gets_the_same_answer(
+    cores: tuple[Core, Core], shelf: Shelf, pool: asyncpg.Pool
+) -> None:
+    prize_id = await shelf.prize(channel="voucher_code")
+    await shelf.codes(prize_id, "CODE-1", "CODE-2")
+    reward_id = await shelf.reward(prize_id)
+    async with pool.acquire() as rival:
         await rival.execute("BEGIN")
-        await rival.execute(self.CLAIM, request.id, "k")
-        await rival.execute(
-            "UPDATE codes SET reward_id = $1 WHERE code_id = (SELECT min(code_id) FROM codes)",
-            request.id,
-        )
-        reward = await self.meet(rival, claim(cores[0], request.id, key="k"))
-        assert (reward.status, reward.code) == (Status.FULFILLED, "CODE-1")
+        await rival.execute(RIVAL_CLAIM, reward_id, "k")
+        took = "UPDATE codes SET reward_id = $1 WHERE code_id = (SELECT min(code_id) FROM codes)"
+        await rival.execute(took, reward_id)
+        reward = await while_it_waits(rival, claim(cores[0], reward_id, key="k"))
+    assert (reward.status, reward.code) == (Status.FULFILLED, "CODE-1")
 
 
-async def test_a_claim_tells_the_streams(cores: tuple[Core, Core], shelf: Shelf, valkey: Any) -> None:
+async def test_claim_is_published_to_the_streams(cores: tuple[Core, Core], shelf: Shelf, valkey: Any) -> None:
     prize_id = await shelf.prize(channel="webhook")
     reward_id = await shelf.reward(prize_id)
     await claim(cores[0], reward_id)
@@ -208,7 +203,7 @@ REACHES = {"claim": "claimed", "fulfill": "fulfilled", "revoke": "revoked"}
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("move", DRIVEN)
-async def test_every_move_from_every_state_does_what_the_table_says(
+async def test_move_from_every_state_follows_the_table(
     cores: tuple[Core, Core], shelf: Shelf, state: str, move: str
 ) -> None:
     reward_id = await shelf.reward(await shelf.prize(channel="webhook"), status=state)
@@ -224,7 +219,7 @@ async def test_every_move_from_every_state_does_what_the_table_says(
 
 
 @pytest.mark.parametrize("before", STATES)
-def test_the_table_of_moves_is_the_contract(before: str) -> None:
+def test_moves_are_those_of_the_contract(before: str) -> None:
     legal = {
         "won": {"claimed", "fulfilling", "fulfilled", "expired", "revoked"},
         "claimed": {"fulfilling", "fulfilled", "revoked"},
@@ -260,7 +255,7 @@ async def hear_of(engine: Engine, reward_id: str) -> None:
     await until(told)
 
 
-async def test_a_replay_that_cannot_be_read_costs_its_neighbours_nothing(
+async def test_replay_that_cannot_be_read_fails_no_other_claim(
     cores: tuple[Core, Core], shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The claims of one batch are committed together: each is answered, and told of, whatever fails for another."""
@@ -280,7 +275,7 @@ LOSES_THE_CONNECTION = FAILS.replace("1 / 0", "pg_terminate_backend(pg_backend_p
 
 
 @pytest.mark.parametrize("read", [FAILS, LOSES_THE_CONNECTION], ids=["an error", "a lost connection"])
-async def test_a_claim_whose_guest_cannot_be_looked_up_costs_its_neighbours_nothing(
+async def test_claim_whose_guest_cannot_be_read_fails_no_other_claim(
     cores: tuple[Core, Core], shelf: Shelf, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:
     engine, prize_id = cores[0].engine, await shelf.prize(channel="webhook")

@@ -55,20 +55,20 @@ UNORDERED: Final = ("codes.set_expiry", "codes.withdraw")
 
 
 @pytest.mark.parametrize(("name", "asked", "found"), FOUND)
-async def test_it_finds_these_in_this_order(
+async def test_code_statements_find_their_codes_in_order(
     connection: asyncpg.Connection, name: str, asked: tuple[Any, ...], found: str
 ) -> None:
     rows = [row[0] for row in await ask(connection, name, *asked)]
     assert (sorted(rows) if name in UNORDERED else rows) == found.split()
 
 
-async def test_a_code_is_none_to_give_in_the_very_moment_in_which_it_expires(connection: asyncpg.Connection) -> None:
+async def test_code_that_expires_now_is_not_free(connection: asyncpg.Connection) -> None:
     async with connection.transaction():
         await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'c2'")
         assert await ask(connection, "codes.free", "p", 9) == [("c6",), ("c1",)]
         assert await ask(connection, "codes.available", "p") == [(2,)]
 
 
-async def test_a_code_without_an_end_has_none_in_the_list(connection: asyncpg.Connection) -> None:
+async def test_code_without_expiry_is_listed_without_one(connection: asyncpg.Connection) -> None:
     ends = {row[0]: bool(row[-1]) for row in await ask(connection, "codes.list", "p", "free", None, 9)}
     assert ends == {"c1": False, "c2": True, "c6": False}

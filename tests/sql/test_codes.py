@@ -59,7 +59,7 @@ async def pool_of(made: asyncpg.Pool, prize_id: str = "coupon") -> set[str]:
     return {row["code_id"] for row in rows}
 
 
-async def test_a_code_is_added_once_and_what_was_there_is_told(made: asyncpg.Pool) -> None:
+async def test_code_is_added_once_and_a_duplicate_reported(made: asyncpg.Pool) -> None:
     assert await add(made, {"a": b"h2", "b": b"h3"}) == [None]
     assert await add(made, {"c": b"h1", "d": b"h4", "e": b"h4"}) in (["c", "d"], ["c", "e"])
     assert len(await pool_of(made) & {"d", "e"}) == 1
@@ -67,7 +67,7 @@ async def test_a_code_is_added_once_and_what_was_there_is_told(made: asyncpg.Poo
     assert await pool_of(made, "ticket") == {"elsewhere"}
 
 
-async def test_a_code_that_the_pool_has_under_an_older_key_is_not_added(made: asyncpg.Pool) -> None:
+async def test_code_stored_under_an_older_key_is_not_added(made: asyncpg.Pool) -> None:
     """Of the older fingerprints, the first is the pool's, the second another pool's, and the third nobody's."""
     older = {"a": b"h1", "b": b"h2", "c": b"h9"}
     assert await add(made, {"a": b"n1", "b": b"n2", "c": b"n3"}, older) == ["a"]
@@ -84,7 +84,7 @@ async def test_a_code_that_the_pool_has_under_an_older_key_is_not_added(made: as
         ("loose", "shop", []),
     ],
 )
-async def test_only_who_may_write_a_prize_adds_codes_to_it(
+async def test_codes_are_added_only_to_a_writable_prize(
     made: asyncpg.Pool, prize_id: str, merchant_id: str, told: list[None]
 ) -> None:
     before = await pool_of(made, prize_id)
@@ -92,14 +92,14 @@ async def test_only_who_may_write_a_prize_adds_codes_to_it(
     assert await pool_of(made, prize_id) - before == ({"a"} if told else set())
 
 
-async def test_a_prize_is_not_deleted_while_codes_are_added_to_it(made: asyncpg.Pool) -> None:
+async def test_prize_is_not_deleted_while_codes_are_added(made: asyncpg.Pool) -> None:
     async with made.acquire() as rival, made.acquire() as connection, connection.transaction():
         await add(connection, {"a": b"n1"})
         assert await rival.fetch("SELECT FROM prizes WHERE prize_id = 'coupon' FOR NO KEY UPDATE SKIP LOCKED")
         assert not await rival.fetch("SELECT FROM prizes WHERE prize_id = 'coupon' FOR UPDATE SKIP LOCKED")
 
 
-async def test_codes_are_added_in_one_order_whatever_the_imports(made: asyncpg.Pool) -> None:
+async def test_imports_add_codes_in_one_order(made: asyncpg.Pool) -> None:
     """Two imports of the same codes in opposite orders would each wait for what the other has added."""
     async with made.acquire() as rival, made.acquire() as other:
         async with rival.transaction():
@@ -116,7 +116,7 @@ async def _somebody_waits(connection: asyncpg.Connection) -> bool:
     return bool(await connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))
 
 
-async def test_free_codes_of_a_prize_are_counted(made: asyncpg.Pool) -> None:
+async def test_available_counts_the_free_codes_of_a_prize(made: asyncpg.Pool) -> None:
     await made.execute("UPDATE codes SET reward_id = 'reward' WHERE code_id = 'there'")
     await add(made, {"a": b"n1", "b": b"n2", "w": b"n3"})
     await add(made, {"past": b"n4"}, ends=PAST)
@@ -133,7 +133,7 @@ async def withdraw(on: asyncpg.Pool, *code_ids: str) -> set[str]:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_a_withdrawal_waits_for_who_is_winning_a_code(made: asyncpg.Pool, committed: bool) -> None:
+async def test_withdrawal_waits_for_a_rival_win(made: asyncpg.Pool, committed: bool) -> None:
     await add(made, {"a": b"n1"})
     async with made.acquire() as rival, made.acquire() as other:
         winning = rival.transaction()
@@ -145,7 +145,7 @@ async def test_a_withdrawal_waits_for_who_is_winning_a_code(made: asyncpg.Pool, 
         assert await waiting == ({"there"} if committed else {"a", "there"})
 
 
-async def test_codes_are_withdrawn_in_the_order_of_their_ids(made: asyncpg.Pool) -> None:
+async def test_withdrawal_locks_codes_in_the_order_of_their_ids(made: asyncpg.Pool) -> None:
     """Whatever order they are named in: who gives codes back holds them in that one, too."""
     await add(made, {"b": b"n1"})
     await add(made, {"c": b"n2"}, ends=LATER)
@@ -159,7 +159,7 @@ async def test_codes_are_withdrawn_in_the_order_of_their_ids(made: asyncpg.Pool)
         assert await waiting == {"b", "c", "there"}
 
 
-async def test_a_code_is_never_withdrawn_and_won(made: asyncpg.Pool) -> None:
+async def test_withdrawn_code_cannot_be_won(made: asyncpg.Pool) -> None:
     """Whatever a statement forgets, the table keeps."""
     await withdraw(made, "there")
     with pytest.raises(asyncpg.CheckViolationError):
@@ -185,7 +185,7 @@ RIVALS: Final[list[tuple[str, str, dict[str, Any]]]] = [
 
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize(("change", "asked"), [row[1:] for row in RIVALS], ids=[row[0] for row in RIVALS])
-async def test_an_expiry_waits_for_a_rival_and_goes_by_what_it_left(
+async def test_expiry_change_waits_for_a_rival_and_sees_its_change(
     made: asyncpg.Pool, change: str, asked: dict[str, Any], committed: bool
 ) -> None:
     await add(made, {"a": b"n1", "b": b"n2"}, ends=1_800_000_000)
@@ -204,7 +204,7 @@ async def test_an_expiry_waits_for_a_rival_and_goes_by_what_it_left(
         assert ends["a"] == 1_800_000_000
 
 
-async def test_a_code_whose_expiry_changes_is_picked_by_no_winner_meanwhile(made: asyncpg.Pool) -> None:
+async def test_code_whose_expiry_is_changing_is_skipped_by_a_win(made: asyncpg.Pool) -> None:
     """Nor is the play behind it: who wins takes another, and that one's end stays."""
     take = sql.load("rewards")["take_code"]
     await add(made, {"a": b"n1", "b": b"n2"}, ends=1_800_000_000)
@@ -220,7 +220,7 @@ async def test_a_code_whose_expiry_changes_is_picked_by_no_winner_meanwhile(made
 
 
 @pytest.mark.parametrize(("file", "name"), [("commit", "commit"), ("claims", "claim"), ("rewards", "take_code")])
-async def test_a_pick_looks_at_no_code_that_is_over(made: asyncpg.Pool, file: str, name: str) -> None:
+async def test_pick_reads_no_expired_or_withdrawn_code(made: asyncpg.Pool, file: str, name: str) -> None:
     """Else a play would have to read through all of a pool's expired codes, or withdrawn ones, to a free one."""
     picks = re.search(r"SELECT c\.code_id FROM codes AS c\n.*?SKIP LOCKED", sql.load(file)[name], re.DOTALL)
     assert picks is not None
@@ -241,7 +241,7 @@ async def test_a_pick_looks_at_no_code_that_is_over(made: asyncpg.Pool, file: st
 
 
 @pytest.mark.parametrize("name", ["hold", "withdraw", "set_expiry"])
-async def test_a_pool_that_was_just_filled_is_not_read_through_for_each_code(made: asyncpg.Pool, name: str) -> None:
+async def test_pool_without_statistics_is_read_at_most_once(made: asyncpg.Pool, name: str) -> None:
     """The planner knows nothing of it yet, and takes it for a row or two."""
     await made.execute("ALTER TABLE codes SET (autovacuum_enabled = false)")
     for part in range(4):

@@ -51,7 +51,7 @@ async def used_database(module_database_url: str) -> AsyncIterator[Database]:
         yield database
 
 
-async def test_a_good_batch_changes_every_part_at_once(database: Database) -> None:
+async def test_commit_changes_every_part_at_once(database: Database) -> None:
     assert await commit(database, whole()) == {"prize_a": 8, "prize_free": None}
     after = await contents(database)
     counts = {table: len(rows) for table, rows in after.items()}
@@ -161,7 +161,7 @@ def spoil(part: str) -> Callable[[Changes], None]:
         ("standing_that_was_awarded", "standing"),
     ],
 )
-async def test_each_guard_refuses_alone_and_nothing_is_changed(used_database: Database, part: str, guard: str) -> None:
+async def test_guard_refuses_alone_and_changes_nothing(used_database: Database, part: str, guard: str) -> None:
     before = await contents(used_database)
     # The statement names only the parts that a batch has: the guard is there among all of them, and by itself.
     for changes in (whole(), Changes()):
@@ -172,7 +172,7 @@ async def test_each_guard_refuses_alone_and_nothing_is_changed(used_database: Da
         assert await contents(used_database) == before
 
 
-async def test_the_statement_of_any_one_two_or_all_parts_can_be_prepared(pool: asyncpg.Pool) -> None:
+async def test_commit_statement_of_one_two_or_all_parts_can_be_prepared(pool: asyncpg.Pool) -> None:
     parts = sorted(set(PARTS.values()))
     chosen = [frozenset(some) for count in (0, 1, 2, len(parts)) for some in combinations(parts, count)]
     async with pool.acquire() as connection:
@@ -182,14 +182,14 @@ async def test_the_statement_of_any_one_two_or_all_parts_can_be_prepared(pool: a
             assert len(prepared.get_parameters()) == len(taken) + 2
 
 
-async def test_a_play_of_a_day_that_is_not_over_is_counted(database: Database) -> None:
+async def test_play_of_a_day_that_is_not_over_is_counted(database: Database) -> None:
     changes = Changes()
     changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=0, day_cap=1, day_ends=2**33))
     await commit(database, changes)
     assert await database.fetchval("SELECT plays FROM game_players") == 1
 
 
-async def test_a_play_of_just_the_ordinal_that_it_was_shown_for_is_counted(database: Database) -> None:
+async def test_play_of_exactly_its_ordinal_is_counted(database: Database) -> None:
     for ordinal in (1, 2):
         changes = Changes()
         changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=ordinal, day_cap=0, exact=True))
@@ -197,7 +197,7 @@ async def test_a_play_of_just_the_ordinal_that_it_was_shown_for_is_counted(datab
         assert await database.fetchval("SELECT plays FROM game_players") == ordinal
 
 
-async def test_what_was_decided_for_a_guest_who_has_logged_in_since_is_refused(database: Database) -> None:
+async def test_commit_for_a_guest_that_logged_in_since_is_refused(database: Database) -> None:
     await database.execute("UPDATE players SET merged_into = 'ann' WHERE player_id = 'gus'")
     before = await contents(database)
     with pytest.raises(Guarded) as refusal:
@@ -206,7 +206,7 @@ async def test_what_was_decided_for_a_guest_who_has_logged_in_since_is_refused(d
     assert await contents(database) == before
 
 
-async def test_counters_begin_anew_each_day_and_go_on_where_the_day_is_set_back(database: Database) -> None:
+async def test_counters_restart_each_day_and_continue_where_the_day_is_set_back(database: Database) -> None:
     for day, day_plays in ((TODAY, 1), (TODAY, 2), (TOMORROW, 1), (TODAY, 2), (TOMORROW, 1)):
         changes = Changes()
         changes.count_play(PlayCount("game", "ann", day, 1, cap=0, day_cap=2))
@@ -216,7 +216,7 @@ async def test_counters_begin_anew_each_day_and_go_on_where_the_day_is_set_back(
     assert await database.fetchval("SELECT plays FROM game_players") == 5
 
 
-async def test_time_that_plays_have_taken_stays_taken_by_those_that_take_none(database: Database) -> None:
+async def test_play_time_is_kept_by_plays_that_take_none(database: Database) -> None:
     for busy_until, taken in ((7, 7), (0, 7), (9, 9)):
         changes = Changes()
         changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=0, day_cap=0, busy_until=busy_until))
@@ -225,9 +225,7 @@ async def test_time_that_plays_have_taken_stays_taken_by_those_that_take_none(da
 
 
 @pytest.mark.parametrize("amount", [None, 2, -2], ids=["by a play", "by hand", "away by hand"])
-async def test_a_ledger_goes_on_in_its_order_where_the_clock_was_set_back(
-    database: Database, amount: int | None
-) -> None:
+async def test_ledger_keeps_its_order_where_the_clock_is_set_back(database: Database, amount: int | None) -> None:
     """An hour ahead of the clock is the number that the balance had: what comes next is numbered after it."""
     ahead = await database.fetchval(
         "UPDATE balances SET seq = microseconds() + 3600000000 WHERE player_id = 'ann' AND currency = 'coin'"
@@ -247,7 +245,7 @@ async def test_a_ledger_goes_on_in_its_order_where_the_clock_was_set_back(
     assert last is not None and tuple(entries[-1]) == tuple(last)
 
 
-async def test_a_commit_moves_nothing_but_what_it_names(database: Database) -> None:
+async def test_commit_changes_only_the_rows_that_it_names(database: Database) -> None:
     """Beside each row that it moves lie others, told from it by one column each."""
     columns = (PLAYER, "tenant_id", "scope_key", "currency", "campaign_id", "prize_id", "board_id", "rank", "game_id")
     beside = await surround(database, TENANT, by=columns)
@@ -265,7 +263,7 @@ async def test_a_commit_moves_nothing_but_what_it_names(database: Database) -> N
 # -------------------------------------------------------------------- rivals
 
 
-async def test_twenty_rivals_take_exactly_the_ten_units_there_are(database: Database) -> None:
+async def test_stock_of_ten_is_taken_exactly_by_twenty_rivals(database: Database) -> None:
     told = await outcomes(*(commit(database, taking("prize_a", f"p{nth}")) for nth in range(20)))
     assert told == {"": 10, "stock": 10}
     assert await database.fetchval("SELECT remaining FROM stock WHERE prize_id = 'prize_a'") == 0
@@ -273,12 +271,12 @@ async def test_twenty_rivals_take_exactly_the_ten_units_there_are(database: Data
 
 
 @pytest.mark.parametrize(("cap", "guard"), [("per_day", "prize_day"), ("per_user", "prize_player")])
-async def test_twenty_rivals_keep_a_prizes_caps(database: Database, cap: str, guard: str) -> None:
+async def test_prize_caps_hold_among_twenty_rivals(database: Database, cap: str, guard: str) -> None:
     told = await outcomes(*(commit(database, taking("prize_free", "ann", **{cap: 3})) for _ in range(20)))
     assert told == {"": 3, guard: 17}
 
 
-async def test_twenty_rivals_keep_a_players_caps(database: Database) -> None:
+async def test_player_caps_hold_among_twenty_rivals(database: Database) -> None:
     def playing() -> Changes:
         changes = Changes()
         changes.plays.append(a_play())
@@ -289,7 +287,7 @@ async def test_twenty_rivals_keep_a_players_caps(database: Database) -> None:
     assert await database.fetchval("SELECT count(*) FROM plays") == 4
 
 
-async def test_of_twenty_rivals_on_one_balance_one_moves_it(database: Database) -> None:
+async def test_balance_is_moved_by_one_of_twenty_rivals(database: Database) -> None:
     def moving(before: int | None, currency: str) -> Changes:
         changes = Changes()
         changes.move_balance(ids.make("entry"), "ann", "camp", currency, before, 1, "play_reward", "play")
@@ -300,7 +298,7 @@ async def test_of_twenty_rivals_on_one_balance_one_moves_it(database: Database) 
     assert await database.fetchval("SELECT count(*) FROM ledger_entries") == 2
 
 
-async def test_of_twenty_rivals_with_one_session_key_or_rung_one_wins(database: Database) -> None:
+async def test_session_key_and_rung_are_won_by_one_of_twenty_rivals(database: Database) -> None:
     for part, rows, guard in (
         ("plays", [a_play("play_same") for _ in range(20)], "session"),
         ("plays", [a_play(key="same") for _ in range(20)], "session"),
@@ -332,7 +330,7 @@ async def test_codes_are_never_given_twice(database: Database) -> None:
     assert len({row["reward_id"] for row in taken}) == 3
 
 
-async def test_batches_that_take_two_prizes_in_opposite_orders_never_deadlock(database: Database) -> None:
+async def test_commits_of_two_prizes_in_opposite_orders_never_deadlock(database: Database) -> None:
     await stocked(database, "prize_c", 1000)
     await stocked(database, "prize_d", 1000)
     before = await database.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
@@ -362,7 +360,7 @@ async def test_batches_that_take_two_prizes_in_opposite_orders_never_deadlock(da
         ("UPDATE players SET merged_into = 'ann' WHERE player_id = 'gus'", "guest"),
     ],
 )
-async def test_a_commit_that_waited_for_a_change_of_what_it_goes_by_finds_it_changed(
+async def test_commit_that_waits_for_a_change_sees_it(
     database: Database, database_url: str, rivals: str, guard: str
 ) -> None:
     """It began before the change was there to be seen: only who locks the row sees it."""
@@ -385,9 +383,7 @@ async def test_a_commit_that_waited_for_a_change_of_what_it_goes_by_finds_it_cha
     assert refusal.value.guard == guard
 
 
-async def test_a_rival_that_holds_a_prize_is_waited_for_and_its_rollback_believed(
-    database: Database, database_url: str
-) -> None:
+async def test_commit_waits_for_a_rival_and_sees_its_rollback(database: Database, database_url: str) -> None:
     rival = await asyncpg.connect(database_url)
     transaction = rival.transaction()
     await transaction.start()

@@ -25,7 +25,7 @@ KEYS: Final = {
 }
 
 
-async def test_a_commit_holds_nothing_but_what_it_names(database: Database, pool: asyncpg.Pool) -> None:
+async def test_commit_locks_only_the_rows_that_it_names(database: Database, pool: asyncpg.Pool) -> None:
     """Beside each row that it moves lie others, told from it by one column each."""
     columns = (PLAYER, "tenant_id", "scope_key", "currency", "campaign_id", "prize_id", "board_id", "rank")
     await surround(database, TENANT, by=columns)
@@ -87,9 +87,7 @@ ROWS: Final = {"player_id": ("zoe", "abe"), "prize_id": ("prize_z", "prize_0"), 
 
 
 @pytest.mark.parametrize("table", ORDERS)
-async def test_a_commit_waits_for_the_first_of_its_rows_before_it_holds_the_next(
-    database: Database, pool: asyncpg.Pool, table: str
-) -> None:
+async def test_commit_locks_rows_in_the_order_of_their_keys(database: Database, pool: asyncpg.Pool, table: str) -> None:
     """Of a table of a few pages the planner reads all: what is updated would be held as it lies."""
     key, insert, change = ORDERS[table]
     last, first = ROWS[key]

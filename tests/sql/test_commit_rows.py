@@ -14,7 +14,7 @@ from runtime.stores.database import Database
 from tests.support.commits import TENANT, a_reward, commit
 
 
-async def test_a_reward_has_the_times_of_its_state_and_of_its_terms(database: Database) -> None:
+async def test_reward_has_the_times_of_its_state_and_terms(database: Database) -> None:
     changes = Changes()
     changes.rewards += [
         a_reward("won"),
@@ -32,7 +32,7 @@ async def test_a_reward_has_the_times_of_its_state_and_of_its_terms(database: Da
     }
 
 
-async def test_a_task_falls_due_at_once_where_it_is_not_delivered(database: Database) -> None:
+async def test_task_is_due_at_once_unless_delivered(database: Database) -> None:
     changes = Changes()
     for status in ("pending", "delivered"):
         changes.tasks.append(NewTask(status, f"reward_{status}", "prize_a", "camp", "ann", "webhook", status))
@@ -48,7 +48,7 @@ def coded(*reward_ids: str) -> Changes:
     return changes
 
 
-async def test_each_reward_of_a_batch_gets_a_code_of_its_own_prize(database: Database) -> None:
+async def test_rewards_of_a_batch_get_codes_of_their_own_prizes(database: Database) -> None:
     await database.execute(
         "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
         " SELECT $1, 'prize_b', 'of_b_' || n, '1', '', n::text::bytea FROM generate_series(1, 3) AS n",
@@ -64,7 +64,7 @@ async def test_each_reward_of_a_batch_gets_a_code_of_its_own_prize(database: Dat
     assert all(row["reward_id"].endswith(row["prize_id"]) for row in rows)
 
 
-async def test_no_more_codes_are_held_than_are_given(database: Database, pool: asyncpg.Pool) -> None:
+async def test_commit_locks_no_more_codes_than_it_gives(database: Database, pool: asyncpg.Pool) -> None:
     """A rival passes by what is held: it would find a prize without codes that has some."""
     async with pool.acquire() as connection, pool.acquire() as rival, connection.transaction():
         text, arguments = statement_of(coded("reward_1"))
@@ -73,9 +73,7 @@ async def test_no_more_codes_are_held_than_are_given(database: Database, pool: a
     assert [row["code_id"] for row in free] == ["code_2", "code_3"]
 
 
-async def test_what_is_withdrawn_or_expires_at_this_very_moment_is_given_to_nobody(
-    database: Database, pool: asyncpg.Pool
-) -> None:
+async def test_commit_takes_no_code_that_is_withdrawn_or_expires_now(database: Database, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as connection, connection.transaction():
         await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'code_1'")
         await connection.execute("UPDATE codes SET withdrawn_at = now() WHERE code_id = 'code_2'")
@@ -85,7 +83,7 @@ async def test_what_is_withdrawn_or_expires_at_this_very_moment_is_given_to_nobo
     assert [row["code_id"] for row in given] == ["code_3"]
 
 
-async def test_a_code_that_a_rival_is_about_to_take_is_passed_by(database: Database, pool: asyncpg.Pool) -> None:
+async def test_commit_skips_a_code_that_a_rival_is_taking(database: Database, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival, rival.transaction():
         await rival.execute("SELECT FROM codes WHERE code_id = 'code_1' FOR UPDATE")
         await commit(database, coded("reward_1"))
@@ -93,7 +91,7 @@ async def test_a_code_that_a_rival_is_about_to_take_is_passed_by(database: Datab
     assert [tuple(row) for row in rows] == [("code_1", None), ("code_2", "reward_1"), ("code_3", None)]
 
 
-async def test_who_takes_one_code_takes_the_one_that_ends_first(database: Database) -> None:
+async def test_commit_takes_the_code_that_expires_first(database: Database) -> None:
     """However the rows lie: where the planner knows how few they are, it reads them as they were written."""
     await database.execute("DELETE FROM codes")
     await database.execute(
@@ -109,7 +107,7 @@ async def test_who_takes_one_code_takes_the_one_that_ends_first(database: Databa
     assert [tuple(row) for row in rows] == [("code_5", "reward_1"), ("code_4", "reward_2")]
 
 
-async def test_turns_are_added_to_none_whether_or_not_there_is_a_row(database: Database) -> None:
+async def test_turns_are_added_to_none_with_or_without_a_row(database: Database) -> None:
     await database.execute(
         "INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES ($1, 'bob', 'camp', 0)", TENANT
     )

@@ -28,7 +28,7 @@ from tests.support.commits import TENANT, TODAY, a_play, filled, outcomes, takin
 from tests.support.waiting import until
 
 
-async def test_one_spoilt_batch_fails_none_of_those_it_went_with(database: Database) -> None:
+async def test_refused_batch_fails_none_that_it_was_committed_with(database: Database) -> None:
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
     spoilt = taking("prize_a", "bad")
     spoilt.stock["prize_a"] = StockTake("prize_a", 100)
@@ -38,7 +38,7 @@ async def test_one_spoilt_batch_fails_none_of_those_it_went_with(database: Datab
     await committer.drain()
 
 
-async def test_who_can_hold_no_more_is_told_alone_and_what_cannot_be_kept_otherwise_is_told_as_that(
+async def test_full_balance_and_invalid_data_fail_only_their_own_batch(
     database: Database,
 ) -> None:
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
@@ -52,7 +52,7 @@ async def test_who_can_hold_no_more_is_told_alone_and_what_cannot_be_kept_otherw
     await committer.drain()
 
 
-async def test_each_commit_reads_the_database_s_time(database: Database) -> None:
+async def test_commit_reads_the_databases_time(database: Database) -> None:
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
     now = await database.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
     sent = time.monotonic()
@@ -71,7 +71,7 @@ async def test_batches_that_wait_together_are_one_statement(database: Database) 
     await committer.drain()
 
 
-async def test_who_drains_waits_for_what_is_to_be_committed(database: Database, database_url: str) -> None:
+async def test_drain_waits_for_pending_commits(database: Database, database_url: str) -> None:
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
     async with slots_held(committer, database, database_url):
         draining = asyncio.ensure_future(committer.drain())
@@ -79,7 +79,7 @@ async def test_who_drains_waits_for_what_is_to_be_committed(database: Database, 
     await asyncio.wait_for(draining, 10)
 
 
-async def test_a_commit_is_of_its_tenants_share_of_the_connections(
+async def test_commit_uses_its_tenants_share_of_connections(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever asked for it: here nobody's request is under way."""
@@ -125,7 +125,7 @@ async def test_batches_that_move_one_balance_go_one_after_the_other(database: Da
     await committer.drain()
 
 
-async def test_what_overlaps_waits_and_what_overlaps_with_that_waits_behind_it() -> None:
+async def test_overlapping_batches_wait_in_order() -> None:
     loop = asyncio.get_running_loop()
 
     def work(**moved: str) -> Work[Changes]:
@@ -195,7 +195,7 @@ async def test_batches_of_one_game_that_go_together_count_every_play(
 
 
 @pytest.mark.parametrize(("ordinals", "told"), [((1, 2, 3), {"": 3}), ((1, 3), {"": 1, "plays": 1})])
-async def test_plays_of_an_ordinal_each_are_those_or_are_refused_whatever_they_wait_with(
+async def test_plays_committed_together_keep_their_exact_ordinals(
     database: Database, database_url: str, ordinals: tuple[int, ...], told: dict[str, int]
 ) -> None:
     """Together, the third play would be the second: of a plan that was shown for another."""
@@ -214,7 +214,7 @@ async def test_plays_of_an_ordinal_each_are_those_or_are_refused_whatever_they_w
     await committer.drain()
 
 
-async def test_what_an_old_catalogue_decided_does_not_ride_along(database: Database, database_url: str) -> None:
+async def test_batch_of_an_old_catalogue_is_refused_alone(database: Database, database_url: str) -> None:
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
     await database.execute("UPDATE tenants SET catalog_version = 7")
 
@@ -232,7 +232,7 @@ async def test_what_an_old_catalogue_decided_does_not_ride_along(database: Datab
     await committer.drain()
 
 
-def test_a_balance_is_full_where_it_would_be_more_than_can_be_kept() -> None:
+def test_balance_above_the_maximum_is_full() -> None:
     changes = Changes()
     changes.move_balance("entry_1", "ann", "camp", "coin", 1, BALANCE_MAX - 1, "adjustment", "r")
     assert changes.full == ""
@@ -240,7 +240,7 @@ def test_a_balance_is_full_where_it_would_be_more_than_can_be_kept() -> None:
     assert changes.full == "gem"
 
 
-def test_absorbing_adds_what_two_games_take_of_one_prize() -> None:
+def test_absorb_adds_what_two_games_take_of_one_prize() -> None:
     one, two = taking("prize_a", "ann", per_user=5), taking("prize_a", "ann", per_user=5)
     together = Changes()
     together.absorb(one)

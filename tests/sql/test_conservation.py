@@ -267,7 +267,7 @@ async def changed(connection: asyncpg.Connection, scene: Scene) -> dict[str, lis
     return {**found, **{kind: list(around[kind]) for kind in WALKED}}
 
 
-async def test_what_happened_breaks_nothing(scene: Scene) -> None:
+async def test_checks_find_nothing_in_a_consistent_tenant(scene: Scene) -> None:
     connection = await scene.connect()
     try:
         keys = await invariants.everything(connection, scene.stack.tenant_id)
@@ -278,7 +278,7 @@ async def test_what_happened_breaks_nothing(scene: Scene) -> None:
         await connection.close()
 
 
-async def test_what_changed_is_all_that_there_is_where_everything_just_happened(scene: Scene) -> None:
+async def test_changed_keys_are_all_keys_of_a_new_tenant(scene: Scene) -> None:
     connection = await scene.connect()
     try:
         keys = await invariants.everything(connection, scene.stack.tenant_id)
@@ -289,7 +289,7 @@ async def test_what_changed_is_all_that_there_is_where_everything_just_happened(
 
 
 @pytest.mark.parametrize("name", CHECKS)
-async def test_it_finds_what_breaks_it_and_nothing_else_does(scene: Scene, name: str) -> None:
+async def test_check_alone_finds_what_breaks_it(scene: Scene, name: str) -> None:
     connection = await scene.connect()
     try:
         await connection.execute("BEGIN")
@@ -308,7 +308,7 @@ async def test_it_finds_what_breaks_it_and_nothing_else_does(scene: Scene, name:
         await connection.close()
 
 
-async def test_every_check_says_what_must_hold() -> None:
+async def test_checks_each_say_what_must_hold() -> None:
     assert BREAKS.keys() == CHECKS.keys()
     for check in CHECKS.values():
         assert check.holds[0].isupper() and check.holds.endswith(".") and len(check.holds) > 20, check.name

@@ -191,5 +191,5 @@ WALLETS: Final[dict[str, Case]] = {
 }
 
 
-async def test_a_wallet_and_turns_are_what_their_entries_say(connection: asyncpg.Connection) -> None:
+async def test_checks_of_wallets_and_turns_find_what_breaks_them(connection: asyncpg.Connection) -> None:
     await hold_to(connection, "conservation", WALLETS, 0, 1, 3, 4)

@@ -330,7 +330,7 @@ REWARDS: Final[dict[str, Case]] = {
 }
 
 
-async def test_a_reward_has_what_it_brings_with_it(connection: asyncpg.Connection) -> None:
+async def test_checks_of_rewards_find_what_breaks_them(connection: asyncpg.Connection) -> None:
     await hold_to(connection, "conservation", REWARDS, 0, 1, 3, 4)
 
 
@@ -383,5 +383,5 @@ MERGED: Final[dict[str, Case]] = {
 }
 
 
-async def test_who_became_another_has_nothing_left(connection: asyncpg.Connection) -> None:
+async def test_checks_of_merged_players_find_what_breaks_them(connection: asyncpg.Connection) -> None:
     await hold_to(connection, "conservation", MERGED, 0, 1, 3, 4)

@@ -237,7 +237,7 @@ PLAYS: Final[dict[str, Case]] = {
 }
 
 
-async def test_a_play_is_counted_and_has_what_it_tells_of(connection: asyncpg.Connection) -> None:
+async def test_checks_of_plays_and_counters_find_what_breaks_them(connection: asyncpg.Connection) -> None:
     await connection.execute(DAY)
     await hold_to(connection, "conservation", PLAYS, 0, 1, 3, 4)
 
@@ -329,7 +329,7 @@ PRIZES: Final[dict[str, Case]] = {
 }
 
 
-async def test_a_prizes_counts_are_what_went_out(connection: asyncpg.Connection) -> None:
+async def test_checks_of_prizes_find_what_breaks_them(connection: asyncpg.Connection) -> None:
     await hold_to(connection, "conservation", PRIZES, 0, 1, 3, 4)
 
 
@@ -456,6 +456,6 @@ BOARDS: Final[dict[str, Case]] = {
 }
 
 
-async def test_a_board_and_a_campaign_count_what_was_played(connection: asyncpg.Connection) -> None:
+async def test_checks_of_boards_and_campaigns_find_what_breaks_them(connection: asyncpg.Connection) -> None:
     await connection.execute(DAY)
     await hold_to(connection, "conservation", BOARDS, 0, 1, 3, 4)

@@ -20,7 +20,7 @@ async def outbox(database_url: str) -> AsyncIterator[Outbox]:
         yield outbox
 
 
-async def test_a_worker_leases_what_is_due_and_nothing_else(outbox: Outbox) -> None:
+async def test_lease_takes_only_due_tasks(outbox: Outbox) -> None:
     due = [
         await outbox.task("first", due=None),
         await outbox.task("due", due=-1),
@@ -53,7 +53,7 @@ async def test_a_worker_leases_what_is_due_and_nothing_else(outbox: Outbox) -> N
     assert await outbox.lease(*due) == [], "they are leased"
 
 
-async def test_a_prize_without_room_waits_and_the_others_do_not(outbox: Outbox) -> None:
+async def test_lease_keeps_within_the_room_of_each_prize(outbox: Outbox) -> None:
     tasks = [await outbox.task(f"mug_{n}", due=-1) for n in range(3)]
     others = [await outbox.task(f"cup_{n}", due=-1, prize="other") for n in range(2)]
     assert await outbox.lease(*tasks, *others, rooms={"prize": 1}) == sorted([tasks[0], *others])
@@ -62,7 +62,7 @@ async def test_a_prize_without_room_waits_and_the_others_do_not(outbox: Outbox) 
 
 
 @pytest.mark.parametrize("table", ["tasks", "rewards"])
-async def test_what_somebody_is_changing_is_passed_by(outbox: Outbox, pool: asyncpg.Pool, table: str) -> None:
+async def test_lease_skips_locked_tasks(outbox: Outbox, pool: asyncpg.Pool, table: str) -> None:
     held, free = await outbox.task("held", due=-1), await outbox.task("free", due=-1)
     async with pool.acquire() as rival, rival.transaction():
         await rival.execute(f"SELECT FROM {table} WHERE reward_id = 'held' FOR UPDATE")
@@ -70,7 +70,7 @@ async def test_what_somebody_is_changing_is_passed_by(outbox: Outbox, pool: asyn
     assert await outbox.lease(held, free) == [held]
 
 
-async def test_locked_for_a_lease_is_what_waits_longest_within_the_room(outbox: Outbox) -> None:
+async def test_due_tasks_are_locked_longest_waiting_first_within_the_room(outbox: Outbox) -> None:
     for name, due in (("second", -2.0), ("first", -3.0), ("third", -1.0)):
         await outbox.task(name, due=due)
     await outbox.task("other", due=-0.5, prize="other")
@@ -103,7 +103,7 @@ async def test_locked_for_a_lease_is_what_waits_longest_within_the_room(outbox: 
         ("put_back", 60, "retry", "fulfilling", 0, "as before", 60, None, False),
     ],
 )
-async def test_an_attempt_is_recorded_as_it_ended(
+async def test_attempt_is_recorded_as_it_ended(
     outbox: Outbox,
     status: str,
     delay: float,
@@ -133,7 +133,7 @@ async def test_an_attempt_is_recorded_as_it_ended(
     assert await beside.changed(outbox.database) == {}
 
 
-async def test_each_attempt_is_kept_beside_the_last_and_of_many_the_newest(outbox: Outbox) -> None:
+async def test_attempts_are_kept_up_to_the_newest_twenty(outbox: Outbox) -> None:
     name = await outbox.task("mine", due=-1)
     ended: list[dict[str, object]] = []
     for nth in range(23):
@@ -151,7 +151,7 @@ async def test_each_attempt_is_kept_beside_the_last_and_of_many_the_newest(outbo
     assert (await outbox.state(name))["earlier"] == ended[-20:]
 
 
-async def test_who_is_no_longer_the_owner_records_nothing(outbox: Outbox) -> None:
+async def test_attempt_of_a_lost_lease_is_not_recorded(outbox: Outbox) -> None:
     name = await outbox.task("taken", "delivering", lease=60, owner="other")
     assert await outbox.record(name, "delivered") is None
     assert await outbox.record("none", "delivered") is None
@@ -160,7 +160,7 @@ async def test_who_is_no_longer_the_owner_records_nothing(outbox: Outbox) -> Non
 
 @pytest.mark.parametrize("reward", ["fulfilled", "expired", "revoked", "failed"])
 @pytest.mark.parametrize("status", ["delivered", "dead"])
-async def test_a_reward_that_ended_stays_as_it_ended(outbox: Outbox, reward: str, status: str) -> None:
+async def test_ended_reward_keeps_its_status_after_an_attempt(outbox: Outbox, reward: str, status: str) -> None:
     name = await outbox.task("mine", "delivering", lease=60, owner="me", reward=reward)
     assert (await outbox.record(name, status))["given_up"] is None
     assert await outbox.states() == {name: (status, reward)}
@@ -168,7 +168,7 @@ async def test_a_reward_that_ended_stays_as_it_ended(outbox: Outbox, reward: str
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("attempts", [1, 2, 3])
-async def test_a_callback_moves_a_task_from_each_state_as_it_may(outbox: Outbox, state: str, attempts: int) -> None:
+async def test_callback_moves_a_task_only_from_allowed_states(outbox: Outbox, state: str, attempts: int) -> None:
     reward = {"delivered": "fulfilled", "dead": "failed", "cancelled": "revoked"}.get(state, "fulfilling")
     for said in ("delivered", "failed"):
         await outbox.task(said, state, reward=reward, lease=60, owner="me", attempts=attempts)
@@ -196,7 +196,7 @@ async def test_a_callback_moves_a_task_from_each_state_as_it_may(outbox: Outbox,
 
 
 @pytest.mark.parametrize("said", ["delivered", "failed"])
-async def test_a_callback_during_an_attempt_is_how_it_ended(outbox: Outbox, said: str) -> None:
+async def test_callback_during_an_attempt_ends_it(outbox: Outbox, said: str) -> None:
     name = await outbox.task("mine", due=-1)
     await outbox.lease(name)
     # Of the first attempt there is none before it.
@@ -221,7 +221,7 @@ async def test_a_callback_during_an_attempt_is_how_it_ended(outbox: Outbox, said
 
 
 @pytest.mark.parametrize("state", ["awaiting", "retry", "dead"])
-async def test_a_callback_after_an_attempt_adds_none(outbox: Outbox, state: str) -> None:
+async def test_callback_after_an_attempt_adds_no_attempt(outbox: Outbox, state: str) -> None:
     name = await outbox.task("mine", "delivering", lease=60, owner="me")
     await outbox.record(name, state, told=("broken", "an answer", 5))
     before = await outbox.state(name)
@@ -231,7 +231,7 @@ async def test_a_callback_after_an_attempt_adds_none(outbox: Outbox, state: str)
     assert [after[one] for one in kept] == [before[one] for one in kept] and after["answer"] == "an answer"
 
 
-async def test_a_callback_counts_once_and_for_one_task(outbox: Outbox) -> None:
+async def test_callback_counts_once_and_for_one_task(outbox: Outbox) -> None:
     for name in ("one", "two", "three"):
         await outbox.task(name, "awaiting")
     assert (await outbox.complete("one", "failed"))["outcome"] == "retry"
@@ -248,7 +248,7 @@ async def test_a_callback_counts_once_and_for_one_task(outbox: Outbox) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("lease", [-1.0, 60.0])
-async def test_staff_rearm_what_is_not_at_work_nor_over(outbox: Outbox, state: str, lease: float) -> None:
+async def test_rearm_moves_a_task_that_is_neither_running_nor_over(outbox: Outbox, state: str, lease: float) -> None:
     reward = {"delivered": "fulfilled", "dead": "failed", "cancelled": "revoked"}.get(state, "fulfilling")
     name = await outbox.task("mine", state, reward=reward, lease=lease, owner="me", attempts=3, due=60)
     await outbox.task("neighbour", state, reward=reward, lease=lease, owner="me", attempts=3)
@@ -273,7 +273,7 @@ async def test_staff_rearm_what_is_not_at_work_nor_over(outbox: Outbox, state: s
 
 
 @pytest.mark.parametrize(("merchant", "found"), [("", True), ("shop", True), ("other", False)])
-async def test_staff_of_a_merchant_rearm_and_see_their_own(outbox: Outbox, merchant: str, found: bool) -> None:
+async def test_rearm_is_limited_to_the_merchants_own_tasks(outbox: Outbox, merchant: str, found: bool) -> None:
     name = await outbox.task("mine", "dead", reward="failed")
     for write in (False, True):
         row = await outbox.database.fetchrow(SQL["seen"], "t", name, merchant, write)
@@ -284,7 +284,7 @@ async def test_staff_of_a_merchant_rearm_and_see_their_own(outbox: Outbox, merch
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("lease", [-1.0, 60.0, None])
-async def test_only_what_is_overdue_is_given_up(outbox: Outbox, state: str, lease: float | None) -> None:
+async def test_give_up_takes_only_overdue_tasks(outbox: Outbox, state: str, lease: float | None) -> None:
     reward = {"delivered": "fulfilled", "dead": "failed", "cancelled": "revoked"}.get(state, "fulfilling")
     await outbox.task("mine", state, reward=reward, lease=lease)
     await outbox.task("neighbour", state, reward=reward, lease=lease)
@@ -305,7 +305,7 @@ async def test_only_what_is_overdue_is_given_up(outbox: Outbox, state: str, leas
 
 
 @pytest.mark.parametrize("table", ["tasks", "rewards"])
-async def test_what_a_callback_is_at_is_not_given_up_beneath_it(outbox: Outbox, pool: asyncpg.Pool, table: str) -> None:
+async def test_give_up_skips_locked_tasks(outbox: Outbox, pool: asyncpg.Pool, table: str) -> None:
     for name in ("held", "free"):
         await outbox.task(name, "awaiting", lease=-1)
     both = ["free", "held"]
@@ -316,7 +316,7 @@ async def test_what_a_callback_is_at_is_not_given_up_beneath_it(outbox: Outbox, 
     assert await outbox.states() == {"free": ("dead", "failed"), "held": ("awaiting", "fulfilling")}
 
 
-async def test_tenants_with_something_due_are_found(outbox: Outbox) -> None:
+async def test_tenants_with_due_tasks_are_found(outbox: Outbox) -> None:
     async def found() -> set[str]:
         return {row["tenant_id"] for row in await outbox.database.fetch(SQL["tenants_with_due"])}
 
@@ -333,7 +333,7 @@ async def test_tenants_with_something_due_are_found(outbox: Outbox) -> None:
     assert await found() == {"t"}
 
 
-async def test_what_was_given_up_is_told_of_while_it_still_is(outbox: Outbox) -> None:
+async def test_dead_tasks_are_listed_with_merchant_and_error(outbox: Outbox) -> None:
     for status in STATES:
         await outbox.task(status, status)
     await surround(outbox.database, "t", by=(TENANT,))

@@ -12,7 +12,7 @@ from tests.support.commits import TENANT
 from tests.support.dispatching import Receivers, event, listener, listens, log, told
 
 
-async def test_more_notes_than_one_statement_takes_are_all_kept(
+async def test_notes_beyond_one_statement_are_all_kept(
     dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery_log, "NOTES_MAX", 3)
@@ -21,7 +21,7 @@ async def test_more_notes_than_one_statement_takes_are_all_kept(
     assert len(await log(database)) == 8 and dispatcher.log.lost == 0
 
 
-async def test_notes_beyond_what_is_worth_the_memory_are_counted_as_lost(
+async def test_notes_beyond_the_memory_limit_are_counted_as_lost(
     dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery_log, "NOTES_MAX", 1)
@@ -34,7 +34,7 @@ async def test_notes_beyond_what_is_worth_the_memory_are_counted_as_lost(
     assert dispatcher.log.lost == 2
 
 
-async def test_one_tenants_notes_that_cannot_be_kept_hinder_no_others(
+async def test_notes_of_one_tenant_that_fail_block_no_other(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     await listens(database, "one")
@@ -49,7 +49,7 @@ async def test_one_tenants_notes_that_cannot_be_kept_hinder_no_others(
     assert dispatcher.log.lost == 0
 
 
-async def test_notes_of_which_it_is_not_known_whether_they_were_kept_are_counted_and_others_are_kept(
+async def test_notes_of_an_unknown_outcome_are_counted_and_others_kept(
     dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await listens(database, "one")
@@ -68,7 +68,7 @@ async def test_notes_of_which_it_is_not_known_whether_they_were_kept_are_counted
     assert [one["event_id"] for one in await log(database)] == ["e3"]
 
 
-async def test_the_newest_of_an_events_notes_is_kept(
+async def test_note_of_an_event_is_replaced_by_a_newer(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     await listens(database, "one")
@@ -79,7 +79,7 @@ async def test_the_newest_of_an_events_notes_is_kept(
     assert [one["attempts"] for one in await log(database)] == [2]
 
 
-async def test_a_log_is_cut_at_every_hundredth_note(
+async def test_log_is_pruned_at_every_hundredth_note(
     dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery_log, "LOG_KEPT", 10)

@@ -56,7 +56,7 @@ async def first(connection: asyncpg.Connection, name: str, *arguments: Any) -> l
     return [row[0] for row in await ask(connection, name, *arguments)]
 
 
-async def test_what_happened_to_a_player_is_listed_newest_first(connection: asyncpg.Connection) -> None:
+async def test_player_lists_are_newest_first(connection: asyncpg.Connection) -> None:
     # A play whose game is gone is listed where nothing is asked for.
     await connection.execute("DELETE FROM games WHERE game_id = 'lost'")
     for name in LISTS:
@@ -66,7 +66,7 @@ async def test_what_happened_to_a_player_is_listed_newest_first(connection: asyn
             assert found == listed.split(), (name, asked)
 
 
-async def test_a_play_is_shown_with_the_terms_that_it_was_promised_by(connection: asyncpg.Connection) -> None:
+async def test_play_is_listed_with_the_terms_that_it_was_promised_by(connection: asyncpg.Connection) -> None:
     a, b = "a" * 32, "b" * 32
     await connection.execute(f"""ALTER TABLE promised_terms DROP CONSTRAINT promised_terms_check;
         DELETE FROM plays;
@@ -76,7 +76,7 @@ async def test_a_play_is_shown_with_the_terms_that_it_was_promised_by(connection
     assert [row[-1] for row in await ask(connection, "desk.plays", "ann", "", "", FIRST, 9)] == [a + a]
 
 
-async def test_what_a_player_has_is_listed_by_its_scopes(connection: asyncpg.Connection) -> None:
+async def test_balances_and_turns_are_listed_by_scope(connection: asyncpg.Connection) -> None:
     balances: list[tuple[tuple[Any, ...], str]] = [
         (("", "", FIRST, FIRST, 9), "camp/a camp/b lost/a theirs/b"),
         (("", "", FIRST, FIRST, 2), "camp/a camp/b"),
@@ -97,7 +97,9 @@ async def test_what_a_player_has_is_listed_by_its_scopes(connection: asyncpg.Con
         assert await first(connection, "desk.turns", "ann", *asked) == listed.split()
 
 
-async def test_the_tenants_and_the_merchants_own_wallets_are_shown_to_its_staff(connection: asyncpg.Connection) -> None:
+async def test_wallets_of_tenant_and_merchant_are_listed_for_its_staff(
+    connection: asyncpg.Connection,
+) -> None:
     await connection.execute("""DELETE FROM balances;
         INSERT INTO balances (scope_key, currency, player_id)
             SELECT s, 'a', 'ann' FROM unnest('{t,shop,other}'::text[]) AS s;
@@ -108,7 +110,7 @@ async def test_the_tenants_and_the_merchants_own_wallets_are_shown_to_its_staff(
     assert await first(connection, "desk.ledger", "ann", "", "shop", FIRST, FIRST, 9) == ["t", "shop"]
 
 
-async def test_players_are_found_by_what_is_known_of_them(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_player_search_finds_by_every_criterion(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute("""
         INSERT INTO players (player_id, display_name, status, merged_into) VALUES
             ('p3', 'Bea', 'active', NULL), ('p1', 'Ann', 'suspended', NULL), ('p2', 'Ann', 'active', NULL);
@@ -138,7 +140,7 @@ async def test_players_are_found_by_what_is_known_of_them(connection: asyncpg.Co
     assert [row[0] for row in left] == ["x1", "x2", "x4"]
 
 
-async def test_a_player_is_counted_by_what_is_its_own(connection: asyncpg.Connection) -> None:
+async def test_counts_are_of_the_player_alone(connection: asyncpg.Connection) -> None:
     async with connection.transaction():  # In which now() is one moment.
         await connection.execute("""
             INSERT INTO players (player_id) VALUES ('ann'), ('bob');
@@ -162,7 +164,7 @@ async def test_a_player_is_counted_by_what_is_its_own(connection: asyncpg.Connec
         assert [row[3:] for row in await ask(connection, "desk.has", player)] == [has], player
 
 
-async def test_who_played_last_is_told_by_the_hundred_sessions_begun_last(connection: asyncpg.Connection) -> None:
+async def test_last_play_is_found_among_the_newest_hundred_sessions(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO plays (play_id, player_id, played_at)
         SELECT 'c' || lpad(n::text, 3, '0'), 'cas', to_timestamp(1000 - n) FROM generate_series(0, 100) AS n
@@ -171,7 +173,7 @@ async def test_who_played_last_is_told_by_the_hundred_sessions_begun_last(connec
     assert last == 999
 
 
-async def test_a_delivery_is_told_with_what_is_its_rewards_and_its_prizes(connection: asyncpg.Connection) -> None:
+async def test_delivery_is_read_with_its_own_reward_and_prize(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO prizes (prize_id, name, type, channel_config) VALUES
             ('mug', 'Mug', 'goods', '{"secret": "s"}'), ('tee', 'Tee', 'goods', '{}');
@@ -206,7 +208,7 @@ INSERT INTO prizes (prize_id) VALUES ('mug'), ('cup'), ('tee');
 """
 
 
-async def test_rewards_are_found_by_what_is_known_of_them(connection: asyncpg.Connection) -> None:
+async def test_reward_search_finds_by_every_criterion(connection: asyncpg.Connection) -> None:
     await connection.execute(REWARDS)
     nothing = dict.fromkeys(("status", "campaign", "prize", "game", "player", "merchant"), "")
     every = nothing | {

@@ -32,7 +32,7 @@ from tests.support.waiting import HANG_SECONDS, until
 # ---------------------------------------------------------------- who
 
 
-async def test_those_are_told_who_ask_for_the_event_of_its_merchant_and_campaign(
+async def test_event_goes_to_integrations_of_its_type_merchant_and_campaign(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     await listens(database, "all")
@@ -51,7 +51,7 @@ async def test_those_are_told_who_ask_for_the_event_of_its_merchant_and_campaign
     assert receivers.got[6:] == [("shops", "e4")]
 
 
-async def test_who_was_not_there_yet_hears_nothing_of_what_happened_before(
+async def test_integration_gets_no_event_from_before_it_listened(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     await listens(database, "early", ago=SAME_TIME_SECONDS + 30)
@@ -62,7 +62,7 @@ async def test_who_was_not_there_yet_hears_nothing_of_what_happened_before(
     assert sorted(receivers.got[1:]) == [("early", "e2"), ("late", "e2")]
 
 
-async def test_integrations_are_read_once_for_what_came_before(
+async def test_integrations_are_read_once_for_earlier_events(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     since = time.monotonic()
@@ -74,9 +74,7 @@ async def test_integrations_are_read_once_for_what_came_before(
     assert receivers.of("new") == ["e3"]
 
 
-async def test_each_is_told_all_of_the_event_and_the_log_says_so(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
+async def test_event_is_sent_whole_and_logged(dispatcher: Dispatcher, database: Database, receivers: Receivers) -> None:
     await listens(database, "one")
     await told(dispatcher, event(database, data={"play_id": "p"}, trace_id="a" * 32))
     [request] = receivers.requests
@@ -120,7 +118,7 @@ def counted(outcome: str) -> float:
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_the_log_says_what_became_of_an_attempt(
+async def test_attempt_is_logged_with_its_outcome(
     dispatcher: Dispatcher, database: Database, receivers: Receivers, how: str
 ) -> None:
     said, attempts, ended = ENDS[how]
@@ -139,7 +137,7 @@ async def test_the_log_says_what_became_of_an_attempt(
     assert (kept["wait"] is None) == (ended[0] != "retry")
 
 
-async def test_what_is_tried_once_is_not_tried_again_and_waited_for_at_the_end(
+async def test_single_attempt_is_not_retried_and_close_waits_for_it(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     await listens(database, "one")
@@ -157,9 +155,7 @@ async def test_what_is_tried_once_is_not_tried_again_and_waited_for_at_the_end(
     assert (kept["status"], kept["duration_ms"]) == ("delivered", (await last).duration_ms)
 
 
-async def test_a_pause_that_is_asked_for_is_kept(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
+async def test_retry_after_is_kept(dispatcher: Dispatcher, database: Database, receivers: Receivers) -> None:
     await listens(database, "one")
     receivers.says["one"] = Failed("no", 429, retry_after_seconds=1000)
     await told(dispatcher, event(database))
@@ -167,7 +163,7 @@ async def test_a_pause_that_is_asked_for_is_kept(
     assert 1000 - HANG_SECONDS < kept["wait"] <= 1000
 
 
-async def test_what_has_no_provider_or_no_secret_that_can_be_opened_fails(
+async def test_attempt_without_provider_or_readable_secret_fails(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     await listens(database, "one")
@@ -185,7 +181,7 @@ async def test_what_has_no_provider_or_no_secret_that_can_be_opened_fails(
 # ---------------------------------------------------------------- late events, and what is missing
 
 
-async def test_a_late_event_is_told_to_those_who_have_no_delivery_of_it_and_is_in_the_log_by_then(
+async def test_late_event_goes_to_integrations_without_a_delivery_and_is_logged(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     for name in ("one", "two"):
@@ -201,7 +197,7 @@ async def test_a_late_event_is_told_to_those_who_have_no_delivery_of_it_and_is_i
     assert sorted(name for name, _ in receivers.got) == ["one", "one", "two", "two", "two"]
 
 
-async def test_a_late_event_that_the_log_has_not_is_not_done(
+async def test_late_event_that_is_not_logged_fails(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     await listens(database, "one")
@@ -214,7 +210,7 @@ async def test_a_late_event_that_the_log_has_not_is_not_done(
     assert dispatcher.log.lost == 2, "of one that is not late nobody is told: its row is found"
 
 
-async def test_what_is_missing_is_told_to_who_listened_at_that_very_time(
+async def test_missing_event_goes_to_integrations_that_listened_then(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     for name, ago in (("early", 60), ("late", 10)):
@@ -231,7 +227,7 @@ async def test_what_is_missing_is_told_to_who_listened_at_that_very_time(
     assert sorted(receivers.got[3:]) == [("late", "e1")]
 
 
-async def test_what_is_missing_but_under_way_is_waited_for_and_not_told_twice(
+async def test_missing_event_under_way_is_awaited_and_not_sent_twice(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     await listens(database, "one")
@@ -270,7 +266,7 @@ async def due(database: Database) -> None:
     await database.execute("UPDATE integration_deliveries SET next_attempt_at = now() WHERE status = 'retry'")
 
 
-async def test_a_receiver_that_failed_too_often_is_left_alone_then_tried_by_one(
+async def test_breaker_opens_after_failures_and_lets_one_attempt_through(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     await listens(database, "one")
@@ -313,7 +309,7 @@ async def _ended(dispatcher: Dispatcher) -> int:
     return len(tasks)
 
 
-async def test_no_more_tries_begin_than_there_are_places(
+async def test_retries_are_limited_to_the_places(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     await listens(database, "one")
@@ -331,7 +327,7 @@ async def test_no_more_tries_begin_than_there_are_places(
     assert await _ended(dispatcher) == 4
 
 
-async def test_an_event_that_cannot_be_read_is_given_up_and_says_so(
+async def test_event_that_cannot_be_read_is_dead_with_the_reason(
     dispatcher: Dispatcher, database: Database, receivers: Receivers
 ) -> None:
     await listens(database, "one")
@@ -349,7 +345,7 @@ async def test_an_event_that_cannot_be_read_is_given_up_and_says_so(
 # ---------------------------------------------------------------- places, and the end
 
 
-async def test_what_ends_meanwhile_is_kept_at_the_end(
+async def test_close_waits_until_the_log_is_written(
     dispatcher: Dispatcher, database: Database, database_url: str, receivers: Receivers
 ) -> None:
     await listens(database, "one")
@@ -368,7 +364,7 @@ async def test_what_ends_meanwhile_is_kept_at_the_end(
     assert [row["status"] for row in await log(database)] == ["delivered"] and not dispatcher._telling
 
 
-async def test_those_who_find_no_place_are_told_later_and_why(
+async def test_event_without_a_place_is_retried_with_the_reason(
     dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("PLACES", 1), ("QUEUE_MAX", 1), ("WAIT_SECONDS", 0.05)):
@@ -390,7 +386,7 @@ async def test_those_who_find_no_place_are_told_later_and_why(
     assert errors == {"e0": "", "e1": dispatching.WAITED, "e2": dispatching.CROWDED}
 
 
-async def test_event_that_waited_for_a_place_while_the_breaker_opened_is_skipped_and_keeps_no_place(
+async def test_event_that_waited_while_the_breaker_opened_is_skipped_and_frees_its_place(
     dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PLACES", "FAILURES_TO_OPEN"):

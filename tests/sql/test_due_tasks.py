@@ -42,7 +42,7 @@ async def due(connection: asyncpg.Connection, limit: int, **rooms: int) -> set[s
     return set(await ask(connection, "lock_due", "t", limit, list(rooms), list(rooms.values())))
 
 
-async def test_due_tasks_of_every_prize_are_found_and_those_that_wait_longest(connection: asyncpg.Connection) -> None:
+async def test_due_tasks_are_found_for_every_prize_longest_waiting_first(connection: asyncpg.Connection) -> None:
     assert await due(connection, 20) == {"a", "b", "c", "y", "z", "l1", "l2"}
     assert await due(connection, 20, p1=2) == {"a", "b", "y", "z", "l1", "l2"}
     assert await due(connection, 20, p4=0) == {"a", "b", "c", "y", "z", "l2"}
@@ -51,7 +51,7 @@ async def test_due_tasks_of_every_prize_are_found_and_those_that_wait_longest(co
 
 
 @pytest.mark.parametrize(("task", "left"), [("a", "b c y z l1 l2"), ("l1", "a b c y z l2")])
-async def test_what_is_locked_for_a_lease_is_held_and_what_another_has_is_passed_by(
+async def test_due_tasks_are_locked_and_those_of_a_rival_skipped(
     connection: asyncpg.Connection, pool: asyncpg.Pool, task: str, left: str
 ) -> None:
     async with pool.acquire() as rival, connection.transaction():
@@ -62,7 +62,7 @@ async def test_what_is_locked_for_a_lease_is_held_and_what_another_has_is_passed
         assert await held(rival, "tasks", "task_id") == set(left.split())
 
 
-async def test_what_is_due_at_this_very_moment_is_due(connection: asyncpg.Connection) -> None:
+async def test_task_due_now_is_due(connection: asyncpg.Connection) -> None:
     async with connection.transaction():
         await connection.execute("DELETE FROM tasks WHERE task_id NOT IN ('a', 'l1', 'o1')")
         await connection.execute("UPDATE tasks SET next_attempt_at = now(), lease_until = now()")
@@ -80,13 +80,13 @@ async def test_what_is_due_at_this_very_moment_is_due(connection: asyncpg.Connec
         assert await ask(connection, "give_up_overdue", "t", ["o1"], ["o1"], "late") == ["o1"]
 
 
-async def test_overdue_tasks_are_told_the_longest_first_and_their_tenant_once(connection: asyncpg.Connection) -> None:
+async def test_overdue_tasks_are_listed_longest_first_and_their_tenant_once(connection: asyncpg.Connection) -> None:
     assert await ask(connection, "overdue", "t", 9) == ["o1", "o2"]
     assert await ask(connection, "overdue", "t", 1) == ["o1"]
     assert await ask(connection, "tenants_with_overdue") == ["t"]
 
 
-async def test_given_up_is_what_is_named_and_told_with_its_own_reward(
+async def test_give_up_takes_named_tasks_and_returns_their_own_rewards(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     async with connection.transaction(), pool.acquire() as rival:
@@ -100,7 +100,7 @@ async def test_given_up_is_what_is_named_and_told_with_its_own_reward(
     assert sorted((row["task_id"], row["given_up"] or "") for row in rows) == [("o1", "o1"), ("o2", "")]
 
 
-async def test_a_task_that_is_being_leased_is_waited_for_and_then_not_rearmed(
+async def test_rearm_waits_for_a_lease_and_then_changes_nothing(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     async with pool.acquire() as rival, pool.acquire() as onlooker:
@@ -112,14 +112,14 @@ async def test_a_task_that_is_being_leased_is_waited_for_and_then_not_rearmed(
         assert row is not None and (row["rearmed"], row["status"]) == (False, "delivering")
 
 
-async def test_a_task_that_is_rearmed_moves_its_reward_only_where_that_failed(connection: asyncpg.Connection) -> None:
+async def test_rearm_moves_only_a_failed_reward(connection: asyncpg.Connection) -> None:
     for task, before, after in (("a", "won", "won"), ("b", "claimed", "claimed"), ("c", "failed", "fulfilling")):
         await connection.execute("UPDATE rewards SET status = $2 WHERE reward_id = $1", task, before)
         await ask(connection, "rearm", "t", task, "")
         assert await connection.fetchval("SELECT status FROM rewards WHERE reward_id = $1", task) == after
 
 
-async def test_a_receiver_and_what_a_task_is_about_are_those_of_the_task(connection: asyncpg.Connection) -> None:
+async def test_receiver_and_subject_are_those_of_the_task(connection: asyncpg.Connection) -> None:
     await connection.execute(
         "INSERT INTO prizes (tenant_id, prize_id, name, type)"
         " VALUES ('t', 'p1', 'P', 'goods'), ('t', 'p2', 'P', 'goods')"

@@ -78,7 +78,7 @@ async def rows(connection: asyncpg.Connection, query: str) -> list[Any]:
     return [row[0] for row in await connection.fetch(f"SELECT {query} ORDER BY 1")]
 
 
-async def test_what_is_erased_is_theirs(connection: asyncpg.Connection) -> None:
+async def test_erasure_is_limited_to_the_players(connection: asyncpg.Connection) -> None:
     for name, (query, before, after) in ERASED.items():
         outer = connection.transaction()
         await outer.start()
@@ -88,7 +88,7 @@ async def test_what_is_erased_is_theirs(connection: asyncpg.Connection) -> None:
         await outer.rollback()
 
 
-async def test_what_has_nothing_to_erase_is_left_as_it_is(connection: asyncpg.Connection) -> None:
+async def test_erasure_writes_no_row_without_something_to_erase(connection: asyncpg.Connection) -> None:
     """No second sweep writes anything."""
     for name in ("names", "grants", "completions", "standings", "rewards", "tasks"):
         table = ERASED[name][0].partition("FROM ")[2].partition(" ")[0]
@@ -99,7 +99,7 @@ async def test_what_has_nothing_to_erase_is_left_as_it_is(connection: asyncpg.Co
 
 
 @pytest.mark.parametrize("told", ["last_error = 'x'", "external_id = 'x'", "answer = 'x'", "earlier = '[{}]'"])
-async def test_whatever_a_receiver_said_of_them_is_erased(connection: asyncpg.Connection, told: str) -> None:
+async def test_erasure_covers_everything_that_a_receiver_said(connection: asyncpg.Connection, told: str) -> None:
     await ask_t(connection, "erasure.tasks", WHO)
     await connection.execute(f"UPDATE tasks SET {told} WHERE task_id IN ('t1', 't2')")
     await ask_t(connection, "erasure.tasks", WHO)
@@ -116,9 +116,7 @@ async def test_plays_are_erased_a_batch_at_a_time(connection: asyncpg.Connection
             assert await held(rival, "plays", "play_id") == before - set(left.split())
 
 
-async def test_who_is_erased_is_held_with_the_guests_that_became_it(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_erasure_locks_the_player_and_its_guests(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     assert await ask_t(connection, "erasure.all_of", "ann") == [("ann",), ("gus",)]
     assert await ask_t(connection, "erasure.all_of", "gus") == [("gus",)]
     async with pool.acquire() as rival, connection.transaction():
@@ -127,7 +125,7 @@ async def test_who_is_erased_is_held_with_the_guests_that_became_it(
     assert await ask(connection, "erasure.tenants") == [("t",), ("u",)]
 
 
-async def test_boards_that_may_be_finalized_are_held(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_erasure_locks_boards_that_may_be_finalized(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute("""DELETE FROM leaderboards; INSERT INTO leaderboards (tenant_id, board_id, status) VALUES
         ('t', 'b2', 'active'), ('t', 'b1', 'active'), ('t', 'b3', 'finalized'), ('t', 'b4', 'archived'),
         ('u', 'b5', 'active')""")
@@ -136,7 +134,7 @@ async def test_boards_that_may_be_finalized_are_held(connection: asyncpg.Connect
         assert await held(rival, "leaderboards", "board_id") == {"b1", "b2"}
 
 
-async def test_events_that_tell_of_them_are_told_otherwise(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_erasure_rewrites_events_about_the_players(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival, connection.transaction():
         found = [row[:2] for row in await ask_t(connection, "erasure.events", WHO)]
         assert found == [("i1", "d1"), ("i1", "d2"), ("i2", "d1")]
@@ -149,9 +147,7 @@ async def test_events_that_tell_of_them_are_told_otherwise(connection: asyncpg.C
     ) == ["i1d1"]
 
 
-async def test_who_is_noted_of_is_not_erased_before_the_note_is_there(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_erasure_waits_for_a_note_about_the_player(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute("UPDATE players SET erased_at = to_timestamp(50.9) WHERE player_id = 'ann'")
     async with pool.acquire() as rival, connection.transaction():
         # Gus lies before ann: they were sorted.
@@ -163,7 +159,7 @@ async def test_who_is_noted_of_is_not_erased_before_the_note_is_there(
                 await ask_t(rival, "erasure.hold", ["ann"])
 
 
-async def test_who_was_erased_since_is_said_of_that_player(connection: asyncpg.Connection) -> None:
+async def test_is_erased_compares_with_the_players_own_erasure(connection: asyncpg.Connection) -> None:
     await connection.execute(
         "UPDATE players SET erased_at = to_timestamp(CASE player_id WHEN 'ann' THEN 50 ELSE 70 END)"
     )
@@ -171,7 +167,7 @@ async def test_who_was_erased_since_is_said_of_that_player(connection: asyncpg.C
     assert await ask_t(connection, "erasure.is_erased", "ann", 51) == [(False,)]
 
 
-async def test_who_is_idle_has_done_nothing_for_so_long(connection: asyncpg.Connection) -> None:
+async def test_idle_players_have_done_nothing_for_the_period(connection: asyncpg.Connection) -> None:
     """Guests after 10 days, players after 20."""
     await connection.execute("""DELETE FROM players; DELETE FROM plays; DELETE FROM rewards; DELETE FROM logins;
         INSERT INTO players (player_id, auth_method, updated_at)

@@ -52,7 +52,7 @@ ASKED: Final[list[tuple[tuple[Any, ...], str, int, str]]] = [
 ]
 
 
-async def test_a_part_is_what_was_asked_for_in_the_order_of_its_keys(connection: asyncpg.Connection) -> None:
+async def test_export_part_is_filtered_and_ordered_by_key(connection: asyncpg.Connection) -> None:
     for name, values in PARTS.items():
         outer = connection.transaction()
         await outer.start()
@@ -68,14 +68,14 @@ async def test_a_part_is_what_was_asked_for_in_the_order_of_its_keys(connection:
         await outer.rollback()
 
 
-async def test_a_merchants_own_wallets_and_the_tenants_are_exported_to_it(connection: asyncpg.Connection) -> None:
+async def test_export_for_a_merchant_has_its_own_and_the_tenants_wallets(connection: asyncpg.Connection) -> None:
     await connection.execute("""INSERT INTO ledger_entries (player_id, entry_id, scope_key, reason)
         SELECT 'ann', scope, scope, 'adjustment' FROM unnest(ARRAY['t', 'shop', 'camp', 'other', 'theirs']) AS scope""")
     rows = await ask(connection, "exports.ledger", "shop", "", 0, 0, "", 0, "", 9)
     assert [row[4] for row in rows] == ["camp", "shop", "t"]
 
 
-async def test_what_was_done_to_a_campaign_is_exported_with_what_is_of_it(connection: asyncpg.Connection) -> None:
+async def test_export_of_audit_entries_includes_changes_of_the_campaign_itself(connection: asyncpg.Connection) -> None:
     await connection.execute("""INSERT INTO audit_entries (entry_id, subject_type, subject_id, before, after) VALUES
         ('a1', 'campaign', 'camp', NULL, '{}'), ('a2', 'campaign', 'theirs', NULL, '{}'),
         ('a3', 'game', 'camp', '{}', '{}'),
@@ -84,7 +84,7 @@ async def test_what_was_done_to_a_campaign_is_exported_with_what_is_of_it(connec
     assert [row[2] for row in rows] == ["a1", "a4", "a5"]
 
 
-async def test_a_reward_is_exported_as_it_stands_and_by_whom_to_reach(connection: asyncpg.Connection) -> None:
+async def test_export_has_a_rewards_present_status_and_its_winners_contacts(connection: asyncpg.Connection) -> None:
     await connection.execute("""INSERT INTO rewards (reward_id, player_id, campaign_id, status, expires_at) VALUES
         ('r1', 'ann', 'camp', 'won', '2026-01-01'), ('r2', 'ann', 'camp', 'won', '2026-01-01'),
         ('r3', 'nobody', 'camp', 'revoked', NULL), ('r4', 'nobody', 'camp', 'won', NULL),
@@ -141,7 +141,7 @@ HELD: Final = {
 }
 
 
-async def test_when_a_player_signed_in_is_told_to_a_quarter_of_an_hour(connection: asyncpg.Connection) -> None:
+async def test_sign_ins_are_exported_to_a_quarter_of_an_hour(connection: asyncpg.Connection) -> None:
     await connection.execute("""INSERT INTO login_quarters (player_id, quarter) SELECT who, at::timestamptz FROM (VALUES
         ('ann', '2026-03-02 00:15Z'), ('ann', '2026-03-01 23:45Z'), ('bob', '2026-03-01 00:00Z'),
         ('ann', '2026-03-02 00:00Z')) AS q (who, at)""")
@@ -150,7 +150,7 @@ async def test_when_a_player_signed_in_is_told_to_a_quarter_of_an_hour(connectio
         assert [row[0] for row in await ask(connection, "exporting.signed_in", "ann", after, most)] == found, after
 
 
-async def test_all_that_is_held_of_a_player_comes_in_the_order_of_its_keys(connection: asyncpg.Connection) -> None:
+async def test_player_export_is_in_the_order_of_its_keys(connection: asyncpg.Connection) -> None:
     """Of what is there: not what is left of a quest or a board that nobody knows any more."""
     for name, values in HELD.items():
         await connection.execute(f"INSERT INTO {values}")

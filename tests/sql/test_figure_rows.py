@@ -91,7 +91,7 @@ PATH: Final = '{"decided": {"path": [0, ["prize", "tee"]]}}'
 LOSS: Final = "{}"
 
 
-async def test_plays_are_counted_once_by_quarter_and_by_what_was_drawn(connection: asyncpg.Connection) -> None:
+async def test_plays_are_counted_once_by_quarter_and_by_draw(connection: asyncpg.Connection) -> None:
     await connection.execute(PLAYED)
     second = timedelta(seconds=1)
     await played(
@@ -135,9 +135,7 @@ async def test_plays_are_counted_once_by_quarter_and_by_what_was_drawn(connectio
     assert age == pytest.approx((datetime.now(UTC) - NOON - timedelta(days=1)).total_seconds(), abs=60)
 
 
-async def test_a_mark_of_figures_that_is_held_is_not_waited_for(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_figures_mark_under_a_lock_is_skipped(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await ask(connection, "figures.make_mark")
     async with pool.acquire() as rival, rival.transaction():
         assert len(await ask(rival, "figures.lock_mark")) == 1
@@ -145,7 +143,7 @@ async def test_a_mark_of_figures_that_is_held_is_not_waited_for(
     assert len(await ask(connection, "figures.lock_mark")) == 1
 
 
-async def test_a_campaigns_bounds_are_of_its_zone_and_for_those_who_may_read_it(connection: asyncpg.Connection) -> None:
+async def test_figures_bounds_are_of_the_campaigns_zone_and_readers(connection: asyncpg.Connection) -> None:
     await connection.execute(PLAYED)
     midnight = datetime(2026, 2, 28, 15, tzinfo=UTC)
     bounds = await ask(connection, "figures.campaign", "camp", "", "2026-03-01", "2026-03-02")
@@ -163,7 +161,7 @@ async def test_a_campaigns_bounds_are_of_its_zone_and_for_those_who_may_read_it(
         assert len(await ask(connection, "figures.campaign", campaign, merchant, "", "")) == there, (campaign, merchant)
 
 
-async def test_figures_are_of_the_campaigns_games_from_the_first_moment_to_before_the_last(
+async def test_figures_are_of_the_campaigns_games_in_a_half_open_interval(
     connection: asyncpg.Connection,
 ) -> None:
     await connection.execute(PLAYED)
@@ -197,7 +195,7 @@ async def test_figures_are_of_the_campaigns_games_from_the_first_moment_to_befor
     assert [row[:5] for row in await ask(connection, "figures.draws", *some, "g")] == [one]
 
 
-async def test_players_are_of_the_campaigns_days_and_of_a_game(connection: asyncpg.Connection) -> None:
+async def test_player_figures_are_of_the_campaigns_days_and_a_game(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO campaign_days (campaign_id, day, players) VALUES
             ('camp', '2026-03-01', 2), ('camp', '2026-03-02', 1), ('camp', '2026-03-03', 1), ('shops', '2026-03-09', 5);

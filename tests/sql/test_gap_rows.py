@@ -57,9 +57,7 @@ def at(seconds: float) -> datetime:
 
 
 @pytest.mark.parametrize("name", ["plays", "rewards", "claims", "quests", "boards", "failures", "notices"])
-async def test_what_happened_is_told_from_where_it_was_left_to_the_end(
-    connection: asyncpg.Connection, name: str
-) -> None:
+async def test_backfill_goes_on_from_the_watermark_to_the_end(connection: asyncpg.Connection, name: str) -> None:
     async def told(after: float, last: str, limit: int) -> list[str]:
         rows = await ask(connection, f"gaps.{name}", "t", at(10), at(30), at(after), last, limit)
         return [row[1] for row in rows]
@@ -72,14 +70,14 @@ async def test_what_happened_is_told_from_where_it_was_left_to_the_end(
         assert {(row["campaign_id"], row["merchant_id"]) for row in rows} == {("camp", "shop")}
 
 
-async def test_a_reward_is_told_with_the_rank_that_it_was_for(connection: asyncpg.Connection) -> None:
+async def test_backfilled_reward_has_the_rank_that_it_was_for(connection: asyncpg.Connection) -> None:
     rows = await connection.fetch(sql.load("gaps")["rewards"], "t", at(10), at(30), at(0), "", 20)
     ranks = {row["id"]: (row["leaderboard_id"], row["rank"]) for row in rows if row["rank"]}
     assert ranks == {"a": ("a", 4), "c": ("c", 3)}
     assert [row[0] for row in await ask(connection, "gaps.prizes", "t", ["mug"])] == ["mug"]
 
 
-async def test_a_notice_is_forgotten_once_everybody_has_been_told_of_it(connection: asyncpg.Connection) -> None:
+async def test_notice_is_purged_once_every_integration_got_it(connection: asyncpg.Connection) -> None:
     """However long ago it was: an integration that was out of reach for months hears of it yet."""
 
     async def left() -> str:
@@ -100,7 +98,7 @@ async def test_a_notice_is_forgotten_once_everybody_has_been_told_of_it(connecti
     assert await left() == "", "nobody is ever told of it"
 
 
-async def test_a_reward_that_a_merge_has_moved_is_told_with_the_rank_of_the_guest(
+async def test_backfilled_reward_of_a_merged_guest_has_the_guests_rank(
     connection: asyncpg.Connection,
 ) -> None:
     """Whose own rank stays its own: the player that it has become is on the same board."""
@@ -118,7 +116,7 @@ async def test_a_reward_that_a_merge_has_moved_is_told_with_the_rank_of_the_gues
     }
 
 
-async def test_a_pass_is_one_processs_until_its_lease_is_over(connection: asyncpg.Connection) -> None:
+async def test_backfill_lease_is_one_processs_until_it_ends(connection: asyncpg.Connection) -> None:
     assert await ask(connection, "gaps.tenants") == [("t",)]
     lease = ("gaps.lease", "t", 0.0, 60.0, 30.0)
     async with connection.transaction():
@@ -151,7 +149,7 @@ INSERT INTO retired_keys (tenant_id, key_id) VALUES ('', 'k1'), ('', 'k2');
 """
 
 
-async def test_what_is_under_another_key_is_found_in_order_and_sealed_anew_as_it_was_read(
+async def test_rotation_finds_secrets_of_other_keys_and_reseals_unchanged_ones(
     connection: asyncpg.Connection,
 ) -> None:
     await connection.execute(CODES)
@@ -187,7 +185,7 @@ async def test_what_is_under_another_key_is_found_in_order_and_sealed_anew_as_it
         assert await connection.fetchval(f"SELECT count(*) FROM {table} WHERE {column} ->> 'secret' = 'n'") == 1
 
 
-async def test_keys_are_locked_one_after_the_other(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_keys_are_locked_in_order(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     """Two rotations that name them in another order wait for each other, and not both for ever."""
     async with pool.acquire() as rival, pool.acquire() as onlooker, connection.transaction():
         async with rival.transaction():
@@ -200,7 +198,7 @@ async def test_keys_are_locked_one_after_the_other(connection: asyncpg.Connectio
             assert len(await locking) == 2
 
 
-async def test_keys_are_retired_once_and_reinstated_alone(connection: asyncpg.Connection) -> None:
+async def test_key_is_retired_once_and_reinstated_alone(connection: asyncpg.Connection) -> None:
     await connection.execute(CODES)
     await ask(connection, "rotation.retire", "", ["k2", "k3"])
     await ask(connection, "rotation.reinstate", "", "k1")
@@ -210,7 +208,7 @@ async def test_keys_are_retired_once_and_reinstated_alone(connection: asyncpg.Co
     assert await ask(connection, "rotation.tenants", "v") == [("v",)]
 
 
-async def test_processes_live_that_were_heard_of_within_the_time(connection: asyncpg.Connection) -> None:
+async def test_processes_seen_within_the_time_are_alive(connection: asyncpg.Connection) -> None:
     """One that was heard of just so long ago is neither alive nor forgotten."""
     async with connection.transaction():
         await connection.execute(
@@ -240,14 +238,12 @@ async def test_processes_live_that_were_heard_of_within_the_time(connection: asy
         assert await connection.fetchval("SELECT used FROM key_holders WHERE holder_id = 'c'") == "new"
 
 
-async def test_a_database_that_writes_has_a_history(connection: asyncpg.Connection) -> None:
+async def test_database_has_a_history(connection: asyncpg.Connection) -> None:
     ((name, written),) = await ask(connection, "history.history")
     assert name.count(".") == 2 and written > 0
 
 
-async def test_a_code_that_is_sealed_anew_is_waited_for_before_the_next_is_held(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_reseal_locks_codes_in_order(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     """Of a table of a few pages the planner reads all: what is updated would be held as it lies."""
     codes = ["last", *(f"other_{nth}" for nth in range(200)), "first"]
     await connection.execute(

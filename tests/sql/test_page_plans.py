@@ -43,6 +43,9 @@ INSERT INTO campaign_marks (campaign_id, players, returned) VALUES ('camp', {PLA
 INSERT INTO campaign_player_days (campaign_id, player_id, day)
     SELECT 'camp', player_id, date '2026-01-01' + d FROM players, generate_series(1, {DAYS}) AS d;
 INSERT INTO campaign_days (campaign_id, day) SELECT 'camp', date '2026-01-01' + d FROM generate_series(1, {DAYS}) AS d;
+INSERT INTO ledger_entries (player_id, scope_key, currency, entry_id, seq, amount, balance_after, reason, reference_id)
+    SELECT 'p' || 1 + n % 3, 'camp', 'star', 'e' || lpad(n::text, 6, '0'), n, 1, n, 'adjustment', ''
+    FROM generate_series(1, {PLAYS}) AS n;
 INSERT INTO audit_entries (entry_id, subject_type) SELECT 'a' || n, CASE WHEN n > 5 THEN 'player' ELSE 'staff' END
     FROM generate_series(1, {PLAYS}) AS n;
 """
@@ -72,6 +75,7 @@ READ: Final[list[tuple[str, str, str, int]]] = [
     ("fulfillment.search", f"{OF_ANYBODY}, NULL, 1, 0, '', '~', NULL, 10", "tasks", PAGE),
     ("fulfillment.search", f"{OF_ANYBODY}, NULL, 1, 0, '', 't000200', NULL, 10", "tasks", PAGE),
     ("fulfillment.search", f"{OF_ANYBODY}, NULL, 1, 0, '', '~', 't000200', 10", "tasks", PAGE),
+    ("wallet.ledger", "'p1', 'camp', 'star', NULL, NULL, 10", "ledger_entries", PAGE),
     ("audit.list_of_type", f"'staff', {UNFILTERED}, 10", "audit_entries", 5),
     ("figures.players", "'camp', '', ''", "campaign_player_days", 0),
     ("figures.players", "'camp', '2026-01-02', '2026-01-06'", "campaign_player_days", 0),

@@ -78,7 +78,7 @@ async def run(directory: Path, *arguments: str, stdin: bytes = b"", **environmen
 
 async def tombola(*arguments: str, **environment: str) -> tuple[int, str, str]:
     """Runs a `tombola` command at the project's root: its exit code, output and errors."""
-    ran = await run(ROOT, *arguments, **{"COLUMNS": "200", **environment})
+    ran = await run(ROOT, *arguments, COLUMNS="200", **environment)
     return ran.code, ran.out, ran.err
 
 

@@ -45,7 +45,7 @@ async def submit(world: World, game_id: str, session: str, seconds: float, playe
     return await world.play(game_id, session, player, payload=payload, **more)
 
 
-async def test_one_wait_pays_for_one_of_sixty_sessions(world: World) -> None:
+async def test_waiting_time_pays_for_one_of_sixty_sessions(world: World) -> None:
     game_id = await catcher(world)
     sessions = [await opened(world, game_id, GAME_SECONDS, "sly") for _ in range(60)]
     answers = await asyncio.gather(*(submit(world, game_id, one, GAME_SECONDS, "sly") for one in sessions))
@@ -60,7 +60,7 @@ async def test_one_wait_pays_for_one_of_sixty_sessions(world: World) -> None:
     assert (await submit(world, game_id, unplayed[0], SLACK_SECONDS, "sly")).http == 200
 
 
-async def test_rival_cores_are_paid_for_one_wait_once(world: World) -> None:
+async def test_waiting_time_is_spent_once_across_rival_cores(world: World) -> None:
     game_id = await catcher(world)
     sessions = [await opened(world, game_id, GAME_SECONDS, "two") for _ in range(12)]
     async with running_core(world.stack.process.settings) as other:
@@ -82,7 +82,7 @@ async def test_rival_cores_are_paid_for_one_wait_once(world: World) -> None:
     assert told == {"won": 1, "IMPLAUSIBLE_SCORE": len(sessions) - 1}
 
 
-async def test_a_wait_of_two_games_pays_for_two(world: World) -> None:
+async def test_waiting_time_counts_per_game(world: World) -> None:
     game_id = await catcher(world)
     sessions = [await opened(world, game_id, 2 * GAME_SECONDS, "fair") for _ in range(3)]
     answers = [await submit(world, game_id, one, GAME_SECONDS, "fair") for one in sessions]
@@ -93,7 +93,7 @@ async def test_a_wait_of_two_games_pays_for_two(world: World) -> None:
     assert (await submit(world, other, await opened(world, other, GAME_SECONDS, "fair"), GAME_SECONDS, "fair")).data
 
 
-async def test_what_plays_are_given_for_the_network_adds_up_to_so_much(world: World) -> None:
+async def test_network_slack_of_many_plays_is_bounded_in_total(world: World) -> None:
     game_id = await catcher(world)
     sessions = [await opened(world, game_id, 0, "tip") for _ in range(40)]
     answers = [await submit(world, game_id, one, SLACK_SECONDS, "tip") for one in sessions]
@@ -105,7 +105,7 @@ async def test_what_plays_are_given_for_the_network_adds_up_to_so_much(world: Wo
     assert taken <= AHEAD_MS
 
 
-async def test_a_guest_s_time_is_the_player_s_it_turns_out_to_be(own_world: World) -> None:
+async def test_guest_time_is_charged_to_the_player_after_login(own_world: World) -> None:
     game_id = await catcher(own_world, access="public")
     guest = await new_guest(own_world, game_id)
     player = await log_in(own_world.stack)
@@ -116,7 +116,7 @@ async def test_a_guest_s_time_is_the_player_s_it_turns_out_to_be(own_world: Worl
     assert (await submit(own_world, game_id, mine, GAME_SECONDS, player)).reason == "IMPLAUSIBLE_SCORE"
 
 
-async def test_a_commit_that_was_undone_takes_no_time(world: World) -> None:
+async def test_rolled_back_commit_spends_no_time(world: World) -> None:
     game_id = await catcher(world)
     session = await opened(world, game_id, GAME_SECONDS, "una")
     await world.database.execute("UPDATE tenants SET catalog_version = catalog_version + 1")
@@ -127,7 +127,7 @@ async def test_a_commit_that_was_undone_takes_no_time(world: World) -> None:
     assert tuple(await world.database.fetchrow(taken, game_id) or ()) == (1, True)
 
 
-async def test_a_clock_that_was_set_back_keeps_nobody_out(world: World) -> None:
+async def test_clock_set_back_refuses_no_player(world: World) -> None:
     game_id = await catcher(world)
     session = await opened(world, game_id, GAME_SECONDS, "old")
     assert (await submit(world, game_id, session, GAME_SECONDS, "old")).http == 200

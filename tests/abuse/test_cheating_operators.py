@@ -65,7 +65,7 @@ async def fallback(world: World, game_id: str, prize_id: str, other_id: str) -> 
         pytest.param(game(reward_handler="lucky_item", handler_config=COINS), id="another handler"),
     ],
 )
-async def test_no_play_is_decided_by_other_terms_than_were_promised(world: World, change: Change) -> None:
+async def test_play_is_decided_only_by_the_promised_terms(world: World, change: Change) -> None:
     prize_id, other_id = await world.prize(total=5), await world.prize(total=5)
     game_id = await world.wheel(prize_id)
     session = await world.session(game_id)
@@ -92,7 +92,7 @@ async def test_no_play_is_decided_by_other_terms_than_were_promised(world: World
     ],
     ids=["the highest score", "how many count", "the currency", "how much of it"],
 )
-async def test_nor_in_any_other_shape_of_game(
+async def test_play_of_any_handler_is_decided_only_by_the_promised_terms(
     world: World, shape: dict[str, Any], config: dict[str, Any], changed: dict[str, Any]
 ) -> None:
     game_id = await world.game(shape, config)
@@ -102,8 +102,8 @@ async def test_nor_in_any_other_shape_of_game(
     assert (await world.play(game_id, session, payload=payload)).reason == "GAME_CHANGED"
 
 
-async def test_what_one_game_promised_is_not_what_its_copy_promises(world: World) -> None:
-    """Made alike in all but its id, it could else be shown in the other's place."""
+async def test_terms_of_a_game_and_of_its_copy_differ(world: World) -> None:
+    """The promise covers the game's id; otherwise a copy could be shown in its place."""
     game_id = await world.game(COLLECTION, COINS)
     copied = await world.stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {})
     copy_id = (await world.stack.admin("GET", "/admin/games", campaign_id=copied.data["id"])).data["items"][0]["id"]
@@ -115,7 +115,7 @@ async def test_what_one_game_promised_is_not_what_its_copy_promises(world: World
     assert texts[0].replace(game_id, copy_id) == texts[1]
 
 
-async def test_terms_that_are_put_back_are_the_promised_ones_again(world: World) -> None:
+async def test_terms_restored_to_the_promised_ones_are_accepted_again(world: World) -> None:
     """So a change that was undone has decided nothing, and a session outlives it with the seed that it had."""
     prize_id = await world.prize(total=5)
     game_id = await world.wheel(prize_id)
@@ -128,7 +128,7 @@ async def test_terms_that_are_put_back_are_the_promised_ones_again(world: World)
     assert [won["value"] for won in played["rewards"]] == [5]
 
 
-async def test_a_change_of_the_terms_is_in_the_audit_log_with_who_made_it(world: World) -> None:
+async def test_change_of_terms_is_in_the_audit_log_with_its_actor(world: World) -> None:
     game_id = await world.wheel(await world.prize())
     await put(world, f"/games/{game_id}", on_unavailable="redraw")
     entries = (await world.stack.admin("GET", "/admin/audit", subject_id=game_id)).data["items"]
@@ -150,10 +150,10 @@ def capped(world: World, prize_id: str) -> Awaitable[None]:
 
 
 @pytest.mark.parametrize("withhold", [sold_out, capped])
-async def test_a_prize_that_was_drawn_and_withheld_is_named_in_the_players_history(
+async def test_prize_drawn_but_unavailable_is_named_in_the_players_history(
     world: World, withhold: Callable[[World, str], Awaitable[None]]
 ) -> None:
-    """Stock and caps are no part of the promise: taken away after the start, they decide by the published policy."""
+    """The promise excludes stock and caps: if they run out after the start, the published policy decides."""
     prize_id = await world.prize(total=5)
     game_id = await world.wheel(prize_id)
     await world.round(game_id, "bob")
@@ -166,14 +166,14 @@ async def test_a_prize_that_was_drawn_and_withheld_is_named_in_the_players_histo
     assert "prize.update" in {entry["action"] for entry in entries}
 
 
-async def test_a_prize_that_is_there_is_not_said_to_be_withheld(world: World) -> None:
+async def test_available_prize_is_not_reported_as_withheld(world: World) -> None:
     game_id = await world.wheel(await world.prize())
     await world.round(game_id)
     (play,) = (await world.history(game_id))["items"]
     assert play["unavailable"] == []
 
 
-async def test_history_names_what_each_play_was_promised_by(world: World) -> None:
+async def test_history_names_the_promise_of_each_play(world: World) -> None:
     prize_id = await world.prize()
     game_id = await world.wheel(prize_id)
     promised = []
@@ -200,10 +200,10 @@ async def suspended(world: World, game_id: str) -> Callable[[], Awaitable[None]]
 
 
 @pytest.mark.parametrize("refuse", [paused, suspended])
-async def test_a_play_that_was_refused_is_the_same_draw_when_it_is_taken(
+async def test_refused_play_keeps_its_draw_on_retry(
     world: World, refuse: Callable[[World, str], Awaitable[Callable[[], Awaitable[None]]]]
 ) -> None:
-    """To refuse a draw that is about to win does not draw another: the session stays, and its seed with it."""
+    """Refusing a winning draw does not redraw: the session keeps its seed."""
     game_id = await world.wheel(await world.prize(total=5), await world.prize(total=5))
     started = (await world.start(game_id)).data
     take_again = await refuse(world, game_id)
@@ -217,10 +217,8 @@ async def test_a_play_that_was_refused_is_the_same_draw_when_it_is_taken(
 # -------------------------------------------------------------------- afterwards
 
 
-async def test_a_rule_whose_code_was_changed_under_its_name_shows_at_the_replay(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The terms name a handler and have none of its code: that it decides as it did is shown, not promised."""
+async def test_replay_detects_a_handler_whose_code_changed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terms name the handler but exclude its code, so only a replay detects a change."""
     game_id = await world.wheel(await world.prize())
     play_id = (await world.round(game_id)).data["play_id"]
     decide = probability.decide
@@ -236,7 +234,7 @@ async def test_a_rule_whose_code_was_changed_under_its_name_shows_at_the_replay(
     assert (await world.replay(play_id)).matches
 
 
-async def test_a_play_of_a_rule_that_is_gone_is_said_to_be_that(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_replay_of_a_removed_handler_is_refused_as_such(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     game_id = await world.game(WHEEL, {"prizes": []})
     play_id = (await world.round(game_id)).data["play_id"]
     with monkeypatch.context() as patched:
@@ -245,8 +243,8 @@ async def test_a_play_of_a_rule_that_is_gone_is_said_to_be_that(world: World, mo
     assert not reply.matches and "reward_handler" in reply.replayed["mismatch"]
 
 
-async def test_the_configuration_s_rows_have_no_part_in_a_replay(world: World, module_stack: Stack) -> None:
-    """What is replayed is what was promised: no later change of the game, by its operations or in its rows, shows."""
+async def test_replay_ignores_the_current_configuration_rows(world: World, module_stack: Stack) -> None:
+    """A replay uses the promised terms, so later changes of the game do not affect it."""
     prize_id = await world.prize()
     game_id = await world.wheel(prize_id)
     started = (await world.start(game_id)).data

@@ -12,7 +12,7 @@ from tests.support.stack import Answer, Stack
 
 
 @pytest.mark.settings(rate_limits=True)
-async def test_one_of_staff_tries_a_few_codes_and_keeps_nobody_else_out(stack: Stack) -> None:
+async def test_staff_code_guesses_are_limited_per_person(stack: Stack) -> None:
     async def look(subject: str, **query: Any) -> Answer:
         token = {"Authorization": f"Bearer {stack.token(subject, ('reward_manager',))}"}
         return await stack.admin("GET", "/admin/rewards", headers=token, **query)

@@ -77,8 +77,8 @@ async def hung_up(connection: Connection) -> bytes:
 
 
 @pytest.mark.parametrize("said", [b"", b"GET /", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nX-A: "])
-async def test_a_head_has_its_time(runner: Runner, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    """Also where it comes byte by byte: what counts is when it began."""
+async def test_request_head_has_a_deadline(runner: Runner, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    """The deadline runs from the first byte, even if the head arrives byte by byte."""
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     connection = await connect(runner)
     connection[1].write(said)
@@ -93,7 +93,9 @@ async def test_a_head_has_its_time(runner: Runner, monkeypatch: pytest.MonkeyPat
     dripping.cancel()
 
 
-async def test_the_next_head_on_a_connection_has_its_own(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_next_request_head_on_a_connection_has_its_own_deadline(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection = await connect(runner)
     assert await ask(connection) == b"HTTP/1.1 200 OK"
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
@@ -104,7 +106,7 @@ async def test_the_next_head_on_a_connection_has_its_own(runner: Runner, monkeyp
     await hung_up(connection)
 
 
-async def test_a_slow_body_is_no_slow_head(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_body_is_not_bound_by_the_head_deadline(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
     connection = await connect(runner)
     connection[1].write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
@@ -112,7 +114,9 @@ async def test_a_slow_body_is_no_slow_head(runner: Runner, monkeypatch: pytest.M
     assert await ask(connection, b"b") == b"HTTP/1.1 200 OK"
 
 
-async def test_who_reads_nothing_of_an_answer_is_hung_up_on(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_that_reads_nothing_of_a_response_is_disconnected(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.2)
     monkeypatch.setattr(connections, "UNREAD_BYTES_PER_SECOND", 10 * len(LARGE))
     _, writer = await leave_unread(runner)
@@ -120,7 +124,9 @@ async def test_who_reads_nothing_of_an_answer_is_hung_up_on(runner: Runner, monk
     writer.transport.abort()
 
 
-async def test_so_is_who_takes_a_few_bytes_now_and_then(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_that_reads_a_few_bytes_at_a_time_is_disconnected(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.2)
     monkeypatch.setattr(connections, "UNREAD_BYTES_PER_SECOND", 10 * len(LARGE))
     reader, writer = await leave_unread(runner)
@@ -136,8 +142,8 @@ async def test_so_is_who_takes_a_few_bytes_now_and_then(runner: Runner, monkeypa
     await trickling
 
 
-async def test_what_clients_leave_unread_is_bounded_in_bytes(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who leaves most loses connections; who reads gets all of it."""
+async def test_unread_response_bytes_are_bounded(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients with most unread bytes are disconnected; clients that read get everything."""
     most = 3 * len(LARGE)
     monkeypatch.setattr(connections, "UNREAD_BYTES_MAX", most)
     greedy = [await leave_unread(runner) for _ in range(8)]
@@ -175,7 +181,7 @@ async def none_left(runner: Runner) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_who_reads_slowly_gets_it_all(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_reader_gets_the_whole_response(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.1)
     monkeypatch.setattr(connections, "UNREAD_BYTES_PER_SECOND", len(LARGE) // 200)
     reader, writer = await connect(runner)
@@ -190,8 +196,8 @@ async def test_who_reads_slowly_gets_it_all(runner: Runner, monkeypatch: pytest.
     writer.close()
 
 
-async def test_an_address_has_its_share_of_the_connections(runner: Runner) -> None:
-    """And the others have theirs, whatever it does."""
+async def test_address_has_a_bounded_share_of_connections(runner: Runner) -> None:
+    """Other addresses keep their share."""
     greedy = [await connect(runner) for _ in range(40 // connections.SHARES)]
     for connection in greedy:
         assert await ask(connection) == b"HTTP/1.1 200 OK"
@@ -210,7 +216,7 @@ BUSY = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na"
 """Half a request: the connection is not idle."""
 
 
-async def test_all_addresses_together_have_no_more_than_there_are(runner: Runner) -> None:
+async def test_connections_of_all_addresses_are_bounded(runner: Runner) -> None:
     held = [await connect(runner, f"127.0.0.{2 + nth // 10}") for nth in range(40)]
     for connection in held:
         assert await ask(connection) == b"HTTP/1.1 200 OK"
@@ -224,8 +230,8 @@ async def test_all_addresses_together_have_no_more_than_there_are(runner: Runner
         connection[1].close()
 
 
-async def test_who_holds_most_idle_connections_makes_room_for_others(runner: Runner) -> None:
-    """Four addresses could else keep a port shut with a cheap request a minute."""
+async def test_address_with_most_idle_connections_loses_them_first(runner: Runner) -> None:
+    """Otherwise four addresses could block a port with one cheap request a minute."""
     held = [await connect(runner, f"127.0.0.{2 + nth // 10}") for nth in range(40)]
     for connection in held:
         assert await ask(connection) == b"HTTP/1.1 200 OK"
@@ -239,13 +245,13 @@ async def test_who_holds_most_idle_connections_makes_room_for_others(runner: Run
         connection[1].close()
 
 
-async def test_a_process_that_may_open_too_few_files_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_process_with_too_low_a_file_limit_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_files_allowed", lambda wanted: connections.FILES_SPARE)
     with pytest.raises(RuntimeError, match="may open 256 files"):
         await serve(make_app(), "127.0.0.1", 0)
 
 
-async def test_a_trusted_proxy_may_have_them_all() -> None:
+async def test_trusted_proxy_may_use_all_connections() -> None:
     app = make_app()
     app.router.add_route("*", "/", plain)
     runner = await serve(app, "127.0.0.1", 0, connections_max=20, proxies=(ip_network("127.0.0.0/8"),))
@@ -256,8 +262,10 @@ async def test_a_trusted_proxy_may_have_them_all() -> None:
     await runner.cleanup()
 
 
-async def test_a_network_has_its_share_over_all_its_addresses(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an IPv6 /48 each address could else take a share of its own."""
+async def test_network_has_a_bounded_share_over_all_its_addresses(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each address of an IPv6 /48 would get its own share."""
 
     def peer_client(peer: str, _: object) -> Client:
         return Client(peer, "a network" if peer < "127.0.0.6" else "another")

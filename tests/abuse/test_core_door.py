@@ -39,18 +39,18 @@ class TestPages:
         "kind",
         ["text/plain", "text/plain; a=application/json", "application/x-www-form-urlencoded", "multipart/form-data"],
     )
-    async def test_a_body_that_a_page_may_send_unasked_does_nothing(self, stack: Stack, kind: str) -> None:
+    async def test_body_of_a_simple_cross_origin_request_is_refused(self, stack: Stack, kind: str) -> None:
         before = await tenants(stack)
         assert await ask(stack, Content_Type=kind) == (415, "CONTENT_TYPE_UNSUPPORTED")
         assert await tenants(stack) == before
 
     @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
-    async def test_a_page_of_another_origin_does_nothing(self, stack: Stack, origin: str) -> None:
+    async def test_foreign_origin_is_refused(self, stack: Stack, origin: str) -> None:
         before = await tenants(stack)
         assert await ask(stack, Origin=origin, Content_Type="application/json") == (403, "FORBIDDEN")
         assert await tenants(stack) == before
 
-    async def test_codes_in_plain_text_come_from_no_page(self, stack: Stack) -> None:
+    async def test_plain_text_codes_from_a_page_are_refused(self, stack: Stack) -> None:
         url = f"{stack.process.core_url}{API}/prizes/prize_x/codes"
         headers = {"Origin": "https://evil.example", "Content-Type": "text/plain"}
         async with stack.http.post(url, data=b"CODE-1", headers=headers) as answer:
@@ -59,7 +59,7 @@ class TestPages:
     @pytest.mark.parametrize(
         "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "core.evil.example."]
     )
-    async def test_a_name_that_somebody_pointed_at_core_opens_nothing(self, stack: Stack, host: str) -> None:
+    async def test_foreign_host_name_is_refused(self, stack: Stack, host: str) -> None:
         before = await tenants(stack)
         assert await ask(stack, Host=host, Content_Type="application/json") == (403, "FORBIDDEN")
         async with stack.http.get(f"{stack.process.core_url}{API}/tenants", headers={"Host": host}) as answer:
@@ -70,11 +70,11 @@ class TestPages:
     @pytest.mark.parametrize(
         "host", ["127.0.0.1:8080", "[::1]:8080", "[::1]", "localhost:8080", "tombola-core", "CORE.shop.internal:80"]
     )
-    async def test_its_own_names_open_it(self, stack: Stack, host: str) -> None:
+    async def test_own_host_names_are_accepted(self, stack: Stack, host: str) -> None:
         assert await ask(stack, Host=host, Content_Type="application/json; charset=utf-8") == (200, "")
         assert await ask(stack, Host=host, Origin=f"http://{host}", Content_Type="application/json") == (200, "")
 
-    async def test_a_body_of_no_said_type_is_json(self, stack: Stack) -> None:
+    async def test_body_without_content_type_is_json(self, stack: Stack) -> None:
         assert await ask(stack) == (200, "")
 
 
@@ -85,7 +85,9 @@ class TestHeaders:
     @pytest.mark.parametrize(
         ("host", "opens"), [("127.0.0.1:1", True), ("localhost", True), ("evil.example:8082", False)]
     )
-    async def test_they_count_only_under_a_name_that_is_ours(self, stack: Stack, host: str, opens: bool) -> None:
+    async def test_identity_headers_count_only_under_an_own_host_name(
+        self, stack: Stack, host: str, opens: bool
+    ) -> None:
         headers = {"Host": host, "X-Tenant-Id": stack.tenant_id}
         staff = await stack.admin("GET", "/admin/campaigns", roles=(), headers={**headers, "X-Roles": "admin"})
         player = await stack.consumer("GET", "/wallet", headers={**headers, "X-Player-Id": "ada"})
@@ -95,7 +97,7 @@ class TestHeaders:
 
 @pytest.mark.settings(service_token=(TOKEN, BEFORE))
 class TestServiceToken:
-    async def test_rest_opens_to_it_alone(self, stack: Stack) -> None:
+    async def test_rest_requires_the_service_token(self, stack: Stack) -> None:
         before = await tenants(stack)
         assert await ask(stack) == (401, "TOKEN_MISSING")
         for wrong in ("Bearer " + TOKEN[:-1], "Bearer x" + TOKEN, f"Basic {TOKEN}", "Bearer", "Bearer \xe9"):
@@ -104,12 +106,12 @@ class TestServiceToken:
         for right in (TOKEN, BEFORE):
             assert await ask(stack, Authorization=f"Bearer {right}") == (200, "")
 
-    async def test_what_the_spec_puts_at_the_root_stays_open(self, stack: Stack) -> None:
+    async def test_root_endpoints_need_no_service_token(self, stack: Stack) -> None:
         for path in ("/healthz", "/readyz", "/metrics"):
             async with stack.http.get(stack.process.core_url + path) as answer:
                 assert answer.status == 200
 
-    async def test_grpc_opens_to_it_alone(self, stack: Stack) -> None:
+    async def test_grpc_requires_the_service_token(self, stack: Stack) -> None:
         operation = BY_NAME["ListTenants"]
         host, _, port = stack.process.rpc_address.rpartition(":")
         channel = Channel(host, int(port))
@@ -128,7 +130,7 @@ class TestServiceToken:
         channel.close()
 
     @pytest.mark.parametrize(("token", "opens"), [(TOKEN, True), (BEFORE, True), ("", False), ("x" * 40, False)])
-    async def test_an_edge_s_connection_opens_to_it_alone(self, stack: Stack, token: str, opens: bool) -> None:
+    async def test_edge_connection_requires_the_service_token(self, stack: Stack, token: str, opens: bool) -> None:
         before = await tenants(stack)
         caller = RpcCaller([stack.process.rpc_address], token=token)
         request = m.CreateTenantRequest(tenant=m.Tenant(name="by an edge"))
@@ -143,7 +145,7 @@ class TestServiceToken:
             await caller.close()
         assert await tenants(stack) == before + opens
 
-    async def test_an_edge_shows_the_one_of_its_settings(self, stack: Stack) -> None:
+    async def test_edge_sends_the_service_token_of_its_settings(self, stack: Stack) -> None:
         settings = replace(stack.process.settings, database_url="", core_rpc_addresses=(stack.process.rpc_address,))
         async with running(settings, ["admin"]) as process:
             answer = await replace(stack, process=process).admin("GET", "/admin/campaigns")
@@ -155,9 +157,7 @@ ROLES = (["core", "rpc"], ["consumer"], ["admin"], ["worker:deliveries"], ["work
 
 class TestMetrics:
     @pytest.mark.parametrize("roles", ROLES, ids=lambda roles: roles[0])
-    async def test_every_process_tells_its_own_on_a_port_with_nothing_else(
-        self, stack: Stack, roles: list[str]
-    ) -> None:
+    async def test_metrics_port_serves_only_health_and_metrics(self, stack: Stack, roles: list[str]) -> None:
         settings = replace(stack.process.settings, core_rpc_addresses=(stack.process.rpc_address,))
         async with running(settings, roles) as process:
             for path in ("/healthz", "/readyz", "/metrics"):
@@ -168,7 +168,7 @@ class TestMetrics:
                 async with stack.http.get(process.metrics_url + path) as answer:
                     assert answer.status == 404, path
 
-    async def test_a_port_that_is_taken_is_told_by_its_setting(self, stack: Stack) -> None:
+    async def test_occupied_port_is_reported_with_its_setting(self, stack: Stack) -> None:
         taken = int(stack.process.metrics_url.rpartition(":")[2])
         with pytest.raises(CannotStart, match="METRICS_PORT"):
             async with running(replace(stack.process.settings, metrics_port=taken), ["worker:deliveries"]):

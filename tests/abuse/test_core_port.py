@@ -128,8 +128,8 @@ async def hung_up(reader: asyncio.StreamReader) -> None:
     assert reader.at_eof()
 
 
-async def test_a_frame_of_a_million_calls_is_refused_before_one_is_made(desk: Desk, address: tuple[str, int]) -> None:
-    """838,850 of them fit into a frame, which took 75 s and 1.45 GB."""
+async def test_frame_of_a_million_calls_is_refused_before_any_is_made(desk: Desk, address: tuple[str, int]) -> None:
+    """A frame holds 838,850 calls, which took 75 s and 1.45 GB."""
     reader, writer = await open_edge(address)
     row = msgspec.msgpack.encode([1, "", None])
     count = (MESSAGE_BYTES_MAX - 5) // len(row)
@@ -141,10 +141,10 @@ async def test_a_frame_of_a_million_calls_is_refused_before_one_is_made(desk: De
     assert desk.seen == 0
 
 
-async def test_an_edge_s_calls_wait_in_its_own_socket(
+async def test_edge_calls_over_the_bound_wait_in_their_socket(
     desk: Desk, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those beyond the bound are read when others are answered, and none is lost."""
+    """Calls over the bound are read when earlier ones are answered; none is lost."""
     monkeypatch.setattr(multiplexer, "RUNNING_MAX", 20)
     desk.gate.clear()
     reader, writer = await open_edge(address)
@@ -177,7 +177,7 @@ SETTINGS = b"\0\0\x06\x04\0\0\0\0\0" + b"\0\x03\0\0\0\x64"
     "said",
     [b"", HELLO[:1], HELLO[:-1], HELLO, HELLO + b"\0\0", b"P", HTTP2, (HTTP2 + SETTINGS)[:-1]],
 )
-async def test_who_does_not_say_who_it_is_is_hung_up_on(
+async def test_unauthenticated_connection_is_closed(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     monkeypatch.setattr(multiplexer, "HELLO_SECONDS", 0.05)
@@ -188,7 +188,9 @@ async def test_who_does_not_say_who_it_is_is_hung_up_on(
     writer.close()
 
 
-async def test_who_said_it_may_stay(desk: Desk, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_authenticated_connection_stays_open(
+    desk: Desk, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(multiplexer, "HELLO_SECONDS", 0.05)
     reader, writer = await open_edge(address)
     silent, other = await asyncio.open_connection(*address)
@@ -200,7 +202,7 @@ async def test_who_said_it_may_stay(desk: Desk, address: tuple[str, int], monkey
         one.close()
 
 
-async def test_http2_may_begin_in_pieces(address: tuple[str, int]) -> None:
+async def test_http2_preface_may_arrive_in_pieces(address: tuple[str, int]) -> None:
     reader, writer = await asyncio.open_connection(*address)
     for byte in HTTP2 + SETTINGS:
         writer.write(bytes([byte]))
@@ -211,14 +213,14 @@ async def test_http2_may_begin_in_pieces(address: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("more", [b"\0\0\x06\x06\0\0\0\0\0", b"\xff\xff\xff\x04\0\0\0\0\0", b"GET"])
-async def test_what_is_no_http2_is_hung_up_on_at_once(address: tuple[str, int], more: bytes) -> None:
+async def test_connection_without_http2_preface_is_closed_at_once(address: tuple[str, int], more: bytes) -> None:
     reader, writer = await asyncio.open_connection(*address)
     writer.write((b"" if more == b"GET" else HTTP2) + more)
     await hung_up(reader)
     writer.close()
 
 
-async def test_an_address_s_grpc_connections_leave_other_addresses_and_edges_a_place(desk: Desk) -> None:
+async def test_grpc_connections_of_an_address_leave_room_for_other_addresses_and_edges(desk: Desk) -> None:
     async with serving(desk, grpc_max=8, edges_max=4) as address:
         held = [await open_grpc(address) for _ in range(2)]
         reader, writer = await asyncio.open_connection(*address)
@@ -233,8 +235,8 @@ async def test_an_address_s_grpc_connections_leave_other_addresses_and_edges_a_p
 
 
 @pytest.mark.parametrize("said", [b"", b"P", HELLO[:1], HELLO])
-async def test_who_says_nothing_keeps_nobody_out(desk: Desk, said: bytes) -> None:
-    """As many of them as there were places held them all, for ten seconds at a time."""
+async def test_silent_connections_keep_no_client_out(desk: Desk, said: bytes) -> None:
+    """Otherwise silent connections could hold every place for ten seconds at a time."""
     async with serving(desk, silent_max=8) as address:
         silent: list[Connection] = []
         for nth in range(40):
@@ -251,7 +253,7 @@ async def test_who_says_nothing_keeps_nobody_out(desk: Desk, said: bytes) -> Non
             one.close()
 
 
-async def test_an_address_that_says_nothing_gives_up_its_own_places_first(desk: Desk) -> None:
+async def test_silent_address_loses_its_own_connections_first(desk: Desk) -> None:
     async with serving(desk, silent_max=8) as address:
         modest = await asyncio.open_connection(*address, local_addr=("127.0.0.9", 0))
         greedy = [await asyncio.open_connection(*address) for _ in range(20)]
@@ -271,7 +273,7 @@ async def asked_over_grpc(channel: Channel) -> str:
     return str(reply.campaign.name)
 
 
-async def test_a_grpc_connection_without_a_call_is_ended_and_its_client_makes_another(
+async def test_idle_grpc_connection_is_closed_and_its_client_reconnects(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "GRPC_IDLE_SECONDS", 0.2)
@@ -291,7 +293,7 @@ async def test_a_grpc_connection_without_a_call_is_ended_and_its_client_makes_an
                         await asyncio.sleep(0.01)
 
 
-async def test_a_call_whose_message_does_not_come_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_call_without_its_message_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MESSAGE_SECONDS", 0.05)
     async with serving(desk) as address, Channel(*address) as channel:
         with pytest.raises(GRPCError) as caught:
@@ -302,8 +304,8 @@ async def test_a_call_whose_message_does_not_come_is_refused(desk: Desk, monkeyp
         assert caught.value.status is GrpcStatus.INVALID_ARGUMENT
 
 
-async def test_nothing_large_is_kept_of_who_has_not_said_who_it_is(address: tuple[str, int]) -> None:
-    """A thousand connections with a frame begun each held 4 GB."""
+async def test_unauthenticated_connection_buffers_no_large_frame(address: tuple[str, int]) -> None:
+    """Otherwise a thousand connections with an unfinished frame hold 4 GB."""
     reader, writer = await asyncio.open_connection(*address)
     writer.write(HELLO + struct.pack(">I", 2_000))
     async with asyncio.timeout(HANG_SECONDS):
@@ -314,7 +316,7 @@ async def test_nothing_large_is_kept_of_who_has_not_said_who_it_is(address: tupl
     writer.close()
 
 
-async def test_a_service_token_may_be_as_long_as_it_is(desk: Desk) -> None:
+async def test_service_token_may_be_long(desk: Desk) -> None:
     token = "t" * 3_000
     rpc = RpcServer(desk, [token])
     caller = RpcCaller([await rpc.start("127.0.0.1", 0)], deadline_seconds=HANG_SECONDS, token=token)
@@ -325,7 +327,7 @@ async def test_a_service_token_may_be_as_long_as_it_is(desk: Desk) -> None:
         await rpc.stop()
 
 
-async def test_an_address_s_edges_are_bounded(desk: Desk) -> None:
+async def test_edges_of_an_address_are_bounded(desk: Desk) -> None:
     async with serving(desk, edges_max=12) as address:
         await three_have_a_place(address)
 
@@ -360,8 +362,8 @@ async def ask(caller: RpcCaller, name: str) -> str:
     return str((await caller.call(GET, asked)).campaign.name)
 
 
-async def test_an_edge_keeps_nothing_of_an_answer_that_is_too_large(address: tuple[str, int]) -> None:
-    """Whoever answers in Core's place would have it hold 4 GiB."""
+async def test_edge_buffers_nothing_of_an_oversized_answer(address: tuple[str, int]) -> None:
+    """Otherwise a server in Core's place could make the edge hold 4 GiB."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HELLO + struct.pack(">I", ANSWER_BYTES_MAX + 2**20))
@@ -378,7 +380,7 @@ async def test_an_edge_keeps_nothing_of_an_answer_that_is_too_large(address: tup
     assert f"exceeds {ANSWER_BYTES_MAX + 8}" in caught.value.message
 
 
-async def test_an_answer_that_no_edge_takes_is_a_refusal_of_its_call_alone(
+async def test_oversized_answer_fails_only_its_own_call(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(multiplexer, "ANSWER_BYTES_MAX", 2_000)
@@ -389,10 +391,10 @@ async def test_an_answer_that_no_edge_takes_is_a_refusal_of_its_call_alone(
     assert (large.reason, small) == ("MESSAGE_TOO_LARGE", "a")
 
 
-async def test_what_nobody_foresaw_is_answered_and_logged(
+async def test_unexpected_error_is_answered_and_logged(
     address: tuple[str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Swallowed, it left the edge waiting until its time was up."""
+    """Without an answer, the edge would wait until its deadline."""
     caller = RpcCaller([f"{address[0]}:{address[1]}"], deadline_seconds=HANG_SECONDS)
     bug, well = await asyncio.gather(ask(caller, "bug"), ask(caller, "a"), return_exceptions=True)
     await caller.close()

@@ -108,7 +108,7 @@ def plain_seconds() -> float:
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.fault("One expensive body", size="256 KiB of each kind", figure="under 50 times a plain one's")
-def test_no_body_costs_more_than_fifty_plain_ones(name: str, plain_seconds: float) -> None:
+def test_body_costs_at_most_fifty_plain_ones(name: str, plain_seconds: float) -> None:
     body = BODIES[name]
     assert len(body) <= BODY_BYTES_MAX
     assert seconds_of(lambda: codec.decode(kind_of(body), body)) < TIMES_MAX * plain_seconds
@@ -126,7 +126,7 @@ def made_up(dice: random.Random) -> Iterator[str]:
 
 
 @pytest.mark.fault("One expensive body", size="made up by dice", figure="under 50 times a plain one's")
-def test_no_body_that_dice_make_up_costs_more(plain_seconds: float) -> None:
+def test_random_body_costs_at_most_fifty_plain_ones(plain_seconds: float) -> None:
     dice = random.Random(SEED)
     units = made_up(dice)
     for _ in range(60):
@@ -135,8 +135,8 @@ def test_no_body_that_dice_make_up_costs_more(plain_seconds: float) -> None:
         assert taken < TIMES_MAX * plain_seconds, (SEED, body[:200])
 
 
-def test_no_rpc_message_costs_more(plain_seconds: float) -> None:
-    """A message over RPC is held to the same; it may be 16 times as large."""
+def test_rpc_message_costs_at_most_fifty_plain_ones(plain_seconds: float) -> None:
+    """An RPC message has the same bound, although it may be 16 times as large."""
     for payload in (nested([0] * 30_000, "n" * 9_000, 20), nested(["\0"] * 10_000, "n" * 9_000, 18)):
         message = m.PlayRequest(payload=payload)
         assert seconds_of(lambda message=message: check(message)) < TIMES_MAX * plain_seconds  # type: ignore[misc]
@@ -145,15 +145,15 @@ def test_no_rpc_message_costs_more(plain_seconds: float) -> None:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_nor_does_what_a_play_s_body_is_hashed_to(name: str, plain_seconds: float) -> None:
+def test_play_body_hash_cost_is_bounded(name: str, plain_seconds: float) -> None:
     with suppress(Fault):
         request = codec.decode(m.PlayRequest, BODIES[name])
         assert seconds_of(lambda: request_hash(request)) < TIMES_MAX * plain_seconds
 
 
 @pytest.mark.parametrize("below", [[0] * 30_000, [{"prize_id": "mug"}] * 1_500], ids=["nothing", "prizes"])
-def test_nor_does_what_a_game_that_no_handler_reads_is_searched_for(below: Any, plain_seconds: float) -> None:
-    """Each prize was told by all the names above it: a gigabyte of them, for one body of a designer's."""
+def test_unread_game_config_search_cost_is_bounded(below: Any, plain_seconds: float) -> None:
+    """Naming each prize by its full path took a gigabyte for one body."""
     body = json.dumps({"game": {"handler_config": nested(below, "n" * 9_000, 20)}}, separators=(",", ":")).encode()
     assert len(body) <= BODY_BYTES_MAX
     request = codec.decode(m.CreateGameRequest, body)
@@ -184,14 +184,14 @@ TEXTS: Final[dict[str, Callable[[], Any]]] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_no_text_that_is_normalized_costs_more_than_a_body_of_its_size(name: str, plain_seconds: float) -> None:
-    """One of 20 KB that any guest could send, and thousands of a second, took a tenth of a second of everybody's."""
+def test_text_normalization_costs_no_more_than_a_body_of_its_size(name: str, plain_seconds: float) -> None:
+    """Otherwise a 20 KB text from any guest blocks the event loop for a tenth of a second."""
     bytes_of_text = 2 * len(MARKS) * 2_000
     assert seconds_of(TEXTS[name]) < TIMES_MAX * plain_seconds * bytes_of_text / len(PLAIN)
 
 
-async def test_a_stranger_s_body_of_many_names_is_refused_by_name(stack: Stack) -> None:
-    """Before anybody asked who sends it, this one held up every other player for 45 s."""
+async def test_unauthenticated_body_of_many_names_is_refused(stack: Stack) -> None:
+    """Parsed before authentication, such a body blocked all players for 45 s."""
     url = f"{stack.process.consumer_url}/api/v1/games/game_none/play"
     body = in_payload(0).replace(b"0", numbered(9_900, ',"k9899":1').encode())
     async with stack.http.post(url, data=body, headers={"X-Tenant-Id": stack.tenant_id}) as answer:
@@ -200,6 +200,6 @@ async def test_a_stranger_s_body_of_many_names_is_refused_by_name(stack: Stack) 
 
 
 @pytest.mark.parametrize("name", ["more fields than a body may hold", "many empty objects", "deep lists"])
-def test_a_body_says_how_much_it_may_hold(name: str) -> None:
+def test_oversized_body_is_refused_with_its_limit(name: str) -> None:
     with pytest.raises(Fault, match="at most 10000 fields, objects and lists"):
         codec.decode(m.PlayRequest, BODIES[name])

@@ -37,9 +37,7 @@ SENDS = 400
     size="1,200 starts",
     figure="404 up to the limit, and what came back since, then 429",
 )
-async def test_starts_under_invented_tenants_start_nothing_and_are_limited(
-    stack: Stack, valkey: redis.asyncio.Redis
-) -> None:
+async def test_starts_under_invented_tenants_are_refused_and_limited(stack: Stack, valkey: redis.asyncio.Redis) -> None:
     async def start(nth: int) -> Answer:
         return await stack.consumer("POST", "/games/game_x/start", {}, headers={"X-Tenant-Id": f"tenant_{nth}"})
 
@@ -53,8 +51,8 @@ async def test_starts_under_invented_tenants_start_nothing_and_are_limited(
     assert not [key for key in await valkey.keys() if b"tenant_1" in key]
 
 
-async def test_who_waits_for_a_look_that_is_under_way_is_not_charged_for_it() -> None:
-    """A campaign that opens brings many at once, from one address too: an edge that just started knew no tenant."""
+async def test_request_that_waits_for_a_pending_lookup_is_not_charged() -> None:
+    """A new campaign brings many requests at once to an edge with an empty tenant cache."""
     asked, answered = 0, asyncio.Event()
 
     class Desk:
@@ -73,7 +71,7 @@ async def test_who_waits_for_a_look_that_is_under_way_is_not_charged_for_it() ->
     assert asked == 1
 
 
-async def test_core_is_asked_once_for_a_name_whether_or_not_there_is_such_a_tenant(
+async def test_tenant_name_is_looked_up_in_core_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
@@ -106,7 +104,7 @@ async def test_core_is_asked_once_for_a_name_whether_or_not_there_is_such_a_tena
     assert asked == ["tenant_0"]
 
 
-async def test_an_address_s_limit_is_one_over_all_tenants(stack: Stack) -> None:
+async def test_address_limit_spans_all_tenants(stack: Stack) -> None:
     async with new_world(stack) as world:
         game = await world.wheel(access="public")
 
@@ -121,7 +119,7 @@ async def test_an_address_s_limit_is_one_over_all_tenants(stack: Stack) -> None:
 
 
 @pytest.mark.fault("Invented tenants, addresses, contacts", size="400 sends", figure="0 codes")
-async def test_no_code_is_sent_for_an_invented_tenant(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_invented_tenant_gets_no_login_code(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     reasons = []
     for nth in range(SENDS):
         reasons.append((await login.start(stack, PHONE, **{"X-Tenant-Id": f"tenant_{nth}"})).reason)
@@ -129,7 +127,7 @@ async def test_no_code_is_sent_for_an_invented_tenant(stack: Stack, capsys: pyte
     assert "login code" not in capsys.readouterr().out
 
 
-async def test_the_codes_to_one_phone_are_bounded_over_all_tenants(
+async def test_codes_to_one_phone_are_bounded_over_all_tenants(
     stack: Stack, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sent = 0
@@ -143,8 +141,8 @@ async def test_the_codes_to_one_phone_are_bounded_over_all_tenants(
     assert (await login.start(stack, "+15550199")).http == 200
 
 
-async def test_a_tenant_that_is_made_later_is_found(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name is taken to be none for a moment only."""
+async def test_tenant_created_after_a_miss_is_found(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative lookup is cached only briefly."""
     monkeypatch.setattr("runtime.http.admission.tenants.UNKNOWN_SECONDS", 0.0)
     asked = {"X-Tenant-Id": "tenant_later"}
     assert (await stack.consumer("POST", "/games/game_x/start", {}, headers=asked)).reason == "UNKNOWN_TENANT"
@@ -156,7 +154,7 @@ async def test_a_tenant_that_is_made_later_is_found(stack: Stack, monkeypatch: p
     "path",
     ["/games/game_x/eligibility", "/games/game_x/render", "/public/campaigns/camp_x", "/leaderboards/b/rankings"],
 )
-async def test_nothing_is_read_of_an_invented_tenant(stack: Stack, path: str) -> None:
+async def test_invented_tenant_causes_no_reads(stack: Stack, path: str) -> None:
     answer = await stack.consumer("GET", path, headers={"X-Tenant-Id": "tenant_invented"})
     assert (answer.http, answer.reason) == (404, "UNKNOWN_TENANT")
 
@@ -183,7 +181,7 @@ class TestEveryRoute:
             ("admin", "POST", "/fulfillment/tasks/task_x/callback"),
         ],
     )
-    async def test_is_limited_by_address(self, stack: Stack, edge: str, verb: str, path: str) -> None:
+    async def test_endpoint_is_limited_by_address(self, stack: Stack, edge: str, verb: str, path: str) -> None:
         async def ask() -> Answer:
             if edge == "consumer":
                 return await stack.consumer(verb, path, None if verb == "GET" else {"session_id": "s"}, player="ann")
@@ -197,7 +195,7 @@ class TestEveryRoute:
         assert {"Retry-After", "RateLimit", "RateLimit-Policy"} <= answers[-1].headers.keys()
 
     @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/docs", "/nothing"])
-    async def test_so_is_what_lies_beside_them(self, stack: Stack, path: str) -> None:
+    async def test_unlisted_path_is_limited_by_address(self, stack: Stack, path: str) -> None:
         for base in (stack.process.consumer_url, stack.process.admin_url):
             statuses = []
             for _ in range(20):
@@ -205,7 +203,7 @@ class TestEveryRoute:
                     statuses.append(answer.status)
             assert statuses[-1] == 429
 
-    async def test_a_flood_of_one_class_leaves_the_others_open(self, stack: Stack, own_world: World) -> None:
+    async def test_flood_of_one_class_leaves_other_classes_open(self, stack: Stack, own_world: World) -> None:
         for _ in range(20):
             flooded = await stack.consumer("GET", "/wallet", player="ann")
         assert flooded.http == 429

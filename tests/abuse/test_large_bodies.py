@@ -42,13 +42,13 @@ async def in_pieces(body: bytes) -> AsyncIterator[bytes]:
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["of a said length", "in chunks"])
 @pytest.mark.parametrize("path", ["/games/game_x/play", "/games/game_x/start"])
-async def test_large_bodies_that_are_refused_are_charged_by_their_size(stack: Stack, path: str, chunked: bool) -> None:
+async def test_refused_large_bodies_are_charged_by_size(stack: Stack, path: str, chunked: bool) -> None:
     answers = [await ask(stack, path, in_pieces(LARGE) if chunked else LARGE) for _ in range(LARGE_MOST + 3)]
     assert [status for status, _, _ in answers[:LARGE_MOST]] == [400] * LARGE_MOST
     assert answers[-1] == (429, "RATE_LIMITED", "gameplay")
 
 
-async def test_so_are_those_for_invented_tenants(stack: Stack) -> None:
+async def test_large_bodies_for_invented_tenants_are_charged_by_size(stack: Stack) -> None:
     answers = [await ask(stack, "/games/game_x/play", LARGE, f"tenant_{nth}") for nth in range(LARGE_MOST + 3)]
     assert answers[-1] == (429, "RATE_LIMITED", "gameplay")
 
@@ -68,15 +68,15 @@ async def test_bodies_of_four_charges_never_cost_a_play_that_the_shared_rate_adm
 
 
 @pytest.mark.settings(rate_ip_burst=1)
-async def test_a_body_that_costs_more_than_there_ever_is_takes_all_that_there_is(stack: Stack) -> None:
-    """Refused for good, with a Retry-After, it would be asked again for ever."""
+async def test_body_that_exceeds_the_whole_quota_takes_all_of_it(stack: Stack) -> None:
+    """Otherwise it would be refused with a Retry-After for ever."""
     assert (await ask(stack, "/games/game_x/play", LARGE))[0] == 400
     assert (await ask(stack, "/games/game_x/play", b"{}"))[0] == 429
 
 
 @pytest.mark.settings(rate_limits=False)
-async def test_who_only_begins_bodies_keeps_nobody_from_sending_one(stack: Stack, own_world: World) -> None:
-    """Neither chunks nor a length that is said hold anything: only what has come does."""
+async def test_unfinished_bodies_reserve_no_memory(stack: Stack, own_world: World) -> None:
+    """Neither chunks nor a Content-Length reserve memory; only received bytes count."""
     game = await own_world.wheel(access="public")
     host, port = stack.process.consumer_url.removeprefix("http://").split(":")
     head = f"POST /api/v1/games/{game}/start HTTP/1.1\r\nHost: x\r\nX-Tenant-Id: {stack.tenant_id}\r\n"

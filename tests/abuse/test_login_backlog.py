@@ -35,8 +35,8 @@ async def left(stack: Stack, table: str) -> int:
 
 
 @pytest.mark.parametrize("table", ROWS)
-async def test_no_statement_forgets_more_than_it_can_in_its_time(stack: Stack, table: str) -> None:
-    """A backlog would let it run into the store's limit, which undoes all of it, so the next one would be larger."""
+async def test_purge_statement_deletes_a_bounded_batch(stack: Stack, table: str) -> None:
+    """Otherwise a backlog exceeds the statement timeout, is rolled back, and grows."""
     await stack.database.execute(f"""
         CREATE FUNCTION bounded() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             IF (SELECT count(*) FROM gone) > {PURGE_BATCH} THEN RAISE EXCEPTION 'too many at once'; END IF;
@@ -55,7 +55,7 @@ async def test_no_statement_forgets_more_than_it_can_in_its_time(stack: Stack, t
         await stack.database.execute("DROP FUNCTION bounded CASCADE")
 
 
-async def test_what_cannot_be_forgotten_keeps_nothing_else(stack: Stack) -> None:
+async def test_purge_failure_of_one_table_does_not_block_the_others(stack: Stack) -> None:
     await stack.database.execute("""
         CREATE FUNCTION clung() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'stays'; END $$""")
     try:
@@ -75,7 +75,7 @@ async def test_what_cannot_be_forgotten_keeps_nothing_else(stack: Stack) -> None
         await stack.database.execute("DROP FUNCTION clung CASCADE")
 
 
-async def test_a_process_forgets_by_itself(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_purge_runs_by_itself(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(purging, "PURGE_SECONDS", 0.05)
     async with new_stack(settings) as stack:
         for table in ROWS:

@@ -24,7 +24,7 @@ _WAITING = "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted"
     rate_login_burst=5,
     trusted_proxies=(ipaddress.ip_network("127.0.0.0/8"),),
 )
-async def test_an_address_has_few_logins_and_the_next_address_its_own(stack: Stack) -> None:
+async def test_logins_are_limited_per_address(stack: Stack) -> None:
     async def of(address: str) -> Answer:
         return await verify(stack, "chal_" + "0" * 32, "000000", headers={"X-Forwarded-For": address})
 
@@ -38,7 +38,7 @@ async def test_an_address_has_few_logins_and_the_next_address_its_own(stack: Sta
 
 
 async def test_plays_commit_while_logins_wait_for_each_other(stack: Stack) -> None:
-    """Every login of a contact locks one row; with that row held, as many as there are connections would wait."""
+    """Logins of one contact lock one row and could otherwise hold every connection."""
     pool = stack.process.settings.database_pool_size
     async with new_world(stack) as world:
         game = await world.wheel()
@@ -63,8 +63,8 @@ async def test_plays_commit_while_logins_wait_for_each_other(stack: Stack) -> No
 
 @pytest.mark.settings(rate_limits=True)
 @pytest.mark.parametrize("bound", ["too soon", "waits", "contact", "address", "guesses"])
-async def test_what_is_refused_anyway_waits_for_no_row_and_writes_none(stack: Stack, phone: Phone, bound: str) -> None:
-    """A flood of refusals was a flood of transactions, each with rows that it wrote and took back."""
+async def test_refused_login_waits_for_no_row_and_writes_none(stack: Stack, phone: Phone, bound: str) -> None:
+    """Otherwise a flood of refusals is a flood of rolled-back transactions."""
     challenge_id = (await start(stack)).data["challenge_id"]
     if bound == "waits":
         await stack.database.execute("UPDATE login_guesses SET wait_until = now() + interval '1 hour'")
@@ -90,8 +90,8 @@ async def test_what_is_refused_anyway_waits_for_no_row_and_writes_none(stack: St
     assert after == before
 
 
-async def test_a_guest_who_has_nothing_leaves_nothing_to_remember_by_logging_out(stack: Stack) -> None:
-    """Every edge keeps what was revoked in memory for a month, and guests are anybody's to make."""
+async def test_logout_of_an_empty_guest_stores_no_revocation(stack: Stack) -> None:
+    """Each edge keeps revocations in memory for a month, and anybody can create guests."""
     async with new_world(stack) as world:
         game = await world.wheel(await world.prize(), access="public")
         idle, winner = [(await world.start(game, "")).data for _ in range(2)]
@@ -112,7 +112,7 @@ async def test_a_guest_who_has_nothing_leaves_nothing_to_remember_by_logging_out
 
 
 @pytest.mark.settings(rate_limits=True, token_seconds_max=366 * 86_400)
-async def test_guests_of_one_address_that_log_out_are_bounded(stack: Stack) -> None:
+async def test_guest_logouts_of_one_address_are_bounded(stack: Stack) -> None:
     async with new_world(stack) as world:
         game = await world.wheel(access="public")
         tokens = []

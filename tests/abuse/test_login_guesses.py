@@ -56,10 +56,8 @@ async def log_in(stack: Stack, phone: Phone, address: str) -> Answer:
 
 @pytest.mark.parametrize("addresses", [1, 40])
 @pytest.mark.fault("One-time codes", size="23 codes, re-issued", figure="100 guesses of six digits at most")
-async def test_a_code_of_six_digits_is_guessed_at_a_hundred_times_at_most(
-    stack: Stack, phone: Phone, addresses: int
-) -> None:
-    """From one address or many, over any time. After that a code cannot be guessed, and the right one still works."""
+async def test_six_digit_code_allows_at_most_a_hundred_guesses(stack: Stack, phone: Phone, addresses: int) -> None:
+    """The bound holds over all addresses and any time. The right code still works after it."""
     for attempt in range(WRONG_MAX // TRIES_MAX + 3):
         assert await guess_wrong(stack, phone, f"203.0.113.{attempt % addresses}") == TRIES_MAX
         short = len(phone.code()) == 6
@@ -73,8 +71,8 @@ async def test_a_code_of_six_digits_is_guessed_at_a_hundred_times_at_most(
     assert len(phone.code()) == 6
 
 
-async def test_no_code_that_was_sent_before_the_hundredth_guess_is_checked_after_it(stack: Stack, phone: Phone) -> None:
-    """Not even where many were kept for the moment, and guessed at together."""
+async def test_codes_sent_before_the_hundredth_guess_are_not_checked_after_it(stack: Stack, phone: Phone) -> None:
+    """This also holds for codes that were kept and guessed at together."""
     kept = []
     for number in range(40):
         kept.append((await start(stack, f"203.0.113.{number}")).data["challenge_id"])
@@ -88,7 +86,7 @@ async def test_no_code_that_was_sent_before_the_hundredth_guess_is_checked_after
     assert await checked(stack) == WRONG_MAX
 
 
-async def test_a_thief_s_wrong_guesses_leave_the_owner_s_code_good(stack: Stack, phone: Phone) -> None:
+async def test_wrong_guesses_of_a_thief_leave_the_owners_code_valid(stack: Stack, phone: Phone) -> None:
     owners = (await start(stack, OWNER)).data["challenge_id"]
     code = phone.code()
     for _ in range(3):
@@ -97,13 +95,13 @@ async def test_a_thief_s_wrong_guesses_leave_the_owner_s_code_good(stack: Stack,
     assert (await verify(stack, owners, code, headers=of(OWNER))).code == "OK"
 
 
-async def test_a_thief_s_wrong_guesses_make_nobody_else_wait(stack: Stack, phone: Phone) -> None:
+async def test_wrong_guesses_of_a_thief_make_no_other_client_wait(stack: Stack, phone: Phone) -> None:
     await guess_wrong(stack, phone, THIEF)
     assert (await start(stack, THIEF)).reason == "RESEND_TOO_SOON"
     assert (await log_in(stack, phone, OWNER)).code == "OK"
 
 
-async def test_a_thief_who_uses_up_the_sends_of_strangers_leaves_the_owner_its_own(stack: Stack, phone: Phone) -> None:
+async def test_send_quota_of_known_clients_survives_a_thief(stack: Stack, phone: Phone) -> None:
     assert (await log_in(stack, phone, OWNER)).code == "OK"
     await let_resend(stack)
     answers = [await start(stack, f"203.0.113.{number}") for number in range(SENDS.most + 5)]
@@ -113,10 +111,10 @@ async def test_a_thief_who_uses_up_the_sends_of_strangers_leaves_the_owner_its_o
 
 
 @pytest.mark.parametrize("ended", ["used", "logged out", "expired"])
-async def test_a_thief_with_many_addresses_keeps_no_code_from_a_client_that_logged_in_before(
+async def test_known_client_gets_its_code_despite_a_thief_with_many_addresses(
     stack: Stack, phone: Phone, ended: str
 ) -> None:
-    """Wherever the client is by now, and whatever became of that login."""
+    """The client's current address and the fate of that login do not matter."""
     logged_in = (await log_in(stack, phone, OWNER)).data
     if ended == "used":
         assert (await refresh(stack, logged_in["refresh_token"])).code == "OK"
@@ -138,7 +136,7 @@ async def test_a_thief_with_many_addresses_keeps_no_code_from_a_client_that_logg
     assert verified.data["player"]["id"] == logged_in["player"]["id"]
 
 
-async def test_a_login_by_another_contact_or_of_another_tenant_makes_nobody_known(stack: Stack, phone: Phone) -> None:
+async def test_login_by_another_contact_or_tenant_makes_no_client_known(stack: Stack, phone: Phone) -> None:
     challenge_id = (await start(stack, OWNER, "+15550199")).data["challenge_id"]
     another = (await verify(stack, challenge_id, phone.code("+15550199"), headers=of(OWNER))).data["refresh_token"]
     elsewhere = {"X-Tenant-Id": OTHER_TENANT}
@@ -155,10 +153,8 @@ async def start_with(stack: Stack, address: str, refresh_token: str) -> Answer:
 
 
 @pytest.mark.fault("Invented tenants, addresses, contacts", size="one address", figure="its limit holds")
-async def test_one_address_cannot_use_up_the_sends_of_strangers_however_long_it_tries(
-    stack: Stack, phone: Phone
-) -> None:
-    """Of an owner who comes from an address that was never proved; by whatever tenants the thief goes."""
+async def test_send_quota_of_strangers_cannot_be_used_up_by_one_address(stack: Stack, phone: Phone) -> None:
+    """The owner comes from an unknown address; the thief uses several tenants."""
     await stack.database.execute("INSERT INTO tenants (tenant_id, name) VALUES ('tenant_two', 'x')")
     for _ in range(3 * SENDS.most):
         # As if the time had gone by in which strangers get one more.
@@ -172,8 +168,8 @@ async def test_one_address_cannot_use_up_the_sends_of_strangers_however_long_it_
 
 
 @pytest.mark.settings(rate_limits=True, rate_login_burst=10**6)
-async def test_a_network_of_65536_addresses_is_no_more_than_one_to_a_contact(stack: Stack, phone: Phone) -> None:
-    """Each of them was a requester of its own, and took of the codes that strangers share till there were none."""
+async def test_network_of_65536_addresses_counts_as_one_requester(stack: Stack, phone: Phone) -> None:
+    """Otherwise each address is its own requester and they use up the shared quota."""
     answers = [await start(stack, f"2001:db8:0:{number:x}::1") for number in range(2 * SENDS.most)]
     assert [answer.code for answer in answers].count("OK") == SENDS_ONE.most
     assert (answers[-1].http, answers[-1].reason) == (429, "RATE_LIMITED")
@@ -181,7 +177,7 @@ async def test_a_network_of_65536_addresses_is_no_more_than_one_to_a_contact(sta
 
 
 @pytest.mark.settings(rate_limits=True, rate_login_burst=10**6)
-async def test_a_network_s_codes_and_guesses_are_bounded_over_its_addresses(stack: Stack, phone: Phone) -> None:
+async def test_codes_and_guesses_of_a_network_are_bounded_over_its_addresses(stack: Stack, phone: Phone) -> None:
     challenge_id = (await start(stack, "2001:db8:0:1::1")).data["challenge_id"]
     assert (await verify(stack, challenge_id, phone.wrong(), headers=of("2001:db8:0:1::1"))).reason == "CODE_WRONG"
     rates = await stack.database.fetch(
@@ -201,9 +197,7 @@ async def test_a_network_s_codes_and_guesses_are_bounded_over_its_addresses(stac
     assert (await log_in(stack, phone, OWNER)).code == "OK"
 
 
-async def test_a_thief_s_wrong_guesses_leave_codes_short_where_the_owner_logged_in_before(
-    stack: Stack, phone: Phone
-) -> None:
+async def test_codes_of_a_known_client_stay_short_despite_wrong_guesses(stack: Stack, phone: Phone) -> None:
     assert (await log_in(stack, phone, OWNER)).code == "OK"
     for number in range(WRONG_MAX // TRIES_MAX):
         await refill(stack)
@@ -215,7 +209,7 @@ async def test_a_thief_s_wrong_guesses_leave_codes_short_where_the_owner_logged_
     assert len(phone.code()) == 6
 
 
-async def test_a_success_elsewhere_does_not_let_a_waiting_thief_go_on(stack: Stack, phone: Phone) -> None:
+async def test_success_elsewhere_does_not_end_a_thiefs_wait(stack: Stack, phone: Phone) -> None:
     await guess_wrong(stack, phone, THIEF)
     assert (await log_in(stack, phone, OWNER)).code == "OK"
     assert (await start(stack, THIEF)).reason == "RESEND_TOO_SOON"
@@ -240,7 +234,7 @@ async def test_codes_to_one_contact_are_bounded_over_all_tenants(stack: Stack, p
     assert (await start(stack, OWNER, "+15550199")).code == "OK"
 
 
-async def test_codes_that_strangers_ask_for_at_once_are_no_more_than_one_after_the_other(stack: Stack) -> None:
-    """Each sees that there is room before any has used it up: what counts is what is charged under the lock."""
+async def test_codes_requested_at_once_are_bounded_like_sequential_ones(stack: Stack) -> None:
+    """The quota is charged under the lock, so concurrent requests cannot exceed it."""
     answers = await asyncio.gather(*(start(stack, f"203.0.113.{number}") for number in range(3 * SENDS.most)))
     assert sorted(answer.reason for answer in answers) == [""] * SENDS.most + ["RATE_LIMITED"] * (2 * SENDS.most)

@@ -81,7 +81,7 @@ TEXT: Final = json.dumps({"session_id": "s", "payload": {"a": "x" * BODY_BYTES}}
 VALUES: Final = b'{"session_id":"s","payload":{"a":[' + b'"abc",' * (BODY_BYTES // 6) + b"0]}}"
 
 
-async def test_ten_thousand_bodies_of_strangers_are_held_within_a_bound(edge: Edge) -> None:
+async def test_bodies_of_ten_thousand_strangers_are_held_within_a_memory_bound(edge: Edge) -> None:
     bodies = (TEXT, VALUES)
     for body in bodies:
         assert await send(edge, body, 0) == 403  # Warm.

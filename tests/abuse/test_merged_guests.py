@@ -27,7 +27,7 @@ async def claimed(stack: Stack, reward_id: str, player: str) -> Answer:
     return await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player=player)
 
 
-async def test_guests_together_hold_no_more_of_a_prize_than_one_player_may(own_world: World, stack: Stack) -> None:
+async def test_merged_guests_hold_no_more_of_a_prize_than_one_player_may(own_world: World, stack: Stack) -> None:
     cap = {"constraints": {"max_per_user": 1}, "fulfillment": ON_CLAIM}
     prize_id = await own_world.prize(total=9, **cap)
     game_id = await own_world.wheel(prize_id, access="public")
@@ -48,7 +48,7 @@ async def test_guests_together_hold_no_more_of_a_prize_than_one_player_may(own_w
     assert (await own_world.round(game_id, player)).data["rewards"] == []
 
 
-async def test_what_was_delivered_to_a_guest_counts_before_what_was_not(own_world: World, stack: Stack) -> None:
+async def test_delivered_rewards_of_guests_are_kept_before_undelivered_ones(own_world: World, stack: Stack) -> None:
     cap = {"constraints": {"max_per_user": 2}, "fulfillment": ON_CLAIM}
     game_id = await own_world.wheel(await own_world.prize(total=9, **cap), access="public")
     guest = await guest_who_played(own_world, game_id)
@@ -71,13 +71,13 @@ async def test_voucher_codes_that_guests_were_shown_stay_used(own_world: World, 
     assert await stack.database.fetchval(free, prize_id) == len(codes) - GUESTS
 
 
-async def test_points_of_a_capped_prize_are_one_players(own_world: World, stack: Stack) -> None:
+async def test_points_of_a_capped_prize_are_capped_over_merged_guests(own_world: World, stack: Stack) -> None:
     prize_id = await own_world.prize(type="points", value=50, constraints={"max_per_user": 1})
     player = await farmed(own_world, await own_world.wheel(prize_id, access="public"))
     assert await wallet_of(stack, player) == {"points": 50}
 
 
-async def test_a_rung_is_one_reward_however_many_guests_crossed_it(own_world: World, stack: Stack) -> None:
+async def test_rung_crossed_by_many_guests_is_one_reward(own_world: World, stack: Stack) -> None:
     mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
     game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("cup", 2, mug)))
     player = await farmed(own_world, game_id, guests=4)
@@ -86,7 +86,7 @@ async def test_a_rung_is_one_reward_however_many_guests_crossed_it(own_world: Wo
     assert await wallet_of(stack, player) == {"coin": 8}
 
 
-async def test_a_rung_that_guest_and_player_bought_is_paid_once(own_world: World, stack: Stack) -> None:
+async def test_rung_that_guest_and_player_bought_is_paid_once(own_world: World, stack: Stack) -> None:
     mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
     exchange = block(rung("cup", 2, mug), auto_grant=False, mode="SPEND_EXCHANGE")
     game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=exchange)
@@ -101,7 +101,7 @@ async def test_a_rung_that_guest_and_player_bought_is_paid_once(own_world: World
     assert len(await rewards_of(stack, player)) == 1
 
 
-async def test_a_quests_turns_are_granted_once_in_its_period(own_world: World, stack: Stack) -> None:
+async def test_quest_turns_are_granted_once_in_a_period_over_merged_guests(own_world: World, stack: Stack) -> None:
     game_id = await own_world.wheel(await own_world.prize(), access="public")
     quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
     quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
@@ -113,14 +113,14 @@ async def test_a_quests_turns_are_granted_once_in_its_period(own_world: World, s
     assert (await own_world.eligibility(game_id, player))["remaining_turns"] == 3
 
 
-async def test_plays_of_guests_use_up_the_players(own_world: World, stack: Stack) -> None:
+async def test_guest_plays_count_against_the_players_limit(own_world: World, stack: Stack) -> None:
     rules = {"max_plays_per_user": 2}
     game_id = await own_world.wheel(await own_world.prize(), access="public", rules=rules)
     player = await farmed(own_world, game_id)
     assert (await own_world.start(game_id, player)).reason == "CAP_USER"
 
 
-async def test_a_guest_is_refused_by_a_game_for_players(own_world: World, stack: Stack) -> None:
+async def test_guest_is_refused_by_a_game_for_players(own_world: World, stack: Stack) -> None:
     prize_id = await own_world.prize()
     public = await own_world.wheel(prize_id, access="public")
     closed, lenient = [await own_world.wheel(prize_id, rules={"admits_guests": admits}) for admits in (False, True)]
@@ -144,7 +144,7 @@ async def test_a_guest_is_refused_by_a_game_for_players(own_world: World, stack:
     assert (await stack.core("POST", f"/games/{closed}/start", {"player_id": guest.player_id})).code == "OK"
 
 
-async def test_a_session_of_a_guest_who_logged_in_plays_no_players_game_without_a_credential(
+async def test_session_of_a_guest_who_logged_in_plays_no_players_game_without_a_credential(
     own_world: World, stack: Stack
 ) -> None:
     prize_id = await own_world.prize()
@@ -159,16 +159,14 @@ async def test_a_session_of_a_guest_who_logged_in_plays_no_players_game_without_
     assert (await own_world.play(lenient, session, player)).code == "OK"
 
 
-async def test_the_points_of_a_rung_are_given_once(own_world: World, stack: Stack) -> None:
+async def test_rung_points_are_given_once(own_world: World, stack: Stack) -> None:
     points = await own_world.prize(type="points", value=10)
     game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("ten", 2, points)))
     player = await farmed(own_world, game_id)
     assert await wallet_of(stack, player) == {"coin": 2 * GUESTS, "points": 10}
 
 
-async def test_a_suspended_guest_takes_nothing_out_of_its_suspension_by_logging_in(
-    own_world: World, stack: Stack
-) -> None:
+async def test_suspended_guest_stays_suspended_by_logging_in(own_world: World, stack: Stack) -> None:
     game_id = await own_world.wheel(await own_world.prize(fulfillment=ON_CLAIM), access="public")
     guest = await guest_who_played(own_world, game_id)
     path = f"/admin/players/{guest.player_id}"
@@ -182,7 +180,7 @@ async def test_a_suspended_guest_takes_nothing_out_of_its_suspension_by_logging_
     assert len(await rewards_of(stack, player)) == 1
 
 
-async def test_who_is_suspended_by_the_name_of_the_guest_is_the_player(own_world: World, stack: Stack) -> None:
+async def test_suspension_by_a_merged_guests_id_suspends_the_player(own_world: World, stack: Stack) -> None:
     game_id = await own_world.wheel(await own_world.prize(), access="public")
     quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
     quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
@@ -201,9 +199,7 @@ async def test_who_is_suspended_by_the_name_of_the_guest_is_the_player(own_world
     assert (await own_world.start(game_id, player)).code == "OK"
 
 
-async def test_a_guest_that_is_suspended_while_it_logs_in_is_suspended_as_the_player(
-    own_world: World, stack: Stack
-) -> None:
+async def test_guest_suspended_during_its_login_is_suspended_as_the_player(own_world: World, stack: Stack) -> None:
     game_id = await own_world.wheel(await own_world.prize(), access="public")
     guest = await guest_who_played(own_world, game_id)
     async with held(stack, "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE", guest.player_id):

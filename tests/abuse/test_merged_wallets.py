@@ -49,7 +49,7 @@ async def adjust(world: World, player: str, points: int) -> None:
     assert (await world.stack.admin("POST", "/admin/wallet/adjustments", {**wallet, "amount": points})).code == "OK"
 
 
-async def test_what_a_guests_points_bought_is_paid_back_before_the_points_are_taken(
+async def test_purchases_of_guest_points_are_refunded_before_the_points_are_taken(
     own_world: World, stack: Stack
 ) -> None:
     mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
@@ -62,7 +62,7 @@ async def test_what_a_guests_points_bought_is_paid_back_before_the_points_are_ta
     assert await own_world.stock(mug) == (8, 1)
 
 
-async def test_a_price_comes_back_only_with_the_points_that_it_bought(own_world: World, stack: Stack) -> None:
+async def test_price_is_refunded_only_with_the_points_that_it_bought(own_world: World, stack: Stack) -> None:
     game_id = await exchange(own_world, rung("mug", POINTS, await own_world.prize(total=9), "points"))
     player = await player_who_bought(own_world, game_id, "points", "mug")
     for _ in range(GUESTS):
@@ -72,7 +72,7 @@ async def test_a_price_comes_back_only_with_the_points_that_it_bought(own_world:
     assert len(await rewards_of(stack, player)) == 2
 
 
-async def test_who_spent_half_of_the_points_gets_half_of_their_price_back(own_world: World, stack: Stack) -> None:
+async def test_price_of_half_spent_points_is_half_refunded(own_world: World, stack: Stack) -> None:
     game_id = await exchange(own_world, rung("pin", POINTS // 2, await own_world.prize(), "points"))
     player = await player_who_bought(own_world, game_id, "points")
     assert await wallet_of(stack, player) == {"coin": 0, "points": POINTS}
@@ -83,7 +83,7 @@ async def test_who_spent_half_of_the_points_gets_half_of_their_price_back(own_wo
     assert await wallet_of(stack, player) == {"coin": 1, "points": 0}
 
 
-async def test_points_of_a_rung_are_taken_as_far_as_they_are_not_spent(own_world: World, stack: Stack) -> None:
+async def test_unspent_points_of_a_rung_are_taken_back(own_world: World, stack: Stack) -> None:
     ten = await own_world.prize(type="points", value=10)
     free = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("ten", 2, ten)))
     pin, jar = await own_world.prize(), await own_world.prize()
@@ -112,7 +112,7 @@ async def test_points_are_taken_back_at_what_they_were_won_for(own_world: World,
         assert await wallet_of(stack, player) == {"points": 510}
 
 
-async def test_points_are_taken_back_whatever_their_prize_has_become(own_world: World, stack: Stack) -> None:
+async def test_points_are_taken_back_even_if_their_prize_changed(own_world: World, stack: Stack) -> None:
     prize_id = await own_world.prize(type="points", value=10, constraints={"max_per_user": 1})
     wheel = await own_world.wheel(prize_id, access="public")
     player, guest = await log_in(stack), await guest_who_played(own_world, wheel)
@@ -122,7 +122,7 @@ async def test_points_are_taken_back_whatever_their_prize_has_become(own_world: 
     assert await wallet_of(stack, player) == {"points": 10}
 
 
-async def test_points_of_two_rungs_are_one_players_where_their_prize_is_capped(own_world: World, stack: Stack) -> None:
+async def test_points_of_two_rungs_are_capped_as_one_players(own_world: World, stack: Stack) -> None:
     capped = await own_world.prize(type="points", value=10, constraints={"max_per_user": 1})
     rungs = block(*(rung(name, 2, capped) for name in ("one", "other")), auto_grant=False, mode="SPEND_EXCHANGE")
     game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=rungs)
@@ -143,9 +143,7 @@ async def test_points_of_two_rungs_are_one_players_where_their_prize_is_capped(o
 
 
 @pytest.mark.settings(rate_limits=True, rate_guest_per_second=0.001, rate_guest_burst=GUESTS)
-async def test_spent_points_of_a_free_rung_bought_each_guest_what_it_had_and_there_are_so_many_guests(
-    own_world: World, stack: Stack
-) -> None:
+async def test_goods_bought_with_free_rung_points_are_kept_by_each_guest(own_world: World, stack: Stack) -> None:
     ten = await own_world.prize(type="points", value=10)
     free = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("ten", 2, ten)))
     goods = [rung(f"good{nth}", 10, await own_world.prize(fulfillment=ON_CLAIM), "points") for nth in range(5)]

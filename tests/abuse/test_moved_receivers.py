@@ -65,7 +65,7 @@ KINDS = pytest.mark.parametrize("kind", [Integration(), Channel()], ids=["integr
 
 
 @KINDS
-async def test_a_secret_does_not_go_to_another_host_with_the_url(stack: Stack, kind: Integration) -> None:
+async def test_secret_does_not_follow_the_url_to_another_host(stack: Stack, kind: Integration) -> None:
     path = await kind.make(stack, {"url": HOME, "secret": SECRET})
     before = await kind.stored(stack, path)
     for url in ELSEWHERE:
@@ -80,7 +80,7 @@ async def test_a_secret_does_not_go_to_another_host_with_the_url(stack: Stack, k
 
 
 @KINDS
-async def test_what_headers_carry_does_not_go_to_another_host_with_the_url(stack: Stack, kind: Integration) -> None:
+async def test_header_values_do_not_follow_the_url_to_another_host(stack: Stack, kind: Integration) -> None:
     headers = {"Authorization": "Bearer shop", "X-Shop": "1"}
     path = await kind.make(stack, {"url": HOME, "headers": headers})
     before = await kind.stored(stack, path)
@@ -100,7 +100,7 @@ async def test_what_headers_carry_does_not_go_to_another_host_with_the_url(stack
 
 
 @KINDS
-async def test_headers_are_kept_masked_by_name_and_changed_one_by_one(stack: Stack, kind: Integration) -> None:
+async def test_headers_are_masked_by_name_and_changed_one_by_one(stack: Stack, kind: Integration) -> None:
     path = await kind.make(stack, {"url": HOME, "headers": {"A": "1", "B": "2"}})
     for given, kept in (
         ({"headers": {"A": "***", "B": "3", "C": "4"}}, {"A": "1", "B": "3", "C": "4"}),
@@ -118,8 +118,8 @@ async def test_headers_are_kept_masked_by_name_and_changed_one_by_one(stack: Sta
 
 
 @KINDS
-async def test_what_was_read_of_a_row_is_not_opened_by_giving_it_back(stack: Stack, kind: Integration) -> None:
-    """By who may edit the receiver and has a backup: what was sealed goes nowhere but as it stands there."""
+async def test_sealed_value_submitted_as_input_is_not_opened(stack: Stack, kind: Integration) -> None:
+    """Otherwise an editor with a backup could send a sealed value to a receiver and have it opened."""
     path = await kind.make(stack, {"url": HOME, "secret": SECRET, "headers": {"Authorization": "Bearer shop"}})
     there = await stack.database.fetchval("SELECT channel_config FROM prizes UNION ALL SELECT config FROM integrations")
     stolen = {"X-A": there["secret"], "X-B": there["headers"]["Authorization"]}
@@ -129,8 +129,8 @@ async def test_what_was_read_of_a_row_is_not_opened_by_giving_it_back(stack: Sta
 
 
 @KINDS
-async def test_headers_that_could_be_given_are_kept_by_later_changes(stack: Stack, kind: Integration) -> None:
-    """Sealed they are longer than they may be as they come."""
+async def test_headers_of_maximum_length_survive_later_changes(stack: Stack, kind: Integration) -> None:
+    """A sealed header is longer than the limit on input."""
     headers = {f"X-{nth}": "h" * 3_000 for nth in range(20)}
     path = await kind.make(stack, {"url": HOME, "headers": headers})
     shown = {"url": HOME, "headers": dict.fromkeys(headers, "***")}
@@ -139,7 +139,7 @@ async def test_headers_that_could_be_given_are_kept_by_later_changes(stack: Stac
 
 
 @KINDS
-async def test_a_secret_that_signs_beside_the_new_one_stays_at_home_too(stack: Stack, kind: Integration) -> None:
+async def test_previous_secret_does_not_follow_the_url_to_another_host(stack: Stack, kind: Integration) -> None:
     path = await kind.make(stack, {"url": HOME, "secret": SECRET, "previous_secret": f"old-{SECRET}"})
     moved = {"url": ELSEWHERE[0], "secret": "a-secret-of-another"}
     assert fields_of(await stack.admin("PUT", path, kind.update(moved))) == [f"{kind.field}previous_secret"]
@@ -148,7 +148,7 @@ async def test_a_secret_that_signs_beside_the_new_one_stays_at_home_too(stack: S
 
 
 @KINDS
-async def test_who_gives_the_secret_anew_or_away_moves_the_receiver(stack: Stack, kind: Integration) -> None:
+async def test_receiver_moves_if_its_secret_is_resubmitted_or_removed(stack: Stack, kind: Integration) -> None:
     path = await kind.make(stack, {"url": HOME, "secret": SECRET})
     for nth, secret in enumerate(("another-secret-of-the-shop", "")):
         moved = {"url": ELSEWHERE[nth], "secret": secret}
@@ -158,7 +158,7 @@ async def test_who_gives_the_secret_anew_or_away_moves_the_receiver(stack: Stack
     assert (await stack.admin("PUT", path, kind.update({"url": HOME}))).data
 
 
-def test_what_a_plugin_s_config_says_is_all_taken_for_the_receiver() -> None:
+def test_plugin_config_counts_entirely_as_the_receiver() -> None:
     stored = {"endpoint": "https://sheets.example", "secret": "sealed:1:x", "headers": {"X-Shop": "1"}}
     assert list(moved_secrets(stored, {"endpoint": "https://sheets.example"})) == []
     for config, kept in (

@@ -28,9 +28,7 @@ async def opens_nothing(stack: Stack, guest: Guest) -> None:
         assert (await stack.consumer("GET", path, headers=guest.bearer)).reason == "TOKEN_INVALID", path
 
 
-async def test_a_guest_links_no_contact_and_logs_in_with_it_instead(
-    own_world: World, stack: Stack, phone: Phone
-) -> None:
+async def test_guest_may_not_link_a_contact_but_logs_in_with_it(own_world: World, stack: Stack, phone: Phone) -> None:
     guest = await planted(own_world)
     challenge_id = (await start(stack, EMAIL, "email")).data["challenge_id"]
     code = phone.code(EMAIL)
@@ -45,7 +43,7 @@ async def test_a_guest_links_no_contact_and_logs_in_with_it_instead(
     await opens_nothing(stack, guest)
 
 
-async def test_a_guest_whom_core_gives_a_contact_keeps_no_token(own_world: World, stack: Stack, phone: Phone) -> None:
+async def test_guest_given_a_contact_by_core_loses_its_tokens(own_world: World, stack: Stack, phone: Phone) -> None:
     guest = await planted(own_world)
     linked = {"player_id": guest.player_id, "contact": {"type": "CONTACT_TYPE_EMAIL", "value": EMAIL}}
     for _ in range(2):
@@ -62,7 +60,7 @@ async def test_a_guest_whom_core_gives_a_contact_keeps_no_token(own_world: World
     assert len(items) == 1
 
 
-async def test_a_player_who_links_another_contact_stays_logged_in(stack: Stack) -> None:
+async def test_player_that_links_another_contact_stays_logged_in(stack: Stack) -> None:
     for value in ("ann@example.com", "ann@example.org"):
         linked = {"player_id": "player_ann", "contact": {"type": "CONTACT_TYPE_EMAIL", "value": value}}
         assert (await stack.core("POST", "/players/me/contacts", linked)).code == "OK"

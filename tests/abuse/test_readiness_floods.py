@@ -10,7 +10,7 @@ from runtime.http.operational import mount_health
 from runtime.http.serving import make_app
 
 
-async def test_all_who_ask_at_once_whether_a_process_is_ready_ask_each_store_once() -> None:
+async def test_concurrent_readiness_probes_query_each_store_once() -> None:
     answering = asyncio.Event()
     asked: list[str] = []
 

@@ -33,7 +33,7 @@ def counted(whether: str) -> float:
     return float(staff.REFUSALS.labels(whether)._value.get())
 
 
-async def test_one_who_tries_and_tries_is_noted_a_few_times_and_counted_each_time(stack: Stack) -> None:
+async def test_repeated_refusals_are_recorded_a_few_times_and_counted_each_time(stack: Stack) -> None:
     before = {whether: counted(whether) for whether in ("yes", "no")}
     await try_all(stack, "player_eve", times=20)
     few = await noted(stack)
@@ -42,7 +42,7 @@ async def test_one_who_tries_and_tries_is_noted_a_few_times_and_counted_each_tim
     assert counted("no") - before["no"] == 20 * len(PATHS) - few
 
 
-async def test_a_crowd_of_players_fills_nothing_and_hides_no_staff(
+async def test_player_refusals_do_not_fill_the_log_or_hide_staff_refusals(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit, "REFUSALS", audit.REFUSALS._replace(at_once=7, every_seconds=3600.0))
@@ -52,8 +52,8 @@ async def test_a_crowd_of_players_fills_nothing_and_hides_no_staff(
     assert await noted(stack, "mallory") == len(PATHS)
 
 
-async def test_the_bound_holds_over_every_edge_there_is(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the database's: what an edge remembers ends with its process."""
+async def test_refusal_bound_holds_across_edges(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound is kept in the database, because an edge's memory ends with its process."""
     monkeypatch.setattr(audit, "REFUSALS", audit.REFUSALS._replace(at_once=7, every_seconds=3600.0))
     body = {"route": "GET /admin/games", "reason": "ROLE_REQUIRED"}
     answers = await asyncio.gather(

@@ -28,7 +28,7 @@ def distinct(values: Iterable[Any]) -> int:
     return len(set(values))
 
 
-async def test_the_same_key_gives_nobody_anothers_session_or_token(world: World) -> None:
+async def test_idempotency_key_gives_no_other_clients_session_or_token(world: World) -> None:
     game = await world.wheel(access="public")
     first, second = await starts(world, game, 2)
     assert distinct([first["session_id"], second["session_id"]]) == 2
@@ -37,7 +37,7 @@ async def test_the_same_key_gives_nobody_anothers_session_or_token(world: World)
     assert distinct(started["guest_token"] for (started,) in together) == 20
 
 
-async def test_a_start_is_replayed_to_who_shows_the_token_that_it_gave(world: World) -> None:
+async def test_start_is_replayed_only_to_the_token_that_it_gave(world: World) -> None:
     game = await world.wheel(access="public")
     first, second = await starts(world, game, 2)
     for started in (first, second):
@@ -46,7 +46,7 @@ async def test_a_start_is_replayed_to_who_shows_the_token_that_it_gave(world: Wo
         assert (again.data, again.headers.get("Idempotency-Replayed")) == (shown, "true")
 
 
-async def test_no_store_holds_what_opens_a_guests_account(world: World, valkey_url: str) -> None:
+async def test_stores_hold_no_guest_token(world: World, valkey_url: str) -> None:
     game = await world.wheel(access="public")
     (started,) = await starts(world, game, 1)
     again = await world.start(game, "", **guest(started), **{"Idempotency-Key": KEY})
@@ -57,8 +57,8 @@ async def test_no_store_holds_what_opens_a_guests_account(world: World, valkey_u
     assert not any(started["guest_token"].encode() in value for value in held)
 
 
-async def test_two_guests_behind_one_address_play_with_one_key(world: World) -> None:
-    """Each its own session, and neither is told that the other's play was its own."""
+async def test_guests_behind_one_address_may_use_the_same_key(world: World) -> None:
+    """Each guest gets its own session and its own play."""
     game = await world.wheel(await world.prize(), access="public")
     sessions = [started["session_id"] for started in await starts(world, game, 2)]
     played = await asyncio.gather(*(world.play(game, session, "", key=KEY) for session in sessions))

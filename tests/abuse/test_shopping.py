@@ -10,7 +10,7 @@ import pytest
 from tests.support.world import GIFTS, World
 
 
-async def test_two_hundred_starts_show_one_plan_and_no_play_can_be_skipped(world: World) -> None:
+async def test_starts_show_one_plan_until_it_is_played(world: World) -> None:
     drops = [
         {"type": "star", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 1},
         {"type": "leaf", "prize_id": await world.prize(), "frequency": 999, "max_catchable": 1},
@@ -23,7 +23,7 @@ async def test_two_hundred_starts_show_one_plan_and_no_play_can_be_skipped(world
     assert (await world.play(game_id, first, payload={"caught_items": []})).reason == "SESSION_PLAYED"
 
 
-async def test_a_guest_that_plays_nothing_leaves_no_row_and_one_that_plays_is_a_guest(world: World) -> None:
+async def test_guest_gets_a_row_only_by_playing(world: World) -> None:
     game_id = await world.wheel(await world.prize(), access="public")
     before = await world.count("players")
     asked = world.database.round_trips
@@ -44,7 +44,7 @@ async def test_a_guest_that_plays_nothing_leaves_no_row_and_one_that_plays_is_a_
     assert [tuple(row) for row in rows] == [("guest", 2)]
 
 
-async def test_a_guest_s_own_session_asks_the_database_as_often_as_before(world: World) -> None:
+async def test_guest_session_adds_no_database_query(world: World) -> None:
     game_id = await world.wheel(await world.prize(), access="public")
     await world.round(game_id, "")
     asked = world.database.round_trips
@@ -54,7 +54,7 @@ async def test_a_guest_s_own_session_asks_the_database_as_often_as_before(world:
 
 
 @pytest.mark.parametrize("first", ["profile", "quest", "login"])
-async def test_a_guest_is_known_for_one_whatever_it_does_first(world: World, first: str) -> None:
+async def test_guest_is_recorded_as_a_guest_whatever_its_first_action(world: World, first: str) -> None:
     game_id = await world.wheel(await world.prize(), access="public")
     started = (await world.start(game_id, "")).data
     token = {"Authorization": f"Bearer {started['guest_token']}"}
@@ -82,7 +82,7 @@ def extra_settings() -> dict[str, Any]:
     return {"rate_limits": True, "rate_guest_per_second": 0.001, "rate_guest_burst": 5}
 
 
-async def test_new_guests_of_one_address_come_no_faster_than_one_could_play(own_world: World) -> None:
+async def test_new_guests_of_one_address_are_limited_to_the_rate_of_one_player(own_world: World) -> None:
     game_id = await own_world.wheel(access="public")
     answers = [await own_world.start(game_id, "") for _ in range(8)]
     assert [answer.http for answer in answers] == [200] * 5 + [429] * 3

@@ -43,7 +43,7 @@ async def ask(url: str, count: int) -> None:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.fault("Unknown ids", small=12_000, full=240_000, unit="requests", figure="under 60 MiB, under 30 MiB left")
-async def test_requests_for_unknown_games_leave_no_memory_behind(
+async def test_requests_for_unknown_games_leak_no_memory(
     scenario: Scenario, database_url: str, valkey_url: str, valkey_flush: None, tmp_path: Path
 ) -> None:
     connection = await asyncpg.connect(database_url)

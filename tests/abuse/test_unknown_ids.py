@@ -46,7 +46,7 @@ async def ask(stack: Stack, path: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("path", ["eligibility", "start", "render", "milestones"])
-async def test_a_refused_request_leaves_no_actor_and_no_exception(world: World, path: str) -> None:
+async def test_refused_request_leaves_no_actor_and_no_exception(world: World, path: str) -> None:
     stack = world.stack
     core = stack.process.core
     assert core is not None
@@ -61,7 +61,7 @@ async def test_a_refused_request_leaves_no_actor_and_no_exception(world: World, 
         assert len(found) - before < REQUESTS
 
 
-async def test_a_guest_whom_a_players_game_refuses_leaves_no_row(world: World) -> None:
+async def test_guest_refused_by_a_players_game_leaves_no_row(world: World) -> None:
     stack, closed, closing = world.stack, await world.wheel(), await world.wheel(access="public")
     guest = await new_guest(world, closing)
     assert (await stack.admin("PUT", f"/admin/games/{closing}", {"access": "GAME_ACCESS_PLAYER"})).code == "OK"

@@ -37,7 +37,7 @@ async def flood(stack: Stack) -> Counter[tuple[int, str]]:
     return Counter((answer.http, answer.reason) for answer in await asyncio.gather(*map(ask, range(1_000))))
 
 
-async def test_an_address_has_few_looks_at_names_that_nobody_knows(stack: Stack) -> None:
+async def test_lookups_of_unknown_names_are_limited_per_address(stack: Stack) -> None:
     began = time.monotonic()
     seen = await flood(stack)
     refilled = (time.monotonic() - began) * LOOKUPS.per_second
@@ -46,7 +46,7 @@ async def test_an_address_has_few_looks_at_names_that_nobody_knows(stack: Stack)
     assert LOOKUPS.burst <= found <= LOOKUPS.burst + 1 + refilled
 
 
-async def test_the_hosted_pages_of_names_that_nobody_knows_are_as_few(stack: Stack) -> None:
+async def test_hosted_page_lookups_of_unknown_names_are_limited(stack: Stack) -> None:
     async def ask(nth: int) -> int:
         path = PAGES[nth % len(PAGES)].format(secrets.token_hex(8))
         query = {"tenant_id": stack.tenant_id}
@@ -59,7 +59,7 @@ async def test_the_hosted_pages_of_names_that_nobody_knows_are_as_few(stack: Sta
     assert set(seen) == {404, 429} and LOOKUPS.burst <= seen[404] <= LOOKUPS.burst + 1 + refilled
 
 
-async def test_what_is_there_is_asked_for_at_will_also_by_such_an_address(stack: Stack) -> None:
+async def test_known_names_stay_available_to_a_limited_address(stack: Stack) -> None:
     async with new_world(stack) as world:
         games = [await world.wheel() for _ in range(3)]
         paths = [f"/games/{game}/eligibility" for game in games]
@@ -73,7 +73,7 @@ async def test_what_is_there_is_asked_for_at_will_also_by_such_an_address(stack:
         assert answer.http == 200 or (answer.reason == "RATE_LIMITED" and answer.headers["Retry-After"] == "1")
 
 
-async def test_a_name_that_is_somebody_s_is_counted_against_nobody() -> None:
+async def test_existing_name_is_not_counted_as_unknown() -> None:
     operation = BY_NAME["GetEligibility"]
 
     class Desk:
@@ -100,7 +100,7 @@ async def test_a_name_that_is_somebody_s_is_counted_against_nobody() -> None:
     assert await seen("game_0") == ""
 
 
-async def test_another_s_session_says_the_same_before_and_after_it_was_played(stack: Stack) -> None:
+async def test_foreign_session_gets_the_same_refusal_before_and_after_its_play(stack: Stack) -> None:
     async with new_world(stack) as world:
         game = await world.wheel()
         session = (await world.start(game, "ann")).data["session_id"]

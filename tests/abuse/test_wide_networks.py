@@ -36,7 +36,7 @@ def of(nth: int, network: str = "2001:db8:0") -> dict[str, str]:
 
 
 async def test_new_guests_of_a_network_are_bounded(own_world: World) -> None:
-    """Else who shops for plans as guests is one at each of its addresses."""
+    """Otherwise a client could create guests from each of its addresses to choose a plan."""
     game_id = await own_world.wheel(access="public")
     answers = [await own_world.start(game_id, "", **of(nth)) for nth in range(MOST + WALK)]
     assert Counter(answer.http for answer in answers) == {200: MOST, 429: WALK}
@@ -56,7 +56,7 @@ async def test_logins_of_a_network_are_bounded(stack: Stack) -> None:
 
 @pytest.mark.settings(rate_guest_burst=10**6, rate_ip_per_second=0.001, rate_ip_burst=BURST)
 async def test_starts_and_plays_of_a_network_are_bounded(own_world: World) -> None:
-    """Over all edges: by the store that they share."""
+    """The limit holds over all edges, through the shared store."""
     game_id = await own_world.wheel()
     answers = [await own_world.start(game_id, f"player_{nth}", **of(nth)) for nth in range(MOST + WALK)]
     assert Counter(answer.http for answer in answers) == {200: MOST, 429: WALK}

@@ -40,28 +40,28 @@ def test_types_of_one_prize_make_one_award(play: Play) -> None:
     assert outcome.awards == [Award("prize_g", 2)]
 
 
-def test_at_most_max_catchable_of_a_type_count(play: Play) -> None:
+def test_items_of_a_type_count_up_to_max_catchable(play: Play) -> None:
     outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(0, 1, 2, 3, 4, 5))
     assert outcome.awards == [Award("prize_g", 3), Award("prize_s", 1)]
     assert outcome.score == 4
 
 
-def test_decoys_win_nothing_and_score_as_far_as_they_count(play: Play) -> None:
+def test_decoys_win_nothing_and_score_up_to_max_catchable(play: Play) -> None:
     outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(8, 9, 10))
     assert outcome.awards == []
     assert outcome.metadata == {"counted_items": {"leaf": 2}}
     assert outcome.score == 2
 
 
-def test_nothing_caught_wins_nothing(play: Play) -> None:
+def test_empty_catch_wins_nothing(play: Play) -> None:
     assert play("collect_items", CONFIG, plan=PLAN, payload=_caught()).awards == []
 
 
-def test_items_not_of_the_plan_or_caught_twice_never_count(play: Play) -> None:
+def test_items_outside_the_plan_or_caught_twice_never_count(play: Play) -> None:
     assert play("collect_items", CONFIG, plan=PLAN, payload=_caught(0, 0, 99)).score == 1
 
 
-def test_short_prize_is_awarded_as_far_as_it_goes(play: Play) -> None:
+def test_short_prize_is_awarded_up_to_its_stock(play: Play) -> None:
     outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(0, 1, 2, 4), stock={"prize_g": 2})
     assert outcome.awards == [Award("prize_g", 2), Award("prize_s", 1)]
     assert outcome.score == 4
@@ -80,7 +80,7 @@ def test_fallback_stands_in_for_each_missing_unit(play: Play) -> None:
     assert scarce.awards == [Award("prize_g", 1), Award("prize_s", 1), Award("prize_f", 1)]
 
 
-def test_nothing_is_asked_of_a_fallback_that_is_not_there_or_not_needed(play: Play) -> None:
+def test_fallback_that_is_missing_or_unneeded_is_not_queried(play: Play) -> None:
     for fallback, left in (("", 1), ("prize_f", 9)):
         rule = {"on_unavailable": "fallback", "fallback_prize_id": fallback}
         outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(0, 1), stock={"prize_g": left}, **rule)
@@ -88,7 +88,7 @@ def test_nothing_is_asked_of_a_fallback_that_is_not_there_or_not_needed(play: Pl
         assert {step[1] for step in outcome.path} == {"prize_g"}
 
 
-def test_the_most_that_is_available_is_found_by_halves(play: Play) -> None:
+def test_available_quantity_is_found_by_binary_search(play: Play) -> None:
     drops = [{"type": "gift", "prize_id": "prize_g", "frequency": 1, "max_catchable": 10}]
     plan = tuple(Drop(f"item_{j}", "gift", j) for j in range(10))
     config = {"drops": drops, "total_items": 10, "interval_ms": 1}
@@ -116,7 +116,7 @@ def test_path_of_a_thousand_items_stays_short(play: Play) -> None:
         assert len(outcome.path) <= 11
 
 
-def test_at_most_a_play_gives_the_best_that_count_of_what_falls() -> None:
+def test_most_of_a_play_is_the_best_of_the_falling_items_that_count() -> None:
     def most(config: dict[str, Any], **worth: int) -> float:
         def of(given: Award | Credit) -> float:
             assert isinstance(given, Award)

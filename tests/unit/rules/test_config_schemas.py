@@ -42,7 +42,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 @pytest.mark.parametrize("name", REWARD_HANDLERS.names())
-def test_a_config_that_is_read_fits_its_schema_and_one_that_is_not_does_not(name: str) -> None:
+def test_config_fits_its_schema_exactly_if_the_handler_accepts_it(name: str) -> None:
     schema = schemas.schema_of(name)
     assert schema is not None
     check = jsonschema.Draft202012Validator(schema)
@@ -53,11 +53,11 @@ def test_a_config_that_is_read_fits_its_schema_and_one_that_is_not_does_not(name
         assert not check.is_valid(wrong)
 
 
-def test_an_unknown_handler_has_no_schema() -> None:
+def test_unknown_handler_has_no_schema() -> None:
     assert schemas.schema_of("none_such") is None
 
 
-def test_a_plugin_s_handler_has_a_schema_and_stands_in_openapi(plugin: ModuleType) -> None:
+def test_plugin_handler_has_a_schema_and_is_listed_in_openapi(plugin: ModuleType) -> None:
     schema = schemas.schema_of("double_or_nothing")
     assert schema is not None and schema["required"] == ["prize_id"] and schema["title"] == "double_or_nothing"
     taken = document("admin")["components"]["schemas"]
@@ -73,7 +73,7 @@ def test_a_plugin_s_handler_has_a_schema_and_stands_in_openapi(plugin: ModuleTyp
     assert taken["ProbabilityConfig"]["properties"]["prizes"]["items"]["$ref"].endswith("/ProbabilityPrizeChance")
 
 
-def test_a_plugin_s_config_of_a_type_of_its_own_is_an_object(plugin: ModuleType) -> None:
+def test_plugin_config_of_its_own_type_has_an_object_schema(plugin: ModuleType) -> None:
     plugin.Config = object()  # type: ignore[attr-defined]
     schema = schemas.schema_of("double_or_nothing")
     assert schema is not None and schema["type"] == "object" and "properties" not in schema

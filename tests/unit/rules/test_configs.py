@@ -137,7 +137,7 @@ def test_good_config_is_accepted_and_names_its_prizes(handler: str) -> None:
 
 
 @pytest.mark.parametrize("handler", GOOD)
-def test_config_of_doubles_is_the_same_config(handler: str) -> None:
+def test_config_of_doubles_equals_config_of_integers(handler: str) -> None:
     """google.protobuf.Struct carries every number as a double."""
     rules = REWARD_HANDLERS.require(handler, "reward_handler")
     doubles = json.loads(json.dumps(GOOD[handler]), parse_int=float)
@@ -153,7 +153,7 @@ def test_bad_field_is_named(handler: str, path: str, value: Any, refusal: Refusa
 
 
 @pytest.mark.parametrize("raw", [None, [], "x", 5])
-def test_config_that_is_no_object_is_refused(raw: Any, refusal: Refusal, fields: Fields) -> None:
+def test_config_that_is_not_an_object_is_refused(raw: Any, refusal: Refusal, fields: Fields) -> None:
     for name in REWARD_HANDLERS.names():
         assert fields(refusal(REWARD_HANDLERS.require(name, "").parse, raw)) == ["handler_config"]
 
@@ -171,7 +171,7 @@ def test_probabilities_over_one_are_refused_but_for_rounding(refusal: Refusal, f
     assert fields(fault) == ["handler_config.prize_groups.gold"]
 
 
-def test_all_violations_are_found_at_once(refusal: Refusal, fields: Fields) -> None:
+def test_violations_are_all_reported_at_once(refusal: Refusal, fields: Fields) -> None:
     raw = {"prizes": [{"prize_id": "", "probability": 2}, {"probability": "x", "extra": 1}], "more": {}}
     fault = refusal(REWARD_HANDLERS.require("probability", "").parse, raw)
     assert fields(fault) == [
@@ -223,7 +223,7 @@ def test_parts_that_do_not_fit_are_named(
     assert fields(refusal(compose, generator, handler, validator, GOOD.get(handler, {}))) == expected
 
 
-def test_unknown_name_lists_what_there_is(refusal: Refusal) -> None:
+def test_unknown_name_lists_the_known_names(refusal: Refusal) -> None:
     fault = refusal(compose, "none", "roulette", "basic", {})
     known = "collect_items, lucky_item, probability, score_to_tier"
     assert fault.message == f"reward_handler: unknown reward handler 'roulette'; registered: {known}"

@@ -19,11 +19,11 @@ TIERED = score_to_tier.parse(
 @pytest.mark.parametrize(
     ("segments", "slot"), [(None, -1), ((None, None), 0), (("mug", None), 1)], ids=["no wheel", "of losses", "a wheel"]
 )
-def test_a_score_of_no_tier_loses_for_certain(segments: tuple[str | None, ...] | None, slot: int) -> None:
+def test_score_outside_all_tiers_always_loses(segments: tuple[str | None, ...] | None, slot: int) -> None:
     assert declared(TIERED, GameRule(segments=segments), {"score": 9}) == {Result("", "", slot): 1.0}
 
 
-def test_a_score_of_a_tier_draws_from_its_group() -> None:
+def test_score_in_a_tier_draws_from_its_group() -> None:
     found = declared(TIERED, GameRule(segments=("mug", None)), {"score": 10})
     assert found == {Result("mug", "", 0): 0.25, Result("", "", 1): 0.75}
 
@@ -37,5 +37,5 @@ def test_items_are_drawn_by_their_weights() -> None:
     assert found == {Result("", "coin", 0): 0.75, Result("", "gem", 1): 0.25}
 
 
-def test_what_is_caught_is_not_drawn() -> None:
+def test_caught_items_declare_no_odds() -> None:
     assert declared(None, GameRule(), {}) == {}

@@ -62,7 +62,7 @@ def test_pick_is_the_first_whose_running_sum_exceeds_the_word(weights: list[floa
     assert pick_by_sums(running_sums(weights), word) == expected
 
 
-def test_a_word_on_a_boundary_belongs_to_the_next_entry() -> None:
+def test_word_on_a_boundary_belongs_to_the_next_entry() -> None:
     assert [pick_by_sums(running_sums([0.25, 0.0, 0.5]), word) for word in (0.0, 0.25, 0.7499, 0.75)] == [0, 2, 2, None]
 
 
@@ -70,12 +70,12 @@ def test_running_sums_are_not_compensated() -> None:
     assert running_sums([0.1] * 10)[-1] == 0.9999999999999999
 
 
-def test_a_word_that_rounds_to_one_picks_the_last_with_weight() -> None:
+def test_word_that_rounds_to_one_picks_the_last_with_weight() -> None:
     assert pick_certain(running_sums(scaled([1.0, 2.0, 0.0])), 1.0) == 1
 
 
 @pytest.mark.parametrize("client_seed", ["x" * 201, "a\0b", "\ud800"])
-def test_client_seed_that_no_store_could_hold_is_refused(client_seed: str) -> None:
+def test_client_seed_that_cannot_be_stored_is_refused(client_seed: str) -> None:
     with pytest.raises(Fault, match="client_seed"):
         check_client_seed(client_seed)
     check_client_seed("glück")

@@ -31,7 +31,7 @@ def test_pick_credits_its_item(play: Play, word: float, item: str, quantity: int
     assert (outcome.awards, outcome.score, outcome.path) == ([], 0, [["word", 0, word]])
 
 
-def test_at_most_a_play_gives_what_is_worth_most_of_what_can_be_drawn() -> None:
+def test_most_of_a_play_is_the_most_valuable_drawable_item() -> None:
     def most(**worth: int) -> float:
         def of(given: Award | Credit) -> float:
             assert isinstance(given, Credit)

@@ -97,7 +97,7 @@ def _decide(
 
 
 @given(_games(), _RULES, _STOCKS, st.binary(min_size=32, max_size=32), st.text(max_size=10), st.floats(0, 1))
-def test_every_play_replays_byte_for_byte(
+def test_play_replays_byte_for_byte(
     named: tuple[str, dict[str, Any]], game: GameRule, stock: dict[str, int], seed: bytes, client_seed: str, luck: float
 ) -> None:
     handler, raw = named
@@ -131,7 +131,7 @@ def test_every_play_replays_byte_for_byte(
 
 
 @given(_games(), _RULES, _STOCKS, st.binary(min_size=32, max_size=32), st.floats(0, 1), st.permutations(range(5)))
-def test_no_play_gives_more_than_its_handler_says_at_most(
+def test_play_gives_no_more_than_the_most_of_its_handler(
     named: tuple[str, dict[str, Any]],
     game: GameRule,
     stock: dict[str, int],
@@ -158,7 +158,7 @@ def test_no_play_gives_more_than_its_handler_says_at_most(
         assert sum(award.quantity for award in won.awards) <= 1 and not won.credits
 
 
-def test_replay_refuses_what_the_play_did_not_decide() -> None:
+def test_replay_refuses_an_outcome_that_the_play_did_not_decide() -> None:
     rules = REWARD_HANDLERS.require("probability", "")
     config = rules.parse({"prizes": [{"prize_id": "prize_a", "probability": 1}]})
     path = _decide("probability", config, GameRule(), Words(b"seed"), {}, (), {}).path
@@ -182,7 +182,7 @@ def _chi_square(seen: Counter[str], expected: dict[str, float]) -> float:
     return sum((seen[name] - count) ** 2 / count for name, count in expected.items())
 
 
-def test_measured_frequencies_are_the_configured_ones() -> None:
+def test_measured_frequencies_equal_the_configured_ones() -> None:
     chances = {"prize_a": 0.5, "prize_b": 0.25, "prize_c": 0.1, "prize_d": 0.01}
     rules = REWARD_HANDLERS.require("probability", "")
     config = rules.parse({"prizes": [{"prize_id": name, "probability": chance} for name, chance in chances.items()]})

@@ -44,7 +44,7 @@ class Unreadable(Part, frozen=True):
         {"by_name": {f"n{i}": i for i in range(MAX_ENTRIES)}},
     ],
 )
-def test_what_is_just_within_is_taken(raw: dict[str, Any]) -> None:
+def test_value_at_a_bound_is_accepted(raw: dict[str, Any]) -> None:
     (name,) = raw
     assert getattr(read(Bounded, raw, "x"), name) == raw[name]
 
@@ -63,11 +63,11 @@ def test_what_is_just_within_is_taken(raw: dict[str, Any]) -> None:
         ({"by_name": {"": 1}}, "x.by_name.: must not be empty"),
     ],
 )
-def test_what_is_just_beyond_is_refused_with_its_bounds(raw: dict[str, Any], said: str, refusal: Refusal) -> None:
+def test_value_beyond_a_bound_is_refused_with_its_bounds(raw: dict[str, Any], said: str, refusal: Refusal) -> None:
     rows = refusal(read, Bounded, raw, "x").facts["violations"]
     assert [f"{row['field']}: {row['description']}" for row in rows] == [said]
 
 
-def test_a_part_that_nothing_reads_is_its_authors_mistake() -> None:
+def test_part_of_an_unreadable_type_raises_type_error() -> None:
     with pytest.raises(TypeError, match="flag: a Part cannot hold a BoolType"):
         read(Unreadable, {"flag": True}, "x")

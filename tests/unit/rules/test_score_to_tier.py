@@ -55,7 +55,7 @@ def test_score_in_no_tier_stops_at_the_first_segment_of_a_wheel_that_names_no_pr
     assert outcome.metadata["slot_index"] == 0
 
 
-def test_a_tier_may_be_of_one_score(play: Play) -> None:
+def test_tier_may_hold_a_single_score(play: Play) -> None:
     config = {**CONFIG, "tiers": [{"min": 7, "max": 7, "prize_group": "silver"}]}
     assert play("score_to_tier", config, words=[0.3], payload={"score": 7, "duration_ms": 1}).metadata["tier"] == 0
 

@@ -19,7 +19,7 @@ def wrong(ui: Any) -> list[str]:
     return [path for path, _ in problems("ui", ui)]
 
 
-def test_the_schema_is_one_of_2020_12() -> None:
+def test_ui_schema_is_valid_json_schema_2020_12() -> None:
     schema = json.loads(schema_text())
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -50,7 +50,7 @@ def test_the_schema_is_one_of_2020_12() -> None:
         {"texts": {"spin": "Turn!", "left": {"one": "{count} turn", "other": "{count} turns"}}},
     ],
 )
-def test_what_a_widget_can_show_and_what_nobody_knows_may_be_saved(ui: dict[str, Any]) -> None:
+def test_ui_accepts_known_valid_parts_and_unknown_parts(ui: dict[str, Any]) -> None:
     assert wrong(ui) == []
 
 
@@ -107,13 +107,13 @@ def test_what_a_widget_can_show_and_what_nobody_knows_may_be_saved(ui: dict[str,
         ({"description": 3}, "ui.description"),
     ],
 )
-def test_a_known_part_that_is_wrong_or_unsafe_is_named(ui: dict[str, Any], path: str) -> None:
+def test_known_part_that_is_wrong_or_unsafe_is_named(ui: dict[str, Any], path: str) -> None:
     found = list(problems("ui", ui))
     assert [name for name, _ in found] == [path]
     assert len(found[0][1]) < 250 and "evil" not in found[0][1], "what was sent is not said back"
 
 
-def test_several_problems_are_told_together_and_not_all_of_a_thousand() -> None:
+def test_problems_are_reported_together_up_to_a_bound() -> None:
     assert wrong({"theme": {"primary": 1, "accent": 2}, "scratch": 3}) == [
         "ui.theme.primary",
         "ui.theme.accent",
@@ -126,7 +126,7 @@ def test_several_problems_are_told_together_and_not_all_of_a_thousand() -> None:
     assert wrong(large) == ["ui.items[0].color"]
 
 
-def test_of_a_campaigns_settings_only_what_pages_read_is_looked_at() -> None:
+def test_campaign_settings_are_checked_only_where_pages_read_them() -> None:
     settings = {"theme": {"primary": "x;"}, "wheel": 3, "texts": 4, "background": {"image": SVG}}
     assert [path for path, _ in problems_of_settings(settings)] == [
         "settings.theme.primary",
@@ -153,7 +153,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_there_are_six_themes_which_the_schema_names() -> None:
+def test_themes_are_the_six_that_the_schema_names() -> None:
     schema = json.loads(schema_text())
     named = [name for name in schema["$defs"]["theme"]["properties"]["preset"]["enum"] if name]
     assert list(themes()) == named and len(named) == 6
@@ -161,7 +161,7 @@ def test_there_are_six_themes_which_the_schema_names() -> None:
 
 
 @pytest.mark.parametrize("name", list(themes()))
-def test_a_theme_can_be_read_and_could_be_a_games_own(name: str) -> None:
+def test_theme_is_legible_and_valid_as_a_games_own(name: str) -> None:
     theme = themes()[name]
     assert wrong({"theme": theme["theme"], "background": theme["background"]}) == []
     primary, accent, ground = theme["theme"]["primary"], theme["theme"]["accent"], theme["background"]["color"]
@@ -173,7 +173,7 @@ def test_a_theme_can_be_read_and_could_be_a_games_own(name: str) -> None:
     assert contrast(primary, accent) >= 1.5, "neighbours on a wheel"
 
 
-def test_a_named_theme_fills_in_what_a_game_leaves_out() -> None:
+def test_named_theme_fills_in_omitted_parts() -> None:
     ocean = themes()["ocean"]
     own = {"theme": {"preset": "ocean", "primary": "red"}, "background": {"emoji": "🐟"}, "egg": 1}
     assert filled(own) == {

@@ -26,7 +26,7 @@ CATCHER = collect_items.parse(
 PLAN = tuple(Drop(f"item_{j}", "gift", j * 1000) for j in range(10))
 
 
-def test_empty_payload_is_accepted_where_nothing_is_taken() -> None:
+def test_empty_payload_is_accepted_by_handlers_without_fields() -> None:
     for handler in (probability, lucky_item):
         basic.check(handler, None, {}, (), 0)
 
@@ -37,36 +37,36 @@ def test_unknown_payload_field_is_named(refusal: Refusal, fields: Fields) -> Non
 
 
 @pytest.mark.parametrize("payload", [None, [], "x", 1, True])
-def test_payload_that_is_no_object_is_refused(payload: Any, refusal: Refusal, fields: Fields) -> None:
+def test_payload_that_is_not_an_object_is_refused(payload: Any, refusal: Refusal, fields: Fields) -> None:
     for handler in (probability, score_to_tier):
         assert fields(refusal(basic.check, handler, SCORES, payload, (), 0)) == ["payload"]
 
 
 @pytest.mark.parametrize("score", [True, "5", None, 1.5, -1, 2**63, float("nan"), float("inf"), [], {}])
-def test_score_that_is_no_score_is_named(score: Any, refusal: Refusal, fields: Fields) -> None:
+def test_score_of_a_wrong_type_or_range_is_named(score: Any, refusal: Refusal, fields: Fields) -> None:
     fault = refusal(basic.check, score_to_tier, UNLIMITED, {"score": score, "duration_ms": 10}, (), 10)
     assert (fault.reason, fields(fault)) == ("VALIDATION", ["payload.score"])
 
 
 @pytest.mark.parametrize("duration_ms", [0, -5, True, "9", 0.5, 2**64])
-def test_duration_that_is_no_duration_is_named(duration_ms: Any, refusal: Refusal, fields: Fields) -> None:
+def test_duration_of_a_wrong_type_or_range_is_named(duration_ms: Any, refusal: Refusal, fields: Fields) -> None:
     fault = refusal(basic.check, score_to_tier, UNLIMITED, {"score": 1, "duration_ms": duration_ms}, (), 10)
     assert (fault.reason, fields(fault)) == ("VALIDATION", ["payload.duration_ms"])
 
 
-def test_every_wrong_field_is_named_at_once(refusal: Refusal, fields: Fields) -> None:
+def test_wrong_fields_are_all_named_at_once(refusal: Refusal, fields: Fields) -> None:
     fault = refusal(basic.check, score_to_tier, UNLIMITED, {"score": -1, "time": 3}, (), 10)
     assert fields(fault) == ["payload.time", "payload.score", "payload.duration_ms"]
 
 
-def test_a_score_that_is_missing_is_named(refusal: Refusal, fields: Fields) -> None:
+def test_missing_score_is_named(refusal: Refusal, fields: Fields) -> None:
     assert fields(refusal(basic.check, score_to_tier, UNLIMITED, {}, (), 10)) == [
         "payload.score",
         "payload.duration_ms",
     ]
 
 
-def test_a_play_takes_up_time_where_time_pays_for_its_score() -> None:
+def test_play_uses_time_only_where_its_score_depends_on_time() -> None:
     payload = {"score": 25, "duration_ms": 10_000}
     assert basic.check(score_to_tier, SCORES, payload, (), 10_000) == 10_000
     for limitless in (UNLIMITED, object()):
@@ -111,13 +111,13 @@ def test_items_that_have_fallen_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("item", ["item_10", "item_00", "", "x" * 200])
-def test_item_of_no_plan_is_refused(item: str, refusal: Refusal, fields: Fields) -> None:
+def test_item_without_a_plan_is_refused(item: str, refusal: Refusal, fields: Fields) -> None:
     fault = refusal(drop_plan.check, collect_items, CATCHER, _caught("item_0", item), PLAN, 10_000)
     assert fault.reason == ("NOT_IN_PLAN" if item else "VALIDATION")
     assert fields(fault) == ["payload.caught_items[1]"]
 
 
-def test_item_of_the_future_is_not_in_the_plan_yet(refusal: Refusal, fields: Fields) -> None:
+def test_item_that_has_not_fallen_yet_is_refused(refusal: Refusal, fields: Fields) -> None:
     fault = refusal(drop_plan.check, collect_items, CATCHER, _caught("item_3"), PLAN, 2999 - NETWORK_SLACK_MS)
     assert (fault.reason, fields(fault)) == ("NOT_IN_PLAN", ["payload.caught_items[0]"])
 

@@ -96,6 +96,15 @@ async def test_adjustment_moves_the_balance_and_is_noted(stack: Stack) -> None:
     await check_sums(stack.database)
 
 
+async def test_adjustments_at_once_take_no_more_than_there_is(stack: Stack) -> None:
+    campaign_id = await open_campaign(stack)
+    await known_player(stack, "player_1")
+    await adjust(stack, campaign_id, 10)
+    answers = await asyncio.gather(*(adjust(stack, campaign_id, -3) for _ in range(20)))
+    assert codes(answers) == ["FAILED_PRECONDITION"] * 17 + ["OK"] * 3
+    await check_sums(stack.database)
+
+
 async def test_play_into_a_full_balance_is_refused_alone(stack: Stack) -> None:
     """In one batch with others, who are paid; and nothing of the refused play is counted."""
     world = World(stack, await open_campaign(stack))

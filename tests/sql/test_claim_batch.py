@@ -12,6 +12,7 @@ import pytest
 from runtime.actors.claims import CLAIM
 from runtime.stores.database import Database
 from tests.support.neighbours import PLAYER, TENANT, Neighbours, surround
+from tests.support.outbox import somebody_waits
 from tests.support.waiting import until
 
 MADE: Final = """
@@ -161,7 +162,7 @@ async def test_claim_waits_for_a_rival_change_and_sees_it(database: Database, po
         async with rival.transaction():
             await rival.execute("UPDATE rewards SET status = 'revoked' WHERE reward_id = 'instant'")
             claiming = asyncio.ensure_future(claim(database, ["instant"]))
-            await until(lambda: _somebody_waits(rival))
+            await until(lambda: somebody_waits(rival))
         (row,) = await claiming
     assert (row["outcome"], row["status"]) == ("illegal", "revoked")
 
@@ -172,7 +173,7 @@ async def test_claim_locks_rewards_in_the_order_of_their_ids(database: Database,
         async with rival.transaction():
             await rival.execute("SELECT FROM rewards WHERE reward_id = 'carried' FOR UPDATE")
             claiming = asyncio.ensure_future(claim(database, ["sent", "instant", "handed_over", "carried"]))
-            await until(lambda: _somebody_waits(onlooker))
+            await until(lambda: somebody_waits(onlooker))
             others = "('sent', 'instant', 'handed_over')"
             free = await onlooker.fetch(f"SELECT FROM rewards WHERE reward_id IN {others} FOR UPDATE SKIP LOCKED")
             assert len(free) == 3, "it waits for the first of them, and holds none"
@@ -202,15 +203,6 @@ async def test_claim_skips_a_code_that_a_rival_is_taking(database: Database, poo
         await rival.execute("SELECT FROM codes WHERE code_id = 'code_1' FOR UPDATE")
         (row,) = await claim(database, ["with_code_1"])
     assert row["ciphertext"] == b"two"
-
-
-async def _somebody_waits(connection: asyncpg.Connection) -> bool:
-    return bool(
-        await connection.fetchval(
-            "SELECT EXISTS (SELECT FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock')"
-        )
-    )
 
 
 async def test_claim_takes_the_code_that_expires_first(database: Database) -> None:

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 import sql
+from tests.support.outbox import somebody_waits
 from tests.support.waiting import until
 
 ADD: Final = sql.load("codes")["add"]
@@ -105,15 +106,11 @@ async def test_imports_add_codes_in_one_order(made: asyncpg.Pool) -> None:
         async with rival.transaction():
             await add(rival, {"theirs": b"n1"})
             waiting = asyncio.ensure_future(add(made, {"last": b"n9", "first": b"n1"}))
-            await until(lambda: _somebody_waits(other))
+            await until(lambda: somebody_waits(other))
             async with other.transaction():
                 await other.execute("SET LOCAL lock_timeout = '1s'")
                 assert await add(other, {"free": b"n9"}) == [None], "it waits for the first, and holds none"
         assert sorted(map(str, await waiting)) == ["first", "last"]
-
-
-async def _somebody_waits(connection: asyncpg.Connection) -> bool:
-    return bool(await connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))
 
 
 async def test_available_counts_the_free_codes_of_a_prize(made: asyncpg.Pool) -> None:
@@ -140,7 +137,7 @@ async def test_withdrawal_waits_for_a_rival_win(made: asyncpg.Pool, committed: b
         await winning.start()
         await rival.execute("UPDATE codes SET reward_id = 'reward' WHERE code_id = 'a'")
         waiting = asyncio.ensure_future(withdraw(made, "a", "there"))
-        await until(lambda: _somebody_waits(other))
+        await until(lambda: somebody_waits(other))
         await (winning.commit() if committed else winning.rollback())
         assert await waiting == ({"there"} if committed else {"a", "there"})
 
@@ -153,7 +150,7 @@ async def test_withdrawal_locks_codes_in_the_order_of_their_ids(made: asyncpg.Po
         async with rival.transaction():
             await rival.execute("SELECT FROM codes WHERE code_id = 'b' FOR UPDATE")
             waiting = asyncio.ensure_future(withdraw(made, "c", "there", "b"))
-            await until(lambda: _somebody_waits(other))
+            await until(lambda: somebody_waits(other))
             free = "SELECT code_id FROM codes WHERE prize_id = 'coupon' ORDER BY code_id FOR UPDATE SKIP LOCKED"
             assert [row["code_id"] for row in await other.fetch(free)] == ["c", "there"]
         assert await waiting == {"b", "c", "there"}
@@ -194,7 +191,7 @@ async def test_expiry_change_waits_for_a_rival_and_sees_its_change(
         await changing.start()
         await rival.execute(f"UPDATE codes SET {change} WHERE code_id = 'a'")
         waiting = asyncio.ensure_future(expire(made, "a", "b", **asked))
-        await until(lambda: _somebody_waits(other))
+        await until(lambda: somebody_waits(other))
         await (changing.commit() if committed else changing.rollback())
         assert await waiting == ({"b"} if committed else {"a", "b"})
     rows = await made.fetch("SELECT code_id, unix(expires_at) AS end FROM codes WHERE code_id IN ('a', 'b')")

@@ -166,32 +166,43 @@ async def test_ended_reward_keeps_its_status_after_an_attempt(outbox: Outbox, re
     assert await outbox.states() == {name: (status, reward)}
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("attempts", [1, 2, 3])
-async def test_callback_moves_a_task_only_from_allowed_states(outbox: Outbox, state: str, attempts: int) -> None:
-    reward = {"delivered": "fulfilled", "dead": "failed", "cancelled": "revoked"}.get(state, "fulfilling")
-    for said in ("delivered", "failed"):
-        await outbox.task(said, state, reward=reward, lease=60, owner="me", attempts=attempts)
+REWARD_OF: Final = {"delivered": "fulfilled", "dead": "failed", "cancelled": "revoked"}
+"""By the state of a task; of the others: fulfilling."""
+
+
+async def test_callback_moves_a_task_only_from_allowed_states(outbox: Outbox) -> None:
+    cases = [(state, attempts) for state in STATES for attempts in (1, 2, 3)]
+    for state, attempts in cases:
+        reward = REWARD_OF.get(state, "fulfilling")
+        for said in ("delivered", "failed"):
+            name = f"{state} {attempts} {said}"
+            await outbox.task(name, state, reward=reward, lease=60, owner="me", attempts=attempts)
     beside = await surround(outbox.database, "t", by=(TENANT, PLAYER))
-    told = {said: await outbox.complete(said, said, f"msg_{said}") for said in ("delivered", "failed")}
-    delivered = state not in ("delivered", "cancelled")
-    assert told["delivered"]["outcome"] == ("delivered" if delivered else None)
-    failed = ("dead" if attempts == 3 else "retry") if state in ("awaiting", "delivering") else None
-    assert told["failed"]["outcome"] == failed
-    assert await outbox.states() == {
-        "delivered": ("delivered", "fulfilled") if delivered else (state, reward),
-        "failed": (failed, "failed" if failed == "dead" else reward) if failed else (state, reward),
-    }
-    row = await outbox.state("failed")
-    if failed:
-        assert (row["last_error"], row["lease_owner"], row["lease_until"]) == ("no", "", None)
-        pause = SCHEDULE[attempts - 1] if failed == "retry" else None
-        assert row["due_in"] is None if pause is None else pause - 5 < row["due_in"] <= pause
-    else:
-        assert (row["last_error"], row["external_id"]) == ("as before", "ext")
-    if delivered:
-        assert (await outbox.state("delivered"))["external_id"] == "new ext"
-        assert (await outbox.state("delivered"))["last_error"] == ""
+    wrong = []
+    for state, attempts in cases:
+        reward = REWARD_OF.get(state, "fulfilling")
+        delivered = state not in ("delivered", "cancelled")
+        failed = ("dead" if attempts == 3 else "retry") if state in ("awaiting", "delivering") else None
+        name, other = f"{state} {attempts} delivered", f"{state} {attempts} failed"
+        told = (await outbox.complete(name, "delivered", name), await outbox.complete(other, "failed", other))
+        left, kept = await outbox.state(name), await outbox.state(other)
+        found: list[object] = [row["outcome"] for row in told]
+        found += [(row["status"], row["reward"]) for row in (left, kept)]
+        found += [(left["external_id"], left["last_error"]), (kept["last_error"], kept["external_id"])]
+        expected: list[object] = ["delivered" if delivered else None, failed]
+        expected.append(("delivered", "fulfilled") if delivered else (state, reward))
+        expected.append((failed, "failed" if failed == "dead" else reward) if failed else (state, reward))
+        expected.append(("new ext", "") if delivered else ("ext", "as before"))
+        expected.append(("no" if failed else "as before", kept["external_id"] if failed else "ext"))
+        if failed:
+            found.append((kept["lease_owner"], kept["lease_until"]))
+            expected.append(("", None))
+            pause = SCHEDULE[attempts - 1] if failed == "retry" else None
+            due = kept["due_in"]
+            found.append(due is None if pause is None else pause - 5 < due <= pause)
+            expected.append(True)
+        wrong += [(state, attempts, found, expected)] if found != expected else []
+    assert wrong == []
     assert await beside.changed(outbox.database) == {}
 
 
@@ -246,29 +257,28 @@ async def test_callback_counts_once_and_for_one_task(outbox: Outbox) -> None:
     assert await outbox.complete("none", "delivered", "third") is None
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("lease", [-1.0, 60.0])
-async def test_rearm_moves_a_task_that_is_neither_running_nor_over(outbox: Outbox, state: str, lease: float) -> None:
-    reward = {"delivered": "fulfilled", "dead": "failed", "cancelled": "revoked"}.get(state, "fulfilling")
-    name = await outbox.task("mine", state, reward=reward, lease=lease, owner="me", attempts=3, due=60)
-    await outbox.task("neighbour", state, reward=reward, lease=lease, owner="me", attempts=3)
+async def test_rearm_moves_a_task_that_is_neither_running_nor_over(outbox: Outbox) -> None:
+    cases = [(state, lease) for state in STATES for lease in (-1.0, 60.0)]
+    for state, lease in cases:
+        for name in (f"{state} {lease}", f"beside {state} {lease}"):
+            of = REWARD_OF.get(state, "fulfilling")
+            await outbox.task(name, state, reward=of, lease=lease, owner="me", attempts=3, due=60)
     beside = await surround(outbox.database, "t", by=(TENANT, PLAYER))
-    row = await outbox.database.fetchrow(SQL["rearm"], "t", name, "")
-    rearmed = state in ("awaiting", "retry", "dead", "pending") or (state == "delivering" and lease < 0)
-    assert row is not None and row["rearmed"] == rearmed
-    found = await outbox.state(name)
-    if rearmed:
-        assert (found["status"], found["attempts"], found["lease_owner"], found["lease_until"]) == (
-            "pending",
-            0,
-            "",
-            None,
-        )
-        assert found["due_in"] <= 0
-    else:
-        assert (found["status"], found["attempts"], found["lease_owner"]) == (state, 3, "me")
-    assert found["reward"] == ("fulfilling" if state == "dead" else reward)
-    assert (await outbox.states())["neighbour"] == (state, reward)
+    wrong = []
+    for state, lease in cases:
+        row = await outbox.database.fetchrow(SQL["rearm"], "t", f"{state} {lease}", "")
+        rearmed = state in ("awaiting", "retry", "dead", "pending") or (state == "delivering" and lease < 0)
+        reward = "fulfilling" if state == "dead" else REWARD_OF.get(state, "fulfilling")
+        task = await outbox.state(f"{state} {lease}")
+        found = (row["rearmed"], task["status"], task["attempts"], task["lease_owner"], task["reward"])
+        expected = (True, "pending", 0, "", reward) if rearmed else (False, state, 3, "me", reward)
+        if found != expected or (rearmed and not (task["lease_until"] is None and task["due_in"] <= 0)):
+            wrong.append((state, lease, found))
+    assert wrong == []
+    states = await outbox.states()
+    assert {state: states[f"beside {state} -1.0"] for state in STATES} == {
+        state: (state, REWARD_OF.get(state, "fulfilling")) for state in STATES
+    }
     assert await beside.changed(outbox.database) == {}
 
 
@@ -282,25 +292,25 @@ async def test_rearm_is_limited_to_the_merchants_own_tasks(outbox: Outbox, merch
     assert await outbox.states() == {name: ("pending", "fulfilling") if found else ("dead", "failed")}
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("lease", [-1.0, 60.0, None])
-async def test_give_up_takes_only_overdue_tasks(outbox: Outbox, state: str, lease: float | None) -> None:
-    reward = {"delivered": "fulfilled", "dead": "failed", "cancelled": "revoked"}.get(state, "fulfilling")
-    await outbox.task("mine", state, reward=reward, lease=lease)
-    await outbox.task("neighbour", state, reward=reward, lease=lease)
+async def test_give_up_takes_only_overdue_tasks(outbox: Outbox) -> None:
+    named = {f"{state} {lease}": (state, lease) for state in STATES for lease in (-1.0, 60.0, None)}
+    for name, (state, lease) in named.items():
+        await outbox.task(name, state, reward=REWARD_OF.get(state, "fulfilling"), lease=lease)
+    await outbox.task("not named", "awaiting", lease=-1)
     beside = await surround(outbox.database, "t", by=(TENANT, PLAYER))
-    over = state == "awaiting" and lease == -1.0
+    before = await outbox.states()
+    over = "awaiting -1.0"
     due = await outbox.database.fetch(SQL["overdue"], "t", 9)
-    assert {row["task_id"] for row in due} >= ({"mine", "neighbour"} if over else set())
-    assert not over or len(await outbox.database.fetch(SQL["overdue"], "t", 1)) == 1
+    assert {over, "not named"} <= {row["task_id"] for row in due}
+    assert not {row["task_id"] for row in due} & (named.keys() - {over})
+    assert len(await outbox.database.fetch(SQL["overdue"], "t", 1)) == 1
     tenants = await outbox.database.fetch(SQL["tenants_with_overdue"])
-    assert {row["tenant_id"] for row in tenants} == ({"t", "t~"} if over else set())
-    rows = await outbox.database.fetch(SQL["give_up_overdue"], "t", ["mine"], ["mine"], "too late")
-    assert [(row["task_id"], row["given_up"]) for row in rows] == ([("mine", "mine")] if over else [])
-    states = await outbox.states()
-    assert states["mine"] == (("dead", "failed") if over else (state, reward))
-    assert states["neighbour"] == (state, reward)
-    assert (await outbox.state("mine"))["last_error"] == ("too late" if over else "as before")
+    assert {row["tenant_id"] for row in tenants} == {"t", "t~"}
+    rows = await outbox.database.fetch(SQL["give_up_overdue"], "t", list(named), list(named), "too late")
+    assert [(row["task_id"], row["given_up"]) for row in rows] == [(over, over)]
+    assert await outbox.states() == before | {over: ("dead", "failed")}
+    errors = {name: (await outbox.state(name))["last_error"] for name in named}
+    assert errors == dict.fromkeys(named, "as before") | {over: "too late"}
     assert await beside.changed(outbox.database) == {}
 
 

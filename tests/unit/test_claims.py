@@ -11,7 +11,6 @@ import pytest
 
 from runtime import messages as m
 from runtime.actors import claims
-from runtime.actors.answers import ANSWERS_MAX, LONG_TEXT_MAX, read
 from runtime.actors.claims import Claimer
 from runtime.actors.mailbox import Work
 from runtime.actors.rewards import CodeUnavailable
@@ -28,27 +27,14 @@ def problems(refused: Fault) -> list[tuple[str, str]]:
     return [(row["field"], row["description"]) for row in refused.facts["violations"]]
 
 
-def test_answers_are_texts_so_many_and_so_long() -> None:
-    given = {f"k{nth}": "x" for nth in range(ANSWERS_MAX)}
-    assert read(given) == given and read(None) == {}
-    assert read({"name": " Ann ", "nothing": " \t"}) == {"name": "Ann"}
-    with pytest.raises(Fault) as many:
-        read({**given, "more": "x"})
-    assert problems(many.value) == [("answers", f"must hold at most {ANSWERS_MAX}")]
-    with pytest.raises(Fault) as wrong:
-        read({"size": 7, "name": "Ann", "address": "x" * (LONG_TEXT_MAX + 1)})
-    assert [field for field, _ in problems(wrong.value)] == ["answers.size", "answers.address"]
-    assert problems(wrong.value)[0][1] == "must be a text"
-
-
-async def test_a_claim_of_nobody_s_is_refused_and_the_others_go_on() -> None:
+async def test_claim_without_a_player_is_refused_and_the_others_go_on() -> None:
     nobody, anns, odd = claim("r1", ""), claim("r1"), claim("r2", answers={"name": 7})
     assert claims._groups([nobody, anns, odd]) == [[anns]]
     assert problems(cast(Fault, nobody.future.exception())) == [("player_id", "is required")]
     assert problems(cast(Fault, odd.future.exception())) == [("answers.name", "must be a text")]
 
 
-async def test_of_two_that_go_together_only_the_one_that_spoils_it_suffers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_claim_that_spoils_its_batch_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def write(_: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[Any]:
         if any(request.id == "spoilt" for request in requests):
             raise CodeUnavailable("spoilt")
@@ -75,7 +61,7 @@ class Publisher:
         self.told += [event.type for event in events]
 
 
-def test_what_is_delivered_with_its_claim_is_counted() -> None:
+def test_delivery_with_its_claim_is_counted() -> None:
     row = dict.fromkeys(("player_id", "prize_id", "name", "type", "game_id", "play_id", "milestone_id"), "")
     row |= {"status": "fulfilled", "campaign_id": "camp", "merchant_id": None, "sent_task_id": None}
     told: dict[str, Any] = {**row, "value": 1, "quantity": 1, "claimed_at": 1.0, "outcome": "claimed"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
 
 import pytest
 
@@ -60,40 +59,3 @@ async def test_answers_that_came_are_not_held() -> None:
         deadlines.watch(answer)
         answer.set_result(None)
     assert len(deadlines._waiting) <= 1
-
-
-class Watch:
-    """A loop's clock: what it says, and when who is to be called."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.calls: list[float] = []
-
-    def time(self) -> float:
-        return self.now
-
-    def call_at(self, when: float, *_: Any) -> None:
-        self.calls.append(when)
-
-
-async def test_timer_is_that_of_the_first_answer_that_still_waits() -> None:
-    deadlines = Deadlines(10)
-    watch = Watch()
-    deadlines._loop = loop = cast(asyncio.AbstractEventLoop, watch)
-    answers = [asyncio.get_running_loop().create_future() for _ in range(4)]
-    for nth, answer in enumerate(answers):
-        watch.now = float(nth)
-        deadlines.watch(answer)
-    assert watch.calls == [10.0]
-    answers[1].set_result(None)
-    watch.now = 10.0
-    deadlines._tick(loop)
-    assert [answer.done() for answer in answers] == [True, True, False, False]
-    watch.now = 12.0
-    deadlines._tick(loop)
-    watch.now = 13.0
-    deadlines._tick(loop)
-    assert watch.calls == [10.0, 12.0, 13.0] and all(answer.done() for answer in answers)
-    assert [answer.exception() is not None for answer in answers] == [True, False, True, True]
-    deadlines.watch(asyncio.get_running_loop().create_future())
-    assert watch.calls[-1] == 23.0

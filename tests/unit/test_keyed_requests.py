@@ -6,10 +6,12 @@ import dataclasses
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from runtime import messages as m
-from runtime.actors.idempotency import HASH_BYTES, WITHOUT_KEY, first_answer, keyed, request_hash
+from runtime.actors.idempotency import HASH_BYTES, WITHOUT_KEY, first_answer, in_progress, keyed, request_hash
 from runtime.errors import Fault
+from runtime.http.admission.idempotency import idempotency_key
 from runtime.wire.codec import decode
 
 PLAY = m.PlayRequest(
@@ -92,6 +94,42 @@ def test_a_row_answers_its_own_request_and_refuses_another() -> None:
 def test_what_is_stored_is_what_the_next_version_will_look_for(asked: Any, stored: str) -> None:
     """A message that is renamed, or a field, would make a retry after an upgrade another request."""
     assert request_hash(asked).hex() == stored
+
+
+def test_idempotency_key_is_bounded() -> None:
+    assert idempotency_key(make_mocked_request("POST", "/")) == ""
+    assert idempotency_key(make_mocked_request("POST", "/", headers={"Idempotency-Key": "abc"})) == "abc"
+    for wrong in ("", "x" * 256, "é"):
+        with pytest.raises(Fault, match="VALIDATION"):
+            idempotency_key(make_mocked_request("POST", "/", headers={"Idempotency-Key": wrong}))
+
+
+EXACT = 2**53
+"""From here on a float does not tell which whole number it was."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (2.0, 2, True),
+        ([{"n": -3.0}], [{"n": -3}], True),
+        (2.5, 2, False),
+        (float(EXACT - 1), EXACT - 1, True),
+        (float(1 - EXACT), 1 - EXACT, True),
+        (float(EXACT), EXACT, False),
+        (float(-EXACT), -EXACT, False),
+        ("2.0", "2", False),
+    ],
+)
+def test_numbers_that_json_does_not_distinguish_make_one_request(one: Any, other: Any, same: bool) -> None:
+    def asks(value: Any) -> bytes:
+        return request_hash(m.PlayRequest(payload={"n": value}))
+
+    assert (asks(one) == asks(other)) is same
+
+
+def test_request_in_progress_is_retried_in_a_second() -> None:
+    assert in_progress().retry_after_seconds == 1
 
 
 class TestAtTheEdge:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from runtime import trace
-from runtime.actors.mailbox import Mailboxes, Work, _idle
+from runtime.actors.mailbox import Mailboxes, Work
 from runtime.errors import Fault, Status
 from tests.support.waiting import HANG_SECONDS, until
 
@@ -325,15 +324,3 @@ async def test_batchs_bug_is_logged_and_its_refusal_is_not(error: Exception, log
         with pytest.raises(type(error)):
             await Boxes(process_batch).post("a", 1)
     assert [entry["event"] for entry in said] == ["batch_failed"] * logged
-
-
-async def test_actor_is_idle_where_nothing_waits_and_it_waits_to_be_woken() -> None:
-    wake = asyncio.get_running_loop().create_future()
-    for waiting, batches, woken_by, idle in (
-        (False, False, wake, True),
-        (True, False, wake, False),
-        (False, True, wake, False),
-        (False, False, None, False),
-    ):
-        box: Any = SimpleNamespace(waiting=[1] * waiting, batches=[1] * batches, wake=woken_by)
-        assert _idle(box) is idle

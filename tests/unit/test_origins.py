@@ -19,7 +19,7 @@ from runtime.http.serving import make_app, serve
 from runtime.operations import Operation
 from runtime.operations.checks import Checks
 from runtime.wire.origins import candidates, problem
-from tests.unit.test_serving import get, post, send
+from tests.support.raw_http import get, post, send
 
 BRAND = "https://brand.example"
 BELOW = "https://*.brand.example"

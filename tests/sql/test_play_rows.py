@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 import pytest
 
 import sql
+from tests.support.statements import ask_of_t as ask
 from tests.support.statements import undone
 
 SQL: Final = sql.load("play")
@@ -63,11 +64,6 @@ INSERT INTO plays (tenant_id, play_id, game_id, player_id, idempotency_key, revi
 """
 
 
-async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
-    """What a statement answers, of the tenant."""
-    return [tuple(row) for row in await connection.fetch(SQL[name], "t", *arguments)]
-
-
 async def hash_of(connection: asyncpg.Connection, terms: str) -> str:
     return str(await connection.fetchval("SELECT encode(sha256($1::text::bytea), 'hex')", terms))
 
@@ -90,24 +86,24 @@ async def test_game_is_read_with_its_own_campaign_revision_and_latest_terms(conn
 async def test_terms_are_kept_once_and_of_one_catalogue(connection: asyncpg.Connection) -> None:
     new = await hash_of(connection, "new")
     for version, kept in ((6, 0), (7, 1), (7, 1)):
-        await ask(connection, "keep_terms", new, "g1", b"new", version)
+        await ask(connection, "play.keep_terms", new, "g1", b"new", version)
         assert await connection.fetchval("SELECT count(*) FROM promised_terms WHERE terms = 'new'") == kept
 
 
 async def test_terms_and_plays_are_shown_to_the_games_merchant_alone(connection: asyncpg.Connection) -> None:
     terms = await hash_of(connection, "other terms")
     for merchant, seen in (("", True), ("other", True), ("shop", False)):
-        assert [row[:2] for row in await ask(connection, "terms", terms, merchant, True)] == [(terms, "g2")][:seen]
-        shown = await ask(connection, "play", "y5", merchant)
+        assert [row[:2] for row in await ask(connection, "play.terms", terms, merchant, True)] == [(terms, "g2")][:seen]
+        shown = await ask(connection, "play.play", "y5", merchant)
         assert [(row[0], row[-2], row[-1]) for row in shown] == [("y5", terms, b"other terms")][:seen]
     await connection.execute("DELETE FROM games WHERE game_id = 'g3'")
-    kept = await ask(connection, "terms", await hash_of(connection, "terms of what is gone"), "", True)
+    kept = await ask(connection, "play.terms", await hash_of(connection, "terms of what is gone"), "", True)
     assert [row[1] for row in kept] == ["g3"]
     # A session that names the terms of another game, or none that were kept.
     for play in ("y3", "y4"):
-        ((*_, revision_hash, kept),) = await ask(connection, "play", play, "")
+        ((*_, revision_hash, kept),) = await ask(connection, "play.play", play, "")
         assert (revision_hash, kept) == ("", None)
-    assert await ask(connection, "looks", "g2", 2) == [('"g22"',)]
+    assert await ask(connection, "play.looks", "g2", 2) == [('"g22"',)]
     history = await connection.fetch(SQL["history"], "t", "g1", "ann", None, 9)
     assert {row["play_id"]: row["revision_hash"] for row in history} == {
         "y4": "",
@@ -145,11 +141,11 @@ async def test_players_are_read_with_their_own_counts_in_the_game(connection: as
 async def test_plays_are_found_by_key_or_session_alone(
     connection: asyncpg.Connection,
 ) -> None:
-    found = await ask(connection, "find", ["y4"], ["ann"], ["key"], "g1")
+    found = await ask(connection, "play.find", ["y4"], ["ann"], ["key"], "g1")
     assert sorted(row[0] for row in found) == ["y1", "y4"]
-    redeems = await ask(connection, "find_redeems", ["ann"], ["key"], "g1")
+    redeems = await ask(connection, "play.find_redeems", ["ann"], ["key"], "g1")
     assert [row[:2] for row in redeems] == [("ann", "key")]
-    assert await ask(connection, "find_redeems", ["ann"], ["none"], "g1") == []
+    assert await ask(connection, "play.find_redeems", ["ann"], ["none"], "g1") == []
 
 
 SET_BACK: Final = [
@@ -170,7 +166,7 @@ async def test_day_that_has_not_begun_is_set_back_while_the_one_before_goes_on(c
     for players, day, ends, back in SET_BACK:
         expected = [(who, game, day if who in back and game == "g1" else was) for who, game, was in before]
         async with undone(connection):
-            await ask(connection, "set_back", "g1", players, day, now + ends, 7)
+            await ask(connection, "play.set_back", "g1", players, day, now + ends, 7)
             if [tuple(row) for row in await connection.fetch(query)] != expected:
                 faults.append((players, day, ends))
     assert faults == []
@@ -211,6 +207,6 @@ async def set_back_after_a_change(connection: asyncpg.Connection, version: int =
     """Whether the day of eve's count is set back once the catalogue has changed. version: that the day is of."""
     await connection.execute("UPDATE tenants SET catalog_version = 8")
     end = int(await connection.fetchval("SELECT unix(now())")) + 3600
-    await ask(connection, "set_back", "g1", ["eve"], DAY, end, version)
+    await ask(connection, "play.set_back", "g1", ["eve"], DAY, end, version)
     day = await connection.fetchval("SELECT day FROM game_players WHERE game_id = 'g1' AND player_id = 'eve'")
     return bool(day == DAY)

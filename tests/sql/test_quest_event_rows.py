@@ -92,6 +92,11 @@ INSERT INTO quest_completions (quest_id, player_id, period, completed_at) VALUES
     ('q3', 'ann', 'd2', now()), ('q3', 'ann', 'd1', now() - interval '9 days' + interval '1 microsecond'),
     ('q3', 'ann', 'd0', now() - interval '9 days'), ('q3', 'bob', 'd3', now()), ('q2', 'ann', 'w1', now()),
     ('q1', 'ann', 'once', now() - interval '1 year'), ('q4', 'ann', 'd4', now()), ('q6', 'ann', 'd6', now());
+UPDATE campaigns SET timezone = 'Europe/Paris' WHERE campaign_id = 'camp';
+INSERT INTO campaigns (tenant_id, campaign_id, timezone) VALUES ('u', 'camp', 'Asia/Tokyo');
+INSERT INTO quests (tenant_id, quest_id, campaign_id, type, status) VALUES ('u', 'q3', 'camp', 'daily', 'active');
+INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, completed_at) VALUES
+    ('u', 'q3', 'ann', 'd3', now());
 """
 
 
@@ -112,10 +117,13 @@ async def test_quests_of_a_player_are_public_ones_with_recent_completions(
         assert done == {"q3": ["d1", "d2"], "q2": ["w1"], "q1": ["once"]}
 
         async def completed(*campaigns: str) -> list[tuple[Any, ...]]:
-            return [(row[1], row[4]) for row in await ask(connection, "quests.completed", "ann", list(campaigns))]
+            return [row[:5] for row in await ask(connection, "quests.completed", "ann", list(campaigns))]
 
-        assert await completed("camp") == [("q1", "once"), ("q3", "d1"), ("q3", "d2")]
-        assert await completed("theirs", "draft") == [("q2", "w1"), ("q6", "d6")]
+        assert await completed("camp") == [
+            ("camp", "q1", "one_time", "Europe/Paris", "once"),
+            *(("camp", "q3", "daily", "Europe/Paris", day) for day in ("d1", "d2")),
+        ]
+        assert [row[1::3] for row in await completed("theirs", "draft")] == [("q2", "w1"), ("q6", "d6")]
 
 
 async def test_progress_is_answered_of_quests_with_a_condition(connection: asyncpg.Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import product
 from typing import Any, Final
 
 import asyncpg
@@ -155,36 +156,45 @@ async def test_reward_gets_one_code_of_its_prize_and_keeps_it(database: Database
     assert await beside.changed(database) == {}
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("task", ["", "pending", "delivered"])
-async def test_rewards_are_fulfilled_and_revoked_from_the_named_states_alone(
-    database: Database, state: str, task: str
-) -> None:
-    for name in ("fulfilled", "revoked", "neighbour"):
-        await reward(database, name, state, task=task)
-    beside = await surrounded(database)
+async def test_rewards_are_fulfilled_and_revoked_from_the_named_states_alone(database: Database) -> None:
     legal = ["won", "claimed", "failed"]
-    fulfilled = await database.fetchrow(SQL["fulfill"], "t", "fulfilled", legal, "task_new", "manual")
-    revoked = await database.fetchrow(SQL["revoke"], "t", "revoked", legal)
-    may = state in legal
-    assert ((fulfilled is not None), (revoked is not None)) == (may, may)
-    after = {"fulfilled": "fulfilled", "revoked": "revoked"} if may else {"fulfilled": state, "revoked": state}
-    assert await statuses(database) == {**after, "neighbour": state}
-    rows = await database.fetch("SELECT * FROM tasks WHERE tenant_id = 't' AND player_id = 'ann'")
-    tasks = {row["reward_id"]: row for row in rows}
-    assert tasks.keys() == ({"fulfilled", "revoked", "neighbour"} if task else {"fulfilled"} if may else set())
-    if may:
-        done = tasks["fulfilled"]
-        assert (done["status"], done["lease_owner"], done["channel"]) == (
-            *("delivered", "", "webhook" if task else "manual"),
-        )
-        assert (done["next_attempt_at"], done["lease_until"]) == (None, None)
-    if may and task:
-        ended = tasks["revoked"]
-        told = (ended["status"], ended["lease_owner"], ended["next_attempt_at"], ended["lease_until"])
-        assert told == ("cancelled", "", None, None) if task == "pending" else told[:2] == ("delivered", "me")
-    assert not task or tasks["neighbour"]["status"] == task
+    cases = list(product(STATES, ("", "pending", "delivered")))
+    for state, task in cases:
+        for name in ("fulfilled", "revoked", "neighbour"):
+            await reward(database, f"{name} {state} {task}", state, task=task)
+    beside = await surrounded(database)
+    done = [
+        await ended(database, legal, fulfilled=f"fulfilled {state} {task}", revoked=f"revoked {state} {task}")
+        for state, task in cases
+    ]
+    assert done == [(state in legal, state in legal) for state, _ in cases]
+    found = await statuses(database)
+    rows = await database.fetch("""
+        SELECT reward_id, status, lease_owner, channel, next_attempt_at IS NULL, lease_until IS NULL
+        FROM tasks WHERE tenant_id = 't' AND player_id = 'ann'""")
+    tasks = {row["reward_id"]: tuple(row)[1:] for row in rows}
+    expected, expected_tasks = {}, {}
+    for state, task in cases:
+        may = state in legal
+        names = [f"{name} {state} {task}" for name in ("fulfilled", "revoked", "neighbour")]
+        ends = ("fulfilled", "revoked", state) if may else (state,) * 3
+        expected.update(zip(names, ends, strict=True))
+        if task:
+            expected_tasks.update(dict.fromkeys(names, (task, "me", "webhook", False, False)))
+        if may:
+            expected_tasks[names[0]] = ("delivered", "", "webhook" if task else "manual", True, True)
+        if may and task == "pending":
+            expected_tasks[names[1]] = ("cancelled", "", "webhook", True, True)
+    assert found == expected
+    assert tasks == expected_tasks
     assert await beside.changed(database) == {}
+
+
+async def ended(database: Database, legal: list[str], *, fulfilled: str, revoked: str) -> tuple[bool, bool]:
+    """Whether the one was fulfilled, and the other revoked."""
+    one = await database.fetchrow(SQL["fulfill"], "t", fulfilled, legal, f"new {fulfilled}", "manual")
+    other = await database.fetchrow(SQL["revoke"], "t", revoked, legal)
+    return one is not None, other is not None
 
 
 async def test_rewards_expire_only_if_won_late_and_without_a_task(database: Database, pool: asyncpg.Pool) -> None:

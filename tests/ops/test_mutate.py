@@ -20,7 +20,7 @@ def mutate(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.nightly
 def test_mutants_of_a_statement_and_a_function_are_killed() -> None:
     names = ("codes.available ", "runtime.rules.draw.pick_certain: negate")
-    done = mutate(*names, "--tests", "tests/sql/test_code_rows.py", "tests/unit/rules/test_draw.py")
+    done = mutate(*names, "--tests", "tests/sql/rewards/test_code_rows.py", "tests/unit/rules/test_draw.py")
     last = done.stdout.splitlines()[-1]
     assert done.returncode == 0 and last.startswith("mutants: ") and "(100.0 %), 0 invalid" in last, done.stdout
     verdicts = json.loads((ROOT / ".tombola" / "mutants.json").read_text())

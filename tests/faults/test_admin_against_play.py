@@ -181,10 +181,10 @@ async def test_admin_loops_leave_half_of_the_play_rate(scenario: Scenario, scene
         assert scene.done["revoked"] and all(scene.done[act.__name__] for act in ACTS), scene.done
 
 
-async def test_a_batch_whose_catalogue_changes_under_it_stays_together(
+async def test_batch_stays_together_when_its_catalogue_changes(
     own_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That is no play's fault: taken apart, each would be read for, decided and committed by itself."""
+    """A catalogue change is no play's error, so the batch is not split."""
     engine, game_id = own_world.stack.engine, await own_world.wheel()
     sessions = {f"p{nth}": await own_world.session(game_id, f"p{nth}") for nth in range(6)}
     commit, tried = engine.committer.commit, []
@@ -206,8 +206,8 @@ async def test_a_batch_whose_catalogue_changes_under_it_stays_together(
     assert tried == [6] * 5
 
 
-async def test_boards_and_quests_are_no_change_of_what_plays_are_decided_by(own_world: World) -> None:
-    """Else every game of the tenant would be read anew, and what was decided meanwhile be decided again."""
+async def test_changes_of_boards_and_quests_keep_the_catalogue_version(own_world: World) -> None:
+    """Otherwise every game of the tenant would be read again and pending plays decided again."""
     stack, version = own_world.stack, "SELECT catalog_version FROM tenants WHERE tenant_id = $1"
     prize_id = await own_world.prize()
     before = await stack.database.fetchval(version, stack.tenant_id)
@@ -222,7 +222,7 @@ async def test_boards_and_quests_are_no_change_of_what_plays_are_decided_by(own_
     assert await stack.database.fetchval(version, stack.tenant_id) == before
 
 
-async def test_a_board_takes_its_turn_with_who_ends_the_prize_that_it_names(own_world: World) -> None:
+async def test_board_creation_waits_for_a_concurrent_archiving_of_its_prize(own_world: World) -> None:
     stack, prize_id = own_world.stack, await own_world.prize()
     board = {"name": "B", "campaign_id": own_world.campaign_id, "metric": "plays", "mode": "sum"}
     body = {**board, "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]}

@@ -94,7 +94,7 @@ async def office(database_url: str, valkey_url: str, valkey_flush: None, tmp_pat
 
 
 @pytest.mark.timeout(120)
-async def test_a_bulk_revocation_that_was_approved_and_not_finished_is_finished_once(office: Office) -> None:
+async def test_approved_bulk_revocation_is_finished_once_after_a_crash(office: Office) -> None:
     stack, world = office.stack, office.world
     prize_id = await world.prize(type="turns", value=2)
     game_id = await world.wheel(prize_id)
@@ -121,7 +121,7 @@ async def test_a_bulk_revocation_that_was_approved_and_not_finished_is_finished_
 
 
 @pytest.mark.timeout(120)
-async def test_approval_given_several_times_at_once_is_done_once(office: Office) -> None:
+async def test_concurrent_approvals_are_carried_out_once(office: Office) -> None:
     stack, world = office.stack, office.world
     game_id = await world.wheel(await world.prize(type="turns", value=2))
     won = [(await world.round(game_id)).data["rewards"][0]["reward_id"] for _ in range(3)]
@@ -139,7 +139,7 @@ async def test_approval_given_several_times_at_once_is_done_once(office: Office)
 
 
 @pytest.mark.timeout(120)
-async def test_an_adjustment_that_died_with_its_approval_is_done_once(office: Office) -> None:
+async def test_adjustment_interrupted_after_its_approval_is_done_once(office: Office) -> None:
     stack = office.stack
     assert (await stack.consumer("GET", "/players/me", player="cyn")).http == 200
     body = {"player_id": "cyn", "scope_key": stack.tenant_id, "currency": "points"}
@@ -167,7 +167,7 @@ async def _nobody_else_writes(stack: Stack) -> bool:
 
 
 @pytest.mark.timeout(120)
-async def test_moves_of_a_stock_through_two_processes_beside_wins_form_one_chain(office: Office) -> None:
+async def test_stock_moves_of_two_processes_and_wins_form_one_chain(office: Office) -> None:
     stack, world = office.stack, office.world
     prize_id = await world.prize(total=40)
     game_id = await world.wheel(prize_id)

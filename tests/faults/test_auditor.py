@@ -212,7 +212,7 @@ async def test_violation_is_reported_once_by_two_auditors(own_world: World, stac
 async def test_auditor_crash_after_a_report_repeats_nothing(
     own_world: World, stack: Stack, prize: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process ends when it has noted what it found, and not yet where it is."""
+    """The process ends after it stored the violation and before it stored its position."""
     before = told("prize_held")
     died = asyncio.Event()
     keep = auditor._Lease.keep
@@ -248,7 +248,7 @@ async def test_auditor_crash_after_a_report_repeats_nothing(
 async def test_auditor_crash_before_a_report_loses_nothing(
     own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What changed is looked at by the next one, though the first had begun with it."""
+    """The next auditor checks a change that the first had only begun to check."""
     async with auditing(stack):
         await marks_moved(stack, "changed")
     game = await own_world.game(COLLECTION, COINS)
@@ -286,7 +286,7 @@ def only_following(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_auditor_checks_what_is_committed_late(
     own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A transaction that began long before it is seen is not passed by: the way waits for it."""
+    """The auditor's position waits for a transaction that began earlier and commits late."""
     only_following(monkeypatch)
     monkeypatch.setattr(auditor, "LATE_SECONDS", 0.0)
     entry = (
@@ -308,8 +308,8 @@ async def test_auditor_checks_what_is_committed_late(
     await stack.database.execute("DELETE FROM ledger_entries WHERE entry_id = 'entry_late'")
 
 
-async def test_auditor_takes_no_more_than_its_share(own_world: World, stack: Stack) -> None:
-    """Counted in its own rests: for each second of a step it rests as many as the share says."""
+async def test_auditor_uses_no_more_than_its_share(own_world: World, stack: Stack) -> None:
+    """For each second of a step the auditor rests in proportion to its share."""
     rested: list[float] = []
 
     async def rests(stop: asyncio.Event, seconds: float) -> bool:
@@ -327,8 +327,8 @@ async def test_auditor_takes_no_more_than_its_share(own_world: World, stack: Sta
     assert sum(rested) == pytest.approx(99 * spent)
 
 
-async def test_auditor_turn_is_held_by_one_of_four(own_world: World, stack: Stack) -> None:
-    """The share is of the database, not of each process."""
+async def test_auditor_lease_is_held_by_one_of_four(own_world: World, stack: Stack) -> None:
+    """The share is per database, not per process."""
     await own_world.round(await own_world.wheel(await own_world.prize(total=3)))
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
     auditors = [Auditor(stack.database) for _ in range(4)]
@@ -343,7 +343,7 @@ async def turns(one: Auditor, many: int) -> float:
     return sum([await one.turn(asyncio.Event()) for _ in range(many)])
 
 
-async def test_auditor_that_stood_still_has_lost_its_turn(own_world: World, stack: Stack, prize: str) -> None:
+async def test_auditor_that_stalled_has_lost_its_lease(own_world: World, stack: Stack, prize: str) -> None:
     """Who stands by begins when the lease of the one that had the turn is over, and says so of no other."""
     still, next_one = Auditor(stack.database), Auditor(stack.database)
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
@@ -357,7 +357,7 @@ async def test_auditor_that_stood_still_has_lost_its_turn(own_world: World, stac
     await next_one.leave()
 
 
-async def test_auditor_looks_again_for_rows_with_an_older_time(
+async def test_auditor_rereads_rows_with_an_older_time(
     own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction that only read for long writes the time at which it began, which the way has passed."""
@@ -486,7 +486,7 @@ async def test_auditor_finds_nothing_beside_every_operation(own_world: World, st
     assert await stack.database.fetchval("SELECT count(*) FROM players WHERE merged_into IS NOT NULL") > 3
 
 
-async def test_auditor_waits_for_a_database_that_is_away(own_world: World, stack: Stack, prize: str) -> None:
+async def test_auditor_waits_for_an_unavailable_database(own_world: World, stack: Stack, prize: str) -> None:
     async with auditing(stack):
         await marks_moved(stack, "changed")
         query = (

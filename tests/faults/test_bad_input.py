@@ -153,7 +153,7 @@ async def test_stored_text_is_returned_unchanged(world: World) -> None:
     assert Counter(play["client_seed"] for play in plays) == Counter(said)
 
 
-async def test_players_of_odd_names_play_like_any_other_or_are_refused(world: World, module_stack: Stack) -> None:
+async def test_players_with_odd_ids_play_normally_or_are_refused(world: World, module_stack: Stack) -> None:
     game_id = await world.wheel(await world.prize(), rules={"max_plays_per_user": 1})
     played = 0
     for name in INJECTIONS:
@@ -169,7 +169,7 @@ async def test_players_of_odd_names_play_like_any_other_or_are_refused(world: Wo
 
 
 @pytest.mark.fault("Oversized, compressed bomb, 64 MiB RPC message", size="300 kB, and 10 GB announced", figure="413")
-async def test_a_body_that_is_too_large_is_refused_before_it_is_read(world: World, module_stack: Stack) -> None:
+async def test_oversized_body_is_refused_before_it_is_read(world: World, module_stack: Stack) -> None:
     url = f"{module_stack.process.consumer_url}{API}/games/{await world.wheel()}/start"
     status, envelope = await send(module_stack, url, b"{" + b" " * 300_000)
     assert (status, envelope["data"]["reason"]) == (413, "BODY_TOO_LARGE")
@@ -185,7 +185,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(world: Worl
 
 
 @pytest.mark.fault("Oversized, compressed bomb, 64 MiB RPC message", size="50 MB in 50 kB", figure="400, 413 or 415")
-async def test_a_compressed_bomb_is_refused(world: World, module_stack: Stack) -> None:
+async def test_compression_bomb_is_refused(world: World, module_stack: Stack) -> None:
     url = f"{module_stack.process.consumer_url}{API}/games/{await world.wheel()}/start"
     bomb = gzip.compress(b" " * 50_000_000)
     assert len(bomb) < 256 * 1024

@@ -29,10 +29,8 @@ def first_word(world: World, game_id: str, play: m.PlayRequest) -> float:
     return Words(opened.seed, "").word(0)
 
 
-async def test_rule_that_breaks_over_one_play_breaks_no_neighbours(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As a plugin's may. What was decided before it is not committed, and must not be remembered as if it were."""
+async def test_rule_error_fails_only_its_own_play(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin's rule may raise. Plays decided before it are not committed and must not stay in the cache."""
     prize_id, decide = await world.prize(total=9), probability.decide
     game_id = await world.wheel(prize_id, rules={"max_plays_per_user": 1})
     actor = GameCache(world.stack.engine, (world.stack.tenant_id, game_id))

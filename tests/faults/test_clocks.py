@@ -80,10 +80,10 @@ async def test_process_with_a_skewed_clock_keeps_caps_days_and_expiry(
 
 @pytest.mark.parametrize("seconds", [-86_400.0, -600.0, 600.0, 86_400.0])
 @pytest.mark.fault("Zone moved west, clock stepped", size="the machine stood still", figure="times and days right")
-async def test_plays_after_a_suspended_machine_have_their_time_and_day(
+async def test_plays_after_a_machine_suspend_have_the_right_time_and_day(
     database_url: str, valkey_url: str, valkey_flush: None, seconds: float
 ) -> None:
-    """What the process knows of the time was exact, and is wrong now."""
+    """The suspend makes the process's cached time offset wrong."""
     settings = settings_of(database_url, valkey_url, session_ttl_seconds=60)
     async with new_stack(settings) as stack, new_world(stack) as world:
         game_id = await world.wheel(await world.prize(), rules={"max_plays_per_day": 2})
@@ -111,7 +111,7 @@ async def test_plays_after_a_suspended_machine_have_their_time_and_day(
         assert abs(clock.now() - time.time()) < 30
 
 
-async def test_a_session_expires_by_the_databases_time(database_url: str, valkey_url: str, valkey_flush: None) -> None:
+async def test_session_expires_by_the_databases_time(database_url: str, valkey_url: str, valkey_flush: None) -> None:
     async with new_stack(settings_of(database_url, valkey_url, session_ttl_seconds=1)) as stack:
         async with new_world(stack) as world:
             game_id = await world.wheel()

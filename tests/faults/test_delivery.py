@@ -163,7 +163,7 @@ async def succeeded(engine: Any, task_id: str) -> None:
 @pytest.mark.fault(
     "Delivery worker killed after the POST", small=3, full=20, unit="kills before it", figure="1 POST a task"
 )
-async def test_worker_killed_before_its_post_is_succeeded(
+async def test_worker_killed_before_its_post_is_replaced(
     scenario: Scenario, doomed: Doomed, engine: Any, receiver: Receiver
 ) -> None:
     prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
@@ -186,10 +186,10 @@ async def test_worker_killed_before_its_post_is_succeeded(
     unit="kills, answered and not",
     figure="2 POSTs a task under one id",
 )
-async def test_worker_killed_after_its_post_is_succeeded_under_the_same_id(
+async def test_worker_killed_after_its_post_is_replaced_under_the_same_id(
     scenario: Scenario, doomed: Doomed, engine: Any, receiver: Receiver, answered: bool
 ) -> None:
-    """The receiver has it, nobody recorded it: it is sent again, and the id says that it is the same."""
+    """The receiver has the delivery but no outcome is recorded, so it is sent again under the same id."""
     prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
     tasks = []
     for _ in range(scenario.size):
@@ -236,7 +236,7 @@ async def test_worker_killed_before_it_acknowledged_posts_once(
     assert [got.headers["webhook-id"] for got in receiver.all] == tasks, "each was sent once"
 
 
-async def test_a_slow_worker_whose_lease_ran_out_does_not_record(engine: Any, receiver: Receiver) -> None:
+async def test_worker_with_an_expired_lease_records_no_outcome(engine: Any, receiver: Receiver) -> None:
     answer = asyncio.Event()
 
     async def late(got: Any) -> Any:
@@ -257,7 +257,7 @@ async def test_a_slow_worker_whose_lease_ran_out_does_not_record(engine: Any, re
     assert await state(engine, task_id) == ("delivered", "fulfilled"), "delivered is final"
 
 
-async def test_a_receiver_that_hangs_leaves_room_for_others(engine: Any, receiver: Receiver) -> None:
+async def test_hung_receiver_leaves_room_for_other_receivers(engine: Any, receiver: Receiver) -> None:
     async with receiving() as slow:
         slow.replies = [hang] * 1000
         slow_prize = await make_receiver_prize(engine, TENANT, slow.url)
@@ -300,7 +300,7 @@ async def durable() -> AsyncIterator[Postgres]:
 async def test_postgres_restarted_under_a_post_sends_it_once(
     durable: Postgres, settings: Settings, receiver: Receiver
 ) -> None:
-    """The lease was committed before the POST: it holds over the restart, and the outcome is recorded under it."""
+    """The lease was committed before the POST, so it survives the restart and the outcome is recorded under it."""
     tasks = []
     async with rewards.core(replace(settings, database_url=durable.url())) as core:
         engine = core.engine
@@ -322,7 +322,7 @@ async def test_postgres_restarted_under_a_post_sends_it_once(
     assert [got.headers["webhook-id"] for got in receiver.all] == tasks
 
 
-async def test_a_commit_lost_with_the_server_is_made_again_under_the_same_id(
+async def test_delivery_of_a_lost_commit_is_repeated_under_the_same_id(
     engine: Any, receiver: Receiver, postgres: Postgres
 ) -> None:
     """A server with synchronous_commit off may forget the lease, or that it was delivered: then it is sent again."""

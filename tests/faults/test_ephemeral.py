@@ -77,7 +77,7 @@ async def test_waiting_commands_of_several_batches_answer_in_order(store: Epheme
     assert replies == [b"%d" % i for i in range(5_000)]
 
 
-async def test_a_bad_command_fails_alone(store: Ephemeral) -> None:
+async def test_bad_command_fails_alone(store: Ephemeral) -> None:
     await store.run("SET", "text", "x")
     calls = [store.run("GET", "text"), store.run("LPUSH", "text", 1), store.run("GET", "text")]
     replies: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
@@ -86,21 +86,21 @@ async def test_a_bad_command_fails_alone(store: Ephemeral) -> None:
     assert store.up
 
 
-async def test_a_cancelled_call_leaves_its_neighbours_their_replies(store: Ephemeral) -> None:
+async def test_cancelled_call_leaves_its_neighbours_their_replies(store: Ephemeral) -> None:
     await asyncio.gather(store.run("SET", "a", 1), store.run("SET", "b", 2))
     first, second = asyncio.ensure_future(store.run("GET", "a")), asyncio.ensure_future(store.run("GET", "b"))
     first.cancel()
     assert await second == b"2"
 
 
-async def test_a_script_survives_script_flush(store: Ephemeral) -> None:
+async def test_script_survives_script_flush(store: Ephemeral) -> None:
     script = Script("return {KEYS[1], ARGV[1]}")
     assert await store.script(script, ["k"], ["a"]) == [b"k", b"a"]
     await store.run("SCRIPT", "FLUSH")
     assert await store.script(script, ["k"], ["b"]) == [b"k", b"b"]
 
 
-async def test_a_post_is_carried_out_and_a_lost_one_is_counted(
+async def test_posted_command_is_carried_out_and_a_lost_one_counted(
     store: Ephemeral, server: Valkey, breaker: Breaker
 ) -> None:
     store.post("SET", "posted", "1")
@@ -114,7 +114,7 @@ async def test_a_post_is_carried_out_and_a_lost_one_is_counted(
     assert await store.run("GET", "posted") is None
 
 
-async def test_a_killed_server_fails_calls_at_once_and_is_found_again(
+async def test_killed_server_fails_calls_at_once_and_is_reconnected(
     store: Ephemeral, server: Valkey, breaker: Breaker
 ) -> None:
     server.kill()
@@ -128,10 +128,10 @@ async def test_a_killed_server_fails_calls_at_once_and_is_found_again(
     assert await store.run("PING") == b"PONG"
 
 
-async def test_a_connection_that_is_lost_as_it_is_greeted_is_tried_again(
+async def test_connection_lost_in_its_handshake_is_retried(
     store: Ephemeral, server: Valkey, breaker: Breaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """uvloop says RuntimeError of it: the probe goes on, or the breaker would stay open for good."""
+    """uvloop raises RuntimeError here. The probe must continue, or the breaker stays open for ever."""
     greet, lost = pipeline._greet, asyncio.Event()
 
     async def lose_the_first(connection: AbstractConnection) -> None:
@@ -150,9 +150,7 @@ async def test_a_connection_that_is_lost_as_it_is_greeted_is_tried_again(
     assert await store.run("PING") == b"PONG"
 
 
-async def test_a_frozen_server_costs_one_timeout_and_none_after_it(
-    store: Ephemeral, server: Valkey, breaker: Breaker
-) -> None:
+async def test_frozen_server_costs_only_one_timeout(store: Ephemeral, server: Valkey, breaker: Breaker) -> None:
     server.freeze()
     try:
         loop = asyncio.get_running_loop()
@@ -171,7 +169,7 @@ async def test_a_frozen_server_costs_one_timeout_and_none_after_it(
     assert await store.run("PING") == b"PONG"
 
 
-async def test_a_stalled_event_loop_is_not_taken_for_a_dead_store(store: Ephemeral) -> None:
+async def test_stalled_event_loop_does_not_open_the_breaker(store: Ephemeral) -> None:
     call = asyncio.ensure_future(store.run("PING"))
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # The command is on its way; now our own loop stands still past the deadline.
@@ -180,7 +178,7 @@ async def test_a_stalled_event_loop_is_not_taken_for_a_dead_store(store: Ephemer
     assert store.trips == 0
 
 
-async def test_a_server_that_is_away_at_start_is_found_later(server: Valkey, breaker: Breaker) -> None:
+async def test_server_unavailable_at_start_is_connected_later(server: Valkey, breaker: Breaker) -> None:
     server.kill()
     store = Ephemeral(server.url, on_state=breaker.states.put_nowait)
     await store.start()
@@ -200,7 +198,7 @@ def nodes(tmp_path: Path) -> Iterator[list[ClusterNode]]:
 @pytest.mark.fault(
     "Stale Valkey replica promoted, cluster slot moved", size="3 nodes, one killed", figure="only its keys are lost"
 )
-async def test_a_cluster_gets_each_key_at_its_own_node(nodes: list[ClusterNode], breaker: Breaker) -> None:
+async def test_cluster_key_is_sent_to_its_own_node(nodes: list[ClusterNode], breaker: Breaker) -> None:
     store = Ephemeral(nodes[0].url, cluster=True, on_state=breaker.states.put_nowait)
     await store.start()
     await breaker.becomes(True)

@@ -113,7 +113,7 @@ async def coins(world: World, player: str) -> int:
     return int(await world.database.fetchval(statement, player, world.campaign_id) or 0)
 
 
-async def test_batch_that_a_guard_refused_is_decided_again_together_then_apart(
+async def test_batch_refused_by_a_guard_is_decided_again_together_then_apart(
     world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     commits.ends = [Guarded("play_cap")] * TOGETHER_ROUNDS
@@ -123,7 +123,7 @@ async def test_batch_that_a_guard_refused_is_decided_again_together_then_apart(
     assert [await coins(world, player) for player in ("ann", "bob", "cas")] == [2, 2, 2]
 
 
-async def test_changed_catalogue_takes_no_batch_apart_until_it_did_for_long(
+async def test_changed_catalogue_splits_a_batch_only_after_many_rounds(
     world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     works = await plays(world, game_id, "dan", "eve")
@@ -137,7 +137,7 @@ async def test_changed_catalogue_takes_no_batch_apart_until_it_did_for_long(
     assert ends(works) == ["played"] * 2 and commits.sizes == [2] * ALONE_ROUNDS + [1, 1]
 
 
-async def test_play_that_meets_rivals_again_and_again_is_overloaded(
+async def test_play_that_keeps_losing_to_rivals_is_refused_as_overloaded(
     world: World, cache: GameCache, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = await plays(world, game_id, "fay")
@@ -164,7 +164,7 @@ async def test_play_that_meets_rivals_again_and_again_is_overloaded(
     ],
     ids=["guard", "catalogue", "lost", "bug"],
 )
-async def test_failed_commit_has_the_next_round_read_anew(
+async def test_failed_commit_makes_the_next_round_read_again(
     world: World, cache: GameCache, game_id: str, commits: Commits, end: Exception, outdated: bool
 ) -> None:
     works = await plays(world, game_id, "tom")
@@ -209,7 +209,7 @@ async def test_commit_of_unknown_fate_is_looked_up(
     assert ends(again) == ["played"] and await coins(world, "ida") == before + 2 * lost + 2
 
 
-async def test_commit_of_unknown_fate_is_unavailable_while_the_database_is_away(
+async def test_commit_of_unknown_fate_is_unavailable_without_the_database(
     world: World, cache: GameCache, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = await plays(world, game_id, "kim")
@@ -223,7 +223,7 @@ async def test_commit_of_unknown_fate_is_unavailable_while_the_database_is_away(
     assert ends(works) == ["STORE_UNAVAILABLE"]
 
 
-async def test_commit_that_breaks_fails_only_the_play_that_it_breaks_for(
+async def test_commit_error_fails_only_the_play_that_causes_it(
     world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     works = await plays(world, game_id, "lea", "max")
@@ -238,7 +238,7 @@ async def test_commit_that_breaks_fails_only_the_play_that_it_breaks_for(
     assert await coins(world, "lea") == 2
 
 
-async def test_game_that_cannot_be_read_refuses_all_that_wait(world: World, module_stack: Stack, game_id: str) -> None:
+async def test_unreadable_game_refuses_all_waiting_requests(world: World, module_stack: Stack, game_id: str) -> None:
     cache = GameCache(module_stack.engine, (module_stack.tenant_id, "game_none"))
     works = [work_of(m.StartRequest(id="game_none", player_id=player)) for player in ("ann", "bob")]
     await process_batch(cache, works)
@@ -257,7 +257,7 @@ async def test_malformed_request_is_refused_alone(world: World, cache: GameCache
     assert ends(works) == ["VALIDATION", "SESSION_INVALID", "VALIDATION", "VALIDATION", "played"]
 
 
-async def test_twin_gets_the_first_answer_and_anothers_session_is_refused(
+async def test_duplicate_request_gets_the_first_answer_and_a_foreign_session_is_refused(
     world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
     session = await world.session(game_id, "pam")
@@ -310,7 +310,7 @@ async def read_in(cache: GameCache, requests: list[PendingRequest], *, everythin
     return [cache.players[one.player_id].read_in == cache.round for one in requests]
 
 
-async def test_memory_is_read_again_where_it_is_old_or_must_be_true(
+async def test_cache_is_read_again_when_stale_or_for_exact_requests(
     world: World, cache: GameCache, game_id: str
 ) -> None:
     await world.round(game_id, "ann")
@@ -341,7 +341,7 @@ async def test_memory_is_read_again_where_it_is_old_or_must_be_true(
         require_fresh(cache.state(), cache.players["ann"])
 
 
-async def test_newer_catalogue_and_another_day_have_all_read_again(
+async def test_newer_catalogue_or_day_makes_the_cache_read_again(
     world: World, cache: GameCache, game_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.round(game_id, "ann")
@@ -358,7 +358,7 @@ async def test_newer_catalogue_and_another_day_have_all_read_again(
     assert await read_in(cache, ann) == [True] and list(cache.players) == ["ann"]
 
 
-async def test_round_waits_for_commits_that_say_what_it_reads(world: World, cache: GameCache, game_id: str) -> None:
+async def test_round_waits_for_commits_of_the_rows_it_reads(world: World, cache: GameCache, game_id: str) -> None:
     ann = await asks(game_id, "ann")
     await world.round(game_id, "ann")
     await read_in(cache, ann)
@@ -383,7 +383,7 @@ def under_way(cache: GameCache, *players: str) -> asyncio.Future[Any]:
     return commit
 
 
-async def test_distrust_by_a_failing_commit_is_heeded_in_the_round_that_waited_for_it(
+async def test_distrust_by_a_failing_commit_applies_to_the_round_that_waits_for_it(
     world: World, cache: GameCache, game_id: str
 ) -> None:
     ann = await asks(game_id, "ann")
@@ -415,7 +415,7 @@ async def test_start_that_shows_a_plan_waits_for_the_play_before(world: World, m
     others.set_result(None)
 
 
-async def test_request_of_a_guest_that_has_logged_in_is_its_players(world: World, module_stack: Stack) -> None:
+async def test_request_of_a_logged_in_guest_counts_for_its_player(world: World, module_stack: Stack) -> None:
     game_id = await world.game(COLLECTION, COINS, access="public")
     cache = GameCache(module_stack.engine, (module_stack.tenant_id, game_id))
     guest = await guest_who_played(world, game_id)
@@ -441,7 +441,7 @@ async def test_refresh_learns_the_databases_time(world: World, cache: GameCache,
     assert abs(clock.now() - time.time()) < 3600
 
 
-async def test_stock_that_a_commit_left_shows_in_the_next_round(
+async def test_stock_after_a_commit_is_seen_by_the_next_round(
     world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caching, "REFRESH_SECONDS", 3600.0)
@@ -455,7 +455,7 @@ async def test_stock_that_a_commit_left_shows_in_the_next_round(
     assert cache.stock[prize_id].remaining == 3 and not cache.left
 
 
-async def test_stock_that_is_being_taken_is_not_read_over(world: World, module_stack: Stack) -> None:
+async def test_stock_under_a_pending_commit_is_not_overwritten_by_a_read(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(total=9)
     cache = GameCache(module_stack.engine, (module_stack.tenant_id, await world.wheel(prize_id)))
     ann = await asks(cache.game_id, "ann")
@@ -473,7 +473,7 @@ async def test_stock_that_is_being_taken_is_not_read_over(world: World, module_s
     assert cache.stock[prize_id].remaining == 9
 
 
-async def test_player_without_a_row_gets_one_by_an_act_and_is_not_remembered_after_a_read(
+async def test_player_without_a_row_gets_one_by_a_write_and_is_not_cached_by_a_read(
     world: World, cache: GameCache, game_id: str
 ) -> None:
     async def there() -> bool:

@@ -68,7 +68,9 @@ async def updates(engine: Any) -> int:
 
 
 @pytest.mark.parametrize("told", [False, True])
-async def test_updates_of_a_hung_receivers_tasks_follow_its_attempts(engine: Any, hung: Receiver, told: bool) -> None:
+async def test_hung_receivers_task_updates_are_proportional_to_its_attempts(
+    engine: Any, hung: Receiver, told: bool
+) -> None:
     """A lease, the reward's and the outcome's for each attempt, and once what was leased ahead before it was known."""
     attempts = RECEIVER_MAX * 4
     async with delivering(engine, attempt_seconds=2) as worker:
@@ -86,7 +88,7 @@ async def test_updates_of_a_hung_receivers_tasks_follow_its_attempts(engine: Any
     assert len(hung.all) <= await updates(engine) <= 3 * len(hung.all) + 3 * ATTEMPTS_MAX
 
 
-async def test_a_receiver_that_answers_again_gets_all_that_waited(engine: Any, hung: Receiver) -> None:
+async def test_recovered_receiver_gets_all_waiting_deliveries(engine: Any, hung: Receiver) -> None:
     async with delivering(engine, attempt_seconds=1) as worker:
         stop = asyncio.Event()
         sweeping = asyncio.create_task(worker.keep_sweeping(stop, 0.05))

@@ -126,7 +126,7 @@ def key_of(session_id: str) -> str:
     return session_id.split(".")[1]
 
 
-async def test_a_new_key_is_used_only_once_every_process_has_it(cluster: Cluster) -> None:
+async def test_new_key_is_used_only_once_every_process_has_it(cluster: Cluster) -> None:
     async with cluster.core(OLD) as behind:
         await cluster.furnish(behind)
         async with cluster.core(NEW, OLD) as ahead:
@@ -155,7 +155,7 @@ async def test_a_new_key_is_used_only_once_every_process_has_it(cluster: Cluster
         assert "SERVER_KEYS lacks 'new'" in said
 
 
-async def test_a_rotation_refuses_to_begin_beside_a_process_that_seals_with_the_old_key(cluster: Cluster) -> None:
+async def test_rotation_is_refused_while_a_process_seals_with_the_old_key(cluster: Cluster) -> None:
     async with cluster.core(OLD) as behind:
         await cluster.furnish(behind)
         await cluster.import_codes(behind, "A", "B")

@@ -25,7 +25,7 @@ PAUSE_SECONDS = 6.0
 @pytest.mark.fault(
     "Core killed (SIGKILL)", small=2, full=50, unit="kills", figure="1 play a key, ready again within 5 s"
 )
-async def test_killed_core_loses_and_doubles_no_play(scenario: Scenario, site: Site, load: Begin) -> None:
+async def test_killed_core_loses_or_doubles_no_play(scenario: Scenario, site: Site, load: Begin) -> None:
     ready = []
     async with load() as running:
         for _ in range(scenario.size):

@@ -43,9 +43,7 @@ class _Away:
         self._server.command("FLUSHALL")
 
 
-async def test_players_log_in_stay_in_and_log_out_without_the_ephemeral_store(
-    stack: Stack, phone: Phone, away: _Away
-) -> None:
+async def test_login_and_logout_work_without_the_ephemeral_store(stack: Stack, phone: Phone, away: _Away) -> None:
     begun = (await start(stack)).data["challenge_id"]
     code = phone.code()
     before = await log_in(stack, phone, "+15550199")
@@ -74,10 +72,8 @@ async def test_wrong_login_guesses_stay_counted_without_valkey(stack: Stack, pho
 
 
 @pytest.mark.parametrize("table", ["contacts", "players", "login_challenges", "logins"])
-async def test_a_code_is_as_good_as_before_where_the_login_it_was_for_could_not_begin(
-    stack: Stack, phone: Phone, table: str
-) -> None:
-    """Whatever the store fails at on the way."""
+async def test_code_stays_valid_if_its_login_could_not_begin(stack: Stack, phone: Phone, table: str) -> None:
+    """Whichever table the store fails at."""
     challenge_id = (await start(stack)).data["challenge_id"]
     async with stack.database.connection() as holder, holder.transaction():
         await holder.execute(f"LOCK TABLE {table} IN SHARE MODE")
@@ -89,8 +85,8 @@ async def test_a_code_is_as_good_as_before_where_the_login_it_was_for_could_not_
     assert await stack.database.fetchval("SELECT count(*) FROM logins") == 1
 
 
-async def test_a_login_that_began_though_its_answer_was_lost_is_answered(stack: Stack, phone: Phone) -> None:
-    """The code is used up by then: nothing else would give its owner the tokens."""
+async def test_login_whose_store_answer_was_lost_is_answered(stack: Stack, phone: Phone) -> None:
+    """The code is already used, so only a replayed answer can give its owner the tokens."""
     core = stack.process.core
     assert core is not None
     challenge_id = (await start(stack)).data["challenge_id"]

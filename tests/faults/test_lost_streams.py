@@ -11,7 +11,7 @@ from runtime.stores.pipeline import AWAY
 from runtime.streams.servers import Servers
 
 
-def test_a_command_on_a_connection_that_was_lost_just_then_says_that_the_server_is_away(valkey_url: str) -> None:
+def test_command_on_a_connection_just_lost_fails_as_unavailable(valkey_url: str) -> None:
     async def lost() -> BaseException | None:
         client = await Servers(Settings(redis_url=valkey_url)).client("a stream")
         await client.ping()

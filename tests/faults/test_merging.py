@@ -41,7 +41,7 @@ async def collection(own_world: World) -> str:
     return await own_world.game(COLLECTION, COINS, access="public", milestones=rungs)
 
 
-async def test_a_session_from_before_the_login_plays_for_the_player(
+async def test_session_started_before_the_login_plays_for_the_player(
     own_world: World, stack: Stack, collection: str
 ) -> None:
     guest = await new_guest(own_world, collection)
@@ -61,7 +61,7 @@ async def test_a_session_from_before_the_login_plays_for_the_player(
     assert (refused.http, refused.reason) == (403, "PLAYER_MERGED")
 
 
-async def test_a_play_that_was_answered_before_the_login_is_answered_alike_after_it(
+async def test_play_answered_before_the_login_gets_the_same_answer_after_it(
     own_world: World, stack: Stack, collection: str
 ) -> None:
     guest = await new_guest(own_world, collection)
@@ -74,7 +74,9 @@ async def test_a_play_that_was_answered_before_the_login_is_answered_alike_after
     assert stranger.reason == "SESSION_INVALID"
 
 
-async def test_late_request_of_a_merged_guest_is_the_players(own_world: World, stack: Stack, collection: str) -> None:
+async def test_late_request_of_a_merged_guest_counts_for_the_player(
+    own_world: World, stack: Stack, collection: str
+) -> None:
     prize_id = await own_world.prize(fulfillment=ON_CLAIM)
     guest = await guest_who_played(own_world, await own_world.wheel(prize_id, access="public"))
     for _ in range(2):
@@ -104,7 +106,7 @@ async def test_late_request_of_a_merged_guest_is_the_players(own_world: World, s
     assert await order(stack, board["id"]) == [(player, 10)]
 
 
-async def test_a_board_finalized_before_the_login_pays_the_player_after_it(
+async def test_board_finalized_before_the_login_pays_the_player_after_it(
     own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cup, points = await own_world.prize(), await own_world.prize(type="points", value=30)
@@ -126,7 +128,7 @@ async def test_a_board_finalized_before_the_login_pays_the_player_after_it(
     assert (await wallet_of(stack, players[1]))["points"] == 30
 
 
-async def test_a_finalized_board_is_answered_again_with_the_player_in_its_guests_place(
+async def test_repeated_finalize_answers_with_the_player_in_its_guests_place(
     own_world: World, stack: Stack, collection: str
 ) -> None:
     """A finalize keeps no key, but its standings: whoever asks again hears of the same ranks, scores and prizes."""
@@ -141,7 +143,7 @@ async def test_a_finalized_board_is_answered_again_with_the_player_in_its_guests
     assert (await stack.admin("POST", ask, {}, headers=key)).data == done
 
 
-async def test_a_player_who_is_owed_two_ranks_points_is_paid_both(
+async def test_player_owed_points_of_two_ranks_is_paid_both(
     own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     amounts = (50, 30)
@@ -165,7 +167,7 @@ async def test_a_player_who_is_owed_two_ranks_points_is_paid_both(
     assert (await wallet_of(stack, player))["points"] == sum(amounts)
 
 
-async def test_a_guest_that_logs_in_between_a_ranks_look_and_its_commit_is_paid_as_the_player(
+async def test_guest_that_logs_in_during_finalize_is_paid_as_the_player(
     own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cup = await own_world.prize()
@@ -185,9 +187,7 @@ async def test_a_guest_that_logs_in_between_a_ranks_look_and_its_commit_is_paid_
     assert (await rows_of(stack, guest.player_id))["rewards"] == 0
 
 
-async def test_a_merge_that_breaks_off_has_moved_nothing_and_ended_nobody(
-    own_world: World, stack: Stack, collection: str
-) -> None:
+async def test_failed_merge_moves_nothing_and_ends_no_guest(own_world: World, stack: Stack, collection: str) -> None:
     guest = await guest_who_played(own_world, collection)
     await own_world.round(collection, guest.player_id)
     player = await log_in(stack)
@@ -210,9 +210,7 @@ async def test_a_merge_that_breaks_off_has_moved_nothing_and_ended_nobody(
     assert (await rows_of(stack, player))["plays"] == before["plays"] + 1
 
 
-async def test_a_play_that_is_being_committed_moves_with_the_guest(
-    own_world: World, stack: Stack, collection: str
-) -> None:
+async def test_play_under_commit_moves_with_the_guest(own_world: World, stack: Stack, collection: str) -> None:
     guest = await guest_who_played(own_world, collection)
     session = await own_world.session(collection, guest.player_id)
     async with held(stack, "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE", guest.player_id):
@@ -226,7 +224,7 @@ async def test_a_play_that_is_being_committed_moves_with_the_guest(
     assert set((await rows_of(stack, guest.player_id)).values()) == {0}
 
 
-async def test_a_play_that_waits_for_the_merge_is_decided_again_for_the_player(
+async def test_play_that_waits_for_the_merge_is_decided_again_for_the_player(
     own_world: World, stack: Stack, collection: str
 ) -> None:
     guest, player = await guest_who_played(own_world, collection), await log_in(stack)
@@ -243,7 +241,7 @@ async def test_a_play_that_waits_for_the_merge_is_decided_again_for_the_player(
     assert set((await rows_of(stack, guest.player_id)).values()) == {0}
 
 
-async def test_rankings_follow_a_merge_that_took_long(
+async def test_rankings_follow_a_slow_merge(
     own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if it had taken longer than followers of rows go back.
@@ -365,7 +363,7 @@ async def log_in_beside(stack: Stack, table: str, guest: Guest, player: str, act
     await invariants.check(stack.database)
 
 
-async def test_a_capped_prize_that_the_player_wins_beside_the_login_is_had_once(own_world: World, stack: Stack) -> None:
+async def test_capped_prize_won_during_the_login_is_awarded_once(own_world: World, stack: Stack) -> None:
     prize_id = await own_world.prize(total=9, constraints={"max_per_user": 1}, fulfillment=ON_CLAIM)
     wheel = await own_world.wheel(prize_id, access="public")
     guest, player = await guest_who_played(own_world, wheel), await log_in(stack)
@@ -375,7 +373,7 @@ async def test_a_capped_prize_that_the_player_wins_beside_the_login_is_had_once(
     assert (await own_world.round(wheel, player)).data["rewards"] == []
 
 
-async def test_capped_points_that_the_player_wins_beside_the_login_are_had_once(own_world: World, stack: Stack) -> None:
+async def test_capped_points_won_during_the_login_are_awarded_once(own_world: World, stack: Stack) -> None:
     prize_id = await own_world.prize(type="points", value=50, constraints={"max_per_user": 1})
     wheel = await own_world.wheel(prize_id, access="public")
     guest, player = await guest_who_played(own_world, wheel), await log_in(stack)
@@ -383,7 +381,7 @@ async def test_capped_points_that_the_player_wins_beside_the_login_are_had_once(
     assert (await wallet_of(stack, player))["points"] == 50
 
 
-async def test_a_rung_that_the_player_redeems_beside_the_login_is_one_reward(own_world: World, stack: Stack) -> None:
+async def test_rung_redeemed_during_the_login_is_one_reward(own_world: World, stack: Stack) -> None:
     mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
     rungs = block(rung("cup", 2, mug), auto_grant=False)
     ladder = await own_world.game(COLLECTION, COINS, access="public", milestones=rungs)
@@ -395,9 +393,7 @@ async def test_a_rung_that_the_player_redeems_beside_the_login_is_one_reward(own
     assert await own_world.stock(mug) == (8, 1)
 
 
-async def test_a_quest_that_the_player_completes_beside_the_login_gives_its_turns_once(
-    own_world: World, stack: Stack
-) -> None:
+async def test_quest_completed_during_the_login_gives_its_turns_once(own_world: World, stack: Stack) -> None:
     quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
     quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
     game_id = await own_world.game(COLLECTION, COINS, access="public")
@@ -408,7 +404,7 @@ async def test_a_quest_that_the_player_completes_beside_the_login_gives_its_turn
     assert (await own_world.eligibility(game_id, player))["remaining_turns"] == 3
 
 
-async def test_a_merge_takes_a_players_counts_game_by_game_as_plays_do(own_world: World, stack: Stack) -> None:
+async def test_merge_locks_player_counts_game_by_game_like_plays(own_world: World, stack: Stack) -> None:
     first, second = sorted([await own_world.wheel(access="public") for _ in range(2)])
     guest, player = await guest_who_played(own_world, first), await log_in(stack)
     for who in (guest.player_id, player):
@@ -424,7 +420,7 @@ async def test_a_merge_takes_a_players_counts_game_by_game_as_plays_do(own_world
     assert (await rows_of(stack, player))["game_players"] == 2
 
 
-async def test_reward_revoked_beside_the_login_is_paid_back(own_world: World, stack: Stack) -> None:
+async def test_reward_revoked_during_the_login_is_paid_back(own_world: World, stack: Stack) -> None:
     cup = await own_world.prize(total=9)
     exchange = block(rung("cup", 2, cup), auto_grant=False, mode="SPEND_EXCHANGE")
     game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=exchange)
@@ -443,7 +439,7 @@ async def test_reward_revoked_beside_the_login_is_paid_back(own_world: World, st
     assert await wallet_of(stack, player) == {"coin": 2}
 
 
-async def test_a_reward_that_moves_to_the_player_is_revoked_beside_the_login(own_world: World, stack: Stack) -> None:
+async def test_reward_moving_to_the_player_can_be_revoked_during_the_login(own_world: World, stack: Stack) -> None:
     prize_id = await own_world.prize(total=9, fulfillment=ON_CLAIM)
     guest = await guest_who_played(own_world, await own_world.wheel(prize_id, access="public"))
     (won,) = await rewards_of(stack, guest.player_id)
@@ -458,10 +454,8 @@ async def test_a_reward_that_moves_to_the_player_is_revoked_beside_the_login(own
     assert await own_world.stock(prize_id) == (9, 0)
 
 
-async def test_guests_that_are_to_become_each_other_become_nobody(
-    own_world: World, stack: Stack, collection: str
-) -> None:
-    """Both ways at once, in a ring, or one after the other: what each has stays its own, till it logs in."""
+async def test_guests_are_never_merged_into_one_another(own_world: World, stack: Stack, collection: str) -> None:
+    """Both ways at once, in a ring, or in sequence: each guest keeps its own rows until it logs in."""
     guests = [await guest_who_played(own_world, collection) for _ in range(3)]
     pairs = [(0, 1), (1, 0), (1, 2), (2, 0)]
 
@@ -476,9 +470,7 @@ async def test_guests_that_are_to_become_each_other_become_nobody(
         assert (await rows_of(stack, player))["plays"] == nth + 1
 
 
-async def test_a_merge_into_one_that_became_somebody_meanwhile_moves_nothing(
-    own_world: World, stack: Stack, collection: str
-) -> None:
+async def test_merge_into_a_guest_moves_nothing(own_world: World, stack: Stack, collection: str) -> None:
     """Held where it matters: staff had seen it as a player, or asks past what staff sees."""
     late, early = [await guest_who_played(own_world, collection) for _ in range(2)]
     for into in (early.player_id, await log_in(stack, early)):

@@ -45,7 +45,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_events_missed_without_valkey_reach_each_integration(
     stack: Any, receiver: Receiver, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of the canonical types, with the data and the id that the stream would have carried."""
+    """Covers each canonical type, with the stream's data and id."""
     integration_id = await register(stack, receiver, *TYPES)
     told: list[Any] = []
     monkeypatch.setattr(stack.engine.publisher, "events", told.extend)
@@ -270,7 +270,7 @@ async def test_budget_alert_is_emitted_once_by_stream_or_backfill(
     assert [one.json["data"].get("percent") for one in receiver.all[2:]] == [100]
 
 
-async def test_backfill_starts_when_the_integration_is_made(stack: Any, receiver: Receiver) -> None:
+async def test_backfill_starts_at_the_integrations_creation(stack: Any, receiver: Receiver) -> None:
     first = await register(stack, receiver, "play_completed")
     campaign = await make_campaign(stack)
     game = await make_game(stack, campaign["id"], await make_prize(stack))
@@ -286,7 +286,7 @@ async def test_backfill_starts_when_the_integration_is_made(stack: Any, receiver
     assert len(receiver.all) == 3
 
 
-async def test_a_failed_attempt_is_tried_again_on_the_schedule(stack: Any, receiver: Receiver) -> None:
+async def test_failed_attempt_is_retried_on_the_schedule(stack: Any, receiver: Receiver) -> None:
     receiver.replies = [status(500)]
     integration_id = await register(stack, receiver, "prize_won")
     async with working(stack.engine, "integrations"):
@@ -306,7 +306,7 @@ async def test_a_failed_attempt_is_tried_again_on_the_schedule(stack: Any, recei
     assert again.headers["webhook-id"] == first.headers["webhook-id"] and again.body == first.body
 
 
-async def test_event_is_dead_after_its_last_try(stack: Any, receiver: Receiver) -> None:
+async def test_event_is_dead_after_its_last_attempt(stack: Any, receiver: Receiver) -> None:
     receiver.replies = [status(500)] * 50
     await register(stack, receiver, "prize_won")
     async with working(stack.engine, "integrations"):
@@ -317,7 +317,7 @@ async def test_event_is_dead_after_its_last_try(stack: Any, receiver: Receiver) 
     assert len(receiver.all) == 2
 
 
-async def test_a_slow_receiver_holds_up_nobody_elses_gaps(stack: Stack, receiver: Receiver) -> None:
+async def test_slow_receiver_does_not_delay_the_backfill_of_others(stack: Stack, receiver: Receiver) -> None:
     slow = replace(stack, tenant_id=OTHER_TENANT)  # the first to be looked at
     async with receiving() as hanging:
         hanging.replies = [hang] * 100
@@ -337,7 +337,7 @@ async def test_a_slow_receiver_holds_up_nobody_elses_gaps(stack: Stack, receiver
             await deliveries(slow, integration_id, 1)
 
 
-async def test_backfill_waits_for_events_under_way(stack: Stack) -> None:
+async def test_backfill_waits_for_events_in_flight(stack: Stack) -> None:
     """A stream that comes late tells of the same: the mark does not pass it until the log has it, or it is lost
     where the process ends."""
     dispatcher = stack.engine.dispatcher
@@ -359,7 +359,7 @@ async def test_backfill_waits_for_events_under_way(stack: Stack) -> None:
 
 
 async def test_flush_ignores_notes_added_during_flush(stack: Stack, receiver: Receiver) -> None:
-    """Else, where events never cease, a pass would wait for them until its lease was over."""
+    """Otherwise a pass under constant load would wait until its lease expires."""
     dispatcher, over = stack.engine.dispatcher, asyncio.Event()
     row = {"integration_id": await register(stack, receiver, "prize_won")}
 
@@ -379,8 +379,8 @@ async def test_flush_ignores_notes_added_during_flush(stack: Stack, receiver: Re
 
 
 @pytest.mark.own_service
-async def test_lost_notes_are_counted_and_the_next_ones_written(stack: Stack, receiver: Receiver) -> None:
-    """Whatever went wrong with them: who asks whether all was noted is to ask again."""
+async def test_lost_notes_are_counted_and_later_ones_written(stack: Stack, receiver: Receiver) -> None:
+    """After any error, a caller that waits for the notes must ask again."""
     dispatcher = stack.engine.dispatcher
     row = {"integration_id": await register(stack, receiver, "prize_won")}
     with pytest.MonkeyPatch.context() as broken:
@@ -394,8 +394,8 @@ async def test_lost_notes_are_counted_and_the_next_ones_written(stack: Stack, re
 
 
 @pytest.mark.own_service
-async def test_a_message_that_comes_late_is_not_handled_until_the_log_has_it(stack: Stack, receiver: Receiver) -> None:
-    """What is noted of it is all that says that it is to be tried again: the mark may have passed it."""
+async def test_late_message_is_not_handled_until_the_log_has_it(stack: Stack, receiver: Receiver) -> None:
+    """The watermark may have passed the event, so only its log row causes a retry."""
     dispatcher = stack.engine.dispatcher
     receiver.replies = [status(500)] * 2
     await register(stack, receiver, "prize_won")
@@ -411,8 +411,8 @@ async def test_a_message_that_comes_late_is_not_handled_until_the_log_has_it(sta
     assert [tuple(row) for row in rows] == [(late.id, "retry")] and len(receiver.all) == 2
 
 
-async def test_resumed_integration_hears_nothing_of_its_pause(stack: Stack, receiver: Receiver) -> None:
-    """Also where the hub is late, and comes to it when the integration listens again."""
+async def test_resumed_integration_gets_no_events_of_its_pause(stack: Stack, receiver: Receiver) -> None:
+    """This also holds if a late event arrives after the integration has resumed."""
     path = f"/admin/integrations/{await register(stack, receiver, 'prize_won')}"
     # It has listened for long: only that it was paused keeps it from what happened meanwhile.
     await stack.database.execute("UPDATE integrations SET heard_from = now() - interval '1 hour'")
@@ -427,8 +427,8 @@ async def test_resumed_integration_hears_nothing_of_its_pause(stack: Stack, rece
     assert len(receiver.all) == 1
 
 
-async def test_a_pass_that_outlived_its_lease_leaves_the_next_ones_alone(stack: Stack, receiver: Receiver) -> None:
-    """Else it would end that early, and a third would begin beside it."""
+async def test_pass_with_an_expired_lease_does_not_end_the_next_lease(stack: Stack, receiver: Receiver) -> None:
+    """Otherwise it would end the next lease early, and a third pass would begin beside it."""
     await register(stack, receiver, "play_completed")
     statements = sql.load("gaps")
 
@@ -447,8 +447,8 @@ async def test_a_pass_that_outlived_its_lease_leaves_the_next_ones_alone(stack: 
     assert await keep(second) is not None and await lease() is not None
 
 
-async def test_an_event_is_not_tried_for_longer_than_the_schedule(stack: Stack, receiver: Receiver) -> None:
-    """However few tries there were: a receiver that is left alone gets one in half a minute, of all that wait."""
+async def test_event_is_not_retried_for_longer_than_the_schedule(stack: Stack, receiver: Receiver) -> None:
+    """This holds even after few attempts, because a failing receiver gets only one attempt per half minute."""
     receiver.replies = [status(500)] * 50
     await register(stack, receiver, "prize_won")
     async with working(stack.engine, "integrations"):
@@ -462,7 +462,7 @@ async def test_an_event_is_not_tried_for_longer_than_the_schedule(stack: Stack, 
     assert row is not None and tuple(row) == (2, None)
 
 
-async def test_a_receiver_that_asks_for_a_pause_gets_it(stack: Stack, receiver: Receiver) -> None:
+async def test_receiver_pause_request_is_honoured(stack: Stack, receiver: Receiver) -> None:
     receiver.replies = [status(503, Retry_After="600")]
     integration_id = await register(stack, receiver, "prize_won")
     async with working(stack.engine, "integrations"):
@@ -471,8 +471,8 @@ async def test_a_receiver_that_asks_for_a_pause_gets_it(stack: Stack, receiver: 
     assert row["next_attempt_at"] >= row["created_at"] + 599
 
 
-async def test_a_stored_event_that_cannot_be_read_ends_alone(stack: Stack, receiver: Receiver) -> None:
-    """One that another version stored, say: the others are told."""
+async def test_unreadable_stored_event_fails_alone(stack: Stack, receiver: Receiver) -> None:
+    """For example one stored by another version. The other events are delivered."""
     receiver.replies = [status(500)] * 2
     integration_id = await register(stack, receiver, "prize_won")
     async with working(stack.engine, "integrations"):
@@ -491,7 +491,7 @@ async def test_a_stored_event_that_cannot_be_read_ends_alone(stack: Stack, recei
 
 
 async def test_delivery_log_keeps_what_the_backfill_may_repeat(stack: Stack, receiver: Receiver) -> None:
-    """Else a mark that was held up would tell thousands of events again."""
+    """Otherwise a delayed watermark would repeat thousands of events."""
     integration_id = await register(stack, receiver, "prize_won")
     await stack.database.execute(
         "INSERT INTO integration_deliveries (tenant_id, integration_id, delivery_id, event_id, event_type, status,"

@@ -77,7 +77,7 @@ async def _answer_of(answer: asyncio.Future[Any], batch: asyncio.Future[None]) -
     return await answer
 
 
-async def test_a_refused_commit_takes_nothing_from_under_its_neighbours_look(world: World) -> None:
+async def test_refused_commit_leaves_its_neighbours_reads_intact(world: World) -> None:
     game_id = await world.wheel(await world.prize())
     core = world.stack.process.core
     assert core is not None
@@ -113,7 +113,7 @@ async def test_a_refused_commit_takes_nothing_from_under_its_neighbours_look(wor
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
-async def test_a_play_under_way_while_the_zone_moves_west_stays_counted(module_stack: Stack, elsewhere: bool) -> None:
+async def test_play_in_flight_stays_counted_when_the_zone_moves_west(module_stack: Stack, elsewhere: bool) -> None:
     async with new_world(module_stack, timezone="Pacific/Kiritimati") as world:
         game_id = await world.wheel(rules={"max_plays_per_day": 3})
         scope = m.Scope(tenant_id=world.stack.tenant_id)
@@ -149,7 +149,7 @@ async def test_a_play_under_way_while_the_zone_moves_west_stays_counted(module_s
     size="Kiritimati to Pago Pago",
     figure="under 15 round trips, the caps of each day",
 )
-async def test_a_zone_moved_west_ends_no_play_in_a_loop_and_the_caps_go_on(module_stack: Stack) -> None:
+async def test_zone_moved_west_causes_no_retry_loop_and_keeps_the_caps(module_stack: Stack) -> None:
     async with new_world(module_stack, timezone="Pacific/Kiritimati") as world:
         game_id = await world.wheel(rules={"max_plays_per_day": 3})
         sessions = [await world.session(game_id) for _ in range(4)]
@@ -173,8 +173,8 @@ async def test_a_zone_moved_west_ends_no_play_in_a_loop_and_the_caps_go_on(modul
         assert [answer.http for answer in answers] == [200] * 3
 
 
-async def test_a_play_is_never_counted_on_a_day_that_is_over(world: World) -> None:
-    """A clock that lags behind the database's decides for yesterday: the guard has it decided again, once."""
+async def test_play_is_never_counted_on_a_past_day(world: World) -> None:
+    """A lagging clock decides for yesterday; the guard causes one more decision."""
     game_id = await world.wheel(rules={"max_plays_per_day": 3})
     session = await world.session(game_id)
     clock = world.stack.engine.clock
@@ -192,7 +192,7 @@ async def test_a_play_is_never_counted_on_a_day_that_is_over(world: World) -> No
     assert [row["today"] for row in days] == [True]
 
 
-async def test_a_refusal_that_no_look_explains_is_an_error_and_is_counted(world: World) -> None:
+async def test_guard_refusal_that_a_fresh_read_contradicts_is_an_error_and_is_counted(world: World) -> None:
     game_id = await world.wheel()
     sessions = {player: await world.session(game_id, player) for player in ("cursed", "blessed")}
     counted = CONTRADICTIONS.labels("plays")._value
@@ -210,7 +210,7 @@ async def test_a_refusal_that_no_look_explains_is_an_error_and_is_counted(world:
 
 
 @pytest.mark.fault("Double submits", size="6 players, 400 plays of others", figure="400 answers OK")
-async def test_six_who_submit_each_session_twice_change_no_answer_of_another(world: World) -> None:
+async def test_duplicate_submissions_of_six_players_change_no_other_answer(world: World) -> None:
     game_id = await world.wheel(await world.prize())
     told: Counter[str] = Counter()
     over = asyncio.Event()
@@ -238,7 +238,7 @@ async def test_six_who_submit_each_session_twice_change_no_answer_of_another(wor
     assert told == {"": 400}
 
 
-async def test_distrusted_cache_is_read_after_the_commits_under_way(world: World) -> None:
+async def test_distrusted_cache_is_read_after_pending_commits(world: World) -> None:
     prize_id = await world.prize(total=9)
     game_id = await world.wheel(prize_id, rules={"max_plays_per_user": 1})
     actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
@@ -259,7 +259,7 @@ async def test_distrusted_cache_is_read_after_the_commits_under_way(world: World
         await started
 
 
-async def test_a_play_beside_one_that_is_undone_spends_no_turn_for_the_free_play_that_is_left(world: World) -> None:
+async def test_play_beside_a_rolled_back_play_uses_the_free_play_and_no_turn(world: World) -> None:
     game_id = await world.wheel(rules={"max_plays_per_day": 1})
     await world.turns("ann", 1)
     first, second, third = [await world.session(game_id) for _ in range(3)]
@@ -289,8 +289,8 @@ async def gifts_of(world: World) -> str:
     return await world.game(GIFTS, {"drops": drops, "total_items": 12, "interval_ms": 1})
 
 
-async def test_a_plan_is_played_as_the_play_that_it_was_shown_for_or_not_at_all(world: World) -> None:
-    """What was decided behind a play that is then undone would else be an earlier play, and its plan come again."""
+async def test_plan_is_played_only_as_the_play_that_it_was_shown_for(world: World) -> None:
+    """Otherwise a play decided after a rolled-back play would take its index and repeat its plan."""
     game_id = await gifts_of(world)
     actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
     start = m.StartRequest(**who, player_id="ann")
@@ -330,10 +330,8 @@ async def second_plan(world: World) -> tuple[str, Any, m.StartRequest, m.StartRe
 
 
 @pytest.mark.parametrize("batches", ["one", "two"])
-async def test_a_start_beside_a_play_that_is_undone_shows_the_plan_that_is_then_next(
-    world: World, batches: str
-) -> None:
-    """Decided as if the play had been kept, it gave a session that was never to be played."""
+async def test_start_beside_a_rolled_back_play_shows_the_next_plan(world: World, batches: str) -> None:
+    """Otherwise the start would give a session that can never be played."""
     game_id, actor, start, opened, play = await second_plan(world)
     async with held(world, "SELECT FROM game_players WHERE game_id = $1 FOR UPDATE", game_id):
         if batches == "one":
@@ -357,7 +355,7 @@ async def test_a_start_beside_a_play_that_is_undone_shows_the_plan_that_is_then_
         await together(actor, play)[0]
 
 
-async def test_a_start_beside_a_play_that_is_kept_shows_the_plan_after_it(world: World) -> None:
+async def test_start_beside_a_committed_play_shows_the_plan_after_it(world: World) -> None:
     game_id, actor, start, _, play = await second_plan(world)
     async with held(world, "SELECT FROM game_players WHERE game_id = $1 FOR UPDATE", game_id):
         (played,) = together(actor, play)
@@ -372,7 +370,7 @@ async def test_a_start_beside_a_play_that_is_kept_shows_the_plan_after_it(world:
     assert (await together(actor, play)[0]).play_id
 
 
-async def test_a_start_after_plays_through_another_core_shows_a_plan_that_can_be_played(world: World) -> None:
+async def test_start_after_plays_through_another_core_shows_a_playable_plan(world: World) -> None:
     game_id = await gifts_of(world)
     actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
     start = m.StartRequest(**who, player_id="ann")
@@ -384,7 +382,7 @@ async def test_a_start_after_plays_through_another_core_shows_a_plan_that_can_be
 
 
 @pytest.mark.parametrize("beside", [m.StartRequest, m.EligibilityRequest, m.ListMilestonesRequest])
-async def test_a_new_guests_play_makes_its_row_whatever_else_comes_with_it(
+async def test_new_guests_play_creates_its_row_whatever_else_is_in_the_batch(
     world: World, beside: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     game_id = await world.wheel(await world.prize(), access="public")
@@ -413,7 +411,7 @@ async def test_a_new_guests_play_makes_its_row_whatever_else_comes_with_it(
 
 
 @pytest.mark.parametrize("limit", ["max_plays_per_user", "max_plays_per_day"])
-async def test_undone_play_refuses_and_informs_nobody(world: World, limit: str) -> None:
+async def test_rolled_back_play_affects_no_start_or_eligibility(world: World, limit: str) -> None:
     game_id = await world.wheel(rules={limit: 2})
     actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
     play = m.PlayRequest(**who, player_id="ann", session_id=await world.session(game_id))

@@ -55,7 +55,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], None]]
         (None, "retry"),
     ],
 )
-async def test_an_outcome_that_cannot_be_stored_is_its_own_tasks_failure(
+async def test_outcome_that_cannot_be_stored_fails_only_its_own_task(
     engine: Any, receiver: Receiver, register: Callable[[Any], None], outcome: Any, status: str
 ) -> None:
     register(outcome)
@@ -68,9 +68,7 @@ async def test_an_outcome_that_cannot_be_stored_is_its_own_tasks_failure(
 
 
 @pytest.mark.parametrize("url", ["http://[", "//[::1", "plugin:whatever", 7, None, {"a": 1}])
-async def test_a_url_that_is_none_ends_as_any_other_attempt(
-    engine: Any, register: Callable[[Any], None], url: Any
-) -> None:
+async def test_invalid_url_does_not_crash_the_attempt(engine: Any, register: Callable[[Any], None], url: Any) -> None:
     register(Delivered())
     tasks = []
     for channel in (CHANNEL, "webhook"):
@@ -84,7 +82,7 @@ async def test_a_url_that_is_none_ends_as_any_other_attempt(
     assert [(await state(engine, task_id))[0] for task_id in tasks] == ["delivered", "retry"]
 
 
-async def test_a_task_that_ends_its_workers_is_given_up(engine: Any, receiver: Receiver) -> None:
+async def test_task_that_kills_its_workers_is_dead(engine: Any, receiver: Receiver) -> None:
     task_id = await make_task(engine, TENANT, await make_receiver_prize(engine, TENANT, receiver.url))
     await engine.database.execute(
         "UPDATE tasks SET status = 'delivering', attempts = $2, lease_until = now() WHERE task_id = $1",

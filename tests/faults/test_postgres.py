@@ -49,9 +49,7 @@ def module_extra_settings() -> dict[str, Any]:
 @pytest.mark.fault(
     "Postgres backend frozen", size="a pool of one", figure="503 with Retry-After, then 200 while it is frozen"
 )
-async def test_a_frozen_backend_is_left_behind_and_its_slot_comes_back(
-    module_database_url: str, valkey_url: str
-) -> None:
+async def test_frozen_backend_is_abandoned_and_its_slot_freed(module_database_url: str, valkey_url: str) -> None:
     settings = settings_of(module_database_url, valkey_url, **{**AS_SHIPPED, "database_pool_size": 1})
     async with new_stack(settings) as stack, new_world(stack) as world:
         game_id = await world.wheel(await world.prize())
@@ -83,10 +81,10 @@ async def gone(world: World, pid: int) -> bool:
     return not await world.database.fetchval("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", pid)
 
 
-async def test_a_transaction_does_not_ask_a_frozen_backend_a_second_time(
+async def test_transaction_sends_no_second_statement_to_a_frozen_backend(
     server: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not for a rollback either: as long as a statement may take would be waited for it once more."""
+    """No rollback either: it would wait for another statement timeout."""
     database = Database(server.url("tombola"), size=1, acquire_seconds=60, statement_seconds=0.5)
     execute, asked, pids = asyncpg.Connection.execute, list[tuple[int, str]](), list[int]()
 
@@ -111,7 +109,7 @@ async def test_a_transaction_does_not_ask_a_frozen_backend_a_second_time(
         await database.close()
 
 
-async def test_a_whole_frozen_server_is_503_and_thaws_to_one_play(world: World, server: Postgres) -> None:
+async def test_frozen_server_is_503_and_thaws_to_one_play(world: World, server: Postgres) -> None:
     game_id = await world.wheel()
     session = await world.session(game_id)
     pids = [row["pid"] for row in await world.database.fetch("SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL")]
@@ -146,7 +144,7 @@ async def every_connection_held(world: World) -> AsyncIterator[None]:
 
 
 @pytest.mark.fault("Pool exhausted", size="20 plays", figure="20 answers 503, then 20 answers 200")
-async def test_an_exhausted_pool_is_503_and_nothing_waits_for_ever(world: World, module_stack: Stack) -> None:
+async def test_exhausted_pool_is_503_and_no_request_waits_for_ever(world: World, module_stack: Stack) -> None:
     game_id = await world.wheel()
     sessions = [await world.session(game_id) for _ in range(20)]
     async with every_connection_held(world), asyncio.timeout(HANG_SECONDS):
@@ -161,9 +159,7 @@ async def test_an_exhausted_pool_is_503_and_nothing_waits_for_ever(world: World,
     assert {answer.http for answer in answers} == {200}
 
 
-async def test_a_request_that_waits_too_long_is_503_whatever_holds_it(
-    module_database_url: str, valkey_url: str
-) -> None:
+async def test_request_that_waits_too_long_is_503_whatever_holds_it(module_database_url: str, valkey_url: str) -> None:
     settings = settings_of(
         module_database_url,
         valkey_url,
@@ -204,7 +200,7 @@ async def waits_for_a_lock(world: World) -> bool:
     )
 
 
-async def test_a_statement_that_was_given_up_does_not_go_on_waiting_in_the_database(world: World) -> None:
+async def test_abandoned_statement_is_cancelled_in_the_database(world: World) -> None:
     mug = await world.prize(total=5)
     game_id = await world.wheel(mug)
     session = await world.session(game_id)
@@ -221,7 +217,7 @@ async def test_a_statement_that_was_given_up_does_not_go_on_waiting_in_the_datab
     assert await world.stock(mug) == (4, 1)
 
 
-async def test_a_retry_that_comes_before_the_commit_gets_the_same_answer(world: World) -> None:
+async def test_retry_before_the_commit_gets_the_same_answer(world: World) -> None:
     mug = await world.prize(total=5)
     rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
     exchange = {"mode": "MILESTONE_MODE_SPEND_EXCHANGE", "rungs": rungs}
@@ -249,7 +245,7 @@ async def test_a_retry_that_comes_before_the_commit_gets_the_same_answer(world: 
     assert await world.stock(mug) == (4, 1)
 
 
-async def test_a_full_mailbox_refuses_at_once_and_serves_what_it_took(
+async def test_full_mailbox_refuses_at_once_and_serves_accepted_requests(
     module_database_url: str, valkey_url: str
 ) -> None:
     settings = settings_of(module_database_url, valkey_url, mailbox_limit=5, batch_limit=5)
@@ -355,7 +351,7 @@ async def cut_world(
         yield world
 
 
-async def test_a_commit_whose_answer_is_lost_is_found_and_answered(cut_world: World, cutter: Cutter) -> None:
+async def test_commit_whose_answer_is_lost_is_found_and_answered(cut_world: World, cutter: Cutter) -> None:
     game_id = await cut_world.wheel(await cut_world.prize(total=5))
     for key in ("k1", ""):
         session = await cut_world.session(game_id)
@@ -372,7 +368,7 @@ async def test_a_commit_whose_answer_is_lost_is_found_and_answered(cut_world: Wo
     assert len(await cut_world.plays()) == 2
 
 
-async def test_a_commit_that_was_lost_on_its_way_is_503_and_can_be_retried(cut_world: World, cutter: Cutter) -> None:
+async def test_commit_lost_before_the_server_is_503_and_can_be_retried(cut_world: World, cutter: Cutter) -> None:
     prize_id = await cut_world.prize(total=5)
     game_id = await cut_world.wheel(prize_id)
     session = await cut_world.session(game_id)
@@ -384,7 +380,7 @@ async def test_a_commit_that_was_lost_on_its_way_is_503_and_can_be_retried(cut_w
     assert await cut_world.stock(prize_id) == (4, 1)
 
 
-async def test_a_whole_batch_of_unknown_fate_is_resolved_play_by_play(cut_world: World, cutter: Cutter) -> None:
+async def test_batch_of_unknown_fate_is_resolved_play_by_play(cut_world: World, cutter: Cutter) -> None:
     prize_id = await cut_world.prize(total=100)
     game_id = await cut_world.wheel(prize_id)
     sessions = [await cut_world.session(game_id, f"p{nth}") for nth in range(30)]
@@ -403,7 +399,7 @@ async def test_a_whole_batch_of_unknown_fate_is_resolved_play_by_play(cut_world:
     assert await cut_world.stock(prize_id) == (70, 30)
 
 
-async def test_a_redeem_whose_answer_is_lost_is_found_by_its_key(cut_world: World, cutter: Cutter) -> None:
+async def test_redeem_whose_answer_is_lost_is_found_by_its_key(cut_world: World, cutter: Cutter) -> None:
     mug = await cut_world.prize(total=5)
     rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
     exchange = {"mode": "MILESTONE_MODE_SPEND_EXCHANGE", "rungs": rungs}
@@ -417,7 +413,7 @@ async def test_a_redeem_whose_answer_is_lost_is_found_by_its_key(cut_world: Worl
     assert await cut_world.stock(mug) == (4, 1)
 
 
-async def test_after_all_of_it_the_invariants_hold(module_database_url: str) -> None:
+async def test_invariants_hold_after_all_faults_of_postgres(module_database_url: str) -> None:
     connection = await asyncpg.connect(module_database_url)
     await invariants.check(connection)
     await connection.close()

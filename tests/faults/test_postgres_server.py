@@ -79,7 +79,7 @@ def filled(disk: Path) -> Iterator[None]:
     size="a disk of 224 MiB, full twice, every process killed",
     figure="each 200 has its row",
 )
-async def test_a_full_disk_is_503_and_loses_no_play_that_was_answered(valkey_url: str, valkey_flush: None) -> None:
+async def test_full_disk_is_503_and_loses_no_answered_play(valkey_url: str, valkey_flush: None) -> None:
     with small_disk(mebibytes=224) as disk:
         server = Postgres(disk / "postgres", SETTINGS)
         server.start()
@@ -130,7 +130,7 @@ def standby_of(primary: Postgres, directory: Path) -> Postgres:
 @pytest.mark.fault(
     "Disk full, crash, restore to a point in time", size="a synchronous standby promoted", figure="each 200 has its row"
 )
-async def test_a_promoted_standby_has_every_play_that_was_answered(valkey_url: str, valkey_flush: None) -> None:
+async def test_promoted_standby_has_every_answered_play(valkey_url: str, valkey_flush: None) -> None:
     with server_directory() as first, server_directory() as second:
         primary = Postgres(first / "postgres", SETTINGS)
         primary.start()

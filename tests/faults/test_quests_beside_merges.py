@@ -41,7 +41,7 @@ async def turns_of(stack: Stack, player_id: str) -> int:
     return int(await stack.database.fetchval(entries, player_id))
 
 
-async def test_a_guest_that_completes_beside_its_login_is_judged_as_the_player(
+async def test_guest_that_completes_during_its_login_is_judged_as_the_player(
     own_world: World, stack: Stack, capped: tuple[str, str]
 ) -> None:
     """The player has won it at another wheel: so what the guest has of it is taken back, and nobody won at this one."""
@@ -62,7 +62,7 @@ async def test_a_guest_that_completes_beside_its_login_is_judged_as_the_player(
     await invariants.check(stack.database)
 
 
-async def test_a_guest_that_has_completed_before_its_login_has_completed_for_the_player(
+async def test_guest_completion_before_the_login_counts_for_the_player(
     own_world: World, stack: Stack, capped: tuple[str, str]
 ) -> None:
     one, other = capped
@@ -81,7 +81,7 @@ async def test_a_guest_that_has_completed_before_its_login_has_completed_for_the
     await invariants.check(stack.database)
 
 
-async def test_a_player_that_completes_beside_the_login_has_what_is_the_players_before_and_after(
+async def test_player_that_completes_during_the_login_keeps_its_own_wins(
     own_world: World, stack: Stack, capped: tuple[str, str]
 ) -> None:
     """One win of the player's own, and of the guest's two the one that no cap holds."""

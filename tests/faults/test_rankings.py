@@ -143,7 +143,7 @@ async def test_ranking_messages_may_come_twice_and_in_any_order(engine: Engine) 
     assert await shown(engine) == await by_rows(engine)
 
 
-async def test_message_that_is_no_event_fails_alone(engine: Engine) -> None:
+async def test_message_that_is_not_an_event_fails_alone(engine: Engine) -> None:
     await engine.rankings.rebuild(TENANT, BOARD)
     await write_plays(engine, TENANT, [Played("ann", GAME, 5)])
     encode = engine.publisher._encoder.encode
@@ -155,8 +155,8 @@ async def test_message_that_is_no_event_fails_alone(engine: Engine) -> None:
     assert await shown(engine) == await by_rows(engine)
 
 
-async def test_a_write_that_saw_less_is_refused(engine: Engine) -> None:
-    """Two readers of one player: the slower one must not put back what it saw first."""
+async def test_stale_write_is_refused(engine: Engine) -> None:
+    """Of two readers of one player, the slower one must not write back its older score."""
     rankings = engine.rankings
     await rankings.rebuild(TENANT, BOARD)
     scores = sql.load("leaderboards")["scores"]
@@ -169,8 +169,8 @@ async def test_a_write_that_saw_less_is_refused(engine: Engine) -> None:
     assert await listed(engine) == [("ann", 12)]
 
 
-async def test_rivals_that_play_and_refresh_end_as_the_rows_do(engine: Engine, settings: Settings) -> None:
-    """Two processes write plays and refresh at once, while the set is built anew again and again."""
+async def test_rival_plays_and_refreshes_end_equal_to_the_rows(engine: Engine, settings: Settings) -> None:
+    """Two processes write plays and refresh while the set is rebuilt repeatedly."""
     await engine.rankings.rebuild(TENANT, BOARD)
 
     async def play(process: Engine, n: int) -> None:
@@ -190,7 +190,7 @@ async def test_rivals_that_play_and_refresh_end_as_the_rows_do(engine: Engine, s
 
 
 @pytest.mark.fault("FLUSHALL", size="30 players", figure="rankings equal")
-async def test_a_flushed_ranking_is_answered_by_rows_and_built_again(engine: Engine, valkey_server: Valkey) -> None:
+async def test_flushed_ranking_is_answered_from_rows_and_rebuilt(engine: Engine, valkey_server: Valkey) -> None:
     await played_now(engine, [Played(f"p{n}", GAME, n) for n in range(30)])
     await engine.rankings.rebuild(TENANT, BOARD)
     wanted = await listed(engine)
@@ -202,7 +202,7 @@ async def test_a_flushed_ranking_is_answered_by_rows_and_built_again(engine: Eng
 
 
 @pytest.mark.parametrize("part", ["order", "places", "meta"])
-async def test_a_ranking_that_lost_a_part_is_not_believed(engine: Engine, valkey_server: Valkey, part: str) -> None:
+async def test_incomplete_ranking_is_not_served(engine: Engine, valkey_server: Valkey, part: str) -> None:
     await played_now(engine, [Played(f"p{n}", GAME, n) for n in range(30)])
     await engine.rankings.rebuild(TENANT, BOARD)
     wanted = await listed(engine)
@@ -214,7 +214,7 @@ async def test_a_ranking_that_lost_a_part_is_not_believed(engine: Engine, valkey
     assert await shown(engine) == await by_rows(engine)
 
 
-async def test_rankings_go_on_without_valkey_and_are_whole_after_it(engine: Engine, valkey_server: Valkey) -> None:
+async def test_rankings_work_without_valkey_and_are_complete_after_it(engine: Engine, valkey_server: Valkey) -> None:
     await played_now(engine, [Played("ann", GAME, 5)])
     await engine.rankings.rebuild(TENANT, BOARD)
     valkey_server.kill()
@@ -230,8 +230,8 @@ async def test_rankings_go_on_without_valkey_and_are_whole_after_it(engine: Engi
     assert await shown(engine) == await by_rows(engine)
 
 
-async def test_messages_lost_while_the_store_was_frozen_are_made_up_for(engine: Engine, valkey_server: Valkey) -> None:
-    """The set survives the freeze, and lacks what was published meanwhile: it is caught up before it is believed."""
+async def test_messages_lost_while_the_store_was_frozen_are_caught_up(engine: Engine, valkey_server: Valkey) -> None:
+    """The set survives the freeze but lacks later messages, so it is caught up before it is served."""
     await played_now(engine, [Played("ann", GAME, 5)])
     await engine.rankings.rebuild(TENANT, BOARD)
     assert await listed(engine) == [("ann", 5)]
@@ -247,15 +247,15 @@ async def test_messages_lost_while_the_store_was_frozen_are_made_up_for(engine: 
     assert await shown(engine) == await by_rows(engine)
 
 
-async def test_a_lost_message_is_made_up_for_by_the_group(engine: Engine, settings: Settings) -> None:
+async def test_lost_message_is_caught_up_by_the_group(engine: Engine, settings: Settings) -> None:
     async with engine_for(settings) as reader, reading(reader):
         await until(lambda: _is(shown(engine), []))
         await played_now(engine, [Played("ann", GAME, 5)], tell=False)
         await until(lambda: _is(listed(engine), [("ann", 5)]))
 
 
-async def test_a_play_that_commits_late_is_not_missed(engine: Engine) -> None:
-    """A transaction begins, the ranking is caught up past its time, and only then it commits."""
+async def test_play_that_commits_late_is_not_missed(engine: Engine) -> None:
+    """The transaction begins, the ranking catches up past its time, and then it commits."""
     await engine.rankings.rebuild(TENANT, BOARD)
     began, caught_up = asyncio.Event(), asyncio.Event()
 
@@ -279,7 +279,7 @@ async def test_a_play_that_commits_late_is_not_missed(engine: Engine) -> None:
     assert await listed(engine) == [("ann", 5)]
 
 
-async def test_a_name_and_a_merge_reach_the_ranking(engine: Engine) -> None:
+async def test_name_change_and_merge_reach_the_ranking(engine: Engine) -> None:
     await played_now(engine, [Played("guest", GAME, 5), Played("ann", GAME, 1)])
     await engine.rankings.rebuild(TENANT, BOARD)
     await engine.database.execute(

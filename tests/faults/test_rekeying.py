@@ -82,7 +82,7 @@ async def test_first_play_locks_the_keys_that_it_moves(
         assert await scopes_of_ledger(world) == {merchants[0]}
 
 
-async def test_a_game_is_not_removed_beneath_its_first_play(stack: Stack, own_world: World) -> None:
+async def test_game_is_not_deleted_during_its_first_play(stack: Stack, own_world: World) -> None:
     prize_id = await own_world.prize(total=5)
     game_id = await own_world.wheel(prize_id)
     session = await own_world.session(game_id)
@@ -96,7 +96,7 @@ async def test_a_game_is_not_removed_beneath_its_first_play(stack: Stack, own_wo
     assert len(await own_world.plays()) == 1
 
 
-async def test_a_first_play_that_meets_a_change_under_way_is_decided_after_it(stack: Stack, own_world: World) -> None:
+async def test_first_play_during_a_change_is_decided_after_it(stack: Stack, own_world: World) -> None:
     game_id = await own_world.game(COLLECTION, COINS)
     session = await own_world.session(game_id)
     async with held(stack, "FROM games"):
@@ -110,7 +110,7 @@ async def test_a_first_play_that_meets_a_change_under_way_is_decided_after_it(st
     assert await scopes_of_ledger(own_world) == {stack.tenant_id}
 
 
-async def test_a_redeem_is_a_history_too(stack: Stack, own_world: World) -> None:
+async def test_redeem_counts_as_history_of_a_game(stack: Stack, own_world: World) -> None:
     mug = await own_world.prize(total=5)
     rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
     earns = await own_world.game(COLLECTION, COINS, wallet_scope=TENANTS)
@@ -126,7 +126,7 @@ async def test_a_redeem_is_a_history_too(stack: Stack, own_world: World) -> None
     assert (await stack.admin("DELETE", f"/admin/games/{sells}")).data["archived"] is True
 
 
-async def test_catalogue_is_locked_by_a_games_first_play_only(
+async def test_catalogue_is_locked_only_by_a_games_first_play(
     stack: Stack, own_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     committer = stack.engine.committer

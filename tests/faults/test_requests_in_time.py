@@ -98,7 +98,7 @@ async def test_request_that_waits_too_long_is_503_and_done_once_by_its_retry(wor
 
 
 async def test_committed_request_without_answer_is_503_and_answered_on_retry(world: World, server: Postgres) -> None:
-    """Every commit is done, and waits for a standby that is not there before Postgres says so."""
+    """Every commit waits for a missing standby before Postgres confirms it."""
     prize_id, reward_id = await held_reward(world)
     server.psql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
     server.psql("SELECT pg_reload_conf()")
@@ -137,8 +137,8 @@ async def test_board_count_is_not_bound_by_the_answer_timeout(world: World) -> N
         assert (await finalized).data["leaderboard"]["status"] == "LEADERBOARD_STATUS_FINALIZED"
 
 
-async def test_a_requests_waits_for_connections_are_one_wait(module_database_url: str, valkey_url: str) -> None:
-    """Of two who wait, the request began its last wait later, and is refused first: it has waited before."""
+async def test_request_waits_for_connections_count_as_one_wait(module_database_url: str, valkey_url: str) -> None:
+    """The request began its last wait later than its rival but is refused first, because it waited before."""
     bounds = {"database_acquire_timeout_seconds": 3.0, "database_statement_timeout_seconds": 60.0}
     settings = settings_of(module_database_url, valkey_url, database_pool_size=1, **bounds)
     async with new_stack(settings) as stack, new_world(stack) as world:

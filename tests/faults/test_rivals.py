@@ -58,7 +58,7 @@ async def two(stacks: tuple[Stack, Stack]) -> AsyncIterator[Two]:
 @pytest.mark.fault(
     "Stock race", size="200 players, the commits of 2 Cores held at the stock's row", figure="1 win of 1, 10 of 10"
 )
-async def test_two_hundred_players_win_no_unit_twice(two: Two, total: int) -> None:
+async def test_stock_unit_is_won_once_among_two_hundred_players(two: Two, total: int) -> None:
     prize_id = await two[0].prize(total=total)
     game_id = await two[0].wheel(prize_id)
     sessions = [await two[nth].session(game_id, f"racer_{nth}") for nth in range(200)]
@@ -82,7 +82,7 @@ async def test_two_hundred_players_win_no_unit_twice(two: Two, total: int) -> No
 
 @pytest.mark.parametrize("mode", ["CUMULATIVE_UNLOCK", "SPEND_EXCHANGE"])
 async def test_milestone_redeemed_through_two_processes_is_granted_once(two: Two, mode: str) -> None:
-    """A cumulative rung costs nothing, so that no balance refuses the second redeem: only the unique grant does."""
+    """A cumulative rung costs nothing, so only the unique grant refuses the second redeem."""
     prize_id = await two[0].prize(total=20)
     rungs = block(rung("mug", 2, prize_id), mode=mode, auto_grant=False)
     game_id = await two[0].game(COLLECTION, COINS, milestones=rungs)
@@ -93,7 +93,7 @@ async def test_milestone_redeemed_through_two_processes_is_granted_once(two: Two
     assert await two[0].stock(prize_id) == (19, 1)
 
 
-async def test_wallet_loses_no_credit_through_both(two: Two) -> None:
+async def test_wallet_loses_no_credit_through_two_processes(two: Two) -> None:
     game_id = await two[0].game(COLLECTION, COINS)
     answers = await two.each(*(two[nth].round(game_id, "ham") for nth in range(120)))
     assert reasons(answers) == {"": 120}
@@ -101,7 +101,7 @@ async def test_wallet_loses_no_credit_through_both(two: Two) -> None:
     assert told == [2 * nth for nth in range(1, 121)]
 
 
-async def test_sixty_adjustments_at_once_are_read_in_the_order_in_which_they_moved_the_balance(
+async def test_concurrent_adjustments_are_listed_in_the_order_of_the_balance(
     two: Two, stacks: tuple[Stack, Stack]
 ) -> None:
     await stacks[0].core("GET", "/players/me", player_id="saver")
@@ -126,7 +126,7 @@ async def test_sixty_adjustments_at_once_are_read_in_the_order_in_which_they_mov
         assert entry["balance_after"] == before["balance_after"] + entry["amount"]
 
 
-async def test_a_rung_is_granted_once_whoever_crosses_it(two: Two) -> None:
+async def test_rung_is_granted_once_through_two_processes(two: Two) -> None:
     mug = await two[0].prize(total=9)
     rungs = [{"id": f"r{at}", "name": "", "currency": "coin", "threshold": at, "prize_id": mug} for at in (10, 20, 40)]
     game_id = await two[0].game(COLLECTION, COINS, milestones={"auto_grant": True, "rungs": rungs})
@@ -136,7 +136,7 @@ async def test_a_rung_is_granted_once_whoever_crosses_it(two: Two) -> None:
     assert await two[0].stock(mug) == (6, 3)
 
 
-async def test_a_rung_is_bought_once(two: Two) -> None:
+async def test_rung_is_bought_once(two: Two) -> None:
     mug = await two[0].prize(total=9)
     rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 4, "prize_id": mug}]
     exchange = {"mode": "MILESTONE_MODE_SPEND_EXCHANGE", "rungs": rungs}
@@ -148,7 +148,7 @@ async def test_a_rung_is_bought_once(two: Two) -> None:
     assert (await two[1].milestones(game_id, "buyer"))[0]["balance"] == 6
 
 
-async def test_plan_is_played_once_through_both(two: Two) -> None:
+async def test_plan_is_played_once_through_two_processes(two: Two) -> None:
     drops = [{"type": "star", "prize_id": await two[0].prize(), "frequency": 1, "max_catchable": 1}]
     game_id = await two[0].game(GIFTS, {"drops": drops, "total_items": 5, "interval_ms": 1})
     started = [(await two[nth].start(game_id)).data for nth in range(20)]
@@ -160,7 +160,7 @@ async def test_plan_is_played_once_through_both(two: Two) -> None:
     assert reasons(answers) == {"": 1, "SESSION_PLAYED": 19}
 
 
-async def test_key_redeems_once_through_both(two: Two, stacks: tuple[Stack, Stack]) -> None:
+async def test_key_redeems_once_through_two_processes(two: Two, stacks: tuple[Stack, Stack]) -> None:
     mug = await two[0].prize(total=9)
     rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
     game_id = await two[0].game(COLLECTION, COINS, milestones={"rungs": rungs})
@@ -172,14 +172,14 @@ async def test_key_redeems_once_through_both(two: Two, stacks: tuple[Stack, Stac
 
 
 @pytest.mark.parametrize(("rule", "reason"), [("max_plays_per_user", "CAP_USER"), ("max_plays_per_day", "CAP_DAY")])
-async def test_a_players_caps_hold_through_both(two: Two, rule: str, reason: str) -> None:
+async def test_player_caps_hold_through_two_processes(two: Two, rule: str, reason: str) -> None:
     game_id = await two[0].wheel(rules={rule: 5})
     sessions = [await two[nth].session(game_id) for nth in range(30)]
     answers = await two.each(*(two[nth].play(game_id, session) for nth, session in enumerate(sessions)))
     assert reasons(answers) == {"": 5, reason: 25}
 
 
-async def test_turns_are_spent_once_through_both(two: Two) -> None:
+async def test_turns_are_spent_once_through_two_processes(two: Two) -> None:
     game_id = await two[0].wheel(rules={"requires_turn": True})
     await two[0].turns("tess", 7)
     sessions = [await two[nth].session(game_id, "tess") for nth in range(30)]
@@ -188,7 +188,7 @@ async def test_turns_are_spent_once_through_both(two: Two) -> None:
     assert (await two[1].eligibility(game_id, "tess"))["remaining_turns"] == 0
 
 
-async def test_a_code_is_given_once_through_both(two: Two) -> None:
+async def test_code_is_given_once_through_two_processes(two: Two) -> None:
     game_id = await two[0].wheel(await two[0].prize(codes=[f"T-{nth}" for nth in range(15)]))
     answers = await two.each(*(two[nth].round(game_id, f"coder_{nth}") for nth in range(60)))
     # A rival's pick that is undone may leave a player without, while the code stays for the next.
@@ -197,13 +197,13 @@ async def test_a_code_is_given_once_through_both(two: Two) -> None:
 
 
 @pytest.mark.parametrize("constraint", ["max_per_user", "max_per_day"])
-async def test_a_prizes_caps_hold_through_both(two: Two, constraint: str) -> None:
+async def test_prize_caps_hold_through_two_processes(two: Two, constraint: str) -> None:
     game_id = await two[0].wheel(await two[0].prize(constraints={constraint: 4}))
     answers = await two.each(*(two[nth].round(game_id, "cap") for nth in range(40)))
     assert sum(len(answer.data["rewards"]) for answer in answers) == 4
 
 
-async def test_a_change_made_in_one_process_is_decided_by_in_the_other(two: Two, stacks: tuple[Stack, Stack]) -> None:
+async def test_change_made_in_one_process_applies_in_the_other(two: Two, stacks: tuple[Stack, Stack]) -> None:
     first, second = await two[0].prize(), await two[0].prize()
     game_id = await two[0].wheel(first)
     for nth in range(2):

@@ -48,7 +48,7 @@ async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     size="2 schema versions, load on both",
     figure="1 play a key, refusals are 503 or a lost connection",
 )
-async def test_two_versions_play_side_by_side_until_one_is_left_behind(
+async def test_old_version_plays_beside_the_new_one_until_it_is_outdated(
     database_url: str,
     valkey_url: str,
     valkey_flush: None,

@@ -89,7 +89,7 @@ async def waiting(url: str, count: int) -> None:
         await connection.close()
 
 
-async def test_one_tenants_stuck_requests_leave_a_connection_for_the_others(module_stack: Stack) -> None:
+async def test_stuck_requests_of_one_tenant_leave_a_connection_for_the_others(module_stack: Stack) -> None:
     async with tenant(module_stack, "stuck_one") as stuck, tenant(module_stack, "at_ease") as good:
         async with rows_held(module_stack, "stuck%"):
             asked = [asyncio.ensure_future(ask()) for ask in stuck.asks * 8]
@@ -111,10 +111,10 @@ async def test_stuck_tenants_together_leave_connections_for_the_others(module_st
     await leaves_connections(module_stack, lambda stuck: stuck.asks, "did not answer")
 
 
-async def test_stuck_tenants_whose_requests_are_given_up_leave_connections_for_the_others(
+async def test_stuck_tenants_with_abandoned_requests_leave_connections_for_the_others(
     module_database_url: str, valkey_url: str
 ) -> None:
-    """Then no statement of theirs is late: the request as a whole is, before."""
+    """The request times out before any of its statements does."""
     bounds = {"database_acquire_timeout_seconds": 1.0, "database_statement_timeout_seconds": 60.0}
     settings = settings_of(
         module_database_url, valkey_url, database_pool_size=POOL, answer_timeout_seconds=1.0, **bounds
@@ -161,7 +161,7 @@ async def leaves_connections(stack: Stack, asks: Callable[[Tenant], list[Ask]], 
             await until(lambda stuck=stuck: served(stuck))  # type: ignore[misc]
 
 
-async def test_work_of_no_tenant_has_the_whole_pool(module_database_url: str, valkey_url: str) -> None:
+async def test_work_without_a_tenant_may_use_the_whole_pool(module_database_url: str, valkey_url: str) -> None:
     settings = settings_of(module_database_url, valkey_url, database_pool_size=2)
     async with new_stack(settings) as stack:
         database = stack.database

@@ -54,7 +54,7 @@ async def held(node: ClusterNode, key: str) -> Any:
 
 
 async def test_posted_command_finds_a_slot_that_has_moved(nodes: list[ClusterNode], store: Ephemeral) -> None:
-    """The streams are: nothing else would tell that their slot is another node's now."""
+    """No other command would reveal that the streams' slot has moved."""
     slot = Slot(nodes, "posted")
     store.post("SET", "{posted}", "before")
     await until(lambda: holds(slot, "{posted}", b"before"))
@@ -73,9 +73,7 @@ async def holds(slot: Slot, key: str, value: bytes) -> bool:
     return bool(await held(slot.owner, key) == value)
 
 
-async def test_while_a_slot_is_on_its_way_the_store_is_away_for_it_and_for_no_other(
-    nodes: list[ClusterNode], store: Ephemeral
-) -> None:
+async def test_migrating_slot_is_unavailable_and_other_slots_work(nodes: list[ClusterNode], store: Ephemeral) -> None:
     slot, both = Slot(nodes, "moving"), ("{moving}a", "{moving}b")
     for key in both:
         await store.run("SET", key, 1)
@@ -103,7 +101,7 @@ async def test_while_a_slot_is_on_its_way_the_store_is_away_for_it_and_for_no_ot
     assert await store.run("MGET", *both) == [b"1", b"1"]
 
 
-async def test_message_handled_while_its_stream_moved_is_acknowledged_there(
+async def test_message_handled_while_its_stream_moved_is_acknowledged_at_the_new_node(
     nodes: list[ClusterNode], store: Ephemeral
 ) -> None:
     """By one batch at a time, for which the reading waits: it is the batch itself that must find the stream."""
@@ -147,7 +145,7 @@ async def test_message_handled_while_its_stream_moved_is_acknowledged_there(
     size="three slots of a cluster under plays, each submitted twice",
     figure="each play once, and told of",
 )
-async def test_plays_go_on_while_slots_move_and_integrations_hear_of_each(
+async def test_plays_continue_and_events_arrive_while_slots_move(
     database_url: str, nodes: list[ClusterNode], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)

@@ -84,7 +84,7 @@ async def test_postgres_restart_loses_no_answered_play(scenario: Scenario, site:
     unit="freezes of a Core's backends",
     figure="503 within 1.5 s, every request answered, that Core plays on while they are frozen",
 )
-async def test_core_leaves_its_frozen_backends_behind(scenario: Scenario, site: Site, load: Begin) -> None:
+async def test_core_abandons_its_frozen_backends(scenario: Scenario, site: Site, load: Begin) -> None:
     times, back = [], []
     async with load() as running:
         for _ in range(scenario.size):
@@ -210,7 +210,7 @@ async def every_connection_taken(deployment: Deployment) -> AsyncIterator[None]:
     unit="seconds",
     figure="every play, claim and redeem succeeds, 3 slower than 0.25 s at most; readyz 503 within 2 s, healthz 200",
 )
-async def test_plays_go_on_without_valkey(scenario: Scenario, site: Site, load: Begin, how: str) -> None:
+async def test_plays_continue_without_valkey(scenario: Scenario, site: Site, load: Begin, how: str) -> None:
     deployment, valkey = site.deployment, site.deployment.valkey
     async with load() as running:
         await running.more(20)

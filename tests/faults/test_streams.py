@@ -94,7 +94,7 @@ async def until_acknowledged(client: Any, stream: str = STREAM) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_each_message_is_handled_once_and_acknowledged(client: Any, servers: Servers) -> None:
+async def test_message_is_handled_once_and_acknowledged(client: Any, servers: Servers) -> None:
     effects = Effects()
     before = await append(client, range(100))
     async with consuming(servers, effects.handle):
@@ -105,7 +105,7 @@ async def test_each_message_is_handled_once_and_acknowledged(client: Any, server
     assert set(effects.counts.values()) == {1}
 
 
-async def test_two_members_share_the_work(client: Any, servers: Servers) -> None:
+async def test_members_of_a_group_share_the_work(client: Any, servers: Servers) -> None:
     first, second = Effects(), Effects()
     async with consuming(servers, first.handle, batch_max=1), consuming(servers, second.handle, batch_max=1):
         sent = await append(client, range(200))
@@ -116,7 +116,7 @@ async def test_two_members_share_the_work(client: Any, servers: Servers) -> None
     assert first.counts and second.counts
 
 
-async def test_a_member_that_leaves_takes_its_name_along(client: Any, servers: Servers) -> None:
+async def test_member_that_leaves_removes_its_name(client: Any, servers: Servers) -> None:
     effects = Effects()
     async with consuming(servers, effects.handle):
         await effects.reach(await append(client, range(3)))
@@ -154,7 +154,7 @@ async def test_poison_message_is_a_dead_letter_alone(scenario: Scenario, client:
     assert all(TRIES <= count <= TRIES + 1 for count in tries.values())
 
 
-async def test_a_failed_message_is_tried_again_and_its_neighbours_are_not(client: Any, servers: Servers) -> None:
+async def test_failed_message_is_retried_without_its_neighbours(client: Any, servers: Servers) -> None:
     effects = Effects()
     failures = Counter({b"3": 4})
 
@@ -172,7 +172,7 @@ async def test_a_failed_message_is_tried_again_and_its_neighbours_are_not(client
     assert await client.xlen(dead_stream(STREAM)) == 0
 
 
-async def test_messages_wait_for_a_database_that_is_away_and_none_is_buried(
+async def test_messages_wait_for_an_unavailable_database_without_dead_letters(
     client: Any, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backoff, "LAST_SECONDS", 0.05)
@@ -207,9 +207,7 @@ async def test_message_for_external_readers_is_skipped(client: Any, servers: Ser
     assert b"injected" not in effects.counts
 
 
-async def test_flushall_loses_the_group_and_it_is_made_again(
-    client: Any, servers: Servers, valkey_server: Valkey
-) -> None:
+async def test_group_lost_by_flushall_is_created_again(client: Any, servers: Servers, valkey_server: Valkey) -> None:
     effects = Effects()
     async with consuming(servers, effects.handle):
         await effects.reach(await append(client, range(10)))
@@ -218,7 +216,7 @@ async def test_flushall_loses_the_group_and_it_is_made_again(
         await until_acknowledged(client)
 
 
-async def test_a_killed_server_is_found_again(
+async def test_killed_server_is_reconnected(
     client: Any, servers: Servers, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backoff, "LAST_SECONDS", 0.05)
@@ -232,7 +230,7 @@ async def test_a_killed_server_is_found_again(
         await writer.aclose()
 
 
-async def test_a_frozen_server_loses_nothing(valkey_url: str, valkey_flush: None, valkey_server: Valkey) -> None:
+async def test_frozen_server_loses_nothing(valkey_url: str, valkey_flush: None, valkey_server: Valkey) -> None:
     servers, writer = Servers(Settings(redis_url=valkey_url), timeout_seconds=0.3), Redis.from_url(valkey_url)
     effects = Effects()
     sent: set[bytes] = set()
@@ -275,10 +273,10 @@ asyncio.run(Consumer(Servers(Settings(redis_url=sys.argv[1])), sys.argv[2], [sys
     unit="rounds of 4 kills",
     figure="10 effects a round, no dead letter",
 )
-async def test_member_killed_before_it_acknowledged_is_taken_over(
+async def test_message_of_a_member_killed_before_its_acknowledgement_is_claimed(
     scenario: Scenario, client: Any, servers: Servers, valkey_url: str
 ) -> None:
-    """After four kills a member lives: a message that kills five is a dead letter (TRIES)."""
+    """The message is handled after four kills; a fifth makes it a dead letter (TRIES)."""
     effects, sent = Effects(), set[bytes]()
     for first in range(0, 10 * scenario.size, 10):
         sent |= await append(client, range(first, first + 10))
@@ -306,7 +304,7 @@ async def killed_at_work(valkey_url: str, *, times: int) -> set[bytes]:
     return killed
 
 
-async def test_a_message_that_kills_its_consumers_is_buried_untried(client: Any, servers: Servers) -> None:
+async def test_message_that_kills_its_consumers_becomes_a_dead_letter_untried(client: Any, servers: Servers) -> None:
     effects = Effects()
     await client.xgroup_create(STREAM, GROUP, id="0", mkstream=True)
     await append(client, range(1))
@@ -352,7 +350,7 @@ async def test_dead_letters_are_listed_replayed_and_dropped(client: Any, servers
     assert await client.xlen(dead_stream(STREAM)) == 0
 
 
-async def test_a_group_works_on_a_cluster_of_three_nodes(tmp_path: Path) -> None:
+async def test_group_works_on_a_cluster_of_three_nodes(tmp_path: Path) -> None:
     streams = tuple(f"tombola:test:{{{shard}}}" for shard in range(8))
     effects = Effects()
 

@@ -82,7 +82,7 @@ async def count(answers: list[Awaitable[Any]]) -> list[Any]:
     return [one for one in told if not isinstance(one, Fault)]
 
 
-async def test_no_turn_is_lost_or_made_whoever_moves_them(world: World, cores: Cores) -> None:
+async def test_turns_are_never_lost_or_created_by_rivals(world: World, cores: Cores) -> None:
     prize_id = await world.prize(type="turns", value=GIVEN, total=STOCK)
     games = [await world.wheel(prize_id, rules={"requires_turn": True}) for _ in range(2)]
     quest = {"campaign_id": world.campaign_id, "name": "Q", "turns": 2, "type": "one_time", "status": "active"}
@@ -118,8 +118,8 @@ async def test_no_turn_is_lost_or_made_whoever_moves_them(world: World, cores: C
     await world.check()
 
 
-async def test_a_win_beside_a_rivals_first_turns_is_decided_again(world: World, cores: Cores) -> None:
-    """The look sees no row, and the commit finds one that a rival has just made."""
+async def test_win_beside_a_rivals_first_turns_is_decided_again(world: World, cores: Cores) -> None:
+    """The read sees no row, and the commit finds one that a rival has just inserted."""
     game_id = await world.wheel(await world.prize(type="turns", value=GIVEN))
     own = {"id": game_id, "player_id": "rivalled"}
     session = (await cores.ask(0, "Start", **own)).session_id
@@ -134,8 +134,8 @@ async def test_a_win_beside_a_rivals_first_turns_is_decided_again(world: World, 
     await world.check()
 
 
-async def test_two_revocations_take_no_turn_that_is_not_there(world: World, cores: Cores) -> None:
-    """Both find the turns of one; the second is refused, whatever it had looked at."""
+async def test_revocation_beyond_the_turn_balance_is_refused_beside_rivals(world: World, cores: Cores) -> None:
+    """Each revocation reads enough turns; the last one is refused under the lock."""
     game_id = await world.wheel(await world.prize(type="turns", value=GIVEN), rules={"max_plays_per_day": 2})
     won = []
     for nth in range(3):  # The third costs a turn, and gives three: five left of nine.
@@ -153,7 +153,7 @@ async def test_two_revocations_take_no_turn_that_is_not_there(world: World, core
     await world.check()
 
 
-async def test_a_commit_that_thought_a_player_had_none_is_refused_where_there_are_some(world: World) -> None:
+async def test_commit_that_read_no_turns_is_refused_if_turns_exist(world: World) -> None:
     await world.turns("cyn", 2)
     changes = Changes()
     changes.move_turns("turn_x", "cyn", world.campaign_id, 0, GIVEN, "prize", "reward_x")
@@ -162,8 +162,8 @@ async def test_a_commit_that_thought_a_player_had_none_is_refused_where_there_ar
     assert await turns_of(world, "cyn") == 2
 
 
-async def test_turns_are_taken_from_what_a_rival_has_left(world: World) -> None:
-    """The row that is waited for, not the one that the statement saw: else the rival's turns would be lost."""
+async def test_turns_are_taken_from_the_rivals_committed_balance(world: World) -> None:
+    """The statement uses the row after the lock wait; otherwise the rival's turns would be lost."""
     game_id = await world.wheel(await world.prize(type="turns", value=GIVEN))
     reward_id = (await world.round(game_id, "dan")).data["rewards"][0]["reward_id"]
     tenant_id = world.stack.tenant_id

@@ -69,8 +69,8 @@ async def is_ready(stack: Stack) -> bool:
     return (await readiness(stack))[0] == 200
 
 
-async def test_played_session_is_known_by_itself(world: World) -> None:
-    """The store holds what was played: a name that two sessions shared would refuse the second."""
+async def test_played_session_is_recorded_per_session(world: World) -> None:
+    """The store holds played sessions; a key shared by two sessions would refuse the second."""
     game_id = await world.wheel()
     for player in ("ann", "player_01m7ysgt9p004anxg6rcy3ng2k", "p" * 100):
         sessions = [await world.session(game_id, player) for _ in range(3)]

@@ -38,9 +38,7 @@ def servers(tmp_path: Path) -> Iterator[tuple[Valkey, Valkey]]:
 @pytest.mark.fault(
     "Stale Valkey replica promoted, cluster slot moved", size="12 players", figure="same answers, 2 plays a player"
 )
-async def test_a_stale_replica_that_is_promoted_has_nothing_done_twice(
-    database_url: str, servers: tuple[Valkey, Valkey]
-) -> None:
+async def test_promoted_stale_replica_repeats_no_play(database_url: str, servers: tuple[Valkey, Valkey]) -> None:
     primary, replica = servers
 
     async def follows() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,6 +25,18 @@ async def ask_of_t(
 ) -> list[tuple[Any, ...]]:
     """What it answers of the tenant `t`."""
     return await ask(connection, name, "t", *arguments)
+
+
+async def wrong_answers(
+    connection: asyncpg.Connection, file: str, cases: Iterable[tuple[str, tuple[Any, ...], str]]
+) -> list[str]:
+    """The cases of a file's statements, of the tenant `t`, whose rows do not begin with the expected values."""
+    faults = []
+    for name, asked, expected in cases:
+        found = " ".join(str(row[0]) for row in await ask_of_t(connection, f"{file}.{name}", *asked))
+        if found != expected:
+            faults.append(f"{name}{asked}: {found}, not {expected}")
+    return faults
 
 
 @asynccontextmanager

@@ -89,7 +89,7 @@ SELECT entry_id, seq, currency, scope_key, amount, balance_after, reason, refere
 FROM ledger_entries
 WHERE tenant_id = $1 AND player_id = $2 AND ($3 = '' OR scope_key = $3)
   AND ($4 = '' OR scope_key IN ($1, $4) OR scope_key IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
-  AND ($5::bigint IS NULL OR (seq, entry_id) < ($5, $6::text))
+  AND (seq, entry_id) < (coalesce($5::bigint, 9223372036854775807), coalesce($6::text, ''))
 ORDER BY seq DESC, entry_id DESC
 LIMIT $7
 
@@ -131,7 +131,8 @@ SELECT login_id AS id, merchant_id, unix(created_at) AS created_at, unix(expires
        (extract(epoch FROM created_at) * 1000000)::bigint AS begun_us
 FROM logins
 WHERE tenant_id = $1 AND player_id = $2 AND ended_at IS NULL AND expires_at > now()
-  AND ($3::bigint IS NULL OR ((extract(epoch FROM created_at) * 1000000)::bigint, login_id) < ($3, $4::text))
+  AND ((extract(epoch FROM created_at) * 1000000)::bigint, login_id)
+    < (coalesce($3::bigint, 9223372036854775807), coalesce($4::text, ''))
 ORDER BY begun_us DESC, login_id DESC
 LIMIT $5
 

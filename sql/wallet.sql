@@ -15,7 +15,9 @@ LIMIT $6;
 -- $4 currency ('' = all), $5 and $6 the seq and id of the last one shown (null at first), $7 how many.
 SELECT entry_id, seq, currency, scope_key, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
 FROM ledger_entries
-WHERE tenant_id = $1 AND player_id = $2 AND ($5::bigint IS NULL OR (seq, entry_id) < ($5, $6::text))
+WHERE tenant_id = $1 AND player_id = $2
+  -- No OR: it would keep a generic plan from beginning at the cursor.
+  AND (seq, entry_id) < (coalesce($5::bigint, 9223372036854775807), coalesce($6::text, ''))
   AND ($3::text = '' OR scope_key = $3) AND ($4::text = '' OR currency = $4)
 ORDER BY seq DESC, entry_id DESC
 LIMIT $7;

@@ -76,6 +76,7 @@ READ: Final[list[tuple[str, str, str, int]]] = [
     ("fulfillment.search", f"{OF_ANYBODY}, NULL, 1, 0, '', 't000200', NULL, 10", "tasks", PAGE),
     ("fulfillment.search", f"{OF_ANYBODY}, NULL, 1, 0, '', '~', 't000200', 10", "tasks", PAGE),
     ("wallet.ledger", "'p1', 'camp', 'star', NULL, NULL, 10", "ledger_entries", PAGE),
+    ("wallet.ledger", "'p1', 'camp', 'star', 300, 'l000300', 10", "ledger_entries", PAGE),
     ("audit.list_of_type", f"'staff', {UNFILTERED}, 10", "audit_entries", 5),
     ("figures.players", "'camp', '', ''", "campaign_player_days", 0),
     ("figures.players", "'camp', '2026-01-02', '2026-01-06'", "campaign_player_days", 0),

@@ -264,7 +264,7 @@ async def test_replay_that_cannot_be_read_fails_no_other_claim(
     await claim(cores[0], old, key="k")
     monkeypatch.setattr(claims, "AS_CLAIMED", FAILS)
     works = works_of(shelf, (old, "k"), (new, ""))
-    await claims.process_batch(claims.Claimer(engine, shelf.tenant_id), works)
+    await claims.ClaimActors(engine).process_batch(claims.Claimer(engine, shelf.tenant_id), works)
     assert isinstance(works[0].future.exception(), asyncpg.DivisionByZeroError)
     assert works[1].future.result().reward.status == Status.CLAIMED
     await hear_of(engine, new)
@@ -282,7 +282,7 @@ async def test_claim_whose_guest_cannot_be_read_fails_no_other_claim(
     good = await shelf.reward(prize_id)
     monkeypatch.setattr(claims, "MERGED", read)
     works = works_of(shelf, (good, ""), ("reward_none", ""), (good, "another"))
-    await claims.process_batch(claims.Claimer(engine, shelf.tenant_id), works)
+    await claims.ClaimActors(engine).process_batch(claims.Claimer(engine, shelf.tenant_id), works)
     claimed, unknown, second = (work.future for work in works)
     assert claimed.result().reward.status == Status.CLAIMED
     assert isinstance(unknown.exception(), asyncpg.DivisionByZeroError | StoreUnavailable)

@@ -115,7 +115,8 @@ async def test_merged_ledger_is_read_once_whatever_the_guest_has(shared: Databas
             await connection.execute("ANALYZE ledger_entries")
             await connection.execute(MERGING["move_balances"], *WHO)
             plan = await connection.fetchval("EXPLAIN (ANALYZE, FORMAT JSON) " + MERGING["move_ledger"], *WHO)
-            assert rows_seen(plan[0]["Plan"]) < 10 * (LONG + SHORT)
+            # Reading it again for each currency would add 20 times, for each entry of the guest 60 times.
+            assert rows_seen(plan[0]["Plan"]) < 15 * (LONG + SHORT)
             await check_ledgers(connection)
         finally:
             await undone.rollback()

@@ -1,6 +1,6 @@
 """Credentials on both edges: what is forged, expired or another's opens nothing; headers are no credential.
 
-What passes in detail is tests/unit/test_auth.py's. Here every forgery is sent over HTTP to each edge of a
+What passes in detail is tests/unit/auth/test_auth.py's. Here every forgery is sent over HTTP to each edge of a
 stack that takes its own tokens (HS256) and those of a foreign issuer (RS256, by JWKS).
 """
 

@@ -1,0 +1,164 @@
+"""Idempotency keys: what makes two requests the same, and what a row that keeps a key answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from runtime import messages as m
+from runtime.actors.idempotency import HASH_BYTES, WITHOUT_KEY, first_answer, in_progress, keyed, request_hash
+from runtime.errors import Fault
+from runtime.http.admission.idempotency import idempotency_key
+from runtime.wire.codec import decode
+
+PLAY = m.PlayRequest(
+    scope=m.Scope(tenant_id="tenant_a"),
+    id="game_1",
+    player_id="ann",
+    session_id="sess_1",
+    payload={"score": 5},
+    client_seed="seed",
+    idempotency_key="k1",
+)
+
+KINDS = [m.PlayRequest, m.RedeemRequest, m.ClaimRewardRequest, m.CompleteQuestRequest, m.AdjustBalanceRequest]
+
+
+def test_hash_of_a_request_leaves_out_tenant_player_and_key() -> None:
+    others: list[dict[str, Any]] = [
+        {"scope": m.Scope(tenant_id="tenant_b")},
+        {"player_id": "bob"},
+        {"idempotency_key": "k2"},
+    ]
+    for other in others:
+        assert request_hash(dataclasses.replace(PLAY, **other)) == request_hash(PLAY)
+    assert len(request_hash(PLAY)) == HASH_BYTES
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"id": "game_2"}, {"session_id": "sess_2"}, {"payload": {"score": 6}}, {"payload": None}, {"client_seed": ""}],
+)
+def test_any_other_field_makes_another_request(other: dict[str, Any]) -> None:
+    assert request_hash(dataclasses.replace(PLAY, **other)) != request_hash(PLAY)
+
+
+def test_omitted_field_hashes_as_its_default() -> None:
+    assert request_hash(dataclasses.replace(PLAY, payload=None)) == request_hash(dataclasses.replace(PLAY, payload={}))
+
+
+def test_two_kinds_of_request_are_never_the_same() -> None:
+    assert len({request_hash(kind(id="x") if hasattr(kind(), "id") else kind()) for kind in KINDS}) == len(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_request_without_a_key_has_neither_key_nor_hash(kind: Any) -> None:
+    assert keyed(kind(player_id="ann")) is WITHOUT_KEY
+    assert first_answer({"request_hash": b"h"}, WITHOUT_KEY, lambda row: row) is None
+
+
+def test_key_is_of_its_player() -> None:
+    asked = keyed(PLAY)
+    assert (asked.player_id, asked.key) == ("ann", "k1")
+    assert keyed(PLAY, player_id="of the session").player_id == "of the session"
+
+
+def test_row_answers_its_own_request_and_refuses_another() -> None:
+    asked = keyed(PLAY)
+    assert first_answer(None, asked, lambda row: row) is None
+    assert first_answer({"request_hash": None}, asked, lambda row: row) is None
+    row = {"request_hash": request_hash(PLAY), "said": 7}
+    assert first_answer(row, asked, lambda row: row["said"]) == 7
+    with pytest.raises(Fault) as refused:
+        first_answer({"request_hash": b"other"}, asked, lambda row: row)
+    assert (refused.value.reason, refused.value.http_status) == ("IDEMPOTENCY_MISMATCH", 422)
+
+
+@pytest.mark.parametrize(
+    ("asked", "stored"),
+    [
+        (PLAY, "f7428f0a25411bfff7e8e2425bf2d988"),
+        (m.RedeemRequest(id="game_1", milestone_id="rung_1"), "1c64882fe811fcf0c5906b3c1c018d7b"),
+        (m.ClaimRewardRequest(id="reward_1"), "b8d12079abbb68b66cb72afcd16e994a"),
+        (m.CompleteQuestRequest(id="quest_1"), "7a7806c4455691d06b548ee791df316e"),
+        (
+            m.AdjustBalanceRequest(scope_key="camp_1", currency="points", amount=5, reference_id="r"),
+            "907b7bbecd62d28a84ef1fa51fcc6329",
+        ),
+    ],
+    ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
+)
+def test_hash_of_a_request_stays_the_same_in_the_next_version(asked: Any, stored: str) -> None:
+    """A message that is renamed, or a field, would make a retry after an upgrade another request."""
+    assert request_hash(asked).hex() == stored
+
+
+def test_idempotency_key_is_bounded() -> None:
+    assert idempotency_key(make_mocked_request("POST", "/")) == ""
+    assert idempotency_key(make_mocked_request("POST", "/", headers={"Idempotency-Key": "abc"})) == "abc"
+    for wrong in ("", "x" * 256, "é"):
+        with pytest.raises(Fault, match="VALIDATION"):
+            idempotency_key(make_mocked_request("POST", "/", headers={"Idempotency-Key": wrong}))
+
+
+EXACT = 2**53
+"""From here on a float does not tell which whole number it was."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (2.0, 2, True),
+        ([{"n": -3.0}], [{"n": -3}], True),
+        (2.5, 2, False),
+        (float(EXACT - 1), EXACT - 1, True),
+        (float(1 - EXACT), 1 - EXACT, True),
+        (float(EXACT), EXACT, False),
+        (float(-EXACT), -EXACT, False),
+        ("2.0", "2", False),
+    ],
+)
+def test_numbers_that_json_does_not_distinguish_make_one_request(one: Any, other: Any, same: bool) -> None:
+    def asks(value: Any) -> bytes:
+        return request_hash(m.PlayRequest(payload={"n": value}))
+
+    assert (asks(one) == asks(other)) is same
+
+
+def test_request_in_progress_is_retried_in_a_second() -> None:
+    assert in_progress().retry_after_seconds == 1
+
+
+class TestAtTheEdge:
+    """`request_hash`: JSON that means the same is the same request."""
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"session_id":"s","payload":{"a":1,"b":{"c":[1,2],"d":"x"}}}',
+            b'{ "payload": {"b": {"d": "x", "c": [1, 2]}, "a": 1}, "session_id": "s" }\n',
+            b'{"payload":{"b":{"d":"\\u0078","c":[1.0,2]},"a":1e0},"session_id":"s","client_seed":""}',
+        ],
+    )
+    def test_bytes_make_no_difference(self, body: bytes) -> None:
+        said = m.PlayRequest(session_id="s", payload={"a": 1, "b": {"c": [1, 2], "d": "x"}})
+        assert request_hash(decode(m.PlayRequest, body)) == request_hash(said)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"session_id":"s","payload":{"a":1.5}}',
+            b'{"session_id":"s","payload":{"a":"1"}}',
+            b'{"session_id":"s","payload":{"a":[1]}}',
+            b'{"session_id":"s","payload":{"a":1e300}}',
+            b'{"session_id":"t","payload":{"a":1}}',
+            b'{"session_id":"s","payload":{"a":true}}',
+        ],
+    )
+    def test_what_is_said_does(self, body: bytes) -> None:
+        assert request_hash(decode(m.PlayRequest, body)) != request_hash(
+            m.PlayRequest(session_id="s", payload={"a": 1})
+        )

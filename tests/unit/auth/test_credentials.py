@@ -1,0 +1,89 @@
+"""Who a request is from: its token, its headers where they are believed, its tenant and roles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from runtime.errors import Fault
+from runtime.http.auth.credentials import Auth
+from runtime.http.auth.identity import Identity, require_player, require_roles
+from runtime.http.auth.tokens import Tokens
+
+
+def own_tokens() -> Tokens:
+    return Tokens("s" * 32, issuer="tombola", audience="edge", staff_audience="staff")
+
+
+def request(**headers: str) -> web.Request:
+    return make_mocked_request("GET", "/", headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+async def test_headers_are_never_believed_by_default() -> None:
+    auth = Auth(own_tokens(), default_tenant="t")
+    assert await auth.identify(request(X_Tenant_Id="t", X_Player_Id="player_1", X_Roles="admin")) is None
+
+
+async def test_headers_make_an_identity_where_turned_on() -> None:
+    auth = Auth(own_tokens(), header_fallback=True, default_tenant="t")
+    identity = await auth.identify(request(X_Player_Id="player_1", X_Roles="admin, designer", X_Merchant_Id="m"))
+    assert identity == Identity("t", "m", "player_1", frozenset({"admin", "designer"}), "player_1", 0)
+    assert await auth.identify(request(X_Tenant_Id="t")) is None
+
+
+async def test_token_wins_over_headers_and_a_wrong_one_is_not_forgiven() -> None:
+    tokens = own_tokens()
+    auth = Auth(tokens, header_fallback=True, default_tenant="t")
+    token = tokens.mint("player_1", tenant_id="tenant_1", seconds=60)
+    identity = await auth.identify(request(Authorization=f"Bearer {token}", X_Player_Id="player_2", X_Roles="admin"))
+    assert identity is not None
+    assert (identity.player_id, identity.roles) == ("player_1", frozenset())
+    for wrong in ("Bearer abc", "Bearer", "Basic abc", ""):
+        with pytest.raises(Fault, match="TOKEN_INVALID"):
+            await auth.identify(request(Authorization=wrong, X_Player_Id="player_2"))
+
+
+def staff(*roles: str) -> Identity:
+    return Identity("own", "", "", frozenset(roles), "ann", 0)
+
+
+def test_only_platform_acts_for_another_tenant() -> None:
+    auth = Auth(own_tokens(), default_tenant="default")
+    other = request(X_Tenant_Id="other")
+    assert auth.tenant(other, staff("admin")) == "own"
+    assert auth.tenant(other, staff("admin", "platform")) == "other"
+    assert auth.tenant(request(), staff("platform")) == "own"
+    assert auth.tenant(other, None) == "other"
+    assert auth.tenant(request(), None) == "default"
+    assert auth.tenant(make_mocked_request("GET", "/?tenant_id=asked"), None) == "asked"
+    with pytest.raises(Fault, match="VALIDATION"):
+        auth.tenant(request(X_Tenant_Id="a}b"), None)
+
+
+def refused(call: Callable[..., Any], *arguments: Any) -> tuple[str, str]:
+    """(reason, message) of what it raises."""
+    with pytest.raises(Fault) as caught:
+        call(*arguments)
+    return caught.value.reason, caught.value.message
+
+
+def test_tenant_is_named_and_an_identifier() -> None:
+    auth = Auth(own_tokens(), header_fallback=True)
+    said = "is needed"
+    assert said in refused(auth.tenant, request(), None)[1]
+    assert "identifier" in refused(auth.tenant, make_mocked_request("GET", "/?tenant_id=a%7Db"), None)[1]
+    assert said in refused(auth._from_headers, request(X_Player_Id="ann"))[1]
+    for header in ("X_Player_Id", "X_Tenant_Id", "X_Merchant_Id"):
+        named = {"X_Player_Id": "ann", "X_Tenant_Id": "t", header: "a}b"}
+        assert "identifier" in refused(auth._from_headers, request(**named))[1]
+
+
+def test_identity_is_needed_for_a_role_or_a_player() -> None:
+    for needs in (require_roles, require_player):
+        assert refused(needs, None)[0] == "TOKEN_MISSING"
+        assert refused(needs, staff("guest"))[0] == "ROLE_REQUIRED"
+    assert require_roles(staff("admin", "guest")) == staff("admin", "guest")

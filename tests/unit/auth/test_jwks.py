@@ -1,0 +1,170 @@
+"""Another issuer's keys: when its document is asked for again, and which of its keys a token is given."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+
+from runtime.errors import Fault
+from runtime.http.auth import jwks
+from runtime.http.auth.jwks import BYTES_MAX, FRESH_SECONDS, RETRY_SECONDS, JwksKeys
+
+EC: Final[dict[str, Any]] = json.loads(ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key()))
+RSA: Final[dict[str, Any]] = json.loads(
+    RSAAlgorithm.to_jwk(rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key())
+)
+
+
+class Clock:
+    """The clock of the module, which stands still."""
+
+    seconds = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class Issuer:
+    """An issuer that answers what the test says, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.keys: list[dict[str, Any]] = [{**EC, "kid": "one"}]
+        self.status = 200
+        self.padding = 0
+        self.asked = 0
+        self.begun, self.may_answer = asyncio.Event(), asyncio.Event()
+        self.may_answer.set()
+        self.url = ""
+
+    async def answer(self, _: web.Request) -> web.Response:
+        self.asked += 1
+        self.begun.set()
+        await self.may_answer.wait()
+        body = json.dumps({"keys": self.keys})
+        return web.Response(text=body + " " * max(0, self.padding - len(body)), status=self.status)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(jwks, "time", clock)
+    return clock
+
+
+@pytest.fixture
+async def issuer() -> AsyncIterator[Issuer]:
+    issuer, app = Issuer(), web.Application()
+    app.router.add_get("/jwks", issuer.answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    issuer.url = f"http://127.0.0.1:{runner.addresses[0][1]}/jwks"
+    yield issuer
+    issuer.may_answer.set()
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def keys(issuer: Issuer, clock: Clock) -> AsyncIterator[JwksKeys]:
+    keys = JwksKeys(issuer.url)
+    yield keys
+    await keys.close()
+
+
+async def settled(keys: JwksKeys) -> None:
+    """Until nothing is on its way."""
+    await keys._fetching.drain()
+
+
+async def test_document_is_asked_for_again_when_it_is_an_hour_old_and_nobody_waits_for_it(
+    issuer: Issuer, keys: JwksKeys, clock: Clock
+) -> None:
+    assert await keys.get("one", "ES256") is not None
+    clock.seconds += FRESH_SECONDS - 1
+    assert await keys.get("one", "ES256") is not None
+    await settled(keys)
+    assert issuer.asked == 1
+    clock.seconds += 1
+    issuer.may_answer.clear()
+    assert await keys.get("one", "ES256") is not None
+    issuer.may_answer.set()
+    await settled(keys)
+    assert issuer.asked == 2
+    assert await keys.get("one", "ES256") is not None
+    await settled(keys)
+    assert issuer.asked == 2, "it is fresh"
+
+
+async def test_issuer_that_fails_is_asked_twice_a_minute_and_its_keys_hold(
+    issuer: Issuer, keys: JwksKeys, clock: Clock
+) -> None:
+    await keys.get("one", "ES256")
+    clock.seconds += FRESH_SECONDS
+    issuer.status = 500
+    for after, asked in ((0.0, 2), (RETRY_SECONDS - 1, 2), (1.0, 3)):
+        clock.seconds += after
+        assert await keys.get("one", "ES256") is not None
+        await settled(keys)
+        assert issuer.asked == asked
+
+
+async def test_unknown_key_asks_again_but_not_more_often(issuer: Issuer, keys: JwksKeys, clock: Clock) -> None:
+    assert await keys.get("two", "ES256") is None
+    issuer.keys.append({**EC, "kid": "two"})
+    clock.seconds += RETRY_SECONDS - 1
+    assert await keys.get("two", "ES256") is None
+    clock.seconds += 1
+    assert await keys.get("two", "ES256") is not None
+    assert issuer.asked == 2
+
+
+async def test_without_an_id_it_is_the_only_key_of_its_algorithm(issuer: Issuer, keys: JwksKeys) -> None:
+    issuer.keys = [{**EC, "kid": "one"}, {**RSA, "kid": "two"}]
+    both = [await keys.get(None, "ES256"), await keys.get(None, "RS256")]
+    assert both == [await keys.get("one", "ES256"), await keys.get("two", "RS256")] and None not in both
+    assert await keys.get(7, "ES256") is None, "which is no id"
+
+
+async def test_without_an_id_two_keys_of_an_algorithm_are_none(issuer: Issuer, keys: JwksKeys) -> None:
+    issuer.keys = [{**EC, "kid": "one"}, {**EC, "kid": "two"}]
+    assert await keys.get(None, "ES256") is None
+
+
+@pytest.mark.parametrize("said", [{"use": "enc"}, {"alg": "RS256"}, {"alg": "RS256", "use": "enc"}])
+async def test_key_for_something_else_is_passed_over(issuer: Issuer, keys: JwksKeys, said: dict[str, str]) -> None:
+    issuer.keys = [{**EC, "kid": "one", **said}]
+    assert await keys.get("one", "ES256") is None
+    assert await keys.get("one", "RS256") is None
+
+
+@pytest.mark.parametrize(("status", "padding"), [(500, 0), (204, 0), (200, BYTES_MAX + 1)])
+async def test_document_that_is_none_gives_no_key(issuer: Issuer, keys: JwksKeys, status: int, padding: int) -> None:
+    issuer.status, issuer.padding = status, padding
+    with pytest.raises(Fault) as caught:
+        await keys.get("one", "ES256")
+    assert (caught.value.reason, caught.value.retry_after_seconds) == ("STORE_UNAVAILABLE", 5)
+
+
+async def test_document_may_be_as_long_as_it_may_be(issuer: Issuer, keys: JwksKeys) -> None:
+    issuer.padding = BYTES_MAX
+    assert await keys.get("one", "ES256") is not None
+
+
+async def test_closing_waits_for_what_is_on_its_way(issuer: Issuer, clock: Clock) -> None:
+    keys = JwksKeys(issuer.url)
+    issuer.may_answer.clear()
+    asked = asyncio.ensure_future(keys.get("one", "ES256"))
+    await issuer.begun.wait()
+    closing = asyncio.ensure_future(keys.close())
+    await asyncio.sleep(0.05)  # sleeps: so long it would have been closed twenty times.
+    assert not closing.done()
+    issuer.may_answer.set()
+    await closing
+    assert await asked is not None

@@ -1,0 +1,103 @@
+"""Tokens at the edge of what is taken: of time, of length, and of what is remembered."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import jwt
+import pytest
+from aiohttp import web
+
+from runtime.errors import Fault
+from runtime.http.auth.external_issuer import Foreign
+from runtime.http.auth.tokens import TOKEN_CHARACTERS_MAX, Tokens
+from runtime.operations.players.revocations import LEEWAY_SECONDS
+
+SECRET = "s" * 32
+NOW = 1_800_000_000
+
+
+def signed(headers: dict[str, Any] | None = None, **said: Any) -> str:
+    whose = {"iss": "tombola", "aud": "edge", "sub": "ann", "tenant_id": "t"}
+    return jwt.encode({**whose, "iat": NOW, "exp": NOW + 60, **said}, SECRET, algorithm="HS256", headers=headers)
+
+
+@pytest.fixture
+def tokens(clock: list[float]) -> Tokens:
+    return Tokens(SECRET, issuer="tombola", audience="edge")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, to be set."""
+    times = [float(NOW)]
+    monkeypatch.setattr(time, "time", lambda: times[0])
+    return times
+
+
+async def is_taken(tokens: Tokens, token: str) -> bool:
+    try:
+        return (await tokens.verify(token)).subject == "ann"
+    except Fault as fault:
+        assert fault.http == 401
+        return False
+
+
+@pytest.mark.parametrize("remembered", [False, True])
+async def test_token_ends_with_the_leeway_after_its_time(tokens: Tokens, clock: list[float], remembered: bool) -> None:
+    token = signed()
+    assert not remembered or await is_taken(tokens, token)
+    clock[0] = NOW + 60 + LEEWAY_SECONDS - 0.5
+    assert await is_taken(tokens, token)
+    clock[0] = NOW + 60 + LEEWAY_SECONDS
+    assert not await is_taken(tokens, token)
+
+
+@pytest.mark.parametrize("claim", ["iat", "nbf"])
+async def test_token_begins_no_earlier_than_the_leeway_before_its_time(tokens: Tokens, claim: str) -> None:
+    assert await is_taken(tokens, signed(**{claim: NOW + LEEWAY_SECONDS}))
+    assert not await is_taken(tokens, signed(**{claim: NOW + LEEWAY_SECONDS + 1}))
+
+
+async def test_token_is_not_longer_than_is_read(tokens: Tokens) -> None:
+    lengths = {len(token): token for token in (signed(more="x" * length) for length in range(5_900, 6_100))}
+    assert await is_taken(tokens, lengths[TOKEN_CHARACTERS_MAX])
+    assert not await is_taken(tokens, lengths[min(length for length in lengths if length > TOKEN_CHARACTERS_MAX)])
+
+
+async def test_token_with_a_critical_extension_is_refused(tokens: Tokens) -> None:
+    assert await is_taken(tokens, signed({"b64": True}))
+    assert not await is_taken(tokens, signed({"b64": True, "crit": ["b64"]}))
+
+
+async def test_so_many_tokens_are_remembered_those_that_were_used_last(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.http.auth.tokens.CACHE_MAX", 2)
+    first, second, third = (signed(jti=jti) for jti in "123")
+    for token in (first, second, first, third):
+        assert await is_taken(tokens, token)
+    assert list(tokens._known) == [first, third]
+
+
+async def test_another_issuer_is_asked_for_no_key_by_tokens_that_it_cannot_have_signed(
+    aiohttp_client: Any,
+) -> None:
+    asked = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response({"keys": []})
+
+    app = web.Application()
+    app.router.add_get("/jwks", answer)
+    url = str((await aiohttp_client(app)).make_url("/jwks"))
+    tokens = Tokens(issuer="tombola", audience="edge", foreign=Foreign(url, "them", "edge"))
+    assert not await is_taken(tokens, signed())
+    assert asked == []
+    assert not await is_taken(tokens, signed().replace("eyJhbGciOiJIUzI1NiIs", "eyJhbGciOiJFUzI1NiIs"))
+    assert asked == ["/jwks"]
+    session = tokens._keys._session if tokens._keys is not None else None
+    await tokens.close()
+    assert session is not None and session.closed

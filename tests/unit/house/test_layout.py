@@ -1,0 +1,75 @@
+"""Limits of the Python code: size of folders and files, import cycles, and facts that only rows may hold."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+import grimp
+
+from runtime.operations import BY_NAME
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("runtime", "sql", "ops")
+GENERATED = ROOT / "runtime" / "messages" / "game"
+FOLDER_FILES_MAX = 20
+FILE_LINES_MAX = 450
+
+
+@cache
+def files() -> dict[Path, str]:
+    """The text of every Python file that is written by hand."""
+    found = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    written = [path for path in found if GENERATED not in path.parents and "node_modules" not in path.parts]
+    return {path: path.read_text() for path in written}
+
+
+def nodes(kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    """(place, node) of every node of a kind."""
+    for path, text in files().items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, kind):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+
+
+def test_folder_holds_at_most_twenty_python_files() -> None:
+    counts = Counter(path.parent for path in files())
+    assert {str(folder.relative_to(ROOT)): n for folder, n in counts.items() if n > FOLDER_FILES_MAX} == {}
+
+
+def test_python_file_has_at_most_450_lines() -> None:
+    counts = {str(path.relative_to(ROOT)): len(text.splitlines()) for path, text in files().items()}
+    assert {name: n for name, n in counts.items() if n > FILE_LINES_MAX} == {}
+
+
+def test_python_imports_have_no_cycle() -> None:
+    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert set(TopologicalSorter(imported).static_order()) == graph.modules  # CycleError: names the cycle.
+
+
+def test_operation_is_told_apart_by_its_row_and_not_by_its_name() -> None:
+    compared = [
+        (place, constant.value)
+        for place, node in nodes(ast.Compare)
+        for constant in ast.walk(node)
+        if isinstance(constant, ast.Constant) and constant.value in BY_NAME
+        if place.startswith("runtime")
+    ]
+    assert compared == []
+
+
+def test_column_of_a_row_is_read_by_its_name() -> None:
+    indexed = [
+        place
+        for place, node in nodes(ast.Subscript)
+        if isinstance(node.value, ast.Name) and node.value.id in ("row", "record")
+        if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int)
+        if place.startswith(("runtime", "sql"))
+    ]
+    assert indexed == []

@@ -1,0 +1,177 @@
+"""Admission against a real store: rates, idempotency, sessions, and what remains without the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ops.servers.valkey import Valkey
+from runtime.http.admission.control import Admission, AdmissionControl, Allowed
+from runtime.http.admission.idempotency import Asked, InProgress, Mismatch, Replay
+from runtime.http.admission.rates import Limited, Policy
+from runtime.http.admission.session_cache import SessionCache
+from runtime.operations.players.challenges import NETWORK_TIMES
+from runtime.stores.ephemeral import Ephemeral
+from tests.support.stack import PATIENT
+from tests.support.waiting import HANG_SECONDS
+
+PLAYER = Policy("player", per_second=0.01, burst=20)
+IP = Policy("ip", per_second=0.01, burst=30)
+BODY, OTHER_BODY = b"a hash of 16 by", b"another 16 bytes"
+
+
+@pytest.fixture
+async def store(valkey_url: str, valkey_flush: None) -> AsyncIterator[Ephemeral]:
+    store = Ephemeral(valkey_url, timeout_seconds=PATIENT["redis_timeout_seconds"])
+    await store.start()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def control(store: Ephemeral) -> AdmissionControl:
+    return AdmissionControl(store, player=PLAYER, ip=IP)
+
+
+def count(admissions: list[Admission]) -> int:
+    return sum(isinstance(admission, Allowed) for admission in admissions)
+
+
+async def test_burst_over_two_processes_shares_one_limit(store: Ephemeral, valkey_url: str) -> None:
+    other = Ephemeral(valkey_url, timeout_seconds=PATIENT["redis_timeout_seconds"])
+    await other.start()
+    edges = [AdmissionControl(store, player=PLAYER, ip=IP), AdmissionControl(other, player=PLAYER, ip=IP)]
+    admissions = await asyncio.gather(*[edges[i % 2].admit("t", player_id="p", ip=f"10.0.0.{i}") for i in range(100)])
+    assert PLAYER.burst <= count(admissions) <= PLAYER.burst + 1
+    await other.close()
+
+
+async def test_limited_player_is_told_when_to_come_back(control: AdmissionControl) -> None:
+    admissions = await asyncio.gather(*[control.admit("t", player_id="p", ip="10.0.0.1") for _ in range(21)])
+    assert [type(admission) for admission in admissions] == [Allowed] * 20 + [Limited]
+    limited = admissions[-1]
+    assert isinstance(limited, Limited)
+    assert limited.policy == "player"
+    assert 95 < limited.retry_after_seconds <= 100  # One request each 100 s.
+    assert limited.headers["RateLimit-Policy"] == '"player";q=20;w=2000'
+    assert limited.headers["RateLimit"].startswith('"player";r=0;t=')
+    assert limited.fault().http == 429
+
+
+async def test_address_is_limited_over_all_its_players(control: AdmissionControl) -> None:
+    admissions = await asyncio.gather(*[control.admit("t", player_id=f"p{i}", ip="10.0.0.1") for i in range(40)])
+    assert count(admissions) == 30
+    # The refusals charged no player: the eleventh may come from elsewhere with its whole bucket.
+    later = await control.admit("t", player_id="p39", ip="10.0.0.2")
+    assert isinstance(later, Allowed)
+    assert later.headers is not None
+    assert later.headers["RateLimit"].startswith('"player";r=19;')
+
+
+async def test_bucket_refills(store: Ephemeral) -> None:
+    fast = AdmissionControl(store, player=Policy("player", per_second=50, burst=1), ip=IP)
+    assert isinstance(await fast.admit("t", player_id="p", ip="10.0.0.1"), Allowed)
+    async with asyncio.timeout(HANG_SECONDS):
+        while not isinstance(await fast.admit("t", player_id="p", ip="10.0.0.1"), Allowed):
+            pass
+
+
+async def test_players_of_two_tenants_do_not_share_buckets(control: AdmissionControl) -> None:
+    admissions = [await control.admit(f"t{n % 2}", player_id="p", ip=f"10.0.0.{n}") for n in range(40)]
+    assert count(admissions) == 40
+
+
+async def test_address_has_one_bucket_over_all_tenants(control: AdmissionControl) -> None:
+    admissions = await asyncio.gather(*[control.admit(f"t{n}", player_id="p", ip="10.0.0.1") for n in range(40)])
+    assert count(admissions) == IP.burst
+
+
+async def test_network_has_what_sixteen_addresses_have(control: AdmissionControl) -> None:
+    """Whoever has a /48 has 65,536 addresses, which share one bucket beside their own."""
+
+    async def admit(nth: int, network: str) -> Admission:
+        return await control.admit("t", player_id=f"{network}{nth}", ip=f"{network}{nth:x}::", network=f"{network}:/48")
+
+    most = NETWORK_TIMES * IP.burst
+    walked = await asyncio.gather(*[admit(nth, "2001:db8:0:") for nth in range(most + 50)])
+    assert count(walked) == most
+    (limited, *_) = [admission for admission in walked if isinstance(admission, Limited)]
+    assert (limited.policy, limited.headers["RateLimit-Policy"]) == ("ip-network", f'"ip-network";q={most};w=3000')
+    assert 0 < limited.retry_after_seconds <= 100 / NETWORK_TIMES
+    # One address of another network has its own, and no more than that of the network's.
+    others = await asyncio.gather(*[admit(1, "2001:db8:1:") for _ in range(PLAYER.burst)])
+    assert count(others) == PLAYER.burst
+    assert isinstance(await admit(2, "2001:db8:1:"), Allowed)
+
+
+async def admit_key(
+    control: AdmissionControl, key: str = "k", body: bytes = BODY, player: str = "p", ip: str = ""
+) -> Admission:
+    return await control.admit("t", player_id=player, ip=ip, owner=player, asked=Asked("POST /x", key, body))
+
+
+async def test_key_of_fifty_requests_admits_one(control: AdmissionControl) -> None:
+    admissions = await asyncio.gather(*[admit_key(control) for _ in range(50)])
+    assert count(admissions) == 1
+    assert sum(isinstance(admission, InProgress) for admission in admissions) == 49
+    winner = next(admission for admission in admissions if isinstance(admission, Allowed))
+    control.settle(winner, b'{"answer":1}')
+    async with asyncio.timeout(HANG_SECONDS):  # Settled without waiting, perhaps over the other connection.
+        while not isinstance(replay := await admit_key(control), Replay):
+            assert isinstance(replay, InProgress)
+    assert replay.answer == b'{"answer":1}'
+    assert isinstance(await admit_key(control, body=OTHER_BODY), Mismatch)
+    assert isinstance(await admit_key(control, key="other"), Allowed)
+    assert isinstance(await admit_key(control, player="q"), Allowed)
+
+
+async def test_refusal_frees_the_key(control: AdmissionControl) -> None:
+    first = await admit_key(control)
+    assert isinstance(first, Allowed)
+    assert isinstance(await admit_key(control, body=OTHER_BODY), Mismatch)
+    control.settle(first, None)
+    async with asyncio.timeout(HANG_SECONDS):
+        while not isinstance(await admit_key(control), Allowed):
+            pass
+
+
+async def test_crashed_request_blocks_its_key_only_for_the_reservation(store: Ephemeral) -> None:
+    control = AdmissionControl(store, player=PLAYER, ip=IP, reservation_seconds=0.05)
+    assert isinstance(await admit_key(control), Allowed)
+    async with asyncio.timeout(HANG_SECONDS):
+        while not isinstance(await admit_key(control), Allowed):
+            pass
+
+
+async def test_session_comes_with_the_admission(store: Ephemeral, control: AdmissionControl) -> None:
+    SessionCache(store, seconds=60).hold("t", "sess_1", b"state")
+    async with asyncio.timeout(HANG_SECONDS):
+        while True:
+            admission = await control.admit("t", player_id="p", session_id="sess_1")
+            assert isinstance(admission, Allowed)
+            if admission.session == b"state":
+                break
+    unknown = await control.admit("t", player_id="p", session_id="sess_2")
+    assert isinstance(unknown, Allowed)
+    assert unknown.session is None
+
+
+async def test_many_admissions_of_one_turn_are_few_round_trips(store: Ephemeral, control: AdmissionControl) -> None:
+    before = store.commands
+    await asyncio.gather(*[control.admit("t", player_id=f"p{i}", ip=f"10.0.1.{i}") for i in range(128)])
+    assert store.commands - before <= 6  # Two full batches; the first may have had to load the script.
+
+
+async def test_without_the_store_everybody_is_admitted(
+    valkey_server: Valkey, control: AdmissionControl, store: Ephemeral
+) -> None:
+    valkey_server.kill()
+    try:
+        for _ in range(3):
+            admissions = await asyncio.gather(*[admit_key(control, ip="10.0.0.1") for _ in range(50)])
+            assert count(admissions) == 50
+        assert not store.up
+    finally:
+        valkey_server.start()

@@ -1,0 +1,200 @@
+"""The OpenAPI documents: valid, whole, and held to the code that they describe."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from aiohttp import web
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+import runtime
+from runtime.errors import Status
+from runtime.http import admin, callback, consumer
+from runtime.http import core as core_http
+from runtime.http.core_guard import Door
+from runtime.http.docs import examples
+from runtime.http.docs.document import Surface
+from runtime.http.docs.openapi import document
+from runtime.http.docs.refusals import REFUSALS, reasons_of
+from runtime.http.edge import INTERNAL, Edge, reader
+from runtime.http.login import routes as login
+from runtime.http.login import sign_in
+from runtime.http.operational import mount_health, mount_metrics
+from runtime.operations import OPERATIONS
+from runtime.settings import Settings
+from runtime.stores.ephemeral import Ephemeral
+from runtime.wire import codec
+from runtime.wire.schema import fields_of
+
+SURFACES: tuple[Surface, ...] = get_args(Surface)
+DOCUMENTS = {surface: document(surface) for surface in SURFACES}
+RPC_ONLY = {"MESSAGE_TOO_LARGE"}
+
+
+def rows(surface: Surface) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(path, verb, operation) of a document."""
+    for path, verbs in DOCUMENTS[surface]["paths"].items():
+        for verb, row in verbs.items():
+            yield path, verb, row
+
+
+def validator(surface: Surface, schema: dict[str, Any]) -> Draft202012Validator:
+    return Draft202012Validator({**schema, "components": DOCUMENTS[surface]["components"]})
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_document_is_valid_openapi_and_plain_json(surface: Surface) -> None:
+    validate(DOCUMENTS[surface])
+    assert json.loads(json.dumps(DOCUMENTS[surface])) == DOCUMENTS[surface]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_document_has_every_route_that_its_surface_serves(surface: Surface) -> None:
+    app = web.Application()
+    edge = Edge.build(Settings(jwt_secret="x" * 32), None, Ephemeral("redis://127.0.0.1:1"))  # type: ignore[arg-type]
+    if surface == "core":
+        core_http.mount(app, None, Door())  # type: ignore[arg-type]
+        mount_metrics(app)
+    elif surface == "consumer":
+        consumer.mount(app, edge)
+        login.mount(app, edge)
+    else:
+        admin.mount(app, edge)
+        sign_in.mount(app, edge)
+        callback.mount(app, edge.caller)
+    mount_health(app, {})
+    served = {
+        (route.resource.canonical, route.method.lower())
+        for route in app.router.routes()
+        if route.resource is not None and route.method != "HEAD"
+    }
+    if surface == "core":  # each path of Core is there with and without /admin, and described once
+        served = {(path, verb) for path, verb in served if not path.startswith("/api/v1/admin/")}
+    assert {(path, verb) for path, verb, _ in rows(surface)} == served
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_every_example_is_what_its_schema_says(surface: Surface) -> None:
+    document = DOCUMENTS[surface]
+    for _, _, row in rows(surface):
+        contents = [answer["content"] for answer in row["responses"].values()]
+        contents += [row["requestBody"]["content"]] if "requestBody" in row else []
+        for content in contents:
+            for media in content.values():
+                shown = [media["example"]] if "example" in media else []
+                for name in media.get("examples", {}):
+                    shown.append(document["components"]["examples"][name]["value"])
+                assert shown, row["operationId"]
+                for example in shown:
+                    validator(surface, media["schema"]).validate(example)
+
+
+def test_every_example_of_a_body_is_read_by_who_reads_it() -> None:
+    for operation in OPERATIONS:
+        if operation.has_body:
+            made, fields = codec.read(operation.request, examples.core_body(operation))
+            assert isinstance(made, operation.request) and fields, operation.name
+    request = type("Request", (), {"match_info": {"id": "x"}, "query": {}})
+    for operation in OPERATIONS:
+        if operation.has_body:
+            closed = consumer.CLOSED if operation.consumer is not None else frozenset({"scope", "id", "update_mask"})
+            read = reader(operation, closed)(request, json.dumps(operation.example).encode())  # type: ignore[arg-type]
+            assert isinstance(read, operation.request), operation.name
+
+
+def test_every_operation_says_what_it_does() -> None:
+    for surface in SURFACES:
+        seen = [row["operationId"] for _, _, row in rows(surface)]
+        assert len(seen) == len(set(seen))
+        for path, _, row in rows(surface):
+            assert row["summary"] and row["tags"]
+            assert row.get("description") or not path.startswith("/api"), row["operationId"]
+
+
+def raised() -> Iterator[tuple[str, Status | None]]:
+    """(reason, status) of each Fault that the package raises, where both are written out."""
+    for path in Path(runtime.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(ast.Name("Fault"), [ast.Attribute(attr=status), ast.Constant(str(reason)), *_]):
+                    yield reason, Status[status]
+                case ast.Call(ast.Name("Fault"), [_, ast.Constant(str(reason)), *_]):
+                    yield reason, None
+                case ast.Call(ast.Name("unknown"), [ast.Constant(str(kind)), *_]):
+                    yield f"UNKNOWN_{kind.upper()}", Status.NOT_FOUND
+
+
+def test_every_reason_that_is_raised_is_described_with_its_status() -> None:
+    found = set(raised())
+    assert len(found) > 40
+    for reason, status in found - {(reason, status) for reason, status in found if reason in RPC_ONLY}:
+        assert reason in REFUSALS, reason
+        if status is Status.UNIMPLEMENTED and reason == "ENCODING_UNSUPPORTED":
+            continue  # RPC's
+        assert status in (None, REFUSALS[reason].status), reason
+
+
+def test_every_reason_of_an_operation_is_told_by_one() -> None:
+    told = {reason for operation in OPERATIONS for reason in reasons_of(operation)}
+    transport = {"BAD_REQUEST", "MALFORMED_REQUEST", "EXPECTATION_FAILED", "UNKNOWN_ROUTE", "METHOD_NOT_ALLOWED"}
+    edges = {reason for reason in REFUSALS if reason.startswith(("TOKEN_", "CODE_", "RATE_", "RESEND_", "IDEMPOTENCY"))}
+    edges |= {"ROLE_REQUIRED", "FORBIDDEN", "SIGNATURE_INVALID", "UNKNOWN_CHALLENGE", "CORE_UNAVAILABLE"}
+    edges |= {"SENDER_UNAVAILABLE", "NOT_READY"}
+    assert set(REFUSALS) - told - transport - edges == {"UNIMPLEMENTED"}
+
+
+def test_required_fields_are_in_the_schema() -> None:
+    """A maker's body requires what its resource does; an update's requires nothing of it."""
+    for operation in OPERATIONS:
+        if not operation.resource:
+            continue
+        schema = DOCUMENTS["core"]["components"]["schemas"][f"{operation.name}Fields"]
+        fields = fields_of(fields_of(operation.request)[operation.resource].type).values()
+        wanted = [field.name for field in fields if field.required] if operation.makes else []
+        assert schema.get("required", []) == wanted, operation.name
+
+
+def test_document_of_an_edge_leaves_out_fields_of_core() -> None:
+    for surface in ("consumer", "admin"):
+        for _, _, row in rows(surface):  # type: ignore[arg-type]
+            names = [parameter["name"] for parameter in row.get("parameters", ())]
+            assert not any(name.startswith("scope.") for name in names), row["operationId"]
+    render = DOCUMENTS["consumer"]["components"]["schemas"]["Render"]["properties"]
+    assert "handler_config" not in render
+
+
+def test_document_of_an_edge_describes_only_fields_of_its_bodies() -> None:
+    for surface, closed in (("consumer", consumer.CLOSED), ("admin", INTERNAL)):
+        for _, _, row in rows(surface):  # type: ignore[arg-type]
+            told = [name for name in closed - {"scope", "id", "player_id"} if name in row.get("description", "")]
+            assert told == [], row["operationId"]
+
+
+def test_every_text_and_list_of_messages_of_a_body_says_how_much_it_may_hold() -> None:
+    for surface in SURFACES:
+        for name, schema in DOCUMENTS[surface]["components"]["schemas"].items():
+            if not name.endswith(("Body", "Fields", "Input")):
+                continue
+            for field, one in schema["properties"].items():
+                element = one.get("items", one)
+                if element.get("type") == "string" and name != "ImportCodesBody":
+                    assert {"maxLength", "enum", "pattern"} & element.keys(), (surface, name, field)
+                if "items" in one and "$ref" in element and element["$ref"].endswith("Input"):
+                    assert one["maxItems"] > 0, (surface, name, field)
+
+
+def test_page_in_development_asks_for_the_player() -> None:
+    made = document("consumer", header_fallback=True)
+    assert made["components"]["securitySchemes"]["player"]["name"] == "X-Player-Id"
+    start = made["paths"]["/api/v1/games/{id}/start"]["post"]
+    assert start["security"] == [{}, {"bearer": []}, {"player": []}]
+    assert made["paths"]["/api/v1/players/me"]["get"]["security"] == [{"bearer": []}, {"player": []}]
+    validate(made)
+    for surface in SURFACES:
+        assert "player" not in document(surface)["components"]["securitySchemes"]

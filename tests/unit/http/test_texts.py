@@ -1,0 +1,86 @@
+"""Texts that people are shown: nothing in them that writes over what stands beside them, or passes for another's."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+
+from runtime import messages as m
+from runtime.errors import Fault
+from runtime.wire import codec
+from runtime.wire.schema import UNSEEN, check, fields_of
+
+REFUSED = {
+    "a bell": "a\x07b",
+    "a colour of terminals": "\x1b[31mred",
+    "a C1 control": "a\x9bb",
+    "DEL": "a\x7f",
+    "an override of the direction": "\u202eevil",
+    "an isolate of the direction": "a\u2066b\u2069",
+    "a zero-width space": "a\u200bb",
+    "a word joiner": "a\u2060b",
+    "a byte order mark": "\ufeffa",
+    "a paragraph separator": "a\u2029b",
+    "an interlinear annotation": "a\ufff9b",
+    "a noncharacter": "a\uffff",
+}
+BREAKS = {"a line break": "a\nb", "a carriage return": "a\rb", "a tab": "a\tb"}
+WELCOME = {
+    "joiners of an emoji": "👩‍👩‍👧‍👦🏳️‍🌈",
+    "tags of a flag": "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    "a joiner that Persian needs": "می\u200cخواهم",
+    "the mark of a direction": "a\u200fb",
+    "combining marks": "e\u0301",
+    "another space": "a\u00a0b\u3000c",
+    "what no font has": "\U0010fffd\ue000",
+    "the sign for what was lost": "a\ufffdb\ufffc",
+}
+
+
+def refused(text: str, message: type[m.Prize | m.Quest] = m.Prize, name: str = "name") -> bool:
+    """Whether the field refuses it, over REST and over RPC alike."""
+    try:
+        codec.read(message, {name: text})
+    except Fault as fault:
+        assert [row["field"] for row in fault.facts["violations"]] == [name]
+        with pytest.raises(Fault):
+            check(message(**{name: text}))
+        return True
+    check(message(**{name: text}))
+    return False
+
+
+@pytest.mark.parametrize("text", [*REFUSED.values(), *BREAKS.values()], ids=[*REFUSED, *BREAKS])
+def test_text_of_one_line_refuses_what_cannot_be_seen(text: str) -> None:
+    assert refused(text)
+    assert refused(f"é {text}")
+
+
+@pytest.mark.parametrize("text", WELCOME.values(), ids=list(WELCOME))
+def test_text_may_hold_what_scripts_and_emoji_need(text: str) -> None:
+    assert not refused(text)
+    assert not refused(f"{text}\u200d")
+
+
+def test_text_of_several_lines_has_line_breaks_and_tabs_and_nothing_else_of_the_kind() -> None:
+    for text in BREAKS.values():
+        assert not refused(text, m.Quest, "description")
+    for text in REFUSED.values():
+        assert refused(text, m.Quest, "description")
+
+
+def test_refused_characters_are_not_printable() -> None:
+    """What is printable is not looked at any closer."""
+    found = [chr(code) for code in range(0x110000) if re.match(f"[{UNSEEN}]", chr(code))]
+    assert not [one for one in found if one.isprintable()]
+    controls = {chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp")}
+    assert controls <= set(found)
+
+
+def test_text_that_is_not_shown_may_be_anything_storable() -> None:
+    for message, name in ((m.ImportCodesRequest, "codes"), (m.VerifyCallbackRequest, "body")):
+        field = fields_of(message)[name]
+        assert not [text for text in REFUSED.values() if field.text_problem(text)]
+        assert field.text_problem("a\0b") and field.text_problem("a\ud83d")

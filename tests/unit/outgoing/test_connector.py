@@ -1,0 +1,269 @@
+"""Outgoing HTTP against real sockets: no private address is ever connected, and no attempt lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp.abc import AbstractResolver
+
+from runtime.outgoing.connector import ANSWER_BYTES_MAX, Connector, Unreachable, allowed, check_url
+from tests.support.waiting import HANG_SECONDS
+
+LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
+
+Serve = Callable[[Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]], Awaitable[str]]
+
+
+class Receiver:
+    """A raw server on 127.0.0.1 that counts its connections."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.hung_up = asyncio.Event()
+        self.servers: list[asyncio.Server] = []
+
+    async def serve(self, answer: bytes | None, drip_seconds: float = 0) -> str:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.connections += 1
+            try:
+                await reader.readuntil(b"\r\n\r\n")
+                if answer is None:
+                    await reader.read()
+                elif drip_seconds:
+                    writer.write(answer)
+                    while True:
+                        writer.write(b"x")
+                        await writer.drain()
+                        await asyncio.sleep(drip_seconds)  # sleeps: between two drops
+                else:
+                    writer.write(answer)
+                    await writer.drain()
+                    await reader.read()
+                    self.hung_up.set()
+            except (ConnectionError, asyncio.IncompleteReadError):
+                pass  # who was given up on hung up
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        self.servers.append(server)
+        return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    for server in receiver.servers:
+        server.close()
+
+
+@pytest.fixture
+async def connector() -> AsyncIterator[Connector]:
+    connector = Connector(LOOPBACK, attempt_seconds=HANG_SECONDS)
+    yield connector
+    await connector.close()
+
+
+@pytest.fixture
+async def hasty() -> AsyncIterator[Connector]:
+    connector = Connector(LOOPBACK, attempt_seconds=0.5)
+    yield connector
+    await connector.close()
+
+
+@pytest.fixture
+async def public_only() -> AsyncIterator[Connector]:
+    connector = Connector(attempt_seconds=HANG_SECONDS)
+    yield connector
+    await connector.close()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("0.0.0.0", "10.1.2.3", "100.64.0.1", "127.0.0.1", "127.255.255.254", "169.254.169.254", "172.31.0.1"),
+        *("192.0.0.192", "192.0.2.1", "192.168.1.1", "198.18.0.1", "198.19.255.255", "224.0.0.1", "255.255.255.255"),
+        *("168.63.129.16", "::", "::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1"),
+        *("64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1", "2002:7f00:1::", "fc00::1", "fd00::1", "fe80::1"),
+        *("fe80::1%eth0", "fec0::1", "ff02::1", "3fff::1", "5f00::1", "not an address", "127.1"),
+    ],
+)
+@pytest.mark.fault("SSRF", size="every kind of address", figure="denied")
+def test_address_that_is_not_public_is_denied(address: str) -> None:
+    assert not allowed(address, ())
+
+
+@pytest.mark.parametrize(
+    "address", ["1.1.1.1", "8.8.8.8", "172.32.0.1", "2606:4700::1111", "::ffff:8.8.8.8", "223.255.255.255"]
+)
+def test_public_address_is_allowed(address: str) -> None:
+    assert allowed(address, ())
+
+
+def test_allowed_network_opens_itself_alone() -> None:
+    assert allowed("127.0.0.1", LOOPBACK)
+    assert allowed("::ffff:127.0.0.1", LOOPBACK)
+    assert not allowed("::1", LOOPBACK)
+    assert not allowed("10.0.0.1", LOOPBACK)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ftp://a.example",
+        "//a.example",
+        "http://",
+        "http://a:99999/",
+        "http://a:0/",
+        "http://u:p@a.example/",
+        "http://u@a.example/",
+        "http://:p@a.example/",
+        "http://a b/",
+        "http://a.example/\u200b",
+        "file:///etc/passwd",
+    ],
+)
+def test_url_that_is_none_is_refused(url: str) -> None:
+    assert check_url(url)
+
+
+async def test_answer_is_read(receiver: Receiver, connector: Connector) -> None:
+    url = await receiver.serve(b"HTTP/1.1 429 No\r\nRetry-After: 7\r\nContent-Length: 2\r\n\r\nno")
+    assert await connector.post(url, b"{}", {}) == (429, 7.0, b"no")
+
+
+async def test_date_to_retry_after_is_read_by_the_answers_own_clock(receiver: Receiver, connector: Connector) -> None:
+    dates = b"Date: Wed, 21 Oct 2015 07:28:00 GMT\r\nRetry-After: Wed, 21 Oct 2015 07:29:30 GMT\r\n"
+    url = await receiver.serve(b"HTTP/1.1 503 No\r\n" + dates + b"Content-Length: 0\r\n\r\n")
+    assert (await connector.post(url, b"{}", {})).retry_after_seconds == 90.0
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "2130706433", "0x7f000001", "127.1", "localhost", "[::ffff:127.0.0.1]", "0"]
+)
+@pytest.mark.fault("SSRF", size="7 spellings", figure="0 connections")
+async def test_loopback_in_any_spelling_is_never_connected(
+    receiver: Receiver, public_only: Connector, host: str
+) -> None:
+    port = (await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")).split(":")[2]
+    with pytest.raises(Unreachable):
+        await public_only.post(f"http://{host}:{port}", b"{}", {})
+    assert receiver.connections == 0
+
+
+class Rebinding(AbstractResolver):
+    """A name server that says public first and loopback ever after."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET) -> list[Any]:
+        self.asked += 1
+        address = "127.0.0.1" if self.asked > 1 else "192.0.2.1"
+        return [
+            {
+                "hostname": host,
+                "host": address,
+                "port": port,
+                "family": socket.AF_INET,
+                "proto": 0,
+                "flags": socket.AI_NUMERICHOST,
+            }
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.fault("SSRF", size="3 look-ups", figure="0 connections")
+async def test_name_that_is_rebound_is_never_connected(receiver: Receiver, public_only: Connector) -> None:
+    port = (await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")).split(":")[2]
+    inner = public_only._open().connector
+    assert isinstance(inner, aiohttp.TCPConnector)
+    inner._resolver, inner._use_dns_cache = Rebinding(), False
+    for _ in range(3):
+        with pytest.raises(Unreachable, match=r"^(192\.0\.2\.1|127\.0\.0\.1) is not a public"):
+            await public_only.post(f"http://receiver.example:{port}", b"{}", {})
+    assert receiver.connections == 0
+
+
+@pytest.mark.fault("SSRF", size="307 to loopback", figure="1 connection")
+async def test_redirect_is_an_answer_and_is_not_followed(receiver: Receiver, connector: Connector) -> None:
+    other = await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    url = await receiver.serve(f"HTTP/1.1 307 Go\r\nLocation: {other}\r\nContent-Length: 0\r\n\r\n".encode())
+    assert (await connector.post(url, b"{}", {})).status == 307
+    assert receiver.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "drip_seconds"),
+    [
+        (None, 0),
+        (b"HTTP/1.1 200 OK\r\nX-Slow: ", 0.05),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", 0.05),
+    ],
+    ids=["hangs", "drips headers", "drips a body"],
+)
+@pytest.mark.fault(
+    "Slow or dripping webhook", size="a patience of 0.5 s", figure="given up within it", smaller="0.5 s for 15 s"
+)
+async def test_receiver_that_hangs_or_drips_is_given_up(
+    receiver: Receiver, hasty: Connector, answer: bytes | None, drip_seconds: float
+) -> None:
+    url = await receiver.serve(answer, drip_seconds)
+    with pytest.raises(Unreachable, match=r"no answer within 0\.5 s"):
+        await hasty.post(url, b"{}", {})
+
+
+async def test_endless_answer_is_cut_and_its_connection_ended(receiver: Receiver, connector: Connector) -> None:
+    start = b"x" * ANSWER_BYTES_MAX
+    url = await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n" + start)
+    assert await connector.post(url, b"{}", {}) == (200, 0.0, start)
+    async with asyncio.timeout(HANG_SECONDS):
+        await receiver.hung_up.wait()
+
+
+async def test_more_than_is_read_of_an_answer_is_left(receiver: Receiver, connector: Connector) -> None:
+    url = await receiver.serve(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1_000_000)
+    assert (await connector.post(url, b"{}", {})).body == b"x" * ANSWER_BYTES_MAX
+
+
+async def test_connections_that_are_kept_end_with_the_connector(receiver: Receiver, connector: Connector) -> None:
+    url = await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    await connector.post(url, b"{}", {})
+    assert not receiver.hung_up.is_set()
+    await connector.close()
+    async with asyncio.timeout(HANG_SECONDS):
+        await receiver.hung_up.wait()
+
+
+async def test_url_that_is_none_is_named_and_not_tried(connector: Connector) -> None:
+    with pytest.raises(Unreachable, match="the URL must be an http or https URL"):
+        await connector.post("ftp://a.example", b"{}", {})
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [(b"", 0.0), (b"soon", 0.0), (b"-7", 0.0), (b"12", 12.0), ("\u00b2".encode(), 0.0), (b"9" * 4000, 86400.0)],
+)
+async def test_retry_after_is_seconds_of_a_day_at_most(
+    receiver: Receiver, connector: Connector, asked: bytes, seconds: float
+) -> None:
+    url = await receiver.serve(b"HTTP/1.1 503 No\r\nRetry-After: " + asked + b"\r\nContent-Length: 0\r\n\r\n")
+    assert (await connector.post(url, b"{}", {})).retry_after_seconds == seconds
+
+
+async def test_receiver_that_is_away_is_reported(connector: Connector) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with pytest.raises(Unreachable, match="no connection"):
+        await connector.post(f"http://127.0.0.1:{port}/", b"{}", {})

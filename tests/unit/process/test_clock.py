@@ -1,0 +1,127 @@
+"""The one clock, and the local days of its time zones."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.stores.clock import DRIFT, STALE_SECONDS, Clock, Days
+
+ZONES = ("UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Pacific/Kiritimati", "Australia/Lord_Howe")
+
+
+def off_by(clock: Clock) -> float:
+    """How far the clock is from the monotonic one."""
+    return clock.now() - time.monotonic()
+
+
+def test_databases_time_replaces_the_machines() -> None:
+    clock = Clock()
+    sent = time.monotonic()
+    clock.sync(1_000_000.0, sent, sent + 0.2)
+    # In the middle between asking and hearing.
+    assert off_by(clock) == pytest.approx(1_000_000.0 - (sent + 0.1), abs=0.01)
+
+
+def test_slow_reading_does_not_replace_a_quick_one() -> None:
+    clock = Clock()
+    sent = time.monotonic()
+    clock.sync(1_000_000.0, sent, sent + 0.002)
+    good = off_by(clock)
+    clock.sync(1_000_004.9, sent, sent + 5.0)
+    assert off_by(clock) == pytest.approx(good, abs=0.01)
+    clock.sync(2_000_000.0, sent, sent + 0.001)
+    assert off_by(clock) == pytest.approx(2_000_000.0 - sent, abs=0.01)
+
+
+def test_any_reading_replaces_one_that_is_old() -> None:
+    clock = Clock()
+    sent = time.monotonic()
+    clock.sync(1_000_000.0, sent, sent + 0.001)
+    later = sent + STALE_SECONDS + 10
+    clock.sync(3_000_000.0, later, later + 2.0)
+    assert off_by(clock) == pytest.approx(3_000_000.0 - (later + 1.0), abs=0.01)
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0, 2.0])
+def test_reading_that_contradicts_what_is_known_replaces_it_though_it_took_longer(jump: float) -> None:
+    clock = Clock()
+    sent = time.monotonic()
+    clock.sync(1_000_000.0, sent, sent + 0.001)
+    later = sent + 5.0  # far from stale
+    clock.sync(1_000_005.0 + jump, later, later + 1.0)
+    assert off_by(clock) == pytest.approx(1_000_000.0 + jump - sent - 0.5, abs=0.01)
+    # And from there on as before: what is quicker says more.
+    clock.sync(1_000_007.0 + jump, later + 2.0, later + 2.0)
+    assert off_by(clock) == pytest.approx(1_000_000.0 + jump - sent, abs=0.01)
+
+
+def test_drift_of_two_clocks_is_no_contradiction() -> None:
+    clock = Clock()
+    sent = time.monotonic()
+    clock.sync(1_000_000.0, sent, sent)
+    clock.sync(1_000_030.0 + 0.02 + 0.001, sent + 30.0, sent + 30.002)
+    assert off_by(clock) == pytest.approx(1_000_000.0 - sent, abs=0.002)
+
+
+def test_reading_asked_for_before_the_clocks_parted_does_not_bring_the_old_time_back() -> None:
+    clock = Clock()
+    sent = time.monotonic()
+    clock.sync(1_000_000.0, sent, sent + 0.01)
+    clock.sync(1_003_600.5, sent + 0.5, sent + 0.52)
+    # Stamped before the machine stood still, heard after it.
+    clock.sync(1_000_000.3, sent + 0.3, sent + 0.6)
+    clock.sync(1_000_000.3, sent + 0.3, sent + 0.301)
+    assert off_by(clock) == pytest.approx(1_003_600.0 - sent, abs=0.02)
+
+
+@given(
+    readings=st.lists(
+        st.tuples(st.floats(0.01, 20), st.floats(0, 2), st.floats(0, 1), st.sampled_from([0, 0, 0, 0, 300, -300])),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_after_any_reading_the_time_is_within_what_that_reading_says(
+    readings: list[tuple[float, float, float, int]],
+) -> None:
+    clock, sent, jumped = Clock(), time.monotonic(), 0.0
+    began = sent
+    for pause, took, part, jump in readings:
+        sent += pause
+        jumped += jump
+        # Anywhere between asking and hearing, the database looked at its own clock, which is right.
+        clock.sync(1_000_000.0 + jumped + (sent + part * took - began), sent, sent + took)
+        sent += took
+        assert abs(off_by(clock) - (1_000_000.0 + jumped - began)) <= 2 * took + 2 * STALE_SECONDS * DRIFT + 0.01
+
+
+def test_day_ends_where_the_next_begins() -> None:
+    days = Days("America/New_York")
+    noon = datetime(2026, 3, 8, 12, tzinfo=ZoneInfo("America/New_York"))  # clocks go forward that night
+    day, ends = days.at(noon.timestamp())
+    assert (day, ends - days.starts(day)) == (date(2026, 3, 8), 23 * 3600)
+    assert days.at(ends) == (date(2026, 3, 9), days.starts(date(2026, 3, 10)))
+    assert days.at(ends - 0.001)[0] == date(2026, 3, 8)
+    autumn = datetime(2026, 11, 1, 1, tzinfo=ZoneInfo("America/New_York"))
+    day, ends = days.at(autumn.timestamp())
+    assert ends - days.starts(day) == 25 * 3600
+
+
+@given(zone=st.sampled_from(ZONES), seconds=st.lists(st.integers(0, 4_000_000_000), min_size=1, max_size=5))
+def test_moment_lies_in_its_day_whatever_was_asked_before(zone: str, seconds: list[int]) -> None:
+    days = Days(zone)
+    for moment in seconds:
+        day, ends = days.at(moment)
+        assert day == datetime.fromtimestamp(moment, UTC).astimezone(ZoneInfo(zone)).date()
+        assert days.starts(day) <= moment < ends == days.starts(day + timedelta(days=1))
+
+
+def test_unknown_zone_is_a_key_error() -> None:
+    with pytest.raises((KeyError, ValueError)):
+        Days("Mars/Olympus_Mons")

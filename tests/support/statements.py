@@ -48,3 +48,8 @@ async def undone(connection: asyncpg.Connection) -> AsyncIterator[None]:
         yield
     finally:
         await trial.rollback()
+
+
+async def first_of_t(connection: asyncpg.Connection | PoolConnectionProxy, name: str, *arguments: Any) -> list[Any]:
+    """The first value of each row that it answers of the tenant `t`."""
+    return [row[0] for row in await ask_of_t(connection, name, *arguments)]

@@ -9,6 +9,7 @@ import pytest
 
 import sql
 from tests.support.locks import held
+from tests.support.statements import undone
 
 SQL: Final = sql.load("leaderboards")
 
@@ -131,21 +132,19 @@ async def test_tenants_with_a_board_that_ends_or_owes_are_listed_in_order(connec
         return [row[0] for row in await ask(connection, "tenants_with_ending")]
 
     assert await told() == ["t"]
-    outer = connection.transaction()
-    await outer.start()
-    for tenant in ("z", "b"):
-        await connection.execute(
-            "INSERT INTO leaderboards (tenant_id, board_id, name, metric, mode, end_date)"
-            " VALUES ($1, 'now', 'B', 'score', 'sum', now())",
-            tenant,
-        )
-    assert await told() == ["b", "t", "z"]
-    assert [row[0] for row in await ask(connection, "ending", "b")] == ["now"]
-    await connection.execute("UPDATE leaderboards SET status = 'finalized' WHERE tenant_id <> 'b'")
-    await connection.execute("UPDATE leaderboards SET end_date = now() + interval '1 s' WHERE tenant_id = 'b'")
-    await connection.execute("UPDATE leaderboard_standings SET reason = ''")
-    assert await told() == []
-    await outer.rollback()
+    async with undone(connection):
+        for tenant in ("z", "b"):
+            await connection.execute(
+                "INSERT INTO leaderboards (tenant_id, board_id, name, metric, mode, end_date)"
+                " VALUES ($1, 'now', 'B', 'score', 'sum', now())",
+                tenant,
+            )
+        assert await told() == ["b", "t", "z"]
+        assert [row[0] for row in await ask(connection, "ending", "b")] == ["now"]
+        await connection.execute("UPDATE leaderboards SET status = 'finalized' WHERE tenant_id <> 'b'")
+        await connection.execute("UPDATE leaderboards SET end_date = now() + interval '1 s' WHERE tenant_id = 'b'")
+        await connection.execute("UPDATE leaderboard_standings SET reason = ''")
+        assert await told() == []
     assert await ask(connection, "tenants", "", "") == [("t",)]
     await connection.execute(
         "INSERT INTO leaderboards (tenant_id, board_id, name, metric, mode, status)"
@@ -292,8 +291,6 @@ async def test_players_touched_since_a_moment_are_listed_as_whom_they_became(
         ("UPDATE players SET updated_at = to_timestamp(500) WHERE player_id = 'gil'", {"gil"}),
         ("UPDATE players SET updated_at = to_timestamp(500) WHERE player_id = 'gus'", {"ann", "gus"}),
     ):
-        outer = connection.transaction()
-        await outer.start()
-        await connection.execute(happens)
-        assert set(await touched()) == players, happens
-        await outer.rollback()
+        async with undone(connection):
+            await connection.execute(happens)
+            assert set(await touched()) == players, happens

@@ -10,6 +10,8 @@ import pytest
 import sql
 from tests.support.locks import held
 from tests.support.statements import ask_of_t as ask
+from tests.support.statements import first_of_t as first
+from tests.support.statements import undone
 
 SCENE: Final = """
 INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
@@ -60,11 +62,6 @@ INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metri
     ('t', 'b1', 'camp', 'g1', 'B', 'score', 'sum', '[{"rank": 1, "prize_id": "mug"}]', 'active'),
     ('t', 'b4', 'camp', 'g1', 'B', 'score', 'sum', '[{"prize_id": "mug"}]', 'archived');
 """
-
-
-async def first(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:
-    """Only the first value of each row."""
-    return [row[0] for row in await ask(connection, name, *arguments)]
 
 
 SEEN: Final[list[tuple[str, tuple[Any, ...], list[str]]]] = [
@@ -166,12 +163,14 @@ async def test_stock_change_below_the_awarded_or_to_no_limit_is_refused(
     await connection.execute("""UPDATE stock SET total = 20, remaining = 20 WHERE prize_id = 'cup';
                                 UPDATE stock SET awarded = 3 WHERE prize_id = 'old'""")
     for prize, total, change, moved in MOVED:
-        outer = connection.transaction()
-        await outer.start()
-        rows = await ask(connection, "prizes.set_total_stock", prize, total, change, "ann", "counted")
-        seq = "4" if prize == "cup" else "1"
-        assert [(row[0], row[4:8]) for row in rows] == ([] if moved is None else [(seq, moved)]), (prize, total, change)
-        await outer.rollback()
+        async with undone(connection):
+            rows = await ask(connection, "prizes.set_total_stock", prize, total, change, "ann", "counted")
+            seq = "4" if prize == "cup" else "1"
+            assert [(row[0], row[4:8]) for row in rows] == ([] if moved is None else [(seq, moved)]), (
+                prize,
+                total,
+                change,
+            )
 
 
 PLAYED: Final = "INSERT INTO game_players VALUES ('t', '{}', 'ann', 1, now(), 1)"
@@ -218,11 +217,9 @@ async def test_history_is_only_of_the_thing_itself(connection: asyncpg.Connectio
     name, thing, happens = HISTORY[what]
     assert await first(connection, name, thing) == [False]
     for other, has in (("other", False), (thing, True)):
-        outer = connection.transaction()
-        await outer.start()
-        await connection.execute(happens.format(other))
-        assert await first(connection, name, thing) == [has]
-        await outer.rollback()
+        async with undone(connection):
+            await connection.execute(happens.format(other))
+            assert await first(connection, name, thing) == [has]
 
 
 async def test_prize_of_an_unplayed_revision_or_a_free_code_has_no_history(

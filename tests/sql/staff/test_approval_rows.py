@@ -11,6 +11,7 @@ from tests.support.bare_rows import BARE
 from tests.support.locks import held
 from tests.support.outbox import somebody_waits
 from tests.support.statements import ask_of_t as ask
+from tests.support.statements import undone
 from tests.support.waiting import until
 
 SCENE: Final = (
@@ -97,14 +98,12 @@ DECIDED: Final[list[tuple[str, str, bool]]] = [
 
 async def test_approval_is_decided_once_and_before_it_expires(connection: asyncpg.Connection) -> None:
     for state, move, moved in DECIDED:
-        outer = connection.transaction()  # In which now() is one moment.
-        await outer.start()
-        await connection.execute(f"UPDATE approvals SET {state}")
-        rows = await ask(connection, "approvals.decide", "a4", move, "eve", "because", "{}")
-        assert len(rows) == moved, (state, move)
-        decided = await connection.fetch("SELECT approval_id FROM approvals WHERE decided_by = 'eve'")
-        assert [row[0] for row in decided] == ["a4"] * moved, (state, move)
-        await outer.rollback()
+        async with undone(connection):
+            await connection.execute(f"UPDATE approvals SET {state}")
+            rows = await ask(connection, "approvals.decide", "a4", move, "eve", "because", "{}")
+            assert len(rows) == moved, (state, move)
+            decided = await connection.fetch("SELECT approval_id FROM approvals WHERE decided_by = 'eve'")
+            assert [row[0] for row in decided] == ["a4"] * moved, (state, move)
 
 
 async def test_approval_is_finished_once_and_alone(connection: asyncpg.Connection) -> None:
@@ -142,12 +141,10 @@ async def test_approvals_of_a_token_are_withdrawn_with_the_token_or_its_maker(
 ) -> None:
     await connection.execute(TOKENS)
     for subject, theirs in (("ann", "a4 b1 b3"), ("bob", "a2 b2"), ("k3", "b3"), ("k2", "b2"), ("k4", "")):
-        outer = connection.transaction()
-        await outer.start()
-        withdrawn = await ask(connection, "approvals.withdraw_of", subject, "eve", "why")
-        assert sorted(row[0] for row in withdrawn) == theirs.split(), subject
-        assert {row[-1] for row in withdrawn} <= {"why"}
-        await outer.rollback()
+        async with undone(connection):
+            withdrawn = await ask(connection, "approvals.withdraw_of", subject, "eve", "why")
+            assert sorted(row[0] for row in withdrawn) == theirs.split(), subject
+            assert {row[-1] for row in withdrawn} <= {"why"}
 
 
 async def test_approval_decided_during_a_withdrawal_stays_decided(
@@ -194,11 +191,9 @@ LIVE: Final[list[tuple[str, bool]]] = [
 
 async def test_prize_is_live_once_it_can_or_could_be_won(connection: asyncpg.Connection) -> None:
     for meanwhile, live in LIVE:
-        outer = connection.transaction()
-        await outer.start()
-        await connection.execute(meanwhile)
-        assert await ask(connection, "approvals.prize_is_live", "mug") == [(live,)], meanwhile
-        await outer.rollback()
+        async with undone(connection):
+            await connection.execute(meanwhile)
+            assert await ask(connection, "approvals.prize_is_live", "mug") == [(live,)], meanwhile
 
 
 async def test_game_is_live_once_a_game_of_its_campaign_was_played(connection: asyncpg.Connection) -> None:

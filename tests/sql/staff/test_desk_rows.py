@@ -9,6 +9,7 @@ import asyncpg
 from tests.support.bare_rows import BARE
 from tests.support.locks import held
 from tests.support.statements import ask_of_t as ask
+from tests.support.statements import first_of_t as first
 
 SCENE: Final = (
     BARE
@@ -49,11 +50,6 @@ ASKED: Final[list[tuple[tuple[str, str], str | None, int, str]]] = [
     (("", "shop"), FIRST, 9, "i5 i4 i1"),
     (("theirs", "shop"), FIRST, 9, ""),
 ]
-
-
-async def first(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:
-    """Only the first value of each row."""
-    return [row[0] for row in await ask(connection, name, *arguments)]
 
 
 async def test_player_lists_are_newest_first(connection: asyncpg.Connection) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.bare_rows import BARE
 from tests.support.locks import held
-from tests.support.statements import ask
+from tests.support.statements import ask, undone
 from tests.support.statements import ask_of_t as ask_t
 
 SCENE: Final = (
@@ -80,12 +80,10 @@ async def rows(connection: asyncpg.Connection, query: str) -> list[Any]:
 
 async def test_erasure_is_limited_to_the_players(connection: asyncpg.Connection) -> None:
     for name, (query, before, after) in ERASED.items():
-        outer = connection.transaction()
-        await outer.start()
-        assert await rows(connection, query) == before.split(), name
-        await ask_t(connection, f"erasure.{name}", WHO)
-        assert await rows(connection, query) == after.split(), name
-        await outer.rollback()
+        async with undone(connection):
+            assert await rows(connection, query) == before.split(), name
+            await ask_t(connection, f"erasure.{name}", WHO)
+            assert await rows(connection, query) == after.split(), name
 
 
 async def test_erasure_writes_no_row_without_something_to_erase(connection: asyncpg.Connection) -> None:

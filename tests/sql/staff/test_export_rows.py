@@ -8,6 +8,7 @@ import asyncpg
 
 from tests.support.bare_rows import BARE
 from tests.support.statements import ask_of_t as ask
+from tests.support.statements import undone
 
 SCENE: Final = (
     BARE
@@ -54,18 +55,16 @@ ASKED: Final[list[tuple[tuple[Any, ...], str, int, str]]] = [
 
 async def test_export_part_is_filtered_and_ordered_by_key(connection: asyncpg.Connection) -> None:
     for name, values in PARTS.items():
-        outer = connection.transaction()
-        await outer.start()
-        await connection.execute(f"INSERT INTO {values}")
-        for asked, after, most, found in ASKED:
-            key = ("ann" if after else "", 1 if after else 0, after) if name == "ledger" else (after,)
-            rows = await ask(connection, f"exports.{name}", *asked, *key, most)
-            column = 4 if name == "ledger" else 2
-            assert [str(row[column]) for row in rows] == found.split(), (name, asked)
-            looked_at = [one for one in ("i1", "i2", "i3", "i4", "i5") if one > after][:most]
-            last = f"1/{looked_at[-1]}/ann" if name == "ledger" else looked_at[-1]
-            assert {row[:2] for row in rows} == {(last, len(looked_at))}, (name, asked)
-        await outer.rollback()
+        async with undone(connection):
+            await connection.execute(f"INSERT INTO {values}")
+            for asked, after, most, found in ASKED:
+                key = ("ann" if after else "", 1 if after else 0, after) if name == "ledger" else (after,)
+                rows = await ask(connection, f"exports.{name}", *asked, *key, most)
+                column = 4 if name == "ledger" else 2
+                assert [str(row[column]) for row in rows] == found.split(), (name, asked)
+                looked_at = [one for one in ("i1", "i2", "i3", "i4", "i5") if one > after][:most]
+                last = f"1/{looked_at[-1]}/ann" if name == "ledger" else looked_at[-1]
+                assert {row[:2] for row in rows} == {(last, len(looked_at))}, (name, asked)
 
 
 async def test_export_for_a_merchant_has_its_own_and_the_tenants_wallets(connection: asyncpg.Connection) -> None:

@@ -400,7 +400,6 @@ def test_unanswered_claim_may_have_been_done_or_not(won: Told) -> None:
 
 
 def test_unanswered_redeem_may_have_been_done_or_not(right: Told) -> None:
-    """A redeem of four coins, cut off: with its row it has been done, without it has not."""
     asked = right.history.new("Redeem", "ann", of="exchange", key="cut", body={"milestone_id": "first"})
     asked.attempts.append(Attempt("consumer-1", 100.0))
     assert right.found() == ""

@@ -29,10 +29,16 @@ def files() -> dict[Path, str]:
     return {path: path.read_text() for path in written}
 
 
+@cache
+def trees() -> dict[Path, list[ast.AST]]:
+    """The nodes of every file."""
+    return {path: list(ast.walk(ast.parse(text))) for path, text in files().items()}
+
+
 def nodes(kind: type[Any]) -> Iterator[tuple[str, Any]]:
     """(place, node) of every node of a kind."""
-    for path, text in files().items():
-        for node in ast.walk(ast.parse(text)):
+    for path, found in trees().items():
+        for node in found:
             if isinstance(node, kind):
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 

@@ -1,6 +1,6 @@
 """The command line: `tombola core|consumer|admin|all|worker|migrate|settings`.
 
-Operator commands follow from the operations' rows, or are in `runtime/commands/GROUP.py`.
+Operator commands follow from the operations' rows, or are in `runtime/commands/groups/GROUP.py`.
 """
 
 from __future__ import annotations

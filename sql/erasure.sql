@@ -37,6 +37,10 @@ DELETE FROM login_challenges WHERE tenant_id = $1 AND contact IN (
 -- Their contacts: whoever proves one later is another player.
 DELETE FROM contacts WHERE tenant_id = $1 AND player_id = ANY($2::text[]) RETURNING contact_id
 
+-- name: hold_logins
+-- Their logins, until the transaction ends: they are locked before the revocations that ending them writes.
+SELECT login_id FROM logins WHERE tenant_id = $1 AND player_id = ANY($2::text[]) ORDER BY login_id FOR UPDATE
+
 -- name: logins
 -- Their logins, which have ended.
 DELETE FROM logins WHERE tenant_id = $1 AND player_id = ANY($2::text[])

@@ -590,7 +590,7 @@ CREATE INDEX plays_time ON plays USING brin (played_at) WITH (autosummarize = on
 
 -- A player's plays of a game: for ever, and on the local day that the last one counted on. Where the campaign's
 -- zone has moved west since, that day may be one that has not begun: its plays count on the day before.
--- busy_until: up to when plays have taken the player's time, in unix milliseconds (runtime/actors/game/timing.py).
+-- busy_until: up to when plays have taken the player's time, in unix milliseconds (runtime/actors/game/eligibility.py).
 CREATE TABLE game_players (
     tenant_id  ident   NOT NULL,
     game_id    ident   NOT NULL,

@@ -242,7 +242,9 @@ async def stack(
     valkey_flush: None,
     extra_settings: dict[str, Any],
 ) -> AsyncIterator[Stack]:
-    alone = request.node.get_closest_marker("own_service") is not None or TENANT in repr(extra_settings)
+    # A process counts rates in its own memory, for all its tenants.
+    counts = any(name.startswith("rate_") for name in extra_settings)
+    alone = counts or request.node.get_closest_marker("own_service") is not None or TENANT in repr(extra_settings)
     if alone:
         await service.stop()
     yield await service.with_settings(extra_settings, tenant_id=TENANT if alone else "")

@@ -53,7 +53,7 @@ async def check_campaign(campaign: str, /, *, connection: Connection = DEFAULTS)
     async with connected(connection) as edge:
         one = await _one(connection, edge, campaign)
         done = await edge.get(f"/campaigns/{one['id']}/launch-check")
-    items = m.LaunchCheckReply.from_dict(done).items
+    items = m.LaunchCheckReply.from_dict(done, ignore_unknown_fields=True).items
     if connection.json:
         print_json(done["items"])
     else:

@@ -65,7 +65,7 @@ async def import_codes(
             body = _pieces(source, bar, task)
             done = await edge.send(f"/prizes/{prize}/codes", body, content_type)
         bar.update(task, total=bar.tasks[0].completed)
-    report = m.ImportCodesReply.from_dict(done)
+    report = m.ImportCodesReply.from_dict(done, ignore_unknown_fields=True)
     counts = f"{report.added:,} added, {report.duplicates:,} duplicates, {report.invalid:,} invalid"
     print_done(connection, done, f"{counts}, {report.available:,} available")
     for row in report.errors if not connection.json else ():

@@ -39,7 +39,7 @@ async def figures(
     if connection.json:
         print_json(done)
         return
-    console, found = people(), m.CampaignFigures.from_dict(done)
+    console, found = people(), m.CampaignFigures.from_dict(done, ignore_unknown_fields=True)
     steps = ", ".join(f"{count:,} {step}" for step, count in done["funnel"].items())
     console.print(f"{steps}; {found.players:,} players, {found.returning_players:,} of them again")
     costs = [f"{one.amount:,.2f} {one.currency}".strip() for one in found.costs] or ["0.00"]

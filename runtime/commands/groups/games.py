@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,7 +96,7 @@ async def try_game(
         print_json(run)
         return
     shown = table("outcome", "prize", "plays", "observed", "declared")
-    for row in map(m.TestFrequency.from_dict, run["frequencies"]):
+    for row in map(partial(m.TestFrequency.from_dict, ignore_unknown_fields=True), run["frequencies"]):
         declared = "" if row.declared < 0 else f"{row.declared:.2%}"
         shown.add_row(row.name or row.outcome, row.prize_id, str(row.count), f"{row.share:.2%}", declared)
     people().print(shown)

@@ -106,7 +106,7 @@ async def merge_player(
     path, body = f"/players/{player}/merge", {"guest_id": guest}
     async with connected(connection) as edge:
         done = await edge.post(path, {**body, "preview": True})
-        guests = m.MergePlayerReply.from_dict(done)
+        guests = m.MergePlayerReply.from_dict(done, ignore_unknown_fields=True)
         had = f"{guests.plays} plays, {guests.rewards} rewards, {guests.balances} balances, {guests.turns} turns"
         if not dry_run:
             confirmed(connection, yes, f"Give {player} what {guest} has, for good: {had}?")

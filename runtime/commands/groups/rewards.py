@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -79,7 +80,7 @@ async def _move(connection: Connection, act: str, rewards: tuple[str, ...], reas
         for first in range(0, max(1, len(rewards)), AT_ONCE):
             body = {"act": m.BulkAct[act].proto_name, "ids": list(rewards[first : first + AT_ONCE]), "reason": reason}
             results += (await edge.post("/rewards/bulk", body))["results"]
-    refused = [one for one in map(m.BulkResult.from_dict, results) if not one.ok]
+    refused = [one for one in map(partial(m.BulkResult.from_dict, ignore_unknown_fields=True), results) if not one.ok]
     print_done(connection, results, f"{len(results) - len(refused)} done")
     for one in refused if not connection.json else ():
         print(f"tombola: {one.id}: {one.reason}: {one.message}", file=sys.stderr)

@@ -41,7 +41,7 @@ EVERY_SECONDS: Final = 3_600.0
 BATCH: Final = 500
 """Players that one statement looks at."""
 
-_STEPS: Final = ("profiles", "guesses", "challenges", "contacts")
+_STEPS: Final = ("profiles", "guesses", "challenges", "contacts", "hold_logins", "login_quarters")
 _OF_PLAYS: Final = ("grants", "completions", "quest_events", "rewards", "answers", "tasks")
 """In the order of sql/locks.py."""
 
@@ -133,7 +133,6 @@ async def _erase_rest(
     for one in who:
         ended += await logins.end_all(connection, engine, tenant_id, one)
     await connection.execute(_SQL["logins"], tenant_id, who)
-    await connection.execute(_SQL["login_quarters"], tenant_id, who)
     await connection.execute(_SQL["plays"], tenant_id, who, 10 * PLAYS)
     for name in _OF_PLAYS:
         await connection.execute(_SQL[name], tenant_id, who)

@@ -137,7 +137,7 @@ def make_database(postgres: Postgres, template_database: str) -> Callable[[], st
 
 @pytest_asyncio.fixture(scope="session")
 async def services(
-    postgres: Postgres, make_database: Callable[[], str], valkey_url: str
+    postgres: Postgres, make_database: Callable[[], str], valkey_server: Valkey
 ) -> AsyncIterator[Callable[[str], SharedService]]:
     shared: dict[str, SharedService] = {}
 
@@ -145,7 +145,7 @@ async def services(
         if name not in shared:
             kept = KEPT if name == "none" else KEPT_FOR_SERVICES
             database = SharedDatabase(make_database, partial(_drop, postgres), kept=kept)
-            shared[name] = SharedService(database, valkey_url)
+            shared[name] = SharedService(database, valkey_server.url)
         return shared[name]
 
     yield named
@@ -282,14 +282,15 @@ def module_extra_settings() -> dict[str, Any]:
 async def module_stack(
     services: Callable[[str], SharedService],
     module_database_url: str,
+    valkey_server: Valkey,
     valkey_url: str,
     module_extra_settings: dict[str, Any],
 ) -> AsyncIterator[Stack]:
     shared = services("module")
-    if module_database_url == shared.database_url:
+    if (module_database_url, valkey_url) == (shared.database_url, valkey_server.url):
         named = TENANT if TENANT in repr(module_extra_settings) else ""
         yield await shared.with_settings(module_extra_settings, tenant_id=named)
-    else:  # The module has a database of its own.
+    else:  # The module has a store of its own.
         async with new_stack(settings_of(module_database_url, valkey_url, **module_extra_settings)) as stack:
             yield stack
 

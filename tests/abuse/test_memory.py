@@ -26,6 +26,8 @@ BODY_BYTES: Final = 200_000
 GROWTH_BYTES_MAX: Final = 160 * 2**20
 """Of 2 GB that are sent, 300 MB at once, which were held in several forms: 700 MB."""
 
+pytestmark = pytest.mark.own_service
+
 
 @dataclass(frozen=True)
 class Edge:

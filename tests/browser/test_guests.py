@@ -129,9 +129,7 @@ async def test_suspended_guest_is_not_merged_and_stays_in_the_browser(fair: Worl
 
 
 @pytest.mark.parametrize("locks", [True, False])
-async def test_two_tabs_are_one_guest_and_count_their_plays_together(
-    fair: World, browser: Browser, locks: bool
-) -> None:
+async def test_tabs_of_one_browser_share_one_guest_and_play_count(fair: World, browser: Browser, locks: bool) -> None:
     async with visiting(browser, fair.stack, **STILL) as visit:
         if not locks:
             await visit.page.context.add_init_script(NO_LOCKS)
@@ -159,7 +157,7 @@ async def test_two_tabs_are_one_guest_and_count_their_plays_together(
         assert len(await fair.plays()) == 4 and len(set(await owners(fair))) == 1
 
 
-async def test_all_games_and_tabs_follow_a_login_and_none_broadcasts_a_token(
+async def test_login_reaches_all_games_and_tabs_without_broadcasting_a_token(
     fair: World, browser: Browser, phone: Phone
 ) -> None:
     second = """([id, tenant]) => {

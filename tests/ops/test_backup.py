@@ -29,7 +29,7 @@ async def run(command: str, server: Postgres, url: str, directory: Path) -> None
     await asyncio.to_thread(subprocess.run, command, shell=True, check=True, cwd=directory, env=environment)
 
 
-async def test_a_backup_of_a_running_stack_plays_on_from_an_empty_database(
+async def test_backup_of_a_running_stack_plays_on_from_an_empty_database(
     postgres: Postgres,
     database_url: str,
     empty_database_url: str,

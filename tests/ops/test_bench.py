@@ -59,7 +59,7 @@ def test_bench_page_names_every_case() -> None:
     assert [case.name for case in CASES if f"`{case.name}`" not in page] == []
 
 
-def test_every_ratio_names_a_case() -> None:
+def test_ratio_names_a_case() -> None:
     names = [case.name for case in CASES]
     assert len(names) == len(set(names))
     assert {ratio.to for case in CASES for ratio in case.ratios} <= set(names)

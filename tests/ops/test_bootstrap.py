@@ -20,7 +20,7 @@ from ops import bootstrap
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_python_too_old_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_python_is_refused_with_the_version_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 9, 1))
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(SystemExit, match=r"needs Python 3\.11 or newer; this is 3\.9"):
@@ -28,11 +28,13 @@ def test_a_python_too_old_is_told_what_to_install(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", ["ops/up", "ops/test", "ops/tombola", "ops/bootstrap.py", "ops/__init__.py"])
-def test_what_runs_before_the_version_is_known_parses_on_old_pythons(name: str) -> None:
+def test_files_that_run_before_the_version_check_parse_on_old_pythons(name: str) -> None:
     assert ast.parse((ROOT / name).read_text(), feature_version=(3, 7)).body
 
 
-def test_a_python_without_venv_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_python_without_venv_is_refused_with_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(bootstrap, "VENV", str(tmp_path / ".venv"))
     monkeypatch.setattr(bootstrap, "PYTHON", str(tmp_path / ".venv/bin/python"))
     monkeypatch.setitem(sys.modules, "ensurepip", None)
@@ -40,7 +42,7 @@ def test_a_python_without_venv_is_told_what_to_install(monkeypatch: pytest.Monke
         bootstrap._make_venv()
 
 
-def test_a_stamp_ends_with_what_it_was_made_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_stamp_expires_when_the_constraints_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "ops").mkdir()
     for name in ("pyproject.toml", "ops/constraints.txt"):
         (tmp_path / name).write_text("one")
@@ -56,7 +58,7 @@ def test_a_stamp_ends_with_what_it_was_made_from(monkeypatch: pytest.MonkeyPatch
     assert not bootstrap._is_stamped("embedded")
 
 
-def test_a_taken_port_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_taken_port_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -72,7 +74,7 @@ def test_a_taken_port_is_refused_before_anything_starts(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_what_pip_says_is_shown_only_where_it_fails(capfd: pytest.CaptureFixture[str]) -> None:
+def test_pip_output_is_shown_only_on_failure(capfd: pytest.CaptureFixture[str]) -> None:
     chatter = "print('Collecting a package'); import sys; sys.exit(len(sys.argv) - 1)"
     bootstrap._run_quietly("Installing it", [sys.executable, "-c", chatter])
     assert re.fullmatch(r"Installing it \.\.\. done in \d+ s\n", capfd.readouterr().out)
@@ -81,7 +83,9 @@ def test_what_pip_says_is_shown_only_where_it_fails(capfd: pytest.CaptureFixture
     assert "Collecting a package" in capfd.readouterr().out
 
 
-def test_the_command_line_enters_with_what_is_running_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_command_line_uses_the_running_stack_for_unset_variables(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     entered: list[tuple[str, str]] = []
     monkeypatch.setattr(bootstrap, "enter", lambda extra, module: entered.append((extra, module)))
     ready = {f"{name}_url": f"http://{name}" for name in ("admin", "database", "redis")}
@@ -98,5 +102,5 @@ def test_the_command_line_enters_with_what_is_running_here(monkeypatch: pytest.M
     assert list(found.values()) == ["http://admin", "t", "tenant_a", "mine"], "what is set counts before what is found"
 
 
-def test_the_scripts_are_executable() -> None:
+def test_scripts_are_executable() -> None:
     assert all(os.access(ROOT / name, os.X_OK) for name in ("ops/up", "ops/test", "ops/tombola", ".ci/run"))

@@ -12,13 +12,13 @@ GAMES = demo.game_specs("camp_1", PRIZES)
 
 
 @pytest.mark.parametrize("shape", GAMES)
-def test_the_rules_of_a_demo_game_fit_together(shape: str) -> None:
+def test_rules_of_a_demo_game_fit_together(shape: str) -> None:
     game = GAMES[shape]
     rules = compose(game["seed_generator"], game["reward_handler"], game["validator"], game["handler_config"])
     assert {prize_id for _, prize_id in rules.reward_handler.prizes(rules.config)} <= set(PRIZES.values())
 
 
-def test_every_prize_of_the_wheel_has_its_segment() -> None:
+def test_wheel_shows_a_segment_for_each_of_its_prizes() -> None:
     wheel = GAMES["spin_wheel"]
     shown = {segment.get("prize_id") for segment in wheel["ui"]["wheel"]["segments"]}
     assert shown == {None, *(prize["prize_id"] for prize in wheel["handler_config"]["prizes"])}

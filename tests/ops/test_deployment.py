@@ -117,15 +117,15 @@ def processes() -> list[Any]:
 
 @pytest.mark.parametrize(("role", "environ"), processes())
 class TestProcesses:
-    def test_each_starts_with_its_settings(self, role: str, environ: dict[str, str]) -> None:
+    def test_process_starts_with_its_settings(self, role: str, environ: dict[str, str]) -> None:
         assert set(environ) <= {field.name.upper() for field in fields(Settings)}
         roles = {"core": ["core", "rpc"], **{name: [f"worker:{name}"] for name in GROUPS}}.get(role, [role])
         Settings.from_env(environ, roles)
 
-    def test_each_has_only_the_secrets_that_it_needs(self, role: str, environ: dict[str, str]) -> None:
+    def test_process_has_only_the_secrets_that_it_needs(self, role: str, environ: dict[str, str]) -> None:
         assert SECRET & {name for name, value in environ.items() if value} <= NEEDS[role]
 
-    def test_each_is_as_strict_as_a_production_is(self, role: str, environ: dict[str, str]) -> None:
+    def test_process_has_strict_production_settings(self, role: str, environ: dict[str, str]) -> None:
         settings = Settings.from_env(environ)
         assert not settings.header_fallback
         if role in ("consumer", "admin"):
@@ -140,7 +140,7 @@ class TestProcesses:
             assert settings.consumer_base_url
 
 
-def test_what_rotates_secrets_and_names_another_issuer_reaches_the_edges() -> None:
+def test_settings_for_secret_rotation_and_foreign_issuers_reach_the_edges() -> None:
     settings = {field.name.upper() for field in fields(Settings)}
     another = {name for name in settings if name.startswith("JWKS_")}
     secrets = {"consumer": {"JWT_SECRET", "JWT_OLD_SECRETS"}, "admin": {"JWT_STAFF_SECRET", "JWT_STAFF_OLD_SECRETS"}}
@@ -149,12 +149,12 @@ def test_what_rotates_secrets_and_names_another_issuer_reaches_the_edges() -> No
     assert another <= set(of_kind("ConfigMap")["edge"]["data"])
 
 
-def test_every_role_is_deployed_in_both() -> None:
+def test_roles_are_all_deployed_by_compose_and_kubernetes() -> None:
     deployed = {one.id for one in processes()}
     assert deployed == {f"{where}-{role}" for where in ("compose", "kubernetes") for role in NEEDS}
 
 
-def test_an_upgrade_is_the_same_apply_again() -> None:
+def test_upgrade_is_the_same_apply_again() -> None:
     """A Job's template cannot be changed: with one of a fixed name, the second apply would fail."""
     assert not of_kind("Job")
     (migrating,) = of_kind("Deployment")["core"]["spec"]["template"]["spec"]["initContainers"]
@@ -162,7 +162,7 @@ def test_an_upgrade_is_the_same_apply_again() -> None:
 
 
 @pytest.mark.parametrize("role", sorted(NEEDS.keys() - {"migrate"}))
-def test_a_pod_has_no_rights_that_it_does_not_use(role: str) -> None:
+def test_pod_has_no_rights_that_it_does_not_use(role: str) -> None:
     pod = of_kind("Deployment")[role]["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"] == {
@@ -178,7 +178,7 @@ def test_a_pod_has_no_rights_that_it_does_not_use(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", sorted(NEEDS))
-def test_a_container_has_no_rights_that_it_does_not_use(role: str) -> None:
+def test_container_has_no_rights_that_it_does_not_use(role: str) -> None:
     service = COMPOSE["services"][role]
     assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
     assert service["security_opt"] == ["no-new-privileges:true"]
@@ -206,11 +206,11 @@ class TestNetwork:
         container = of_kind("Deployment")[role]["spec"]["template"]["spec"]["containers"][0]
         assert {"containerPort": 9090, "name": "metrics"} in container["ports"]
 
-    def test_what_else_comes_in_comes_to_its_one_port(self, role: str) -> None:
+    def test_ingress_beside_scrapers_reaches_one_port(self, role: str) -> None:
         open_to = {port["port"] for rule in rules(role, "ingress") for port in rule["ports"]}
         assert open_to - {9090} == {"core": {8083}, "consumer": {8081}, "admin": {8082}}.get(role, set())
 
-    def test_each_port_is_opened_to_whom_it_is_for(self, role: str) -> None:
+    def test_port_is_open_only_to_its_intended_senders(self, role: str) -> None:
         """An open one is open to the whole cluster, and past the ingress controller that players and staff come by."""
         senders = {
             9090: [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
@@ -226,7 +226,7 @@ class TestNetwork:
                 (roles,) = edges["podSelector"]["matchExpressions"]
                 assert set(roles["values"]) == {"consumer", "admin"}
 
-    def test_what_goes_out_is_bounded(self, role: str) -> None:
+    def test_egress_is_limited_to_what_the_role_needs(self, role: str) -> None:
         going = rules(role, "egress")
         ports = {port["port"] for rule in going for port in rule["ports"]}
         assert (5432 in ports) == ("DATABASE_URL" in NEEDS[role])
@@ -280,7 +280,7 @@ def test_compose_s_valkey_wants_its_password_and_is_bounded(tmp_path: Path, valk
             server.terminate()
 
 
-async def test_the_first_tenant_is_made_as_the_page_says(stack: Stack) -> None:
+async def test_first_tenant_is_created_as_the_page_says(stack: Stack) -> None:
     page = (ROOT / "docs/deploy.md").read_text()
     minted = re.search(r"admin token mint --tenant (\w+) --role (\w+)", page)
     assert minted is not None
@@ -290,7 +290,7 @@ async def test_the_first_tenant_is_made_as_the_page_says(stack: Stack) -> None:
     assert answer.data["id"].startswith("tenant_")
 
 
-def test_nobody_s_x_forwarded_for_is_believed_until_an_operator_says_whose() -> None:
+def test_x_forwarded_for_is_trusted_from_no_network_by_default() -> None:
     """The networks that were shipped hold Docker's gateway and the cluster's nodes, which strangers come by."""
     assert re.findall(r"^TRUSTED_PROXIES=(.*)$", EXAMPLE, re.MULTILINE) == [""]
     for role in ("consumer", "admin"):
@@ -318,7 +318,7 @@ def test_migrations_alone_are_done_by_the_role_that_owns_the_tables() -> None:
             ), role
 
 
-def test_only_the_edges_of_compose_are_reached_from_outside() -> None:
+def test_edges_alone_are_reachable_from_outside_compose() -> None:
     services = COMPOSE["services"]
     assert {name for name, one in services.items() if "ports" in one} == {"consumer", "admin"}
     assert (services["consumer"]["ports"], services["admin"]["ports"]) == (
@@ -332,7 +332,7 @@ def test_only_the_edges_of_compose_are_reached_from_outside() -> None:
     assert all(COMPOSE["networks"][name]["internal"] for name in ("database", "valkey", "core"))
 
 
-def test_the_example_of_the_environment_names_all_that_compose_asks_for() -> None:
+def test_example_environment_names_every_variable_that_compose_requires() -> None:
     text = (ROOT / "ops/compose.yaml").read_text()
     asked = set(re.findall(r"(?<!\$)\$\{(\w+):\?", text))
     given = set(re.findall(r"^(\w+)=", EXAMPLE, re.MULTILINE))

@@ -11,7 +11,7 @@ PAGE = (ROOT / "docs/fairness.md").read_text()
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
-def test_each_claim_names_a_test_that_is_there() -> None:
+def test_claims_of_the_page_name_tests_that_exist() -> None:
     covered = PAGE.partition("## What it covers")[2].partition("\n## ")[0]
     claims = [line for line in covered.splitlines() if line.startswith("|")][2:]
     assert len(claims) > 10

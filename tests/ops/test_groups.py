@@ -42,13 +42,13 @@ def test_kubernetes_runs_each_as_a_deployment_of_its_name() -> None:
         assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"] == labels
 
 
-def test_the_page_on_architecture_names_each() -> None:
+def test_architecture_page_names_each_group() -> None:
     reading = [group.name for group in GROUPS.values() if group.stream is not None]
     assert f"streams --> {' & '.join(reading)}\n" in ARCHITECTURE, "the picture of a play's way"
     assert f"| the consumer groups: {', '.join(GROUPS)} |" in ARCHITECTURE, "the table of rooms"
 
 
-def test_the_command_lines_help_says_what_each_is_for() -> None:
+def test_worker_help_states_the_purpose_of_each_group() -> None:
     command = [sys.executable, "-m", "runtime", "worker", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={"COLUMNS": "1000"}, cwd=ROOT)
     shown = re.sub(r"\s+", " ", done.stdout)
@@ -57,20 +57,20 @@ def test_the_command_lines_help_says_what_each_is_for() -> None:
     assert f"[choices: {', '.join(GROUPS)}]" in shown
 
 
-def test_the_command_line_runs_no_other() -> None:
+def test_worker_command_refuses_an_unknown_group() -> None:
     command = [sys.executable, "-m", "runtime", "worker", "emails"]
     done = subprocess.run(command, capture_output=True, text=True, env={}, cwd=ROOT)
     assert done.returncode == 2
 
 
 @pytest.mark.parametrize("group", GROUPS.values(), ids=lambda group: group.name)
-def test_its_code_is_where_the_row_says(group: ConsumerGroup) -> None:
+def test_group_loads_the_coroutine_that_its_row_names(group: ConsumerGroup) -> None:
     run = group.load()
     assert inspect.iscoroutinefunction(run)
     assert [*inspect.signature(run).parameters][:2] == ["engine", "stop"]
 
 
-def test_its_streams_are_one_a_shard_with_the_shard_as_their_hash_tag() -> None:
+def test_group_streams_are_one_per_shard_with_the_shard_as_hash_tag() -> None:
     for group in GROUPS.values():
         streams = group.streams(3)
         assert len(set(streams)) == (3 if group.stream is not None else 0)

@@ -44,7 +44,7 @@ def at(text: str, ready: dict[str, Any]) -> str:
 
 @pytest.mark.timeout(400)
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README's commands use curl")
-def test_the_examples_do_what_they_say_and_do_it_again(data_dir: Path) -> None:
+def test_examples_succeed_and_can_be_repeated(data_dir: Path) -> None:
     commands = [block for block in blocks("sh") if not block.startswith((*STARTS, SIGNS))]
     programs = [block for block in blocks("python") if "def register" not in block]
     assert commands and len(programs) >= 3
@@ -59,7 +59,7 @@ def test_the_examples_do_what_they_say_and_do_it_again(data_dir: Path) -> None:
                 assert run([sys.executable, "-c", at(program, ready)], here).stdout or again
 
 
-def test_what_the_examples_import_is_there_once_ops_up_has_run() -> None:
+def test_imports_of_the_examples_are_installed_by_ops_up() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = [*project["dependencies"], *project["optional-dependencies"]["embedded"]]
     installed = {re.split(r"[\[=<>; ]", package)[0].lower() for package in listed}
@@ -71,7 +71,7 @@ def test_what_the_examples_import_is_there_once_ops_up_has_run() -> None:
                 assert name in sys.stdlib_module_names or name in installed | {"runtime"}, name
 
 
-def test_the_readme_is_read_in_one_sitting() -> None:
+def test_readme_is_short_and_links_every_page() -> None:
     assert len(README) <= 9_000
     assert re.search(r"^!\[.+\]\(docs/up\.svg\)$", README, re.MULTILINE), "its picture"
     linked = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
@@ -79,14 +79,14 @@ def test_the_readme_is_read_in_one_sitting() -> None:
     assert {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} <= set(linked)
 
 
-def test_every_path_that_a_page_names_is_there() -> None:
+def test_paths_named_by_the_pages_exist() -> None:
     named = {path for page in PAGES for path in NAMED.findall(page.read_text()) if "NAME" not in path}
     made_up = {path for path in named if path == "ops/.env" or Path(path).stem in ("notes", "test_notes")}
     assert len(named) > 40
     assert [path for path in sorted(named - made_up) if not (ROOT / path).exists()] == []
 
 
-def test_every_room_is_on_the_page_on_architecture() -> None:
+def test_architecture_page_names_every_package() -> None:
     text = (ROOT / "docs/architecture.md").read_text()
     rooms = [f"`runtime/{path.name}/`" for path in (ROOT / "runtime").iterdir() if any(path.glob("*.py"))]
     rooms += [f"`{path.name}`" for path in (ROOT / "tests").iterdir() if any(path.rglob("test_*.py"))]
@@ -94,7 +94,7 @@ def test_every_room_is_on_the_page_on_architecture() -> None:
     assert [room for room in rooms if room not in text] == []
 
 
-def test_its_picture_shows_what_is_seen() -> None:
+def test_picture_of_the_readme_shows_the_output_of_ops_up() -> None:
     drawn = (ROOT / "docs/up.svg").read_text()
     shown = re.sub(r"\s", " ", html.unescape(re.sub(r"<[^>]+>", "", drawn)))
     ready = {"core_url": "", "consumer_url": "", "admin_url": "", "rpc_address": "", "tenant_id": "", "admin_token": ""}
@@ -105,7 +105,7 @@ def test_its_picture_shows_what_is_seen() -> None:
     assert not re.search(r"@font-face|@import|(url\(|href=.)https?:", drawn), "it loads nothing"
 
 
-def test_the_commands_that_it_names_are_there() -> None:
+def test_commands_named_by_the_readme_exist() -> None:
     named = re.findall(r"\btombola ([a-z]+) ([a-z|]+)", README)
     assert len(named) >= 5
     for command, verbs in named:
@@ -113,7 +113,7 @@ def test_the_commands_that_it_names_are_there() -> None:
             assert verb in getattr(loop, command), f"{command} {verb}"
 
 
-def test_the_plugin_of_the_page_is_a_reward_handler(tmp_path: Path) -> None:
+def test_plugin_of_the_page_is_a_reward_handler(tmp_path: Path) -> None:
     (tmp_path / "double_or_nothing.py").write_text(plugin())
     program = (
         "from runtime.registry import load_plugins; from runtime.rules import *\n"

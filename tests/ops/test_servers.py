@@ -46,7 +46,7 @@ def servers(data_dir: Path) -> Iterator[EmbeddedServers]:
         yield servers
 
 
-def test_both_answer_and_ask_for_a_password(servers: EmbeddedServers) -> None:
+def test_servers_answer_and_require_a_password(servers: EmbeddedServers) -> None:
     assert servers.postgres is not None and servers.valkey is not None
     assert servers.postgres.psql("select 1") == "1"
     assert servers.valkey.command("PING").startswith(b"+PONG")
@@ -73,7 +73,7 @@ def test_stop_leaves_no_process(servers: EmbeddedServers) -> None:
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-def test_a_killed_server_starts_over_its_stale_pid_file(servers: EmbeddedServers) -> None:
+def test_killed_server_starts_over_its_stale_pid_file(servers: EmbeddedServers) -> None:
     assert servers.postgres is not None and servers.valkey is not None
     for server in (servers.postgres, servers.valkey):
         server.kill()
@@ -81,7 +81,7 @@ def test_a_killed_server_starts_over_its_stale_pid_file(servers: EmbeddedServers
     assert servers.postgres.psql("select 1") == "1"
 
 
-def test_an_immediate_restart_keeps_the_port(servers: EmbeddedServers) -> None:
+def test_immediate_restart_keeps_the_port(servers: EmbeddedServers) -> None:
     assert servers.postgres is not None
     port = servers.postgres.port
     servers.postgres.restart_immediately()
@@ -89,7 +89,7 @@ def test_an_immediate_restart_keeps_the_port(servers: EmbeddedServers) -> None:
     assert servers.postgres.psql("select 1") == "1"
 
 
-def test_a_deadlock_is_told_with_who_waited_for_whom(servers: EmbeddedServers) -> None:
+def test_deadlock_is_reported_with_its_waits(servers: EmbeddedServers) -> None:
     postgres = servers.postgres
     assert postgres is not None
     postgres.psql("create database gone")
@@ -107,7 +107,7 @@ def test_a_deadlock_is_told_with_who_waited_for_whom(servers: EmbeddedServers) -
     assert "waits for ShareLock on transaction" in told
 
 
-def test_a_frozen_server_can_be_stopped(servers: EmbeddedServers) -> None:
+def test_frozen_server_can_be_stopped(servers: EmbeddedServers) -> None:
     assert servers.valkey is not None
     pid = servers.valkey.pid
     servers.valkey.freeze()
@@ -117,12 +117,12 @@ def test_a_frozen_server_can_be_stopped(servers: EmbeddedServers) -> None:
     assert not psutil.pid_exists(pid)
 
 
-def test_two_stacks_cannot_share_a_directory(data_dir: Path, servers: EmbeddedServers) -> None:
+def test_directory_cannot_be_shared_by_two_stacks(data_dir: Path, servers: EmbeddedServers) -> None:
     with pytest.raises(ServerError, match=f"in use by process {os.getpid()}"):
         hold(data_dir / "lock")
 
 
-def test_a_killed_parent_leaves_a_directory_that_starts_again(data_dir: Path) -> None:
+def test_killed_parent_leaves_a_directory_that_starts_again(data_dir: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(data_dir)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
@@ -138,7 +138,7 @@ def test_a_killed_parent_leaves_a_directory_that_starts_again(data_dir: Path) ->
         assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-def test_a_first_start_that_is_cut_short_leaves_nothing_that_passes_for_a_server(data_dir: Path) -> None:
+def test_interrupted_first_start_leaves_a_directory_that_starts_again(data_dir: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(data_dir)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -150,7 +150,7 @@ def test_a_first_start_that_is_cut_short_leaves_nothing_that_passes_for_a_server
         assert servers.postgres.psql("select 1") == "1"
 
 
-def test_a_signal_waits_until_a_process_has_been_looked_at() -> None:
+def test_signal_waits_until_a_process_has_been_polled() -> None:
     """A handler that raised in the midst of `Popen.poll` left its lock taken, and `ops/up` then never stopped."""
 
     class Stopped(BaseException):
@@ -174,7 +174,7 @@ def test_a_signal_waits_until_a_process_has_been_looked_at() -> None:
     assert looks == ["whole"]
 
 
-def test_no_port_is_given_to_two_processes_while_its_server_is_away() -> None:
+def test_free_port_is_given_to_one_process_only() -> None:
     takers = [
         subprocess.Popen(
             [sys.executable, "-c", TAKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT

@@ -59,7 +59,7 @@ def test_seeds_violate_nothing(tmp_path: Path, module_database_url: str) -> None
 
 @pytest.mark.nightly
 @pytest.mark.timeout(SECONDS_MAX + 10)
-def test_every_seed_violates_nothing(tmp_path: Path, module_database_url: str) -> None:
+def test_seeds_of_the_night_violate_nothing(tmp_path: Path, module_database_url: str) -> None:
     seeds_hold(SEEDS, SEEDS_OF_THE_NIGHT, module_database_url, tmp_path / "summary.json")
 
 

@@ -122,7 +122,7 @@ async def test_id_of_another_tenants_thing_is_answered_as_an_unknown_id(two: Two
 
 
 @pytest.mark.parametrize("surface", ["core", "consumer", "admin"])
-async def test_no_list_shows_a_row_of_another_tenant(two: Two, surface: str) -> None:
+async def test_list_shows_no_row_of_another_tenant(two: Two, surface: str) -> None:
     """Asked bare, and by every filter with Ann's ids; Bob's own rows are there, so that the list is one."""
     lists = [row for row in OPERATIONS if is_list(row) and served(surface, row)]
     assert lists

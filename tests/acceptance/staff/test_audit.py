@@ -59,7 +59,7 @@ async def test_import_of_codes_is_noted_without_the_codes(stack: Any) -> None:
     assert "MARKER" not in str(await entries(stack))
 
 
-async def test_every_change_by_staff_is_noted_once_and_no_refusal_is(stack: Stack) -> None:
+async def test_staff_change_is_noted_once_and_a_refusal_never(stack: Stack) -> None:
     known, actions, refusals, wrong = await furnish(stack), dict[str, set[str]](), dict[str, str](), []
     # A replay changes nothing.
     changing = [row for row, _ in admin.served() if row.verb != "GET" and row.name != "ReplayPlay"]

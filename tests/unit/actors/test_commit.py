@@ -71,7 +71,7 @@ def test_plays_overlap_where_each_has_its_own_ordinal(exact: tuple[bool, bool]) 
     ("cap", "more", "next_cap", "both"),
     [(0, 3, 0, 0), (0, 3, 7, 7), (5, 3, 0, 8), (5, 3, 9, 8), (5, 3, 8, 8), (5, 3, 7, 7), (1, 1, 0, 2)],
 )
-def test_two_counts_are_held_to_what_lets_neither_pass_its_cap(cap: int, more: int, next_cap: int, both: int) -> None:
+def test_cap_of_two_counts_keeps_both_within_their_caps(cap: int, more: int, next_cap: int, both: int) -> None:
     assert _cap_of_both(cap, more, next_cap) == both
 
 
@@ -133,7 +133,7 @@ def test_arguments_come_in_the_order_in_which_rows_are_locked() -> None:
         assert left[name] == right[name] == sorted(left[name])
 
 
-def test_each_reward_takes_its_own_nth_code_of_its_prize() -> None:
+def test_reward_takes_its_own_nth_code_of_its_prize() -> None:
     changes = Changes()
     for reward_id, prize_id in (("r1", "a"), ("r2", "b"), ("r3", "a")):
         changes.take_code(reward_id, prize_id)

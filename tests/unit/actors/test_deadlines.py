@@ -24,7 +24,7 @@ async def test_answer_that_does_not_come_is_given_up() -> None:
     assert late == [False, True, True, False, True] and ended[0] == ended[3] == "here"
 
 
-async def test_each_answer_has_its_whole_time() -> None:
+async def test_answer_has_its_whole_time() -> None:
     loop = asyncio.get_running_loop()
     ended: list[float] = []
     deadlines, began = Deadlines(0.03), []

@@ -42,7 +42,7 @@ def test_hash_of_a_request_leaves_out_tenant_player_and_key() -> None:
     "other",
     [{"id": "game_2"}, {"session_id": "sess_2"}, {"payload": {"score": 6}}, {"payload": None}, {"client_seed": ""}],
 )
-def test_any_other_field_makes_another_request(other: dict[str, Any]) -> None:
+def test_hash_of_a_request_covers_every_other_field(other: dict[str, Any]) -> None:
     assert request_hash(dataclasses.replace(PLAY, **other)) != request_hash(PLAY)
 
 
@@ -50,7 +50,7 @@ def test_omitted_field_hashes_as_its_default() -> None:
     assert request_hash(dataclasses.replace(PLAY, payload=None)) == request_hash(dataclasses.replace(PLAY, payload={}))
 
 
-def test_two_kinds_of_request_are_never_the_same() -> None:
+def test_hash_of_a_request_depends_on_its_kind() -> None:
     assert len({request_hash(kind(id="x") if hasattr(kind(), "id") else kind()) for kind in KINDS}) == len(KINDS)
 
 
@@ -143,7 +143,7 @@ class TestAtTheEdge:
             b'{"payload":{"b":{"d":"\\u0078","c":[1.0,2]},"a":1e0},"session_id":"s","client_seed":""}',
         ],
     )
-    def test_bytes_make_no_difference(self, body: bytes) -> None:
+    def test_json_spelling_does_not_change_the_hash(self, body: bytes) -> None:
         said = m.PlayRequest(session_id="s", payload={"a": 1, "b": {"c": [1, 2], "d": "x"}})
         assert request_hash(decode(m.PlayRequest, body)) == request_hash(said)
 
@@ -158,7 +158,7 @@ class TestAtTheEdge:
             b'{"session_id":"s","payload":{"a":true}}',
         ],
     )
-    def test_what_is_said_does(self, body: bytes) -> None:
+    def test_json_value_changes_the_hash(self, body: bytes) -> None:
         assert request_hash(decode(m.PlayRequest, body)) != request_hash(
             m.PlayRequest(session_id="s", payload={"a": 1})
         )

@@ -113,7 +113,7 @@ async def test_login_that_is_no_text_is_none(sid: Any) -> None:
     )
 
 
-async def test_each_token_is_a_sign_in_of_its_own_unless_one_goes_on() -> None:
+async def test_token_is_its_own_sign_in_unless_it_continues_one() -> None:
     tokens = own_tokens()
 
     async def minted(**said: Any) -> Identity:
@@ -245,7 +245,7 @@ class TestAnotherIssuer:
             with pytest.raises(Fault, match="TOKEN_INVALID"):
                 await self.read(jwks_url, said, tenants=tenants)
 
-    async def test_its_tokens_are_made_for_no_longer_than_ours(self, jwks_url: str) -> None:
+    async def test_issuer_gets_no_longer_token_lifetime_than_ours(self, jwks_url: str) -> None:
         with pytest.raises(Fault, match="TOKEN_INVALID"):
             await self.read(jwks_url, {"exp": int(time.time()) + 366 * 86_400})
 
@@ -366,7 +366,7 @@ async def jwks_url(jwks: list[dict[str, Any]], fetches: list[str]) -> AsyncItera
     await runner.cleanup()
 
 
-async def test_another_issuers_keys_are_fetched_once_and_verify(jwks_url: str, fetches: list[str]) -> None:
+async def test_foreign_issuer_keys_are_fetched_once_and_verify(jwks_url: str, fetches: list[str]) -> None:
     tokens = own_tokens(foreign=another(jwks_url, "https://id.example", "them"))
     foreign = claims(iss="https://id.example", aud="them")
     signers: list[tuple[Any, str, str]] = [(RSA_KEY, "RS256", "rsa"), (EC_KEY, "ES256", "ec")]

@@ -51,7 +51,7 @@ def staff(*roles: str) -> Identity:
     return Identity("own", "", "", frozenset(roles), "ann", 0)
 
 
-def test_only_platform_acts_for_another_tenant() -> None:
+def test_platform_role_alone_acts_for_another_tenant() -> None:
     auth = Auth(own_tokens(), default_tenant="default")
     other = request(X_Tenant_Id="other")
     assert auth.tenant(other, staff("admin")) == "own"

@@ -125,14 +125,14 @@ async def test_unknown_key_asks_again_but_not_more_often(issuer: Issuer, keys: J
     assert issuer.asked == 2
 
 
-async def test_without_an_id_it_is_the_only_key_of_its_algorithm(issuer: Issuer, keys: JwksKeys) -> None:
+async def test_token_without_a_key_id_gets_the_only_key_of_its_algorithm(issuer: Issuer, keys: JwksKeys) -> None:
     issuer.keys = [{**EC, "kid": "one"}, {**RSA, "kid": "two"}]
     both = [await keys.get(None, "ES256"), await keys.get(None, "RS256")]
     assert both == [await keys.get("one", "ES256"), await keys.get("two", "RS256")] and None not in both
     assert await keys.get(7, "ES256") is None, "which is no id"
 
 
-async def test_without_an_id_two_keys_of_an_algorithm_are_none(issuer: Issuer, keys: JwksKeys) -> None:
+async def test_token_without_a_key_id_gets_no_key_when_two_share_its_algorithm(issuer: Issuer, keys: JwksKeys) -> None:
     issuer.keys = [{**EC, "kid": "one"}, {**EC, "kid": "two"}]
     assert await keys.get(None, "ES256") is None
 

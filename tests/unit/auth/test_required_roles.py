@@ -13,11 +13,11 @@ def staff(*roles: str) -> Identity:
 
 
 @pytest.mark.parametrize("role", ["admin", "designer", "reward_manager"])
-def test_each_management_role_opens_management(role: str) -> None:
+def test_management_role_opens_management(role: str) -> None:
     assert require_roles(staff(role)).roles == {role}
 
 
-def test_other_roles_do_not_open_management() -> None:
+def test_role_outside_management_does_not_open_it() -> None:
     for identity in (staff("platform"), staff("viewer"), Identity("t", "", "player_1", frozenset(), "player_1", 0)):
         with pytest.raises(Fault, match="ROLE_REQUIRED"):
             require_roles(identity)

@@ -71,9 +71,7 @@ async def test_token_with_a_critical_extension_is_refused(tokens: Tokens) -> Non
     assert not await is_taken(tokens, signed({"b64": True, "crit": ["b64"]}))
 
 
-async def test_so_many_tokens_are_remembered_those_that_were_used_last(
-    tokens: Tokens, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_token_cache_keeps_the_most_recently_used(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.http.auth.tokens.CACHE_MAX", 2)
     first, second, third = (signed(jti=jti) for jti in "123")
     for token in (first, second, first, third):
@@ -81,7 +79,7 @@ async def test_so_many_tokens_are_remembered_those_that_were_used_last(
     assert list(tokens._known) == [first, third]
 
 
-async def test_another_issuer_is_asked_for_no_key_by_tokens_that_it_cannot_have_signed(
+async def test_foreign_issuer_is_asked_only_for_keys_of_its_algorithms(
     aiohttp_client: Any,
 ) -> None:
     asked = []

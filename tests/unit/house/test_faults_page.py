@@ -6,7 +6,7 @@ from ops.proof import faults
 from ops.proof.faults import Proof, Row
 
 
-def test_each_fault_has_a_test() -> None:
+def test_fault_has_a_test() -> None:
     assert faults.problems(faults.rows(), faults.proofs()) == []
 
 

@@ -22,7 +22,7 @@ def section(begin: str, end: str, text: str) -> str:
     return text.partition(begin)[2].partition(end)[0]
 
 
-def test_every_attribute_is_told() -> None:
+def test_attributes_are_all_documented_and_declared() -> None:
     attributes = found(r'getAttribute\("([\w-]+)"\)', ELEMENT) | found(
         r":host\(\[(?!hidden)(\w+)\]\)", *SOURCES.values()
     )
@@ -33,20 +33,20 @@ def test_every_attribute_is_told() -> None:
     assert found(r'^  "?([\w-]+)"?\??:', declared) == attributes
 
 
-def test_every_event_is_told() -> None:
+def test_events_are_all_documented_and_declared() -> None:
     told = found(r"^\| `tombola:(\w+)` \|", DOCS)
     assert found(r'^  "tombola:(\w+)":', DECLARED) == told
     assert found(r'tell\("(\w+)"', *SOURCES.values()) <= told
 
 
-def test_every_method_is_told() -> None:
+def test_methods_are_all_documented_and_declared() -> None:
     methods = found(r"^  (?:async )?(\w+)\(.*\) \{$", ELEMENT) - {"constructor"}
     methods = {name for name in methods if not name.endswith("Callback")}
     assert methods == found(r"^  (\w+)\(\): Promise", DECLARED)
     assert all(f"`{name}()`" in DOCS for name in methods)
 
 
-def test_every_part_slot_and_property_is_told() -> None:
+def test_parts_slots_and_properties_are_all_documented() -> None:
     sources = list(SOURCES.values())
     parts = section("\nParts:", "Slots:", DOCS)
     assert found(r"`(\w+)`", parts) == found(r'\bpart: "(\w+)"', *sources)

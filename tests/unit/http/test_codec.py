@@ -106,7 +106,7 @@ def is_read_as_shown(made: Any) -> bool:
     return all(read(int64_as) == codec.view(message, "number")(made) for int64_as in ("quoted", "number"))
 
 
-def test_each_request_is_read_as_shown() -> None:
+def test_request_is_read_as_shown() -> None:
     wrong = [one for one in REQUESTS if not is_read_as_shown(one()) or not is_read_as_shown(filled(one))]
     assert wrong == []
 
@@ -117,7 +117,7 @@ def test_request_of_any_values_is_read_as_shown(made: Any) -> None:
     assert is_read_as_shown(made)
 
 
-def test_each_field_of_each_reply_is_shown() -> None:
+def test_reply_shows_all_of_its_fields() -> None:
     wrong = []
     for message in REPLIES:
         for made in (message(), filled(message)):
@@ -129,7 +129,7 @@ def test_each_field_of_each_reply_is_shown() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(body=st.binary(max_size=60) | JSON.map(msgspec.json.encode))
-def test_any_body_is_read_or_refused(body: bytes) -> None:
+def test_body_of_any_bytes_is_read_or_refused(body: bytes) -> None:
     for message in (m.PlayRequest, m.CreateGameRequest, m.UpdatePrizeRequest):
         try:
             read = codec.decode(message, body)
@@ -187,7 +187,7 @@ def test_wrong_body_is_refused_by_its_field(body: bytes, field: str, says: str) 
     assert says in found[field]
 
 
-def test_all_wrong_fields_are_named_at_once() -> None:
+def test_wrong_fields_are_all_named_at_once() -> None:
     found = refused(codec.decode, m.CreateGameRequest, b'{"game": {"name": 1, "type": 2}, "scope": {"tenant_id": 3}}')
     assert set(found) == {"game.name", "game.type", "scope.tenant_id"}
 

@@ -23,7 +23,7 @@ def test_group_has_commands_of_its_own(group: str) -> None:
     assert app.default_command is not None or [name for name in app if not name.startswith("-")]
 
 
-def test_every_command_of_a_row_is_in_a_group() -> None:
+def test_commands_of_the_rows_are_all_in_a_group() -> None:
     assert {command.words.split()[0] for command in facts.commands()} <= OPERATOR_COMMANDS.keys()
 
 

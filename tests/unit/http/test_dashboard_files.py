@@ -37,7 +37,7 @@ def test_dashboard_stays_within_its_size() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/", "/campaigns/camp_1", "/campaigns?status=active"])
-async def test_every_address_below_it_is_the_page_under_its_policy(client: Any, path: str) -> None:
+async def test_dashboard_serves_its_page_and_policy_at_every_path(client: Any, path: str) -> None:
     async with client.get(f"/dashboard{path}") as answer:
         page = await answer.text()
         assert answer.status == 200 and answer.headers["Content-Security-Policy"] == serving.POLICY
@@ -62,7 +62,7 @@ async def test_page_of_before_an_update_gets_today_s_files_and_keeps_them_for_no
         assert answer.status == 404
 
 
-def test_every_page_that_is_named_is_there_and_needs_an_operation_that_there_is() -> None:
+def test_pages_name_an_existing_file_and_operation() -> None:
     from runtime.http.admin import served
 
     names = {operation.name for operation, _ in served()}
@@ -86,7 +86,7 @@ def templates(text: str) -> str:
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: str(path.relative_to(PAGE)))
-def test_every_word_that_people_read_is_in_the_one_file(path: Path) -> None:
+def test_interface_text_is_only_in_the_words_file(path: Path) -> None:
     text, words = path.read_text(), (PAGE / "words" / "en.js").read_text()
     between = re.findall(r">\s*([A-Za-z]{2}[A-Za-z ,.'’!?…:-]*)\s*<", templates(text))
     named = re.findall(r"""(?:aria-label|placeholder|title|alt|label)="([^"]*[A-Za-z]{2}[^"]*)\"""", templates(text))

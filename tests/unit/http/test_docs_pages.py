@@ -90,7 +90,7 @@ def test_gzip_is_for_those_who_take_it(accepted: str, taken: bool) -> None:
     assert takes("gzip", accepted) is taken
 
 
-async def test_every_handler_s_config_has_a_schema_at_an_address_of_its_own(client: Any) -> None:
+async def test_handler_config_has_a_schema_at_its_own_address(client: Any) -> None:
     names = json.loads((await ask(client, "schemas/games.json"))[1])["reward_handlers"]
     assert names == REWARD_HANDLERS.names()
     for name in names:

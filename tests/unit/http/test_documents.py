@@ -8,7 +8,7 @@ import yaml
 from runtime.commands.documents import FileWrong, parse, write
 
 
-def test_every_value_knows_its_line() -> None:
+def test_value_knows_its_line() -> None:
     document = parse("x.yaml", "a: 1\nb:\n  - c: {d: 2}\n  - e\nf: 2026-03-01T00:00:00Z\n")
     assert document.value == {"a": 1, "b": [{"c": {"d": 2}}, "e"], "f": "2026-03-01T00:00:00Z"}
     assert [document.line_of(path) for path in ("a", "b", "b[0].c.d", "b[1]", "f")] == [1, 2, 3, 4, 5]

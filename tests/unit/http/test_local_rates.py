@@ -77,7 +77,7 @@ def test_address_cannot_use_its_network_up() -> None:
         ("GET", "/docs", RouteClass.OTHER),
     ],
 )
-def test_every_request_has_a_class(method: str, path: str, expected: RouteClass) -> None:
+def test_request_has_a_route_class(method: str, path: str, expected: RouteClass) -> None:
     assert route_class(method, path) is expected
 
 

@@ -80,7 +80,7 @@ def test_document_has_every_route_that_its_surface_serves(surface: Surface) -> N
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_every_example_is_what_its_schema_says(surface: Surface) -> None:
+def test_examples_match_their_schemas(surface: Surface) -> None:
     document = DOCUMENTS[surface]
     for _, _, row in rows(surface):
         contents = [answer["content"] for answer in row["responses"].values()]
@@ -95,7 +95,7 @@ def test_every_example_is_what_its_schema_says(surface: Surface) -> None:
                     validator(surface, media["schema"]).validate(example)
 
 
-def test_every_example_of_a_body_is_read_by_who_reads_it() -> None:
+def test_example_bodies_are_accepted_by_their_readers() -> None:
     for operation in OPERATIONS:
         if operation.has_body:
             made, fields = codec.read(operation.request, examples.core_body(operation))
@@ -108,7 +108,7 @@ def test_every_example_of_a_body_is_read_by_who_reads_it() -> None:
             assert isinstance(read, operation.request), operation.name
 
 
-def test_every_operation_says_what_it_does() -> None:
+def test_operations_have_a_unique_id_and_a_description() -> None:
     for surface in SURFACES:
         seen = [row["operationId"] for _, _, row in rows(surface)]
         assert len(seen) == len(set(seen))
@@ -130,7 +130,7 @@ def raised() -> Iterator[tuple[str, Status | None]]:
                     yield f"UNKNOWN_{kind.upper()}", Status.NOT_FOUND
 
 
-def test_every_reason_that_is_raised_is_described_with_its_status() -> None:
+def test_raised_reasons_are_described_with_their_status() -> None:
     found = set(raised())
     assert len(found) > 40
     for reason, status in found - {(reason, status) for reason, status in found if reason in RPC_ONLY}:
@@ -140,7 +140,7 @@ def test_every_reason_that_is_raised_is_described_with_its_status() -> None:
         assert status in (None, REFUSALS[reason].status), reason
 
 
-def test_every_reason_of_an_operation_is_told_by_one() -> None:
+def test_described_reasons_are_all_used_by_an_operation() -> None:
     told = {reason for operation in OPERATIONS for reason in reasons_of(operation)}
     transport = {"BAD_REQUEST", "MALFORMED_REQUEST", "EXPECTATION_FAILED", "UNKNOWN_ROUTE", "METHOD_NOT_ALLOWED"}
     edges = {reason for reason in REFUSALS if reason.startswith(("TOKEN_", "CODE_", "RATE_", "RESEND_", "IDEMPOTENCY"))}
@@ -176,7 +176,7 @@ def test_document_of_an_edge_describes_only_fields_of_its_bodies() -> None:
             assert told == [], row["operationId"]
 
 
-def test_every_text_and_list_of_messages_of_a_body_says_how_much_it_may_hold() -> None:
+def test_texts_and_message_lists_of_a_body_state_their_maximum() -> None:
     for surface in SURFACES:
         for name, schema in DOCUMENTS[surface]["components"]["schemas"].items():
             if not name.endswith(("Body", "Fields", "Input")):

@@ -284,7 +284,7 @@ PATHS = (
 )
 
 
-async def test_every_path_finds_the_handler_that_aiohttp_finds() -> None:
+async def test_path_finds_the_handler_that_aiohttp_finds() -> None:
     said: dict[str, list[Any]] = {"direct": [], "plain": []}
 
     def handler(name: str) -> Any:

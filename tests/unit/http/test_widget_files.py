@@ -55,7 +55,7 @@ async def test_entry_is_asked_for_again_and_loads_the_version_of_the_day(client:
     assert (again.status, nothing) == (304, b"")
 
 
-async def test_every_file_that_another_imports_is_there(client: Any) -> None:
+async def test_imports_of_the_files_are_served(client: Any) -> None:
     for path, document in files.files().documents.items():
         folder = f"{files.files().version}/{path}".rpartition("/")[0]
         for name in re.findall(r'(?:from|import\() ?"(\..+?)"', document.plain.body.decode()):

@@ -31,7 +31,7 @@ def test_success_in_between_begins_the_count_anew() -> None:
     assert one.admits(0.0)
 
 
-def test_after_the_pause_one_attempt_is_admitted_and_after_another_the_next() -> None:
+def test_breaker_admits_one_attempt_per_pause() -> None:
     one = breaker()
     failing(one, 3, 0.0)
     assert [one.admits(now) for now in (10.0, 10.0, 19.9, 20.0)] == [True, False, False, True]

@@ -15,7 +15,7 @@ async def entered(bulkhead: Bulkhead, count: int) -> list[asyncio.Task[Entry]]:
     return tasks
 
 
-async def test_only_so_many_are_inside_and_who_waits_follows_in_order() -> None:
+async def test_bulkhead_admits_up_to_its_places_and_then_in_order() -> None:
     bulkhead = Bulkhead(places=2, wait_seconds=60)
     tasks = await entered(bulkhead, 4)
     assert [task.done() for task in tasks] == [True, True, False, False]

@@ -231,7 +231,7 @@ async def test_endless_answer_is_cut_and_its_connection_ended(receiver: Receiver
         await receiver.hung_up.wait()
 
 
-async def test_more_than_is_read_of_an_answer_is_left(receiver: Receiver, connector: Connector) -> None:
+async def test_answer_is_read_up_to_its_maximum(receiver: Receiver, connector: Connector) -> None:
     url = await receiver.serve(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1_000_000)
     assert (await connector.post(url, b"{}", {})).body == b"x" * ANSWER_BYTES_MAX
 

@@ -39,7 +39,7 @@ def test_slow_reading_does_not_replace_a_quick_one() -> None:
     assert off_by(clock) == pytest.approx(2_000_000.0 - sent, abs=0.01)
 
 
-def test_any_reading_replaces_one_that_is_old() -> None:
+def test_stale_reading_is_replaced_by_any_newer_one() -> None:
     clock = Clock()
     sent = time.monotonic()
     clock.sync(1_000_000.0, sent, sent + 0.001)
@@ -87,7 +87,7 @@ def test_reading_asked_for_before_the_clocks_parted_does_not_bring_the_old_time_
         max_size=20,
     )
 )
-def test_after_any_reading_the_time_is_within_what_that_reading_says(
+def test_clock_stays_within_the_error_of_its_latest_reading(
     readings: list[tuple[float, float, float, int]],
 ) -> None:
     clock, sent, jumped = Clock(), time.monotonic(), 0.0

@@ -47,7 +47,7 @@ def test_complete_environment_serves_every_role() -> None:
     assert settings.server_keys == (Key("a", bytes.fromhex(HEX)),)
 
 
-def test_every_problem_is_named_at_once() -> None:
+def test_problems_are_all_named_at_once() -> None:
     problems = problems_of({"CORE_PORT": "70000", "ROLE_MATRIX": "loose", "RATE_LIMITS": "maybe"}, "core")
     assert problems.keys() == {
         "CORE_PORT", "ROLE_MATRIX", "RATE_LIMITS", "DATABASE_URL", "REDIS_URL", "SERVER_KEYS", "CODE_KEYS"
@@ -204,7 +204,7 @@ def test_almost_known_name_is_pointed_out() -> None:
     assert misspelt(["RATE_PLAYR_BURST", "PATH", "REDIS_URL"]) == {"RATE_PLAYR_BURST": "RATE_PLAYER_BURST"}
 
 
-def test_only_in_development_does_one_secret_make_both_kinds_of_token() -> None:
+def test_secret_signs_both_kinds_of_token_only_in_development() -> None:
     alone = Settings.from_env({"JWT_SECRET": MARKER})
     assert (alone.jwt_secrets, alone.jwt_staff_secrets) == ((MARKER,), ())
     assert Settings.from_env({"JWT_SECRET": MARKER, "DEVELOPMENT": "on"}).jwt_staff_secrets == (MARKER,)

@@ -55,6 +55,6 @@ def test_unknown_name_says_which_there_are() -> None:
 
 
 @pytest.mark.parametrize("file", sql.files())
-def test_every_statement_that_ships_is_described(file: str) -> None:
+def test_shipped_statements_are_all_described(file: str) -> None:
     for query in sql.load(file).described.values():
         assert query.doc, f"{query.name} has no description"

@@ -296,15 +296,20 @@ async def codes_of(desk: Desk, prize_id: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def second_part_held(desk: Desk) -> AsyncIterator[asyncio.Event]:
-    """Within the block the second part of an import waits for the event."""
+    """Holds the second part of an import for the block, then drops it.
+
+    The page stops the import meanwhile. A continued request may reach the service all the same.
+    """
     go_on, count = asyncio.Event(), 0
 
     async def hold(route: Any) -> None:
         nonlocal count
         count += route.request.method == "POST"
-        if count == 2:
+        if count == 2 and route.request.method == "POST" and not go_on.is_set():
             await go_on.wait()
-        await route.continue_()
+            await route.abort()
+        else:
+            await route.continue_()
 
     await desk.page.route("**/codes**", hold)
     yield go_on

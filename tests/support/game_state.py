@@ -24,6 +24,8 @@ HASH: Final = "a" * 64
 KEYS: Final = (Key("k1", b"k" * 32),)
 GUEST: Final = "guest_01m85efpat00dkdjb2mbsyywrp"
 
+NOBODY: Final = {"anonymous": True, "newcomer": True}
+
 WHEEL: Final = {
     "seed_generator": "none",
     "reward_handler": "probability",

@@ -56,7 +56,10 @@ def start(state: GameState, pending: PendingRequest) -> m.StartReply:
 
 
 def report_eligibility(state: GameState, pending: PendingRequest) -> m.EligibilityReply:
-    """Whether `start` would be let in, and why not. By what was just read (`READS`)."""
+    """Whether `start` would be admitted, and why not. By what was just read (`READS`).
+
+    Nobody, who gets TOKEN_MISSING from a start, is told what to do about it: LOGIN_REQUIRED.
+    """
     snapshot, player = state.snapshot, eligibility.player_of(state, pending)
     reply = m.EligibilityReply(can_play=True, remaining_turns=player.turns, free_plays_remaining=-1)
     if snapshot.max_plays_per_day:
@@ -70,7 +73,9 @@ def report_eligibility(state: GameState, pending: PendingRequest) -> m.Eligibili
         reply.free_plays_remaining = 0
     try:
         snapshot.refuse_unless_open(state.now)
-        eligibility.refuse_guest(state, player)
+        if eligibility.needs_token(snapshot, pending):
+            raise eligibility.login_required()
+        eligibility.refuse_starter(state, pending)
         eligibility.admit(state, player)
     except Fault as fault:
         reply.can_play = False

@@ -77,9 +77,14 @@ def check_access(state: GameState, pending: PendingRequest) -> None:
         if state.now - session.issued_ms / 1000 > state.session_seconds:
             raise Fault(CAP, "SESSION_EXPIRED", f"a session may be played for {state.session_seconds} seconds")
     elif type(request) is m.StartRequest:  # A redeem by a guest is first told whether it was granted before.
-        refuse_guest(state, player_of(state, pending))
-        if request.player_id and request.player_id != pending.player_id:
-            raise merged()
+        refuse_starter(state, pending)
+
+
+def refuse_starter(state: GameState, pending: PendingRequest) -> None:
+    """PERMISSION_DENIED LOGIN_REQUIRED, PLAYER_MERGED of a start."""
+    refuse_guest(state, player_of(state, pending))
+    if pending.request.player_id and pending.request.player_id != pending.player_id:
+        raise merged()
 
 
 def _refuse_unshown(state: GameState, pending: PendingRequest) -> None:
@@ -132,7 +137,12 @@ def refuse_guest(state: GameState, player: PlayerState) -> None:
     """PERMISSION_DENIED LOGIN_REQUIRED for a guest, where the game is for players."""
     if player.guest and state.snapshot.access != "public" and not state.snapshot.admits_guests:
         require_fresh(state, player)
-        raise Fault(Status.PERMISSION_DENIED, "LOGIN_REQUIRED", "this game is for players who have logged in")
+        raise login_required()
+
+
+def login_required() -> Fault:
+    """The refusal of somebody who may play after a login."""
+    return Fault(Status.PERMISSION_DENIED, "LOGIN_REQUIRED", "this game is for players who have logged in")
 
 
 # -- plays -----------------------------------------------------------------------------------

@@ -94,7 +94,8 @@ async def test_eligibility_of_a_game_that_requires_turns_has_no_free_plays(kathm
 
 async def test_eligibility_without_a_token_is_that_of_a_new_player(kathmandu: World) -> None:
     game_id = await kathmandu.wheel(rules={"max_plays_per_day": 2})
-    assert (await kathmandu.eligibility(game_id, player=""))["free_plays_remaining"] == 2
+    told = await kathmandu.eligibility(game_id, player="")
+    assert (told["free_plays_remaining"], told["can_play"], told["reason"]) == (2, False, "LOGIN_REQUIRED")
     assert await kathmandu.count("players") == 0
 
 

@@ -17,6 +17,7 @@ from runtime.actors.game.state import GameState, PlayerState, Price, RungTerms
 from tests.support.game_state import (
     COINS,
     GUEST,
+    NOBODY,
     NOW,
     TODAY,
     ann,
@@ -154,9 +155,20 @@ def test_eligibility_says_whether_and_how_often_a_start_is_admitted(
     assert told.remaining_turns == 1
 
 
-def test_eligibility_of_a_guest_is_that_of_its_start() -> None:
-    asks = pending(m.EligibilityRequest(player_id=GUEST), GUEST)
-    assert decide(state_of(ann(GUEST, guest=True)), asks).reply.reason == "LOGIN_REQUIRED"
+@pytest.mark.parametrize(
+    ("asked", "by", "access", "reason"),
+    [
+        ({"player_id": GUEST}, {}, "player", "LOGIN_REQUIRED"),
+        ({}, NOBODY, "player", "LOGIN_REQUIRED"),
+        ({}, NOBODY, "public", ""),
+        ({"player_id": "guest_before"}, {}, "public", "PLAYER_MERGED"),
+    ],
+)
+def test_eligibility_of_a_guest_or_nobody_agrees_with_a_start(asked: Any, by: Any, access: str, reason: str) -> None:
+    state = state_of(ann(GUEST, guest=True), snapshot=game(access=access))
+    told = decide(state, pending(m.EligibilityRequest(**asked), GUEST, **by)).reply
+    assert (told.can_play, told.reason) == (not reason, reason)
+    assert bool(refusal_of(decide, state, pending(m.StartRequest(**asked), GUEST, **by))) == bool(reason)
 
 
 # ---------------------------------------------------------------- effects

@@ -17,6 +17,7 @@ from runtime.rules import NETWORK_SLACK_MS, basic, probability, score_to_tier
 from tests.support.game_state import (
     GUEST,
     HASH,
+    NOBODY,
     NOW,
     ROUND,
     ann,
@@ -186,8 +187,6 @@ def test_prize_is_withheld_by_what_the_same_decision_took(
 
 
 # ---------------------------------------------------------------- access
-
-NOBODY: Final = {"anonymous": True, "newcomer": True}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 PYTHON = os.path.join(VENV, "bin", "python")
 OLDEST = (3, 11)
-CONTAINED = {"embedded": ("embedded",), "test": ("test", "embedded"), "dev": ("dev", "test", "embedded")}
+CONTAINED = {
+    "embedded": ("embedded",),
+    "test": ("test", "embedded"),
+    "docs": ("docs",),
+    "dev": ("dev", "test", "embedded", "docs"),
+}
 """An extra of pyproject.toml, and those that it brings along."""
 
 

@@ -3,9 +3,9 @@
     runtime/messages                          from runtime/rpc/game.proto
     runtime/http/docs/asyncapi.json           from runtime/events.py
     runtime/commands/commands.json            from the operations' rows
-    docs/settings.md, docs/roles.md           from the settings and the operations' rows
-    docs/faults.md                            from tests/faults/faults.toml and the tests' marks
-    docs/audit.md                             from sql/conservation.sql
+    docs/reference: settings.md, roles.md     from the settings and the operations' rows
+    docs/reference/faults.md                  from tests/faults/faults.toml and the tests' marks
+    docs/reference/audit.md                   from sql/conservation.sql
     runtime/web/built                         from the rest of runtime/web by ops/web/build.js, where there is an npm
 
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
@@ -165,10 +165,10 @@ def pages() -> dict[str, str]:
     from runtime.settings.documentation import markdown as settings
 
     return {
-        "settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",
-        "roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
-        "faults.md": faults.page(),
-        "audit.md": f"# Does everything add up?\n\n{AUDIT_TEXT}\n\n{checks()}",
+        "reference/settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",
+        "reference/roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
+        "reference/faults.md": faults.page(),
+        "reference/audit.md": f"# Does everything add up?\n\n{AUDIT_TEXT}\n\n{checks()}",
     }
 
 
@@ -206,7 +206,7 @@ Left out, so that nothing is told of that is none: what was won or claimed withi
 changed, where the check goes by the prize's terms; days on which a campaign's time zone moved; plays within five
 seconds of midnight; standings of players who merged with others after the end.
 
-Each check is a statement of [sql/conservation.sql](../sql/conservation.sql), and looks at things of one kind:"""
+Each check is a statement of `sql/conservation.sql`, and looks at things of one kind:"""
 
 
 if __name__ == "__main__":

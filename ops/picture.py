@@ -1,4 +1,4 @@
-"""Makes docs/up.svg, what a newcomer's terminal shows: `python -m ops.picture READY_FILE`, of a stack that runs."""
+"""Makes docs/pictures/up.svg, a newcomer's terminal: `python -m ops.picture READY_FILE`, of a stack that runs."""
 
 from __future__ import annotations
 

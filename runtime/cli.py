@@ -126,7 +126,7 @@ def show_settings(*, as_markdown: Annotated[bool, Parameter(name="--markdown")] 
     Parameters
     ----------
     as_markdown
-        Print the table of docs/settings.md.
+        Print the table of docs/reference/settings.md.
     """
     if as_markdown:
         print(markdown(), end="")

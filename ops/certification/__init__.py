@@ -1,4 +1,4 @@
-"""`./ops/certify`: every fault of docs/faults.md at full size, against real processes.
+"""`./ops/certify`: every fault of docs/reference/faults.md at full size, against real processes.
 
 The faults are the tests that are marked with one (`pytest.mark.fault`); the suite runs the same ones small.
 

@@ -1,4 +1,4 @@
-"""`./ops/certify`: makes every fault of docs/faults.md at full size, and reports what came of each."""
+"""`./ops/certify`: makes every fault of docs/reference/faults.md at full size, and reports what came of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="ops/certify", description=__doc__)
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--quick", action="store_true", help="small sizes, as in the suite")
-    sizes.add_argument("--full", action="store_true", help="the sizes of docs/faults.md (the default)")
+    sizes.add_argument("--full", action="store_true", help="the sizes of docs/reference/faults.md (the default)")
     parser.add_argument("--row", nargs="+", default=[], metavar="NAME", help="only faults whose name contains NAME")
     parser.add_argument("--list", action="store_true", help="print every scenario, and end")
     parser.add_argument("--out", type=Path, default=ROOT / ".tombola" / "certify", metavar="DIR", help="for its record")

@@ -1,4 +1,4 @@
-"""docs/faults.md: the tests of each fault, from tests/faults/faults.toml and the tests' marks.
+"""docs/reference/faults.md: the tests of each fault, from tests/faults/faults.toml and the tests' marks.
 
 A test says by its mark which fault it makes, how large, and what it asserts: with one size, or with the sizes of the
 suite and of `./ops/certify`.
@@ -26,8 +26,9 @@ _TEXT: Final = """\
 # Faults and bad inputs that it survives
 
 The tests of each fault, their sizes and what they assert. Tests with a full size run small in the suite, and full in
-[`./ops/certify`](certify.md), which asserts times too. Afterwards the checks of [`tombola audit`](audit.md) find no
-row. Made by `python -m ops.generate` from `tests/faults/faults.toml` and the tests' marks.
+[`./ops/certify`](../how-to/certify.md), which asserts times too.
+Afterwards the checks of [`tombola audit`](audit.md) find no row. Made by
+`python -m ops.generate` from `tests/faults/faults.toml` and the tests' marks.
 """
 
 
@@ -88,7 +89,7 @@ def problems(rows: list[Row], proofs: list[Proof]) -> list[str]:
 
 
 def page() -> str:
-    """docs/faults.md."""
+    """docs/reference/faults.md."""
     lines, marked = [_TEXT], proofs()
     for row in rows():
         lines += [f"## {row.name}", "", f"{row.how}. Passes when: {row.passes}.", ""]

@@ -251,7 +251,7 @@ _ETAG: Final = re.compile(r'"([1-9]\d{0,8})"', re.ASCII)
 
 
 def markdown() -> str:
-    """The strict matrix as the table of docs/roles.md: what each set of roles may write, and what all may read."""
+    """The strict matrix as the table of docs/reference/roles.md: what each set of roles may write, and all read."""
     written: dict[frozenset[str], list[str]] = {}
     reads: list[str] = []
     for operation, admin in served():

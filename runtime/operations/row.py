@@ -1,6 +1,6 @@
 """A row of the table of operations: all that there is to say of one, said where its function is.
 
-RPC, Core's REST, both edges, their OpenAPI documents, docs/roles.md and the tests that try
+RPC, Core's REST, both edges, their OpenAPI documents, docs/reference/roles.md and the tests that try
 every operation are loops over the rows. What is said of a field (required, read-only) is said in
 game.proto; every other fact of an operation is an attribute here.
 """

@@ -170,7 +170,8 @@ class Settings:
     oidc_client_id: str = setting(
         text(),
         "",
-        "The dashboard's client at that issuer: staff sign in there (docs/dashboard.md). Needs JWT_STAFF_SECRET.",
+        "The dashboard's client at that issuer: staff sign in there (docs/reference/dashboard.md). Needs "
+        "JWT_STAFF_SECRET.",
     )
     oidc_client_secret: str = setting(text(), "", "Its secret, where it has one.", secret=True)
     oidc_scopes: tuple[str, ...] = setting(words(), "openid,profile,email", "What it asks the issuer for.")
@@ -188,7 +189,9 @@ class Settings:
     )
     default_tenant: str = setting(text(), "", "Tenant of public routes and logins that name none.")
     show_odds: bool = setting(
-        flag(), "off", "Whether players may read what starts promise: chances, tiers, limits (docs/fairness.md)."
+        flag(),
+        "off",
+        "Whether players may read what starts promise: chances, tiers, limits (docs/explanation/fairness.md).",
     )
     role_matrix: str = setting(
         choice("any", "strict"), "any", "`any`: each management role opens every route; `strict`: writes by role."

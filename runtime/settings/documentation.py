@@ -1,4 +1,4 @@
-"""The settings as a table: `tombola settings` prints it, and docs/settings.md has it."""
+"""The settings as a table: `tombola settings` prints it, and docs/reference/settings.md has it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def table() -> list[Row]:
 
 
 def markdown() -> str:
-    """The table as docs/settings.md shows it."""
+    """The table as docs/reference/settings.md shows it."""
     lines = ["| Variable | Value | Default | Meaning |", "|---|---|---|---|"]
     for row in table():
         default = f"`{row.default}`" if row.default else (f"needed by {row.needed_by}" if row.needed_by else "")

@@ -1,6 +1,6 @@
 """An operator who would rather decide a play once it is known: what that comes to, and where it shows.
 
-docs/fairness.md says what of this the proof covers, sentence by sentence; each names its test.
+docs/explanation/fairness.md says what of this the proof covers, sentence by sentence; each names its test.
 """
 
 from __future__ import annotations

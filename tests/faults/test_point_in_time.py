@@ -30,16 +30,16 @@ CODES = ("CODE-ONE", "CODE-TWO", "CODE-THREE")
 
 
 def documented(nth: int, archive: Path) -> dict[str, str]:
-    """Settings of docs/deploy.md, "Backups": the first are of a server that archives, the second of a restore."""
-    section = (ROOT / "docs/deploy.md").read_text().split("\n## Backups\n")[1].split("\n## ")[0]
+    """Settings of docs/how-to/deploy.md, "Backups": the first of a server that archives, the second of a restore."""
+    section = (ROOT / "docs/how-to/deploy.md").read_text().split("\n## Backups\n")[1].split("\n## ")[0]
     block = re.findall(r"```ini\n(.*?)```", section, re.DOTALL)[nth]
     settings = dict(line.split(" = ", 1) for line in block.splitlines())
     return {name: value.strip("'").replace("/archive/", f"{archive}/") for name, value in settings.items()}
 
 
 def shown_since(point: str) -> str:
-    """The query of docs/deploy.md for the codes that were shown after a point."""
-    section = (ROOT / "docs/deploy.md").read_text().split("\n## Backups\n")[1].split("\n## ")[0]
+    """The query of docs/how-to/deploy.md for the codes that were shown after a point."""
+    section = (ROOT / "docs/how-to/deploy.md").read_text().split("\n## Backups\n")[1].split("\n## ")[0]
     (query,) = re.findall(r"```sql\n(.*?)```", section, re.DOTALL)
     return re.sub(r"'[^']*'", f"'{point}'", query)
 

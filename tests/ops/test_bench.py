@@ -55,7 +55,7 @@ def test_case_brings_the_cases_it_is_compared_with() -> None:
 
 
 def test_bench_page_names_every_case() -> None:
-    page = (ROOT / "docs" / "bench.md").read_text()
+    page = (ROOT / "docs/reference/bench.md").read_text()
     assert [case.name for case in CASES if f"`{case.name}`" not in page] == []
 
 

@@ -281,7 +281,7 @@ def test_compose_s_valkey_wants_its_password_and_is_bounded(tmp_path: Path, valk
 
 
 async def test_first_tenant_is_created_as_the_page_says(stack: Stack) -> None:
-    page = (ROOT / "docs/deploy.md").read_text()
+    page = (ROOT / "docs/how-to/deploy.md").read_text()
     minted = re.search(r"admin token mint --tenant (\w+) --role (\w+)", page)
     assert minted is not None
     token = stack.token("machine", (minted[2],), tenant_id=minted[1])

@@ -1,4 +1,4 @@
-"""docs/fairness.md claims nothing of a proof that no test shows."""
+"""docs/explanation/fairness.md claims nothing of a proof that no test shows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/fairness.md").read_text()
+PAGE = (ROOT / "docs/explanation/fairness.md").read_text()
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 

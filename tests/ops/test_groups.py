@@ -15,7 +15,7 @@ import yaml
 from runtime.groups import GROUPS, ConsumerGroup
 
 ROOT = Path(__file__).parents[2]
-ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
+ARCHITECTURE = (ROOT / "docs/explanation/architecture.md").read_text()
 
 
 def commands_of_workers(containers: list[dict[str, Any]], field: str) -> list[list[str]]:

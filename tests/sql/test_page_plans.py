@@ -1,7 +1,7 @@
 """What a page of staff's reads, under the one plan that a statement has for all that may be asked (force_generic_plan).
 
-Each of these once read, sorted or counted all of a crowd's rows to show a few of them (docs/bench.md, "The dashboard
-with a crowd").
+Each of these once read, sorted or counted all of a crowd's rows to show a few of them (docs/reference/bench.md, "The
+dashboard with a crowd").
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ JSON of these names in their order, without spaces, as UTF-8; `prizes` has each 
      "validator": "basic"}
 
 It is kept, before a start names its hash, as the bytes that were hashed, so nobody who checks it has to write the
-same JSON. Looks (ui), stock, caps, milestones and how prizes are delivered are no part of it (docs/fairness.md).
+same JSON. Looks (ui), stock, caps, milestones and how prizes are delivered are no part of it
+(docs/explanation/fairness.md).
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ async def next_keys(database: Database, tenant_id: str, kind: str, after: str, c
 
 
 def markdown() -> str:
-    """The checks as the table of docs/audit.md."""
+    """The checks as the table of docs/reference/audit.md."""
     rows = [f"| {check.kind} | `{check.name}` | {check.holds} |" for check in CHECKS.values()]
     return "\n".join(["| of each | check | what holds |", "| --- | --- | --- |", *rows]) + "\n"
 

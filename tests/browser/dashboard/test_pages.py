@@ -75,8 +75,8 @@ async def test_page_fits_its_window_takes_names_for_text_and_axe_finds_nothing(
 
 
 def documented() -> dict[str, str]:
-    """What docs/dashboard.md says that each page reads."""
-    text = (TOP / "docs" / "dashboard.md").read_text()
+    """What docs/reference/dashboard.md says that each page reads."""
+    text = (TOP / "docs/reference/dashboard.md").read_text()
     rows = re.findall(r"^\| (`/[^|]*) \| ([^|]*) \|", text, re.MULTILINE)
     return {route: reads for routes, reads in rows for route in re.findall(r"`([^`]+)`", routes)}
 

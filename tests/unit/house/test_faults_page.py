@@ -1,4 +1,4 @@
-"""Each fault of docs/faults.md has a test."""
+"""Each fault of docs/reference/faults.md has a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/widget.md and the declarations say what the element has: no more and no less."""
+"""docs/reference/widget.md and the declarations say what the element has: no more and no less."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from runtime import web
 
 WIDGET = Path(web.__file__).parent / "widget"
-DOCS = (Path(__file__).parents[3] / "docs" / "widget.md").read_text()
+DOCS = (Path(__file__).parents[3] / "docs/reference/widget.md").read_text()
 DECLARED = (WIDGET / "v1" / "tombola.d.ts").read_text()
 SOURCES = {path.relative_to(WIDGET).as_posix(): path.read_text() for path in WIDGET.rglob("*.js")}
 ELEMENT = SOURCES["tombola.js"]

@@ -29,7 +29,7 @@ TAKEN: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """A plugin's handler, as docs/plugins.md has it."""
+    """A plugin's handler, as docs/how-to/plugins.md has it."""
 
     class Config(Part, frozen=True):
         prize_id: str

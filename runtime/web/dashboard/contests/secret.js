@@ -5,7 +5,7 @@ import { Copy } from "../parts/embed.js";
 import { me } from "../session.js";
 import { say } from "../words.js";
 
-/** As docs/events.md has it, with what it is about. @param {any} quest */
+/** As docs/how-to/listen-to-events.md has it, with what it is about. @param {any} quest */
 const call = (quest) => `ADMIN_URL=${location.origin}
 TENANT=${me.value?.tenant_id}
 QUEST=${quest.id}

@@ -144,14 +144,17 @@ def _fall_back(chances: Chances, trail: Trail) -> Drawn:
 #
 # A segment names its prize by `prize_id`. Where no segment names any (an older ui that only has an emoji
 # or an image in each), segment *i* shows entry *i* of `prizes`, so a loss stops at the first segment
-# after those; stopping at segment 0 would show a prize to a player who lost.
+# after those; stopping at segment 0 would show a prize to a player who lost. -1: no segment shows the
+# result. The index of a prize among segments that name other prizes would show one of those.
 
 
 def slot_of_prize(game: GameRule, prize_id: str, index: int) -> int:
-    """The first segment that names the prize, else its `index` in `prizes`."""
-    if game.segments and prize_id in game.segments:
+    """The first segment that names the prize; its `index` in `prizes` where no segment names any; else -1."""
+    if not game.segments:
+        return index
+    if prize_id in game.segments:
         return game.segments.index(prize_id)
-    return index
+    return index if not any(game.segments) and index < len(game.segments) else NO_SLOT
 
 
 def slot_of_fallback(game: GameRule, prize_ids: Sequence[str]) -> int:

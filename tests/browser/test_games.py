@@ -18,7 +18,7 @@ from tests.support.pages.games import (
     made,
     rungs,
 )
-from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, World
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -54,10 +54,10 @@ async def wheel(fair: World, *, wins: int | None, **fields: Any) -> str:
     return await fair.wheel(*won, access="public", ui={"wheel": {"segments": segments}}, **fields)
 
 
-async def segment(visit: Visit) -> int:
+async def segment(visit: Visit, count: int = len(LABELS)) -> int:
     """The segment under the wheel's pointer."""
     degrees = await visit.page.evaluate(ANGLE)
-    return round((360 - degrees) % 360 / (360 / len(LABELS))) % len(LABELS)
+    return round((360 - degrees) % 360 / (360 / count)) % count
 
 
 async def card(fair: World) -> str:
@@ -96,6 +96,20 @@ async def test_wheel_points_at_the_drawn_prize(fair: World, visit: Visit, browse
         assert "Fair mug" in await moving.result()
         assert await segment(moving) == 1
     assert len(await fair.plays()) == 3
+
+
+async def test_wheel_points_at_no_other_prize_than_the_won_one(fair: World, visit: Visit) -> None:
+    tote, voucher = [await fair.prize(name=name) for name in ("Tote bag", "10 euro voucher")]
+    ui = {"wheel": {"segments": [{"label": "Tote bag", "prize_id": tote}, {"label": "Next time"}]}}
+    odds = {"prizes": [{"prize_id": tote, "probability": 0}, {"prize_id": voucher, "probability": 1}]}
+    await visit.open(await fair.game(WHEEL, odds, access="public", ui=ui))
+    await visit.press()
+    assert "10 euro voucher" in await visit.result()
+    assert await visit.page.locator(".disc.dim").count() == 1 and await visit.page.locator(".hit.on").count() == 0
+    # Without segments there is one for each prize: the odds may name them in another order, or twice.
+    await visit.open(await fair.game(WHEEL, {"prizes": [odds["prizes"][0], *odds["prizes"]]}, access="public"))
+    await visit.press()
+    assert "10 euro voucher" in await visit.result() and await segment(visit, 3) == 1
 
 
 async def test_game_is_shown_by_one_request_and_played_by_two(fair: World, visit: Visit) -> None:

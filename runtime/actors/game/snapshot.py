@@ -88,11 +88,11 @@ def read_rules(definition: Mapping[str, Any]) -> tuple[Rules, GameRule]:
         definition.get("handler_config") or {},
     )
     return rules, GameRule(
-        definition.get("on_unavailable") or "lose", definition.get("fallback_prize_id") or "", _segments(definition)
+        definition.get("on_unavailable") or "lose", definition.get("fallback_prize_id") or "", segments_of(definition)
     )
 
 
-def _segments(definition: Mapping[str, Any]) -> tuple[str | None, ...] | None:
+def segments_of(definition: Mapping[str, Any]) -> tuple[str | None, ...] | None:
     """prize_id of each entry of ui.wheel.segments; None where the opaque ui has none of that shape."""
     wheel = (definition.get("ui") or {}).get("wheel")
     segments = wheel.get("segments") if isinstance(wheel, dict) else None

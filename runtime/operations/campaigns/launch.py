@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.actors.game.snapshot import segments_of
 from runtime.errors import unknown
 from runtime.operations.games.definitions import prizes_named
 from runtime.operations.row import STAFF, Operation
@@ -75,6 +76,7 @@ def items(looked: Looked) -> Items:
     """Each thing that was looked at."""
     yield from _dates(looked)
     yield from _games(looked)
+    yield from _wheels(looked)
     for prize in looked.prizes:
         yield from _stock(prize)
         yield from _delivery(prize, looked.settings)
@@ -137,10 +139,65 @@ def _games(looked: Looked) -> Items:
 
 def _odds(config: Mapping[str, Any]) -> Iterator[float]:
     """What the probabilities of each list of prizes add up to, where a handler has such."""
-    prizes, groups = config.get("prizes"), config.get("prize_groups")
-    lists: Iterable[Any] = [prizes] if isinstance(prizes, list) else groups.values() if isinstance(groups, dict) else ()
-    for one in lists:
+    for one in _drawn(config):
         yield math.fsum(prize.get("probability", 0) for prize in one)
+
+
+def _drawn(config: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
+    """The lists of prizes that a play draws from."""
+    prizes, groups = config.get("prizes"), config.get("prize_groups")
+    return [prizes] if isinstance(prizes, list) else groups.values() if isinstance(groups, dict) else ()
+
+
+# -- wheels ----------------------------------------------------------------------------------
+
+
+def _wheels(looked: Looked) -> Items:
+    """That each wheel shows what a spin may win, and nothing else."""
+    names = {prize["prize_id"]: prize["name"] for prize in looked.prizes}
+    for game in looked.games:
+        definition, field = game["definition"], _of("games", game["game_id"], "ui.wheel.segments")
+        segments, lists = segments_of(definition), list(_drawn(definition["handler_config"]))
+        if not segments or not lists or not _has_wheel(definition):
+            continue
+        if not any(segments):
+            yield from _unnamed(game["name"], field, segments=len(segments), prizes=max(map(len, lists)))
+            continue
+        won = dict.fromkeys(one["prize_id"] for prizes in lists for one in prizes if one.get("probability"))
+        if definition["on_unavailable"] == "fallback" and definition["fallback_prize_id"]:
+            won[definition["fallback_prize_id"]] = None
+        for prize_id in won:
+            if prize_id not in segments:
+                told = f"The wheel of {game['name']} has no segment for {names.get(prize_id, prize_id)}"
+                yield _problem(field, f"{told}: it points at nothing when that is won")
+        for number, prize_id in enumerate(segments, start=1):
+            if prize_id and prize_id not in won:
+                shown = names.get(prize_id) or _label(definition, number) or prize_id
+                told = f"Segment {number} of the wheel of {game['name']} shows {shown}, which has no odds"
+                yield _problem(field, f"{told}: no spin wins it")
+        if all(segments) and min(_odds(definition["handler_config"])) < 1 - ALMOST:
+            told = f"The wheel of {game['name']} has no segment without a prize"
+            yield _warning(field, f"{told}: it points at nothing when a spin wins nothing")
+
+
+def _has_wheel(definition: Mapping[str, Any]) -> bool:
+    """Whether the widget draws a wheel (runtime/web/widget/games.js)."""
+    kind: str = definition["type"]
+    return kind == "spin_wheel" or (kind != "scratch_card" and str(definition["reward_handler"]) == "probability")
+
+
+def _unnamed(name: str, field: str, *, segments: int, prizes: int) -> Items:
+    """Segments that name no prize stand for the prizes in their order."""
+    if prizes > segments:
+        yield _problem(field, f"The wheel of {name} has fewer segments ({segments}) than prizes ({prizes})")
+    else:
+        told = f"The segments of {name} name no prizes: the first shows the first prize of the odds, and so on"
+        yield _warning(field, told)
+
+
+def _label(definition: Mapping[str, Any], number: int) -> str:
+    segment = definition["ui"]["wheel"]["segments"][number - 1]
+    return str(segment.get("label") or segment.get("emoji") or "")
 
 
 # -- prizes ----------------------------------------------------------------------------------
@@ -263,17 +320,32 @@ def _pictures(looked: Looked) -> Items:
             yield _warning(field, f"{name} has no picture: it is offered by its name alone")
         else:
             yield _ok(field, f"{name} has a look of its own")
-    shown = [_things(game["definition"]["ui"]) for game in looked.games]
+        yield from _idle_pictures(game)
+    shown = {prize_id for game in looked.games for prize_id in _things(game["definition"]["ui"])}
     for prize in looked.prizes:
-        if prize["type"] != "points" and not prize["image_url"] and not any(prize["prize_id"] in one for one in shown):
+        if prize["type"] != "points" and not prize["image_url"] and prize["prize_id"] not in shown:
             yield _warning(_of("prizes", prize["prize_id"], "image_url"), f"{prize['name']} has no picture")
 
 
-def _things(ui: Any) -> set[str]:
-    """The prizes that a ui has a picture of its own for."""
-    things = (ui or {}).get("prizes")
-    rows = things.items() if isinstance(things, dict) else ()
-    return {name for name, thing in rows if isinstance(thing, dict) and (thing.get("image") or thing.get("emoji"))}
+def _idle_pictures(game: Any) -> Items:
+    """Pictures of prizes that the game cannot award: most often of one that was replaced. Segments: see `_wheels`."""
+    definition = game["definition"]
+    awarded = {prize_id for _, prize_id in prizes_named(definition)}
+    for prize_id in _things({**(definition["ui"] or {}), "wheel": None}):
+        if prize_id not in awarded:
+            told = f"{game['name']} has a picture of the prize {prize_id}, which it cannot award"
+            yield _warning(_of("games", game["game_id"], "ui"), told)
+
+
+def _things(ui: Any) -> Iterator[str]:
+    """The prizes that a ui has a picture of its own for, found as the widget finds them (widget/look.js)."""
+    ui = ui or {}
+    wheel = ui.get("wheel")
+    for part in (ui.get("prizes"), wheel.get("segments") if isinstance(wheel, dict) else None, ui.get("items")):
+        things = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        for thing in things:
+            if isinstance(thing, dict) and thing.get("prize_id") and (thing.get("image") or thing.get("emoji")):
+                yield thing["prize_id"]
 
 
 def _integrations(looked: Looked) -> Items:

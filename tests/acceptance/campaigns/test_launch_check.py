@@ -85,7 +85,7 @@ async def test_launch_check_covers_stock_codes_and_pictures(fair: World) -> None
     none = await fair.prize(name="None", fulfillment={"channel": "voucher_code"}, image_url=PICTURE)
     few = await fair.prize(name="Few", codes=["code-0001", "code-0002"], total=9, image_url=PICTURE)
     await fair.round(await fair.wheel(cup, status="active"))
-    await fair.wheel(low, none, few, ui={**LOOKS, "prizes": {cup: {"emoji": "X"}}})
+    await fair.wheel(low, none, few, ui={**LOOKS, "prizes": [{"prize_id": cup, "emoji": "X"}]})
     await fair.prize(name="Unnamed", total=0, fulfillment={"channel": "voucher_code"})
     items = await checked(fair)
     assert {message for level, _, message in items if level == "problem"} == {
@@ -96,6 +96,35 @@ async def test_launch_check_covers_stock_codes_and_pictures(fair: World) -> None
     assert {"Low runs low: 2 left", "Few has 2 codes for a stock of 9"} <= warned
     assert "Cup has no picture" not in warned and not any("Unnamed" in message for _, _, message in items)
     assert [level for level, _, _ in items] == sorted((level for level, _, _ in items), key=ORDER.index)
+
+
+async def test_launch_check_compares_a_wheel_with_its_odds(fair: World) -> None:
+    mug, tote, car = [await fair.prize(name=name, image_url=PICTURE) for name in ("Mug", "Tote", "Car")]
+    odds = {"prizes": [{"prize_id": mug, "probability": 0.5}, {"prize_id": tote, "probability": 0.1}]}
+
+    async def said(*segments: str | None, **fields: Any) -> set[tuple[str, str]]:
+        """What is said of a wheel with these segments: the level, and the message."""
+        shown = [{"label": prize_id and "A car", "prize_id": prize_id, "emoji": "X"} for prize_id in segments]
+        game = await fair.game(WHEEL, odds, name="Wheel", ui={**LOOKS, "wheel": {"segments": shown}, **fields})
+        items = await checked(fair)
+        await fair.stack.admin("PUT", f"/admin/games/{game}", {"status": "paused"})
+        return {(one[0], one[2]) for one in items if one[1].startswith(f"games/{game}.ui") and one[0] != "ok"}
+
+    assert await said(mug, None, tote, mug) == set()
+    assert await said(mug, None) == {
+        ("problem", "The wheel of Wheel has no segment for Tote: it points at nothing when that is won")
+    }
+    assert await said(mug, tote, car, None) == {
+        ("problem", "Segment 3 of the wheel of Wheel shows A car, which has no odds: no spin wins it")
+    }
+    assert await said(mug, tote) == {
+        ("warning", "The wheel of Wheel has no segment without a prize: it points at nothing when a spin wins nothing")
+    }
+    assert await said(None) == {("problem", "The wheel of Wheel has fewer segments (1) than prizes (2)")}
+    assert {level for level, _ in await said(None, None, None)} == {"warning"}
+    assert await said(mug, tote, None, prizes=[{"prize_id": car, "emoji": "X"}]) == {
+        ("warning", f"Wheel has a picture of the prize {car}, which it cannot award")
+    }
 
 
 ORDER = ["problem", "warning", "ok"]

@@ -95,6 +95,26 @@ async def test_designer_shows_odds_stock_and_contrast_and_saves_what_was_typed(d
     await page.wait_for_selector(".odds tr:has-text('Voucher'):has-text('out of stock')")
 
 
+async def test_designer_adds_a_missing_prize_to_the_wheel(desk: Desk, fair: World) -> None:
+    mug, tote, car = [await fair.prize(name=name, campaign_id=fair.campaign_id) for name in ("Mug", "Tote", "Car")]
+    odds = {"prizes": [{"prize_id": mug, "probability": 0.5}, {"prize_id": tote, "probability": 0.1}]}
+    segments = [{"label": "A car", "prize_id": car}, {"label": "Mug", "prize_id": mug}, {"label": "Next time"}]
+    game_id = await fair.game(WHEEL, odds, status="draft", ui={"wheel": {"segments": segments}})
+    await desk.enter("designer", path=f"/games/{game_id}")
+    said = desk.page.locator(".checks.wheel li")
+    await said.nth(1).wait_for()
+    assert [" ".join(one.split()) for one in await said.all_inner_texts()] == [
+        "Tote has odds, and no segment of the wheel. Add to wheel",
+        "Segment 1 shows Car, which has no odds. Remove from wheel",
+    ]
+    assert await violations(desk.page) == []
+    await desk.page.get_by_role("button", name="Add to wheel").click()
+    await desk.page.get_by_role("button", name="Remove from wheel").click()
+    assert await said.count() == 0
+    await save(desk)
+    assert (await game_of(desk))["ui"]["wheel"]["segments"] == [*segments[1:], {"label": "Tote", "prize_id": tote}]
+
+
 async def test_score_game_costs_follow_the_assumed_share_of_each_group(desk: Desk, fair: World) -> None:
     mug, trip = await fair.prize(name="Mug", value=4, total=100), await fair.prize(name="Trip", value=900, total=0)
     groups = {

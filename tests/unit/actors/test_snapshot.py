@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from runtime import messages as m
-from runtime.actors.game.snapshot import _segments
+from runtime.actors.game.snapshot import segments_of
 from runtime.actors.game.state import GameSnapshot, PrizeTerms
 from runtime.actors.idempotency import WITHOUT_KEY
 from runtime.errors import Fault
@@ -140,4 +140,4 @@ def test_request_of_a_guest_keeps_its_key_and_bearer_when_turned_to_its_player()
     ],
 )
 def test_wheel_segments_are_read_where_the_ui_has_some(ui: Any, segments: Any) -> None:
-    assert _segments({"ui": ui}) == segments
+    assert segments_of({"ui": ui}) == segments

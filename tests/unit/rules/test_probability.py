@@ -101,12 +101,18 @@ def test_fallback_prize_of_the_list_stops_at_its_index(play: Play) -> None:
     assert play("probability", CONFIG, words=[0.0], stock={"prize_a": 0}, **rule).metadata == {"slot_index": 2}
 
 
-def test_loss_on_a_wheel_full_of_prizes_has_no_segment(play: Play) -> None:
-    segments = ("prize_a", "prize_b", "prize_c")
-    assert play("probability", CONFIG, words=[0.99], segments=segments).metadata == {"slot_index": -1}
-
-
-def test_segments_that_name_no_prize_stand_in_the_order_of_prizes(play: Play) -> None:
-    assert play("probability", CONFIG, words=[0.3], segments=(None,) * 5).metadata == {"slot_index": 1}
-    assert play("probability", CONFIG, words=[0.99], segments=(None,) * 5).metadata == {"slot_index": 3}
-    assert play("probability", CONFIG, words=[0.99], segments=(None,) * 3).metadata == {"slot_index": -1}
+@pytest.mark.parametrize(
+    ("segments", "word", "slot"),
+    [
+        pytest.param(("prize_a", "prize_b", "prize_c"), 0.99, -1, id="loss on a wheel full of prizes"),
+        pytest.param(("prize_a", "prize_c", None), 0.3, -1, id="prize that no segment names"),
+        pytest.param((None,) * 5, 0.3, 1, id="unnamed segments in the order of prizes"),
+        pytest.param((None,) * 5, 0.99, 3, id="loss after them"),
+        pytest.param((None,) * 3, 0.99, -1, id="loss without a segment left"),
+        pytest.param((None,) * 2, 0.8, -1, id="prize without a segment left"),
+    ],
+)
+def test_wheel_points_at_no_segment_that_shows_another_result(
+    play: Play, segments: tuple[str | None, ...], word: float, slot: int
+) -> None:
+    assert play("probability", CONFIG, words=[word], segments=segments).metadata == {"slot_index": slot}

@@ -7,6 +7,7 @@ import { Odds } from "../designer/odds.js";
 import { Preview } from "../designer/preview.js";
 import { Revisions } from "../designer/revisions.js";
 import { Trials } from "../designer/trials.js";
+import { Wheel } from "../designer/wheel.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { Embed } from "../parts/embed.js";
@@ -125,7 +126,9 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
     <div>
       <${Section} title=${say("designer.title")}>
         ${may ? html`<div class="sheet"><${Form} schema=${schema} value=${begun.current.fields} save=${save} typed=${setValue} word=${say("save")} zone=${campaign.timezone} widget=${widgets}>
-          ${theirs && html`<${Conflict} begun=${begun.current} theirs=${theirs} typed=${value} over=${over} />`}
+          ${(/** @type {any} */ now, /** @type {any} */ change) => html`
+            ${game.type === "spin_wheel" && html`<${Wheel} handler=${game.reward_handler} value=${now} prizes=${prizes} change=${change} />`}
+            ${theirs && html`<${Conflict} begun=${begun.current} theirs=${theirs} typed=${value} over=${over} />`}`}
         <//></div>` : html`<p class="quiet">${say("designer.read_only")}</p>`}
       <//>
     </div>

@@ -30,7 +30,7 @@ import { complain } from "./toast.js";
  * @param {(name: string, path: string) => any} [props.widget]
  * @param {(value: any) => void} [props.typed] told of each change
  * @param {() => void} [props.cancel]
- * @param {any} [props.children] goes before the buttons
+ * @param {any} [props.children] goes before the buttons; a function is given the value and what changes it
  */
 export function Form({ schema, value: given, save, word, prefix = "", zone = "UTC", widget = () => null, typed, cancel, children }) {
   const [value, setValue] = useState(() => filled(schema, given, schema));
@@ -65,6 +65,7 @@ export function Form({ schema, value: given, save, word, prefix = "", zone = "UT
       setBusy(false);
     }
   };
+  const change = (/** @type {any} */ next) => { setValue(next); typed?.(next); };
   const around = { root: schema, zone: value?.timezone || zone, errors, widget };
   const drawn = new Set(Object.keys(errors).length ? paths({ schema, value, path: prefix, name: "", around }) : []);
   const told = Object.entries(errors).filter(([path]) => !path || !drawn.has(path));
@@ -73,9 +74,8 @@ export function Form({ schema, value: given, save, word, prefix = "", zone = "UT
       ${told.length < Object.keys(errors).length && html`<p>${say("refused.fields", { count: Object.keys(errors).length - told.length })}</p>`}
       ${told.map(([path, text]) => html`<p>${path && html`<code>${path}</code> `}${text}</p>`)}
     </div>`}
-    <${Any} schema=${schema} value=${value} path=${prefix} name="" around=${around}
-      change=${(/** @type {any} */ next) => { setValue(next); typed?.(next); }} />
-    ${children}
+    <${Any} schema=${schema} value=${value} path=${prefix} name="" around=${around} change=${change} />
+    ${typeof children === "function" ? children(value, change) : children}
     <footer>
       ${cancel && html`<button type="button" class="secondary outline" onClick=${cancel}>${say("cancel")}</button>`}
       <button type="submit" aria-busy=${busy}>${word}</button>

@@ -51,8 +51,9 @@ function lines(label, most) {
 /** @param {import("../types.js").Stage} stage @returns {import("../types.js").Game} */
 export function mount(stage) {
   wear(stage.root, sheet);
-  const segments = list(stage.ui.wheel?.segments).slice(0, SEGMENTS_MAX);
-  if (!segments.length) segments.push(...stage.render.prizes.map((prize) => ({ label: prize.name })), { label: "" });
+  const own = list(stage.ui.wheel?.segments).slice(0, SEGMENTS_MAX);
+  // Without segments: one for each prize, and an empty one for losses.
+  const segments = own.length ? own : [...stage.render.prizes.map((prize) => ({ label: prize.name, prize_id: prize.prize_id })), { label: "" }];
   const width = 360 / segments.length;
   const colours = stage.look.palette(segments.length);
   const hit = s("path", { class: "hit", d: slice(-width / 2, width / 2, 92), fill: "none", stroke: "#fff", "stroke-width": 4, "stroke-linejoin": "round" });
@@ -151,6 +152,13 @@ export function mount(stage) {
     disc.classList.remove("dim");
   }
 
+  /** The segment of a result; -1: none shows it. @param {import("../types.js").Result} result */
+  function slotOf({ metadata, rewards: [won] }) {
+    if (own.length) return Number.isInteger(metadata?.slot_index) ? metadata.slot_index : -1;
+    // `slot_index` counts in the odds, which are not known here and may name prizes in another order.
+    return won ? segments.findIndex((segment) => segment.prize_id === won.prize_id) : segments.length - 1;
+  }
+
   /** Has the wheel stand on the segment; on none of them where the result names none. @param {number} slot */
   function mark(slot) {
     const named = slot >= 0 && slot < segments.length;
@@ -178,7 +186,7 @@ export function mount(stage) {
       follow();
     },
     async show(result) {
-      const slot = Number.isInteger(result.metadata?.slot_index) ? result.metadata.slot_index : -1;
+      const slot = slotOf(result);
       const named = slot >= 0 && slot < segments.length;
       // A play that names no segment ends on an edge, under a disc that says nothing.
       const place = named ? slot * width + stray(result.seed) * (width / 2) * STRAY : width / 2;

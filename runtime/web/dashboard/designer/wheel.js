@@ -1,0 +1,34 @@
+// A wheel beside its odds: prizes that no segment shows, and segments whose prize no spin wins.
+import { html } from "../lib.js";
+import { say } from "../words.js";
+import { groupsOf } from "./odds.js";
+
+/** @typedef {{label?: string, emoji?: string, prize_id?: string}} Segment */
+
+/**
+ * What does not match, each with what puts it right. The launch check says the same of a saved game.
+ * @param {{handler: string, value: any, prizes: any[], change: (value: any) => void}} props value: the form's
+ */
+export function Wheel({ handler, value, prizes, change }) {
+  const segments = /** @type {Segment[]} */ (value.ui?.wheel?.segments ?? []);
+  const named = new Set(segments.map((one) => one.prize_id).filter(Boolean));
+  if (!named.size) {
+    return null; // Without names the segments stand for the prizes in their order.
+  }
+  const rows = (groupsOf(handler, value.handler_config ?? {}) ?? []).flatMap((one) => one.rows);
+  const won = new Set(rows.filter(({ chance }) => chance > 0).map(({ prize_id }) => prize_id).filter(Boolean));
+  if (value.on_unavailable === "ON_UNAVAILABLE_FALLBACK" && value.fallback_prize_id) {
+    won.add(value.fallback_prize_id);
+  }
+  const name = (/** @type {string} */ id) => prizes.find((one) => one.prize_id === id)?.name ?? id;
+  const put = (/** @type {Segment[]} */ next) => change({ ...value, ui: { ...value.ui, wheel: { ...value.ui.wheel, segments: next } } });
+  const missing = [...won].filter((id) => !named.has(id)).map((id) => ({
+    text: say("wheel.missing", { name: name(id) }), word: say("wheel.add"), act: () => put([...segments, { label: name(id), prize_id: id }]),
+  }));
+  const idle = segments.flatMap(({ prize_id }, i) => (!prize_id || won.has(prize_id) ? [] : [{
+    text: say("wheel.idle", { number: i + 1, name: name(prize_id) }), word: say("wheel.remove"), act: () => put(segments.toSpliced(i, 1)),
+  }]));
+  const found = [...missing, ...idle];
+  return found.length > 0 && html`<ul class="checks wheel" aria-label=${say("wheel.title")}>${found.map(({ text, word, act }) => html`<li key=${text} data-tone="bad">
+    <span class="mark" aria-hidden="true"></span><span>${text}</span> <button type="button" class="secondary outline small" aria-label=${`${word}: ${text}`} onClick=${act}>${word}</button></li>`)}</ul>`;
+}

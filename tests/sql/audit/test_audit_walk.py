@@ -7,6 +7,10 @@ from typing import Final
 
 import asyncpg
 
+from runtime.operations.conservation.checks import CHECKS
+from tests.sql.audit import test_conserved_player_rows as of_players
+from tests.sql.audit import test_conserved_reward_rows as of_rewards
+from tests.sql.audit import test_conserved_rows as of_things
 from tests.support.bare_rows import BARE
 from tests.support.statements import ask_of_t as ask
 from tests.support.waiting import HANG_SECONDS
@@ -95,3 +99,10 @@ async def test_changed_keys_are_of_a_half_open_interval(connection: asyncpg.Conn
         *(("counter", f"g played{at}") for at in (10, 19)),
         *(("task", f"tasked{at}") for at in (10, 19)),
     }
+
+
+def test_every_check_has_rows_that_break_it_and_says_what_must_hold() -> None:
+    tables = (of_things.PLAYS, of_things.PRIZES, of_things.BOARDS, of_players.WALLETS, of_rewards.REWARDS)
+    assert sorted(name for table in (*tables, of_rewards.MERGED) for name in table) == sorted(CHECKS)
+    for check in CHECKS.values():
+        assert check.holds[0].isupper() and check.holds.endswith(".") and len(check.holds) > 20, check.name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -13,7 +12,6 @@ from typing import Any
 
 import jwt
 import pytest
-from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
@@ -23,11 +21,9 @@ from runtime.errors import Fault
 from runtime.http.auth.external_issuer import Foreign
 from runtime.http.auth.identity import Identity
 from runtime.http.auth.tokens import Tokens
-from runtime.operations.players.revocations import LEEWAY_SECONDS
 from runtime.settings import Settings
-from tests.support.waiting import HANG_SECONDS
+from tests.support.tokens import SECRET, Issuer, claims, own_tokens, reason_of, serving_issuer
 
-SECRET = "s" * 32
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
 THIEF = ec.generate_private_key(ec.SECP256R1())
@@ -35,30 +31,12 @@ ED_KEY = ed25519.Ed25519PrivateKey.generate()
 RSA_PEM = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-def own_tokens(**options: Any) -> Tokens:
-    return Tokens(SECRET, issuer="tombola", audience="edge", staff_audience="staff", **options)
-
-
 def another(url: str, issuer: str = "tombola", audience: str = "edge", **options: Any) -> Foreign:
     return Foreign(url, issuer, audience, **options)
 
 
-def claims(**changes: Any) -> dict[str, Any]:
-    now = int(time.time())
-    whose = {"iss": "tombola", "aud": "edge", "sub": "player_1", "tenant_id": "tenant_1", "roles": []}
-    full: dict[str, Any] = {**whose, "iat": now, "exp": now + 60, **changes}
-    return {name: value for name, value in full.items() if value is not None}
-
-
 def b64(value: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
-
-
-async def reason_of(tokens: Tokens, token: str) -> str:
-    with pytest.raises(Fault) as caught:
-        await tokens.verify(token)
-    assert caught.value.http == 401
-    return caught.value.reason
 
 
 async def test_minted_token_names_its_player() -> None:
@@ -137,18 +115,6 @@ async def test_subject_of_staff_is_any_text_and_of_a_player_an_identifier() -> N
     assert await reason_of(tokens, tokens.mint("Ann B.", tenant_id="t", seconds=60)) == "TOKEN_INVALID"
 
 
-async def test_token_ends_when_its_seconds_and_the_leeway_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = claims()
-    token = jwt.encode(made, SECRET, algorithm="HS256")
-    for late, ended in ((LEEWAY_SECONDS - 1, False), (LEEWAY_SECONDS, True)):
-        tokens = own_tokens()
-        monkeypatch.setattr(tokens, "now", lambda late=late: float(made["exp"] + late))
-        if ended:
-            assert await reason_of(tokens, token) == "TOKEN_EXPIRED"
-        else:
-            assert (await tokens.verify(token)).player_id == "player_1"
-
-
 class TestRotation:
     OLD = "o" * 32
 
@@ -163,10 +129,6 @@ class TestRotation:
         assert jwt.get_unverified_header(after)["kid"] != jwt.get_unverified_header(before)["kid"]
         assert (await self.tokens(SECRET).verify(after)).player_id == "player_1"
         assert await reason_of(self.tokens(self.OLD), after) == "TOKEN_INVALID"
-
-    async def test_tokens_of_a_dropped_secret_are_over(self) -> None:
-        before = self.tokens(self.OLD).mint("player_1", tenant_id="t", seconds=60)
-        assert await reason_of(self.tokens(SECRET), before) == "TOKEN_INVALID"
 
     async def test_token_without_a_key_id_is_tried_with_every_secret(self) -> None:
         for secret in (SECRET, self.OLD):
@@ -185,8 +147,8 @@ class TestRotation:
 class TestAnotherIssuer:
     """What its claims mean is the settings' to say."""
 
-    async def read(self, jwks_url: str, said: dict[str, Any], **options: Any) -> Identity:
-        tokens = own_tokens(foreign=another(jwks_url, "https://id.example", "them", **options))
+    async def read(self, issuer: Issuer, said: dict[str, Any], **options: Any) -> Identity:
+        tokens = own_tokens(foreign=another(issuer.url, "https://id.example", "them", **options))
         token = jwt.encode(
             claims(iss="https://id.example", aud="them", **said), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"}
         )
@@ -195,18 +157,18 @@ class TestAnotherIssuer:
         finally:
             await tokens.close()
 
-    async def test_role_that_is_not_mapped_leaves_a_player_a_player(self, jwks_url: str) -> None:
+    async def test_role_that_is_not_mapped_leaves_a_player_a_player(self, issuer: Issuer) -> None:
         for roles in (["user"], ["admin", "platform"], "admin", {"admin": True}, None, 7):
-            identity = await self.read(jwks_url, {"roles": roles}, roles={"boss": "admin"})
+            identity = await self.read(issuer, {"roles": roles}, roles={"boss": "admin"})
             assert (identity.player_id, identity.roles) == ("player_1", frozenset())
 
-    async def test_mapped_role_makes_staff(self, jwks_url: str) -> None:
+    async def test_mapped_role_makes_staff(self, issuer: Issuer) -> None:
         roles = {"boss": "admin", "artist": "designer"}
         for said in (["boss", "user"], "user boss", ["boss", 7]):
-            identity = await self.read(jwks_url, {"roles": said}, roles=roles)
+            identity = await self.read(issuer, {"roles": said}, roles=roles)
             assert (identity.player_id, identity.subject, identity.roles) == ("", "player_1", frozenset({"admin"}))
 
-    async def test_claims_have_the_names_that_the_settings_give_them(self, jwks_url: str) -> None:
+    async def test_claims_have_the_names_that_the_settings_give_them(self, issuer: Issuer) -> None:
         names = {
             "tenant_claim": "https://id.example/org",
             "merchant_claim": "shop.id",
@@ -221,9 +183,9 @@ class TestAnotherIssuer:
             "uid": "u-9",
             "realm_access": {"roles": ["boss"]},
         }
-        player = await self.read(jwks_url, said, **names)
+        player = await self.read(issuer, said, **names)
         assert (player.tenant_id, player.merchant_id, player.player_id) == ("tenant_1", "m_1", "u-9")
-        staff = await self.read(jwks_url, said, **names, roles={"boss": "admin"})
+        staff = await self.read(issuer, said, **names, roles={"boss": "admin"})
         assert (staff.subject, staff.roles) == ("auth0|123", frozenset({"admin"}))
 
     def test_roles_name_may_have_an_equals_sign_in_it(self) -> None:
@@ -231,10 +193,10 @@ class TestAnotherIssuer:
         foreign = Foreign.of(settings)
         assert foreign is not None and foreign.roles == {"group=boss": "admin", "artist": "designer"}
 
-    async def test_issuer_speaks_for_its_tenants_alone(self, jwks_url: str) -> None:
+    async def test_issuer_speaks_for_its_tenants_alone(self, issuer: Issuer) -> None:
         mine = frozenset({"tenant_1"})
-        assert (await self.read(jwks_url, {}, tenants=mine)).tenant_id == "tenant_1"
-        assert (await self.read(jwks_url, {"tenant_id": None}, tenants=mine)).tenant_id == "tenant_1"
+        assert (await self.read(issuer, {}, tenants=mine)).tenant_id == "tenant_1"
+        assert (await self.read(issuer, {"tenant_id": None}, tenants=mine)).tenant_id == "tenant_1"
         for said, tenants in (
             ({"tenant_id": "tenant_2"}, mine),
             ({"tenant_id": ["tenant_1"]}, mine),
@@ -243,30 +205,21 @@ class TestAnotherIssuer:
             ({"tenant_id": "tenant_1"}, frozenset()),
         ):
             with pytest.raises(Fault, match="TOKEN_INVALID"):
-                await self.read(jwks_url, said, tenants=tenants)
+                await self.read(issuer, said, tenants=tenants)
 
-    async def test_issuer_gets_no_longer_token_lifetime_than_ours(self, jwks_url: str) -> None:
+    async def test_issuer_gets_no_longer_token_lifetime_than_ours(self, issuer: Issuer) -> None:
         with pytest.raises(Fault, match="TOKEN_INVALID"):
-            await self.read(jwks_url, {"exp": int(time.time()) + 366 * 86_400})
+            await self.read(issuer, {"exp": int(time.time()) + 366 * 86_400})
 
-    async def test_issuer_names_no_guest_of_ours(self, jwks_url: str) -> None:
+    async def test_issuer_names_no_guest_of_ours(self, issuer: Issuer) -> None:
         """Rankings show guests' ids: who may choose a name there would be any of them, and log in as all they won."""
         guest = ids.make("guest")
         with pytest.raises(Fault, match="TOKEN_INVALID"):
-            await self.read(jwks_url, {"sub": guest})
-        assert (await self.read(jwks_url, {"sub": "guest_of_honour"})).player_id == "guest_of_honour"
+            await self.read(issuer, {"sub": guest})
+        assert (await self.read(issuer, {"sub": "guest_of_honour"})).player_id == "guest_of_honour"
 
-    async def test_issuer_names_no_login_of_ours(self, jwks_url: str) -> None:
-        assert (await self.read(jwks_url, {"sid": "login_1"})).login_id == ""
-
-
-async def test_remembered_token_still_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = own_tokens()
-    token = tokens.mint("player_1", tenant_id="t", seconds=60)
-    await tokens.verify(token)
-    later = time.time() + 66
-    monkeypatch.setattr(time, "time", lambda: later)
-    assert await reason_of(tokens, token) == "TOKEN_EXPIRED"
+    async def test_issuer_names_no_login_of_ours(self, issuer: Issuer) -> None:
+        assert (await self.read(issuer, {"sid": "login_1"})).login_id == ""
 
 
 WRONG: dict[str, dict[str, Any]] = {
@@ -298,13 +251,8 @@ async def test_wrong_claims_are_refused(name: str) -> None:
     assert await reason_of(own_tokens(), token) == "TOKEN_INVALID"
 
 
-async def test_expired_token_is_named_so() -> None:
-    token = jwt.encode(claims(exp=int(time.time()) - 60), SECRET, algorithm="HS256")
-    assert await reason_of(own_tokens(), token) == "TOKEN_EXPIRED"
-
-
-async def test_forged_headers_are_refused(jwks_url: str) -> None:
-    tokens = own_tokens(foreign=another(jwks_url))
+async def test_forged_headers_are_refused(issuer: Issuer) -> None:
+    tokens = own_tokens(foreign=another(issuer.url))
     good = jwt.encode(claims(), SECRET, algorithm="HS256")
     _, body, signature = good.split(".")
     forged = {
@@ -313,16 +261,12 @@ async def test_forged_headers_are_refused(jwks_url: str) -> None:
         "no alg": f"{b64({'typ': 'JWT'})}.{body}.{signature}",
         "alg that is no string": f"{b64({'alg': ['HS256']})}.{body}.{signature}",
         "crit": jwt.encode(claims(), SECRET, algorithm="HS256", headers={"crit": ["exp"], "exp": 1}),
-        "a crit that a library knows": jwt.encode(
-            claims(), SECRET, algorithm="HS256", headers={"crit": ["b64"], "b64": True}
-        ),
         "wrong key": jwt.encode(claims(), "x" * 32, algorithm="HS256"),
         "another hash": jwt.encode(claims(), SECRET * 2, algorithm="HS512"),
         "a flipped bit": good[:-2] + ("A" if good[-2] != "A" else "B") + good[-1],
         "garbage": "abc",
         "empty parts": "..",
         "not ascii": "é.é.é",
-        "too long": good + "A" * 10_000,
         "jwk in the header": jwt.encode(
             claims(), THIEF, algorithm="ES256", headers={"jwk": json.loads(ECAlgorithm.to_jwk(THIEF.public_key()))}
         ),
@@ -338,101 +282,27 @@ async def test_forged_headers_are_refused(jwks_url: str) -> None:
 
 
 @pytest.fixture
-async def jwks() -> list[dict[str, Any]]:
-    return [
-        {**json.loads(RSAAlgorithm.to_jwk(RSA_KEY.public_key())), "kid": "rsa", "use": "sig"},
-        {**json.loads(ECAlgorithm.to_jwk(EC_KEY.public_key())), "kid": "ec"},
-        {"kty": "oct", "k": "c2VjcmV0", "kid": "secret"},
-    ]
+async def issuer() -> AsyncIterator[Issuer]:
+    keys: dict[str, tuple[Any, Any]] = {"rsa": (RSAAlgorithm, RSA_KEY), "ec": (ECAlgorithm, EC_KEY)}
+    keys["ed"] = (OKPAlgorithm, ED_KEY)
+    public = [{**json.loads(kind.to_jwk(key.public_key())), "kid": kid} for kid, (kind, key) in keys.items()]
+    async with serving_issuer(*public, {"kty": "oct", "k": "c2VjcmV0", "kid": "secret"}) as issuer:
+        yield issuer
 
 
-@pytest.fixture
-async def fetches() -> list[str]:
-    return []
-
-
-@pytest.fixture
-async def jwks_url(jwks: list[dict[str, Any]], fetches: list[str]) -> AsyncIterator[str]:
-    async def answer(request: web.Request) -> web.Response:
-        fetches.append(request.path)
-        return web.json_response({"keys": jwks})
-
-    app = web.Application()
-    app.router.add_get("/jwks", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}/jwks"
-    await runner.cleanup()
-
-
-async def test_foreign_issuer_keys_are_fetched_once_and_verify(jwks_url: str, fetches: list[str]) -> None:
-    tokens = own_tokens(foreign=another(jwks_url, "https://id.example", "them"))
+async def test_foreign_issuer_keys_are_fetched_once_and_verify(issuer: Issuer) -> None:
+    tokens = own_tokens(foreign=another(issuer.url, "https://id.example", "them"))
     foreign = claims(iss="https://id.example", aud="them")
-    signers: list[tuple[Any, str, str]] = [(RSA_KEY, "RS256", "rsa"), (EC_KEY, "ES256", "ec")]
+    signers: list[tuple[Any, str, str]] = [(RSA_KEY, "RS256", "rsa"), (EC_KEY, "ES256", "ec"), (ED_KEY, "EdDSA", "ed")]
     for key, algorithm, kid in signers:
         token = jwt.encode(foreign, key, algorithm=algorithm, headers={"kid": kid})
         assert (await tokens.verify(token)).player_id == "player_1"
-    assert len(fetches) == 1
+    assert issuer.asked == 1
     # Neither issuer may speak for the other.
     assert await reason_of(tokens, jwt.encode(foreign, SECRET, algorithm="HS256")) == "TOKEN_INVALID"
     own = jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
     assert await reason_of(tokens, own) == "TOKEN_INVALID"
     await tokens.close()
-
-
-async def test_new_key_is_fetched_but_not_at_every_invented_id(
-    jwks_url: str, jwks: list[dict[str, Any]], fetches: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tokens = own_tokens(foreign=another(jwks_url))
-    first = jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
-    await tokens.verify(first)
-    jwks.append({**json.loads(OKPAlgorithm.to_jwk(ED_KEY.public_key())), "kid": "ed"})
-    rotated = jwt.encode(claims(), ED_KEY, algorithm="EdDSA", headers={"kid": "ed"})
-    assert await reason_of(tokens, rotated) == "TOKEN_INVALID"
-    assert len(fetches) == 1
-    monkeypatch.setattr("runtime.http.auth.jwks.RETRY_SECONDS", 0.0)
-    assert (await tokens.verify(rotated)).player_id == "player_1"
-    await tokens.close()
-
-
-async def test_issuer_that_hangs_holds_up_nobody_whose_key_is_known(
-    jwks: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("runtime.http.auth.jwks.TIMEOUT_SECONDS", 3_600.0)
-    hangs, asked, answered = False, asyncio.Event(), asyncio.Event()
-
-    async def answer(request: web.Request) -> web.Response:
-        if hangs:
-            asked.set()
-            await answered.wait()
-        return web.json_response({"keys": jwks})
-
-    app = web.Application()
-    app.router.add_get("/jwks", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    tokens = own_tokens(foreign=another(f"http://127.0.0.1:{runner.addresses[0][1]}/jwks"))
-    token = jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
-    await tokens.verify(token)
-    hangs = True
-    jwks.append({**json.loads(OKPAlgorithm.to_jwk(ED_KEY.public_key())), "kid": "ed"})
-    monkeypatch.setattr("runtime.http.auth.jwks.RETRY_SECONDS", 0.0)
-    monkeypatch.setattr("runtime.http.auth.jwks.FRESH_SECONDS", 0.0)
-    for name in ("ann", "bob"):
-        token = jwt.encode(claims(sub=name), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
-        async with asyncio.timeout(HANG_SECONDS):
-            assert (await tokens.verify(token)).player_id == name
-            await asked.wait()
-    # Who needs the new document waits for the one that is on its way.
-    rotated = jwt.encode(claims(), ED_KEY, algorithm="EdDSA", headers={"kid": "ed"})
-    waiting = asyncio.create_task(tokens.verify(rotated))
-    await asyncio.sleep(0)
-    answered.set()
-    assert (await waiting).player_id == "player_1"
-    await tokens.close()
-    await runner.cleanup()
 
 
 async def test_issuer_that_was_never_reached_is_unavailable() -> None:

@@ -12,11 +12,7 @@ from aiohttp.test_utils import make_mocked_request
 from runtime.errors import Fault
 from runtime.http.auth.credentials import Auth
 from runtime.http.auth.identity import Identity, require_player, require_roles
-from runtime.http.auth.tokens import Tokens
-
-
-def own_tokens() -> Tokens:
-    return Tokens("s" * 32, issuer="tombola", audience="edge", staff_audience="staff")
+from tests.support.tokens import own_tokens
 
 
 def request(**headers: str) -> web.Request:
@@ -87,3 +83,8 @@ def test_identity_is_needed_for_a_role_or_a_player() -> None:
         assert refused(needs, None)[0] == "TOKEN_MISSING"
         assert refused(needs, staff("guest"))[0] == "ROLE_REQUIRED"
     assert require_roles(staff("admin", "guest")) == staff("admin", "guest")
+    for role in ("admin", "designer", "reward_manager"):
+        assert require_roles(staff(role)).roles == {role}
+    for none in (staff("platform"), staff("viewer"), Identity("t", "", "ann", frozenset(), "ann", 0)):
+        assert refused(require_roles, none)[0] == "ROLE_REQUIRED"
+    assert refused(require_player, staff("admin"))[0] == "ROLE_REQUIRED"

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import pytest
-from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from runtime.errors import Fault
 from runtime.http.auth import jwks
 from runtime.http.auth.jwks import BYTES_MAX, FRESH_SECONDS, RETRY_SECONDS, JwksKeys
+from tests.support.tokens import Issuer, serving_issuer
 
 EC: Final[dict[str, Any]] = json.loads(ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key()))
 RSA: Final[dict[str, Any]] = json.loads(
@@ -31,26 +31,6 @@ class Clock:
         return self.seconds
 
 
-class Issuer:
-    """An issuer that answers what the test says, and counts how often it is asked."""
-
-    def __init__(self) -> None:
-        self.keys: list[dict[str, Any]] = [{**EC, "kid": "one"}]
-        self.status = 200
-        self.padding = 0
-        self.asked = 0
-        self.begun, self.may_answer = asyncio.Event(), asyncio.Event()
-        self.may_answer.set()
-        self.url = ""
-
-    async def answer(self, _: web.Request) -> web.Response:
-        self.asked += 1
-        self.begun.set()
-        await self.may_answer.wait()
-        body = json.dumps({"keys": self.keys})
-        return web.Response(text=body + " " * max(0, self.padding - len(body)), status=self.status)
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
@@ -60,15 +40,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 async def issuer() -> AsyncIterator[Issuer]:
-    issuer, app = Issuer(), web.Application()
-    app.router.add_get("/jwks", issuer.answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    issuer.url = f"http://127.0.0.1:{runner.addresses[0][1]}/jwks"
-    yield issuer
-    issuer.may_answer.set()
-    await runner.cleanup()
+    async with serving_issuer({**EC, "kid": "one"}) as issuer:
+        yield issuer
 
 
 @pytest.fixture
@@ -92,9 +65,14 @@ async def test_document_is_asked_for_again_when_it_is_an_hour_old_and_nobody_wai
     await settled(keys)
     assert issuer.asked == 1
     clock.seconds += 1
+    issuer.begun.clear()
     issuer.may_answer.clear()
     assert await keys.get("one", "ES256") is not None
+    issuer.document["keys"].append({**EC, "kid": "two"})
+    waiting = asyncio.ensure_future(keys.get("two", "ES256"))
+    await issuer.begun.wait()
     issuer.may_answer.set()
+    assert await waiting is not None, "what needs the new document waits for the one that is on its way"
     await settled(keys)
     assert issuer.asked == 2
     assert await keys.get("one", "ES256") is not None
@@ -117,7 +95,7 @@ async def test_issuer_that_fails_is_asked_twice_a_minute_and_its_keys_hold(
 
 async def test_unknown_key_asks_again_but_not_more_often(issuer: Issuer, keys: JwksKeys, clock: Clock) -> None:
     assert await keys.get("two", "ES256") is None
-    issuer.keys.append({**EC, "kid": "two"})
+    issuer.document["keys"].append({**EC, "kid": "two"})
     clock.seconds += RETRY_SECONDS - 1
     assert await keys.get("two", "ES256") is None
     clock.seconds += 1
@@ -126,20 +104,20 @@ async def test_unknown_key_asks_again_but_not_more_often(issuer: Issuer, keys: J
 
 
 async def test_token_without_a_key_id_gets_the_only_key_of_its_algorithm(issuer: Issuer, keys: JwksKeys) -> None:
-    issuer.keys = [{**EC, "kid": "one"}, {**RSA, "kid": "two"}]
+    issuer.document["keys"] = [{**EC, "kid": "one"}, {**RSA, "kid": "two"}]
     both = [await keys.get(None, "ES256"), await keys.get(None, "RS256")]
     assert both == [await keys.get("one", "ES256"), await keys.get("two", "RS256")] and None not in both
     assert await keys.get(7, "ES256") is None, "which is no id"
 
 
 async def test_token_without_a_key_id_gets_no_key_when_two_share_its_algorithm(issuer: Issuer, keys: JwksKeys) -> None:
-    issuer.keys = [{**EC, "kid": "one"}, {**EC, "kid": "two"}]
+    issuer.document["keys"] = [{**EC, "kid": "one"}, {**EC, "kid": "two"}]
     assert await keys.get(None, "ES256") is None
 
 
 @pytest.mark.parametrize("said", [{"use": "enc"}, {"alg": "RS256"}, {"alg": "RS256", "use": "enc"}])
 async def test_key_for_something_else_is_passed_over(issuer: Issuer, keys: JwksKeys, said: dict[str, str]) -> None:
-    issuer.keys = [{**EC, "kid": "one", **said}]
+    issuer.document["keys"] = [{**EC, "kid": "one", **said}]
     assert await keys.get("one", "ES256") is None
     assert await keys.get("one", "RS256") is None
 

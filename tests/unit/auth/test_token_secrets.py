@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import jwt
 import pytest
 
-from runtime.errors import Fault
 from runtime.http.auth.tokens import Tokens
-
-SECRET = "s" * 32
-
-
-def own_tokens(**options: Any) -> Tokens:
-    return Tokens(SECRET, issuer="tombola", audience="edge", staff_audience="staff", **options)
-
-
-def claims(**changes: Any) -> dict[str, Any]:
-    now = int(time.time())
-    whose = {"iss": "tombola", "aud": "edge", "sub": "player_1", "tenant_id": "tenant_1", "roles": []}
-    return {**whose, "iat": now, "exp": now + 60, **changes}
-
-
-async def reason_of(tokens: Tokens, token: str) -> str:
-    with pytest.raises(Fault) as caught:
-        await tokens.verify(token)
-    return caught.value.reason
+from tests.support.tokens import SECRET, claims, own_tokens, reason_of
 
 
 class TestSecretsOfTheirOwn:

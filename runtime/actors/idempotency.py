@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -28,6 +29,15 @@ _encode: Final = msgspec.json.Encoder(order="sorted").encode
 _WHOLE: Final = re.compile(rb"\.0[,}\]]")
 
 Reply = TypeVar("Reply")
+
+replayed: Final[ContextVar[bool]] = ContextVar("replayed", default=False)
+"""Whether the last `Caller.call` of this task answered with the reply of an earlier request under the same key."""
+
+
+class Replay(NamedTuple):
+    """How an actor answers a request that was done before: Core unwraps the reply and sets `replayed`."""
+
+    reply: Any
 
 
 class KeyedRequest(NamedTuple):

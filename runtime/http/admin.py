@@ -28,7 +28,7 @@ from runtime.actors.idempotency import staff_request_hash
 from runtime.errors import Fault, invalid
 from runtime.http import codes
 from runtime.http.admission.control import Allowed
-from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
+from runtime.http.admission.idempotency import REPLAYED, Asked, Replay, idempotency_key, replay_headers
 from runtime.http.admission.local_rates import LocalRate
 from runtime.http.admission.rates import Policy
 from runtime.http.auth.identity import Identity, require_roles, token_missing
@@ -201,18 +201,19 @@ async def _once(edge: Edge, operation: Operation, show: View, message: Any, requ
     personal = operation.reply in _PERSONAL
     if isinstance(admission, Replay):
         answer = _encode(show(await edge.caller.call(operation, message))) if personal else admission.answer
-        return ok(answer, headers={"Idempotency-Replayed": "true"})
+        return ok(answer, headers=REPLAYED)
     if not isinstance(admission, Allowed):
         raise admission.fault()
     try:
         reply = await edge.caller.call(operation, message)
+        headers = replay_headers()
         data = _encode(show(reply))
     except BaseException:
         edge.admission.settle(admission, None)
         raise
     undone = isinstance(reply, m.BulkRewardsReply) and not all(one.ok for one in reply.results)
     edge.admission.settle(admission, None if undone else b"" if personal else data)
-    return ok(data)
+    return ok(data, headers=headers)
 
 
 def _scope(edge: Edge, request: web.Request) -> m.Scope:

@@ -20,7 +20,7 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
-from runtime.http.admission.idempotency import idempotency_key
+from runtime.http.admission.idempotency import REPLAYED, idempotency_key, replay_headers
 from runtime.http.bodies import stream_body
 from runtime.http.envelope import Handler, ok
 from runtime.operations import Operation
@@ -267,6 +267,7 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
 
     async def answer(request: web.Request) -> web.StreamResponse:
         total = m.ImportCodesReply()
+        repeated: list[bool] = []
         key, parts, ends = idempotency_key(request), itertools.count(), _expires_at(request)
 
         async def send(batch: list[Line], more: bool) -> None:
@@ -284,6 +285,7 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
                 part=next(parts),
             )
             _add_up(total, await caller.call(operation, message), wrong)
+            repeated.append(bool(replay_headers()))
 
         make = READERS.get(request.content_type)
         if make is None:
@@ -307,7 +309,8 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
                 "invalid": total.invalid,
                 "errors": [{"line": error.line, "reason": error.reason} for error in total.errors],
                 "available": total.available,
-            }
+            },
+            headers=REPLAYED if all(repeated) else None,
         )
 
     return answer

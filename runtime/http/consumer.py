@@ -19,7 +19,7 @@ from runtime.actors.idempotency import request_hash
 from runtime.errors import Fault, Status, unknown
 from runtime.http.admission.client_address import Client, client_of
 from runtime.http.admission.control import Allowed
-from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
+from runtime.http.admission.idempotency import REPLAYED, Asked, Replay, idempotency_key, replay_headers
 from runtime.http.admission.local_rates import ClientRate, charge
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import OPEN, PLAYED, named_player, session_name
@@ -172,7 +172,7 @@ class ActRoute(Route):
                 raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session was played already")
             return await self._settled(message, admission, asked, request)
         if isinstance(admission, Replay):
-            return ok(admission.answer, headers={**(admission.headers or {}), "Idempotency-Replayed": "true"})
+            return ok(admission.answer, headers={**(admission.headers or {}), **REPLAYED})
         if isinstance(admission, Limited):
             extra_headers(request).update(admission.headers)
         raise admission.fault()
@@ -184,6 +184,7 @@ class ActRoute(Route):
         edge, tenant_id = self.edge, message.scope.tenant_id
         try:
             reply = await edge.names.call(self.operation, message, request)
+            headers = {**(admission.headers or {}), **replay_headers()}
             data = self._data(reply, message.scope)
         except BaseException:
             edge.admission.settle(admission, None)
@@ -202,7 +203,7 @@ class ActRoute(Route):
             edge.admission.settle(admission, None if self.operation.confides else data)
         if self.plays:
             self._hold(tenant_id, message.session_id, PLAYED)
-        return ok(data, headers=admission.headers)
+        return ok(data, headers=headers)
 
     def _hold(self, tenant_id: str, session_id: str, state: bytes) -> None:
         """Keeps a session's state for as long as it may be played: a second play is then refused without a look."""

@@ -13,7 +13,7 @@ from aiohttp import web
 from runtime.core import Caller
 from runtime.errors import invalid
 from runtime.http import codes
-from runtime.http.admission.idempotency import idempotency_key
+from runtime.http.admission.idempotency import idempotency_key, replay_headers
 from runtime.http.bodies import read_body
 from runtime.http.core_guard import JSON, Door
 from runtime.http.envelope import ok
@@ -44,7 +44,8 @@ class CoreRoute:
 
     async def serve(self, request: web.Request) -> web.Response:
         message = await read_message(self._operation, request)
-        return ok(self._show(await self._caller.call(self._operation, message)))
+        reply = await self._caller.call(self._operation, message)
+        return ok(self._show(reply), headers=replay_headers())
 
 
 async def read_message(operation: Operation, request: web.Request) -> Any:

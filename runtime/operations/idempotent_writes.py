@@ -16,7 +16,7 @@ import asyncpg
 import sql
 from runtime import trace
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import mismatch, staff_request_hash
+from runtime.actors.idempotency import mismatch, replayed, staff_request_hash
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("once")
@@ -73,7 +73,9 @@ async def once(
         await connection.execute(_SQL["keep"], *key, bytes(reply))
         return Done(reply)
 
-    return await engine.database.transaction(keyed_work)
+    done = await engine.database.transaction(keyed_work)
+    replayed.set(done.repeated)
+    return done
 
 
 async def keep(engine: Engine, request: Any, reply: Any) -> None:

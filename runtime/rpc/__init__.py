@@ -15,6 +15,7 @@ REASON_KEY: Final = "tombola-reason"
 FAULT_KEY: Final = "tombola-fault-bin"
 ACTOR_KEY: Final = "tombola-actor"
 TRACE_KEY: Final = "traceparent"
+REPLAYED_KEY: Final = "idempotency-replayed"
 
 _TEXT_SHOWN: Final = 1000
 

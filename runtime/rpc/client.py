@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 from runtime import trace
+from runtime.actors.idempotency import replayed
 from runtime.errors import Fault, Status
 from runtime.operations import Operation
 from runtime.operations.row import SessionUse
@@ -209,7 +210,9 @@ class MuxStream(FrameProtocol):
         self.queue.put(number, row)
         try:
             async with asyncio.timeout(ends - time.monotonic()):
-                return (await answer).result(operation)
+                answered = await answer
+                replayed.set(answered.replayed)
+                return answered.result(operation)
         except TimeoutError:
             raise self._failed(number, "Core did not answer in time") from None
         finally:

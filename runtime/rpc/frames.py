@@ -63,13 +63,14 @@ class Call(msgspec.Struct, array_like=True):
 
 
 class Answer(msgspec.Struct, array_like=True):
-    """What became of a call: its reply, or a fault."""
+    """What became of a call: its reply, or a fault. replayed: the reply is that of an earlier request."""
 
     number: int
     reply: msgspec.Raw = _NOTHING
     status: int = 0
     message: str = ""
     fault: Carried | None = None
+    replayed: bool = False
 
     @classmethod
     def refusal(cls, number: int, fault: Fault) -> Self:

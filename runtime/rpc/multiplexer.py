@@ -9,6 +9,7 @@ from typing import Any, Final
 import structlog
 
 from runtime import trace
+from runtime.actors.idempotency import replayed
 from runtime.errors import Fault, Status
 from runtime.operations import BY_NAME, Operation
 from runtime.rpc import MESSAGE_BYTES_MAX
@@ -149,7 +150,8 @@ class CallMultiplexer(FrameProtocol):
 
     async def _row(self, call: Call) -> bytes:
         try:
-            row = Answer(call.number, await self._reply(call)).row()
+            reply = await self._reply(call)
+            row = Answer(call.number, reply, replayed=replayed.get()).row()
             if len(row) > ANSWER_BYTES_MAX:
                 raise too_large(ANSWER_BYTES_MAX)
         except Fault as fault:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import copy_context
 from functools import partial
 from importlib import resources
 from typing import Any, Final, cast
@@ -27,10 +28,11 @@ from grpclib.reflection.service import ServerReflection
 from grpclib.server import Server, Stream
 
 from runtime import trace
+from runtime.actors.idempotency import replayed
 from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import OPERATIONS, Operation
-from runtime.rpc import ACTOR_KEY, TRACE_KEY, message_shown, to_metadata
+from runtime.rpc import ACTOR_KEY, REPLAYED_KEY, TRACE_KEY, message_shown, to_metadata
 from runtime.rpc.connection import HELLO, notice_death
 from runtime.rpc.grpclib_private import LastCall, make_protocol, receive
 from runtime.rpc.multiplexer import CallMultiplexer
@@ -190,18 +192,23 @@ class RpcServer:
             check_bearer(self._tokens, str(metadata.get("authorization", "")))
             request = await _message(stream, operation)
             check(request)
-            reply = await self._call(operation, request)
+            reply, repeated = await self._call(operation, request)
         except Fault as fault:
             await _refuse(stream, fault)
         else:
+            if repeated:
+                await stream.send_initial_metadata(metadata={REPLAYED_KEY: "true"})
             await stream.send_message(reply)
 
-    async def _call(self, operation: Operation, request: Any) -> Any:
-        """Core's reply. A client that hangs up cancels its waiting, never the work: half of it may be done."""
-        task = asyncio.ensure_future(self._run(operation, request))
+    async def _call(self, operation: Operation, request: Any) -> tuple[Any, bool]:
+        """Core's reply, and whether it is an earlier one. A client that hangs up cancels its waiting, never the work:
+        half of it may be done.
+        """
+        context = copy_context()
+        task = asyncio.get_running_loop().create_task(self._run(operation, request), context=context)
         self._started(task)
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(task), context[replayed]
         finally:
             del task  # It holds the error that it raised, whose frames hold this one.
 

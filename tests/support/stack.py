@@ -91,13 +91,20 @@ class Stack:
     def database(self) -> Database:
         return self.engine.database
 
-    async def core(self, verb: str, path: str, body: dict[str, Any] | None = None, **query: Any) -> Answer:
+    async def core(
+        self,
+        verb: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> Answer:
         """Asks Core's REST, in the scope of the test's tenant."""
         scope = {"tenant_id": self.tenant_id, **({"merchant_id": self.merchant_id} if self.merchant_id else {})}
         if verb in ("GET", "DELETE"):
             named = {f"scope.{name}": value for name, value in scope.items()}
-            return await self._ask(self.process.core_url, verb, path, None, {**named, **query})
-        return await self._ask(self.process.core_url, verb, path, {"scope": scope, **(body or {})}, query)
+            return await self._ask(self.process.core_url, verb, path, None, {**named, **query}, headers)
+        return await self._ask(self.process.core_url, verb, path, {"scope": scope, **(body or {})}, query, headers)
 
     async def consumer(
         self,

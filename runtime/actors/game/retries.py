@@ -13,7 +13,7 @@ from runtime import messages as m
 from runtime.actors.game import milestones
 from runtime.actors.game.cache import GameCache
 from runtime.actors.game.pending import PendingRequest
-from runtime.actors.idempotency import first_answer
+from runtime.actors.idempotency import Replay, first_answer
 from runtime.errors import Fault, Status
 from runtime.rules import seed_hash
 
@@ -45,7 +45,7 @@ async def answer_found(cache: GameCache, requests: list[PendingRequest]) -> list
         if reply is None:
             rest.append(pending)
         else:
-            pending.work.answer(reply)
+            pending.work.answer(Replay(reply))
     return rest
 
 

@@ -10,12 +10,13 @@ idempotency.py), but for a start's, which does nothing that lasts. One key in th
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from runtime.actors.idempotency import KEY_CHARACTERS_MAX, in_progress, mismatch
+from runtime.actors.idempotency import KEY_CHARACTERS_MAX, in_progress, mismatch, replayed
 from runtime.errors import Fault, invalid
 from runtime.stores.ephemeral import Ephemeral
 
@@ -45,6 +46,10 @@ local function reserve(key, hash, reply)
   return false
 end
 """
+
+
+REPLAYED: Final[Mapping[str, str]] = {"Idempotency-Replayed": "true"}
+"""The header of an answer that is an earlier request's."""
 
 
 class Asked(NamedTuple):
@@ -94,6 +99,11 @@ def idempotency_key(request: web.Request) -> str:
     if not key or len(key) > KEY_CHARACTERS_MAX or not (key.isascii() and key.isprintable()):
         raise invalid("Idempotency-Key", f"must be 1 to {KEY_CHARACTERS_MAX} printable ASCII characters")
     return key
+
+
+def replay_headers() -> Mapping[str, str]:
+    """REPLAYED where Core's last answer to this task was an earlier request's, else nothing."""
+    return REPLAYED if replayed.get() else {}
 
 
 def reservation(tenant_id: str, owner: str, asked: Asked) -> Reservation:

@@ -205,7 +205,7 @@ class _Rows:
         headers: dict[str, Any] = {}
         if self._is_rated(operation):
             headers |= _RATES
-        if not self._core and operation.keyed and not operation.streamed:
+        if operation.keyed:
             headers |= _REPLAYED
         if self._surface == "admin" and admin.revised(operation.reply):
             headers |= _ETAG

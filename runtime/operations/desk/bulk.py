@@ -10,6 +10,7 @@ import asyncpg
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.actors.idempotency import replayed
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import fulfillment
 from runtime.operations.approvals import policy
@@ -52,6 +53,7 @@ async def bulk_rewards(engine: Engine, request: m.BulkRewardsRequest) -> m.BulkR
     act = _ACTS[request.act]
     results: list[m.BulkResult] = []
     overloaded: Fault | None = None
+    repeated = True
     for reward_id in request.ids:
         await go_on(engine)
         result = m.BulkResult(id=reward_id, ok=True)
@@ -63,9 +65,11 @@ async def bulk_rewards(engine: Engine, request: m.BulkRewardsRequest) -> m.BulkR
                     raise  # Nothing was done yet: the request may come again as it is.
                 overloaded = fault
             result.ok, result.reason, result.message = False, fault.reason, fault.message
+        repeated = repeated and result.ok and replayed.get()
         results.append(result)
     if overloaded is not None and is_approved():
         raise overloaded  # Else the approval would be done, and these never: who approves it again goes on.
+    replayed.set(repeated)
     return m.BulkRewardsReply(results=results)
 
 

@@ -13,7 +13,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.delivery_log import Note
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import in_progress
+from runtime.actors.idempotency import in_progress, replayed
 from runtime.errors import Fault, Status, unknown
 from runtime.events import Event, ReceivedEvent, new_event
 from runtime.operations import audit, reading
@@ -140,6 +140,7 @@ async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEvent
             return first
         if not await begin_again(engine, request, EMIT_ABANDONED_SECONDS):
             raise in_progress()
+        replayed.set(False)
     event = new_event(
         request.type,
         id=event_id,

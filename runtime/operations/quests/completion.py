@@ -21,7 +21,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
+from runtime.actors.idempotency import KeyedRequest, first_answer, keyed, replayed
 from runtime.errors import Fault, Status, suspended, unknown
 from runtime.events import QuestCompleted, event_of
 from runtime.operations import reading, suspension
@@ -65,6 +65,7 @@ async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.C
             continue
         first = first_answer(row, asked, lambda row: _reply(request, row["replay_turns"], row["replay_balance"]))
         if first is not None:
+            replayed.set(True)
             return first
         now = engine.clock.now()
         check_open(request.id, row, now)

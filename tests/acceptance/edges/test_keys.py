@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from grpclib.client import Channel
+from grpclib.const import Cardinality
 
 from runtime import messages as m
 from runtime.actors.idempotency import KEY_CHARACTERS_MAX
 from runtime.errors import Fault
-from runtime.operations import OPERATIONS
+from runtime.operations import BY_NAME, OPERATIONS
 from runtime.wire.schema import check, fields_of
 from tests.support.receiver import Receiver
 from tests.support.rewards import Shelf
@@ -22,6 +25,47 @@ KEY = {"Idempotency-Key": "k1"}
 MISMATCH = (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH")
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
+
+
+async def over_grpc(stack: Stack, name: str, request: Any) -> tuple[Any, str]:
+    """A reply of Core's over gRPC, and the initial metadata that says whether it is an earlier one."""
+    row = BY_NAME[name]
+    host, _, port = stack.process.rpc_address.rpartition(":")
+    channel = Channel(host, int(port))
+    try:
+        async with channel.request(row.rpc_path, Cardinality.UNARY_UNARY, row.request, row.reply) as stream:
+            await stream.send_message(request, end=True)
+            reply = await stream.recv_message()
+            return reply, str((stream.initial_metadata or {}).get("idempotency-replayed", ""))
+    finally:
+        channel.close()
+
+
+async def test_replay_says_so_on_every_surface(stack: Stack, shelf: Shelf) -> None:
+    prize_id = await shelf.prize(channel="voucher_code")
+    await shelf.codes(prize_id, "A", "B", "C", "D")
+    claims = [f"/rewards/{await shelf.reward(prize_id)}/claim" for _ in range(2)]
+    codes, emit = f"/admin/prizes/{prize_id}/codes", "/admin/integrations/emit"
+    request = m.ClaimRewardRequest(
+        scope=m.Scope(tenant_id=stack.tenant_id),
+        id=await shelf.reward(prize_id),
+        player_id="player_ann",
+        idempotency_key="k1",
+    )
+    asks: dict[str, Callable[[], Awaitable[Answer]]] = {
+        "consumer claim": lambda: stack.consumer("POST", claims[0], {}, player="player_ann", headers=KEY),
+        "core claim": lambda: stack.core("POST", claims[1], {"player_id": "player_ann", "idempotency_key": "k1"}),
+        "admin import": lambda: stack.admin("POST", codes, {"codes": ["E"]}, headers=KEY),
+        "core import": lambda: stack.core("POST", codes, {"codes": ["F"]}, headers={"Idempotency-Key": "k2"}),
+        "core emit": lambda: stack.core("POST", emit, {"type": "custom", "idempotency_key": "k1"}),
+    }
+    told = {}
+    for name, ask in asks.items():
+        answers = [await ask() for _ in range(3)]
+        assert answers[0].data == answers[1].data, name
+        told[name] = [answer.headers.get("Idempotency-Replayed", "") for answer in answers]
+    told["grpc claim"] = [(await over_grpc(stack, "ClaimReward", request))[1] for _ in range(3)]
+    assert told == {name: ["", "true", "true"] for name in told}
 
 
 async def test_key_on_a_second_game_is_another_key(own_world: World) -> None:
@@ -72,6 +116,7 @@ async def twice(stack: Stack, path: str, body: Any, changed: Any, **more: Any) -
     assert (quick.data, quick.headers.get("Idempotency-Replayed")) == (first.data, "true")
     await forgotten(stack)
     again = await stack.admin("POST", f"/admin/{path}", body, headers=KEY, **more)
+    assert again.headers.get("Idempotency-Replayed") == "true"
     await forgotten(stack)
     assert refused(await stack.admin("POST", f"/admin/{path}", changed, headers=KEY, **more)) == MISMATCH
     return first, again

@@ -22,7 +22,7 @@ from runtime.rules.base import (
 from runtime.rules.chances import Trail
 from runtime.rules.compose import Rules, compose
 from runtime.rules.draw import Words, check_client_seed, keyed, seed_hash, seed_of
-from runtime.rules.payloads import NETWORK_SLACK_MS
+from runtime.rules.payloads import NETWORK_SLACK_MS, UNTIMED_MS
 from runtime.rules.registries import REWARD_HANDLERS, SEED_GENERATORS, VALIDATORS
 from runtime.rules.replay import ReplayMismatch, replay
 
@@ -30,6 +30,7 @@ __all__ = [
     "NETWORK_SLACK_MS",
     "REWARD_HANDLERS",
     "SEED_GENERATORS",
+    "UNTIMED_MS",
     "VALIDATORS",
     "Attempt",
     "Award",

@@ -145,6 +145,8 @@ class Validator(Protocol):
     ) -> int:
         """Raise INVALID_ARGUMENT when the payload is malformed or impossible `elapsed_ms` milliseconds after start.
 
+        `elapsed_ms` is UNTIMED_MS where the game does not verify timing (`rules.verify_timing`).
+
         Returns how many of them the play took up, where they are what it is paid for: they pay for no other play of
         the player in this game, and count in no other's `elapsed_ms`. 0: time pays for nothing.
         """

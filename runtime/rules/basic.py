@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,12 +36,20 @@ def _check_plausible(taken: ScorePayload, config: Any, elapsed_ms: int) -> int:
     max_score = getattr(config, "max_score", 0)
     max_score_per_second = getattr(config, "max_score_per_second", 0)
     if taken.duration_ms > elapsed_ms + NETWORK_SLACK_MS:
-        raise _implausible("payload.duration_ms", "is longer than the time since start that other plays have left")
+        raise _implausible("payload.duration_ms", late(taken.duration_ms, elapsed_ms))
     if max_score and taken.score > max_score:
         raise _implausible("payload.score", f"is above this game's highest score, {max_score}")
     if max_score_per_second and taken.score * 1000 > max_score_per_second * taken.duration_ms:
-        raise _implausible("payload.score", f"is above this game's {max_score_per_second:g} a second")
+        most = math.floor(max_score_per_second * taken.duration_ms / 1000)
+        told = f"is above this game's {max_score_per_second:g} a second: at most {most} in {taken.duration_ms} ms"
+        raise _implausible("payload.score", told)
     return taken.duration_ms if max_score_per_second else 0
+
+
+def late(at_ms: int, elapsed_ms: int) -> str:
+    """What is wrong with `at_ms`, so early a time after start, and what would be accepted (rules.verify_timing)."""
+    most = max(0, elapsed_ms + NETWORK_SLACK_MS)
+    return f"is {at_ms}, and this game verifies timing (rules.verify_timing): at most {most} is accepted now"
 
 
 def _implausible(field: str, description: str) -> Fault:

@@ -12,6 +12,7 @@ from typing import Any
 
 from runtime.errors import Fault, Status, invalid, violations
 from runtime.rules.base import Drop, DropSource, RewardHandler
+from runtime.rules.basic import late
 from runtime.rules.payloads import NETWORK_SLACK_MS, CaughtPayload
 from runtime.rules.reading import MAX_VIOLATIONS, Violation, read
 
@@ -42,7 +43,7 @@ def check(
         if at_ms is None:
             absent.append((field, "is not in this session's drop plan"))
         elif at_ms > elapsed_ms + NETWORK_SLACK_MS:
-            absent.append((field, "has not fallen yet"))
+            absent.append((field, f"has not fallen yet: its at_ms {late(at_ms, elapsed_ms)}"))
         elif item_id in seen:
             repeated.append((field, "was caught twice"))
         seen.add(item_id)

@@ -16,6 +16,9 @@ MAX_SCORE: Final = 2**53 - 1
 
 MAX_DURATION_MS: Final = 2**53 - 1
 
+UNTIMED_MS: Final = MAX_DURATION_MS
+"""A time since start that no play exceeds: what a validator is told where the clock does not decide."""
+
 
 class NoPayload(Part, frozen=True):
     """Spin, scratch, collection: an empty object."""

@@ -14,7 +14,7 @@ from runtime.rules import NETWORK_SLACK_MS
 from tests.support.guests import log_in, new_guest
 from tests.support.rewards import core as running_core
 from tests.support.stack import Answer, refused
-from tests.support.world import EGGS, World
+from tests.support.world import EGGS, TIMED, World
 
 A_SECOND = 10
 """What a second of play may score."""
@@ -30,7 +30,7 @@ async def catcher(world: World, **fields: object) -> str:
         "prize_groups": {"all": [{"prize_id": await world.prize(), "probability": 1}]},
         "max_score_per_second": A_SECOND,
     }
-    return await world.game(EGGS, config, **fields)
+    return await world.game(EGGS, config, rules=TIMED, **fields)
 
 
 async def opened(world: World, game_id: str, seconds_ago: float, player: str = "ann") -> str:

@@ -70,6 +70,7 @@ def game(definition: dict[str, Any] = WHEEL, **named: Any) -> GameSnapshot:
         "max_plays_per_day": 0,
         "requires_turn": False,
         "admits_guests": False,
+        "verify_timing": False,
         "scope_key": "camp",
         "spends": False,
         "auto_grant": False,

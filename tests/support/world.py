@@ -22,6 +22,8 @@ GIFTS = {
     "reward_handler": "collect_items",
     "validator": "drop_plan",
 }
+TIMED = {"verify_timing": True}
+"""Rules under which a game's clock decides."""
 COLLECTION = {"type": "collection", "reward_handler": "lucky_item"}
 COINS = {"items": [{"item": "coin", "weight": 1, "quantity": 2, "slot_index": 3}]}
 """Every play credits 2 coins."""

@@ -23,7 +23,7 @@ from runtime.actors.game.pending import READS, PendingRequest
 from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.state import GameSnapshot, GameState, PlayerState, Price, PrizeTerms, StaleRead, StockState
 from runtime.errors import Fault, Status, merged, suspended, unknown
-from runtime.rules import NETWORK_SLACK_MS, Drop
+from runtime.rules import NETWORK_SLACK_MS, UNTIMED_MS, Drop
 
 AHEAD_MS: Final = 10 * NETWORK_SLACK_MS
 """The slack of so many plays, before the next one is held to the clock alone. A player who rests gets it back: so long
@@ -204,8 +204,14 @@ def admit_play(state: GameState, session: Session, player: PlayerState) -> Price
 def check_payload(
     state: GameState, session: Session, player: PlayerState, payload: Mapping[str, Any], plan: tuple[Drop, ...]
 ) -> int:
-    """Refuses what cannot have been played. Up to when the play takes the player's time; 0: it takes none."""
+    """Refuses what cannot have been played. Up to when the play takes the player's time; 0: it takes none.
+
+    The clock decides only where the game says so (`verify_timing`).
+    """
     rules, now_ms = state.snapshot.rules, int(state.now * 1000)
+    if not state.snapshot.verify_timing:
+        rules.validator.check(rules.reward_handler, rules.config, payload, plan, UNTIMED_MS)
+        return 0
     begins = begins_ms(player.busy_until, session.issued_ms, now_ms)
     try:
         took_ms = rules.validator.check(rules.reward_handler, rules.config, payload, plan, left_ms(begins, now_ms))

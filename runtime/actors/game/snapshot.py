@@ -62,6 +62,7 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
         max_plays_per_day=limits.get("max_plays_per_day", 0),
         requires_turn=limits.get("requires_turn", False),
         admits_guests=limits.get("admits_guests", False),
+        verify_timing=limits.get("verify_timing", False),
         scope_key=scope_key_of(definition, tenant_id, row["merchant_id"], row["campaign_id"]),
         spends=milestones.get("mode") == "spend_exchange",
         auto_grant=bool(milestones.get("auto_grant")) and milestones.get("mode") != "spend_exchange",

@@ -97,6 +97,7 @@ class GameSnapshot:
     max_plays_per_day: int
     requires_turn: bool
     admits_guests: bool
+    verify_timing: bool
     scope_key: str
     spends: bool
     auto_grant: bool

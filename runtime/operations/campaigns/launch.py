@@ -20,6 +20,8 @@ from runtime.operations.games.definitions import prizes_named
 from runtime.operations.row import STAFF, Operation
 from runtime.outgoing.channels import CHANNELS
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, INTEGRATION_PROVIDERS
+from runtime.rules import REWARD_HANDLERS
+from runtime.rules.payloads import CaughtPayload, ScorePayload
 from runtime.settings import Settings
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -80,6 +82,7 @@ def items(looked: Looked) -> Items:
     for prize in looked.prizes:
         yield from _stock(prize)
         yield from _delivery(prize, looked.settings)
+    yield from _timing(looked)
     yield from _turns(looked)
     yield from _budget(looked)
     yield from _pictures(looked)
@@ -249,7 +252,21 @@ def _delivery(prize: Any, settings: Settings) -> Items:
         yield _warning("CALLBACK_BASE_URL", told)
 
 
-# -- turns -----------------------------------------------------------------------------------
+# -- catching and turns -----------------------------------------------------------------------------------
+
+
+def _timing(looked: Looked) -> Items:
+    """That prizes of value are not won by a score or a catch that took no time."""
+    valuable = {prize["prize_id"] for prize in looked.prizes if prize["value"] and prize["type"] not in COUNTS}
+    for game in looked.games:
+        definition = game["definition"]
+        handler = REWARD_HANDLERS.get(definition["reward_handler"])
+        timed = handler is not None and handler.Payload in (ScorePayload, CaughtPayload)
+        if not timed or definition["rules"].get("verify_timing"):
+            continue
+        if any(prize_id in valuable for _, prize_id in prizes_named(definition)):
+            told = f"{game['name']} has prizes of value and does not verify timing: a client may send any score at once"
+            yield _warning(_of("games", game["game_id"], "rules.verify_timing"), told)
 
 
 def _turns(looked: Looked) -> Items:

@@ -2,7 +2,7 @@
 
     {"name", "type", "seed_generator", "reward_handler", "validator",
      "rules": {"max_plays_per_user", "max_plays_per_day", "requires_turn",
-               "admits_guests"},
+               "admits_guests", "verify_timing"},
      "handler_config": {...}, "ui": {...}, "wallet_scope": "campaign",
      "milestones": {"mode", "auto_grant", "rungs": [{"id", "name", "currency", "threshold", "prize_id"}]} or null,
      "access": "player", "on_unavailable": "lose", "fallback_prize_id": ""}
@@ -42,6 +42,7 @@ def definition_of(game: m.Game) -> Definition:
             "max_plays_per_day": rules.max_plays_per_day,
             "requires_turn": rules.requires_turn,
             "admits_guests": rules.admits_guests,
+            "verify_timing": rules.verify_timing,
         },
         "handler_config": game.handler_config or {},
         "ui": game.ui or {},

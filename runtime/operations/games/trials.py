@@ -33,7 +33,7 @@ from runtime.operations.games.definitions import prizes_named
 from runtime.rules import Attempt, Drop, GameRule, Outcome, Rules, Words, seed_hash
 from runtime.rules.declared import Result, declared
 from runtime.rules.draw import check_client_seed
-from runtime.rules.payloads import MAX_DURATION_MS, CaughtPayload
+from runtime.rules.payloads import UNTIMED_MS, CaughtPayload
 from runtime.wire.codec import view
 from runtime.wire.scope import tenant_of
 
@@ -148,7 +148,7 @@ class _Bench:
             payload = dict(request.payload or {})
             if not payload and rules.reward_handler.Payload is CaughtPayload:
                 payload = {"caught_items": [drop.id for drop in plan]}
-            rules.validator.check(rules.reward_handler, rules.config, payload, plan, MAX_DURATION_MS)
+            rules.validator.check(rules.reward_handler, rules.config, payload, plan, UNTIMED_MS)
             words = Words(seed, request.client_seed)
             attempt = Attempt(rules.config, self._game, words, payload, plan, self._is_there)
             yield _Tried(seed, plan, payload, rules.reward_handler.decide(attempt))

@@ -10,7 +10,7 @@
  * @property {string} status
  * @property {string} access
  * @property {any} ui
- * @property {{max_plays_per_user: number, max_plays_per_day: number, requires_turn: boolean, admits_guests: boolean}} rules
+ * @property {{max_plays_per_user: number, max_plays_per_day: number, requires_turn: boolean, admits_guests: boolean, verify_timing: boolean}} rules
  * @property {{prize_id: string, name: string, type: string, value: number, available: boolean}[]} prizes
  * @property {string} reward_handler
  * @property {{mode: string, rungs: any[]} | null} [milestones]

@@ -16,7 +16,7 @@ from runtime.operations.budget_alerts import thresholds
 from tests.support.operator import Operator
 from tests.support.quests import open_quest
 from tests.support.stack import Stack
-from tests.support.world import WHEEL, World, new_world
+from tests.support.world import GIFTS, TIMED, WHEEL, World, new_world
 
 LOOKS = {"picture": "https://brand.example/wheel.png"}
 PICTURE = "https://brand.example/mug.png"
@@ -167,6 +167,15 @@ async def test_launch_check_compares_turns_given_and_spent(fair: World, rules: d
 async def wheels(world: World) -> list[str]:
     games = (await world.stack.admin("GET", "/admin/games", campaign_id=world.campaign_id)).data["items"]
     return [game["id"] for game in games if game["name"] == "Wheel"]
+
+
+async def test_launch_check_recommends_verified_timing_for_prizes_of_value(fair: World) -> None:
+    for value, rules in ((0, {}), (5, TIMED), (5, {})):
+        drops = [{"type": "a", "prize_id": await fair.prize(value=value), "frequency": 1, "max_catchable": 1}]
+        game_id = await fair.game(GIFTS, {"drops": drops, "total_items": 1, "interval_ms": 1}, name="Rain", rules=rules)
+    told = "Rain has prizes of value and does not verify timing: a client may send any score at once"
+    timing = [one for one in await checked(fair) if "timing" in one[1]]
+    assert timing == [("warning", f"games/{game_id}.rules.verify_timing", told)]
 
 
 async def test_launch_check_compares_prizes_with_the_budget(fair: World) -> None:

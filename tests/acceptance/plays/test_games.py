@@ -114,6 +114,7 @@ async def test_game_update_keeps_omitted_fields_and_makes_a_revision(stack: Any,
         "max_plays_per_day": 1,
         "requires_turn": False,
         "admits_guests": False,
+        "verify_timing": False,
     }
     kept = {name: value for name, value in made.items() if name not in ("rules", "revision", "updated_at")}
     assert {name: changed[name] for name in kept} == kept

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from tests.support.draws import hand_pick, word
 from tests.support.stack import Answer, Stack, refused
-from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World, new_world, prize_ids
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, TIMED, WHEEL, World, new_world, prize_ids
 
 
 async def test_wheel_gives_the_prize_that_the_word_picks(world: World) -> None:
@@ -58,20 +59,34 @@ async def test_score_picks_the_group_and_the_word_its_prize(world: World) -> Non
 
 async def test_impossible_score_is_refused_and_uses_up_nothing(world: World) -> None:
     config = {"tiers": [], "prize_groups": {}, "max_score": 200, "max_score_per_second": 100}
-    game_id = await world.game(EGGS, config)
+    game_id = await world.game(EGGS, config, rules=TIMED)
     session = await world.session(game_id)
-    for payload, reason in (
-        ({"score": -1, "duration_ms": 10}, "VALIDATION"),
-        ({}, "VALIDATION"),
-        ({"score": 201, "duration_ms": 2000}, "IMPLAUSIBLE_SCORE"),
-        ({"score": 101, "duration_ms": 1000}, "IMPLAUSIBLE_SCORE"),
-        ({"score": 1, "duration_ms": 60_000}, "IMPLAUSIBLE_SCORE"),
+    for payload, reason, told in (
+        ({"score": -1, "duration_ms": 10}, "VALIDATION", "payload.score"),
+        ({}, "VALIDATION", "payload.score"),
+        ({"score": 201, "duration_ms": 2000}, "IMPLAUSIBLE_SCORE", "highest score, 200"),
+        ({"score": 101, "duration_ms": 1000}, "IMPLAUSIBLE_SCORE", "100 a second: at most 100 in 1000 ms"),
+        ({"score": 1, "duration_ms": 60_000}, "IMPLAUSIBLE_SCORE", r"verify_timing.*at most 2\d\d\d"),
     ):
         answer = await world.play(game_id, session, payload=payload)
         assert refused(answer) == (400, "INVALID_ARGUMENT", reason), payload
+        assert re.search(told, answer.envelope["message"]), answer.envelope
         assert all(row["field"].startswith("payload") for row in answer.envelope["data"]["violations"])
     assert await world.plays() == []
     assert (await world.play(game_id, session, payload={"score": 1, "duration_ms": 100})).data["rewards"] == []
+
+
+async def test_clock_decides_only_where_a_game_verifies_timing(world: World) -> None:
+    drops = [{"type": "gold", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 9}]
+    limits = {"tiers": [], "prize_groups": {}, "max_score_per_second": 1}
+    for shape, config, payload, reason in (
+        (EGGS, limits, {"score": 5, "duration_ms": 30_000}, "IMPLAUSIBLE_SCORE"),
+        (GIFTS, {"drops": drops, "total_items": 3, "interval_ms": 60_000}, {"caught_items": ["item_1"]}, "NOT_IN_PLAN"),
+    ):
+        for verifies in (False, True):
+            game_id = await world.game(shape, config, rules={"verify_timing": verifies})
+            answers = [await world.round(game_id, payload=payload) for _ in range(2)]
+            assert [answer.reason for answer in answers] == [reason if verifies else ""] * 2
 
 
 async def test_caught_items_win_up_to_the_limit_and_the_stock(world: World) -> None:
@@ -93,7 +108,7 @@ async def test_caught_items_win_up_to_the_limit_and_the_stock(world: World) -> N
 
 async def test_item_that_cannot_have_been_caught_is_refused(world: World) -> None:
     drops = [{"type": "gold", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 9}]
-    game_id = await world.game(GIFTS, {"drops": drops, "total_items": 3, "interval_ms": 60_000})
+    game_id = await world.game(GIFTS, {"drops": drops, "total_items": 3, "interval_ms": 60_000}, rules=TIMED)
     session = await world.session(game_id)
     for caught, reason in (
         (["item_9"], "NOT_IN_PLAN"),

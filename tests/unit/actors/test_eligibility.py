@@ -310,11 +310,13 @@ def test_plays_at_once_take_no_more_than_the_time_that_passed_and_the_slack_of_a
 
 def test_play_takes_the_time_that_it_says() -> None:
     opened = session(age_seconds=60)
-    state, payload = state_of(snapshot=game(TIMED)), {"score": 0, "duration_ms": 700}
+    state, payload = state_of(snapshot=game(TIMED, verify_timing=True)), {"score": 0, "duration_ms": 700}
     for busy_until, expected in ((0, opened.issued_ms + 700), (opened.issued_ms + 2_000, opened.issued_ms + 2_700)):
         found = eligibility.check_payload(state, opened, ann(busy_until=busy_until), payload, ())
         assert found == expected
     assert eligibility.check_payload(state_of(), opened, ann(), {}, ()) == 0
+    payload, untimed = {"score": 0, "duration_ms": 10**9}, state_of(snapshot=game(TIMED))
+    assert eligibility.check_payload(untimed, opened, ann(busy_until=NOW_MS), payload, ()) == 0
 
 
 @pytest.mark.parametrize(
@@ -325,5 +327,5 @@ def test_payload_is_refused_by_remembered_time_only_after_a_fresh_read(ahead: in
     opened = session(age_seconds=60)
     player = ann(busy_until=opened.issued_ms + ahead, read_in=read_in)
     payload = {"score": 0, "duration_ms": 90_000}
-    state = state_of(snapshot=game(TIMED))
+    state = state_of(snapshot=game(TIMED, verify_timing=True))
     assert refusal_of(eligibility.check_payload, state, opened, player, payload, ()) == reason

@@ -2823,6 +2823,12 @@ class GameRules(betterproto2.Message):
     A game with player access refuses guests (LOGIN_REQUIRED), unless it admits them.
     """
 
+    verify_timing: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    Compares the duration of a score, and when caught items fell, with the time since the start that the player's other
+    plays have left. For clients that play in real time.
+    """
+
 
 default_message_pool.register_message("game.v1", "GameRules", GameRules)
 

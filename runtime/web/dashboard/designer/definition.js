@@ -63,7 +63,7 @@ export function schemaOf(config, wheel) {
       handler_config: own,
       on_unavailable: { type: "string", enum: ["ON_UNAVAILABLE_LOSE", "ON_UNAVAILABLE_REDRAW", "ON_UNAVAILABLE_FALLBACK"] },
       fallback_prize_id: text,
-      rules: object({ max_plays_per_user: count, max_plays_per_day: count, requires_turn: { type: "boolean" }, admits_guests: { type: "boolean" } }),
+      rules: object({ max_plays_per_user: count, max_plays_per_day: count, requires_turn: { type: "boolean" }, admits_guests: { type: "boolean" }, verify_timing: { type: "boolean" } }),
       access: { type: "string", enum: ["GAME_ACCESS_PLAYER", "GAME_ACCESS_PUBLIC"] },
       wallet_scope: { type: "string", enum: ["WALLET_SCOPE_CAMPAIGN", "WALLET_SCOPE_MERCHANT", "WALLET_SCOPE_TENANT"] },
       milestones: object({

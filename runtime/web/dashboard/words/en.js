@@ -859,6 +859,7 @@ export const words = {
   "state.spend_exchange": "Exchange points",
   "help.max_plays_per_user": "0: no limit.",
   "help.max_plays_per_day": "0: no limit. Days are those of the campaign's zone.",
+  "help.verify_timing": "Compares the time that a score or a catch takes with the clock. Recommended where prizes have value.",
   "help.client_seed": "May be left empty.",
   "help.timezone": "Days begin and end in it, and all of the campaign's times are shown in it.",
   "help.end_date": "Left empty: it runs until it is ended by hand.",

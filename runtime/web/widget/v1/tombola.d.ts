@@ -20,7 +20,7 @@ export interface Render {
   access: string;
   /** How it looks: the JSON Schema is at /api/v1/schemas/ui.json. */
   ui: any;
-  rules: { max_plays_per_user: number; max_plays_per_day: number; requires_turn: boolean; admits_guests: boolean };
+  rules: { max_plays_per_user: number; max_plays_per_day: number; requires_turn: boolean; admits_guests: boolean; verify_timing: boolean };
   prizes: { prize_id: string; name: string; type: string; value: number; available: boolean }[];
 }
 

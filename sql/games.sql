@@ -77,10 +77,11 @@ DELETE FROM games WHERE tenant_id = $1 AND game_id = $2
 UPDATE games SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND game_id = $2
 
 -- name: on_show
--- A game that the public may see, as `get`, with its campaign's merchant, and whether there are quests and boards for
+-- A game that the public may see, as `get`, with its campaign's merchant, status, dates and zone, and whether there are quests and boards for
 -- who plays it. No row: there is none, it or its campaign is a draft, or it is archived.
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
        unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at, c.merchant_id,
+       c.status AS campaign_status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, c.timezone,
        EXISTS (
            SELECT FROM quests AS q WHERE q.tenant_id = $1 AND q.campaign_id = g.campaign_id AND q.status = 'active'
        ) AS has_quests,

@@ -199,7 +199,11 @@ ROWS: Final = (
         "GetEligibility",
         "GET /games/{id}/eligibility",
         actor=GameActors,
-        about="Whether the player may play now, and how often: -1 is without limit.",
+        about=(
+            "Whether the player may play now, and how often: -1 is without limit. `reason` says why not: of a closed "
+            "game NOT_STARTED (with `starts_at`), PAUSED or ENDED. SOLD_OUT says that nothing is left to be won; it "
+            "may be played all the same."
+        ),
         consumer=Consumer(Access.EITHER),
         refusals=("UNKNOWN_TENANT",),
     ),

@@ -12,9 +12,10 @@ import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import scope_key_of
+from runtime.actors.game.state import closed_reason
 from runtime.errors import unknown
 from runtime.operations.campaigns.campaign_admin import from_row as campaign_from_row
-from runtime.operations.games.definitions import game_from_row, prizes_named
+from runtime.operations.games.definitions import currencies_credited, game_from_row, prizes_drawn, prizes_named
 from runtime.operations.leaderboards.board_admin import board_from_row
 from runtime.operations.prizes import claim_fields
 from runtime.operations.quests.quest_admin import quest_from_row
@@ -37,7 +38,7 @@ async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderRepl
     row = await engine.database.fetchrow(_GAMES["on_show"], tenant_id, request.id)
     if row is None:
         raise unknown("game", request.id)
-    render = (await _render(engine, tenant_id, [row]))[0]
+    render = (await _render(engine, tenant_id, [row], row))[0]
     render.scope_key = scope_key_of(row["definition"], tenant_id, row["merchant_id"], row["campaign_id"])
     render.offers = [name for name in ("quests", "leaderboards") if row[f"has_{name}"]]
     return m.RenderReply(render=render)
@@ -50,7 +51,7 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
     if campaign is None or campaign["status"] == "draft":
         raise unknown("campaign", request.id)
     rows = await engine.database.fetch(_GAMES["active_of_campaign"], tenant_id, request.id, SHOWN_MAX)
-    games = await _render(engine, tenant_id, rows)
+    games = await _render(engine, tenant_id, rows, {**campaign, "campaign_status": campaign["status"]})
     for game in games:
         game.ui = None
     quests = await engine.database.fetch(_CAMPAIGNS["active_quests"], tenant_id, request.id, SHOWN_MAX)
@@ -63,15 +64,29 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
     )
 
 
-async def _render(engine: Engine, tenant_id: str, rows: list[Any]) -> list[m.Render]:
+async def _render(engine: Engine, tenant_id: str, rows: list[Any], campaign: Any) -> list[m.Render]:
+    """The games of the rows. campaign: theirs, with its status, dates and zone."""
     named = [list(dict.fromkeys(prize_id for _, prize_id in prizes_named(row["definition"]))) for row in rows]
     wanted = sorted({prize_id for prize_ids in named for prize_id in prize_ids})
     found = await engine.database.fetch(_GAMES["prizes_on_show"], tenant_id, wanted) if wanted else []
     prizes = {row["prize_id"]: _prize(row) for row in found}
-    return [
-        _rendered(game_from_row(row), [prizes[prize_id] for prize_id in prize_ids if prize_id in prizes])
-        for row, prize_ids in zip(rows, named, strict=True)
-    ]
+    games = []
+    for row, prize_ids in zip(rows, named, strict=True):
+        game = _rendered(game_from_row(row), [prizes[prize_id] for prize_id in prize_ids if prize_id in prizes])
+        start, end = game.starts_at, game.ends_at = campaign["start_date"], campaign["end_date"]
+        game.timezone = campaign["timezone"]
+        closed = closed_reason(row["status"], campaign["campaign_status"], start, end, engine.clock.now())
+        game.reason = closed or ("SOLD_OUT" if _sold_out(row["definition"], prizes) else "")
+        games.append(game)
+    return games
+
+
+def _sold_out(definition: dict[str, Any], prizes: dict[str, m.RenderPrize]) -> bool:
+    """Whether no play wins anything, as eligibility has it (actors/game/eligibility.py)."""
+    drawn = prizes_drawn(definition)
+    if not drawn or currencies_credited(definition):
+        return False
+    return not any(prize_id in prizes and prizes[prize_id].available for prize_id in drawn)
 
 
 def _prize(row: Any) -> m.RenderPrize:

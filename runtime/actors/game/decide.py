@@ -58,7 +58,8 @@ def start(state: GameState, pending: PendingRequest) -> m.StartReply:
 def report_eligibility(state: GameState, pending: PendingRequest) -> m.EligibilityReply:
     """Whether `start` would be admitted, and why not. By what was just read (`READS`).
 
-    Nobody, who gets TOKEN_MISSING from a start, is told what to do about it: LOGIN_REQUIRED.
+    Nobody, who gets TOKEN_MISSING from a start, is told what to do about it: LOGIN_REQUIRED. Of a closed game the
+    reason says more than the start's GAME_INACTIVE or CAMPAIGN_CLOSED. SOLD_OUT forbids nothing, as a start does not.
     """
     snapshot, player = state.snapshot, eligibility.player_of(state, pending)
     reply = m.EligibilityReply(can_play=True, remaining_turns=player.turns, free_plays_remaining=-1)
@@ -77,9 +78,12 @@ def report_eligibility(state: GameState, pending: PendingRequest) -> m.Eligibili
             raise eligibility.login_required()
         eligibility.refuse_starter(state, pending)
         eligibility.admit(state, player)
+        reply.reason = "SOLD_OUT" if eligibility.sold_out(state) else ""
     except Fault as fault:
         reply.can_play = False
-        reply.reason = fault.reason
+        closed = fault.reason in ("GAME_INACTIVE", "CAMPAIGN_CLOSED")
+        reply.reason = snapshot.closed_reason(state.now) if closed else fault.reason
+        reply.starts_at = snapshot.start_date if reply.reason == "NOT_STARTED" else 0
         reply.resets_at = fault.facts.get("resets_at", reply.resets_at)
     return reply
 

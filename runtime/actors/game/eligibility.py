@@ -242,6 +242,28 @@ def available(state: GameState, player: PlayerState, prize_id: str, quantity: in
     return withheld(state, player, state.snapshot.prizes.get(prize_id), quantity) is None
 
 
+def sold_out(state: GameState) -> bool:
+    """Whether no play wins anything until stock or codes are added. Daily caps are back tomorrow, so they do not count.
+
+    By what is remembered of the stock: it refuses nothing.
+    """
+    rules, rule, terms = state.snapshot.rules, state.snapshot.game, state.snapshot.prizes
+    drawn = {prize_id for _, prize_id in rules.reward_handler.prizes(rules.config)}
+    if not drawn or any(rules.reward_handler.currencies(rules.config)):
+        return False
+    if rule.on_unavailable == "fallback":
+        drawn.add(rule.fallback_prize_id)
+    return not any(_in_stock(terms.get(prize_id), state.stock.get(prize_id), 1) for prize_id in drawn)
+
+
+def _in_stock(prize: PrizeTerms | None, stock: StockState | None, quantity: int) -> bool:
+    """Whether so many of the prize are there, with a code each where it takes one."""
+    if prize is None or stock is None or not prize.active:
+        return False
+    short = stock.remaining is not None and stock.remaining < quantity and not prize.is_points
+    return not short and not (prize.takes_code and stock.codes < quantity)
+
+
 def withheld(
     state: GameState, player: PlayerState, prize: PrizeTerms | None, quantity: int, *, taken: int = 0
 ) -> Withheld | None:
@@ -255,9 +277,7 @@ def withheld(
     from_stock = quantity + taken
     if prize.max_per_user and player.prizes.get(prize.prize_id, 0) + quantity > prize.max_per_user:
         reason = Withheld.CAP_USER
-    elif (stock.remaining is not None and stock.remaining < from_stock and not prize.is_points) or (
-        prize.takes_code and stock.codes < from_stock
-    ):
+    elif not _in_stock(prize, stock, from_stock):
         reason = Withheld.OUT_OF_STOCK
     elif prize.max_per_day and stock.day_awarded + from_stock > prize.max_per_day:
         reason = Withheld.CAP_DAY

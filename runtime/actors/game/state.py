@@ -126,7 +126,7 @@ class GameSnapshot:
 
     def refuse_unless_redeemable(self, now: float) -> None:
         """As `refuse_unless_open`; but after the campaign's end, what was earned is redeemed until `redeem_until`."""
-        if not self._has_ended(now):
+        if not _has_ended(self.campaign_status, self.end_date, now):
             self.refuse_unless_open(now)
             return
         self._refuse_unless_active()
@@ -144,14 +144,28 @@ class GameSnapshot:
             what = "paused" if self.status == "paused" else "closed"  # What staff make of it is no player's business.
             raise Fault(Status.FAILED_PRECONDITION, "GAME_INACTIVE", f"this game is {what}")
 
-    def _has_ended(self, now: float) -> bool:
-        """As schema.sql's campaign_status() has it."""
-        dated = self.campaign_status in ("active", "paused") and 0 < self.end_date <= now
-        return dated or self.campaign_status == "ended"
+    def closed_reason(self, now: float) -> str:
+        """See `closed_reason`."""
+        return closed_reason(self.status, self.campaign_status, self.start_date, self.end_date, now)
 
     def today(self, now: float) -> tuple[date, int]:
         """The campaign's local day, and the unix seconds at which it ends."""
         return self.days.at(now)
+
+
+def closed_reason(status: str, campaign_status: str, start_date: int, end_date: int, now: float) -> str:
+    """Why nobody may play a game that is shown: ENDED, PAUSED or NOT_STARTED (contract.md, "Eligibility"); "": open."""
+    if _has_ended(campaign_status, end_date, now):
+        return "ENDED"
+    if (status, campaign_status) != ("active", "active"):
+        return "PAUSED"
+    return "NOT_STARTED" if now < start_date else ""
+
+
+def _has_ended(campaign_status: str, end_date: int, now: float) -> bool:
+    """As schema.sql's campaign_status() has it."""
+    dated = campaign_status in ("active", "paused") and 0 < end_date <= now
+    return dated or campaign_status == "ended"
 
 
 # -- what is remembered, and read anew ---------------------------------------------------------

@@ -93,6 +93,13 @@ def prizes_named(definition: Definition) -> list[tuple[str, str]]:
     return named
 
 
+def prizes_drawn(definition: Definition) -> set[str]:
+    """The prizes that a play can win: its handler's, and the one that it falls back to."""
+    drawn = {prize_id for _, prize_id in _prizes_of_handler(definition)}
+    falls_back = definition["on_unavailable"] == "fallback" and definition["fallback_prize_id"]
+    return drawn | {definition["fallback_prize_id"]} if drawn and falls_back else drawn
+
+
 def currencies_credited(definition: Definition) -> frozenset[str]:
     """The currencies that the game's handler may credit by itself; none where its handler_config cannot be read."""
     handler = REWARD_HANDLERS.get(definition["reward_handler"])

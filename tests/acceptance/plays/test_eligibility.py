@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -33,7 +35,40 @@ async def test_eligibility_without_limits_is_open(kathmandu: World) -> None:
         "remaining_turns": 0,
         "free_plays_remaining": -1,
         "resets_at": 0,
+        "starts_at": 0,
     }
+
+
+async def test_closed_game_says_its_state_in_eligibility_and_render(kathmandu: World, stack: Stack) -> None:
+    """A start is refused for CAMPAIGN_CLOSED or GAME_INACTIVE."""
+    mug = await kathmandu.prize(total=1)
+    game_id, campaign, now = await kathmandu.wheel(mug, access="public"), kathmandu.campaign_id, int(time.time())
+
+    async def said(**change: Any) -> list[str]:
+        """What eligibility and render say after the change, the same of somebody and of nobody."""
+        body = {"status": "active", "start_date": 0, "end_date": 0, **change}
+        assert (await stack.admin("PUT", f"/admin/campaigns/{campaign}", body)).http == 200
+        told = [await kathmandu.eligibility(game_id, player) for player in ("ann", "")]
+        rendered = [(await stack.consumer("GET", f"/games/{game_id}/render")).data]
+        rendered += (await stack.consumer("GET", f"/public/campaigns/{campaign}")).data["games"]
+        assert {one["starts_at"] for one in rendered} == {body["start_date"]}
+        assert {one["timezone"] for one in rendered} == {"Asia/Kathmandu"}
+        assert {one["starts_at"] for one in told} == {body["start_date"] if body["start_date"] > now else 0}
+        started = await kathmandu.start(game_id)
+        assert {one["can_play"] for one in told} == {started.http == 200}
+        return sorted({one["reason"] for one in (*told, *rendered)})
+
+    assert await said() == [""]
+    assert await said(start_date=now + 86_400) == ["NOT_STARTED"]
+    assert await said(status="paused") == ["PAUSED"]
+    assert (await kathmandu.start(game_id)).reason == "CAMPAIGN_CLOSED"
+    assert await said(start_date=now - 9) == [""]
+    assert (await kathmandu.round(game_id)).data["rewards"]
+    assert await said() == ["SOLD_OUT"], "it is told, and forbids nothing"
+    await stack.admin("PUT", f"/admin/games/{game_id}", {"status": "paused"})
+    assert (await kathmandu.eligibility(game_id))["reason"] == "PAUSED"
+    await stack.admin("PUT", f"/admin/games/{game_id}", {"status": "active"})
+    assert await said(status="ended") == ["ENDED"]
 
 
 async def test_eligibility_counts_free_plays_then_turns(kathmandu: World) -> None:

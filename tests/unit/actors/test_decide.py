@@ -138,7 +138,7 @@ def test_request_is_refused_by_access_dates_and_caps(terms: dict[str, Any], asks
         ({"max_plays_per_user": 4}, True, "", 1, 0),
         ({"max_plays_per_user": 3, "max_plays_per_day": 9}, False, "CAP_USER", 0, 0),
         ({"requires_turn": True}, True, "", 0, 0),
-        ({"status": "paused"}, False, "GAME_INACTIVE", -1, 0),
+        ({"status": "paused"}, False, "PAUSED", -1, 0),
     ],
 )
 def test_eligibility_says_whether_and_how_often_a_start_is_admitted(

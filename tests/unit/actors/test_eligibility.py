@@ -15,6 +15,7 @@ from runtime.actors.game.state import Price, StaleRead
 from runtime.errors import Fault
 from runtime.rules import NETWORK_SLACK_MS
 from tests.support.game_state import (
+    COINS,
     GUEST,
     HASH,
     NOBODY,
@@ -329,3 +330,23 @@ def test_payload_is_refused_by_remembered_time_only_after_a_fresh_read(ahead: in
     payload = {"score": 0, "duration_ms": 90_000}
     state = state_of(snapshot=game(TIMED, verify_timing=True))
     assert refusal_of(eligibility.check_payload, state, opened, player, payload, ()) == reason
+
+
+@pytest.mark.parametrize(
+    ("left", "codes", "named", "sold_out"),
+    [
+        (1, 0, {}, False),
+        (0, 0, {}, True),
+        (None, 0, {"channel": "voucher_code"}, True),
+        (None, 1, {"channel": "voucher_code"}, False),
+        (0, 0, {"type": "points"}, False),
+        (None, 0, {"active": False}, True),
+    ],
+)
+def test_game_is_sold_out_where_no_drawn_prize_is_left(
+    left: int | None, codes: int, named: dict[str, Any], sold_out: bool
+) -> None:
+    stocks = {"mug": stock(left, codes=codes)}
+    made = state_of(snapshot=game(prizes={"mug": mug(**named)}), stocks=stocks)
+    assert eligibility.sold_out(made) == sold_out
+    assert not eligibility.sold_out(state_of(snapshot=game(COINS), stocks=stocks)), "a wallet's items never run out"

@@ -77,6 +77,24 @@ def test_refusal_says_what_is_closed_and_since_or_until_when(
             assert told == OPEN
 
 
+@pytest.mark.parametrize(
+    ("state", "now", "reason"),
+    [
+        ({}, START - 0.1, "NOT_STARTED"),
+        ({}, START, ""),
+        ({}, END, "ENDED"),
+        ({"end_date": 0}, LATER, ""),
+        ({"campaign_status": "paused"}, START - 1, "PAUSED"),
+        ({"campaign_status": "paused"}, END, "ENDED"),
+        ({"campaign_status": "ended"}, START - 1, "ENDED"),
+        ({"status": "paused"}, START, "PAUSED"),
+        ({"status": "paused"}, END, "ENDED"),
+    ],
+)
+def test_closed_reason_is_the_state_that_lasts_longest(state: dict[str, Any], now: float, reason: str) -> None:
+    assert snapshot(**state).closed_reason(now) == reason
+
+
 @pytest.mark.parametrize("now", [START, END])
 def test_suspension_is_told_before_any_other_refusal(now: float) -> None:
     made = snapshot(suspended="merchant", status="paused", campaign_status="draft")

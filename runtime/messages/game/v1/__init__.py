@@ -2406,12 +2406,21 @@ class EligibilityReply(betterproto2.Message):
     can_play: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
 
     reason: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Why not: the reason that a start would be refused for, but of a closed game its state, NOT_STARTED, PAUSED or ENDED.
+    Beside can_play: SOLD_OUT, where no prize is left to be won, or empty.
+    """
 
     remaining_turns: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
     free_plays_remaining: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
 
     resets_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+    starts_at: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    """
+    When the campaign starts; 0 where `reason` is not NOT_STARTED.
+    """
 
 
 default_message_pool.register_message("game.v1", "EligibilityReply", EligibilityReply)
@@ -5409,6 +5418,20 @@ class Render(betterproto2.Message):
     """
     What its campaign has for who plays it, of quests and leaderboards. Not told with a campaign's games.
     """
+
+    reason: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
+    """
+    NOT_STARTED, PAUSED or ENDED where nobody may play it now, SOLD_OUT where no prize is left to be won; else empty.
+    """
+
+    starts_at: "int" = betterproto2.field(16, betterproto2.TYPE_INT64)
+    """
+    The campaign's dates and the time zone that they are shown in; 0: none.
+    """
+
+    ends_at: "int" = betterproto2.field(17, betterproto2.TYPE_INT64)
+
+    timezone: "str" = betterproto2.field(18, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "Render", Render)

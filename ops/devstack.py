@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,9 @@ PORT_BASE_MAX: Final = 65535 - max(PORTS.values())
 SERVER_START_SECONDS: Final = 60.0
 WATCH_SECONDS: Final = 0.5
 """How often the processes are looked at."""
+DEATHS_MAX: Final = 3
+DEATHS_SECONDS: Final = 60.0
+"""An embedded store that ends is restarted, unless stores ended DEATHS_MAX times within this time."""
 
 TENANT_NAME: Final = "Tombola demo"
 MERCHANT_NAME: Final = "Fair stall"
@@ -195,20 +199,40 @@ def run(options: argparse.Namespace) -> NoReturn:
                     ready["play_url"] = f"{ready['consumer_url']}/c/{ready['demo']['campaign_id']}"
                 with ready_file(options.data / READY_NAME, ready), ready_file(options.ready_file, ready):
                     say(welcome(ready, time.monotonic() - started, command_line(options.data)))
-                    _watch(process, servers)
+                    _watch(process, servers, ready, [options.data / READY_NAME, options.ready_file])
 
 
-def _watch(process: subprocess.Popen[bytes], servers: EmbeddedServers) -> NoReturn:
-    """Raises what ends that nobody stopped. Without a store the server would only refuse."""
-    from ops.servers.base import wait_for
+def _watch(
+    process: subprocess.Popen[bytes], servers: EmbeddedServers, ready: dict[str, Any], paths: list[Path | None]
+) -> NoReturn:
+    """Restarts an embedded store that ended, and writes its process id to the ready files.
+
+    The service goes on beside it: it plays without Valkey, and answers 503 without Postgres. Raises where the service
+    ends, or stores end again and again.
+    """
+    from ops.servers.base import ServerError, wait_for
 
     def failure() -> Exception | None:
         if process.poll() is None:
             return servers.failure()
         return UpError(f"the server ended by itself with status {process.returncode}: see the lines above")
 
-    wait_for(lambda: False, math.inf, failure, every=WATCH_SECONDS)
-    raise AssertionError("it waits for good")
+    deaths: deque[float] = deque(maxlen=DEATHS_MAX)
+    ended = ""
+    while True:
+        try:
+            if ended:
+                servers.restart_ended()
+                ready["pids"] |= servers.pids
+                for path in filter(None, paths):
+                    write(path, ready)
+                say(f"{ended}: restarted")
+            wait_for(lambda: False, math.inf, failure, every=WATCH_SECONDS)
+        except ServerError as error:
+            ended = str(error).partition(";")[0]
+            deaths.append(time.monotonic())
+            if len(deaths) == DEATHS_MAX and deaths[-1] - deaths[0] < DEATHS_SECONDS:
+                raise UpError(f"stores ended {DEATHS_MAX} times within {DEATHS_SECONDS:g} s. {error}") from None
 
 
 def environment(options: argparse.Namespace, database_url: str | None, redis_url: str | None) -> dict[str, str]:

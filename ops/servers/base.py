@@ -19,7 +19,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,6 +83,11 @@ class Server(ABC):
         if self._process is None:
             raise RuntimeError(f"{self.name} is not running")
         return self._process.pid
+
+    @property
+    def is_started(self) -> bool:
+        """False before the start, after a stop, and once `failure` has told that the process ended."""
+        return self._process is not None
 
     @property
     def log_path(self) -> Path:
@@ -175,21 +180,25 @@ class Server(ABC):
         """The process that runs on the directory though nobody holds it any more; None where there is none."""
 
     def _stop_leftover(self) -> None:
-        pid = self._leftover_pid()
-        if pid is None:
+        """Stops what a killed process left on the directory: the server, or the children that outlive it for a moment.
+
+        A pid file outlives its process, and pids are used again: only processes that work here are ours.
+        """
+        if self._leftover_pid() is None:
             return
-        try:
-            process = psutil.Process(pid)
-            # A pid file outlives its process, and pids are used again: only a process that works here is ours.
-            if Path(process.cwd()) != self.data_dir:
-                return
-            process.send_signal(self.stop_signal)
-            process.wait(STOP_SECONDS)
-        except psutil.TimeoutExpired:
+        left = [process for process in psutil.process_iter() if self._works_here(process)]
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(self.stop_signal)
+        for process in psutil.wait_procs(left, STOP_SECONDS)[1]:
             process.kill()
             process.wait(STOP_SECONDS)
+
+    def _works_here(self, process: psutil.Process) -> bool:
+        try:
+            return Path(process.cwd()) == self.data_dir
         except (psutil.NoSuchProcess, psutil.AccessDenied):
-            return
+            return False
 
     def failure(self) -> ServerError | None:
         """That the process ended by itself, with the end of its log; None where it runs, or was never started."""

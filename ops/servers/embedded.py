@@ -74,6 +74,12 @@ class EmbeddedServers:
         """What has ended though nobody stopped it, with the end of its log; None while all run."""
         return next((error for server in self._servers() if (error := server.failure()) is not None), None)
 
+    def restart_ended(self) -> None:
+        """Starts those again that ended. ServerError with the end of its log where one does not come up."""
+        for server in self._servers():
+            if not server.is_started:
+                server.start()
+
     def _servers(self) -> list[Server]:
         return [server for server in (self.postgres, self.valkey) if server is not None]
 

@@ -170,14 +170,20 @@ def test_second_start_finds_the_demo_of_the_first(data_dir: Path) -> None:
         assert campaigns(second) == names
 
 
-@pytest.mark.nightly
-def test_killed_store_ends_up_with_an_error(data_dir: Path) -> None:
+def test_killed_store_is_restarted_until_the_third_death_of_a_minute(data_dir: Path) -> None:
+    log = data_dir.parent / "up.log"
     with up(data_dir, "--no-demo") as (process, ready):
+        for name in ("valkey", "postgres"):
+            psutil.Process(ready["pids"][name]).kill()
+            wait_for(lambda line=f"{name} ended with -9: restarted\n": line in log.read_text(), STOP_SECONDS)
+            assert process.poll() is None
+            wait_for(lambda: answers(f"{ready['core_url']}/readyz"), STOP_SECONDS)
+        pids = json.loads((data_dir.parent / "ready.json").read_text())["pids"]
         members = family(process)
-        psutil.Process(ready["pids"]["postgres"]).kill()
+        assert pids["core"] == ready["pids"]["core"] and set(pids.values()) <= {member.pid for member in members}
+        psutil.Process(pids["valkey"]).kill()
         assert process.wait(STOP_SECONDS) == 1
-        assert "ops/up: postgres ended with -9" in (data_dir.parent / "up.log").read_text()
-    # Postgres's own processes end when they see that the first of them is gone.
+        assert "ops/up: stores ended 3 times within 60 s. valkey ended with -9;" in log.read_text()
     assert psutil.wait_procs(members, STOP_SECONDS)[1] == []
     assert not (data_dir.parent / "ready.json").exists()
 

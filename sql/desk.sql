@@ -173,7 +173,8 @@ DELETE FROM contacts WHERE tenant_id = $1 AND player_id = $2 AND contact_id = $3
 -- Deliveries of rewards of player $2, the newest first, after $5 (NULL: from the newest), in campaign $3 ('' all). $4
 -- the merchant whose staff asks ('' the tenant's own).
 SELECT t.task_id, t.reward_id, t.prize_id, t.campaign_id, t.player_id, t.channel, t.status, t.attempts, t.last_error,
-       unix(t.next_attempt_at) AS next_attempt_at, unix(t.created_at) AS created_at, unix(t.updated_at) AS updated_at
+       unix(t.next_attempt_at) AS next_attempt_at, unix(t.created_at) AS created_at, unix(t.updated_at) AS updated_at,
+       r.name AS prize_name
 FROM rewards AS r
 JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id
 WHERE r.tenant_id = $1 AND r.player_id = $2 AND ($3 = '' OR t.campaign_id = $3)

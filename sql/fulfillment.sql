@@ -307,7 +307,8 @@ moved AS (
 SELECT d.outcome, d.misused, coalesce(n.status, d.status) AS status, d.task_id, d.reward_id, d.prize_id, d.campaign_id,
        d.player_id, d.channel, d.attempts, coalesce(n.last_error, d.last_error) AS last_error,
        unix(CASE WHEN n.task_id IS NULL THEN d.next_attempt_at ELSE n.next_attempt_at END) AS next_attempt_at,
-       unix(d.created_at) AS created_at, unix(coalesce(n.updated_at, d.updated_at)) AS updated_at
+       unix(d.created_at) AS created_at, unix(coalesce(n.updated_at, d.updated_at)) AS updated_at,
+       (SELECT r.name FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = d.reward_id) AS prize_name
 FROM decided AS d LEFT JOIN recorded AS n ON n.task_id = d.task_id
 
 -- name: rearm
@@ -336,7 +337,8 @@ moved AS (
 SELECT a.task_id IS NOT NULL AS rearmed, coalesce(a.status, h.status) AS status, h.task_id, h.reward_id, h.prize_id,
        h.campaign_id, h.player_id, h.channel, coalesce(a.attempts, h.attempts) AS attempts, h.last_error,
        unix(coalesce(a.next_attempt_at, h.next_attempt_at)) AS next_attempt_at,
-       unix(h.created_at) AS created_at, unix(coalesce(a.updated_at, h.updated_at)) AS updated_at
+       unix(h.created_at) AS created_at, unix(coalesce(a.updated_at, h.updated_at)) AS updated_at,
+       (SELECT r.name FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = h.reward_id) AS prize_name
 FROM held AS h LEFT JOIN armed AS a ON a.task_id = h.task_id
 
 -- name: seen
@@ -349,7 +351,8 @@ WHERE tenant_id = $1 AND task_id = $2
 -- Tasks, the newest first. $2 status, $3 campaign, $4 prize ('' = any),
 -- $5 the merchant whose staff asks ('' the tenant's own), $6 after this id (NULL: from the first).
 SELECT task_id, reward_id, prize_id, campaign_id, player_id, channel, status, attempts, last_error,
-       unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at,
+       (SELECT r.name FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = tasks.reward_id) AS prize_name
 FROM tasks
 WHERE tenant_id = $1 AND ($2 = '' OR status = $2) AND ($3 = '' OR campaign_id = $3) AND ($4 = '' OR prize_id = $4)
   AND ($5 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $5, false) AS o))
@@ -365,7 +368,8 @@ WITH winners AS MATERIALIZED (
     WHERE c.tenant_id = $1 AND c.type IN ('phone', 'email') AND c.value = ANY ($6::text[])
 )
 SELECT task_id, reward_id, prize_id, campaign_id, player_id, channel, status, attempts, last_error,
-       unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at,
+       (SELECT r.name FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = t.reward_id) AS prize_name
 FROM (
     -- By the key that leaves least.
     (SELECT t.* FROM rewards AS r

@@ -122,6 +122,12 @@ RETURNING board_id;
 SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = $2)
     OR EXISTS (SELECT FROM plays WHERE tenant_id = $1 AND player_id = $2);
 
+-- name: contacts
+-- The oldest phone number or e-mail address of each of players $2. No row: a player has none.
+SELECT DISTINCT ON (player_id) player_id, value FROM contacts
+WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND type IN ('phone', 'email')
+ORDER BY player_id, contact_id;
+
 -- name: is_disqualified
 -- $1 tenant, $2 board, $3 player.
 SELECT EXISTS (

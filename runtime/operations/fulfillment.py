@@ -161,6 +161,7 @@ def task_message(row: Any) -> m.Task:
         id=row["task_id"],
         reward_id=row["reward_id"],
         prize_id=row["prize_id"],
+        prize_name=row["prize_name"],
         campaign_id=row["campaign_id"],
         player_id=row["player_id"],
         channel=row["channel"],

@@ -92,7 +92,7 @@ def sum_violations(prizes: Sequence[PrizeChance], path: str) -> Iterable[Violati
     """A violation when the probabilities at `path` add up to more than 1."""
     total = (running_sums(prize.probability for prize in prizes) or (0.0,))[-1]
     if total > 1 + SUM_TOLERANCE:
-        yield path, f"probabilities add up to {total:.12g}; at most 1 is allowed"
+        yield path, f"probabilities add up to {total:.12g} ({total * 100:.10g} %); at most 1 (100 %) is allowed"
 
 
 def draw_prize(chances: Chances, trail: Trail) -> Drawn:

@@ -229,7 +229,7 @@ def _codes(prize: Any) -> Items:
     name, codes, field = prize["name"], prize["codes"], _of("prizes", prize["prize_id"], "codes")
     if not codes:
         yield _problem(field, f"{name} has no codes to give")
-    elif prize["total"] and codes < prize["remaining"]:
+    elif prize["total"] and codes != prize["remaining"]:
         yield _warning(field, f"{name} has {_number(codes)} codes for a stock of {_number(prize['remaining'])}")
     else:
         yield _ok(field, f"{name} has {_number(codes)} codes")

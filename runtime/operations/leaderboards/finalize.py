@@ -110,17 +110,20 @@ async def _close(engine: Engine, tenant_id: str, request: m.GetLeaderboardReques
 
 def _standings(scores: list[Score], prizes: list[dict[str, Any]]) -> tuple[list[Any], ...]:
     """$3.. of `keep_standings`."""
-    by_rank = [""] * len(scores)
-    for prize in prizes:
-        for rank in range(prize["from_rank"], min(prize["to_rank"], len(scores)) + 1):
-            by_rank[rank - 1] = prize["prize_id"]
     return (
         [one.player_id for one in scores],
         [one.display_name for one in scores],
         [one.score for one in scores],
         [one.achieved_us for one in scores],
-        by_rank,
+        [prize_of(i + 1, one, prizes) for i, one in enumerate(scores)],
     )
+
+
+def prize_of(rank: int, score: Score, prizes: list[dict[str, Any]]) -> str:
+    """The prize of a rank; "" for none. A score of 0 or less wins nothing, whatever its rank."""
+    if score.score <= 0:
+        return ""
+    return next((one["prize_id"] for one in prizes if one["from_rank"] <= rank <= one["to_rank"]), "")
 
 
 class _Prizes:

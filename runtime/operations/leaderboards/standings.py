@@ -8,10 +8,12 @@ import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.operations import reading
+from runtime.operations.leaderboards.finalize import prize_of
 from runtime.operations.leaderboards.rankings import finalized_page, finalized_rows, position_of
 from runtime.stores import paging
 from runtime.stores.scores import Score
-from runtime.wire.scope import tenant_of
+from runtime.wire.contacts import masked
+from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("leaderboards")
 
@@ -27,9 +29,24 @@ async def list_standings(engine: Engine, request: m.ListStandingsRequest) -> m.L
     page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await finalized_rows(engine, tenant_id, request.id, page)
     if not rows and board["status"] != "finalized":
-        return await _live(engine, request, board, page, query)
-    shown, pagination = finalized_page(engine, rows, page, query)
-    return m.ListStandingsReply(items=[m.Standing(**row) for row in shown], pagination=pagination)
+        reply = await _live(engine, request, board, page, query)
+    else:
+        shown, pagination = finalized_page(engine, rows, page, query)
+        reply = m.ListStandingsReply(items=[m.Standing(**row) for row in shown], pagination=pagination)
+    await _add_contacts(engine, request, reply.items)
+    return reply
+
+
+async def _add_contacts(engine: Engine, request: m.ListStandingsRequest, items: list[m.Standing]) -> None:
+    """Masked contacts of players without a display name, for staff who may write the board.
+
+    A merchant's staff reads the tenant's boards, and not whose places they are.
+    """
+    nameless = {one.player_id: one for one in items if not one.display_name}
+    about = (tenant_of(request), request.id, merchant_of(request), True)
+    if nameless and await engine.database.fetchrow(_SQL["get"], *about):
+        for row in await engine.database.fetch(_SQL["contacts"], tenant_of(request), list(nameless)):
+            nameless[row["player_id"]].contact = masked(row["value"])
 
 
 async def _live(
@@ -48,12 +65,11 @@ async def _live(
 
 
 def _standing(rank: int, score: Score, prizes: list[dict[str, Any]]) -> m.Standing:
-    prize_id = next((one["prize_id"] for one in prizes if one["from_rank"] <= rank <= one["to_rank"]), "")
     return m.Standing(
         rank=rank,
         player_id=score.player_id,
         display_name=score.display_name,
         score=score.score,
         achieved_at=score.achieved_us // 1_000_000,
-        prize_id=prize_id,
+        prize_id=prize_of(rank, score, prizes),
     )

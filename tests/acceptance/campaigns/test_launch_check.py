@@ -84,8 +84,9 @@ async def test_launch_check_covers_stock_codes_and_pictures(fair: World) -> None
     low = await fair.prize(name="Low", total=2, low_stock_at=2, image_url=PICTURE)
     none = await fair.prize(name="None", fulfillment={"channel": "voucher_code"}, image_url=PICTURE)
     few = await fair.prize(name="Few", codes=["code-0001", "code-0002"], total=9, image_url=PICTURE)
+    many = await fair.prize(name="Many", codes=["code-0003", "code-0004"], total=1, image_url=PICTURE)
     await fair.round(await fair.wheel(cup, status="active"))
-    await fair.wheel(low, none, few, ui={**LOOKS, "prizes": [{"prize_id": cup, "emoji": "X"}]})
+    await fair.wheel(low, none, few, many, ui={**LOOKS, "prizes": [{"prize_id": cup, "emoji": "X"}]})
     await fair.prize(name="Unnamed", total=0, fulfillment={"channel": "voucher_code"})
     items = await checked(fair)
     assert {message for level, _, message in items if level == "problem"} == {
@@ -93,7 +94,8 @@ async def test_launch_check_covers_stock_codes_and_pictures(fair: World) -> None
         "None has no codes to give",
     }
     warned = {message for level, _, message in items if level == "warning"}
-    assert {"Low runs low: 2 left", "Few has 2 codes for a stock of 9"} <= warned
+    codes = {f"{name} has 2 codes for a stock of {stock}" for name, stock in (("Few", 9), ("Many", 1))}
+    assert {"Low runs low: 2 left", *codes} <= warned
     assert "Cup has no picture" not in warned and not any("Unnamed" in message for _, _, message in items)
     assert [level for level, _, _ in items] == sorted((level for level, _, _ in items), key=ORDER.index)
 

@@ -47,7 +47,7 @@ async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(stack: Stack
     board = await make_board(
         stack, campaign_id, prizes=[{"from_rank": a, "to_rank": b, "prize_id": prize_id} for a, b, prize_id in ranks]
     )
-    await record(stack, [Played(f"p{n}", game_id, 100 - n, at=n) for n in range(5)])
+    await record(stack, [Played(f"p{n}", game_id, 100 - n if n < 5 else 0, at=n) for n in range(6)])
     path = f"/admin/leaderboards/{board['id']}"
     done = (await stack.admin("POST", f"{path}/finalize", {})).data
     assert done["status"] == "LEADERBOARD_STATUS_FINALIZED"
@@ -61,6 +61,7 @@ async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(stack: Stack
         (3, "p2", 98, silver, False, "OUT_OF_STOCK"),
         (4, "p3", 97, points, True, ""),
         (5, "p4", 96, points, True, ""),
+        (6, "p5", 0, "", False, ""),
     ]
     assert await rewards_of(stack) == [("p0", gold), ("p1", silver)]
     wallet = (await stack.core("GET", "/wallet", None, player_id="p4")).data["items"]
@@ -73,7 +74,7 @@ async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(stack: Stack
     )
     await record(stack, [Played("p9", game_id, 1000)])
     assert (await stack.admin("POST", f"{path}/finalize", {})).data == done
-    assert len(await order(stack, board["id"])) == 5
+    assert len(await order(stack, board["id"])) == 6
     assert (await rankings(stack, board["id"], player_id="p2"))["me"]["rank"] == 3
     for verb, sub, body in (
         ("PUT", "", {"name": "New"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.guests import log_in
 from tests.support.leaderboards import NOON, Played, make_board, open_games, order, record
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import Stack, fields_of
@@ -161,7 +162,8 @@ async def test_standings_show_prizes_before_and_after_finalizing(stack: Stack) -
     prize_id = await make_prize(stack, stock={"total": 1})
     ranks = [{"from_rank": 1, "to_rank": 2, "prize_id": prize_id}]
     board_id = (await make_board(stack, campaign_id, prizes=ranks))["id"]
-    scores = (("ann", 9), ("bob", 7), ("cat", 5))
+    nameless = await log_in(stack, contact="ned@example.com")
+    scores = (("ann", 9), ("bob", 7), ("cat", 5), (nameless, 0))
     await record(stack, [Played(player, game_id, score=score) for player, score in scores])
 
     async def standings(**query: Any) -> Any:
@@ -170,7 +172,8 @@ async def test_standings_show_prizes_before_and_after_finalizing(stack: Stack) -
     def told(page: Any) -> list[tuple[Any, ...]]:
         return [(one["rank"], one["player_id"], one["prize_id"], one["reason"]) for one in page["items"]]
 
-    live = [(1, "ann", prize_id, ""), (2, "bob", prize_id, ""), (3, "cat", "", "")]
+    live = [(1, "ann", prize_id, ""), (2, "bob", prize_id, ""), (3, "cat", "", ""), (4, nameless, "", "")]
+    assert [one["contact"] for one in (await standings())["items"]] == ["", "", "", "n***@example.com"]
     assert told(await standings()) == live
     first = await standings(limit=2)
     following = {"limit": 2, "cursor": first["pagination"]["next_cursor"]}
@@ -181,8 +184,8 @@ async def test_standings_show_prizes_before_and_after_finalizing(stack: Stack) -
     assert told(await standings()) == live
     await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", {"status": "active"})
     assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
-    assert told(await standings()) == [live[0], (2, "bob", prize_id, "OUT_OF_STOCK"), live[2]]
-    assert [bool(one["reward_id"]) for one in (await standings())["items"]] == [True, False, False]
+    assert told(await standings()) == [live[0], (2, "bob", prize_id, "OUT_OF_STOCK"), *live[2:]]
+    assert [bool(one["reward_id"]) for one in (await standings())["items"]] == [True, False, False, False]
     stale = await stack.admin("GET", f"/admin/leaderboards/{board_id}/standings", **following)
     assert stale.http == 400 and "cursor" in str(stale.envelope["data"])
     first = await standings(limit=1)

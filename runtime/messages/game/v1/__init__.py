@@ -6050,6 +6050,11 @@ class Standing(betterproto2.Message):
 
     reason: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
 
+    contact: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+    """
+    A contact of a player without a display name, masked. In the standings that staff list alone.
+    """
+
 
 default_message_pool.register_message("game.v1", "Standing", Standing)
 
@@ -6207,6 +6212,11 @@ class Task(betterproto2.Message):
     created_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
 
     updated_at: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
+
+    prize_name: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
+    """
+    The prize's name when it was won.
+    """
 
 
 default_message_pool.register_message("game.v1", "Task", Task)

@@ -33,11 +33,17 @@ export const has = (key) => Object.hasOwn(words, key);
  */
 export const number = (value) => whole.format(value);
 
+/** A chance, as people read it. @param {number} share */
+export const percent = (share) => `${(share * 100).toLocaleString(LANGUAGE, share < 1e-4 ? { maximumSignificantDigits: 3 } : { maximumFractionDigits: 3 })} %`;
+
+/** A value of the API's as it is typed and shown: chances in percent. Takes a path, or a name as JSON.stringify gives it. @param {string} path @param {any} value */
+export const typed = (path, value) => (typeof value === "number" && path.endsWith("probability") ? percent(value) : value);
+
 /** @param {number} amount @param {string} [currency] */
 export const money = (amount, currency = "") => `${amount.toLocaleString("en", { maximumFractionDigits: 2 })}${currency && `\u00a0${currency}`}`;
 
 /** What things cost, currency by currency: they do not add up. @param {{amount: number, currency: string}[]} costs @param {number} [among] */
-export const moneys = (costs, among = 1) => costs.map(({ amount, currency }) => money(amount / among, currency)).join(", ") || money(0);
+export const moneys = (costs, among = 1) => costs.map(({ amount, currency }) => money(amount / among, currency)).join(" + ") || money(0);
 
 /**
  * A name of the API's, as people read it: `max_plays_per_day` -> "Max plays per day", unless there are words for it.

@@ -256,13 +256,13 @@ async def test_second_person_approves_or_rejects_what_one_asked_for(
     # The odds of a live game.
     await enter_as(desk, "dan", "designer", f"/games/{game}")
     chance = field(desk, "handler_config.prizes[0].probability")
-    await chance.fill("0.25")
+    await chance.fill("25")
     await desk.press("Save", within="form.schema footer")
     await page.wait_for_selector(".toast:has-text('waits for a second person')")
-    assert await chance.input_value() == "0.25"
+    assert await chance.input_value() == "25"
     assert await followed(desk) == "Change the odds of Harvest wheel"
     compared = await page.locator("table.compared").text_content() or ""
-    assert "How it is won" in compared and "0.25" in compared
+    assert "How it is won" in compared and "25 %" in compared
     worth = page.get_by_role("region", name="What its prizes are worth")
     assert "Mug" in (await worth.text_content() or "")
     await enter_as(desk, "eve", "designer", "/approvals?status=waiting")

@@ -51,19 +51,19 @@ async def test_designer_shows_odds_stock_and_contrast_and_saves_what_was_typed(d
     game = await fair.game(WHEEL, {"prizes": []}, status="draft", name="Snow wheel")
     await desk.enter("designer", path=f"/games/{game}")
     page, form = desk.page, desk.page.locator(".designer form")
-    odds = [(sledge, "0.25"), (voucher, "0.125"), (sticker, "0.5")]
+    odds = [(sledge, "25"), (voucher, "12.5"), (sticker, "50")]  # In percent; the API has fractions.
     for nth, (prize, chance) in enumerate(odds):
         await form.get_by_role("button", name="Add to prizes").click()
         await field(desk, f"handler_config.prizes[{nth}].prize_id").select_option(prize)
         await field(desk, f"handler_config.prizes[{nth}].probability").fill(chance)
     first = field(desk, "handler_config.prizes[0].probability")
-    await first.fill("1.25")
+    await first.fill("125")
     await page.wait_for_selector(".sum[data-tone=bad]:has-text('% too much')")
     await retype(first, "0.05")
     await page.keyboard.press("Backspace")
     await page.keyboard.type("01")
     assert await first.input_value() == "0.001", "a number is typed key by key"
-    await retype(first, "0.25")
+    await retype(first, "25")
     await page.wait_for_selector(".sum[data-tone=warn]:has-text('87.5 %')")
     # Of 40 plays a day 10 sledges of 100 are won, and all 5 codes.
     await page.get_by_label("Plays a day").fill("40")
@@ -82,7 +82,7 @@ async def test_designer_shows_odds_stock_and_contrast_and_saves_what_was_typed(d
     await field(desk, "milestones.rungs[0].prize_id").select_option(label="Sledge")
     await save(desk)
     stored = await game_of(desk)
-    chances = [{"prize_id": prize, "probability": float(chance)} for prize, chance in odds]
+    chances = [{"prize_id": prize, "probability": float(chance) / 100} for prize, chance in odds]
     assert stored["handler_config"] == {"prizes": chances}
     assert stored["ui"] == {"theme": {"preset": "midnight"}} and stored["status"] == "GAME_STATUS_DRAFT"
     assert [rung["prize_id"] for rung in stored["milestones"]["rungs"]] == [sledge]

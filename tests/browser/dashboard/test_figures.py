@@ -61,9 +61,11 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     page, day = desk.page, "2026-10-25"  # In Berlin it has 25 hours.
     await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
     assert await desk.title() == "Analytics"
+    steps = [str(one).split("\n")[0] for one in await page.locator(".funnel li").all_inner_texts()]
+    assert steps == ["Starts", "Plays", "Wins", "Claimed", "Fulfilled"]
     assert (await page.locator(".funnel b").all_inner_texts())[:3] == [str(PLAYS)] * 3
     cost = page.locator(".tile:has(span:text-is('Cost')) b")
-    assert await cost.inner_text() == "8\u00a0EUR, 5\u00a0USD", "each currency by itself"
+    assert await cost.inner_text() == "8\u00a0EUR + 5\u00a0USD", "each currency by itself"
     rows = page.locator(".part:has(h2:text-is('Cost by prize')) tbody tr")
     cells = [(await row.locator("td").all_inner_texts())[-2:] for row in await rows.all()]
     assert cells == [["8", "EUR"], ["5", "USD"], ["0", ""]]

@@ -25,6 +25,9 @@ from tests.support.world import World
 if TYPE_CHECKING:
     from playwright.async_api import Route
 
+WIDE = """[document.documentElement, ...document.querySelectorAll("main .table")]
+    .filter((one) => one.scrollWidth > one.clientWidth).map((one) => `${one.className} ${one.scrollWidth}`)"""
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
@@ -193,7 +196,7 @@ async def test_rewards_and_deliveries_are_found_by_contact_and_day_with_each_ans
     tried = "UPDATE tasks SET tried_at = now(), duration_ms = 1234, answer = $2, earlier = $3 WHERE reward_id = $1"
     await fair.database.execute(tried, reward, "<b>closed</b>", earlier)
     await desk.to(f"/players/{player}")
-    await desk.page.get_by_role("button", name="Request and answer of task_").click()
+    await desk.page.get_by_role("button", name="Details of task_").click()
     await desk.page.wait_for_selector("dialog dd:text-is('1,234 ms')")
     bodies = await desk.page.locator("dialog pre").all_text_contents()
     assert '"fulfillment.requested"' in bodies[0] and f'"{reward}"' in bodies[0] and bodies[1] == "<b>closed</b>"
@@ -201,8 +204,13 @@ async def test_rewards_and_deliveries_are_found_by_contact_and_day_with_each_ans
     assert ["41 ms" in times[0] and "HTTP 501" in times[0], "HTTP 500" in times[1], len(times)] == [True, True, 2]
     assert bodies[2:] == ["<i>down</i>"] * 2
     assert await violations(desk.page) == []
+    await fair.database.execute("UPDATE tasks SET last_error = repeat('HTTP500 ', 50) WHERE reward_id = $1", reward)
     await desk.to("/deliveries")
-    await desk.page.get_by_role("button", name="Request and answer of task_").first.wait_for()
+    await desk.page.get_by_role("button", name="Details of task_").first.wait_for()
+    assert await desk.page.locator("tbody tr").first.locator("a.name").inner_text() == "Fair mug"
+    for width in (1280, 768, 390, 320):
+        await desk.page.set_viewport_size({"width": width, "height": 800})
+        assert await desk.page.evaluate(WIDE) == [], f"wider than its place at {width} px"
 
 
 async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: World) -> None:

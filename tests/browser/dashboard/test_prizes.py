@@ -347,7 +347,7 @@ async def test_code_file_is_imported_with_its_progress_stopped_and_resumed(desk:
 
 async def test_codes_are_dropped_given_another_end_and_withdrawn(desk: Desk, fair: World) -> None:
     page = desk.page
-    prize_id = await fair.prize(fulfillment={"channel": "voucher_code"})
+    prize_id = await fair.prize(total=2, fulfillment={"channel": "voucher_code"})
 
     async def ends() -> list[int]:
         return sorted(item["expires_at"] for item in (await codes_of(desk, prize_id))["items"])
@@ -361,6 +361,7 @@ async def test_codes_are_dropped_given_another_end_and_withdrawn(desk: Desk, fai
     }"""
     await page.dispatch_event(".upload", "drop", {"dataTransfer": await page.evaluate_handle(make)})
     await page.wait_for_selector(f"{STATUS}:has-text('3 added')")
+    await page.wait_for_selector(".notice:has-text('3 free codes for a stock of 2')")
     assert await ends() == [2_208_988_800] * 3
     await page.get_by_label("Choose code_").first.check()
     await desk.press("Change the end", within="main")

@@ -94,8 +94,8 @@ async def test_designer_launches_a_campaign_that_a_player_wins(browser: Browser,
     for _ in range(2):
         await form.get_by_role("button", name="Add to prizes").click()
     await field(desk, "handler_config.prizes[0].prize_id").select_option(label="Fair mug")
-    await field(desk, "handler_config.prizes[0].probability").fill("0.75")
-    await field(desk, "handler_config.prizes[1].probability").fill("0.25")
+    await field(desk, "handler_config.prizes[0].probability").fill("75")
+    await field(desk, "handler_config.prizes[1].probability").fill("25")
     async with page.expect_popup() as opened:
         await form.get_by_role("link", name="New prize").first.click()
     other = Desk(await opened.value, desk.stack, desk.wrong, desk.asked)

@@ -31,7 +31,7 @@ const fields = ({ name, campaign_id, game_id, metric, mode, start_date, end_date
 const short = (value) => value.slice(value.lastIndexOf("_") + 1).toLowerCase();
 
 /** @param {any} one a place */
-const who = (one) => one.display_name || one.player_id;
+const who = (one) => one.display_name || one.contact || one.player_id;
 
 /** @param {{id: string}} props */
 export default function Board({ id }) {
@@ -118,7 +118,7 @@ export default function Board({ id }) {
 function Correct({ id, what, one, close, done }) {
   const [key] = useState(newKey);
   const adjusts = what === "adjust";
-  const schema = { type: "object", required: ["delta", "reason"], properties: { ...(adjusts ? { delta: { type: "integer" } } : {}), reason: REASON } };
+  const schema = { type: "object", required: ["delta", "reason"], properties: { ...(adjusts ? { delta: { type: "integer", help: say("help.delta") } } : {}), reason: REASON } };
   const save = async (/** @type {any} */ value) => {
     const body = { player_id: one.player_id, ...value };
     await api.post(`/admin/leaderboards/{id}/${what}`, { path: { id }, body, ...(adjusts ? { key } : {}) });

@@ -18,7 +18,7 @@ export const BOARD = {
   properties: {
     name: { type: "string", minLength: 1, maxLength: 200 },
     campaign_id: { type: "string" },
-    game_id: { type: "string" },
+    game_id: { type: "string", help: say("help.game_id") },
     metric: { type: "string", enum: ["score", "plays", "wins", "points"] },
     mode: { type: "string", enum: ["sum", "best", "latest"] },
     start_date: { type: "integer", format: "unix-time" },
@@ -51,7 +51,7 @@ export default function Boards() {
   };
   const columns = [
     { title: say("game.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${boardAddress(one.id)}>${one.name}</a>` },
-    { title: say("field.campaign_id"), show: (/** @type {any} */ one) => campaigns.name(one.campaign_id) },
+    { title: say("field.campaign_id"), show: (/** @type {any} */ one) => html`<span class="long">${campaigns.name(one.campaign_id)}</span>` },
     { title: say("boards.counts"), show: (/** @type {any} */ one) => counted(one) },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
     { title: say("field.end_date"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.end_date} zone=${campaigns.zone(one.campaign_id)} />` },

@@ -36,9 +36,9 @@ const QUEST = {
       type: "object",
       required: ["kind", "count"],
       properties: {
-        kind: { type: "string", enum: KINDS },
+        kind: { type: "string", enum: KINDS, help: say("quests.help_kind") },
         count: { type: "integer", minimum: 0, maximum: 1000000000 },
-        game_id: { type: "string" },
+        game_id: { type: "string", help: say("help.game_id") },
       },
     },
   },
@@ -107,7 +107,7 @@ export default function Quests() {
   const open = (/** @type {any} */ one) => one.status !== "QUEST_STATUS_ARCHIVED";
   const columns = [
     { title: say("game.name"), show: (/** @type {any} */ one) => html`<span class="name">${one.name}</span>` },
-    { title: say("field.campaign_id"), show: (/** @type {any} */ one) => campaigns.name(one.campaign_id) },
+    { title: say("field.campaign_id"), show: (/** @type {any} */ one) => html`<span class="long">${campaigns.name(one.campaign_id)}</span>` },
     { title: say("quests.often"), show: (/** @type {any} */ one) => state(one.type) },
     { title: say("quests.condition"), show: taken },
     { title: say("quests.turns"), number: true, show: (/** @type {any} */ one) => number(one.turns) },

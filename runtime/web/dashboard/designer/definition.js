@@ -1,4 +1,5 @@
 // A game's configured fields, as the form holds them and as the API takes them.
+import { say } from "../words.js";
 import { alike } from "./differences.js";
 
 /** The shapes that a new game may begin with: what each is made of. */
@@ -63,7 +64,10 @@ export function schemaOf(config, wheel) {
       handler_config: own,
       on_unavailable: { type: "string", enum: ["ON_UNAVAILABLE_LOSE", "ON_UNAVAILABLE_REDRAW", "ON_UNAVAILABLE_FALLBACK"] },
       fallback_prize_id: text,
-      rules: object({ max_plays_per_user: count, max_plays_per_day: count, requires_turn: { type: "boolean" }, admits_guests: { type: "boolean" }, verify_timing: { type: "boolean" } }),
+      rules: object({
+        max_plays_per_user: { ...count, help: say("help.unlimited") }, max_plays_per_day: { ...count, help: say("help.unlimited_days") },
+        requires_turn: { type: "boolean" }, admits_guests: { type: "boolean" }, verify_timing: { type: "boolean", help: say("help.verify_timing") },
+      }),
       access: { type: "string", enum: ["GAME_ACCESS_PLAYER", "GAME_ACCESS_PUBLIC"] },
       wallet_scope: { type: "string", enum: ["WALLET_SCOPE_CAMPAIGN", "WALLET_SCOPE_MERCHANT", "WALLET_SCOPE_TENANT"] },
       milestones: object({

@@ -1,6 +1,6 @@
 // What differs between two of the API's things: by path, the one beside the other.
 import { html } from "../lib.js";
-import { say } from "../words.js";
+import { say, typed } from "../words.js";
 
 /** @typedef {{id: string, before: string, after: string}} Difference */
 
@@ -14,7 +14,7 @@ export function differences(before, after, path = "") {
   }
   const both = [before, after].every((one) => one && typeof one === "object") && Array.isArray(before) === Array.isArray(after);
   if (!both || (Array.isArray(before) && before.length !== after.length)) {
-    return [{ id: path, before: shown(before), after: shown(after) }];
+    return [{ id: path, before: shown(before, path), after: shown(after, path) }];
   }
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
   return names.flatMap((name) => differences(before[name], after[name], Array.isArray(before) ? `${path}[${name}]` : path ? `${path}.${name}` : name));
@@ -31,8 +31,8 @@ function sorted(value) {
   return value && typeof value === "object" ? Object.fromEntries(Object.keys(value).sort().map((name) => [name, sorted(value[name])])) : value;
 }
 
-/** @param {any} value */
-const shown = (value) => (value === undefined || value === null || value === "" ? say("none") : typeof value === "object" ? JSON.stringify(value, null, 1) : String(value));
+/** @param {any} value @param {string} path */
+const shown = (value, path) => (value === undefined || value === null || value === "" ? say("none") : typeof value === "object" ? JSON.stringify(value, typed, 1) : String(typed(path, value)));
 
 /** Two columns, side by side. @param {{items: Difference[], caption: string, left: string, right: string}} props */
 export function Differences({ items, caption, left, right }) {

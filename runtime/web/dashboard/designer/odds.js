@@ -6,7 +6,7 @@ import { Section } from "../parts/layout.js";
 import { useData } from "../parts/requests.js";
 import { can } from "../session.js";
 import { when } from "../times.js";
-import { number, say } from "../words.js";
+import { number, percent, say } from "../words.js";
 
 const ALMOST = 1e-9;
 /** Shares are typed in percent, and thirds do not come to a hundred. */
@@ -16,8 +16,12 @@ const DAY = 86_400;
 /** @typedef {{id: string, prize_id: string, name: string, chance: number, units: number}} Row */
 /** @typedef {{title: string, rows: Row[], sum: number, adds: boolean}} Group adds: whether its chances should come to 1 */
 
-/** @param {number} share */
-export const percent = (share) => `${number(Math.round(share * 1e6) / 1e4)} %`;
+/** Without what dividing by a hundred leaves behind. @param {number} value */
+const exact = (value) => Number(value.toPrecision(12));
+
+/** A chance, typed in percent. The API has it as a fraction. @param {any} props */
+export const Percent = ({ value, change, named }) => html`<${Numeral} ...${named} min="0" max="100" step="any" value=${value === undefined ? value : exact(value * 100)}
+  change=${(/** @type {number | undefined} */ next) => change(next === undefined ? next : exact(next / 100))} />`;
 
 /**
  * What a configuration says may happen; of each score's group apart. null: nothing that a table could show.

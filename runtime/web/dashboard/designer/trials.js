@@ -8,8 +8,7 @@ import { useData } from "../parts/requests.js";
 import { Empty } from "../parts/states.js";
 import { When } from "../parts/values.js";
 import { can } from "../session.js";
-import { number, say } from "../words.js";
-import { percent } from "./odds.js";
+import { number, percent, say } from "../words.js";
 
 const SCORE = { type: "object", required: ["score", "duration_ms"], properties: { score: { type: "integer", minimum: 0, default: 10 }, duration_ms: { type: "integer", minimum: 1, default: 60_000 } } };
 
@@ -21,7 +20,7 @@ export function Trials({ game }) {
   const scored = game.reward_handler === "score_to_tier";
   const schema = {
     type: "object", required: ["times", ...(scored ? ["payload"] : [])],
-    properties: { times: { type: "integer", minimum: 1, maximum: 1000 }, client_seed: { type: "string", maxLength: 200 }, ...(scored ? { payload: SCORE } : {}) },
+    properties: { times: { type: "integer", minimum: 1, maximum: 1000 }, client_seed: { type: "string", maxLength: 200, help: say("help.client_seed") }, ...(scored ? { payload: SCORE } : {}) },
   };
   const save = async (/** @type {any} */ value) => {
     setRun(await api.post("/admin/games/{id}/test-plays", { path: { id }, body: value }));

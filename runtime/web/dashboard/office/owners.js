@@ -62,7 +62,7 @@ export default function Owners() {
 
 /** @param {{kinds: string, one: any, close: () => void, done: () => void}} props */
 function Change({ kinds, one, close, done }) {
-  const origins = { type: "array", items: { type: "string", maxLength: 128 } };
+  const origins = { type: "array", help: say("help.origins"), items: { type: "string", maxLength: 128 } };
   const schema = {
     type: "object",
     required: ["name"],

@@ -82,7 +82,7 @@ function Making({ close, done }) {
     properties: {
       name: { type: "string", minLength: 1, maxLength: 100 },
       roles: { type: "array", items: { type: "string", enum: roles } },
-      ...(me.value?.merchant_id ? {} : { merchant_id: { type: "string", maxLength: 128 } }),
+      ...(me.value?.merchant_id ? {} : { merchant_id: { type: "string", maxLength: 128, help: say("help.merchant_id") } }),
       expires_at: { type: "integer", format: "unix-time" },
     },
   };

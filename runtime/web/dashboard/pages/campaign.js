@@ -33,9 +33,9 @@ const EDITED = {
   ...CAMPAIGN,
   properties: {
     ...CAMPAIGN.properties,
-    redeem_until: { type: "integer", format: "unix-time" },
+    redeem_until: { type: "integer", format: "unix-time", help: say("help.redeem_until") },
     budget: { type: "object", description: say("budget.help"), properties: { amount: { type: "number", minimum: 0 }, currency: { type: "string", maxLength: 3 } } },
-    origins: { type: "array", items: { type: "string", minLength: 1, maxLength: 128 } },
+    origins: { type: "array", help: say("help.origins"), items: { type: "string", minLength: 1, maxLength: 128 } },
   },
 };
 

@@ -23,9 +23,9 @@ export const CAMPAIGN = {
   required: ["name", "timezone"],
   properties: {
     name: { type: "string", minLength: 1, maxLength: 200 },
-    timezone: { type: "string", format: "time-zone", maxLength: 64 },
+    timezone: { type: "string", format: "time-zone", maxLength: 64, help: say("help.timezone") },
     start_date: { type: "integer", format: "unix-time" },
-    end_date: { type: "integer", format: "unix-time" },
+    end_date: { type: "integer", format: "unix-time", help: say("help.end_date") },
   },
 };
 

@@ -1,28 +1,29 @@
 // Deliveries of rewards: what waits, what is over, and why.
 import { api } from "../api.js";
+import { useCampaigns } from "../contests/choosing.js";
 import { html, useState } from "../lib.js";
 import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
-import { can } from "../session.js";
 import { dayBegins } from "../times.js";
 import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 import { taskColumns } from "./player_won.js";
-import { playerAddress } from "./players.js";
+import { PlayerId } from "./players.js";
 
 const STATUSES = ["DEAD", "RETRY", "PENDING", "DELIVERING", "AWAITING", "DELIVERED", "CANCELLED"];
 
 export default function Deliveries() {
   useTitle(say("deliveries.title"));
+  const campaigns = useCampaigns();
   const [changes, setChanges] = useState(0);
   const columns = [
-    { title: say("rewards.player"), show: (/** @type {any} */ one) => (can("InspectPlayer") ? html`<a href=${playerAddress(one.player_id)}>${one.player_id}</a>` : html`<span class="long">${one.player_id}</span>`) },
+    { title: say("rewards.player"), narrow: true, show: (/** @type {any} */ one) => html`<${PlayerId} id=${one.player_id} />` },
     ...taskColumns(() => setChanges((count) => count + 1)),
   ];
   const filters = [
     { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.toLowerCase(), text: state(`TASK_STATUS_${value}`) })) },
     { name: "prize_id", label: say("rewards.prize_id") },
-    { name: "campaign_id", label: say("player.campaign") },
+    campaigns.filter,
     { name: "contact", label: say("rewards.contact") },
     { name: "since", label: say("deliveries.since"), day: true },
     { name: "until", label: say("deliveries.until"), day: true },

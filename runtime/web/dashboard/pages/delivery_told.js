@@ -19,7 +19,7 @@ const TRIED = [
 /** The way to a delivery's last attempt, once there was one. @param {{task: any}} props */
 export function Told({ task }) {
   const [open, setOpen] = useState(false);
-  return task.attempts > 0 && can("GetReward") && html`<button type="button" class="secondary outline small" aria-label=${say("deliveries.look_at", { id: task.id })} onClick=${() => setOpen(true)}>${say("integrations.bodies")}</button>
+  return task.attempts > 0 && can("GetReward") && html`<button type="button" class="secondary outline small" aria-label=${say("deliveries.look_at", { id: task.id })} onClick=${() => setOpen(true)}>${say("deliveries.look")}</button>
     ${open && html`<${Shown} task=${task} close=${() => setOpen(false)} />`}`;
 }
 

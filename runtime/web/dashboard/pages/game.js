@@ -3,7 +3,7 @@ import { api } from "../api.js";
 import { changes, editable, schemaOf } from "../designer/definition.js";
 import { alike, Differences, differences } from "../designer/differences.js";
 import { Colour, Contrasts, dressed, Preset } from "../designer/look.js";
-import { Odds } from "../designer/odds.js";
+import { Odds, Percent } from "../designer/odds.js";
 import { Preview } from "../designer/preview.js";
 import { Revisions } from "../designer/revisions.js";
 import { Trials } from "../designer/trials.js";
@@ -170,5 +170,5 @@ function widgetsOf(prizes, themes, campaign) {
   /** @param {any} props */
   const Theme = (props) => html`<${Preset} ...${props} themes=${themes} />`;
   return (/** @type {string} */ name) =>
-    name === "prize_id" || name === "fallback_prize_id" ? Prize : ENUMS.includes(name) ? One : COLOURS.includes(name) ? Colour : name === "preset" ? Theme : null;
+    name === "prize_id" || name === "fallback_prize_id" ? Prize : ENUMS.includes(name) ? One : COLOURS.includes(name) ? Colour : name === "probability" ? Percent : name === "preset" ? Theme : null;
 }

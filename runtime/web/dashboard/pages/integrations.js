@@ -15,7 +15,7 @@ import { useTitle } from "../title.js";
 import { number, say, state } from "../words.js";
 
 const TYPES = ["WEBHOOK", "WORKFLOW", "SPREADSHEET", "SMS", "MESSAGING", "CRM"].map((name) => `INTEGRATION_TYPE_${name}`);
-const SECRET = { type: "string", maxLength: 500 };
+const SECRET = { type: "string", maxLength: 500, help: say("help.secret") };
 
 export default function Integrations() {
   useTitle(say("integrations.title"));

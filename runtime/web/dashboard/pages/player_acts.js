@@ -38,7 +38,7 @@ export function Adjust({ id, close, done }) {
     type: "object",
     required: ["scope_key", "currency", "amount", "reference_id"],
     properties: {
-      scope_key: { type: "string", minLength: 1, maxLength: 128 },
+      scope_key: { type: "string", minLength: 1, maxLength: 128, help: say("help.scope_key") },
       currency: { type: "string", minLength: 1, maxLength: 128 },
       amount: { type: "integer" },
       reference_id: { type: "string", minLength: 1, maxLength: 200 },
@@ -58,7 +58,7 @@ export function Adjust({ id, close, done }) {
 
 /** First says what the guest has, then moves it. @param {Acting} props */
 export function Merge({ id, close, done }) {
-  const schema = { type: "object", required: ["guest_id"], properties: { guest_id: { type: "string", minLength: 1, maxLength: 128 } } };
+  const schema = { type: "object", required: ["guest_id"], properties: { guest_id: { type: "string", minLength: 1, maxLength: 128, help: say("help.guest_id") } } };
   const asked = (/** @type {any} */ body) => api.post("/admin/players/{id}/merge", { path: { id }, body });
   const look = async (/** @type {any} */ { guest_id }) => {
     const has = await asked({ guest_id, preview: true });

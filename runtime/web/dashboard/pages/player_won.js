@@ -8,6 +8,7 @@ import { PagedTable } from "../parts/paged_table.js";
 import { useData } from "../parts/requests.js";
 import { Loading, Problem } from "../parts/states.js";
 import { Id, Status, When } from "../parts/values.js";
+import { channelName, Named } from "../prizes/definition.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
 import { number, say } from "../words.js";
@@ -85,11 +86,11 @@ export function Deliveries({ id, about, changed }) {
 /** What is shown of a delivery: how it stands, and what went wrong. @param {() => any} changed */
 export function taskColumns(changed) {
   return [
+    { title: say("rewards.prize"), show: (/** @type {any} */ one) => html`<span><${Named} id=${one.prize_id} name=${one.prize_name} /><small class="channel">${channelName(one.channel)}</small></span>` },
     { title: say("player.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.updated_at} />` },
-    { title: say("deliveries.channel"), narrow: true, show: (/** @type {any} */ one) => one.channel },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
     { title: say("deliveries.attempts"), number: true, show: (/** @type {any} */ one) => number(one.attempts) },
-    { title: say("deliveries.cause"), show: (/** @type {any} */ one) => html`<span class="long">${one.last_error || say("none")}</span>` },
+    { title: say("deliveries.cause"), show: (/** @type {any} */ one) => html`<span class="clamp" title=${one.last_error}>${one.last_error || say("none")}</span>` },
     { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<div class="acts"><${Told} task=${one} />${can("RetryTask") && ["TASK_STATUS_DEAD", "TASK_STATUS_RETRY", "TASK_STATUS_AWAITING"].includes(one.status)
       && html`<${Act} class="secondary outline small" act=${() => retryTask(one, changed)}>${say("rewards.retry")}<//>`}</div>` },
   ];

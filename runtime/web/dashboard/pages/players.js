@@ -5,11 +5,17 @@ import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { Status, When } from "../parts/values.js";
 import { address } from "../router.js";
+import { can } from "../session.js";
 import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 
 /** @param {string} id */
 export const playerAddress = (id) => address(`/players/${encodeURIComponent(id)}`);
+
+/** A player by its id, on one line: where it is longer its end is shown, by which ids differ. @param {{id: string}} props */
+export const PlayerId = ({ id }) => (can("InspectPlayer")
+  ? html`<a class="line" title=${id} href=${playerAddress(id)}><bdi>${id}</bdi></a>`
+  : html`<span class="line" title=${id}><bdi>${id}</bdi></span>`);
 
 /** What a player is called: by its name, and where it has none by its id. @param {any} player */
 export const nameOf = (player) => player.display_name || player.id;

@@ -10,7 +10,7 @@ import { can } from "../session.js";
 import { dayBegins } from "../times.js";
 import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
-import { playerAddress } from "./players.js";
+import { PlayerId } from "./players.js";
 import { RewardActs } from "./reward_acts.js";
 import { moveRewards } from "./reward_moves.js";
 
@@ -38,7 +38,7 @@ export default function Rewards() {
       show: (/** @type {any} */ one) => html`<input type="checkbox" aria-label=${say("rewards.choose_one", { name: one.name })} checked=${Boolean(chosen[one.id])} disabled=${!chosen[one.id] && many.length >= 100} onChange=${() => choose(one)} />`,
     }] : []),
     { title: say("rewards.prize"), show: (/** @type {any} */ one) => html`<${Named} id=${one.prize_id} name=${one.name} />${refused[one.id] && html`<br /><small class="bad">${refused[one.id]}</small>`}` },
-    { title: say("rewards.player"), show: (/** @type {any} */ one) => (can("InspectPlayer") ? html`<a href=${playerAddress(one.player_id)}>${one.player_id}</a>` : html`<span class="long">${one.player_id}</span>`) },
+    { title: say("rewards.player"), narrow: true, show: (/** @type {any} */ one) => html`<${PlayerId} id=${one.player_id} />` },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
     { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<${RewardActs} reward=${one} changed=${() => setChanges((count) => count + 1)} />` },
     { title: say("rewards.won"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.won_at} />` },

@@ -1,7 +1,7 @@
 // What was before and after, side by side.
 import { html } from "../lib.js";
 import { whenNamed } from "../times.js";
-import { label, say } from "../words.js";
+import { label, say, typed } from "../words.js";
 
 /**
  * What is another after it, by name.
@@ -24,7 +24,7 @@ const TIME = /_(at|date|until)$/;
 /** @param {{name: string, value: any}} props */
 function Value({ name, value }) {
   return typeof value === "number" && TIME.test(name) ? whenNamed(value) : value === undefined || value === null ? html`<span class="quiet">${say("audit.nothing")}</span>`
-    : typeof value === "object" ? html`<pre>${JSON.stringify(value, null, 2)}</pre>` : String(value);
+    : typeof value === "object" ? html`<pre>${JSON.stringify(value, typed, 2)}</pre>` : String(value);
 }
 
 /** @param {{rows: {name: string, before: any, after: any}[]}} props */

@@ -2,7 +2,7 @@
 //
 // Understood: string, number, integer, boolean, enum, array, object (with properties, or a map of names), $ref, anyOf
 // (its first), default, description, minimum and maximum, minLength and maxLength. What is neither is typed as JSON.
-// Beside them `format`: "unix-time" (seconds, in the form's zone), "time-zone", "lines"; and `label`: what a field is called; `help`: what helps, where it is another than its name's.
+// Beside them `format`: "unix-time" (seconds, in the form's zone), "time-zone", "lines"; and `label`: what a field is called; `help`: what helps, where that is another thing than its description.
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js";
 import { fromInput, toInput, ZONES } from "../times.js";
 import { has, label, say } from "../words.js";
@@ -197,7 +197,7 @@ function Fields(part) {
   const inner = within(part).map((one) => html`<${Any} key=${one.name} ...${one} around=${around} required=${schema.required?.includes(one.name)}
     change=${(/** @type {any} */ next) => change({ ...value, [one.name]: next })} />`);
   // An object's description is of the type that it is made of: nothing that helps.
-  const all = html`<${Help} name=${name} path=${path} schema=${{ help: schema.help }} around=${around} /><div class="fields">${inner}</div>`;
+  const all = html`<${Help} path=${path} schema=${{ help: schema.help }} around=${around} /><div class="fields">${inner}</div>`;
   return name ? html`<fieldset><legend>${label(name)}</legend>${all}</fieldset>` : html`<div>${all}</div>`;
 }
 
@@ -222,7 +222,7 @@ function Rows(part) {
     keys.splice(i, 1);
     change(value.toSpliced(i, 1));
   };
-  return html`<fieldset class="rows"><legend>${label(name)}</legend><${Help} name=${name} path=${path} schema=${schema} around=${around} />
+  return html`<fieldset class="rows"><legend>${label(name)}</legend><${Help} path=${path} schema=${schema} around=${around} />
     ${within(part).map((one, i) => html`<div class="row" key=${keys[i]}>
       <${Any} ...${one} around=${around} change=${(/** @type {any} */ next) => change(value.with(i, next))} />
       <button type="button" class="plain" aria-label=${say("form.remove", { name: `${thing} ${i + 1}` })} onClick=${() => remove(i)}>×</button>
@@ -259,7 +259,7 @@ function Names(part) {
     change({ ...value, [`${name}_${count}`]: filled(schema.additionalProperties, undefined, around.root) });
   };
   entries.forEach(([key]) => keys.has(key) || keys.set(key, ++keysMade));
-  return html`<fieldset class="rows"><legend>${label(name)}</legend><${Help} name=${name} path=${path} schema=${schema} around=${around} />
+  return html`<fieldset class="rows"><legend>${label(name)}</legend><${Help} path=${path} schema=${schema} around=${around} />
     ${within(part).map((one, i) => html`<div class="row" key=${keys.get(one.name)}><div class="fields">
       <${Key} name=${one.name} taken=${taken} rename=${(/** @type {string} */ to) => rename(i, to)} />
       <${Any} ...${one} around=${around} change=${(/** @type {any} */ next) => put(i, [one.name, next])} /></div>
@@ -298,7 +298,7 @@ function Labelled({ part, field }) {
   const id = useId();
   const { name, path, around, schema, required } = part;
   const wrong = around.errors[path];
-  const helps = help(name, schema);
+  const helps = help(schema);
   const named = {
     id, name: path, required: required || undefined, "aria-invalid": wrong ? "true" : undefined,
     "aria-describedby": wrong || helps ? `${id}-more` : undefined,
@@ -316,15 +316,15 @@ const called = (name, path) => {
   return has(own) ? say(own) : label(name);
 };
 
-/** What helps with several fields, or what is wrong with them as a whole. @param {{name: string, path: string, schema: Schema, around: Around}} props */
-function Help({ name, path, schema, around }) {
+/** What helps with several fields, or what is wrong with them as a whole. @param {{path: string, schema: Schema, around: Around}} props */
+function Help({ path, schema, around }) {
   const wrong = path && around.errors[path];
-  const helps = help(name, schema);
+  const helps = help(schema);
   return wrong || helps ? html`<small class=${wrong ? "wrong" : ""} role=${wrong ? "alert" : undefined}>${wrong || helps}</small>` : null;
 }
 
-/** @param {string} name @param {Schema} schema */
-const help = (name, schema) => schema.help ?? (has(`help.${name}`) ? say(`help.${name}`) : schema.description ?? "");
+/** By the form's own schema: two forms may have a field of one name. @param {Schema} schema */
+const help = (schema) => schema.help ?? schema.description ?? "";
 
 /** The control of a single value. @param {Part} part @param {Record<string, any>} named */
 function input({ schema, value, around, change }, named) {

@@ -17,8 +17,8 @@ const STATES = ["free", "assigned", "withdrawn", "expired"];
 const SHOWN = 100;
 const DAY_SECONDS = 86400;
 
-/** @param {{id: string}} props */
-export function Codes({ id }) {
+/** left: the stock that is left; null: unlimited. @param {{id: string, left: number | null}} props */
+export function Codes({ id, left }) {
   const [totals, setTotals] = useState(/** @type {Record<string, number>} */ ({}));
   const [chosen, setChosen] = useState(/** @type {string[]} */ ([]));
   const [changes, setChanges] = useState(0);
@@ -71,6 +71,8 @@ export function Codes({ id }) {
       ${chosen.length > 0 && html`<${Act} class="danger outline" act=${() => withdraw({ ids: chosen }, chosen.length)}>${say("codes.withdraw_some", { count: chosen.length })}<//>`}
       ${totals.free > 0 && html`<${Act} class="danger outline" act=${() => withdraw({ all_free: true }, totals.free)}>${say("codes.withdraw_all", { count: totals.free })}<//>`}`}>
     ${can("ImportCodes") && html`<${Upload} id=${id} done=${again} />`}
+    ${left !== null && totals.free > left && html`<p class="notice" role="status">${say("codes.too_many", { free: totals.free, left })}</p>`}
+    ${left !== null && totals.free < left && html`<p class="notice" role="status">${say("codes.too_few", { free: totals.free, left })}</p>`}
     <${List} caption=${say("codes.title")} columns=${columns} load=${load} about=${changes}
       filters=${[{ name: "state", label: say("campaigns.status"), options: STATES.map((value) => ({ value, text: state(value) })) }]}
       empty=${{ title: say("codes.empty"), text: say("codes.empty_text") }} />

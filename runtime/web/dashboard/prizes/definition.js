@@ -42,7 +42,7 @@ function valueOf(type) {
 /** The form's schema. @param {any} value what is typed: type and channel say what else there is; stock: of a new prize alone */
 export function schemaOf({ type, stock, fulfillment: { channel } }) {
   const config = SENDING.includes(channel)
-    ? object({ url: { type: "string", maxLength: 2048 }, secret: { type: "string", maxLength: 500 }, headers: { type: "object", additionalProperties: { type: "string", description: say("prizes.help_header") } } }, ["url"])
+    ? object({ url: { type: "string", maxLength: 2048 }, secret: { type: "string", maxLength: 500, help: say("help.secret") }, headers: { type: "object", additionalProperties: { type: "string", description: say("prizes.help_header") } } }, ["url"])
     : { type: "object" };
   return object({
     name: { type: "string", minLength: 1, maxLength: 200 },
@@ -54,13 +54,13 @@ export function schemaOf({ type, stock, fulfillment: { channel } }) {
     terms: { type: "string", maxLength: 10000, format: "lines" },
     image_url: { type: "string", maxLength: 2048, description: say("prizes.help_image") },
     ...(stock ? { stock: object({ total: { ...COUNT, description: say("prizes.help_total") } }) } : {}),
-    constraints: object({ max_per_user: COUNT, max_per_day: COUNT }),
+    constraints: object({ max_per_user: { ...COUNT, help: say("help.unlimited") }, max_per_day: { ...COUNT, help: say("help.unlimited_days") } }),
     fulfillment: object({
       redemption_mode: { type: "string", enum: MODES },
       channel: { type: "string", enum: CHANNELS.includes(channel) ? CHANNELS : [...CHANNELS, channel] },
       ...(["none", "voucher_code", "manual"].includes(channel) ? {} : { config }),
     }),
-    expires_after_days: COUNT,
+    expires_after_days: { ...COUNT, help: say("help.expires_after_days") },
     low_stock_at: { ...COUNT, description: say("prizes.help_low") },
     claim_fields: { type: "array", description: say("prizes.help_claim_fields"), items: object({
       key: { type: "string", minLength: 1, maxLength: 64, description: say("prizes.help_claim_key") },

@@ -54,7 +54,7 @@ export default function Prize({ id }) {
     <${Section} title=${say("prizes.what")}>
       ${can("UpdatePrize") && !archived ? html`<${Edit} key=${id} prize=${prize} saved=${set} />` : html`<${Shown} prize=${prize} />`}
     <//>
-    ${prize.fulfillment.channel === "voucher_code" && can("ListCodes") && html`<${Codes} key=${id} id=${id} />`}`;
+    ${prize.fulfillment.channel === "voucher_code" && can("ListCodes") && html`<${Codes} key=${id} id=${id} left=${total ? remaining : null} />`}`;
 }
 
 /** Does it; says why where it was refused. @param {() => Promise<any>} act */

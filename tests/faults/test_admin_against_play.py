@@ -17,11 +17,6 @@ from typing import Any
 
 import pytest
 
-from runtime import messages as m
-from runtime.actors.changes import Changes
-from runtime.actors.game.batch import process_batch
-from runtime.actors.game.cache import GameCache
-from runtime.actors.mailbox import Work
 from tests.support.guests import guest_who_played, log_in
 from tests.support.leaderboards import make_board
 from tests.support.rivals import held, waits
@@ -179,31 +174,6 @@ async def test_admin_loops_leave_half_of_the_play_rate(scenario: Scenario, scene
         await judge(scenes, ACTS)
     for scene in scenes:
         assert scene.done["revoked"] and all(scene.done[act.__name__] for act in ACTS), scene.done
-
-
-async def test_batch_stays_together_when_its_catalogue_changes(
-    own_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A catalogue change is no play's error, so the batch is not split."""
-    engine, game_id = own_world.stack.engine, await own_world.wheel()
-    sessions = {f"p{nth}": await own_world.session(game_id, f"p{nth}") for nth in range(6)}
-    commit, tried = engine.committer.commit, []
-
-    async def commit_beside_a_change(tenant_id: str, changes: Changes) -> dict[str, int | None]:
-        tried.append(len(changes.plays))
-        if len(tried) <= 4:  # By another process, in this moment.
-            await engine.database.execute("UPDATE tenants SET catalog_version = catalog_version + 1")
-        return await commit(tenant_id, changes)
-
-    monkeypatch.setattr(engine.committer, "commit", commit_beside_a_change)
-    scope = m.Scope(tenant_id=own_world.stack.tenant_id)
-    works: list[Work[Any]] = [
-        Work(m.PlayRequest(scope=scope, id=game_id, player_id=player, session_id=session), asyncio.Future())
-        for player, session in sessions.items()
-    ]
-    await process_batch(GameCache(engine, (own_world.stack.tenant_id, game_id)), works)
-    assert len({(await work.future).play_id for work in works}) == 6
-    assert tried == [6] * 5
 
 
 async def test_changes_of_boards_and_quests_keep_the_catalogue_version(own_world: World) -> None:

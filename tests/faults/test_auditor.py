@@ -145,52 +145,17 @@ async def test_violation_is_reported_once_and_kept(own_world: World, stack: Stac
     assert told("prize_held") == before + 1
 
 
-async def test_closed_violation_is_reported_again_only_with_other_numbers(
-    own_world: World, stack: Stack, prize: str
-) -> None:
-    await stack.database.execute(ONE_MORE, prize)
-    await audit(stack.database)
-    (first,) = await violations(stack)
-    path = f"/admin/violations/{first['violation_id']}/close"
-    assert (await stack.admin("POST", path, {"reason": " "})).code == "INVALID_ARGUMENT"
-    closed = (await stack.admin("POST", path, {"reason": "counted by hand"})).data
-    assert (closed["status"], closed["reason"], closed["closed_by"]) == (
-        "VIOLATION_STATUS_CLOSED",
-        "counted by hand",
-        "staff_test",
-    )
-    assert refused(await stack.admin("POST", path, {"reason": "again"}))[2] == "ILLEGAL_TRANSITION"
-    assert await audit(stack.database) == 0, "it is as it was when it was closed"
-    # One more is won: both sides have one more, so it is the same.
-    await own_world.round(await own_world.wheel(prize))
-    assert await audit(stack.database) == 0
-    await stack.database.execute(ONE_MORE, prize)
-    assert await audit(stack.database) == 1, "it is off by another number"
-    for _ in range(2):
-        await stack.database.execute(ONE_LESS, prize)
-    assert await audit(stack.database) == 0
-    await stack.database.execute(ONE_MORE, prize)
-    assert await audit(stack.database) == 0, "the open one is back"
-    assert len(await violations(stack)) == 2
-
-
 async def test_closed_violation_is_in_the_audit_log(own_world: World, stack: Stack, prize: str) -> None:
     await stack.database.execute(ONE_MORE, prize)
     await audit(stack.database)
     items = (await stack.admin("GET", "/admin/violations", status="open")).data["items"]
     (shown,) = items
     assert (shown["check"], shown["subject_id"], shown["holds"]) == ("prize_held", prize, CHECKS["prize_held"].holds)
-    for query, count in (
-        ({"check": "prize_held"}, 1),
-        ({"check": "prize_stock"}, 0),
-        ({"subject_id": prize}, 1),
-        ({"subject_id": "prize_other"}, 0),
-        ({"status": "closed"}, 0),
-    ):
-        found = (await stack.admin("GET", "/admin/violations", **query)).data["items"]
-        assert len(found) == count, query
-    closed = await stack.admin("POST", f"/admin/violations/{shown['id']}/close", {"reason": "counted by hand"})
+    path = f"/admin/violations/{shown['id']}/close"
+    assert (await stack.admin("POST", path, {"reason": " "})).code == "INVALID_ARGUMENT"
+    closed = await stack.admin("POST", path, {"reason": "counted by hand"})
     assert closed.data["closed_at"] > 0
+    assert refused(await stack.admin("POST", path, {"reason": "again"}))[2] == "ILLEGAL_TRANSITION"
     assert (await stack.admin("GET", "/admin/violations", status="open")).data["items"] == []
     (entry,) = (await stack.admin("GET", "/admin/audit", subject_type="violation")).data["items"]
     assert (entry["action"], entry["subject_id"], entry["actor"]) == ("violation.close", shown["id"], "staff_test")
@@ -325,17 +290,6 @@ async def test_auditor_uses_no_more_than_its_share(own_world: World, stack: Stac
             spent += await turning.turn(asyncio.Event())
     assert spent > 0
     assert sum(rested) == pytest.approx(99 * spent)
-
-
-async def test_auditor_lease_is_held_by_one_of_four(own_world: World, stack: Stack) -> None:
-    """The share is per database, not per process."""
-    await own_world.round(await own_world.wheel(await own_world.prize(total=3)))
-    await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
-    auditors = [Auditor(stack.database) for _ in range(4)]
-    spent = await asyncio.gather(*(turns(one, 5) for one in auditors))
-    assert sum(one > 0 for one in spent) == 1, spent
-    for one in auditors:
-        await one.leave()
 
 
 async def turns(one: Auditor, many: int) -> float:

@@ -23,7 +23,7 @@ from sql.migrate import migrate
 from tests.support import rewards
 from tests.support.deliveries import delivering, make_due, make_receiver_prize, make_task, state, until_task, working
 from tests.support.directories import serving_postgres
-from tests.support.receiver import Receiver, hang, receiving, status
+from tests.support.receiver import Receiver, hang, status
 from tests.support.scenario import Scenario
 from tests.support.stack import TO_LOOPBACK, settings_of
 from tests.support.waiting import HANG_SECONDS
@@ -234,45 +234,6 @@ async def test_worker_killed_before_it_acknowledged_posts_once(
         stop.set()
         await running
     assert [got.headers["webhook-id"] for got in receiver.all] == tasks, "each was sent once"
-
-
-async def test_worker_with_an_expired_lease_records_no_outcome(engine: Any, receiver: Receiver) -> None:
-    answer = asyncio.Event()
-
-    async def late(got: Any) -> Any:
-        await answer.wait()
-        return await status(500)(got)
-
-    prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
-    task_id = await make_task(engine, TENANT, prize_id)
-    receiver.replies = [late]
-    async with delivering(engine) as slow:
-        await slow.sweep()
-        await receiver.next()
-        await make_due(engine, task_id)
-        async with delivering(engine) as quick:
-            assert await quick.sweep() == 1
-        assert await state(engine, task_id) == ("delivered", "fulfilled")
-        answer.set()
-    assert await state(engine, task_id) == ("delivered", "fulfilled"), "delivered is final"
-
-
-async def test_hung_receiver_leaves_room_for_other_receivers(engine: Any, receiver: Receiver) -> None:
-    async with receiving() as slow:
-        slow.replies = [hang] * 1000
-        slow_prize = await make_receiver_prize(engine, TENANT, slow.url)
-        prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
-        slow_tasks = [await make_task(engine, TENANT, slow_prize) for _ in range(80)]
-        tasks = [await make_task(engine, TENANT, prize_id) for _ in range(20)]
-        async with delivering(engine, attempt_seconds=3) as worker:
-            stop = asyncio.Event()
-            sweeping = asyncio.create_task(worker.keep_sweeping(stop, 0.05))
-            for task_id in tasks:
-                assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
-            stop.set()
-            await sweeping
-        ended = {(await state(engine, task_id))[0] for task_id in slow_tasks}
-        assert ended == {"retry"}
 
 
 async def test_valkey_killed_loses_no_delivery(engine: Any, receiver: Receiver, valkey_server: Valkey) -> None:

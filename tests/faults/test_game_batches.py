@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import pytest
 from prometheus_client import REGISTRY
-from structlog.testing import capture_logs
 
 from runtime import messages as m
 from runtime.actors.changes import Changes
@@ -175,40 +174,6 @@ async def test_failed_commit_makes_the_next_round_read_again(
     assert await read_in(cache, await asks(game_id, "tom")) == [True] and cache.players["tom"].plays == 0
 
 
-async def test_guard_that_a_fresh_read_contradicts_is_an_internal_error(
-    world: World, cache: GameCache, game_id: str, commits: Commits
-) -> None:
-    def counted() -> float:
-        return REGISTRY.get_sample_value("tombola_guard_contradictions_total", {"guard": "play_cap"}) or 0.0
-
-    works = await plays(world, game_id, "gil", "hal")
-    before = counted()
-    commits.ends = [Guarded("play_cap")] * TOGETHER_ROUNDS + [Guarded("play_cap")] * 3
-    with capture_logs() as said:
-        await process_batch(cache, works)
-    assert ends(works) == ["INTERNAL", "played"] and counted() == before + 1
-    assert [entry["guard"] for entry in said if entry["event"] == "guard_contradicted"] == ["play_cap"]
-    assert commits.sizes == [2] * TOGETHER_ROUNDS + [1, 1, 1, 1]
-
-
-@pytest.mark.parametrize(("sent", "lost"), [(True, True), (True, False), (False, False)])
-async def test_commit_of_unknown_fate_is_looked_up(
-    world: World, cache: GameCache, game_id: str, commits: Commits, sent: bool, lost: bool
-) -> None:
-    # Only by its key is a play known to be the one that was asked for.
-    works = [*(await plays(world, game_id, "ida", idempotency_key="k")), *(await plays(world, game_id, "joe"))]
-    commits.ends = [StoreUnavailable(AWAY, sent=sent)]
-    commits.lost = [True] if lost else []
-    before = await coins(world, "ida")
-    await process_batch(cache, works)
-    assert ends(works) == (["played", "SESSION_PLAYED"] if lost else ["STORE_UNAVAILABLE"] * 2)
-    assert commits.sizes == [2] and await coins(world, "ida") == before + 2 * lost
-    # Nothing is believed of what was decided: the next play goes by what there is.
-    again = await plays(world, game_id, "ida")
-    await process_batch(cache, again)
-    assert ends(again) == ["played"] and await coins(world, "ida") == before + 2 * lost + 2
-
-
 async def test_commit_of_unknown_fate_is_unavailable_without_the_database(
     world: World, cache: GameCache, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,13 +201,6 @@ async def test_commit_error_fails_only_the_play_that_causes_it(
     await process_batch(cache, works)
     assert ends(works) == ["ValueError"] and commits.sizes == [1]
     assert await coins(world, "lea") == 2
-
-
-async def test_unreadable_game_refuses_all_waiting_requests(world: World, module_stack: Stack, game_id: str) -> None:
-    cache = GameCache(module_stack.engine, (module_stack.tenant_id, "game_none"))
-    works = [work_of(m.StartRequest(id="game_none", player_id=player)) for player in ("ann", "bob")]
-    await process_batch(cache, works)
-    assert ends(works) == ["UNKNOWN_GAME"] * 2
 
 
 async def test_malformed_request_is_refused_alone(world: World, cache: GameCache, game_id: str) -> None:

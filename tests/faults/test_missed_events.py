@@ -7,18 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-import asyncpg
 import msgspec
 import pytest
 
-import sql
 from ops.servers.valkey import Valkey
-from runtime.actors import delivery_log
-from runtime.actors.dispatcher import Happened
-from runtime.errors import Fault, Status
 from runtime.events import TYPES
 from runtime.operations.budget_alerts import thresholds
-from runtime.outgoing.schedule import delays_seconds
 from runtime.streams import backfill, expiry
 from tests.support.deliveries import delivering, working
 from tests.support.guests import log_in, new_guest
@@ -123,23 +117,6 @@ async def test_backfill_repeats_no_quest_of_a_merged_guest(
     assert [one.json["data"]["player_id"] for one in receiver.all] == [guest.player_id]
 
 
-async def test_backfill_emits_a_rung_that_a_play_crossed(stack: Any, receiver: Receiver, valkey_server: Valkey) -> None:
-    campaign = await make_campaign(stack)
-    mug, points = await make_prize(stack), await make_prize(stack, type="points", value=5)
-    ladder = block(rung("first", 5, mug, "points"))
-    game = await make_game(stack, campaign["id"], points, milestones=ladder)
-    await register(stack, receiver, "prize_won")
-    valkey_server.kill()
-    try:
-        await play_once(stack, game["id"])
-    finally:
-        valkey_server.start()
-    async with working(stack.engine, "integrations"):
-        got = [(await receiver.next()).json for _ in range(2)]
-    assert {one["data"]["prize_id"] for one in got} == {mug, points}
-    assert len({one["id"] for one in got}) == 2
-
-
 async def points_of_a_rung_and_of_ranks(world: World, stack: Stack) -> None:
     """Points by two rungs that are redeemed, and by two ranks of a board."""
     many, few = [await world.prize(type="points", value=value) for value in (40, 1)]
@@ -176,21 +153,6 @@ async def test_backfill_emits_points_under_the_ids_of_the_stream(
         await deliveries(stack, integration_id, 4)
     assert {one.json["id"]: one.json["data"] for one in receiver.all} == want
     assert len(receiver.all) == 4, "once each"
-
-
-async def test_backfill_repeats_no_points_of_the_stream(
-    own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    integration_id = await register(stack, receiver, "prize_won")
-    monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)
-    async with working(stack.engine, "integrations"):
-        await points_of_a_rung_and_of_ranks(own_world, stack)
-        await deliveries(stack, integration_id, 4)
-    happened = await now(stack)
-    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
-    async with working(stack.engine, "integrations"):
-        await until(lambda: passed(stack, happened))
-    assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == 4
 
 
 @pytest.mark.parametrize("how", ["an attempt", "no callback"])
@@ -270,22 +232,6 @@ async def test_budget_alert_is_emitted_once_by_stream_or_backfill(
     assert [one.json["data"].get("percent") for one in receiver.all[2:]] == [100]
 
 
-async def test_backfill_starts_at_the_integrations_creation(stack: Any, receiver: Receiver) -> None:
-    first = await register(stack, receiver, "play_completed")
-    campaign = await make_campaign(stack)
-    game = await make_game(stack, campaign["id"], await make_prize(stack))
-    await play_once(stack, game["id"])
-    second = await register(stack, receiver, "play_completed")
-    await play_once(stack, game["id"])
-    await stack.engine.ephemeral.run("FLUSHALL")
-    happened = await now(stack)
-    async with working(stack.engine, "integrations"):
-        await until(lambda: passed(stack, happened))
-        assert len(await deliveries(stack, first, 2)) == 2
-        assert len(await deliveries(stack, second, 1)) == 1
-    assert len(receiver.all) == 3
-
-
 async def test_failed_attempt_is_retried_on_the_schedule(stack: Any, receiver: Receiver) -> None:
     receiver.replies = [status(500)]
     integration_id = await register(stack, receiver, "prize_won")
@@ -304,17 +250,6 @@ async def test_failed_attempt_is_retried_on_the_schedule(stack: Any, receiver: R
         again = await receiver.next()
         await until(lambda: ended(stack, "delivered"))
     assert again.headers["webhook-id"] == first.headers["webhook-id"] and again.body == first.body
-
-
-async def test_event_is_dead_after_its_last_attempt(stack: Any, receiver: Receiver) -> None:
-    receiver.replies = [status(500)] * 50
-    await register(stack, receiver, "prize_won")
-    async with working(stack.engine, "integrations"):
-        stack.engine.publisher.events([event(stack)])
-        await until(lambda: ended(stack, "retry"))
-        await stack.database.execute("UPDATE integration_deliveries SET attempts = 7, next_attempt_at = now()")
-        await until(lambda: ended(stack, "dead"))
-    assert len(receiver.all) == 2
 
 
 async def test_slow_receiver_does_not_delay_the_backfill_of_others(stack: Stack, receiver: Receiver) -> None:
@@ -337,27 +272,6 @@ async def test_slow_receiver_does_not_delay_the_backfill_of_others(stack: Stack,
             await deliveries(slow, integration_id, 1)
 
 
-async def test_backfill_waits_for_events_in_flight(stack: Stack) -> None:
-    """A stream that comes late tells of the same: the mark does not pass it until the log has it, or it is lost
-    where the process ends."""
-    dispatcher = stack.engine.dispatcher
-    async with receiving() as hanging:
-        hanging.replies = [hang]
-        await register(stack, hanging, "prize_won")
-        one = event(stack)
-        await dispatcher.dispatch(one)
-        await hanging.next()
-        missing = asyncio.create_task(
-            dispatcher.tell_missing(stack.tenant_id, [Happened(one, stack.engine.clock.now())])
-        )
-        assert not (await asyncio.wait({missing}, timeout=0.5))[0], "the first attempt is under way"
-        hanging.closing.set()
-        await missing
-        await dispatcher.log.written()
-    rows = await stack.database.fetch("SELECT event_id, attempts FROM integration_deliveries")
-    assert [tuple(row) for row in rows] == [(one.id, 1)] and len(hanging.all) == 1
-
-
 async def test_flush_ignores_notes_added_during_flush(stack: Stack, receiver: Receiver) -> None:
     """Otherwise a pass under constant load would wait until its lease expires."""
     dispatcher, over = stack.engine.dispatcher, asyncio.Event()
@@ -376,167 +290,6 @@ async def test_flush_ignores_notes_added_during_flush(stack: Stack, receiver: Re
     over.set()
     await going
     assert noted == 1 and dispatcher.log.lost == 0
-
-
-@pytest.mark.own_service
-async def test_lost_notes_are_counted_and_later_ones_written(stack: Stack, receiver: Receiver) -> None:
-    """After any error, a caller that waits for the notes must ask again."""
-    dispatcher = stack.engine.dispatcher
-    row = {"integration_id": await register(stack, receiver, "prize_won")}
-    with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(delivery_log, "_write", lambda *_: 1 / 0)
-        dispatcher._skipped(row, event(stack), 0, "left alone")
-        await dispatcher.log.written()
-    assert dispatcher.log.lost == 1
-    dispatcher._skipped(row, event(stack), 0, "left alone")
-    await dispatcher.log.written()
-    assert await stack.database.fetchval("SELECT count(*) FROM integration_deliveries") == 1
-
-
-@pytest.mark.own_service
-async def test_late_message_is_not_handled_until_the_log_has_it(stack: Stack, receiver: Receiver) -> None:
-    """The watermark may have passed the event, so only its log row causes a retry."""
-    dispatcher = stack.engine.dispatcher
-    receiver.replies = [status(500)] * 2
-    await register(stack, receiver, "prize_won")
-    await stack.database.execute("UPDATE integrations SET heard_from = now() - interval '1 hour'")
-    late = event(stack, occurred_at=stack.engine.clock.now() - 60)
-    async with stack.database.connection() as rival, rival.transaction():
-        await rival.execute("LOCK TABLE integration_deliveries IN EXCLUSIVE MODE")
-        with pytest.raises(Fault) as refused:
-            await dispatcher.tell_all([late])
-        assert refused.value.status is Status.UNAVAILABLE
-    await dispatcher.tell_all([late])
-    rows = await stack.database.fetch("SELECT event_id, status FROM integration_deliveries")
-    assert [tuple(row) for row in rows] == [(late.id, "retry")] and len(receiver.all) == 2
-
-
-async def test_resumed_integration_gets_no_events_of_its_pause(stack: Stack, receiver: Receiver) -> None:
-    """This also holds if a late event arrives after the integration has resumed."""
-    path = f"/admin/integrations/{await register(stack, receiver, 'prize_won')}"
-    # It has listened for long: only that it was paused keeps it from what happened meanwhile.
-    await stack.database.execute("UPDATE integrations SET heard_from = now() - interval '1 hour'")
-    assert (await stack.admin("PUT", path, {"status": "INTEGRATION_STATUS_PAUSED"})).code == "OK"
-    missed = [event(stack, occurred_at=stack.engine.clock.now() - ago) for ago in (60, 5)]
-    stack.engine.publisher.events(missed)
-    assert (await stack.admin("PUT", path, {"status": "INTEGRATION_STATUS_ACTIVE"})).code == "OK"
-    stack.engine.publisher.events([heard := event(stack)])
-    async with working(stack.engine, "integrations"):
-        assert (await receiver.next()).json["id"] == heard.id
-        await deliveries(stack, path.rpartition("/")[2], 1)
-    assert len(receiver.all) == 1
-
-
-async def test_pass_with_an_expired_lease_does_not_end_the_next_lease(stack: Stack, receiver: Receiver) -> None:
-    """Otherwise it would end the next lease early, and a third pass would begin beside it."""
-    await register(stack, receiver, "play_completed")
-    statements = sql.load("gaps")
-
-    async def lease() -> Any:
-        return await stack.database.fetchrow(statements["lease"], stack.tenant_id, 0.0, 10.0, 60.0)
-
-    async def keep(mark: Any) -> Any:
-        until = mark["leased_until"]
-        return await stack.database.fetchval(statements["keep"], stack.tenant_id, mark["told_until"], 0.0, until)
-
-    first = await lease()
-    assert first is not None and await lease() is None, "one at a time"
-    await stack.database.execute("UPDATE event_marks SET leased_until = now()")
-    second = await lease()
-    assert await keep(first) is None and await lease() is None
-    assert await keep(second) is not None and await lease() is not None
-
-
-async def test_event_is_not_retried_for_longer_than_the_schedule(stack: Stack, receiver: Receiver) -> None:
-    """This holds even after few attempts, because a failing receiver gets only one attempt per half minute."""
-    receiver.replies = [status(500)] * 50
-    await register(stack, receiver, "prize_won")
-    async with working(stack.engine, "integrations"):
-        stack.engine.publisher.events([event(stack)])
-        await until(lambda: ended(stack, "retry"))
-        await stack.database.execute(
-            "UPDATE integration_deliveries SET created_at = now() - interval '2 days', next_attempt_at = now()"
-        )
-        await until(lambda: ended(stack, "dead"))
-    row = await stack.database.fetchrow("SELECT attempts, next_attempt_at FROM integration_deliveries")
-    assert row is not None and tuple(row) == (2, None)
-
-
-async def test_receiver_pause_request_is_honoured(stack: Stack, receiver: Receiver) -> None:
-    receiver.replies = [status(503, Retry_After="600")]
-    integration_id = await register(stack, receiver, "prize_won")
-    async with working(stack.engine, "integrations"):
-        stack.engine.publisher.events([event(stack)])
-        [row] = await deliveries(stack, integration_id, 1)
-    assert row["next_attempt_at"] >= row["created_at"] + 599
-
-
-async def test_unreadable_stored_event_fails_alone(stack: Stack, receiver: Receiver) -> None:
-    """For example one stored by another version. The other events are delivered."""
-    receiver.replies = [status(500)] * 2
-    integration_id = await register(stack, receiver, "prize_won")
-    async with working(stack.engine, "integrations"):
-        bad, good = event(stack), event(stack)
-        stack.engine.publisher.events([bad, good])
-        await deliveries(stack, integration_id, 2)
-        await stack.database.execute(
-            "UPDATE integration_deliveries SET event = '{\"odd\": 1}' WHERE event_id = $1", bad.id
-        )
-        await stack.database.execute("UPDATE integration_deliveries SET next_attempt_at = now()")
-        await until(lambda: none_waits(stack))
-    log = {row["event_id"]: row for row in await deliveries(stack, integration_id, 2)}
-    assert log[good.id]["status"] == "INTEGRATION_DELIVERY_STATUS_DELIVERED"
-    assert log[bad.id]["status"] == "INTEGRATION_DELIVERY_STATUS_DEAD"
-    assert "cannot be read" in log[bad.id]["error"]
-
-
-async def test_delivery_log_keeps_what_the_backfill_may_repeat(stack: Stack, receiver: Receiver) -> None:
-    """Otherwise a delayed watermark would repeat thousands of events."""
-    integration_id = await register(stack, receiver, "prize_won")
-    await stack.database.execute(
-        "INSERT INTO integration_deliveries (tenant_id, integration_id, delivery_id, event_id, event_type, status,"
-        " created_at) SELECT $1, $2, 'delivery_' || n, 'evt_' || n, 'prize_won', 'delivered', now() - interval '1 hour'"
-        " FROM generate_series(1, 1500) AS n",
-        stack.tenant_id,
-        integration_id,
-    )
-    counts = []
-    for told in ("2 hours", "1 minute"):
-        await stack.database.execute(
-            "INSERT INTO event_marks VALUES ($1, now() - $2::text::interval, now()) ON CONFLICT (tenant_id)"
-            " DO UPDATE SET told_until = excluded.told_until",
-            stack.tenant_id,
-            told,
-        )
-        await stack.database.execute(
-            sql.load("integrations")["prune_deliveries"], stack.tenant_id, integration_id, 1000
-        )
-        counts.append(await stack.database.fetchval("SELECT count(*) FROM integration_deliveries"))
-    assert counts == [1500, 1001]
-
-
-async def test_deleted_integration_gets_no_notes(stack: Stack, receiver: Receiver, pool: asyncpg.Pool) -> None:
-    integration_id = await register(stack, receiver, "prize_won")
-    noted = (["dead"], [1], [None], [0], ["gone"], [1], [0.0], [""])
-    row = ([integration_id], ["delivery_1"], ["evt_1"], ["prize_won"], *noted)
-    async with pool.acquire() as connection:
-        async with connection.transaction():
-            await connection.execute(
-                sql.load("integrations")["note_deliveries"], stack.tenant_id, *row, delays_seconds(), 1e5
-            )
-            deleting = asyncio.create_task(stack.admin("DELETE", f"/admin/integrations/{integration_id}"))
-            await until(lambda: somebody_waits(stack))
-        assert (await deleting).code == "OK"
-    assert await stack.database.fetchval("SELECT count(*) FROM integration_deliveries") == 0
-
-
-async def somebody_waits(stack: Stack) -> bool:
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    return bool(await stack.database.fetchval(waiting))
-
-
-async def none_waits(stack: Stack) -> bool:
-    return not await stack.database.fetchval("SELECT count(*) FROM integration_deliveries WHERE status = 'retry'")
 
 
 async def now(stack: Any) -> datetime:

@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -93,39 +92,6 @@ async def test_milestone_redeemed_through_two_processes_is_granted_once(two: Two
     assert await two[0].stock(prize_id) == (19, 1)
 
 
-async def test_wallet_loses_no_credit_through_two_processes(two: Two) -> None:
-    game_id = await two[0].game(COLLECTION, COINS)
-    answers = await two.each(*(two[nth].round(game_id, "ham") for nth in range(120)))
-    assert reasons(answers) == {"": 120}
-    told = sorted(answer.data["balances"][0]["balance"] for answer in answers)
-    assert told == [2 * nth for nth in range(1, 121)]
-
-
-async def test_concurrent_adjustments_are_listed_in_the_order_of_the_balance(
-    two: Two, stacks: tuple[Stack, Stack]
-) -> None:
-    await stacks[0].core("GET", "/players/me", player_id="saver")
-    body = {"player_id": "saver", "scope_key": two[0].campaign_id, "currency": "coin", "reference_id": "r"}
-    amounts = [5, -1] * 30
-    await stacks[0].core("POST", "/wallet/adjustments", {**body, "amount": 30})
-    answers = await two.each(
-        *(
-            stacks[nth % 2].core("POST", "/wallet/adjustments", {**body, "amount": amount})
-            for nth, amount in enumerate(amounts)
-        )
-    )
-    assert reasons(answers) == {"": 60}
-    newest_first: list[dict[str, Any]] = []
-    page: dict[str, Any] = {"pagination": {"next_cursor": ""}}
-    while len(newest_first) < 61:
-        cursor = page["pagination"]["next_cursor"]
-        page = (await stacks[0].consumer("GET", "/wallet/ledger", player="saver", limit=7, cursor=cursor)).data
-        newest_first += page["items"]
-    assert newest_first[0]["balance_after"] == 30 + sum(amounts)
-    for entry, before in pairwise(newest_first):
-        assert entry["balance_after"] == before["balance_after"] + entry["amount"]
-
-
 async def test_rung_is_granted_once_through_two_processes(two: Two) -> None:
     mug = await two[0].prize(total=9)
     rungs = [{"id": f"r{at}", "name": "", "currency": "coin", "threshold": at, "prize_id": mug} for at in (10, 20, 40)]
@@ -134,18 +100,6 @@ async def test_rung_is_granted_once_through_two_processes(two: Two) -> None:
     granted = [row["id"] for answer in answers for row in answer.data["milestones_granted"]]
     assert sorted(granted) == ["r10", "r20", "r40"]
     assert await two[0].stock(mug) == (6, 3)
-
-
-async def test_rung_is_bought_once(two: Two) -> None:
-    mug = await two[0].prize(total=9)
-    rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 4, "prize_id": mug}]
-    exchange = {"mode": "MILESTONE_MODE_SPEND_EXCHANGE", "rungs": rungs}
-    game_id = await two[0].game(COLLECTION, COINS, milestones=exchange)
-    for nth in range(5):
-        await two[nth].round(game_id, "buyer")
-    answers = await two.each(*(two[nth].redeem(game_id, "mug", "buyer") for nth in range(20)))
-    assert reasons(answers) == {"": 1, "ALREADY_GRANTED": 19}
-    assert (await two[1].milestones(game_id, "buyer"))[0]["balance"] == 6
 
 
 async def test_plan_is_played_once_through_two_processes(two: Two) -> None:
@@ -171,14 +125,6 @@ async def test_key_redeems_once_through_two_processes(two: Two, stacks: tuple[St
     assert await two[0].stock(mug) == (8, 1)
 
 
-@pytest.mark.parametrize(("rule", "reason"), [("max_plays_per_user", "CAP_USER"), ("max_plays_per_day", "CAP_DAY")])
-async def test_player_caps_hold_through_two_processes(two: Two, rule: str, reason: str) -> None:
-    game_id = await two[0].wheel(rules={rule: 5})
-    sessions = [await two[nth].session(game_id) for nth in range(30)]
-    answers = await two.each(*(two[nth].play(game_id, session) for nth, session in enumerate(sessions)))
-    assert reasons(answers) == {"": 5, reason: 25}
-
-
 async def test_turns_are_spent_once_through_two_processes(two: Two) -> None:
     game_id = await two[0].wheel(rules={"requires_turn": True})
     await two[0].turns("tess", 7)
@@ -194,13 +140,6 @@ async def test_code_is_given_once_through_two_processes(two: Two) -> None:
     # A rival's pick that is undone may leave a player without, while the code stays for the next.
     won = sum(len(answer.data["rewards"]) for answer in answers)
     assert won == 15
-
-
-@pytest.mark.parametrize("constraint", ["max_per_user", "max_per_day"])
-async def test_prize_caps_hold_through_two_processes(two: Two, constraint: str) -> None:
-    game_id = await two[0].wheel(await two[0].prize(constraints={constraint: 4}))
-    answers = await two.each(*(two[nth].round(game_id, "cap") for nth in range(40)))
-    assert sum(len(answer.data["rewards"]) for answer in answers) == 4
 
 
 async def test_change_made_in_one_process_applies_in_the_other(two: Two, stacks: tuple[Stack, Stack]) -> None:

@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.support.guests import guest_who_played
 from tests.support.stack import Stack
 from tests.support.world import World, new_world
 
@@ -85,53 +84,6 @@ async def test_eligibility_counts_free_plays_then_turns(kathmandu: World) -> Non
         (False, 0, 0),
     ]
     assert (seen[-1]["reason"], seen[-1]["resets_at"]) == ("CAP_DAY", next_midnight())
-
-
-async def test_eligibility_goes_by_the_lower_of_both_caps(kathmandu: World) -> None:
-    game_id = await kathmandu.wheel(rules={"max_plays_per_user": 1, "max_plays_per_day": 5})
-    assert (await kathmandu.eligibility(game_id))["free_plays_remaining"] == 1
-    await kathmandu.turns("ann", 3)
-    await kathmandu.round(game_id)
-    after = await kathmandu.eligibility(game_id)
-    # Turns do not lift the absolute cap.
-    assert (after["can_play"], after["reason"], after["resets_at"]) == (False, "CAP_USER", 0)
-    for rules, left in (
-        ({"max_plays_per_user": 2}, [(True, 2), (True, 1), (False, 0)]),
-        ({"max_plays_per_user": 5, "max_plays_per_day": 1}, [(True, 1), (True, 0)]),
-    ):
-        game_id = await kathmandu.wheel(rules=rules)
-        seen = [await kathmandu.eligibility(game_id)]
-        for _ in left[1:]:
-            assert (await kathmandu.round(game_id)).data
-            seen.append(await kathmandu.eligibility(game_id))
-        assert [(e["can_play"], e["free_plays_remaining"]) for e in seen] == left
-
-
-async def test_eligibility_of_a_guest_on_a_players_game_is_login_required(kathmandu: World) -> None:
-    guest = await guest_who_played(kathmandu, await kathmandu.wheel(access="public"))
-    path = f"/games/{await kathmandu.wheel()}/eligibility"
-    answer = (await kathmandu.stack.consumer("GET", path, headers=guest.bearer)).data
-    assert (answer["can_play"], answer["reason"]) == (False, "LOGIN_REQUIRED")
-
-
-async def test_eligibility_of_a_game_that_requires_turns_has_no_free_plays(kathmandu: World) -> None:
-    game_id = await kathmandu.wheel(rules={"requires_turn": True, "max_plays_per_day": 2})
-    before = await kathmandu.eligibility(game_id)
-    assert (before["can_play"], before["reason"], before["free_plays_remaining"]) == (False, "NO_TURNS", 0)
-    await kathmandu.turns("ann", 5)
-    assert (await kathmandu.eligibility(game_id))["can_play"]
-    await kathmandu.round(game_id)
-    await kathmandu.round(game_id)
-    after = await kathmandu.eligibility(game_id)
-    # Its day's cap is then a hard one: turns are left, and do not help.
-    assert (after["can_play"], after["reason"], after["remaining_turns"]) == (False, "CAP_DAY", 3)
-
-
-async def test_eligibility_without_a_token_is_that_of_a_new_player(kathmandu: World) -> None:
-    game_id = await kathmandu.wheel(rules={"max_plays_per_day": 2})
-    told = await kathmandu.eligibility(game_id, player="")
-    assert (told["free_plays_remaining"], told["can_play"], told["reason"]) == (2, False, "LOGIN_REQUIRED")
-    assert await kathmandu.count("players") == 0
 
 
 async def test_eligibility_makes_no_player_row(kathmandu: World) -> None:

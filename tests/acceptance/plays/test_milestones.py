@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.items import every_item
 from tests.support.milestones import block, rung, statuses
 from tests.support.stack import Stack
 from tests.support.world import COINS, COLLECTION, World
@@ -48,19 +47,6 @@ async def test_rung_that_a_play_crosses_is_granted_once(world: World, module_sta
     assert [row["balance"] for row in wallet] == [15]
 
 
-async def test_points_of_a_rung_reach_a_further_rung_in_the_same_play(world: World, module_stack: Stack) -> None:
-    points, mug = await world.prize(type="points", value=100), await world.prize()
-    game_id = await world.game(
-        COLLECTION, COINS, milestones=block(rung("rich", 100, mug, "points"), rung("two", 2, points))
-    )
-    told = (await world.round(game_id, "pat")).data
-    assert [granted["id"] for granted in told["milestones_granted"]] == ["two", "rich"]
-    assert told["balances"] == [{"currency": "coin", "balance": 2}, {"currency": "points", "balance": 100}]
-    (record,) = (await module_stack.consumer("GET", "/rewards/me", player="pat", prize_id=points)).data["items"]
-    assert (record["milestone_id"], record["type"], record["status"]) == ("two", "points", "REWARD_STATUS_FULFILLED")
-    assert record["id"] == told["milestones_granted"][0]["reward_id"]
-
-
 async def test_rung_whose_prize_is_gone_stays_claimable(world: World, module_stack: Stack) -> None:
     scarce = await world.prize(total=1)
     game_id = await world.game(COLLECTION, COINS, milestones=block(rung("two", 2, scarce)))
@@ -81,21 +67,3 @@ async def test_rung_of_an_exchange_is_not_granted_by_a_play(world: World) -> Non
     game_id = await world.game(COLLECTION, COINS, milestones=exchange)
     assert (await world.round(game_id, "ada")).data["milestones_granted"] == []
     assert await statuses(world, game_id, "ada") == {"two": "CLAIMABLE"}
-
-
-async def test_rung_without_an_id_is_given_one(world: World, module_stack: Stack) -> None:
-    mug = await world.prize()
-    bare = {"currency": "coin", "threshold": 2, "prize_id": mug}
-    game_id = await world.game(COLLECTION, COINS, milestones={"rungs": [bare]})
-    (item,) = await world.milestones(game_id)
-    assert item["id"]
-    game = (await module_stack.admin("GET", f"/admin/games/{game_id}")).data
-    assert [row["id"] for row in game["milestones"]["rungs"]] == [item["id"]]
-
-
-async def test_milestones_come_in_pages(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize()
-    rungs = [rung(f"rung_{n}", n, prize_id) for n in range(1, 6)]
-    path = f"/games/{await world.game(COLLECTION, COINS, milestones=block(*rungs))}/milestones"
-    items = await every_item(module_stack, path, player="ann", limit=2)
-    assert [item["id"] for item in items] == [f"rung_{n}" for n in range(1, 6)]

@@ -106,20 +106,6 @@ async def test_caught_items_win_up_to_the_limit_and_the_stock(world: World) -> N
     assert await world.stock(gold) == (0, 3)
 
 
-async def test_item_that_cannot_have_been_caught_is_refused(world: World) -> None:
-    drops = [{"type": "gold", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 9}]
-    game_id = await world.game(GIFTS, {"drops": drops, "total_items": 3, "interval_ms": 60_000}, rules=TIMED)
-    session = await world.session(game_id)
-    for caught, reason in (
-        (["item_9"], "NOT_IN_PLAN"),
-        (["item_1"], "NOT_IN_PLAN"),  # a minute away
-        (["item_0", "item_0"], "VALIDATION"),
-    ):
-        answer = await world.play(game_id, session, payload={"caught_items": caught})
-        assert refused(answer) == (400, "INVALID_ARGUMENT", reason), caught
-    assert (await world.play(game_id, session, payload={"caught_items": ["item_0"]})).data["rewards"]
-
-
 async def test_collection_credits_the_item_that_the_word_picks(world: World) -> None:
     items = [
         {"item": "leaf", "weight": 3, "quantity": 2, "slot_index": 4},
@@ -163,28 +149,3 @@ async def test_wallet_scope_decides_which_games_share_a_wallet(module_stack: Sta
             "MERCHANT": {merchant_id},
             "TENANT": {module_stack.tenant_id},
         }
-
-
-async def test_points_go_to_the_wallet_and_leave_no_reward(world: World, module_stack: Stack) -> None:
-    points = await world.prize(type="points", value=50, total=1)
-    game_id = await world.wheel(points)
-    for played in (1, 2, 3):  # it takes no stock
-        told = (await world.round(game_id, player="pia")).data
-        assert [reward["type"] for reward in told["rewards"]] == ["points"]
-        assert told["balances"] == [{"currency": "points", "balance": 50 * played}]
-    assert await world.stock(points) == (1, 0)
-    assert (await module_stack.consumer("GET", "/rewards/me", player="pia")).data["items"] == []
-    ledger = (await module_stack.consumer("GET", "/wallet/ledger", player="pia")).data["items"]
-    assert [(entry["amount"], entry["balance_after"]) for entry in ledger] == [(50, 150), (50, 100), (50, 50)]
-    assert {entry["reason"] for entry in ledger} == {"LEDGER_REASON_PLAY_REWARD"}
-
-
-async def test_units_of_a_coded_prize_are_rewards_of_one_code_each(world: World) -> None:
-    coded = await world.prize(codes=["D-1", "D-2", "D-3"])
-    drops = [{"type": "gold", "prize_id": coded, "frequency": 1, "max_catchable": 2}]
-    game_id = await world.game(GIFTS, {"drops": drops, "total_items": 2, "interval_ms": 1})
-    quantities = []
-    for _ in range(2):
-        told = (await world.round(game_id, payload={"caught_items": ["item_0", "item_1"]})).data
-        quantities.append([reward["quantity"] for reward in told["rewards"]])
-    assert quantities == [[1, 1], [1]]

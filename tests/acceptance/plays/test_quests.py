@@ -9,7 +9,6 @@ import pytest
 
 from runtime.operations.quests.periods import period_at
 from tests.support.invariants import check_sums
-from tests.support.items import every_item
 from tests.support.quests import open_campaign, open_quest
 from tests.support.stack import Stack
 
@@ -144,17 +143,6 @@ async def test_completed_quests_are_listed_with_when_they_are_open_again(stack: 
     assert await done() == {tokyo: {once: 0}, other: {}}
 
 
-async def test_completions_at_once_grant_once(stack: Stack) -> None:
-    quest_id = await open_quest(stack, await open_campaign(stack))
-    answers = await asyncio.gather(
-        *(stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1") for _ in range(50))
-    )
-    assert sorted(answer.code for answer in answers) == ["ALREADY_EXISTS"] * 49 + ["OK"]
-    assert await stack.database.fetchval("SELECT balance FROM turn_balances WHERE player_id = 'player_1'") == 3
-    assert await stack.database.fetchval("SELECT count(*) FROM turn_entries") == 1
-    await check_sums(stack.database)
-
-
 async def test_key_answers_the_same_without_the_ephemeral_store(stack: Stack, valkey: object) -> None:
     quest_id = await open_quest(stack, await open_campaign(stack))
     headers = {"Idempotency-Key": "k1"}
@@ -188,30 +176,3 @@ async def test_closed_quest_grants_nothing(stack: Stack) -> None:
         answers, (400, "QUEST_CLOSED")
     )
     assert await stack.database.fetchval("SELECT count(*) FROM turn_balances") == 0
-
-
-async def test_delete_and_completion_at_once_leave_no_orphan(stack: Stack) -> None:
-    campaign_id = await open_campaign(stack)
-    for _ in range(10):
-        quest_id = await open_quest(stack, campaign_id)
-        await asyncio.gather(
-            stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1"),
-            stack.admin("DELETE", f"/admin/quests/{quest_id}"),
-        )
-    orphans = await stack.database.fetchval(
-        """SELECT count(*) FROM quest_completions AS c LEFT JOIN quests AS q USING (tenant_id, quest_id)
-           WHERE q.quest_id IS NULL"""
-    )
-    assert orphans == 0
-
-
-async def test_turns_are_listed_by_campaign_in_pages(stack: Stack) -> None:
-    campaigns = sorted([await open_campaign(stack) for _ in range(5)])
-    for turns, campaign_id in enumerate(campaigns, 1):
-        quest_id = await open_quest(stack, campaign_id, turns=turns)
-        await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
-    items = await every_item(stack, "/players/me/turns", player="player_1", limit=2)
-    assert [(row["campaign_id"], row["balance"]) for row in items] == list(zip(campaigns, range(1, 6), strict=True))
-    one = await every_item(stack, "/players/me/turns", player="player_1", campaign=campaigns[2])
-    assert [row["balance"] for row in one] == [3]
-    assert await every_item(stack, "/players/me/turns", player="player_2") == []

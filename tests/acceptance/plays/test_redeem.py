@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import Any
 
 import pytest
 
 from tests.support.guests import guest_who_played
-from tests.support.milestones import block, rung, statuses
+from tests.support.milestones import block, rung
 from tests.support.operations import make_merchant
 from tests.support.stack import Answer, Stack, refused
 from tests.support.world import COINS, COLLECTION, World
@@ -52,26 +50,6 @@ async def test_exchange_spends_the_threshold_and_gives_the_prize(world: World, m
     assert await world.stock(prize_id) == (0, 1)
 
 
-async def test_redeem_of_an_unlocked_rung_costs_nothing(world: World) -> None:
-    game_id = await collection(world, await world.prize(), mode="CUMULATIVE_UNLOCK")
-    await earn(world, game_id, 2)
-    told = (await world.redeem(game_id, "mug")).data
-    assert told["balances"] == [{"currency": "coin", "balance": 4}]
-    assert await statuses(world, game_id) == {"mug": "GRANTED"}
-
-
-async def test_redeem_below_the_threshold_is_refused_and_costs_nothing(world: World) -> None:
-    game_id = await collection(world, await world.prize())
-    await earn(world, game_id, 1)
-    answer = await world.redeem(game_id, "mug")
-    assert refused(answer) == (400, "FAILED_PRECONDITION", "THRESHOLD_NOT_REACHED")
-    assert (answer.envelope["data"]["balance"], answer.envelope["data"]["threshold"]) == (2, 3)
-    assert await coins(world) == 2
-    rungs = block(rung("gem", 1, await world.prize(), currency="gem"), auto_grant=False)
-    none = await world.redeem(await world.game(COLLECTION, COINS, milestones=rungs), "gem")
-    assert (none.reason, none.envelope["data"]["balance"]) == ("THRESHOLD_NOT_REACHED", 0)
-
-
 async def test_adjustment_after_a_refused_redeem_counts(world: World, module_stack: Stack) -> None:
     game_id = await collection(world, await world.prize())
     await earn(world, game_id, 1, "rich")
@@ -79,79 +57,6 @@ async def test_adjustment_after_a_refused_redeem_counts(world: World, module_sta
     body = {"player_id": "rich", "scope_key": world.campaign_id, "currency": "coin", "amount": 1}
     assert (await module_stack.core("POST", "/wallet/adjustments", body)).http == 200
     assert (await world.redeem(game_id, "mug", "rich")).http == 200
-
-
-async def test_redeem_by_a_guest_is_refused_on_a_players_game(world: World, module_stack: Stack) -> None:
-    rungs = block(rung("mug", 2, await world.prize()), auto_grant=False)
-    game_id = await world.game(COLLECTION, COINS, milestones=rungs, access="public")
-    guest = await guest_who_played(world, game_id)
-    change = {"access": "GAME_ACCESS_PLAYER"}
-    assert (await module_stack.admin("PUT", f"/admin/games/{game_id}", change)).http == 200
-    answer = await world.redeem(game_id, "mug", guest.player_id)
-    assert refused(answer) == (403, "PERMISSION_DENIED", "LOGIN_REQUIRED")
-    change = {"access": "GAME_ACCESS_PUBLIC"}
-    assert (await module_stack.admin("PUT", f"/admin/games/{game_id}", change)).http == 200
-    assert (await world.redeem(game_id, "mug", guest.player_id)).http == 200
-
-
-async def test_redeem_out_of_stock_costs_nothing(world: World) -> None:
-    game_id = await collection(world, await world.prize(total=1))
-    await earn(world, game_id, 2, "ann")
-    await earn(world, game_id, 2, "bob")
-    assert (await world.redeem(game_id, "mug", "ann")).http == 200
-    answer = await world.redeem(game_id, "mug", "bob")
-    assert refused(answer) == (400, "FAILED_PRECONDITION", "OUT_OF_STOCK")
-    assert answer.envelope["message"] == "this milestone's prize is out of stock"
-    assert await coins(world, "bob") == 4
-    assert await statuses(world, game_id, "bob") == {"mug": "CLAIMABLE"}
-
-
-async def test_redeem_beyond_a_prize_cap_is_refused_with_its_reset_time(world: World) -> None:
-    mine, daily = [await world.prize(constraints={name: 1}) for name in ("max_per_user", "max_per_day")]
-    midnight = (int(time.time()) // 86400 + 1) * 86400
-    for prize_id, second, reason, resets_at in (
-        (mine, "cap_ann", "CAP_USER", 0),
-        (daily, "cap_bob", "CAP_DAY", midnight),
-    ):
-        first_game, game_id = await collection(world, prize_id), await collection(world, prize_id)
-        await earn(world, first_game, 4, "cap_ann")
-        assert (await world.redeem(first_game, "mug", "cap_ann")).http == 200
-        await earn(world, game_id, 2, second)
-        before = await coins(world, second)
-        answer = await world.redeem(game_id, "mug", second)
-        assert refused(answer) == (400, "FAILED_PRECONDITION", reason)
-        said = answer.envelope["data"]
-        assert (said["limit"], said["resets_at"]) == (1, resets_at)
-        assert await coins(world, second) == before
-        assert await statuses(world, game_id, second) == {"mug": "CLAIMABLE"}
-    await world.database.execute("UPDATE prize_days SET day = day - 1 WHERE prize_id = $1", daily)
-    assert (await world.redeem(game_id, "mug", "cap_bob")).http == 200
-
-
-async def test_redeem_of_an_empty_code_pool_is_out_of_stock(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
-    game_id = await collection(world, prize_id)
-    await earn(world, game_id, 2, "kay")
-    assert (await world.redeem(game_id, "mug", "kay")).reason == "OUT_OF_STOCK"
-    await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["R-1"]})
-    reward = (await world.redeem(game_id, "mug", "kay")).data["reward"]
-    (mine,) = (await module_stack.consumer("GET", "/rewards/me", player="kay")).data["items"]
-    assert (mine["id"], mine["code"]) == (reward["id"], "R-1")
-
-
-async def test_redeem_of_points_credits_them_and_leaves_a_reward(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(type="points", value=40)
-    game_id = await collection(world, prize_id)
-    await earn(world, game_id, 2)
-    told = (await world.redeem(game_id, "mug")).data
-    assert told["balances"] == [{"currency": "coin", "balance": 1}, {"currency": "points", "balance": 40}]
-    reward = told["reward"]
-    assert (reward["type"], reward["status"], reward["prize_id"]) == ("points", "REWARD_STATUS_FULFILLED", prize_id)
-    assert reward["milestone_id"] == "mug"
-    mine = (await module_stack.consumer("GET", "/rewards/me", player="ann", prize=prize_id)).data["items"]
-    assert [(row["id"], row["status"], row["value"]) for row in mine] == [(reward["id"], "REWARD_STATUS_FULFILLED", 40)]
-    assert not await world.database.fetchval("SELECT count(*) FROM tasks WHERE reward_id = $1", reward["id"])
-    assert refused(await world.redeem(game_id, "mug")) == (409, "ALREADY_EXISTS", "ALREADY_GRANTED")
 
 
 TIMES = ("won_at", "claimed_at", "fulfilled_at", "expires_at")
@@ -199,23 +104,6 @@ async def test_redeem_of_an_unknown_rung_or_game_is_refused(world: World, module
     assert (await world.redeem(paused, "mug")).reason == "GAME_INACTIVE"
 
 
-async def test_key_redeems_once_and_answers_the_same(world: World, module_stack: Stack) -> None:
-    game_id = await collection(world, await world.prize())
-    await earn(world, game_id, 4)
-    answers = await asyncio.gather(*(world.redeem(game_id, "mug", key="r1") for _ in range(30)))
-    assert {answer.http for answer in answers} <= {200, 409}
-    assert {answer.reason for answer in answers if answer.http == 409} <= {"IDEMPOTENCY_IN_PROGRESS"}
-    replayed = await world.redeem(game_id, "mug", key="r1")
-    assert all(answer.data == replayed.data for answer in answers if answer.http == 200)
-    assert await coins(world) == 5
-    other = await world.redeem(game_id, "other", key="r1")
-    assert refused(other) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH")
-    # Core knows it too, from its row alone.
-    body = {"player_id": "ann", "milestone_id": "mug", "idempotency_key": "r1"}
-    core = (await module_stack.core("POST", f"/games/{game_id}/redeem", body)).data
-    assert core["reward"]["id"] == replayed.data["reward"]["id"]
-
-
 async def revoke(world: World, reward_id: str) -> Answer:
     return await world.stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {"reason": "a cheat"})
 
@@ -255,17 +143,6 @@ async def test_revoke_of_spent_points_is_refused(world: World, module_stack: Sta
     assert (await module_stack.core("POST", "/wallet/adjustments", {**spent, "amount": 30})).http == 200
     assert (await revoke(world, reward["id"])).http == 200
     assert await coins(world, "poi") == 4
-
-
-async def test_revokes_at_once_pay_back_once(world: World) -> None:
-    game_id = await collection(world, await world.prize())
-    await earn(world, game_id, 3, "twin")
-    reward = (await world.redeem(game_id, "mug", "twin")).data["reward"]
-    answers = await asyncio.gather(
-        *(revoke(world, reward["id"]) for _ in range(10)), *(world.round(game_id, "twin") for _ in range(10))
-    )
-    assert sum(answer.http == 200 for answer in answers[:10]) == 1
-    assert await coins(world, "twin") == 6 + 20
 
 
 async def test_second_redeem_is_rejected_after_any_change_of_the_game(world: World, module_stack: Stack) -> None:

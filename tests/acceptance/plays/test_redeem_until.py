@@ -66,45 +66,6 @@ async def test_redeem_after_redeem_until_is_refused_with_closed_at(own_world: Wo
     assert (await own_world.redeem(game_id, "one")).http == 200
 
 
-async def test_redeem_without_redeem_until_ends_with_the_campaign(own_world: World, stack: Stack) -> None:
-    game_id, end = await earned(own_world), ago(HOUR)
-    await put(stack, own_world, end_date=end)
-    late = await own_world.redeem(game_id, "one")
-    assert (refused(late), late.envelope["data"]["closed_at"]) == (CLOSED, end)
-
-
-async def test_redeem_in_a_campaign_ended_by_hand_is_refused_without_closed_at(own_world: World, stack: Stack) -> None:
-    game_id = await earned(own_world)
-    await put(stack, own_world, status="CAMPAIGN_STATUS_ENDED", end_date=ago(-DAY))
-    late = await own_world.redeem(game_id, "one")
-    assert (refused(late), late.envelope["data"].get("closed_at", 0)) == (CLOSED, 0)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"status": "CAMPAIGN_STATUS_PAUSED"},
-        {"status": "CAMPAIGN_STATUS_DRAFT"},
-        {"start_date": 4_000_000_000, "redeem_until": 4_000_000_001},
-    ],
-)
-async def test_redeem_until_opens_no_campaign_that_has_not_ended(
-    own_world: World, stack: Stack, fields: dict[str, Any]
-) -> None:
-    game_id = await earned(own_world)
-    await put(stack, own_world, **{"redeem_until": ago(-HOUR), **fields})
-    assert refused(await own_world.redeem(game_id, "one")) == CLOSED
-
-
-async def test_redeem_after_the_end_is_refused_by_pause_or_suspension(own_world: World, stack: Stack) -> None:
-    game_id = await earned(own_world, players=("ann", "bob"))
-    await put(stack, own_world, end_date=ago(HOUR), redeem_until=ago(-HOUR))
-    assert (await stack.admin("PUT", "/admin/players/bob", {"status": "PLAYER_STATUS_SUSPENDED"})).http == 200
-    assert (await own_world.redeem(game_id, "one", "bob")).reason == "SUSPENDED"
-    assert (await stack.admin("PUT", f"/admin/games/{game_id}", {"status": "GAME_STATUS_PAUSED"})).http == 200
-    assert (await own_world.redeem(game_id, "one")).reason == "GAME_INACTIVE"
-
-
 async def test_claim_is_open_after_redeem_until(own_world: World, stack: Stack) -> None:
     """Claims know no end but the reward's own, `expires_at`."""
     claimed = {"channel": "none", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}

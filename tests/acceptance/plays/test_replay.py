@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.stack import Stack
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
 
@@ -35,17 +34,6 @@ async def test_replay_of_every_shape_matches(world: World) -> None:
             reply = await world.replay(told["play_id"])
             assert (reply.matches, reply.player_id, reply.payload) == (True, "ann", payload)
             assert reply.play.seed == told["seed"]
-
-
-async def test_replay_uses_the_revision_of_the_play(world: World, module_stack: Stack) -> None:
-    first, second = await world.prize(), await world.prize()
-    game_id = await world.wheel(first)
-    play_id = (await world.round(game_id)).data["play_id"]
-    config = {"prizes": [{"prize_id": second, "probability": 1}]}
-    await module_stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": config})
-    await world.round(game_id)
-    reply = await world.replay(play_id)
-    assert (reply.matches, reply.play.revision) == (True, 1)
 
 
 TAMPERINGS = (

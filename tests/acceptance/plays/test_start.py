@@ -50,25 +50,6 @@ async def test_start_without_a_token_is_refused_on_a_players_game(own_world: Wor
     assert await own_world.count("players") == 0
 
 
-async def test_start_of_a_paused_game_is_refused(own_world: World) -> None:
-    answer = await own_world.start(await own_world.wheel(status="paused"))
-    assert (answer.http, answer.code, answer.reason) == (400, "FAILED_PRECONDITION", "GAME_INACTIVE")
-
-
-async def test_closed_campaign_starts_and_plays_nothing(own_world: World, stack: Stack) -> None:
-    game_id = await own_world.wheel()
-    session = await own_world.session(game_id)
-    answers = []
-    opened = {"status": "active", "start_date": 0, "end_date": 0}
-    for closed in ({"status": "paused"}, {"start_date": 4_000_000_000}, {"status": "ended"}):
-        change = {**opened, **closed}
-        assert (await stack.admin("PUT", f"/admin/campaigns/{own_world.campaign_id}", change)).http == 200
-        answers += [(closed, await own_world.start(game_id)), (closed, await own_world.play(game_id, session))]
-    refusal = ("FAILED_PRECONDITION", "CAMPAIGN_CLOSED")
-    assert [(closed, one.envelope) for closed, one in answers if (one.code, one.reason) != refusal] == []
-    assert await own_world.count("plays") == 0
-
-
 async def test_core_answers_starts_and_plays_with_the_same_fields(own_world: World, stack: Stack) -> None:
     game_id = await own_world.wheel(await own_world.prize())
     started = (await stack.core("POST", f"/games/{game_id}/start", {"player_id": "ann"})).data

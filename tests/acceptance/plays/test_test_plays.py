@@ -11,7 +11,6 @@ import redis.asyncio
 
 from runtime.operations import purging
 from runtime.operations.games import trials
-from tests.support.resources import make_campaign, make_game
 from tests.support.stack import OTHER_TENANT, Answer, fields_of, make_tenant
 from tests.support.tables import contents, everything_in
 from tests.support.world import GIFTS, WHEEL, World
@@ -28,7 +27,7 @@ async def test_test_plays_change_their_own_table_and_the_audit_log_alone(world: 
     points = await world.prize(type="points", value=7)
     rung = {"name": "First", "currency": "points", "threshold": 1, "prize_id": mug}
     game_id = await world.wheel(
-        *(mug, code, points),
+        *(mug, code, points, await world.prize(type="turns", value=3)),
         rules={"max_plays_per_user": 1, "max_plays_per_day": 1, "requires_turn": True},
         milestones={"mode": "cumulative_unlock", "auto_grant": True, "rungs": [rung]},
     )
@@ -52,7 +51,7 @@ async def test_test_plays_change_their_own_table_and_the_audit_log_alone(world: 
         mug: "prize",
         code: "prize",
     }.items()
-    assert all(row["count"] > 200 for row in run["frequencies"] if row["prize_id"])
+    assert all(row["count"] > 150 for row in run["frequencies"] if row["prize_id"])
 
 
 async def test_test_play_frequencies_fit_the_declared_odds(world: World) -> None:
@@ -165,28 +164,3 @@ async def test_test_plays_leave_the_loop_to_others(world: World, monkeypatch: py
     done.set()
     await going_on
     assert len(seen) == 1000
-
-
-async def test_revisions_are_listed_and_restored(world: World) -> None:
-    stack = world.stack
-    campaign = await make_campaign(stack)
-    prize_id = await world.prize()
-    game = await make_game(stack, campaign["id"], prize_id, ui={"theme": {"primary": "#112233"}})
-    path = f"/admin/games/{game['id']}"
-    await stack.admin("PUT", path, {"name": "Renamed", "rules": {"max_plays_per_day": 3}})
-    await stack.admin("PUT", path, {"ui": {}})
-    listed = (await stack.admin("GET", f"{path}/revisions", limit=2)).data
-    more = (await stack.admin("GET", f"{path}/revisions", cursor=listed["pagination"]["next_cursor"])).data
-    items = listed["items"] + more["items"]
-    assert [item["revision"] for item in items] == [3, 2, 1] and not more["pagination"]["has_more"]
-    assert [item["game"]["name"] for item in items] == ["Renamed", "Renamed", game["name"]]
-    assert all(item["made_by"] and item["made_at"] for item in items)
-    [first] = (await stack.admin("GET", f"{path}/revisions", revision=1)).data["items"]
-    assert first["game"] | {"updated_at": 0} == game | {"updated_at": 0}
-    kept = {name: first["game"][name] for name in ("name", "rules", "handler_config", "ui")}
-    assert (await stack.admin("PUT", path, {**kept, "revision": 1})).reason == "STALE_REVISION"
-    restored = (await stack.admin("PUT", path, {**kept, "revision": 3})).data
-    assert restored["revision"] == 4 and restored["ui"] == game["ui"] and restored["rules"] == game["rules"]
-    assert (await stack.admin("GET", "/admin/games/game_none/revisions")).reason == "UNKNOWN_GAME"
-    other = await make_tenant(stack, OTHER_TENANT)
-    assert (await other.admin("GET", f"{path}/revisions")).reason == "UNKNOWN_GAME"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.guests import guest_who_played, log_in, rewards_of
+from tests.support.guests import rewards_of
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
 from tests.support.stack import Answer, Stack, fields_of
@@ -112,24 +112,6 @@ async def test_turns_are_given_by_rank(world: World) -> None:
     await world.check()
 
 
-async def test_turns_are_taken_back_by_a_revoke_unless_spent(world: World) -> None:
-    game_id = await world.wheel(await three_turns(world, total=2), rules={"max_plays_per_day": 2})
-    first, second = [(await world.round(game_id, "cheat")).data["rewards"][0]["reward_id"] for _ in range(2)]
-    assert (await revoke(world, first)).data["status"] == "REWARD_STATUS_REVOKED"
-    assert (await entries_of(world, "cheat"))[-1] == (-3, 3, "REVERSAL", first)
-    assert (await world.round(game_id, "cheat")).code == "OK"
-    refused = await revoke(world, second)
-    assert (refused.code, refused.reason, refused.envelope["data"]["balance"]) == (
-        "FAILED_PRECONDITION",
-        "INSUFFICIENT_BALANCE",
-        2,
-    )
-    assert (await revoke(world, first)).reason == "ILLEGAL_TRANSITION"
-    assert await turns_of(world, "cheat") == 2
-    assert [row["status"] for row in await rewards_of(world.stack, "cheat")] == [FULFILLED, "REWARD_STATUS_REVOKED"]
-    await world.check()
-
-
 async def test_prize_that_could_give_no_turns_is_refused(module_stack: Stack) -> None:
     named = []
     wrongs: tuple[dict[str, Any], ...] = (
@@ -144,46 +126,3 @@ async def test_prize_that_could_give_no_turns_is_refused(module_stack: Stack) ->
         assert fields_of(made) == fields_of(become), wrong
         named += fields_of(made)
     assert named == ["value"] * 3 + ["fulfillment.channel", "fulfillment.redemption_mode"]
-
-
-async def test_turns_of_a_guest_move_to_the_player_within_the_cap(world: World) -> None:
-    capped = await three_turns(world, constraints={"max_per_user": 1})
-    game_id = await world.wheel(capped, access="public")
-    shop = await world.wheel(access="public", rules={"requires_turn": True})
-    thrifty, spender = [await guest_who_played(world, game_id) for _ in range(2)]
-    assert (await world.round(shop, spender.player_id)).code == "OK"
-    first = await guest_who_played(world, game_id)
-    player = await log_in(world.stack, first, "turns@example.com")
-    assert await turns_of(world, player) == 3
-    (own,) = await rewards_of(world.stack, player)
-    assert await log_in(world.stack, thrifty, "turns@example.com") == player
-    assert await turns_of(world, player) == 3, "a player wins one of them, and so do two guests"
-    assert await log_in(world.stack, spender, "turns@example.com") == player
-    assert await turns_of(world, player) == 5, "of those that are spent the rest is the player's, like any turns"
-    statuses = "SELECT status FROM rewards WHERE player_id = $1"
-    told = [await world.database.fetchval(statuses, who.player_id) for who in (thrifty, spender)]
-    assert told == ["revoked", "fulfilled"]
-    await world.check()
-    # What the guest won is the player's, and is taken back from the player.
-    assert (await revoke(world, own["id"])).data["status"] == "REWARD_STATUS_REVOKED"
-    assert await turns_of(world, player) == 2
-    await world.check()
-
-
-async def test_prize_of_turns_is_copied_with_its_campaign(world: World) -> None:
-    prize_id = await three_turns(world, campaign_id=world.campaign_id)
-    await world.wheel(prize_id)
-    copied = (
-        await world.stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {"name": "Again"})
-    ).data
-    rows = await world.database.fetch("SELECT type, value FROM prizes WHERE campaign_id = $1", copied["id"])
-    assert [tuple(row) for row in rows] == [("turns", 3)]
-
-
-async def test_test_play_gives_no_turns(world: World) -> None:
-    game_id = await world.wheel(await three_turns(world))
-    before = await world.count("turn_entries")
-    body = {"times": 5}
-    tried = await world.stack.admin("POST", f"/admin/games/{game_id}/test-plays", body)
-    assert tried.code == "OK", tried.envelope
-    assert await world.count("turn_entries") == before

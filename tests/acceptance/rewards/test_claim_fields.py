@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 from typing import Any, Final
 
-import pytest
 from aiohttp import web
 
-from runtime.actors.claims import CLAIM
 from runtime.operations.rewards.reward_queries import HIDDEN
 from tests.support.deliveries import working
 from tests.support.guests import guest_who_played, log_in
 from tests.support.operations import make_merchant
 from tests.support.receiver import receiving
-from tests.support.rivals import held, waits
-from tests.support.stack import TO_LOOPBACK, Answer, fields_of, refused
+from tests.support.stack import Answer, fields_of, refused
 from tests.support.tables import contents
 from tests.support.waiting import until
 from tests.support.world import World
@@ -33,11 +29,6 @@ KEPT: Final = [
     {"key": "size", "label": "Size", "value": "</script>"},
 ]
 PERSONAL: Final = ("Ophelia Quince", "Mill Lane")
-
-
-@pytest.fixture(scope="module")
-def module_extra_settings() -> dict[str, Any]:
-    return {"role_matrix": "strict", **TO_LOOPBACK}
 
 
 async def prize(world: World, *asked: dict[str, Any], **fields: Any) -> str:
@@ -183,38 +174,6 @@ async def test_claim_answers_the_fields_of_the_moment_and_keeps_their_labels(wor
     assert (await shown(world, first))["answers"] == KEPT
 
 
-async def test_claim_with_wrong_answers_takes_no_code(world: World) -> None:
-    coded = {"redemption_mode": "on_claim", "channel": "voucher_code"}
-    prize_id = await prize(world, SIZE | {"required": True}, codes=["MUG-0001"], fulfillment=coded)
-    reward_id = await won(world, prize_id)
-    await world.database.execute("UPDATE codes SET reward_id = NULL WHERE prize_id = $1", prize_id)
-    assert fields_of(await claim(world, reward_id, {})) == ["answers.size"]
-    assert await world.database.fetchval("SELECT count(*) FROM codes WHERE reward_id = $1", reward_id) == 0
-    assert (await claim(world, reward_id, {"size": "S"})).data["code"] == "MUG-0001"
-
-
-async def test_claim_by_rivals_keeps_the_answers_of_the_winner(world: World) -> None:
-    reward_id = await won(world, await prize(world))
-    said = [{"name": f"Rival {n}", "address": f"{n} Mill Lane", "size": "SM"[n % 2]} for n in range(20)]
-    told = await asyncio.gather(*(claim(world, reward_id, one) for one in said))
-    [winner] = [one for one, answer in zip(said, told, strict=True) if answer.code == "OK"]
-    assert {answer.reason for answer in told if answer.code != "OK"} == {"ALREADY_CLAIMED"}
-    assert {one["key"]: one["value"] for one in (await shown(world, reward_id))["answers"]} == winner
-
-
-async def test_claim_with_wrong_answers_fails_no_claim_beside_it(world: World) -> None:
-    """Claims that wait in one mailbox are one statement."""
-    reward_id = await won(world, await prize(world))
-    mine = await won(world, await prize(world), "bob")
-    wrong, right, other = await asyncio.gather(
-        claim(world, reward_id, {"name": "Ann"}),
-        claim(world, reward_id, ANSWERS),
-        claim(world, mine, ANSWERS, "bob"),
-    )
-    assert (right.code, other.code) == ("OK", "OK")
-    assert wrong.code == "INVALID_ARGUMENT" or wrong.reason == "ALREADY_CLAIMED"
-
-
 async def test_claim_with_other_answers_under_one_key_is_a_mismatch(world: World) -> None:
     reward_id = await won(world, await prize(world))
     first = await claim(world, reward_id, ANSWERS, key="k1")
@@ -229,17 +188,6 @@ async def test_claim_with_other_answers_under_one_key_is_a_mismatch(world: World
     differs = await world.stack.core("POST", path, straight | {"answers": {**ANSWERS, "name": "Eve"}})
     assert differs.reason == "IDEMPOTENCY_MISMATCH"
     assert (await shown(world, reward_id))["answers"] == KEPT
-
-
-async def test_claim_that_waits_for_its_twin_is_answered_the_same(world: World) -> None:
-    """The twin committed its answers after this statement had begun."""
-    reward_id = await won(world, await prize(world, NAME))
-    places = ([reward_id], ["ann"], ["k"], ["task_of_the_twin"], ["none"], ['{"name": "Ann"}'])
-    asked = {"id": reward_id, "player_id": "ann", "idempotency_key": "k", "answers": {"name": "Ann"}}
-    async with held(world.stack, CLAIM, world.stack.tenant_id, *places):
-        waiting = asyncio.ensure_future(world.stack.core("POST", f"/rewards/{reward_id}/claim", asked))
-        await until(lambda: waits(world.stack, "claim"))
-    assert (await waiting).data["reward"]["status"] == "REWARD_STATUS_FULFILLED"
 
 
 # -- the answers -----------------------------------------------------------------------------

@@ -46,12 +46,6 @@ def won(answer: Any) -> bool:
     return bool(answer.data["rewards"])
 
 
-async def code_of(stack: Stack, player: str) -> str:
-    """The code of the one reward that a player has."""
-    (mine,) = (await stack.consumer("GET", "/rewards/me", player=player)).data["items"]
-    return str(mine["code"])
-
-
 async def end(world: World, prize_id: str, how: str) -> None:
     """Has every code of the pool withdrawn, or past its time."""
     if how == "withdrawn":
@@ -118,18 +112,6 @@ async def test_withdrawn_code_never_comes_back(world: World, module_stack: Stack
     assert entry["after"] == {"withdrawn": 3, "left": 0, "why": "leaked"}
 
 
-async def test_withdrawal_in_parts_is_answered_the_same_when_retried(
-    world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pool, "PART", 4)
-    prize_id = await world.prize(codes=[f"PART-{nth:03}" for nth in range(10)])
-    first = await withdraw(module_stack, prize_id, {"all_free": True}, key="parts")
-    await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["KEY-9"]})
-    again = await withdraw(module_stack, prize_id, {"all_free": True}, key="parts")
-    assert first.data == again.data == {"withdrawn": 10, "kept": [], "available": 0}
-    assert (await listed(module_stack, prize_id))["totals"]["free"] == 1, "the code imported later stays"
-
-
 async def test_withdrawal_without_exactly_one_selection_is_refused(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(codes=["A-1"])
     bodies: list[dict[str, Any]] = [{}, {"ids": ["a"], "all_free": True}, {"ids": []}, {"ids": [" "]}]
@@ -138,36 +120,6 @@ async def test_withdrawal_without_exactly_one_selection_is_refused(world: World,
 
 
 # -- expiry ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("how", ["expired", "withdrawn"])
-async def test_code_that_is_withdrawn_or_expired_is_given_to_nobody(
-    world: World, module_stack: Stack, how: str
-) -> None:
-    """Not by a play, a claim or staff."""
-    manual = {"channel": "none", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
-    prize_id = await world.prize(fulfillment=manual)
-    game_id = await world.wheel(prize_id)
-    early = [(await world.round(game_id, f"{how}{nth}")).data["rewards"][0]["reward_id"] for nth in range(2)]
-    voucher = {"channel": "voucher_code", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
-    await module_stack.admin("PUT", f"/admin/prizes/{prize_id}", {"fulfillment": voucher})
-    await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["A-1", "A-2", "A-3"]})
-    await end(world, prize_id, how)
-    claim = await module_stack.consumer("POST", f"/rewards/{early[0]}/claim", {}, player=f"{how}0")
-    assert claim.reason == "OUT_OF_STOCK"
-    given = await module_stack.admin("POST", f"/admin/rewards/{early[1]}/fulfill", {})
-    assert given.reason == "OUT_OF_STOCK"
-    assert (await world.round(game_id, f"{how}3")).data["rewards"] == []
-    render = (await module_stack.consumer("GET", f"/games/{game_id}/render")).data
-    assert [prize["available"] for prize in render["prizes"]] == [False]
-    stats = (await module_stack.admin("GET", f"/admin/campaigns/{world.campaign_id}/analytics")).data
-    assert [row["codes_available"] for row in stats["prizes"] if row["prize_id"] == prize_id] == [0]
-    text = f"code,expires_at\nA-4,\nA-5,{LATER}\nA-6,{LATER - 1}\n"
-    assert (await import_text(module_stack, prize_id, text, "text/csv"))["data"]["available"] == 3
-    claimed = await module_stack.consumer("POST", f"/rewards/{early[0]}/claim", {}, player=f"{how}0")
-    assert claimed.data["code"] == "A-6", "what ends sooner goes first"
-    assert (await module_stack.admin("POST", f"/admin/rewards/{early[1]}/fulfill", {})).http == 200
-    assert await code_of(module_stack, f"{how}1") == "A-5"
 
 
 async def test_import_sets_an_expiry_for_all_codes_or_each(world: World, module_stack: Stack) -> None:
@@ -290,27 +242,6 @@ async def test_expiry_with_a_wrong_field_names_it(world: World, module_stack: St
         answer = await import_text(module_stack, prize_id, "A-2", query=query)
         assert [row["field"] for row in answer["data"]["violations"]] == ["expires_at"], query
     assert list((await ends_of(module_stack, prize_id)).values()) == [0]
-
-
-async def test_expiry_among_winners_loses_no_win(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
-    text = "\n".join(f"CROWD-{nth:04}" for nth in range(60))
-    await import_text(module_stack, prize_id, text, query=f"?expires_at={LATER}")
-    game_id = await world.wheel(prize_id)
-    sessions = {name: await world.session(game_id, name) for name in (f"many{nth}" for nth in range(40))}
-
-    async def move() -> None:
-        for nth in range(1, 11):
-            assert (await expire(module_stack, prize_id, {"all_free": True, "expires_at": LATER + nth})).http == 200
-
-    _, *answers = await asyncio.gather(
-        move(), *(world.play(game_id, session, name) for name, session in sessions.items())
-    )
-    assert [won(answer) for answer in answers] == [True] * 40
-    codes = {await code_of(module_stack, name) for name in sessions}
-    assert len(codes) == 40
-    free = (await listed(module_stack, prize_id, state="CODE_STATE_FREE", limit=100))["items"]
-    assert [item["expires_at"] for item in free] == [LATER + 10] * 20
 
 
 def test_expiry_is_read_as_seconds_a_day_or_a_moment() -> None:

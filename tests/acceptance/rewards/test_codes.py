@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tracemalloc
 from typing import Any
@@ -66,20 +65,6 @@ async def test_import_names_a_line_of_any_length(stack: Any, prize_id: str, surf
     assert (answer.data["added"], [error["line"] for error in answer.data["errors"]]) == (1, [2])
     body = document(surface)["components"]["schemas"]["ImportCodesBody"]  # type: ignore[arg-type]
     assert body["properties"]["codes"]["items"] == {"type": "string"}
-
-
-async def test_import_of_known_codes_adds_none_twice(stack: Any, prize_id: str) -> None:
-    await send(stack, prize_id, "A1\nB2\n", "text/plain")
-    data = (await send(stack, prize_id, "B2\nC3\nA1\n", "text/plain"))["data"]
-    assert (data["added"], data["duplicates"], data["available"]) == (1, 2, 3)
-    assert [error["line"] for error in data["errors"]] == [1, 3]
-
-
-async def test_imports_of_one_file_at_once_add_it_once(stack: Any, prize_id: str) -> None:
-    body = "\n".join(f"CODE{number:06}" for number in range(6_000))
-    answers = await asyncio.gather(*[send(stack, prize_id, body, "text/plain") for _ in range(3)])
-    assert sum(answer["data"]["added"] for answer in answers) == 6_000
-    assert max(answer["data"]["available"] for answer in answers) == 6_000
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

@@ -10,7 +10,7 @@ import pytest
 from runtime import ids
 from runtime import messages as m
 from runtime.events import Event
-from runtime.operations import BY_NAME, purging
+from runtime.operations import BY_NAME
 from runtime.operations.budget_alerts import thresholds
 from tests.support.rivals import held, waits
 from tests.support.stack import Stack, fields_of, make_tenant
@@ -153,23 +153,6 @@ async def test_low_stock_fires_once_for_each_fall(shop: World) -> None:
         assert await look(shop) == events
 
 
-async def test_low_stock_of_codes_counts_the_free_and_unexpired(shop: World) -> None:
-    prize_id = await shop.prize(codes=[f"code-{n:08d}" for n in range(6)], low_stock_at=3)
-    assert await look(shop) == [] and not await low(shop, prize_id)
-    game = await shop.wheel(prize_id)
-    await shop.round(game)
-    end = (
-        "UPDATE codes SET expires_at = now() WHERE tenant_id = $1 AND prize_id = $2 AND code_id = (SELECT max(code_id)"
-    )
-    await shop.database.execute(
-        f"{end} FROM codes WHERE prize_id = $2 AND reward_id IS NULL)", shop.stack.tenant_id, prize_id
-    )
-    assert await look(shop) == [] and not await low(shop, prize_id)
-    await shop.round(game)
-    assert await low(shop, prize_id)
-    assert await look(shop) == [("prizes.low_stock", 3)]
-
-
 # -- rivals ----------------------------------------------------------------------------------
 
 
@@ -209,18 +192,6 @@ async def test_failed_check_fires_nothing_and_the_next_one_does(shop: World, mon
             await look(shop)
     assert await notices(shop) == []
     assert await look(shop) == [("prizes.low_stock", 1)]
-
-
-async def test_notice_is_purged_after_30_days_and_does_not_fire_again(shop: World) -> None:
-    await shop.prize(total=1, low_stock_at=1)
-    await look(shop)
-    await purging.purge(shop.stack.engine)
-    assert len(await notices(shop)) == 1
-    aged = "UPDATE notices SET noticed_at = noticed_at - interval '31 days' WHERE tenant_id = $1"
-    await shop.database.execute(aged, shop.stack.tenant_id)
-    await purging.purge(shop.stack.engine)
-    assert await notices(shop) == []
-    assert await look(shop) == [], "it is told once, however long ago"
 
 
 async def test_live_view_shows_used_budgets_and_low_prizes(shop: World) -> None:

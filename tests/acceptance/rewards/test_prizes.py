@@ -72,22 +72,6 @@ async def test_prize_with_many_violations_names_all_of_them(stack: Any) -> None:
     assert named == ["name", "value", "fulfillment.channel", "campaign_id"]
 
 
-async def test_stock_follows_its_total_between_limited_and_unlimited(stack: Any) -> None:
-    campaign = await make_campaign(stack)
-    prize_id = await make_prize(stack)
-    game = await make_game(stack, campaign["id"], prize_id)
-    for _ in range(3):
-        await play_once(stack, game["id"])
-    assert await stock(stack, prize_id) == {"total": 0, "remaining": 0, "awarded": 3}
-    below = await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"stock": {"total": 2}})
-    assert (below.code, below.reason) == ("FAILED_PRECONDITION", "STOCK_BELOW_AWARDED")
-    for total, remaining in ((3, 0), (10, 7), (5, 2), (0, 0)):
-        changed = (await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"stock": {"total": total}})).data
-        assert changed["stock"] == {"total": total, "remaining": remaining, "awarded": 3}
-    renamed = (await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"name": "Cup"})).data
-    assert renamed["stock"] == {"total": 0, "remaining": 0, "awarded": 3}
-
-
 async def test_prize_secret_is_write_only_sealed_kept_and_removable(stack: Any) -> None:
     config = {"url": "https://hooks.example/x", "secret": "marker-of-a-secret", "headers": {"X-Shop": "marker-too"}}
     prize_id = await make_prize(stack, fulfillment={"channel": "webhook", "config": config})
@@ -156,33 +140,6 @@ async def test_won_prize_is_archived_and_listed_only_by_status(stack: Any) -> No
     assert [item["prize_id"] for item in listed] == [prize_id]
     refused = await stack.admin("POST", "/admin/games", wheel(campaign["id"], prize_id))
     assert fields_of(refused) == ["handler_config.prizes[0].prize_id"]
-
-
-async def test_summary_counts_stock_claims_deliveries_and_codes(stack: Any) -> None:
-    campaign = await make_campaign(stack)
-    claimed = {"redemption_mode": "on_claim", "channel": "none"}
-    prize_id = await make_prize(stack, campaign_id=campaign["id"], stock={"total": 9}, fulfillment=claimed)
-    coded = await make_prize(stack, campaign_id=campaign["id"], fulfillment={"channel": "voucher_code"})
-    await stack.admin("POST", f"/admin/prizes/{coded}/codes", {"codes": ["A-1", "A-2"]})
-    game = await make_game(stack, campaign["id"], prize_id)
-    won = [(await play_once(stack, game["id"]))["rewards"][0] for _ in range(3)]
-    rewards = (await stack.consumer("GET", "/rewards/me", player="player_a")).data["items"]
-    assert len(won) == len(rewards) == 3
-    await stack.consumer("POST", f"/rewards/{rewards[0]['id']}/claim", {}, player="player_a")
-    counts = {"total": 0, "remaining": 0, "awarded": 0, "claimed": 0, "fulfilled": 0, "codes_available": 0}
-    said = {"name": "Mug", "type": "goods", "status": "PRIZE_STATUS_ACTIVE", "low": False}
-    items = (await stack.admin("GET", "/admin/prizes/summary", campaign_id=campaign["id"])).data["items"]
-    assert items == [
-        {**counts, **said, "prize_id": coded, "channel": "voucher_code", "codes_available": 2},
-        {
-            **said,
-            "prize_id": prize_id,
-            "channel": "none",
-            **dict(zip(counts, (9, 6, 3, 1, 1, 0), strict=True)),
-        },
-    ]
-    shown = (await stack.core("GET", "/prizes/summary")).data["items"]
-    assert [item["codes_available"] for item in shown] == [2, 0], "a number on Core too"
 
 
 async def test_prize_currency_can_be_changed_to_none_and_not_to_an_unknown_one(stack: Any) -> None:

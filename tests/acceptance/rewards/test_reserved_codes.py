@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
-from runtime.streams.expiry import expire
 from tests.support.stack import Stack
 from tests.support.world import World
 
@@ -45,27 +42,3 @@ async def test_five_codes_have_five_winners_with_a_code_each(world: World, modul
     assert sixth.data["rewards"] == [], "no code is left"
     again = await module_stack.consumer("POST", f"/rewards/{next(iter(won.values()))}/claim", {}, player="sixth")
     assert again.reason == "UNKNOWN_REWARD", "another player's reward gives nobody a code"
-
-
-async def test_reward_fulfilled_by_staff_has_its_code(world: World, module_stack: Stack) -> None:
-    game_id = await world.wheel(await prize_of(world, "MANUAL", 2))
-    won = await winners(world, game_id, 6, "hand")
-    assert len(won) == 2
-    for name, reward_id in won.items():
-        assert (await module_stack.admin("POST", f"/admin/rewards/{reward_id}/fulfill", {})).http == 200
-        (mine,) = (await module_stack.consumer("GET", "/rewards/me", player=name)).data["items"]
-        assert mine["code"].startswith("R-")
-
-
-@pytest.mark.parametrize("ended", ["expired", "revoked"])
-async def test_code_of_an_ended_reward_goes_to_the_next_winner(world: World, module_stack: Stack, ended: str) -> None:
-    game_id = await world.wheel(await prize_of(world, "ON_CLAIM", 1, expires_after_days=1))
-    ((name, reward_id),) = (await winners(world, game_id, 3, "late")).items()
-    assert await winners(world, game_id, 3, "eager") == {}
-    if ended == "expired":
-        await world.database.execute("UPDATE rewards SET expires_at = now() WHERE reward_id = $1", reward_id)
-        await expire(module_stack.engine)
-    else:
-        assert (await module_stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {})).http == 200
-    assert (await module_stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player=name)).http == 400
-    assert len(await winners(world, game_id, 3, "next")) == 1

@@ -34,20 +34,6 @@ async def give_up(world: World, receiver: Receiver) -> tuple[str, str, str]:
     return game_id, won["reward_id"], task_id
 
 
-async def test_unit_of_an_expired_reward_can_be_won_again(own_world: World) -> None:
-    world = own_world
-    fulfillment = {"channel": "none", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
-    prize_id = await world.prize(total=2, fulfillment=fulfillment, expires_after_days=1)
-    game_id = await world.wheel(prize_id)
-    for player in ("a", "b", "c"):
-        await world.round(game_id, player)
-    assert await world.stock(prize_id) == (0, 2)
-    await world.database.execute("UPDATE rewards SET expires_at = now() WHERE player_id = 'a'")
-    assert sum(await asyncio.gather(*(expire(world.stack.engine) for _ in range(4)))) == 1
-    assert await world.stock(prize_id) == (1, 1)
-    assert len((await world.round(game_id, "d")).data["rewards"]) == 1
-
-
 async def test_unit_of_a_failed_delivery_can_be_won_again(own_world: World, receiver: Receiver) -> None:
     game_id, reward_id, task_id = await give_up(own_world, receiver)
     assert len((await own_world.round(game_id, "bob")).data["rewards"]) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -69,15 +68,6 @@ async def test_reward_is_found_by_its_whole_code_in_its_own_scope(world: World) 
     assert await found(shop, code="FAIR-1") == [], "the tenant's own winner"
     assert len(await found(shop, campaign_id=world.campaign_id)) == 2
     assert "FAIR-1" not in str((await world.stack.admin("GET", "/admin/rewards", code="FAIR-1")).envelope)
-
-
-async def test_reward_is_found_by_the_time_of_its_win(world: World) -> None:
-    [early, _] = await won(world, count=2)
-    ago = "UPDATE rewards SET won_at = to_timestamp($2) WHERE reward_id = $1"
-    await world.database.execute(ago, early, 1_700_000_000)
-    assert await found(world.stack, won_from=1_700_000_000, won_until=1_700_000_001) == [early]
-    assert await found(world.stack, won_until=1_700_000_000) == []
-    assert fields_of(await world.stack.admin("GET", "/admin/rewards", won_from=-1)) == ["won_from"]
 
 
 async def test_search_by_code_requires_the_role_that_moves_rewards(world: World) -> None:
@@ -183,13 +173,6 @@ async def test_bulk_retry_does_what_the_store_refused(world: World, monkeypatch:
     # That all of it was done is kept.
     kept = await bulk(world.stack, act, ids, key)
     assert (kept.data, kept.headers["Idempotency-Replayed"]) == (again.data, "true")
-
-
-async def test_bulk_rivals_move_each_reward_once(world: World) -> None:
-    ids = await won(world, count=4, total=4, fulfillment=BY_HAND)
-    answers = await asyncio.gather(*(bulk(world.stack, "REVOKE", ids[:: 1 - 2 * (n % 2)]) for n in range(6)))
-    done = [one["id"] for answer in answers for one in answer.data["results"] if one["ok"]]
-    assert sorted(done) == sorted(ids)
 
 
 async def test_bulk_retry_rearms_a_dead_delivery(world: World) -> None:

@@ -52,44 +52,9 @@ async def test_reward_is_listed_with_all_its_fields(stack: Stack, shelf: Shelf) 
     }
 
 
-async def test_rewards_are_filtered_for_their_player_and_for_staff(stack: Stack, shelf: Shelf) -> None:
-    one, two = await shelf.prize(), await shelf.prize()
-    won = await shelf.reward(one, game_id="game_1")
-    claimed = await shelf.reward(two, status="claimed")
-    late = await shelf.reward(two, expires_in_seconds=-1)
-    wrong = []
-    for query, expected in (
-        ({"status": "REWARD_STATUS_WON"}, [won]),
-        ({"status": "claimed"}, [claimed]),
-        ({"status": "REWARD_STATUS_EXPIRED"}, [late]),
-        ({"prize": two}, [late, claimed]),
-        ({"prize_id": one}, [won]),
-        ({"game_id": "game_1"}, [won]),
-        ({"campaign_id": "camp_test", "status": "won"}, [won]),
-        ({"campaign": "camp_other"}, []),
-    ):
-        for found in (await ids_of(stack, **query), await found_by_staff(stack, **query)):
-            if found != expected:
-                wrong.append((query, found))
-    assert wrong == []
-    assert await found_by_staff(stack, player_id="player_bob") == []
-
-
 async def test_rewards_list_of_core_requires_a_player(stack: Stack) -> None:
     refused = await stack.core("GET", "/rewards/me")
     assert (refused.http, refused.reason) == (400, "VALIDATION")
-
-
-async def test_reward_that_waits_for_a_hand_is_found_and_fulfilled(stack: Stack, shelf: Shelf) -> None:
-    manual, other = await shelf.prize("manual"), await shelf.prize()
-    waiting = await shelf.reward(manual, "player_bob", status="claimed")
-    await shelf.reward(manual)
-    await shelf.reward(other, status="claimed")
-    [reward] = (await stack.admin("GET", "/admin/rewards", prize=manual, status="claimed")).data["items"]
-    assert (reward["id"], reward["player_id"], reward["prize_id"]) == (waiting, "player_bob", manual)
-    fulfilled = await stack.admin("POST", f"/admin/rewards/{waiting}/fulfill", {"note": "by hand"})
-    assert fulfilled.data["status"] == "REWARD_STATUS_FULFILLED"
-    assert await found_by_staff(stack, prize=manual, status="claimed") == []
 
 
 async def test_rewards_list_of_staff_never_has_a_code(stack: Stack, shelf: Shelf) -> None:

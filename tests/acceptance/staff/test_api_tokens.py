@@ -22,7 +22,6 @@ from runtime.http.edge import Edge
 from runtime.http.login import api_tokens
 from runtime.http.login.api_tokens import GUESSES, GUESSES_IN_ALL, Marks
 from runtime.operations import Operation
-from runtime.operations.row import MANAGEMENT
 from runtime.operations.staff import tokens
 from runtime.operations.staff.tokens import HELD_SECONDS, PREFIX, REVOKED_SECONDS
 from tests.support.login import bearer
@@ -111,22 +110,6 @@ async def test_token_expiry_is_bounded_by_the_setting(stack: Stack) -> None:
 @pytest.mark.settings(api_token_seconds_max=120)
 async def test_token_without_an_expiry_lives_no_longer_than_the_setting(stack: Stack) -> None:
     assert (await make(stack))["expires_at"] == pytest.approx(time.time() + 120, abs=30)
-
-
-@pytest.mark.parametrize("matrix", ["any", "strict"])
-async def test_token_opens_what_its_roles_open_for_people(stack: Stack, matrix: str) -> None:
-    rpc = (stack.process.rpc_address,)
-    settings = replace(stack.process.settings, role_matrix=matrix, database_url="", core_rpc_addresses=rpc)
-    async with running(settings, ["admin"]) as edge_process:
-        edge = replace(stack, process=edge_process)
-        for roles in (*[(role,) for role in sorted(MANAGEMENT)], ("designer", "reward_manager")):
-            token = (await make(stack, roles))["secret"]
-            mine = (await ask(edge, token)).data
-            people = (await edge.admin("GET", "/admin/me", roles=roles)).data
-            assert mine["operations"] == people["operations"] and mine["operations"]
-            for path, body in (("/admin/campaigns", {"name": "C"}), ("/admin/wallet/adjustments", {})):
-                as_people = await edge.admin("POST", path, body, roles=roles)
-                assert (await ask(edge, token, path, "POST", body)).reason == as_people.reason
 
 
 async def test_token_with_more_roles_than_its_maker_is_refused(stack: Stack) -> None:

@@ -177,18 +177,6 @@ async def test_approval_that_cannot_be_carried_out_now_goes_on_waiting(office: S
     assert await balance(office, player) == 50
 
 
-async def test_approval_is_decided_by_one_of_several_rivals(office: Stack) -> None:
-    for n in range(3):
-        player = await player_of(office, f"rivals{n}")
-        kept = waiting(await ask(office, player))
-        sides = [("bob", "approve"), ("eve", "approve"), ("zoe", "reject"), ("ann", "withdraw"), ("kim", "approve")]
-        answers = await asyncio.gather(*(decide(office, *side, kept) for side in sides))
-        won = [answer.data for answer in answers if answer.http == 200]
-        assert len(won) == 1, [answer.envelope for answer in answers]
-        assert await balance(office, player) == (1000 if won[0]["status"] == "APPROVAL_STATUS_DONE" else 0)
-        assert len(await noted(office, kept)) == 2
-
-
 async def test_approval_that_fails_before_its_commit_is_undone(office: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     player = await player_of(office, "broken")
     kept = waiting(await ask(office, player))

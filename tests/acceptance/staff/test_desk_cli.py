@@ -10,11 +10,10 @@ import pytest
 
 from runtime.commands.connection import EXIT_REFUSED, EXIT_UNCONFIRMED, EXIT_WAITING
 from tests.support.guests import log_in
-from tests.support.leaderboards import make_board
 from tests.support.operations import make_approval
 from tests.support.operator import Operator
 from tests.support.stack import Stack
-from tests.support.world import COINS, COLLECTION, World
+from tests.support.world import World
 
 MANUAL = {"redemption_mode": "REDEMPTION_MODE_MANUAL", "channel": "none"}
 
@@ -42,16 +41,6 @@ async def test_player_is_found_given_turns_exported_and_erased(tombola: Operator
     assert (done.code, done.out.strip()) == (0, f"{player} is erased")
     unknown = await tombola("players", "show", "player_none")
     assert unknown.code == EXIT_REFUSED and "UNKNOWN_PLAYER" in unknown.err
-
-
-async def test_balance_is_adjusted_and_shown(tombola: Operator, own_world: World) -> None:
-    game = await own_world.game(COLLECTION, COINS)
-    assert (await own_world.round(game, "ann")).code == "OK"
-    scope = own_world.campaign_id
-    adjust = ("wallets", "adjust", "ann", scope, "coin", "5", "--reference", "ticket-1", "--key", "k")
-    assert (await tombola(*adjust)).out.strip() == "7 coin left"
-    entries = (await tombola("wallets", "ledger", "ann", "--json")).json
-    assert [entry["amount"] for entry in entries] == [5, 2]
 
 
 async def test_rewards_are_moved_and_failures_exit_1(tombola: Operator, own_world: World) -> None:
@@ -85,16 +74,6 @@ async def test_prize_with_claim_fields_shows_the_answers_of_its_reward(tombola: 
     assert (await tombola("prizes", "update", prize_id, "none.yaml", "--json")).json["claim_fields"] == []
     unknown = await tombola("rewards", "show", "reward_none")
     assert unknown.code == EXIT_REFUSED and "UNKNOWN_REWARD" in unknown.err
-
-
-async def test_integration_is_tested_and_given_a_secret(tombola: Operator, stack: Stack) -> None:
-    hook = {"type": "sms", "events": ["prize_won"], "config": {}}
-    made = (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
-    assert made in (await tombola("integrations", "list")).out
-    tried = await tombola("integrations", "test", made)
-    assert "stubbed" in tried.out and tried.code == EXIT_REFUSED
-    assert (await tombola("integrations", "rotate", made, "--secret", "s" * 24)).out.strip() == "signs with both"
-    assert (await tombola("integrations", "log", made, "--json")).json[0]["event_type"] == "integration_test"
 
 
 async def test_approvals_are_listed_shown_and_decided(tombola: Operator, stack: Stack) -> None:
@@ -141,19 +120,6 @@ async def test_token_is_made_used_and_revoked(tombola: Operator) -> None:
     assert refused.code == EXIT_REFUSED and "TOKEN_INVALID" in refused.err
 
 
-async def test_merchants_and_tenants_are_made_shown_and_changed(tombola: Operator) -> None:
-    shop = (await tombola("merchants", "create", "Main street")).out.strip()
-    done = await tombola("merchants", "update", shop, "--name", "High street", "--status", "suspended", "--json")
-    assert (done.json["name"], done.json["status"]) == ("High street", "MERCHANT_STATUS_SUSPENDED")
-    assert "suspended" in (await tombola("merchants", "show", shop)).out
-    assert (await tombola("merchants", "show", "nobody")).code == EXIT_REFUSED
-    tombola.roles = ("platform",)
-    fair = (await tombola("tenants", "create", "Fair", "--origin", "https://fair.example")).out.strip()
-    renamed = (await tombola("tenants", "update", fair, "--name", "Fairer", "--json")).json
-    assert (renamed["name"], renamed["origins"]) == ("Fairer", ["https://fair.example"])
-    assert (await tombola("tenants", "update", fair, "--no-origins", "--json")).json["origins"] == []
-
-
 async def test_prize_is_made_of_a_file_changed_and_its_stock_moved(tombola: Operator, own_world: World) -> None:
     (tombola.directory / "mug.yaml").write_text("name: Fair mug\ntype: goods\nvalue: 8\nstock: {total: 5}\n")
     made = (await tombola("prizes", "create", "mug.yaml", "--json")).json["prize_id"]
@@ -172,39 +138,3 @@ async def test_prize_is_made_of_a_file_changed_and_its_stock_moved(tombola: Oper
     [listed] = (await tombola("prizes", "list", "--q", "Fair mug", "--json")).json
     assert (listed["prize_id"], listed["remaining"]) == (made, 12)
     assert "12 of 12" in (await tombola("prizes", "list")).out
-
-
-async def test_quests_are_made_of_files_given_secrets_listed_and_removed(tombola: Operator, own_world: World) -> None:
-    fields = {"campaign_id": own_world.campaign_id, "name": "Newsletter", "turns": 2, "status": "active"}
-    (tombola.directory / "quest.json").write_text(json.dumps(fields))
-    (tombola.directory / "events.json").write_text(json.dumps({"condition": {"kind": "event", "count": 1}}))
-    quest, _, name = (await tombola("quests", "create", "quest.json")).out.strip().partition(" ")
-    assert name == "Newsletter"
-    taking = (await tombola("quests", "update", quest, "events.json", "--json")).json
-    again = (await tombola("quests", "update", quest, "events.json")).out
-    assert taking["secret"].startswith("whsec_") and "whsec_" not in again
-    listed = (await tombola("quests", "list", "--campaign", own_world.campaign_id)).out
-    assert "1 event" in listed and "one_time" in listed
-    assert (await tombola("quests", "show", quest, "--json")).json["secret_set"] is True
-    secret = (await tombola("quests", "rotate-secret", quest)).out.strip()
-    assert secret.startswith("whsec_") and secret != taking["secret"]
-    ended = await tombola("quests", "rotate-secret", quest, "--end-previous")
-    assert ended.out.strip() == "the newest alone is believed"
-    assert (await tombola("quests", "remove", quest)).code == EXIT_UNCONFIRMED
-    assert (await tombola("quests", "remove", quest, "--yes")).out.strip() == f"{quest} is removed"
-    gone = await tombola("quests", "rotate-secret", quest)
-    assert gone.code == EXIT_REFUSED and "UNKNOWN_QUEST" in gone.err
-
-
-async def test_leaderboard_is_listed_shown_and_finalized(tombola: Operator, own_world: World) -> None:
-    game = await own_world.wheel()
-    board = (await make_board(own_world.stack, own_world.campaign_id, name="Busiest", metric="plays"))["id"]
-    assert (await own_world.round(game, "ann")).code == "OK"
-    assert "Busiest" in (await tombola("leaderboards", "list", "--campaign", own_world.campaign_id)).out
-    assert (await tombola("leaderboards", "show", board, "--json")).json["name"] == "Busiest"
-    assert (await tombola("leaderboards", "finalize", board)).code == EXIT_UNCONFIRMED
-    assert (await tombola("leaderboards", "finalize", board, "--yes")).out.strip() == f"{board} is finalized"
-    [place] = (await tombola("leaderboards", "standings", board, "--json")).json
-    assert (place["rank"], place["player_id"], place["score"]) == (1, "ann", 1)
-    refused = await tombola("leaderboards", "finalize", "board_none", "--yes")
-    assert refused.code == EXIT_REFUSED

@@ -11,14 +11,10 @@ import pytest
 
 from runtime.commands.connection import EXIT_REFUSED, EXIT_UNCONFIRMED
 from runtime.commands.environment import EXIT_USE
-from tests.support.deliveries import working
 from tests.support.guests import guest_who_played, log_in
-from tests.support.operations import make_merchant
 from tests.support.operator import Operator
-from tests.support.receiver import receiving, status
 from tests.support.resources import make_campaign
-from tests.support.stack import TO_LOOPBACK, Stack, fields_of
-from tests.support.waiting import until
+from tests.support.stack import Stack, fields_of
 from tests.support.world import COINS, COLLECTION, World
 
 SENT = {"channel": "webhook", "config": {"url": "https://shop.example/won"}}
@@ -27,19 +23,6 @@ SENT = {"channel": "webhook", "config": {"url": "https://shop.example/won"}}
 @pytest.fixture
 def tombola(stack: Stack, tmp_path: Path) -> Operator:
     return Operator(stack, tmp_path)
-
-
-async def test_player_is_suspended_restored_and_signed_out(tombola: Operator, own_world: World) -> None:
-    wheel = await own_world.wheel(await own_world.prize())
-    assert (await own_world.round(wheel, "ann")).code == "OK"
-    assert (await tombola("players", "suspend", "ann", "--reason", "farms")).out.strip() == "ann is suspended"
-    assert [row["id"] for row in (await tombola("players", "list", "--status", "suspended", "--json")).json] == ["ann"]
-    assert (await own_world.start(wheel, "ann")).reason == "SUSPENDED"
-    assert (await tombola("players", "restore", "ann", "--json")).json["status"] == "PLAYER_STATUS_ACTIVE"
-    assert (await own_world.round(wheel, "ann")).code == "OK"
-    assert (await tombola("players", "sign-out", "ann")).out.strip() == "0 sessions ended"
-    nobody = await tombola("players", "suspend", "player_none")
-    assert nobody.code == EXIT_REFUSED and "UNKNOWN_PLAYER" in nobody.err
 
 
 async def test_guest_is_merged_and_a_contact_unlinked(tombola: Operator, own_world: World) -> None:
@@ -77,33 +60,6 @@ async def test_campaign_is_duplicated_with_dates_in_its_zone(tombola: Operator) 
     assert refused.code == EXIT_REFUSED and "end_date" in refused.err
 
 
-@pytest.mark.settings(**TO_LOOPBACK)
-async def test_failed_delivery_is_listed_with_its_cause_and_retried(tombola: Operator, own_world: World) -> None:
-    async with receiving() as receiver:
-        receiver.replies = [status(410)]
-        hook = {"channel": "webhook", "config": {"url": receiver.url}}
-        won = await own_world.round(await own_world.wheel(await own_world.prize(fulfillment=hook)), "ann")
-        reward = won.data["rewards"][0]["reward_id"]
-        dead = ("deliveries", "list", "--status", "dead")
-
-        async def is_dead() -> bool:
-            return bool(await own_world.database.fetchval("SELECT EXISTS (SELECT FROM tasks WHERE status = 'dead')"))
-
-        async with working(own_world.stack.engine, "deliveries"):
-            await until(is_dead)
-        told = await tombola(*dead)
-        assert reward in told.out and "HTTP 410" in told.out
-        [task] = (await tombola(*dead, "--campaign", own_world.campaign_id, "--json")).json
-        assert (await tombola("deliveries", "retry", task["id"])).out.strip() == f"{task['id']} is tried again"
-        assert (await tombola(*dead, "--json")).json == []
-        async with working(own_world.stack.engine, "deliveries"):
-            await until(lambda: _is_delivered(own_world))
-    [done] = (await tombola("deliveries", "list", "--json")).json
-    assert (done["id"], done["status"], len(receiver.all)) == (task["id"], "TASK_STATUS_DELIVERED", 2)
-    unknown = await tombola("deliveries", "retry", "task_none")
-    assert unknown.code == EXIT_REFUSED and "UNKNOWN_TASK" in unknown.err
-
-
 async def test_deliveries_and_rewards_are_found_by_contact_and_day(tombola: Operator, own_world: World) -> None:
     ada = await log_in(own_world.stack, contact="ada.parcel@example.com")
     wheel = await own_world.wheel(await own_world.prize(fulfillment=SENT))
@@ -124,24 +80,6 @@ async def test_deliveries_and_rewards_are_found_by_contact_and_day(tombola: Oper
     for name in ("since", "until"):
         refused = await own_world.stack.admin("GET", "/admin/fulfillment/tasks", **{name: -1})
         assert fields_of(refused) == [name]
-
-
-async def _is_delivered(world: World) -> bool:
-    return bool(await world.database.fetchval("SELECT EXISTS (SELECT FROM tasks WHERE status = 'delivered')"))
-
-
-async def test_integration_is_made_of_a_file_paused_resumed_and_removed(tombola: Operator) -> None:
-    (tombola.directory / "sms.yaml").write_text("{type: sms, events: [prize_won], config: {}}\n")
-    made = (await tombola("integrations", "create", "sms.yaml")).out.strip()
-    for act, now in (("pause", "INTEGRATION_STATUS_PAUSED"), ("resume", "INTEGRATION_STATUS_ACTIVE")):
-        assert (await tombola("integrations", act, made)).out.strip() == now.rpartition("_")[2].lower()
-        assert [row["status"] for row in (await tombola("integrations", "list", "--json")).json] == [now]
-    assert (await tombola("integrations", "remove", made)).code == EXIT_UNCONFIRMED
-    assert (await tombola("integrations", "remove", made, "--yes")).out.strip() == f"{made} is removed"
-    assert (await tombola("integrations", "list", "--json")).json == []
-    (tombola.directory / "bad.yaml").write_text("{type: webhook, events: [prize_won], config: {url: ftp://x}}\n")
-    wrong = await tombola("integrations", "create", "bad.yaml")
-    assert wrong.code == EXIT_REFUSED and "config.url: must be an http or https URL" in wrong.err
 
 
 async def test_call_reaches_every_route_of_the_edge(tombola: Operator, own_world: World) -> None:
@@ -184,10 +122,3 @@ async def test_call_with_wrong_arguments_is_refused_before_it_is_sent(tombola: O
     ):
         told = await tombola("call", *asked, stdin=b"[1]")
         assert told.code == EXIT_USE and said in told.err, asked
-
-
-async def test_merchants_and_tenants_are_listed(tombola: Operator, stack: Stack) -> None:
-    shop = await make_merchant(stack)
-    assert shop in (await tombola("merchants", "list")).out
-    tombola.roles = ("platform",)
-    assert stack.tenant_id in [row["id"] for row in (await tombola("tenants", "list", "--json")).json]

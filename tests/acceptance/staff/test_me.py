@@ -9,7 +9,7 @@ import pytest
 from runtime.http import admin
 from runtime.operations.row import PLATFORM
 from tests.support.operations import make_merchant
-from tests.support.stack import Stack, refused
+from tests.support.stack import Stack
 
 
 async def test_me_tells_staff_who_they_are_and_what_they_may(stack: Stack) -> None:
@@ -48,11 +48,3 @@ async def test_me_leaves_out_the_tenants_own_for_a_merchants_staff(stack: Stack)
         if (await shop.admin(operation.verb, path)).envelope["message"] == "this is for the tenant's own staff":
             refused_to_shop.add(operation.name)
     assert refused_to_shop & ours == ours - theirs
-
-
-async def test_me_is_refused_to_anybody_but_staff(stack: Stack) -> None:
-    assert refused(await stack.admin("GET", "/admin/me", roles=())) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
-    player = {"Authorization": f"Bearer {stack.token('player_ann')}"}
-    answer = await stack.admin("GET", "/admin/me", roles=(), headers=player)
-    assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
-    assert (await stack.admin("GET", "/admin/me", roles=("viewer",))).http == 403

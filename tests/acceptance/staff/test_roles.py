@@ -139,21 +139,6 @@ async def test_refused_role_changes_nothing(either: Stack) -> None:
     assert await contents(either.database) == before
 
 
-async def test_designer_builds_and_reward_manager_hands_out(strict: Stack) -> None:
-    designer, manager = ("designer",), ("reward_manager",)
-    campaign = (await strict.admin("POST", "/admin/campaigns", {"name": "A"}, roles=designer)).data["id"]
-    prize = {"name": "Card", "type": "voucher", "fulfillment": {"channel": "voucher_code"}}
-    prize_id = (await strict.admin("POST", "/admin/prizes", prize, roles=designer)).data["prize_id"]
-    codes = f"/admin/prizes/{prize_id}/codes"
-    assert (await strict.admin("POST", codes, {"codes": ["A"]}, roles=designer)).http == 403
-    assert (await strict.admin("POST", codes, {"codes": ["A"]}, roles=manager)).data["added"] == 1
-    put = f"/admin/campaigns/{campaign}"
-    assert (await strict.admin("PUT", put, {"name": "B"}, roles=manager)).http == 403
-    assert (await strict.admin("PUT", put, {"name": "B"}, roles=designer)).data["name"] == "B"
-    for roles in (designer, manager):
-        assert (await strict.admin("GET", put, roles=roles)).data["name"] == "B"
-
-
 async def test_platform_role_sees_and_makes_tenants_alone(module_stack: Stack) -> None:
     made = (await module_stack.admin("POST", "/admin/tenants", {"name": "New"}, roles=("platform",))).data
     seen = (await module_stack.admin("GET", "/admin/tenants", roles=("platform",))).data["items"]
@@ -178,13 +163,6 @@ async def test_admin_who_names_another_tenant_stays_at_home(module_stack: Stack)
     ).data
     assert (await module_stack.admin("GET", f"/admin/campaigns/{made['id']}")).data["name"] == "Mine"
     assert (await module_stack.admin("POST", "/admin/tenants", {"name": "x"}, headers=there)).http == 403
-
-
-async def test_tenant_header_with_a_wrong_name_is_refused(module_stack: Stack) -> None:
-    both = ("admin", "platform")
-    for name in ("a b", "x" * 129, "a}b", "é"):
-        answer = await module_stack.admin("GET", "/admin/games", roles=both, headers={"X-Tenant-Id": name})
-        assert fields_of(answer) == ["X-Tenant-Id"]
 
 
 @pytest.fixture

@@ -31,24 +31,6 @@ async def get(stack: Stack, path: str) -> Any:
     return (await stack.admin("GET", f"/admin{path}")).data
 
 
-@pytest.mark.parametrize("status", ["DRAFT", "ARCHIVED"])
-async def test_draft_or_archived_game_is_unknown_to_the_public(stack: Stack, status: str) -> None:
-    campaign, prize_id = await make_campaign(stack), await make_prize(stack)
-    game = await make_game(stack, campaign["id"], prize_id)
-    shown = (f"/games/{game['id']}/render", f"/public/campaigns/{campaign['id']}")
-    assert (await stack.consumer("GET", shown[0])).data["status"] == "GAME_STATUS_ACTIVE"
-    assert (await stack.admin("PUT", f"/admin/games/{game['id']}", {"status": f"GAME_STATUS_{status}"})).data
-    assert refused(await stack.consumer("GET", shown[0])) == (404, "NOT_FOUND", "UNKNOWN_GAME")
-    assert (await stack.consumer("GET", shown[1])).data["games"] == []
-
-
-async def test_draft_campaign_and_its_games_are_unknown_to_the_public(stack: Stack) -> None:
-    campaign, prize_id = await make_campaign(stack, status="CAMPAIGN_STATUS_DRAFT"), await make_prize(stack)
-    game = await make_game(stack, campaign["id"], prize_id)
-    assert (await stack.consumer("GET", f"/games/{game['id']}/render")).reason == "UNKNOWN_GAME"
-    assert (await stack.consumer("GET", f"/public/campaigns/{campaign['id']}")).reason == "UNKNOWN_CAMPAIGN"
-
-
 async def test_campaign_past_its_end_reads_as_ended_everywhere(stack: Stack) -> None:
     campaign = await make_campaign(stack, end_date=int(time.time()) + DAY)
     await end(stack, "campaigns", campaign["id"])

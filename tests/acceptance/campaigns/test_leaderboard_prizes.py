@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import aiohttp
-import pytest
 
-from runtime import messages as m
 from runtime.app import running
-from runtime.operations.leaderboards import finalize
 from runtime.settings import Settings
 from tests.support.leaderboards import Played, make_board, open_games, order, rankings, record
 from tests.support.resources import make_prize
 from tests.support.rivals import held, waits
-from tests.support.stack import ROLES, Stack, fields_of
+from tests.support.stack import ROLES, Stack
 from tests.support.waiting import until
 
 
@@ -112,21 +109,6 @@ async def test_tied_players_get_prizes_in_the_order_of_their_scores_then_of_thei
     assert sorted(await rewards_of(stack)) == [("a", silver), ("c", gold)]
 
 
-async def test_finalized_board_pages_its_standings(stack: Stack) -> None:
-    campaign_id, game_id, _ = await open_games(stack)
-    board = await make_board(stack, campaign_id)
-    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(5)])
-    live = await rankings(stack, board["id"], limit=2)
-    await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
-    first = await rankings(stack, board["id"], limit=2)
-    assert first["items"] == live["items"]
-    rest = await rankings(stack, board["id"], limit=10, cursor=first["pagination"]["next_cursor"])
-    assert [item["rank"] for item in rest["items"]] == [3, 4, 5]
-    old = live["pagination"]["next_cursor"]
-    answer = await stack.core("GET", f"/leaderboards/{board['id']}/rankings", None, cursor=old)
-    assert fields_of(answer) == ["cursor"]
-
-
 async def test_finalize_by_fifty_calls_to_two_processes_happens_once(stack: Stack, settings: Settings) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     mug = await make_prize(stack, stock={"total": 7})
@@ -142,30 +124,6 @@ async def test_finalize_by_fifty_calls_to_two_processes_happens_once(stack: Stac
     assert reasons == [""] * 7 + ["OUT_OF_STOCK"] * 3 + [""] * 10
     closed = await stack.database.fetchval("SELECT count(*) FROM audit_entries WHERE action = 'leaderboard.finalize'")
     assert closed == 1
-    await assert_books_balance(stack)
-
-
-@pytest.mark.parametrize("given", [0, 1, 2])
-async def test_finalize_that_was_interrupted_is_resumed(stack: Stack, given: int) -> None:
-    """The board is closed and `given` prizes are out when the process dies: the next call gives the rest, once."""
-    campaign_id, game_id, _ = await open_games(stack)
-    mug = await make_prize(stack)
-    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 3, "prize_id": mug}])
-    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(4)])
-    engine, sql = stack.engine, finalize._SQL
-    assert await finalize._close(
-        engine, stack.tenant_id, m.GetLeaderboardRequest(scope=m.Scope(tenant_id=stack.tenant_id), id=board["id"])
-    )
-    row = await engine.database.fetchrow(sql["closed_board"], stack.tenant_id, board["id"])
-    assert row is not None
-    prizes = finalize._Prizes(engine, stack.tenant_id, board["id"], row)
-    prizes._terms = await finalize.load_prizes(engine.database, stack.tenant_id, {mug})
-    owed = await engine.database.fetch(sql["owed"], stack.tenant_id, board["id"], 10)
-    for standing in owed[:given]:
-        await prizes._settle(standing)
-    done = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data
-    assert [bool(item["reward_id"]) for item in done["standings"]] == [True, True, True, False]
-    assert await rewards_of(stack) == [("p0", mug), ("p1", mug), ("p2", mug)]
     await assert_books_balance(stack)
 
 

@@ -18,7 +18,6 @@ from runtime.operations import API
 from runtime.settings import Settings
 from tests.support.login import bearer
 from tests.support.operations import make_merchant
-from tests.support.resources import make_campaign
 from tests.support.stack import Stack, new_stack, refused
 from tests.support.waiting import until
 from tests.support.world import new_world
@@ -73,43 +72,6 @@ async def test_live_stream_tells_what_happens(module_stack: Stack) -> None:
             told = await first(events, lambda data: True)
         assert (mug["prize_id"], mug["remaining"], mug["a_day"]) == (prize, 45, 5)
         assert mug["empty_at"] == pytest.approx(told["at"] + 9 * 86_400, abs=60)
-
-
-async def test_live_stream_estimates_when_codes_run_out(module_stack: Stack) -> None:
-    async with new_world(module_stack) as world:
-        prize = await world.prize(name="Voucher", codes=(f"SAVE-{nth}" for nth in range(12)))
-        game = await world.wheel(prize)
-        for _ in range(4):
-            assert len((await world.round(game)).data["rewards"]) == 1
-        async with watching(module_stack) as events:
-            told = await first(events, lambda data: prize in [one["prize_id"] for one in data["prizes"]])
-        [voucher] = [one for one in told["prizes"] if one["prize_id"] == prize]
-        assert (voucher["remaining"], voucher["a_day"]) == (8, 4)
-        assert voucher["empty_at"] == pytest.approx(told["at"] + 2 * 86_400, abs=60)
-
-
-async def test_live_stream_has_failing_deliveries_and_integrations(module_stack: Stack) -> None:
-    campaign_id = (await make_campaign(module_stack))["id"]
-    hook = {"type": "webhook", "events": ["prize_won"], "config": {"url": "https://x.example"}}
-    made = await module_stack.admin("POST", "/admin/integrations", {**hook, "campaign_id": campaign_id})
-    integration = made.data["id"]
-    tasks = """INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status)
-               SELECT $1, $2 || n, $2 || n, 'p', $3, 'x', 'webhook', $2 FROM generate_series(1, $4) AS n"""
-    await module_stack.database.execute(tasks, module_stack.tenant_id, "retry", campaign_id, 3)
-    await module_stack.database.execute(tasks, module_stack.tenant_id, "dead", campaign_id, 2)
-    await module_stack.database.execute(
-        """INSERT INTO integration_deliveries (tenant_id, integration_id, delivery_id, event_id, event_type, status,
-                                               event, next_attempt_at)
-           VALUES ($1, $2, 'd', 'e', 'prize_won', 'retry', '{}', now() + interval '1 day')""",
-        module_stack.tenant_id,
-        integration,
-    )
-    async with watching(module_stack) as events:
-        told = await first(events, lambda data: data["integrations"])
-        assert (told["deliveries_waiting"], told["deliveries_dead"]) == (3, 2)
-        assert [(one["integration_id"], one["waiting"]) for one in told["integrations"]] == [(integration, 1)]
-    made_up = "DELETE FROM tasks WHERE tenant_id = $1 AND player_id = 'x'"
-    await module_stack.database.execute(made_up, module_stack.tenant_id)  # No reward is theirs.
 
 
 async def test_live_stream_asks_core_once_for_all_watchers(

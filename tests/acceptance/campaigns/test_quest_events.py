@@ -17,7 +17,7 @@ from standardwebhooks import Webhook
 from runtime.operations import API
 from tests.support.guests import guest_who_played, log_in, new_guest
 from tests.support.rivals import held, waits
-from tests.support.stack import OTHER_TENANT, Answer, fields_of
+from tests.support.stack import OTHER_TENANT, Answer
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -107,23 +107,6 @@ async def test_quest_of_events_is_completed_by_enough_events(world: World) -> No
     assert (await quest.complete()).data["turns_granted"] == 3
     assert (await quest.complete()).reason == "ALREADY_COMPLETED"
     assert (await quest.complete("bob")).reason == "CONDITION_NOT_MET"
-
-
-async def both_wait(world: World) -> bool:
-    """Whether two events that were both found untold wait to be counted."""
-    waiting = "wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%-- quest_events.note%'"
-    return bool(await world.database.fetchval(f"SELECT count(*) = 2 FROM pg_stat_activity WHERE {waiting}"))
-
-
-async def test_event_sent_for_two_players_counts_for_one(world: World) -> None:
-    quest = await taking(world, count=5)
-    async with held(world.stack, "SELECT FROM quests WHERE quest_id = $1 FOR UPDATE", quest.id):
-        telling = [asyncio.ensure_future(quest.tell("e1", player_id=who)) for who in ("ann", "bob")]
-        await until(lambda: both_wait(world))
-    answers = await asyncio.gather(*telling)
-    assert sorted(answer.http for answer in answers) == [200, 422]
-    assert [answer.reason for answer in answers if answer.http == 422] == ["IDEMPOTENCY_MISMATCH"]
-    assert await quest.told() == 1
 
 
 async def test_event_id_and_secret_are_of_one_quest(world: World) -> None:
@@ -317,17 +300,6 @@ async def test_copied_quest_gets_a_secret_of_its_own(world: World) -> None:
     assert refused(await own.tell())
     own = replace(own, secret=(await own.rotate()).data["secret"])
     assert (await own.tell()).http == 200
-
-
-async def test_campaign_file_has_the_condition_and_no_secret(world: World) -> None:
-    condition = {"kind": "event", "count": 2}
-    file = {"tombola": 1, "campaign": {"name": "Files"}, "quests": [{"name": "Q", "turns": 1, "condition": condition}]}
-    made = (await world.stack.admin("POST", "/admin/campaigns/import", {"file": file})).data
-    [quest] = (await world.stack.admin("GET", "/admin/quests", campaign_id=made["campaign_id"])).data["items"]
-    assert (quest["condition"]["kind"], quest["secret_set"]) == ("QUEST_CONDITION_KIND_EVENT", False)
-    with_secret = {**file, "quests": [{**file["quests"][0], "secret": "whsec_c2VjcmV0IG9mIHRoZSBmaWxl"}]}
-    answer = await world.stack.admin("POST", "/admin/campaigns/import", {"file": with_secret})
-    assert (answer.http, fields_of(answer)) == (400, ["quests[0].secret"])
 
 
 async def test_event_beside_an_erasure_does_not_outlive_it(world: World) -> None:

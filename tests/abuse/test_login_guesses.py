@@ -215,25 +215,6 @@ async def test_success_elsewhere_does_not_end_a_thiefs_wait(stack: Stack, phone:
     assert (await start(stack, THIEF)).reason == "RESEND_TOO_SOON"
 
 
-async def test_invented_tenants_send_no_code(stack: Stack, phone: Phone) -> None:
-    for number in range(20):
-        answer = await start(stack, THIEF, tenant_id=f"tenant_{number}")
-        assert (answer.http, answer.reason) == (404, "UNKNOWN_TENANT")
-    with pytest.raises(KeyError):
-        phone.code()
-    assert await stack.database.fetchval("SELECT count(*) FROM login_rates") == 0
-
-
-@pytest.mark.own_service
-async def test_codes_to_one_contact_are_bounded_over_all_tenants(stack: Stack, phone: Phone) -> None:
-    for number in range(SENDS.most):
-        tenant_id = f"tenant_{number}"
-        await stack.database.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'x')", tenant_id)
-        assert (await start(stack, f"203.0.113.{number}", tenant_id=tenant_id)).code == "OK"
-    assert (await start(stack, OWNER)).reason == "RATE_LIMITED"
-    assert (await start(stack, OWNER, "+15550199")).code == "OK"
-
-
 async def test_codes_requested_at_once_are_bounded_like_sequential_ones(stack: Stack) -> None:
     """The quota is charged under the lock, so concurrent requests cannot exceed it."""
     answers = await asyncio.gather(*(start(stack, f"203.0.113.{number}") for number in range(3 * SENDS.most)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.support.guests import guest_who_played, log_in, new_guest, rewards_of, wallet_of
+from tests.support.guests import guest_who_played, log_in, rewards_of, wallet_of
 from tests.support.milestones import block, rung
 from tests.support.rivals import held, waits
 from tests.support.stack import Answer, Stack
@@ -71,21 +71,6 @@ async def test_voucher_codes_that_guests_were_shown_stay_used(own_world: World, 
     assert await stack.database.fetchval(free, prize_id) == len(codes) - GUESTS
 
 
-async def test_points_of_a_capped_prize_are_capped_over_merged_guests(own_world: World, stack: Stack) -> None:
-    prize_id = await own_world.prize(type="points", value=50, constraints={"max_per_user": 1})
-    player = await farmed(own_world, await own_world.wheel(prize_id, access="public"))
-    assert await wallet_of(stack, player) == {"points": 50}
-
-
-async def test_rung_crossed_by_many_guests_is_one_reward(own_world: World, stack: Stack) -> None:
-    mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
-    game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("cup", 2, mug)))
-    player = await farmed(own_world, game_id, guests=4)
-    assert [row["milestone_id"] for row in await rewards_of(stack, player)] == ["cup"]
-    assert await own_world.stock(mug) == (8, 1)
-    assert await wallet_of(stack, player) == {"coin": 8}
-
-
 async def test_rung_that_guest_and_player_bought_is_paid_once(own_world: World, stack: Stack) -> None:
     mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
     exchange = block(rung("cup", 2, mug), auto_grant=False, mode="SPEND_EXCHANGE")
@@ -99,25 +84,6 @@ async def test_rung_that_guest_and_player_bought_is_paid_once(own_world: World, 
     assert await log_in(stack, guest) == player
     assert await wallet_of(stack, player) == {"coin": 2}
     assert len(await rewards_of(stack, player)) == 1
-
-
-async def test_quest_turns_are_granted_once_in_a_period_over_merged_guests(own_world: World, stack: Stack) -> None:
-    game_id = await own_world.wheel(await own_world.prize(), access="public")
-    quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
-    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
-    for _ in range(GUESTS):
-        guest = await new_guest(own_world, game_id)
-        done = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, headers=guest.bearer)
-        assert done.data["turns_granted"] == 3
-        player = await log_in(stack, guest)
-    assert (await own_world.eligibility(game_id, player))["remaining_turns"] == 3
-
-
-async def test_guest_plays_count_against_the_players_limit(own_world: World, stack: Stack) -> None:
-    rules = {"max_plays_per_user": 2}
-    game_id = await own_world.wheel(await own_world.prize(), access="public", rules=rules)
-    player = await farmed(own_world, game_id)
-    assert (await own_world.start(game_id, player)).reason == "CAP_USER"
 
 
 async def test_guest_is_refused_by_a_game_for_players(own_world: World, stack: Stack) -> None:
@@ -157,13 +123,6 @@ async def test_session_of_a_guest_who_logged_in_plays_no_players_game_without_a_
     refused = await own_world.play(lenient, session, "")
     assert (refused.http, refused.reason) == (401, "TOKEN_MISSING")
     assert (await own_world.play(lenient, session, player)).code == "OK"
-
-
-async def test_rung_points_are_given_once(own_world: World, stack: Stack) -> None:
-    points = await own_world.prize(type="points", value=10)
-    game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("ten", 2, points)))
-    player = await farmed(own_world, game_id)
-    assert await wallet_of(stack, player) == {"coin": 2 * GUESTS, "points": 10}
 
 
 async def test_suspended_guest_stays_suspended_by_logging_in(own_world: World, stack: Stack) -> None:

@@ -93,21 +93,6 @@ async def test_key_redeems_once_in_each_game(own_world: World) -> None:
     ]
 
 
-async def test_key_takes_json_of_the_same_meaning_as_the_same_request(own_world: World) -> None:
-    shape = {"type": "eggs", "reward_handler": "score_to_tier"}
-    config = {"tiers": [{"min": 0, "max": 9, "prize_group": "g"}], "prize_groups": {"g": []}}
-    game_id = await own_world.game(shape, config)
-    session = await own_world.session(game_id)
-    first = await own_world.play(game_id, session, payload={"score": 5, "duration_ms": 1}, key="k1")
-    assert first.http == 200
-    for nth in range(2):
-        again = await own_world.play(game_id, session, payload={"duration_ms": 1.0, "score": 5.0}, key="k1")
-        assert again.data == first.data, nth
-        await forgotten(own_world.stack)
-    other = await own_world.play(game_id, session, payload={"duration_ms": 1, "score": 6}, key="k1")
-    assert refused(other) == MISMATCH
-
-
 async def twice(stack: Stack, path: str, body: Any, changed: Any, **more: Any) -> tuple[Answer, Answer]:
     """The answers to the same request of staff twice under one key, the second without the ephemeral store's help."""
     first = await stack.admin("POST", f"/admin/{path}", body, headers=KEY, **more)

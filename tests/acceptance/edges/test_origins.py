@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from runtime.http.admission.origins import FRESH_SECONDS
 from runtime.settings import Settings
 from tests.support.resources import make_campaign, make_game
 from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, new_stack
@@ -89,13 +88,6 @@ async def test_origin_of_a_campaign_plays_its_games_and_no_others(shop: Stack) -
     assert shown["name"] == mine["name"] and "origins" not in shown
 
 
-async def test_origin_of_any_tenant_reads_what_is_of_none_within_seconds(shop: Stack) -> None:
-    assert FRESH_SECONDS <= 2
-    assert not await readable(shop, BRAND, "/nothing")
-    await of_tenant(shop, shop.tenant_id, BRAND)
-    await until(lambda: readable(shop, BRAND, "/nothing"))
-
-
 async def test_origins_are_kept_noted_copied_and_set_alone(stack: Stack) -> None:
     made = await make_campaign(stack, origins=[BRAND, BELOW])
     path = f"/admin/campaigns/{made['id']}"
@@ -133,8 +125,3 @@ async def test_wrong_origin_is_refused_by_its_place(stack: Stack) -> None:
             fields_of(await of_tenant(stack, stack.tenant_id, *origins)),
         ]
         assert said == [named] * 3, origins
-
-
-async def test_origins_are_none_where_none_is_set(stack: Stack) -> None:
-    assert (await stack.core("GET", "/origins")).data == {"tenant": [], "campaigns": []}
-    assert (await stack.core("GET", "/origins/known", origin="null")).data == {"known": False}

@@ -16,8 +16,6 @@ import pytest
 import pytest_asyncio
 
 from ops.servers.base import free_port
-from ops.servers.valkey import Valkey
-from runtime.http.admission.local_rates import TIMES_PLAYS
 from runtime.operations import API
 from tests.support.processes import process
 from tests.support.scenario import Scenario
@@ -93,18 +91,6 @@ async def test_burst_over_two_edge_processes_has_one_limit(scenario: Scenario, e
         assert BURST <= counts[200] <= BURST + 1 + refilled
 
 
-async def test_address_has_a_limit_of_its_own(edges: Edges) -> None:
-    """Guests and players alike: whoever comes from there."""
-    began = time.monotonic()
-    answers = await asyncio.gather(
-        *(edges.start(n, f"player_{n}" if n % 3 else "", address="10.1.1.1") for n in range(SENT))
-    )
-    refilled = (time.monotonic() - began) * PER_SECOND
-    counts = Counter(answer.status for answer in answers)
-    assert set(counts) == {200, 429}
-    assert IP_BURST <= counts[200] <= IP_BURST + 1 + refilled
-
-
 async def test_request_over_the_limit_is_told_when_to_return_and_no_other_is(edges: Edges) -> None:
     answers = [await edges.start(n, "tim", address=f"10.2.0.{n}") for n in range(BURST + 4)]
     late = answers[-1]
@@ -115,26 +101,3 @@ async def test_request_over_the_limit_is_told_when_to_return_and_no_other_is(edg
     assert 1 <= int(late.headers["Retry-After"]) <= 1 / PER_SECOND + 1
     assert all("RateLimit" in answer.headers and "RateLimit-Policy" in answer.headers for answer in answers)
     assert (await edges.start(0, "modest", address="10.2.1.1")).status == 200
-
-
-async def test_address_that_a_client_claims_is_ignored(edges: Edges) -> None:
-    """The proxy appends the address that it saw: what stands before it is the client's invention."""
-    answers = [await edges.start(n, address=f"192.0.2.{n}, 10.4.4.4") for n in range(IP_BURST + 2)]
-    assert [answer.status for answer in answers[-1:]] == [429]
-
-
-async def test_limit_without_valkey_is_the_edges_own(edges: Edges, valkey_server: Valkey) -> None:
-    """Shared limits end with Valkey; each edge still bounds what one address sends to it, and nobody else."""
-    bound = TIMES_PLAYS * IP_BURST
-    valkey_server.freeze()
-    try:
-        began = time.monotonic()
-        flood = await asyncio.gather(*(edges.start(0, f"flood_{n}", address="10.5.5.5") for n in range(bound + 50)))
-        refilled = (time.monotonic() - began) * TIMES_PLAYS * PER_SECOND
-        modest = await edges.start(0, "modest", address="10.5.5.6")
-    finally:
-        valkey_server.thaw()
-    counts = Counter(answer.status for answer in flood)
-    assert set(counts) == {200, 429}
-    assert bound <= counts[200] <= bound + 1 + refilled
-    assert modest.status == 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,37 +20,12 @@ from grpclib.reflection.v1.reflection_pb2 import ServerReflectionRequest
 
 from runtime import messages as m
 from runtime.app import running
-from runtime.errors import Fault, Status
 from runtime.operations import BY_NAME, OPERATIONS
 from runtime.rpc import MESSAGE_BYTES_MAX
 from runtime.rpc.client import RpcCaller
 from runtime.settings import Settings
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import Stack
-
-
-@pytest.fixture
-async def rpc(stack: Stack) -> AsyncIterator[RpcCaller]:
-    caller = RpcCaller([stack.process.rpc_address])
-    yield caller
-    await caller.close()
-
-
-async def test_message_crosses_both_ways(stack: Stack, rpc: RpcCaller) -> None:
-    campaign = await make_campaign(stack, settings={"a": [1, 2.5, None, {"b": True}]})
-    reply = await rpc.call(
-        BY_NAME["GetCampaign"], m.GetCampaignRequest(scope=m.Scope(tenant_id=stack.tenant_id), id=campaign["id"])
-    )
-    assert reply.campaign.settings == {"a": [1, 2.5, None, {"b": True}]}
-    assert reply.campaign.status is m.CampaignStatus.ACTIVE
-
-
-async def test_fault_arrives_whole(stack: Stack, rpc: RpcCaller) -> None:
-    request = m.CreateGameRequest(scope=m.Scope(tenant_id=stack.tenant_id), game=m.Game(name="a\0"))
-    with pytest.raises(Fault) as caught:
-        await rpc.call(BY_NAME["CreateGame"], request)
-    assert (caught.value.status, caught.value.reason) == (Status.INVALID_ARGUMENT, "VALIDATION")
-    assert caught.value.facts["violations"] == [{"field": "game.name", "description": "must not hold a NUL character"}]
 
 
 @pytest.mark.fault(
@@ -71,12 +45,6 @@ async def test_message_over_the_limit_is_refused_before_it_arrives(stack: Stack)
     finally:
         channel.close()
     assert caught.value.status is GrpcStatus.RESOURCE_EXHAUSTED
-
-
-async def test_message_over_the_limit_is_refused_to_its_sender(stack: Stack, rpc: RpcCaller) -> None:
-    with pytest.raises(Fault) as caught:
-        await rpc.call(BY_NAME["CreateGame"], m.CreateGameRequest(game=m.Game(name="x" * (2 * MESSAGE_BYTES_MAX))))
-    assert caught.value.status is Status.RESOURCE_EXHAUSTED
 
 
 async def test_malformed_message_is_refused(stack: Stack) -> None:
@@ -116,17 +84,6 @@ async def test_replica_that_is_away_is_passed_over(stack: Stack) -> None:
             assert (await caller.call(BY_NAME["ListGames"], request)).items == []
     finally:
         await caller.close()
-
-
-async def test_call_without_a_replica_is_unavailable() -> None:
-    caller = RpcCaller(["127.0.0.1:1"])
-    try:
-        with pytest.raises(Fault) as caught:
-            await caller.call(BY_NAME["ListGames"], m.ListGamesRequest(scope=m.Scope(tenant_id="t")))
-    finally:
-        await caller.close()
-    assert caught.value.status is Status.UNAVAILABLE
-    assert caught.value.retry_after_seconds
 
 
 async def test_edges_in_a_process_of_their_own_reach_core_over_rpc(stack: Stack, settings: Settings) -> None:

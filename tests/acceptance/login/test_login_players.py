@@ -7,7 +7,7 @@ import ipaddress
 
 import pytest
 
-from runtime.operations.players.logins import REPEAT_SECONDS, REPEATS_MAX
+from runtime.operations.players.logins import REPEAT_SECONDS
 from tests.support.guests import guest_who_played
 from tests.support.login import PHONE, Phone, bearer, let_resend, log_in, refresh, start, verify
 from tests.support.stack import Stack, refused
@@ -148,24 +148,6 @@ async def test_reused_refresh_token_ends_its_family(stack: Stack, phone: Phone, 
     await ended(stack, counts, **HERE)
 
 
-async def test_refresh_by_a_thief_behind_the_same_address_is_bounded(stack: Stack, phone: Phone) -> None:
-    """Behind the same address, and within the moment in which the owner's answer might have been lost."""
-    token = (await log_in(stack, phone))["refresh_token"]
-    for _ in range(2):
-        for _ in range(REPEATS_MAX):
-            owners, thiefs = [(await refresh(stack, token)).data["refresh_token"] for _ in range(2)]
-            assert owners == thiefs
-            token = owners
-        token = (await refresh(stack, token)).data["refresh_token"]  # Alone: it counts anew.
-        token = (await refresh(stack, token)).data["refresh_token"]
-    for _ in range(REPEATS_MAX):
-        assert (await refresh(stack, token)).code == "OK"
-        token = (await refresh(stack, token)).data["refresh_token"]
-    counts = (await refresh(stack, token)).data["refresh_token"]
-    await ended(stack, token)
-    await ended(stack, counts)
-
-
 async def test_refresh_by_rivals_succeeds_twice_and_then_ends_the_login(stack: Stack, phone: Phone) -> None:
     token = (await log_in(stack, phone))["refresh_token"]
     answers = await asyncio.gather(*(refresh(stack, token) for _ in range(20)))
@@ -173,14 +155,6 @@ async def test_refresh_by_rivals_succeeds_twice_and_then_ends_the_login(stack: S
     assert (len(won), len(set(won))) == (2, 1)
     assert {answer.http for answer in answers} == {200, 401}
     await ended(stack, won[0])
-
-
-@told_apart
-async def test_refresh_from_two_addresses_succeeds_once(stack: Stack, phone: Phone) -> None:
-    token = (await log_in(stack, phone))["refresh_token"]
-    answers = await asyncio.gather(*(refresh(stack, token, **who) for who in (HERE, THERE)))
-    assert sorted(answer.http for answer in answers) == [200, 401]
-    await ended(stack, next(answer for answer in answers if answer.http == 200).data["refresh_token"])
 
 
 async def test_forged_refresh_token_ends_nothing(stack: Stack, phone: Phone) -> None:

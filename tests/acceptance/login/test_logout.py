@@ -12,7 +12,6 @@ import pytest
 
 from runtime.app import running
 from runtime.http.auth.tokens import Tokens
-from runtime.operations.purging import purge
 from tests.support.login import Phone, bearer, let_resend, log_in, log_out, refresh, start, verify
 from tests.support.stack import OTHER_TENANT, Answer, Stack
 from tests.support.world import World
@@ -153,24 +152,6 @@ async def test_login_ends_however_often_it_is_refreshed(stack: Stack, phone: Pho
     await stack.database.execute("UPDATE logins SET expires_at = now(), ends_at = now()")
     answer = await refresh(stack, token)
     assert (answer.http, answer.reason) == (401, "TOKEN_EXPIRED")
-
-
-async def test_purge_forgets_logins_and_revocations_that_are_over(stack: Stack, phone: Phone) -> None:
-    kept = await log_in(stack, phone)
-    gone = await log_in(stack, phone, "+15550199")
-    await log_out(stack, gone["token"])
-    tables = ("logins", "revocations", "login_challenges", "login_rates", "login_guesses")
-    await purge(stack.engine)
-    assert await stack.database.fetchval("SELECT count(*) FROM logins") == 2
-    assert await stack.database.fetchval("SELECT count(*) FROM revocations") == 1
-    for table, column in zip(tables, ("expires_at", "kept_until", "expires_at", "full_at", "updated_at"), strict=True):
-        await stack.database.execute(f"UPDATE {table} SET {column} = now() - interval '2 years'")
-    await stack.database.execute("UPDATE logins SET expires_at = ends_at WHERE player_id = $1", kept["player"]["id"])
-    await purge(stack.engine)
-    for table in tables:
-        left = await stack.database.fetchval(f"SELECT count(*) FROM {table}")
-        assert left == (1 if table == "logins" else 0), table
-    assert (await refresh(stack, kept["refresh_token"])).code == "OK"
 
 
 async def test_replicas_during_a_secret_rotation_take_each_others_tokens(stack: Stack, phone: Phone) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from runtime import ids
-from runtime.operations.campaigns.analytics import count
-from tests.support.guests import Guest, guest_who_played, log_in
-from tests.support.quests import open_quest
+from tests.support.guests import log_in
 from tests.support.stack import Answer, Stack, fields_of
-from tests.support.world import World
 
 
 async def resolve(stack: Stack, value: str, guest: str = "", type: str = "phone") -> dict[str, Any]:
@@ -52,13 +48,6 @@ async def test_contact_resolves_to_one_player(stack: Stack) -> None:
     assert again == {"player": first["player"], "created": False, "guest_merged": False}
     assert again["player"]["contacts"][0]["value"] == "+12025550123"
     assert again["player"]["contacts"][0]["type"] == "CONTACT_TYPE_PHONE"
-
-
-async def test_resolves_at_once_make_one_player(stack: Stack) -> None:
-    answers = await asyncio.gather(*(resolve(stack, "ada@example.com", type="email") for _ in range(20)))
-    assert len({answer["player"]["id"] for answer in answers}) == 1
-    assert sorted(answer["created"] for answer in answers) == [False] * 19 + [True]
-    assert await stack.database.fetchval("SELECT count(*) FROM players") == 1
 
 
 async def test_contact_of_another_tenant_is_another_player(stack: Stack) -> None:
@@ -112,68 +101,6 @@ async def test_contact_of_another_player_is_refused(stack: Stack) -> None:
     assert (await resolve(stack, "ada@example.com", type="email"))["player"]["id"] == "player_1"
 
 
-async def guest_who_won(world: World) -> tuple[Guest, str]:
-    """A guest that has won a mug and points, and the public game of it."""
-    mug = {"fulfillment": {"channel": "webhook", "config": {"url": "http://203.0.113.7/"}}}
-    prizes = await world.prize(name="Mug", **mug), await world.prize(type="points", value=5)
-    games = [await world.wheel(prize_id, access="public") for prize_id in prizes]
-    guest = await guest_who_played(world, games[0])
-    assert (await world.round(games[1], guest.player_id)).data["rewards"]
-    return guest, games[1]
-
-
-async def owned(stack: Stack, player_id: str) -> dict[str, int]:
-    """How much of everything a player has."""
-    tables = {"plays": "count(*)", "rewards": "count(*)", "tasks": "count(*)", "ledger_entries": "count(*)"}
-    tables |= {"balances": "sum(balance)", "game_players": "sum(plays)", "prize_players": "sum(awarded)"}
-    tables |= {"turn_balances": "sum(balance)", "quest_completions": "count(*)"}
-    found = {}
-    for table, what in tables.items():
-        query = f"SELECT coalesce({what}, 0) FROM {table} WHERE player_id = $1"
-        found[table] = int(await stack.database.fetchval(query, player_id))
-    return found
-
-
-async def test_guest_who_logs_in_keeps_what_it_won(own_world: World) -> None:
-    stack = own_world.stack
-    guest, _ = await guest_who_won(own_world)
-    quest_id = await open_quest(stack, own_world.campaign_id)
-    path = f"/quests/{quest_id}/complete"
-    assert (await stack.consumer("POST", path, {}, player=guest.player_id)).http == 200
-    before = await owned(stack, guest.player_id)
-    player = await log_in(stack, guest)
-    assert player != guest.player_id
-    assert await owned(stack, player) == before
-    assert (before["plays"], before["rewards"], before["balances"], before["turn_balances"]) == (2, 1, 5, 3)
-    assert set((await owned(stack, guest.player_id)).values()) == {0}
-    assert (await stack.consumer("POST", path, {}, player=player)).reason == "ALREADY_COMPLETED"
-
-
-async def test_guest_who_logs_in_adds_to_what_the_player_had(own_world: World) -> None:
-    stack, player = own_world.stack, await log_in(own_world.stack)
-    guest, game_id = await guest_who_won(own_world)
-    for who in (player, guest.player_id, player):
-        await own_world.round(game_id, who, key="same")
-    await log_in(stack, guest)
-    assert (await owned(stack, player))["balances"] == 15
-    ledger = (await stack.consumer("GET", "/wallet/ledger", player=player)).data["items"]
-    assert [row["balance_after"] for row in ledger] == [15, 10, 5]
-
-
-async def test_guest_is_merged_once_and_into_one_player(own_world: World) -> None:
-    stack = own_world.stack
-    guest, game_id = await guest_who_won(own_world)
-    session = (await own_world.start(game_id, "", **guest.bearer)).data["session_id"]
-    assert len(set(await asyncio.gather(*(log_in(stack, guest) for _ in range(10))))) == 1
-    player = await log_in(stack, guest)
-    assert (await owned(stack, player))["balances"] == 5
-    # A play of a session from before the login is the player's.
-    assert (await own_world.play(game_id, session, player)).code == "OK"
-    assert (await owned(stack, player))["balances"] == 10
-    thief = await log_in(stack, guest, "thief@example.com")
-    assert set((await owned(stack, thief)).values()) == {0}
-
-
 async def test_registered_player_is_never_merged_into_another(stack: Stack) -> None:
     victim = await log_in(stack, contact="victim@example.com")
     await stack.consumer("GET", "/players/me", player="shop-customer-7")
@@ -190,25 +117,3 @@ async def test_contact_of_a_merged_guest_is_refused(stack: Stack) -> None:
     refused = await link(stack, guest, "mallory@example.com")
     assert (refused.http, refused.reason) == (403, "PLAYER_MERGED")
     assert (await resolve(stack, "mallory@example.com", type="email"))["player"]["id"] not in (guest, player)
-
-
-async def test_guest_and_its_player_are_one_in_analytics_and_rankings(own_world: World) -> None:
-    stack = own_world.stack
-    game_id = await own_world.wheel(await own_world.prize(type="points", value=5), access="public")
-    board = {"campaign_id": own_world.campaign_id, "name": "Most plays", "metric": "plays", "mode": "sum"}
-    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
-    player, guest = await log_in(stack), await guest_who_played(own_world, game_id)
-    for who in (player, guest.player_id):
-        assert (await own_world.round(game_id, who)).code == "OK"
-    # Old enough to be counted for good.
-    await stack.database.execute("UPDATE plays SET played_at = played_at - interval '1 minute'")
-    assert await count(stack.engine, stack.tenant_id, own_world.campaign_id)
-    assert await stack.database.fetchval("SELECT sum(players) FROM campaign_days") == 2
-    path = f"/admin/campaigns/{own_world.campaign_id}/analytics"
-    assert (await stack.admin("GET", path)).data["players"] == 2
-    await log_in(stack, guest)
-    numbers = (await stack.admin("GET", path)).data
-    assert (numbers["players"], numbers["plays"], [day["players"] for day in numbers["by_day"]]) == (1, 3, [1])
-    await stack.engine.rankings.catch_up(stack.tenant_id)
-    ranked = (await stack.consumer("GET", f"/leaderboards/{board_id}/rankings", player=player)).data
-    assert [(row["player_id"], row["score"]) for row in ranked["items"]] == [(player, 3)]

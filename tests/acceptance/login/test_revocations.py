@@ -62,24 +62,6 @@ async def test_revoked_token_is_refused_where_it_was_verified_before(stack: Stac
     assert (await me(stack, stack.token("player_guest", tenant_id=OTHER_TENANT))).code == "OK"
 
 
-async def test_token_made_after_a_revocation_is_good(stack: Stack) -> None:
-    old = stack.token("player_ann")
-    await revoke(stack, "player_ann", for_ever=False)
-    await refused(stack, old)
-    await stack.database.execute("UPDATE revocations SET issued_until = now() - interval '1 hour', revoked_at = now()")
-
-    async def is_good() -> bool:
-        return (await me(stack, old)).code == "OK"
-
-    await until(is_good)
-
-
-async def test_revocation_for_ever_stays_for_ever(stack: Stack) -> None:
-    await revoke(stack, "player_guest")
-    await revoke(stack, "player_guest", for_ever=False)
-    assert await stack.database.fetchval("SELECT count(*) FROM revocations WHERE issued_until IS NULL") == 1
-
-
 async def test_revocation_by_a_database_that_is_behind_is_read(stack: Stack) -> None:
     """After a failover: an edge has read until the other's time already."""
     edge = new_edge(stack)

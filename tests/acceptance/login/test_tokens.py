@@ -27,7 +27,7 @@ from runtime.operations import OPERATIONS
 from runtime.operations.row import Access
 from tests.support.bodies import serves
 from tests.support.operations import WITH_BODY, Ids, furnish, path_of
-from tests.support.stack import OTHER_TENANT, Stack, new_stack, refused, settings_of
+from tests.support.stack import OTHER_TENANT, Stack, refused
 
 MISSING: Final = (401, "UNAUTHENTICATED", "TOKEN_MISSING")
 INVALID: Final = (401, "UNAUTHENTICATED", "TOKEN_INVALID")
@@ -244,21 +244,6 @@ async def test_token_in_a_query_or_cookie_is_ignored(module_stack: Stack) -> Non
         assert refused(answer) == MISSING
 
 
-async def test_token_of_another_tenant_sees_nothing(module_stack: Stack, known: Ids) -> None:
-    there = bearer(module_stack.token("staff", ("admin",), tenant_id=OTHER_TENANT))
-    answer = await module_stack.admin("GET", f"/admin/games/{known['game']}", roles=(), headers=there)
-    assert refused(answer) == (404, "NOT_FOUND", "UNKNOWN_GAME")
-    # Without a role to act for others, X-Tenant-Id beside a token says nothing.
-    back = {**there, "X-Tenant-Id": module_stack.tenant_id}
-    assert (await module_stack.admin("GET", f"/admin/games/{known['game']}", roles=(), headers=back)).http == 404
-    player = {**bearer(module_stack.token("player_ann", tenant_id=OTHER_TENANT)), "X-Tenant-Id": module_stack.tenant_id}
-    assert (await module_stack.consumer("GET", "/rewards/me", headers=player)).data["items"] == []
-    render = await module_stack.consumer(
-        "GET", f"/games/{known['game']}/render", headers=player, tenant_id=module_stack.tenant_id
-    )
-    assert refused(render) == (404, "NOT_FOUND", "UNKNOWN_GAME")
-
-
 HEADERS: Final = {
     "X-Player-Id": "player_ann",
     "X-Roles": "admin,designer,reward_manager,platform",
@@ -302,20 +287,3 @@ async def test_headers_beside_a_token_are_not_believed(module_stack: Stack, know
     assert (await module_stack.admin("POST", "/admin/tenants", {"name": "x"}, roles=(), headers=designer)).http == 403
     seen = (await module_stack.admin("GET", "/admin/tenants", roles=(), headers=designer)).data["items"]
     assert [tenant["id"] for tenant in seen] == [module_stack.tenant_id]
-
-
-@pytest_asyncio.fixture(scope="module")
-async def open_stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url, header_fallback=True)) as stack:
-        yield stack
-
-
-async def test_token_wins_over_headers_where_the_fallback_is_on(open_stack: Stack) -> None:
-    token = bearer(open_stack.token("player_bob"))
-    mine = await open_stack.consumer("GET", "/players/me", headers={**HEADERS, **token, "X-Roles": ""})
-    assert mine.data["id"] == "player_bob"
-    answer = await open_stack.admin("GET", "/admin/games", roles=(), headers={**HEADERS, **token})
-    assert refused(answer) == ROLE_REQUIRED
-    wrong = {**HEADERS, **bearer("x.y.z"), "X-Tenant-Id": open_stack.tenant_id}
-    assert refused(await open_stack.consumer("GET", "/wallet", headers=wrong)) == INVALID
-    assert refused(await open_stack.admin("GET", "/admin/games", roles=(), headers=wrong)) == INVALID

@@ -17,9 +17,7 @@ from standardwebhooks import Webhook
 from runtime.operations import API
 from tests.support.deliveries import SECRET, delivering, make_due, make_receiver_prize, make_task, state
 from tests.support.receiver import Receiver
-from tests.support.rivals import held, waits
 from tests.support.stack import TO_LOOPBACK
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
@@ -102,33 +100,6 @@ async def test_callback_moves_its_task_only(stack: Any, engine: Any, three_tasks
     assert (await post(stack, first, headers, body))[0] == 200, "the same again is answered as before"
     rows = await engine.database.fetch("SELECT status FROM tasks ORDER BY task_id")
     assert sorted(row["status"] for row in rows) == ["awaiting", "awaiting", "delivered"]
-
-
-async def test_rivals_with_one_callback_move_one_task(stack: Any, engine: Any, three_tasks: list[str]) -> None:
-    body = '{"status": "failed"}'
-    headers = signed(body, id="msg_1")
-    answers = await asyncio.gather(*[post(stack, path, headers, body) for path in three_tasks * 3])
-    assert sorted(http for http, _ in answers) == [200] * 3 + [401] * 6
-    rows = await engine.database.fetch("SELECT status FROM tasks")
-    assert sorted(row["status"] for row in rows) == ["awaiting", "awaiting", "retry"]
-
-
-async def test_callback_that_waits_for_its_task_blocks_no_other_with_its_id(
-    stack: Any, engine: Any, receiver: Receiver
-) -> None:
-    tasks = []
-    for _ in range(2):  # Of two prizes: callbacks of one wait for its stock already.
-        prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url, "workflow")
-        tasks.append(await make_task(engine, stack.tenant_id, prize_id))
-    async with delivering(engine) as worker:
-        await worker.sweep()
-    late, prompt = tasks
-    async with held(stack, "SELECT FROM tasks WHERE task_id = $1 FOR UPDATE", late):
-        waiting = asyncio.ensure_future(call(stack, late))
-        await until(lambda: waits(stack, "fulfillment.complete"))
-        assert (await call(stack, prompt))[0] == 200
-    assert (await waiting)[0] == 401
-    assert [(await state(engine, task))[0] for task in tasks] == ["awaiting", "delivered"]
 
 
 async def test_callback_with_the_token_of_another_task_is_refused(
@@ -266,12 +237,3 @@ async def test_callback_with_a_wrong_body_is_refused(stack: Any, engine: Any, ta
 async def test_prize_without_a_secret_takes_no_callback(stack: Any, engine: Any, task_id: str) -> None:
     await engine.database.execute("UPDATE prizes SET channel_config = channel_config - 'secret'")
     assert (await call(stack, task_id))[0] == 401
-
-
-async def test_delivery_of_what_was_revoked_changes_nothing(stack: Any, engine: Any, task_id: str) -> None:
-    reward_id = await engine.database.fetchval("SELECT reward_id FROM tasks WHERE task_id = $1", task_id)
-    answer = await stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {"reason": "returned"})
-    assert (answer.code, await state(engine, task_id)) == ("OK", ("cancelled", "revoked"))
-    http, data = await call(stack, task_id)
-    assert (http, data["reason"]) == (400, "ILLEGAL_TRANSITION")
-    assert await state(engine, task_id) == ("cancelled", "revoked")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from itertools import count
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -167,23 +165,6 @@ async def test_delivery_shows_each_request_and_answer_without_secrets(
     assert done["earlier"] == [first | {"error": failed["task"]["last_error"]}] and failed["earlier"] == []
 
 
-@pytest.mark.parametrize(("channel", "ended"), [("webhook", "delivered"), ("workflow", "awaiting")])
-async def test_delivery_keeps_its_duration_and_answer(
-    stack: Any, engine: Any, receiver: Receiver, channel: str, ended: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def begins(_: Any) -> web.StreamResponse:
-        return web.Response(status=202, text="begun")
-
-    monkeypatch.setattr("runtime.streams.delivery.time", SimpleNamespace(monotonic=count(0, 2).__next__))
-    receiver.replies = [begins]
-    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url, channel)
-    task_id = await make_task(engine, stack.tenant_id, prize_id)
-    async with delivering(engine) as worker:
-        await worker.sweep()
-    row = await engine.database.fetchrow("SELECT status, duration_ms, answer FROM tasks WHERE task_id = $1", task_id)
-    assert (row["status"], row["answer"]) == (ended, "begun") and row["duration_ms"] == 2000
-
-
 async def test_dead_task_is_retried_by_an_admin(stack: Any, engine: Any, receiver: Receiver) -> None:
     receiver.replies = [status(410)]
     prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
@@ -213,19 +194,6 @@ async def test_task_of_the_manual_channel_awaits_a_person(stack: Any, engine: An
         "status"
     ] == "REWARD_STATUS_FULFILLED"
     assert await state(engine, task_id) == ("delivered", "fulfilled")
-
-
-async def test_tasks_are_delivered_once_by_two_workers(stack: Any, engine: Any, receiver: Receiver) -> None:
-    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
-    tasks = [await make_task(engine, stack.tenant_id, prize_id) for _ in range(60)]
-    async with delivering(engine) as first, delivering(engine) as second:
-        leased = await asyncio.gather(*[worker.sweep() for worker in (first, second) for _ in range(10)])
-    while not all([(await state(engine, task_id))[0] == "delivered" for task_id in tasks]):
-        async with delivering(engine) as late:  # what was put back because the receiver had enough
-            await engine.database.execute("UPDATE tasks SET next_attempt_at = now() WHERE status = 'retry'")
-            await late.sweep()
-    assert sum(leased) == 60
-    assert sorted(got.json["id"] for got in receiver.all) == sorted(tasks)
 
 
 @pytest.mark.parametrize("slow", [hang, drip])

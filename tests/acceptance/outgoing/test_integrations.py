@@ -69,15 +69,6 @@ async def test_hanging_receiver_delays_no_other(stack: Any, receiver: Receiver) 
         assert len(slow.all) <= dispatch.PLACES * 3
 
 
-async def test_event_is_signed_with_both_secrets_during_a_rotation(stack: Any, receiver: Receiver) -> None:
-    old = "whsec_" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"
-    await register(stack, receiver, "x", config={"previous_secret": old})
-    await stack.admin("POST", "/admin/integrations/emit", {"type": "x", "data": {}})
-    got = await receiver.next()
-    for secret in (SECRET, old):
-        assert Webhook(secret).verify(got.body, dict(got.headers))["type"] == "x"
-
-
 async def test_secret_is_neither_read_back_nor_readable_at_rest(stack: Any, receiver: Receiver) -> None:
     await register(stack, receiver, "x")
     listed = await stack.admin("GET", "/admin/integrations")

@@ -15,7 +15,7 @@ from runtime.streams import expiry
 from tests.support import invariants
 from tests.support.deliveries import delivering, state, until_task, working
 from tests.support.receiver import Receiver
-from tests.support.stack import TO_LOOPBACK, Stack, fields_of, refused
+from tests.support.stack import TO_LOOPBACK, Stack, fields_of
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -127,33 +127,6 @@ async def test_manual_delivery_is_awaited_for_ever(own_world: World, stack: Stac
     row = await own_world.database.fetchrow("SELECT status, lease_until FROM tasks")
     assert row is not None and tuple(row) == ("awaiting", None)
     assert await expiry.give_up_awaited(stack.engine) == 0
-
-
-async def test_late_callback_delivers_once_while_there_is_a_unit(
-    own_world: World, stack: Stack, receiver: Receiver
-) -> None:
-    _, [task_id] = await awaiting(own_world, receiver, "ann", total=2)
-    await let_pass(own_world, 3 * DAY)
-    await expiry.give_up_awaited(stack.engine)
-    for nth in range(3):
-        late = await call(stack, task_id, id=f"late-{nth}")
-        assert (late.http, late.data["task"]["status"]) == (200, "TASK_STATUS_DELIVERED")
-    assert await state(stack.engine, task_id) == ("delivered", "fulfilled")
-    assert await left(own_world) == (1, 1)
-    assert refused(await call(stack, task_id, "failed", "late-3"))[2] == "ILLEGAL_TRANSITION"
-
-
-async def test_late_callback_for_a_unit_that_is_gone_is_refused(
-    own_world: World, stack: Stack, receiver: Receiver
-) -> None:
-    game_id, [task_id] = await awaiting(own_world, receiver, "ann", total=1)
-    await let_pass(own_world, 3 * DAY)
-    await expiry.give_up_awaited(stack.engine)
-    assert (await own_world.round(game_id, "bob")).data["rewards"]
-    for _ in range(2):
-        assert refused(await call(stack, task_id)) == (400, "FAILED_PRECONDITION", "OUT_OF_STOCK")
-    assert await state(stack.engine, task_id) == ("dead", "failed")
-    assert (await call(stack, task_id, "failed", "c2")).data["task"]["status"] == "TASK_STATUS_DEAD"
 
 
 async def test_retry_by_hand_is_awaited_anew(own_world: World, stack: Stack, receiver: Receiver) -> None:

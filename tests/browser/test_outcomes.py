@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import random
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.pages.games import ALBUM, HAND, PATIENCE_MS, ROOT, SHAPES, UNDER_WAY, finish, made
 from tests.support.pages.kept import kept
-from tests.support.panels import told, watch
+from tests.support.panels import shown, told, watch
 from tests.support.world import COINS, COLLECTION, WHEEL, World
 
 if TYPE_CHECKING:
@@ -113,9 +114,10 @@ async def test_game_that_closes_while_it_is_played_is_refused_and_takes_nothing(
         if shape not in UNDER_WAY:
             await visit.press()
         before = len(await fair.plays())
-        assert await finish(visit, "won") == "refused" and "closed right now" in await visit.result()
+        assert await finish(visit, "won") == "refused"
+        await visit.page.wait_for_selector(".card[data-reason=PAUSED]:has-text('paused right now')")
         assert [(name, detail["reason"]) for name, detail in await told(visit)] == [("refused", "GAME_INACTIVE")]
-        assert "closed right now" in await visit.page.inner_text("[role=status]")
+        assert "paused right now" in await visit.page.inner_text("[role=status]")
         assert len(await fair.plays()) == before
         await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"status": "active"})
         await visit.page.reload()
@@ -124,6 +126,36 @@ async def test_game_that_closes_while_it_is_played_is_refused_and_takes_nothing(
         await visit.press()
         assert await finish(visit, "won") == "won", "an open game can be played again"
         assert len(await fair.plays()) == before + 1
+
+
+async def test_page_says_that_its_campaign_has_not_begun_is_paused_over_or_sold_out(fair: World, visit: Visit) -> None:
+    game_id = await fair.wheel(await fair.prize(name="Mug", total=1), access="public", rules={"max_plays_per_day": 3})
+    page = visit.page
+
+    async def opened(reason: str, **change: Any) -> str:
+        body = {"status": "active", "start_date": 0, "timezone": "Asia/Kathmandu", **change}
+        assert (await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", body)).http == 200
+        await visit.open(game_id)
+        await page.wait_for_selector(f".card[data-reason={reason}]:not([hidden])")
+        assert await page.get_attribute("button.main", "aria-disabled") == ("false" if reason == "SOLD_OUT" else "true")
+        await visit.shot(f"state-{reason.lower()}")
+        assert await violations(page) == []
+        return str(await page.inner_text(".frame"))
+
+    said = await opened("NOT_STARTED", start_date=int(time.time()) + 2 * 86_400 + 3_600)
+    assert "not started" in said and "GMT+5:45" in said and "plays left" not in said
+    assert (await page.inner_text("[role=timer]")).split()[:4] == ["2", "days", "0", "hours"]
+    assert "paused" in await opened("PAUSED", status="paused")
+    # It begins while the page is open, and nobody is asked.
+    await opened("NOT_STARTED", start_date=int(time.time()) + 4)
+    await page.wait_for_selector("button.main[aria-disabled=false]")
+    assert visit.api_calls() == [] and "3 plays left" in await page.inner_text(".frame")
+    await visit.press()
+    assert await visit.kind() == "won"
+    assert "nothing left to win" in await opened("SOLD_OUT")
+    assert "ended" in await opened("ENDED", status="ended") and not await page.is_visible("button.main")
+    await page.click(".card >> text=My rewards")
+    assert "Mug" in await shown(visit, "rewards")
 
 
 # -- checking a draw -------------------------------------------------------------------------

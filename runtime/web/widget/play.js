@@ -12,6 +12,9 @@ import { withTabLock } from "./tab_lock.js";
 /** Refusals that say that the session is of no use any more, and that nothing was used up: another one is begun. */
 const ENDED = ["SESSION_EXPIRED", "GAME_CHANGED", "SESSION_PLAYED", "SESSION_INVALID"];
 
+/** Reasons of a standing that say that nobody may play, not only this player. */
+const CLOSED = ["NOT_STARTED", "PAUSED", "ENDED"];
+
 /** A session that ends sooner than this is not played. */
 const MARGIN_SECONDS = 20;
 
@@ -61,6 +64,12 @@ export class Round extends EventTarget {
     return ["loading", "started", "playing"].includes(this.state);
   }
 
+  /** Why nobody may play: NOT_STARTED, PAUSED, ENDED; "" where the game is open. */
+  get closed() {
+    const reason = this.standing?.reason ?? "";
+    return CLOSED.includes(reason) ? reason : "";
+  }
+
   /** Whether a play of before was asked for and never shown. */
   get resumes() {
     return Boolean(this.record.now.asked);
@@ -81,11 +90,22 @@ export class Round extends EventTarget {
 
   /** What somebody may play of whom nobody has to be asked; null of others. @returns {Standing | null} */
   #known() {
-    const { rules, access } = /** @type {import("./types.js").Render} */ (this.render);
+    const { rules, access, reason, starts_at } = /** @type {import("./types.js").Render} */ (this.render);
+    const begun = reason === "NOT_STARTED" && Number(starts_at) * 1000 <= Date.now();
+    if (CLOSED.includes(reason) && !begun) return { ...newcomer(rules), can_play: false, reason, starts_at };
     const { token, isGuest } = this.api.identity;
     const locked = access === "GAME_ACCESS_PLAYER" && (!token || (isGuest && !rules.admits_guests));
     if (locked) return { ...newcomer(rules), can_play: false, reason: "LOGIN_REQUIRED" };
-    return token ? null : newcomer(rules);
+    if (token) return null;
+    const standing = newcomer(rules);
+    return standing.can_play && reason === "SOLD_OUT" ? { ...standing, reason } : standing;
+  }
+
+  /** The campaign begins: who is known asks what is left, nobody else has to. */
+  async open() {
+    this.standing = this.#known();
+    this.dispatchEvent(new Event("change"));
+    if (!this.standing) await this.look();
   }
 
   /** Asks what is left to play; nothing changes where no answer comes. */
@@ -156,7 +176,7 @@ export class Round extends EventTarget {
     if (!refused.passing && refused.http !== 401) this.record.set({});
     if (mayRepeat && ENDED.includes(refused.reason)) return "again";
     this.#become("refused", refused);
-    if (refused.http && refused.http < 500 && this.render) void this.look();
+    if (refused.http && refused.http < 500 && this.render) void this.look().then(() => this.closed && this.state === "refused" && this.rest());
     return "refused";
   }
 
@@ -180,5 +200,5 @@ export class Round extends EventTarget {
 function newcomer(rules) {
   const limits = [rules.max_plays_per_day, rules.max_plays_per_user].filter((limit) => limit > 0);
   const free = rules.requires_turn ? 0 : limits.length ? Math.min(...limits) : -1;
-  return { can_play: free !== 0, reason: free ? "" : "NO_TURNS", remaining_turns: 0, free_plays_remaining: free, resets_at: "0" };
+  return { can_play: free !== 0, reason: free ? "" : "NO_TURNS", remaining_turns: 0, free_plays_remaining: free, resets_at: "0", starts_at: "0" };
 }

@@ -47,6 +47,13 @@ button:focus-visible, a:focus-visible, [tabindex]:focus-visible { outline: .2em 
 .card :is(h2, h3) { margin: 0 0 .3em; font-size: 1.35em; line-height: 1.2; color: var(--t-strong); }
 .card p { margin: .35em 0 0; }
 .card .small { margin-top: .9em; }
+.small.strong { border-color: transparent; background: var(--t-primary); color: var(--t-on-primary); font-weight: 700; box-shadow: 0 .15em 0 var(--t-primary-deep); }
+.small.strong:hover { filter: brightness(1.06); }
+.frame[data-closed=ENDED] .action { display: none; }
+.countdown { display: flex; flex-wrap: wrap; justify-content: center; gap: .5em; margin-top: .8em; }
+.countdown span { min-width: 4.6em; padding: .4em .5em; border: 1px solid var(--t-line); border-radius: .9em; background: var(--t-ground); }
+.countdown b { display: block; font-size: 1.5em; line-height: 1.2; color: var(--t-strong); font-variant-numeric: tabular-nums; }
+.countdown small { display: block; font-size: .8em; color: var(--t-quiet); }
 .card ul { list-style: none; margin: .3em 0 0; padding: 0; display: grid; gap: .5em; }
 .prize { display: flex; flex-wrap: wrap; align-items: center; justify-content: center; gap: .7em; font-size: 1.15em; font-weight: 650; }
 .prize .picture { font-size: 2em; }

@@ -16,6 +16,10 @@
  * @property {{mode: string, rungs: any[]} | null} [milestones]
  * @property {string} scope_key where the balances of its players are
  * @property {string[]} offers what its campaign has of quests and leaderboards
+ * @property {string} reason NOT_STARTED, PAUSED, ENDED or SOLD_OUT; "" where it is open
+ * @property {string} starts_at
+ * @property {string} ends_at
+ * @property {string} timezone of the campaign's dates
  */
 
 /**
@@ -52,6 +56,7 @@
  * @property {number} remaining_turns
  * @property {number} free_plays_remaining
  * @property {string} resets_at
+ * @property {string} starts_at of a campaign that has not begun
  */
 
 /**

@@ -1,5 +1,6 @@
 // What stands around a game: its name, the button, what is left, what came of it, refusals, panels.
 
+import { countdown } from "./countdown.js";
 import { h, picture, still, text } from "./dom.js";
 import { css, lookOf, pictured } from "./look.js";
 import { openPanel, panelsOf } from "./panels.js";
@@ -110,9 +111,9 @@ export class View {
     // Not `disabled`: that would take the focus away from who plays by keyboard.
     this.main.setAttribute("aria-disabled", String(!this.own && (busy || closed)));
     this.frame.setAttribute("data-state", round.state);
+    this.frame.setAttribute("data-closed", closed ? round.closed : "");
     if (!this.waited) this.left.textContent = this.#left();
-    if (closed && round.state === "ready") this.#closed();
-    else if (round.state === "ready") this.card.hidden = true;
+    if (round.state === "ready") this.#noted();
     const { given, isGuest, who } = round.api.identity;
     for (const button of this.frame.querySelectorAll("[data-keep]")) button.hidden = !isGuest;
     const account = this.panels.querySelector("[data-panel=login]");
@@ -137,7 +138,7 @@ export class View {
   /** How much is left to play, in words; "" where there is no limit. */
   #left() {
     const { standing } = this.round;
-    if (!standing || standing.free_plays_remaining < 0) return "";
+    if (!standing || standing.free_plays_remaining < 0 || this.round.closed) return "";
     if (standing.free_plays_remaining > 0) return this.words.t("plays_left", { count: standing.free_plays_remaining });
     if (standing.remaining_turns > 0) return this.words.t("turns_left", { count: standing.remaining_turns });
     return standing.can_play ? "" : this.#back(standing.resets_at) || this.words.t("plays_left", { count: 0 });
@@ -178,7 +179,7 @@ export class View {
     const list = result.rewards.map((reward, i) => h("li", { class: "prize" }, picture(look(reward)), h("span", {}, names[i])));
     this.#show(
       words.t(won ? "won" : "lost"),
-      won ? h("ul", {}, ...list) : h("p", { class: "quiet" }, words.t("lost_more")),
+      won ? h("ul", {}, ...list) : h("p", { class: "quiet" }, words.t(this.round.standing?.reason === "SOLD_OUT" ? "SOLD_OUT" : "lost_more")),
       resumed && h("p", { class: "quiet" }, words.t("earlier")),
       won && this.#login("keep"),
     );
@@ -204,10 +205,26 @@ export class View {
     this.paint();
   }
 
-  #closed() {
-    const { standing } = this.round;
-    if (!standing?.reason || !this.card.hidden) return;
-    this.#refused(standing.reason, standing.resets_at);
+  /** Says what is known before anybody plays: why nobody may, or not this player, or that no prize is left. */
+  #noted() {
+    const { standing, resumes, closed } = this.round;
+    const { reason = "", resets_at } = standing ?? {};
+    const shown = reason !== "" && !resumes && (reason === "SOLD_OUT" || standing?.can_play === false);
+    if (!shown) this.card.hidden = true;
+    else if (this.card.hidden || (closed && this.card.getAttribute("data-reason") !== reason)) this.#refused(reason, resets_at);
+  }
+
+  /** What is told of a state beside its name. @param {string} reason @returns {any[]} */
+  #more(reason) {
+    const { words, round } = this;
+    if (reason === "SOLD_OUT") return [h("p", { class: "quiet" }, words.t("sold_out_more"))];
+    if (reason === "ENDED" && this.panels.querySelector("[data-panel=rewards]")) {
+      return [h("button", { class: "small strong", type: "button", onclick: () => void openPanel(this, "rewards") }, words.t("rewards"))];
+    }
+    const at = Number(round.standing?.starts_at ?? 0);
+    if (reason !== "NOT_STARTED" || !at) return [];
+    const when = words.when(at, round.render?.timezone);
+    return [h("p", {}, words.t("starts_at", { when })), countdown(words, at, () => void round.open())];
   }
 
   /** @param {string} reason @param {unknown} resets */
@@ -215,7 +232,7 @@ export class View {
     reason = MEANT[reason] ?? reason;
     const said = this.words.t(this.words.has(reason) ? reason : "refused");
     const back = this.#back(resets);
-    this.#show(said, back && h("p", {}, back), ["LOGIN_REQUIRED", "TOKEN_EXPIRED"].includes(reason) && this.#login("login"));
+    this.#show(said, back && h("p", {}, back), ...this.#more(reason), ["LOGIN_REQUIRED", "TOKEN_EXPIRED"].includes(reason) && this.#login("login"));
     this.card.setAttribute("data-result", "refused");
     this.card.setAttribute("data-reason", reason);
     this.say(`${said} ${back}`);

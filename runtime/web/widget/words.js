@@ -95,17 +95,35 @@ export class Words {
     return this.numbers.format(value);
   }
 
-  /** When something is, for who lives here: "today, 18:00", "Tue, 3 March, 00:00". @param {number} seconds unix */
-  when(seconds) {
+  /** A number and its unit, as the language orders them: "3", "hours". @param {number} count @param {string} unit of Intl.NumberFormat */
+  counted(count, unit) {
+    const parts = new Intl.NumberFormat(this.locale, { style: "unit", unit, unitDisplay: "long" }).formatToParts(count);
+    return parts.filter(({ type }) => type === "integer" || type === "unit");
+  }
+
+  /**
+   * When something is: "today, 18:00", "Tue, 3 March, 00:00". In the time of who lives here, or in a zone, which is named
+   * where it has another time.
+   * @param {number} seconds unix @param {string} [zone]
+   */
+  when(seconds, zone) {
     const at = new Date(seconds * 1000);
-    const days = Math.round((new Date(at).setHours(0, 0, 0, 0) - new Date().setHours(0, 0, 0, 0)) / 86_400_000);
-    const time = new Intl.DateTimeFormat(this.locale, { hour: "numeric", minute: "2-digit" }).format(at);
+    const wall = (/** @type {Date} */ date, timeZone = zone) => (timeZone ? new Date(date.toLocaleString("en-US", { timeZone })) : new Date(date));
+    try {
+      wall(at);
+    } catch {
+      zone = undefined; // One that this browser does not know.
+    }
+    const days = Math.round((wall(at).setHours(0, 0, 0, 0) - wall(new Date()).setHours(0, 0, 0, 0)) / 86_400_000);
+    const named = zone && wall(at).getTime() !== at.getTime() ? { timeZoneName: /** @type {const} */ ("short") } : {};
+    const clock = { timeZone: zone, hour: /** @type {const} */ ("numeric"), minute: /** @type {const} */ ("2-digit"), ...named };
+    const time = new Intl.DateTimeFormat(this.locale, clock).format(at);
     if (days === 0 || days === 1) {
       const day = new Intl.RelativeTimeFormat(this.locale, { numeric: "auto" }).format(days, "day");
       return this.t("day_time", { day, time });
     }
-    const year = at.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
-    const date = { weekday: "short", day: "numeric", month: "long", year, hour: "numeric", minute: "2-digit" };
+    const year = wall(at).getFullYear() === wall(new Date()).getFullYear() ? undefined : "numeric";
+    const date = { weekday: "short", day: "numeric", month: "long", year, ...clock };
     return new Intl.DateTimeFormat(this.locale, /** @type {any} */ (date)).format(at);
   }
 

@@ -23,8 +23,6 @@ code, .panel dd { direction: ltr; unicode-bidi: isolate; }
 .panel > *, .panel > div > * { min-width: 0; }
 .panel p { margin: 0; }
 .panel .small { padding: .45em 1.05em; line-height: 1.25; }
-.panel .small.strong { border-color: transparent; background: var(--t-primary); color: var(--t-on-primary); font-weight: 700; box-shadow: 0 .15em 0 var(--t-primary-deep); }
-.panel .small.strong:hover { filter: brightness(1.06); }
 .panel .small[aria-disabled=true] { opacity: .65; cursor: default; }
 .panel .small[aria-pressed=true] { border-color: var(--t-strong); box-shadow: inset 0 0 0 1px var(--t-strong); }
 .panel button.more { justify-self: center; display: block; margin: .9em auto 0; }

@@ -22,17 +22,25 @@ export interface Render {
   ui: any;
   rules: { max_plays_per_user: number; max_plays_per_day: number; requires_turn: boolean; admits_guests: boolean; verify_timing: boolean };
   prizes: { prize_id: string; name: string; type: string; value: number; available: boolean }[];
+  /** NOT_STARTED, PAUSED or ENDED where nobody may play it, SOLD_OUT where no prize is left; else "". */
+  reason: string;
+  /** The campaign's dates, and the time zone that they are shown in. */
+  starts_at: Seconds;
+  ends_at: Seconds;
+  timezone: string;
 }
 
 /** What a player may still play; -1: without limit. */
 export interface Standing {
   can_play: boolean;
-  /** Why not: CAP_DAY, NO_TURNS, LOGIN_REQUIRED and the like; "" where it can be played. */
+  /** Why not: CAP_DAY, NO_TURNS, LOGIN_REQUIRED, NOT_STARTED, PAUSED, ENDED and the like. SOLD_OUT beside can_play; else "". */
   reason: string;
   remaining_turns: number;
   free_plays_remaining: number;
   /** When plays come back. */
   resets_at: Seconds;
+  /** When the campaign begins, where it has not. */
+  starts_at: Seconds;
 }
 
 /** What a start answers: the hash that was fixed before the play. */

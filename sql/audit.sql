@@ -49,6 +49,27 @@ WHERE ($2 = '' OR subject_type = $2)
 ORDER BY entry_id DESC
 LIMIT $13
 
+-- name: list_of_player
+-- As `list`, of what was done to player $12, or to the player's rewards, deliveries, scores and wallet; after entry $13.
+SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, trace_id, unix(created_at) AS created_at
+FROM (
+    -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
+    SELECT * FROM audit_entries
+    WHERE tenant_id = $1 AND audit_player(subject_type, subject_id, before, after) = $12
+      AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($13::text, '~')
+    ORDER BY entry_id DESC OFFSET 0
+) AS e
+WHERE ($2 = '' OR subject_type = $2)
+  AND ($3 = '' OR subject_id = $3)
+  AND ($4 = '' OR actor = $4)
+  AND ($5 = '' OR merchant_id = $5)
+  AND starts_with(action, $6)
+  AND ($7::bigint = 0 OR created_at >= at_unix($7))
+  AND ($8::bigint = 0 OR created_at < at_unix($8))
+  AND ($9 = '%' OR audit_words(actor, action, subject_id, before, after) ILIKE $9)
+ORDER BY entry_id DESC
+LIMIT $14
+
 -- name: list_of_actor
 -- As `list`, of one actor.
 SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, trace_id, unix(created_at) AS created_at

@@ -200,7 +200,12 @@ coded AS MATERIALIZED (
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
        unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
-       EXISTS (SELECT FROM claim_answers AS a WHERE a.tenant_id = $1 AND a.reward_id = r.reward_id) AS answered
+       EXISTS (SELECT FROM claim_answers AS a WHERE a.tenant_id = $1 AND a.reward_id = r.reward_id) AS answered,
+       coalesce(
+           (SELECT t.channel FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id),
+           (SELECT p.channel FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = r.prize_id),
+           'none'
+       ) AS channel
 FROM (
     -- By the key that leaves least, in its order, as in rewards.search.
     (SELECT * FROM rewards WHERE tenant_id = $1 AND $9::text[] IS NOT NULL

@@ -33,7 +33,12 @@ LIMIT $8
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
        unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
-       EXISTS (SELECT FROM claim_answers AS a WHERE a.tenant_id = $1 AND a.reward_id = r.reward_id) AS answered
+       EXISTS (SELECT FROM claim_answers AS a WHERE a.tenant_id = $1 AND a.reward_id = r.reward_id) AS answered,
+       coalesce(
+           (SELECT t.channel FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id),
+           (SELECT p.channel FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = r.prize_id),
+           'none'
+       ) AS channel
 FROM (
     -- In the order of a key each, so that it ends with the page: sorted after all filters it would read everything
     -- that was ever won, since the plan is one for any of them.
@@ -65,6 +70,11 @@ SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity
        ) AS status,
        r.game_id, r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at,
        unix(r.claimed_at) AS claimed_at, unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
+       coalesce(
+           (SELECT t.channel FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id),
+           (SELECT p.channel FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = r.prize_id),
+           'none'
+       ) AS channel,
        a.answers IS NOT NULL AS answered, coalesce(a.answers, '[]') AS answers,
        $3 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o) AS theirs
 FROM rewards AS r
@@ -220,6 +230,15 @@ delivered AS (
         status = 'delivered', next_attempt_at = NULL, lease_until = NULL, lease_owner = '', updated_at = now()
 )
 SELECT fulfilled_at FROM moved
+
+-- name: sealed
+-- The code of reward $2 as its winner is shown it, once it was delivered. $3 the merchant whose staff asks ('' the tenant's
+-- own), $4 whether to write. No row: there is no reward that may be.
+SELECT r.player_id, r.prize_id, c.key_id, c.ciphertext
+FROM rewards AS r
+LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id AND r.status = 'fulfilled'
+WHERE r.tenant_id = $1 AND r.reward_id = $2
+  AND ($3 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 
 -- name: revoke
 -- Takes a reward back from one of the states $3, and cancels its task unless it was delivered.

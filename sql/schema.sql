@@ -67,6 +67,11 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN actor || ' ' || action || ' ' || subject_id || ' ' || coalesce(before ->> 'name', '') || ' '
     || coalesce(after ->> 'name', '') || ' ' || coalesce(after ->> 'reason', '');
 
+-- The player that an entry of the audit log is about: its subject, or whose reward, delivery or score was moved. NULL: none.
+CREATE FUNCTION audit_player(subject_type text, subject_id text, before jsonb, after jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN subject_type = 'player' THEN subject_id ELSE coalesce(after ->> 'player_id', before ->> 'player_id') END;
+
 CREATE TABLE audit_entries (
     tenant_id    ident       NOT NULL,
     entry_id     ident       NOT NULL,
@@ -84,6 +89,9 @@ CREATE TABLE audit_entries (
 );
 CREATE INDEX audit_entries_subject ON audit_entries (tenant_id, subject_type, subject_id, entry_id);
 CREATE INDEX audit_entries_actor ON audit_entries (tenant_id, actor, entry_id);
+CREATE INDEX audit_entries_player ON audit_entries
+    (tenant_id, audit_player(subject_type, subject_id, before, after), entry_id)
+    WHERE audit_player(subject_type, subject_id, before, after) IS NOT NULL;
 CREATE INDEX audit_entries_type ON audit_entries (tenant_id, subject_type, entry_id);
 -- What happened of late, for the auditor (sql/conservation.sql); likewise of ledgers, turns and tasks. Rows lie in the
 -- order of time, so this costs next to nothing.

@@ -7,7 +7,8 @@
              +-- expire --> expired                      failed
 
     claim   goes straight to fulfilled where the channel is instant
-    fulfill (an admin's hand) goes from won, claimed and failed to fulfilled
+    fulfill (an admin's hand) goes from won, claimed, fulfilling and failed to fulfilled; an attempt under way then
+            records nothing
     revoke  goes from every state but expired and revoked to revoked
 
 `attempt`, `deliver` and `give_up` are the delivery workers' (runtime/streams), `fulfill` and `revoke`
@@ -76,7 +77,7 @@ MOVES: Final[dict[str, Move]] = {
     "attempt": _move("won claimed failed", "fulfilling"),
     "deliver": _move("fulfilling", "fulfilled"),
     "give_up": _move("fulfilling", "failed"),
-    "fulfill": _move("won claimed failed", "fulfilled"),
+    "fulfill": _move("won claimed fulfilling failed", "fulfilled"),
     "revoke": _move("won claimed fulfilling fulfilled failed", "revoked"),
     "expire": _move("won", "expired"),
 }

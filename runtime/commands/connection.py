@@ -134,10 +134,11 @@ class Edge:
     async def first(self, path: str, most: int, **query: Any) -> list[dict[str, Any]]:
         """The first items of a list, `most` at most."""
         items: list[dict[str, Any]] = []
-        async for item in self.each(path, **query):
-            items.append(item)
-            if len(items) >= most:
-                break
+        if most > 0:
+            async for item in self.each(path, **query):
+                items.append(item)
+                if len(items) >= most:
+                    break
         return items
 
     async def _ask(self, verb: str, path: str, **more: Any) -> dict[str, Any]:

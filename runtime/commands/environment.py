@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Final, NoReturn
 
+from runtime.logs import configure_logs
 from runtime.settings import Settings, SettingsError
 
 EXIT_USE: Final = 2
@@ -13,11 +14,16 @@ EXIT_USE: Final = 2
 
 
 def settings_for(*roles: str) -> Settings:
-    """The environment's settings; ends the process with a line for each that is wrong, or that these roles lack."""
+    """The environment's settings; ends the process with a line for each that is wrong, or that these roles lack.
+
+    What is logged goes to standard error from then on: standard output is the command's own.
+    """
     try:
-        return Settings.from_env(os.environ, roles)
+        settings = Settings.from_env(os.environ, roles)
     except SettingsError as error:
         cannot_begin(f"settings that cannot be used:\n{error}")
+    configure_logs(settings)
+    return settings
 
 
 def cannot_begin(why: str) -> NoReturn:

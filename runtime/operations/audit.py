@@ -74,7 +74,8 @@ async def record(
 
 async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest) -> m.ListAuditEntriesReply:
     """The tenant's entries, newest first: of one subject type, subject or actor, of actions that begin so, from a time
-    until another, and that hold `q`, where given.
+    until another, and that hold `q`, where given. `player_id`: of what was done to the player, and to the player's
+    rewards, deliveries, scores and wallet.
 
     A merchant's staff sees what was done in the merchant's name.
     """
@@ -86,10 +87,17 @@ async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest)
     checks.raise_found()
     of = (request.subject_type, request.subject_id, request.actor, merchant_of(request))
     said = (request.action, request.since, request.until, search_pattern(request.q))
-    filters = (tenant_of(request), *of, *said, *ids.between("audit", request.since, request.until))
+    filters: tuple[Any, ...] = (tenant_of(request), *of, *said, *ids.between("audit", request.since, request.until))
     # The entries of what may be rare are found by an index of theirs: the whole log may be walked for anything else.
-    by = (("subject", request.subject_id), ("actor", request.actor), ("type", request.subject_type))
+    by = (
+        ("player", request.player_id),
+        ("subject", request.subject_id),
+        ("actor", request.actor),
+        ("type", request.subject_type),
+    )
     statement = next((f"list_of_{name}" for name, asked in by if asked), "list")
+    if request.player_id:
+        filters = (*filters, request.player_id)
     rows, pagination = await reading.page(engine, _SQL[statement], request, *filters)
     return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in rows], pagination=pagination)
 
@@ -183,11 +191,12 @@ ROWS: Final = (
         run=list_audit_entries,
         admin=STAFF,
         command=Command(
-            "audit-log --subject-type --subject-id --actor --action --since --until --q --limit=50",
+            "audit-log --subject-type --subject-id --player --actor --action --since --until --q --limit=50",
             "Show entries of the audit log, the newest first. All of them, oldest first: `tombola export audit`.",
             help={
                 "subject_type": "Only what was done to this kind of thing: campaign, game, prize, reward, staff ...",
                 "subject_id": "Only what was done to this one.",
+                "player": "Only what was done to this player, or to the player's rewards, deliveries and wallet.",
                 "actor": "Only what this one did.",
                 "action": "Only actions that begin so: prize, prize.import ...",
                 "since": "Only from this time on, such as 2026-03-01 or 2026-03-01T09:00:00+01:00 (UTC where it "

@@ -73,7 +73,7 @@ async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply
             raise _illegal(row, "retry")
         if before == "failed":
             await take_again(connection, tenant_id, reward_id)
-        after = {"reward_id": reward_id, "status": row["status"]}
+        after = {"reward_id": reward_id, "player_id": row["player_id"], "status": row["status"]}
         await audit.record(connection, tenant_id, "task.retry", request.id, after=after)
         # Kept without the receiver's text, which an erasure takes from the row: it is told as it is by then.
         return m.TaskReply(task=replace(task_message(row), last_error=""))

@@ -27,12 +27,12 @@ async def test_audit_exits_with_1_until_each_violation_is_closed(own_world: Worl
     await own_world.round(await own_world.wheel(prize_id))
     wrong = "UPDATE stock SET awarded = awarded + $2, remaining = remaining - $2 WHERE prize_id = $1"
     await stack.database.execute(wrong, prize_id, 1)
+    code, out, err = await audited(stack, "--json")
+    assert code == 1 and "prize_held" in err, "what is found anew is logged, and not into the JSON"
+    said: dict[str, Any] = json.loads(out)
     code, out, _ = await audited(stack)
     assert code == 1
     assert "prize_held" in out and prize_id in out
-    code, out, _ = await audited(stack, "--json")
-    assert code == 1
-    said: dict[str, Any] = json.loads(out)
     (shown,) = said["open"]
     assert (shown["check"], shown["subject_id"], shown["expected"], shown["found"]) == (
         "prize_held",

@@ -31,7 +31,7 @@ _BAD: Final = Status.INVALID_ARGUMENT
 _LATER: Final = Status.UNAVAILABLE
 _NOT_NOW: Final = Status.FAILED_PRECONDITION
 
-_NAMED_IN_BODIES: Final = frozenset({"challenge", "contact", "delivery", "milestone", "player", "tenant"})
+_NAMED_IN_BODIES: Final = frozenset({"challenge", "code", "contact", "delivery", "milestone", "player", "tenant"})
 """What no path names, and is looked for all the same."""
 
 REFUSALS: Final[Mapping[str, Refusal]] = {

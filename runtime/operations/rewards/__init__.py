@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.actors.claims import ClaimActors
-from runtime.operations.rewards.reward_admin import fulfill, revoke
+from runtime.operations.rewards.reward_admin import fulfill, reveal_code, revoke
 from runtime.operations.rewards.reward_queries import get_reward, list_rewards, search_rewards
 from runtime.operations.row import REWARD_MANAGERS, STAFF, Access, Command, Consumer, Operation, RoutePolicy
 
@@ -51,6 +51,20 @@ ROWS: Final = (
         admin=REWARD_MANAGERS,
         refusals=("ILLEGAL_TRANSITION", "OUT_OF_STOCK", "CODE_UNAVAILABLE"),
         example={"note": "handed over at the stall"},
+    ),
+    Operation(
+        "RevealCode",
+        "POST /rewards/{id}/reveal-code",
+        run=reveal_code,
+        admin=REWARD_MANAGERS,
+        confides=True,
+        refusals=("UNKNOWN_CODE", "CODE_UNAVAILABLE"),
+        example={"reason": "The winner lost the mail."},
+        command=Command(
+            "rewards code REWARD --reason",
+            "Show the code of a reward that was delivered. It is noted in the audit log.",
+            says="{code}",
+        ),
     ),
     Operation(
         "RevokeReward",

@@ -1,6 +1,6 @@
-"""What an admin does to a reward by hand: fulfill it, or revoke it. Both are noted in the audit log.
+"""What an admin does to a reward by hand: fulfill it, revoke it, show its code. Each is noted in the audit log.
 
-Neither answer has the reward's code: that is its owner's alone.
+Neither answer has the reward's code. `reveal_code` alone shows it to staff, and is noted too.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ Apply = Callable[[asyncpg.Connection, Held], Awaitable[None]]
 
 
 async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardReply:
-    """Marks a reward as delivered, from WON, CLAIMED or FAILED; its task is DELIVERED with it.
+    """Marks a reward as delivered, from WON, CLAIMED, FULFILLING or FAILED; its task is DELIVERED with it.
 
-    A voucher that has no code yet takes one, and a reward that FAILED takes its unit of stock anew:
+    A delivery under way ends with that: what its attempt comes to is not recorded, and it is not tried again. A voucher
+    that has no code yet takes one, and a reward that FAILED takes its unit of stock anew:
     FAILED_PRECONDITION OUT_OF_STOCK where none is free; UNAVAILABLE CODE_UNAVAILABLE where no key opens it, so
     that its owner would not see it. Any other state: ILLEGAL_TRANSITION.
     """
@@ -108,6 +109,26 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
 
     reply: m.RewardReply = (await _move(engine, request, "revoke", apply, {"reason": request.reason})).reply
     return reply
+
+
+async def reveal_code(engine: Engine, request: m.RevealCodeRequest) -> m.RevealCodeReply:
+    """The code of a reward that was delivered, for staff to give it to its winner again. Noted in the audit log.
+
+    NOT_FOUND UNKNOWN_CODE where the reward has none, or is not FULFILLED; UNAVAILABLE CODE_UNAVAILABLE where no key
+    opens it.
+    """
+    tenant_id, reward_id = tenant_of(request), request.id
+
+    async def work(connection: asyncpg.Connection) -> m.RevealCodeReply:
+        row = await reading.to_write(connection, _SQL["sealed"], request, "reward", reward_id)
+        if row["ciphertext"] is None:
+            raise unknown("code", reward_id)
+        code = open_code(engine, tenant_id, row, reward_id, row["prize_id"])
+        about = {"player_id": row["player_id"], "prize_id": row["prize_id"], "reason": request.reason}
+        await record(connection, tenant_id, "reward.reveal_code", reward_id, after=about)
+        return m.RevealCodeReply(code=code)
+
+    return await engine.database.transaction(work)
 
 
 async def _take_turns(connection: asyncpg.Connection, tenant_id: str, held: Held) -> None:

@@ -144,5 +144,6 @@ def _record(row: Any) -> m.RewardRecord:
         player_id=row["player_id"],
         status=enum(m.RewardStatus, row["status"]),
         answered=row["answered"],
+        channel=row["channel"],
         **{name: row[name] for name in FIELDS},
     )

@@ -198,6 +198,7 @@ async def test_commands_show_figures_and_the_audit_log(
     log = (await tombola("audit-log", "--subject-id", played["game"], "--json")).json
     assert log[-1]["action"] == "game.create" and {one["subject_id"] for one in log} == {played["game"]}
     assert "game.create" in (await tombola("audit-log", "--subject-id", played["game"], "--limit", "5")).out
+    assert (await tombola("audit-log", "--limit", "0", "--json")).json == []
     times = ("--since", "2020-01-01", "--until", "2999-01-01T00:00:00+01:00")
     narrowed = await tombola("audit-log", "--action", "game.c", *times, "--q", played["game"], "--json")
     assert [entry["action"] for entry in narrowed.json] == ["game.create"]

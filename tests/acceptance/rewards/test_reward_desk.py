@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
+import sql
 from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.operations.desk import bulk as bulk_module
@@ -84,6 +85,60 @@ async def test_search_by_code_requires_the_role_that_moves_rewards(world: World)
         assert len(found.data["items"]) == 1
     everything = await world.stack.admin("GET", "/admin/rewards", roles=("designer",), campaign_id=world.campaign_id)
     assert len(everything.data["items"]) == 1
+
+
+async def test_code_is_revealed_to_who_moves_rewards_and_noted(world: World) -> None:
+    [coded] = await won(world, codes=["AGAIN-1"])
+    [plain] = await won(world)
+    shop = replace(world.stack, merchant_id=await make_merchant(world.stack))
+
+    async def reveal(stack: Stack, reward_id: str, role: str = "reward_manager") -> Answer:
+        return await stack.admin("POST", f"/admin/rewards/{reward_id}/reveal-code", {"reason": "lost"}, roles=(role,))
+
+    assert (await reveal(world.stack, coded)).data == {"code": "AGAIN-1"}
+    assert refused(await reveal(world.stack, plain)) == (404, "NOT_FOUND", "UNKNOWN_CODE")
+    assert refused(await reveal(world.stack, coded, "designer")) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
+    assert refused(await reveal(shop, coded)) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+    [noted] = (await world.stack.admin("GET", "/admin/audit", action="reward.reveal_code")).data["items"]
+    assert (noted["subject_id"], noted["after"]["reason"]) == (coded, "lost") and "AGAIN-1" not in str(noted)
+
+
+async def test_failed_delivery_is_fulfilled_by_hand_and_the_players_audit_log_has_it(world: World) -> None:
+    ann = await log_in(world.stack)
+    [reward] = await won(world, player=ann, fulfillment={"channel": "webhook", "config": {"url": RECEIVER}})
+
+    async def delivery() -> Any:
+        tasks = (await world.stack.admin("GET", "/admin/fulfillment/tasks")).data["items"]
+        return next(task for task in tasks if task["reward_id"] == reward)
+
+    leased = "UPDATE tasks SET status = 'delivering', lease_owner = 'w', lease_until = now() + interval '1 minute'"
+    for statement in (leased, "UPDATE rewards SET status = 'fulfilling'"):
+        await world.database.execute(f"{statement} WHERE reward_id = $1", reward)
+    assert (
+        (await world.stack.admin("POST", f"/admin/rewards/{reward}/fulfill", {})).data["status"].endswith("FULFILLED")
+    )
+    late = (["retry"], ["down"], [""], [1.0], [""], [1])
+    told = await world.database.fetch(
+        sql.load("fulfillment")["record"], world.stack.tenant_id, [(await delivery())["id"]], ["w"], *late
+    )
+    assert told == [], "the attempt under way records nothing"
+    task = await delivery()
+    assert (task["status"], task["prize_name"]) == ("TASK_STATUS_DELIVERED", "Mug")
+    gift = {
+        "player_id": ann,
+        "scope_key": world.campaign_id,
+        "currency": "points",
+        "amount": 5,
+        "reference_id": "sorry",
+    }
+    assert (await world.stack.admin("POST", "/admin/wallet/adjustments", gift)).http == 200
+    [other] = await won(world, player="bob")
+    assert (await world.stack.admin("POST", f"/admin/rewards/{other}/revoke", {})).http == 200
+    entries = (await world.stack.admin("GET", "/admin/audit", player_id=ann)).data["items"]
+    assert [(one["action"], one["subject_id"]) for one in entries] == [
+        ("player.adjust_balance", ann),
+        ("reward.fulfill", reward),
+    ]
 
 
 async def test_search_by_contact_is_limited_to_the_merchants_campaigns(world: World) -> None:

@@ -261,6 +261,8 @@ __all__ = (
     "ResolvePlayerReply",
     "ResolvePlayerRequest",
     "RetryTaskRequest",
+    "RevealCodeReply",
+    "RevealCodeRequest",
     "Revision",
     "RevisionFigures",
     "RevisionReply",
@@ -3522,6 +3524,11 @@ class ListAuditEntriesRequest(betterproto2.Message):
     In who did what to what, the name of that, and the reason.
     """
 
+    player_id: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
+    """
+    What was done to this player, or to the player's rewards, deliveries, scores and wallet.
+    """
+
 
 default_message_pool.register_message("game.v1", "ListAuditEntriesRequest", ListAuditEntriesRequest)
 
@@ -5571,6 +5578,32 @@ default_message_pool.register_message("game.v1", "RetryTaskRequest", RetryTaskRe
 
 
 @dataclass(eq=False, repr=False)
+class RevealCodeReply(betterproto2.Message):
+    code: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The voucher code, as its winner is shown it.
+    """
+
+
+default_message_pool.register_message("game.v1", "RevealCodeReply", RevealCodeReply)
+
+
+@dataclass(eq=False, repr=False)
+class RevealCodeRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Why it is shown: kept in the audit log.
+    """
+
+
+default_message_pool.register_message("game.v1", "RevealCodeRequest", RevealCodeRequest)
+
+
+@dataclass(eq=False, repr=False)
 class Revision(betterproto2.Message):
     """
     All that decides the plays of a game, as starts promise it.
@@ -5831,6 +5864,11 @@ class RewardRecord(betterproto2.Message):
     answered: "bool" = betterproto2.field(17, betterproto2.TYPE_BOOL)
     """
     Whether its winner answered what the claim asked; GetReward has the answers.
+    """
+
+    channel: "str" = betterproto2.field(18, betterproto2.TYPE_STRING)
+    """
+    How it is delivered: its delivery's channel, or its prize's where none is due yet.
     """
 
 

@@ -155,14 +155,24 @@ async def test_rewards_are_moved_one_by_one_and_together_and_a_refusal_says_why(
     boxes = desk.page.locator("tbody input[type=checkbox]:not([disabled])")
     for nth in range(3):
         await boxes.nth(nth).check()
-    await desk.press("Fulfill 3", within="main .head")
-    assert "3 count as delivered" in await desk.page.inner_text("dialog")
-    await desk.press("Fulfill", within="dialog")
-    await desk.page.wait_for_selector(".toast:has-text('2 rewards are fulfilled.')")
+    await desk.press("Mark 3 as delivered", within="main .head")
+    assert "A voucher prize hands over a code" in await desk.page.inner_text("dialog")
+    await desk.press("Mark as delivered", within="dialog")
+    await desk.page.wait_for_selector(".toast:has-text('2 rewards are marked as delivered.')")
     await desk.page.wait_for_selector(".toast[data-tone=bad]:has-text('One was not done')")
     await desk.until("document.querySelectorAll('tbody .status[data-tone=good]').length === 3")
     assert "is revoked" in (await desk.page.inner_text("tbody small")).lower()
     assert await desk.page.locator("tbody input:checked").count() == 1, "what was refused stays chosen"
+    voucher = await fair.prize(name="Voucher", codes=["AGAIN-1"], fulfillment={**MANUAL, "channel": "voucher_code"})
+    await fair.round(await fair.wheel(voucher), "hamper_5")
+    await desk.to(f"/rewards?prize_id={voucher}")
+    await desk.press("Hand over a code", within="tbody")
+    await desk.press("Hand over a code", within="dialog")
+    assert await desk.told() == "The player has a code."
+    await desk.press("Show code", within="tbody")
+    await desk.page.get_by_label("Reason", exact=True).fill("lost the mail")
+    await desk.press("Show code", within="dialog footer")
+    assert await desk.page.get_by_label("Code", exact=True).input_value() == "AGAIN-1"
 
 
 async def test_rewards_and_deliveries_are_found_by_contact_and_day_with_each_answer(desk: Desk, fair: World) -> None:

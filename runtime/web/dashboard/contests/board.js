@@ -38,6 +38,7 @@ export default function Board({ id }) {
   const path = { id };
   const { data: board, error, again, set } = useData((signal) => api.get("/admin/leaderboards/{id}", { path, signal }), [id]);
   const campaign = useData(async (signal) => board && api.get("/admin/campaigns/{id}", { path: { id: board.campaign_id }, signal }), [board?.campaign_id]);
+  const game = useData(async (signal) => board?.game_id && api.get("/admin/games/{id}", { path: { id: board.game_id }, signal }), [board?.game_id]);
   const prizes = useData((signal) => loadById("/admin/prizes", signal), []);
   const [shown, setShown] = useState(/** @type {{what: string, one?: any}} */ ({ what: "" }));
   const [changes, setChanges] = useState(0);
@@ -106,7 +107,7 @@ export default function Board({ id }) {
         <dt>${say("campaign.id")}</dt><dd><${Id} value=${board.id} /></dd>
         <dt>${say("boards.counts")}</dt><dd>${counted(board)}</dd>
         <dt>${say("field.campaign_id")}</dt><dd><a href=${address(`/campaigns/${encodeURIComponent(board.campaign_id)}`)}>${campaign.data?.name ?? board.campaign_id}</a></dd>
-        <dt>${say("field.game_id")}</dt><dd>${board.game_id ? html`<a href=${address(`/games/${encodeURIComponent(board.game_id)}`)}>${board.game_id}</a>` : say("board.every_game")}</dd>
+        <dt>${say("field.game_id")}</dt><dd>${board.game_id ? html`<a href=${address(`/games/${encodeURIComponent(board.game_id)}`)}>${game.data?.name ?? board.game_id}</a>` : say("board.every_game")}</dd>
         <dt>${say("field.prizes")}</dt><dd>${board.prizes.length ? html`<ul class="lines">${board.prizes.map((/** @type {any} */ one) => html`<li key=${one.from_rank}><span>${prizeOf(one.prize_id)}</span><span class="quiet">${say("board.ranks", { from: one.from_rank, to: one.to_rank })}</span></li>`)}</ul>` : say("none")}</dd>
       </dl>
     <//>

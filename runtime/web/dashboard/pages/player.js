@@ -1,5 +1,6 @@
 // One player: who it is, what it has and did, and what can be done for it.
 import { api } from "../api.js";
+import { useCampaigns } from "../contests/choosing.js";
 import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { confirm } from "../parts/dialog.js";
@@ -13,6 +14,7 @@ import { address } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../title.js";
 import { number, say, state } from "../words.js";
+import { Entry, entryColumns } from "./audit.js";
 import { Adjust, Erase, exported, Grant, Merge } from "./player_acts.js";
 import { Deliveries, Plays, Rewards } from "./player_won.js";
 import { nameOf, playerAddress, standing } from "./players.js";
@@ -34,7 +36,8 @@ export default function Player({ id }) {
     <${Plays} id=${id} about=${changes} />
     <${Rewards} id=${id} about=${changes} changed=${changed} />
     <${Deliveries} id=${id} about=${changes} changed=${changed} />
-    <${Has} id=${id} about=${changes} />`;
+    <${Has} id=${id} about=${changes} />
+    ${can("ListAuditEntries") && html`<${Log} id=${id} about=${changes} />`}`;
 }
 
 /** Who it is, and what can be done for it. @param {{id: string, data: any, changed: () => Promise<void>}} props */
@@ -69,7 +72,6 @@ function Who({ id, data: { player, counts }, changed }) {
         ? html`<${Act} class="secondary outline" act=${() => ask("restore", setStatus("ACTIVE"))}>${say("player.restore")}<//>`
         : html`<${Act} class="danger outline" act=${() => ask("suspend", setStatus("SUSPENDED"))}>${say("player.suspend")}<//>`)}
       ${can("ExportPlayer") && html`<${Act} class="secondary outline" act=${() => exported(id).catch(complain)}>${say("player.export")}<//>`}
-      ${can("ListAuditEntries") && html`<a role="button" class="secondary outline" href=${address("/audit", { subject_id: id })}>${say("audit.title")}</a>`}
       ${can("ErasePlayer") && button("erase", "danger")}
     <//>
     <p class="under"><${Id} value=${player.id} /></p>
@@ -98,6 +100,7 @@ function Who({ id, data: { player, counts }, changed }) {
 
 /** Wallet, turns, quests and sessions. @param {{id: string, about: number}} props */
 function Has({ id, about }) {
+  const campaigns = useCampaigns();
   const part = (/** @type {string} */ what, /** @type {any[]} */ columns, /** @type {any} */ named = undefined) => html`<${Section} title=${say(`player.${what}`)}>
     <${PagedTable} caption=${say(`player.${what}`)} columns=${columns} empty=${say(`player.no_${what}`)} about=${about} named=${named}
       load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get(`/admin/players/{id}/${PATHS[what]}`, { path: { id }, query, signal })} />
@@ -108,9 +111,9 @@ function Has({ id, about }) {
   const why = { title: say("player.why"), show: (/** @type {any} */ one) => html`${state(one.reason)}${one.reference_id ? html` <code>${one.reference_id}</code>` : ""}` };
   const when = (/** @type {string} */ name) => ({ title: say("player.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one[name]} />` });
   const of = (/** @type {string} */ name, /** @type {string} */ title) => ({ title, show: (/** @type {any} */ one) => html`<span class="long">${one[name]}</span>` });
-  const campaign = { title: say("player.campaign"), show: (/** @type {any} */ one) => html`<a href=${address(`/campaigns/${encodeURIComponent(one.campaign_id)}`)}>${one.campaign_id}</a>` };
+  const campaign = { title: say("player.campaign"), show: (/** @type {any} */ one) => html`<a href=${address(`/campaigns/${encodeURIComponent(one.campaign_id)}`)}>${campaigns.name(one.campaign_id)}</a>` };
   return html`<div class="columns">
-      ${part("wallet", [of("currency", say("player.currency")), of("scope_key", say("player.scope")), balance], (/** @type {any} */ one) => `${one.scope_key} ${one.currency}`)}
+      ${part("wallet", [of("currency", say("player.currency")), { title: say("player.scope"), show: (/** @type {any} */ one) => html`<span class="long">${campaigns.name(one.scope_key)}</span>` }, balance], (/** @type {any} */ one) => `${one.scope_key} ${one.currency}`)}
       ${part("turns", [campaign, balance], (/** @type {any} */ one) => one.campaign_id)}
     </div>
     ${part("ledger", [when("created_at"), of("currency", say("player.currency")), moved, left, why])}
@@ -119,6 +122,16 @@ function Has({ id, about }) {
       ${part("quests", [of("name", say("game.name")), of("period", say("player.period")), when("completed_at")])}
       ${can("ListPlayerSessions") && part("signed_in", [when("created_at"), { title: say("player.until"), show: (/** @type {any} */ one) => html`<${When} at=${one.expires_at} />` }])}
     </div>`;
+}
+
+/** What staff did to the player, and to the player's rewards, deliveries and wallet. @param {{id: string, about: number}} props */
+function Log({ id, about }) {
+  const [shown, setShown] = useState(/** @type {any} */ (null));
+  return html`<${Section} title=${say("audit.title")} acts=${html`<a role="button" class="secondary outline small" href=${address("/audit", { player_id: id })}>${say("audit.filter")}</a>`}>
+    <${PagedTable} caption=${say("audit.title")} columns=${entryColumns(setShown)} empty=${say("audit.of_player_none")} about=${about}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/audit", { query: { ...query, player_id: id }, signal })} />
+    ${shown && html`<${Entry} entry=${shown} close=${() => setShown(null)} />`}
+  <//>`;
 }
 
 const PATHS = /** @type {Record<string, string>} */ ({ wallet: "wallet", turns: "turns", ledger: "ledger", turn_ledger: "turns/ledger", quests: "quests", signed_in: "sessions" });

@@ -5,7 +5,7 @@ import { Act } from "../parts/button.js";
 import { Dialog } from "../parts/dialog.js";
 import { Section } from "../parts/layout.js";
 import { PagedTable } from "../parts/paged_table.js";
-import { useData } from "../parts/requests.js";
+import { loadById, useData } from "../parts/requests.js";
 import { Loading, Problem } from "../parts/states.js";
 import { Id, Status, When } from "../parts/values.js";
 import { channelName, Named } from "../prizes/definition.js";
@@ -19,9 +19,10 @@ import { retryTask } from "./reward_moves.js";
 /** @param {{id: string, about: number}} props */
 export function Plays({ id, about }) {
   const [shown, setShown] = useState("");
+  const games = useData((signal) => (can("ListGames") ? loadById("/admin/games", signal) : Promise.resolve(new Map())), []);
   const columns = [
     { title: say("player.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.played_at} />` },
-    { title: say("player.game"), show: (/** @type {any} */ one) => html`<a href=${address(`/games/${encodeURIComponent(one.game_id)}`)}>${one.game_id}</a>` },
+    { title: say("player.game"), show: (/** @type {any} */ one) => html`<a href=${address(`/games/${encodeURIComponent(one.game_id)}`)}>${games.data?.get(one.game_id)?.name ?? one.game_id}</a>` },
     { title: say("player.won"), show: (/** @type {any} */ one) => won(one) },
     { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<button type="button" class="secondary outline small" onClick=${() => setShown(one.id)}>${say("play.look")}</button>` },
   ];

@@ -17,8 +17,8 @@ export const PlayerId = ({ id }) => (can("InspectPlayer")
   ? html`<a class="line" title=${id} href=${playerAddress(id)}><bdi>${id}</bdi></a>`
   : html`<span class="line" title=${id}><bdi>${id}</bdi></span>`);
 
-/** What a player is called: by its name, and where it has none by its id. @param {any} player */
-export const nameOf = (player) => player.display_name || player.id;
+/** What a player is called: by its name, else by a contact, else by its id. @param {any} player */
+export const nameOf = (player) => player.display_name || player.contacts[0]?.value || player.id;
 
 /** Its contacts, veiled. @param {any} player */
 export const contactsOf = (player) => player.contacts.map((/** @type {any} */ one) => one.value).join(", ");

@@ -4,6 +4,7 @@
     runtime/http/docs/asyncapi.json           from runtime/events.py
     runtime/commands/commands.json            from the operations' rows
     docs/reference: settings.md, roles.md     from the settings and the operations' rows
+    docs/reference/errors.md                  from runtime/http/docs/remedies.py and refusals.py
     docs/reference/faults.md                  from tests/faults/faults.toml and the tests' marks
     docs/reference/audit.md                   from sql/conservation.sql
     runtime/web/built                         from the rest of runtime/web by ops/web/build.js, where there is an npm
@@ -161,18 +162,31 @@ def pages() -> dict[str, str]:
     """The pages of docs/ that are tables which code says, by their names."""
     from ops.proof import faults
     from runtime.http.admin import markdown as roles
+    from runtime.http.docs.remedies import markdown as errors
     from runtime.operations.conservation.checks import markdown as checks
     from runtime.settings.documentation import markdown as settings
 
     return {
         "reference/settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",
         "reference/roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
+        "reference/errors.md": f"# Errors\n\n{ERRORS_TEXT}\n\n{errors()}",
         "reference/faults.md": faults.page(),
         "reference/audit.md": f"# Does everything add up?\n\n{AUDIT_TEXT}\n\n{checks()}",
     }
 
 
 SETTINGS_TEXT = "From the environment; refused at start, by name, when wrong. `tombola settings` prints the same."
+ERRORS_TEXT = """\
+Every answer is `{code, message, trace_id, data}`. `code` is `OK`, or one of the statuses below. Then `data.reason` says
+why, in a word that a program can rely on, and `message` says it to a person. Further facts stand beside the reason.
+
+```json
+{"code": "FAILED_PRECONDITION", "message": "2 of 2 plays used today", "trace_id": "4bf9...",
+ "data": {"reason": "CAP_DAY", "limit": 2, "resets_at": 1767225600}}
+```
+
+A refused request changed nothing and may be sent again. 429 and 503 carry `Retry-After`. Something of another tenant
+answers as if it did not exist."""
 ROLES_TEXT = """\
 Any of the roles `admin`, `designer` and `reward_manager` opens every management route of its own tenant.
 With `ROLE_MATRIX=strict`, as Compose and Kubernetes have it here, they open these. Two things that are read are for

@@ -13,7 +13,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r"^--8<-- \"(.+)\"$", re.MULTILINE)
-"""A line that a file of docs/ takes the place of."""
+"""A line that stands for a file of docs/, as a block of code. Each but a shell's has its name above it."""
+LANGUAGES = {".py": "python", ".js": "js", ".html": "html", ".sh": "sh", ".tsx": "tsx", ".vue": "vue"}
 
 _pages: dict[str, tuple[str, str]] = {}
 """The pages by their address: title and Markdown."""
@@ -21,7 +22,13 @@ _pages: dict[str, tuple[str, str]] = {}
 
 def expanded(text: str) -> str:
     """A page with the files that it includes."""
-    return INCLUDE.sub(lambda found: (ROOT / "docs" / found[1]).read_text().rstrip(), text)
+
+    def block(found: re.Match[str]) -> str:
+        file = ROOT / "docs" / found[1]
+        title = "" if file.suffix == ".sh" else f' title="{file.name}"'
+        return f"```{LANGUAGES[file.suffix]}{title}\n{file.read_text()}```"
+
+    return INCLUDE.sub(block, text)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -43,7 +50,7 @@ def build(site: Path) -> None:
     """Builds the site there. Ends the process with what is wrong."""
     from mkdocs.__main__ import build_command
 
-    build_command(["--strict", "--quiet", "--config-file", str(ROOT / "ops/mkdocs.yml"), "--site-dir", str(site)])
+    build_command(["--strict", "--config-file", str(ROOT / "ops/mkdocs.yml"), "--site-dir", str(site)])
 
 
 if __name__ == "__main__":

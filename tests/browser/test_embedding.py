@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from runtime.http.serving import make_app, serve
 from tests.support.browsing import Visit
+from tests.support.node import package
 from tests.support.pages.foreign import foreign_site
 from tests.support.pages.games import CARD, HAND, ROOT, finish
 from tests.support.pages.looks import EVIL, evil_ui, home_alone
@@ -170,6 +174,28 @@ async def test_site_embeds_and_frames_the_game_only_where_it_is_allowed(fair: Wo
         assert await frame.locator("tombola-game").count() == 0
     assert len(await fair.plays()) == 2
     visit.forgive("CORS policy", "ERR_FAILED", "403", "frame-ancestors")
+
+
+@pytest.mark.parametrize("framework", ["react", "vue"])
+async def test_component_of_the_docs_shows_the_game_and_tells_of_wins(
+    framework: str, fair: World, visit: Visit, tmp_path: Path
+) -> None:
+    subprocess.run(["node", package("vue").parents[1] / "examples.js", tmp_path], check=True)
+    game_id = await fair.wheel(await fair.prize(name="Mug"), access="public")
+    widget = f"{fair.stack.process.consumer_url}/widget/v1/tombola.js"
+    scripts = "".join(f"<script type=module src={source}></script>" for source in (widget, f"{framework}.js"))
+    (tmp_path / "shop.html").write_text(f"<!doctype html><title>Shop</title><main id=root></main>{scripts}")
+    app = make_app()
+    app.router.add_static("/", tmp_path)
+    runner = await serve(app, "127.0.0.1", 0)
+    origin = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await allow(fair, origin)
+    await visit.page.goto(f"{origin}/shop.html?game={game_id}&tenant={fair.stack.tenant_id}")
+    await visit.ready()
+    await visit.press()
+    assert "Mug" in await visit.result()
+    assert await visit.page.evaluate("window.won") == 1
+    await runner.cleanup()
 
 
 # -- text ------------------------------------------------------------------------------------

@@ -1,0 +1,79 @@
+"""Receives deliveries of prizes: SECRET=whsec_... python3 receiver.py [PORT]
+
+POST /webhook   delivers while Tombola waits: 204 says that the prize is delivered
+POST /workflow  takes the order: 202 says that it is taken, and a signed callback says later that it is delivered
+"""
+
+import base64
+import hmac
+import json
+import os
+import sqlite3
+import sys
+import threading
+import time
+import urllib.request
+import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+KEY = base64.b64decode(os.environ["SECRET"].removeprefix("whsec_"))
+DATABASE = "deliveries.sqlite"
+
+
+def sign(message_id, timestamp, body):
+    """The signature of Standard Webhooks: HMAC-SHA256 over id, timestamp and the raw body, joined by dots."""
+    digest = hmac.digest(KEY, f"{message_id}.{timestamp}.".encode() + body, "sha256")
+    return "v1," + base64.b64encode(digest).decode()
+
+
+def is_signed(headers, body):
+    message_id, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "0")
+    fresh = timestamp.isdigit() and abs(time.time() - int(timestamp)) <= 300
+    # There are two signatures while a secret is rotated. One that verifies is enough.
+    return fresh and any(
+        hmac.compare_digest(sign(message_id, timestamp, body), one)
+        for one in headers.get("webhook-signature", "").split()
+    )
+
+
+def is_new(task_id):
+    """Whether this delivery was not done before: a retry has the id of the first attempt."""
+    with sqlite3.connect(DATABASE) as database:
+        database.execute("CREATE TABLE IF NOT EXISTS deliveries (task_id TEXT PRIMARY KEY)")
+        return database.execute("INSERT OR IGNORE INTO deliveries VALUES (?)", (task_id,)).rowcount == 1
+
+
+def call_back(url):
+    """Says that the delivery is done. Call again until the answer is 200: a repeated callback changes nothing."""
+    body = json.dumps({"status": "delivered", "external_id": "shipment-1"}).encode()
+    message_id, timestamp = f"msg_{uuid.uuid4().hex}", str(int(time.time()))
+    headers = {"Content-Type": "application/json", "webhook-id": message_id, "webhook-timestamp": timestamp}
+    headers["webhook-signature"] = sign(message_id, timestamp, body)
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers)) as answer:
+        print("called back", answer.status, flush=True)
+
+
+class Receiver(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if not is_signed(self.headers, body):
+            return self.answer(401)
+        task = json.loads(body)
+        if is_new(task["id"]):
+            print("deliver", task["data"]["reward"]["name"], "to", task["data"]["player_id"], flush=True)
+        if self.path == "/workflow":
+            threading.Timer(1, call_back, [task["data"]["callback_url"]]).start()
+            return self.answer(202)
+        return self.answer(204)
+
+    def answer(self, status):
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+if __name__ == "__main__":
+    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 9000), Receiver).serve_forever()

@@ -1,0 +1,86 @@
+// A wheel of your own over Tombola's HTTP API. Open wheel.html?game=game_...
+const API = "http://127.0.0.1:8081/api/v1";
+const GAME = new URLSearchParams(location.search).get("game");
+const at = (id) => document.getElementById(id);
+const login = () => JSON.parse(localStorage.login ?? "null"); // What /players/auth/verify answered.
+let segments = [];
+let challenge, reward;
+
+async function ask(method, path, body, key) {
+  const token = login()?.token ?? localStorage.guest;
+  const headers = { "Content-Type": "application/json" };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (key) headers["Idempotency-Key"] = key;
+  for (let tries = 1; ; tries++) {
+    const answer = await fetch(API + path, { method, headers, body: body && JSON.stringify(body) }).catch(() => null);
+    // No answer, or a busy service: the act may have been done. The same key makes it safe to ask again.
+    if ((!answer || answer.status === 503) && (method === "GET" || key) && tries < 5) {
+      await new Promise((resolve) => setTimeout(resolve, 1000 * tries));
+      continue;
+    }
+    if (!answer) throw new Error("No connection. Try again.");
+    const { code, message, data } = await answer.json();
+    if (code === "OK") return data;
+    if (data.reason === "TOKEN_EXPIRED" && login() && path !== "/players/auth/refresh") {
+      const refresh_token = login().refresh_token; // It is good for one use: keep the new one.
+      localStorage.login = JSON.stringify(await ask("POST", "/players/auth/refresh", { refresh_token }));
+      return ask(method, path, body, key);
+    }
+    throw Object.assign(new Error(message), { reason: data.reason });
+  }
+}
+
+async function showStanding() {
+  const { can_play, reason, free_plays_remaining } = await ask("GET", `/games/${GAME}/eligibility`);
+  at("play").disabled = !can_play;
+  at("play").textContent = can_play ? `Spin (${free_plays_remaining < 0 ? "no limit" : free_plays_remaining})` : reason;
+}
+
+async function play() {
+  const session = await ask("POST", `/games/${GAME}/start`, {}, crypto.randomUUID());
+  if (session.guest_token) localStorage.guest = session.guest_token; // Only this browser can act for the guest.
+  const body = { session_id: session.session_id, payload: {} };
+  const { rewards, metadata } = await ask("POST", `/games/${GAME}/play`, body, crypto.randomUUID());
+  if (metadata.slot_index >= 0) {
+    const turn = 360 / segments.length;
+    at("wheel").style.transform = `rotate(${3600 - (metadata.slot_index + 0.5) * turn}deg)`;
+  }
+  reward = rewards.find((one) => one.reward_id); // Points and other wallet items have no reward to claim.
+  at("result").textContent = rewards.length ? `You won: ${rewards.map((one) => one.name).join(", ")}` : "Nothing this time.";
+  at("claim").hidden = !reward;
+  await showStanding();
+}
+
+async function claim() {
+  const claimed = await ask("POST", `/rewards/${reward.reward_id}/claim`, {}, crypto.randomUUID());
+  at("result").textContent = `${claimed.name} is yours. ${claimed.code ? `Your code: ${claimed.code}` : ""}`;
+  at("claim").hidden = true;
+}
+
+async function signIn() {
+  if (!challenge) {
+    challenge = await ask("POST", "/players/auth/start", { contact_type: "CONTACT_TYPE_EMAIL", contact: at("email").value });
+    at("code").hidden = false;
+    return;
+  }
+  const entered = { challenge_id: challenge.challenge_id, code: at("code").value };
+  const { guest_merged, ...tokens } = await ask("POST", "/players/auth/verify", entered); // The guest's token goes along.
+  localStorage.login = JSON.stringify(tokens);
+  if (guest_merged) localStorage.removeItem("guest"); // The guest is the player now. Otherwise keep its token.
+  at("login").textContent = `Signed in as ${tokens.player.contacts[0].value}`;
+  await showStanding();
+}
+
+const say = (act) => (event) => (event?.preventDefault(), act().catch((error) => (at("result").textContent = error.message)));
+at("play").onclick = say(play);
+at("claim").onclick = say(claim);
+at("login").onsubmit = say(signIn);
+say(async () => {
+  const game = await ask("GET", `/games/${GAME}/render`);
+  segments = game.ui.wheel.segments;
+  at("name").textContent = game.name;
+  at("labels").textContent = segments.map((one) => one.label).join(" - ");
+  const colours = segments.map((_, n) => `hsl(${(n * 360) / segments.length} 70% 60%) 0 ${((n + 1) * 360) / segments.length}deg`);
+  at("wheel").style.background = `conic-gradient(${colours.join(", ")})`;
+  await showStanding();
+})();

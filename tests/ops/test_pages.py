@@ -1,0 +1,120 @@
+"""The pages' commands and programs, run as a reader runs them: in order, against a stack that `ops/up` started."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.website import ROOT, expanded
+from tests.ops.test_readme import at, run
+from tests.support.browsing import browsing
+from tests.support.up import up
+
+BLOCK = re.compile(r'^```(\w+)(?: title="([^"\n]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+ELSEWHERE = {"bench.md": "test_bench.py", "deploy.md": "test_backup.py", "listen-to-events.md": "test_readme.py"}
+"""Pages whose commands another test runs."""
+RUN = [
+    str(page.relative_to(ROOT / "docs"))
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if page.name not in ELSEWHERE and "\n```sh\n" in page.read_text()
+]
+PORTS = ("9000", "9100")
+"""On which the pages' own servers listen; here on free ones."""
+
+CODE = re.compile(r"login code (\d+) for ada@example.com")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Where somebody follows the pages. ports: what the pages' own ones are here."""
+
+    folder: Path
+    ready: dict[str, Any]
+    ports: dict[str, str]
+
+    def here(self, text: str) -> str:
+        for port, free in self.ports.items():
+            text = text.replace(port, free)
+        return at(text, self.ready).replace(".venv/bin/python", sys.executable)
+
+    def follow(self, name: str, after: str = "") -> str:
+        """Saves the page's files, runs its commands, and then `after`; what they print."""
+        commands = []
+        for language, title, text in BLOCK.findall(expanded((ROOT / "docs" / name).read_text())):
+            if title:
+                (self.folder / title).write_text(self.here(text))
+            elif language == "sh":
+                commands.append(self.here(text))
+        assert commands
+        return run(["bash", "-euo", "pipefail", "-c", "\n".join([*commands, after])], self.folder).stdout
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    folder = tmp_path_factory.mktemp("pages")
+    ports = {}
+    for port in PORTS:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            ports[port] = str(free.getsockname()[1])
+    issuer = {
+        "JWKS_URL": f"http://127.0.0.1:{ports['9100']}/jwks",
+        "JWKS_ISSUER": "https://login.example",
+        "JWKS_AUDIENCE": "tombola-app",
+        "JWKS_TENANTS": "*",
+        "JWKS_ROLE_MAP": "marketing=designer",
+    }
+    with up(folder / "data", **issuer) as (_, ready):
+        yield Reader(folder, ready, ports)
+
+
+@asynccontextmanager
+async def stopping(pid: int) -> AsyncIterator[None]:
+    """Ends the process after the block."""
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGTERM)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the pages' commands use curl")
+@pytest.mark.parametrize("name", RUN)
+def test_page_does_what_it_says(name: str, reader: Reader) -> None:
+    assert reader.follow(name, "kill $(jobs -p) 2>/dev/null || true; echo followed").endswith("followed\n")
+
+
+async def test_front_end_of_the_tutorial_plays_claims_and_signs_in(reader: Reader) -> None:
+    address, server = reader.follow("tutorials/first-integration.md", "echo $SERVER").split()
+    async with stopping(int(server)), browsing() as browser:
+        page = await browser.new_page()
+        await page.goto(address)
+        won = ""
+        while "Mug" not in won:
+            await page.click("#play:has-text('Spin')")
+            await page.wait_for_function("was => document.querySelector('#result').textContent !== was", arg=won)
+            won = await page.inner_text("#result")
+        await page.click("#claim")
+        await page.wait_for_function("document.querySelector('#result').textContent.startsWith('Mug is yours')")
+        guest = await page.evaluate("localStorage.guest")
+        await page.fill("#email", "ada@example.com")
+        await page.click("#login button")
+        await page.wait_for_selector("#code:visible")
+        (code,) = CODE.findall((reader.folder / "up.log").read_text())
+        await page.fill("#code", code)
+        await page.click("#login button")
+        await page.wait_for_function("document.querySelector('#login').textContent === 'Signed in as ada@example.com'")
+        assert guest and await page.evaluate("localStorage.guest") is None
+        token = await page.evaluate("JSON.parse(localStorage.login).token")
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = await page.request.get(f"{reader.ready['consumer_url']}/api/v1/rewards/me", headers=headers)
+        assert {one["name"] for one in (await answer.json())["data"]["items"]} == {"Mug"}

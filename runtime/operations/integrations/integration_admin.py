@@ -15,7 +15,7 @@ from runtime.operations import audit, reading
 from runtime.operations.campaigns.campaign_admin import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given, set_fields
 from runtime.outgoing.channels import header_problems, moved_secrets, receiver_config, to_check, with_kept
-from runtime.outgoing.providers import posts
+from runtime.outgoing.providers import INTEGRATION_PROVIDERS, STUBS, posts
 from runtime.outgoing.vault import SECRET_FIELDS, integration_context, shown_config, vault_of
 from runtime.wire.enums import token
 from runtime.wire.scope import merchant_of, tenant_of
@@ -65,7 +65,8 @@ async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) 
     filters = (token(request.type), request.campaign_id, token(request.status), merchant_of(request))
     asked = (tenant_of(request), *filters)
     rows, pagination = await reading.page(engine, _SQL["list"], request, *asked, key="integration_id")
-    return m.ListIntegrationsReply(items=[_message(row) for row in rows], pagination=pagination)
+    logs_only = [m.IntegrationType[kind.upper()] for kind in STUBS if kind not in INTEGRATION_PROVIDERS.names()]
+    return m.ListIntegrationsReply(items=[_message(row) for row in rows], pagination=pagination, logs_only=logs_only)
 
 
 async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest) -> m.IntegrationReply:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runtime.events import TYPES
 from tests.support.axe import violations
 from tests.support.guests import guest_who_played, log_in
 from tests.support.login import bearer
@@ -229,6 +230,14 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         row = f"tbody tr:has-text('{receiver.url}')"
         await desk.enter("admin", path="/integrations")
         await desk.press("New integration", within="main")
+        types = await page.locator("dialog [name=type] option").all_text_contents()
+        assert types[:3] == ["Webhook", "Workflow", "Spreadsheet (logs only)"]
+        assert await page.locator("dialog [name^='events.']").count() == len(TYPES)
+        assert await page.get_by_label("Campaign", exact=True).locator("option").all_text_contents() == [
+            "Every campaign",
+            "Autumn Fair",
+        ]
+        await page.get_by_label("Quest completed").check()
         await page.get_by_label("Address", exact=True).fill("no address")
         await desk.press("Make integration", within="dialog")
         await page.wait_for_selector("dialog .problem")
@@ -236,6 +245,8 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         await page.get_by_label("Address", exact=True).fill(receiver.url)
         await desk.press("Make integration", within="dialog")
         await page.wait_for_selector(".toast:has-text('is made, and active')")
+        [made] = (await fair.stack.admin("GET", "/admin/integrations")).data["items"]
+        assert made["events"] == ["prize_won", "quest_completed"]
         await desk.press("Send me one", within=row)
         assert (await receiver.next()).json["type"] == "integration_test"
         await page.wait_for_selector(".toast:has-text('It took the event')")

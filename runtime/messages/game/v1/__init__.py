@@ -3741,6 +3741,11 @@ class ListIntegrationsReply(betterproto2.Message):
 
     pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
+    logs_only: "list[IntegrationType]" = betterproto2.field(3, betterproto2.TYPE_ENUM, repeated=True)
+    """
+    Types that nobody sends for: what they are told is logged, until a plugin registers a provider.
+    """
+
 
 default_message_pool.register_message("game.v1", "ListIntegrationsReply", ListIntegrationsReply)
 

@@ -1,6 +1,6 @@
 // Integrations: who is told of events; each is tried out, paused, given a new secret, and has a log.
 import { api } from "../api.js";
-import { html, useState } from "../lib.js";
+import { html, useMemo, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { differing } from "../parts/compared.js";
 import { confirm, Dialog } from "../parts/dialog.js";
@@ -10,17 +10,21 @@ import { List } from "../parts/list.js";
 import { PagedTable } from "../parts/paged_table.js";
 import { complain, tell } from "../parts/toast.js";
 import { Status, When } from "../parts/values.js";
+import { widget as choose } from "../prizes/definition.js";
 import { can } from "../session.js";
 import { useTitle } from "../title.js";
-import { number, say, state } from "../words.js";
+import { label, number, say, state } from "../words.js";
 
 const TYPES = ["WEBHOOK", "WORKFLOW", "SPREADSHEET", "SMS", "MESSAGING", "CRM"].map((name) => `INTEGRATION_TYPE_${name}`);
+/** The events that there are; a plugin's own are emitted through the API. */
+const EVENTS = ["play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized", "delivery_failed", "budget_reached", "low_stock"];
 const SECRET = { type: "string", maxLength: 500, help: say("help.secret") };
 
 export default function Integrations() {
   useTitle(say("integrations.title"));
   const [shown, setShown] = useState(/** @type {{what: string, one?: any}} */ ({ what: "" }));
   const [changes, setChanges] = useState(0);
+  const [logsOnly, setLogsOnly] = useState(/** @type {string[]} */ ([]));
   const close = () => setShown({ what: "" });
   const changed = () => setChanges((count) => count + 1);
   /** Does it, says so. @param {() => Promise<any>} act @param {(got: any) => string} said */
@@ -51,8 +55,8 @@ export default function Integrations() {
   const button = (/** @type {string} */ what, /** @type {any} */ one) => html`<button type="button" class="secondary outline small" onClick=${() => setShown({ what, one })}>${say(`integrations.${what}`)}</button>`;
   const make = can("CreateIntegration") && html`<button type="button" onClick=${() => setShown({ what: "new" })}>${say("integrations.new")}</button>`;
   const columns = [
-    { title: say("integrations.where"), show: (/** @type {any} */ one) => html`<span class="name">${nameOf(one)}</span>` },
-    { title: say("integrations.events"), show: (/** @type {any} */ one) => one.events.join(", ") },
+    { title: say("integrations.where"), show: (/** @type {any} */ one) => html`<span><span class="name">${nameOf(one)}</span><small class="channel">${typeName(one.type, logsOnly)}</small></span>` },
+    { title: say("integrations.events"), show: (/** @type {any} */ one) => one.events.map(label).join(", ") },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
     { title: say("players.since"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
     { title: say("list.acts"), acts: true, show: (/** @type {any} */ one) => html`<div class="acts">
@@ -63,14 +67,19 @@ export default function Integrations() {
       ${can("RotateSecret") && button("rotate", one)}
       ${can("DeleteIntegration") && html`<${Act} class="danger outline small" act=${() => remove(one)}>${say("integrations.remove")}<//>`}</div>` },
   ];
+  const load = async (/** @type {any} */ query, /** @type {AbortSignal} */ signal) => {
+    const found = await api.get("/admin/integrations", { query, signal });
+    setLogsOnly(found.logs_only);
+    return found;
+  };
   const filters = [
     { name: "status", label: say("campaigns.status"), options: ["active", "paused"].map((value) => ({ value, text: state(`INTEGRATION_STATUS_${value.toUpperCase()}`) })) },
   ];
   return html`<${Head} title=${say("integrations.title")}>${make}<//>
     <${List} caption=${say("integrations.title")} columns=${columns} filters=${filters} about=${changes}
-      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/integrations", { query, signal })}
+      load=${load}
       empty=${{ title: say("integrations.empty"), text: say("integrations.empty_text"), act: make }} />
-    ${shown.what === "new" && html`<${Making} close=${close} done=${changed} />`}
+    ${shown.what === "new" && html`<${Making} logsOnly=${logsOnly} close=${close} done=${changed} />`}
     ${shown.what === "edit" && html`<${Editing} one=${shown.one} close=${close} done=${changed} />`}
     ${shown.what === "rotate" && html`<${Rotating} one=${shown.one} close=${close} />`}
     ${shown.what === "log" && html`<${Log} one=${shown.one} close=${close} tried=${tried} />`}`;
@@ -88,33 +97,61 @@ const CONFIG = {
     headers: { type: "object", additionalProperties: { type: "string", maxLength: 2000 } },
   },
 };
-const EVENTS = { type: "array", items: { type: "string", minLength: 1, maxLength: 100 } };
+const TOLD = { type: "array", items: { type: "string" } };
 
-/** @param {{close: () => void, done: () => void}} props */
-function Making({ close, done }) {
+/** A type in plain words, and whether anything is sent. @param {string} type @param {string[]} logsOnly */
+const typeName = (type, logsOnly) => (logsOnly.includes(type) ? say("integrations.logs_only", { type: state(type) }) : state(type));
+
+/** Events to choose from, with those that somebody has set otherwise. @param {any} props */
+function Events({ value = [], change, named }) {
+  const known = [...EVENTS, ...value.filter((/** @type {string} */ one) => !EVENTS.includes(one))];
+  const turn = (/** @type {string} */ one) => change(known.filter((other) => (other === one) !== value.includes(other)));
+  return html`<div id=${named.id} role="group" class="choices" aria-label=${label("events")} aria-describedby=${named["aria-describedby"]}>
+    ${known.map((one) => html`<label key=${one}><input type="checkbox" name=${`${named.name}.${one}`} checked=${value.includes(one)} aria-invalid=${named["aria-invalid"]} onChange=${() => turn(one)} />${label(one)}</label>`)}
+  </div>`;
+}
+
+/** @param {string[]} logsOnly */
+const widgets = (logsOnly) => {
+  /** @param {any} props */
+  const Type = ({ value, change, named }) => html`<select ...${named} value=${value} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
+    ${TYPES.map((one) => html`<option value=${one}>${typeName(one, logsOnly)}</option>`)}</select>`;
+  return (/** @type {string} */ name, /** @type {string} */ path) => (path === "type" ? Type : path === "events" ? Events : name === "campaign_id" ? choose(name) : null);
+};
+
+/** @param {{logsOnly: string[], close: () => void, done: () => void}} props */
+function Making({ logsOnly, close, done }) {
+  const [type, setType] = useState(TYPES[0]);
+  const sends = !logsOnly.includes(type);
+  const widget = useMemo(() => widgets(logsOnly), [logsOnly]);
   const schema = {
     type: "object",
-    required: ["type", "config", "events"],
-    properties: { type: { type: "string", enum: TYPES }, config: CONFIG, events: EVENTS, campaign_id: { type: "string" } },
+    required: ["type", "events"],
+    properties: {
+      type: { type: "string", enum: TYPES, help: sends ? "" : say("integrations.only_logged") }, ...(sends ? { config: CONFIG } : {}),
+      events: TOLD, campaign_id: { type: "string", help: say("integrations.help_campaign") },
+    },
   };
   const save = async (/** @type {any} */ { config, ...rest }) => {
-    await api.post("/admin/integrations", { body: { ...rest, config: given(config) } });
+    await api.post("/admin/integrations", { body: { ...rest, config: sends ? given(config) : {} } });
     tell(say("integrations.made"));
     close();
     done();
   };
   const value = { type: TYPES[0], config: { url: "", secret: "" }, events: ["prize_won"], campaign_id: "" };
   return html`<${Dialog} title=${say("integrations.new")} close=${close}>
-    <${Form} schema=${schema} value=${value} save=${save} word=${say("integrations.make")} cancel=${close} />
+    <${Form} schema=${schema} value=${value} save=${save} typed=${(/** @type {any} */ now) => setType(now.type)} widget=${widget} word=${say("integrations.make")} cancel=${close} />
   <//>`;
 }
+
+const EDITED = widgets([]);
 
 /** @param {{one: any, close: () => void, done: () => void}} props */
 function Editing({ one, close, done }) {
   const { secret_set: hasSecret, ...had } = one.config;
   const { secret } = CONFIG.properties;
   const config = { ...CONFIG, properties: { ...CONFIG.properties, secret: hasSecret ? { ...secret, help: say("integrations.secret_kept") } : secret } };
-  const schema = { type: "object", required: ["config", "events"], properties: { config, events: EVENTS } };
+  const schema = { type: "object", required: ["config", "events"], properties: { config, events: TOLD } };
   const value = { config: { ...had, secret: "" }, events: one.events };
   const save = async (/** @type {any} */ { config, events }) => {
     const typed = { config: given(config), events };
@@ -125,7 +162,7 @@ function Editing({ one, close, done }) {
     done();
   };
   return html`<${Dialog} title=${nameOf(one)} close=${close}>
-    <${Form} schema=${schema} value=${value} save=${save} word=${say("save")} cancel=${close} />
+    <${Form} schema=${schema} value=${value} save=${save} widget=${EDITED} word=${say("save")} cancel=${close} />
   <//>`;
 }
 

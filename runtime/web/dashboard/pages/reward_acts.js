@@ -11,8 +11,8 @@ import { MOVES, moveReward, verbOf } from "./reward_moves.js";
 export function RewardActs({ reward, changed }) {
   const moves = Object.entries(MOVES).filter(([, { from, needs }]) => from.includes(reward.status) && can(needs));
   return html`<div class="acts">
-    ${moves.map(([move]) => html`<${Act} class=${`${move === "revoke" ? "danger" : "secondary"} outline small`} act=${() => moveReward(move, reward, changed)}>${say(`rewards.${verbOf(move, reward)}`)}<//>`)}
     <${Code} reward=${reward} />
+    ${moves.map(([move]) => html`<${Act} class=${`${move === "revoke" ? "danger" : "secondary"} outline small`} act=${() => moveReward(move, reward, changed)}>${say(`rewards.${verbOf(move, reward)}`)}<//>`)}
     <${Answers} reward=${reward} />
   </div>`;
 }

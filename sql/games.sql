@@ -106,9 +106,12 @@ ORDER BY g.game_id DESC
 LIMIT $3
 
 -- name: prizes_on_show
--- What a player may know of the prizes $2. available: there is stock, and a code where it takes one.
+-- What a player may know of the prizes $2. available: there is stock, and a code where it takes one. needs_claim: a
+-- reward of it waits for its winner.
 -- A missing row: an unknown or archived prize, which nobody wins.
 SELECT p.prize_id, p.name, p.type, p.value, p.description, p.image_url, p.terms, p.currency, p.claim_fields,
+       p.redemption_mode <> 'on_win' AND p.type NOT IN ('points', 'turns') AS needs_claim,
+       p.channel = 'voucher_code' AND p.type <> 'points' AS gives_code,
        (p.type = 'points' OR s.total = 0 OR s.remaining > 0)
        AND (p.channel <> 'voucher_code' OR p.type = 'points' OR EXISTS (
            SELECT FROM codes AS c

@@ -82,7 +82,7 @@ async def test_element_fires_its_events_in_order_and_plays_as_its_token_and_tena
     await embed(visit, game_id, token=fair.stack.token("ann"))
     await visit.press()
     assert await visit.kind() == "won"
-    assert await visit.page.is_hidden("[data-panel=login]") and await visit.page.is_hidden("[data-keep]")
+    assert await visit.page.is_hidden("[data-panel=login]") and await visit.page.is_hidden("[data-next=keep]")
     assert len((await fair.history(game_id))["items"]) == 1
     other = await make_tenant(fair.stack, OTHER_TENANT)
     async with new_world(other, name="Elsewhere") as world:

@@ -181,7 +181,7 @@ async def test_collection_card_turns_to_what_was_drawn(fair: World, moving: Visi
     await moving.open(game_id)
     assert await moving.page.evaluate(UPPERMOST) == "back"
     await moving.page.click(".deck")
-    assert await moving.kind() == "won" and "2 × maple" in await moving.result()
+    assert await moving.kind() == "won" and "2 × Maple leaf" in await moving.result()
     assert "2 × Maple leaf" in await moving.page.inner_text(".leaf .face")
     assert await moving.page.evaluate(UPPERMOST) == "face"
     async with moving.page.expect_response("**/play"):

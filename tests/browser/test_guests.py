@@ -228,7 +228,7 @@ async def test_album_is_that_of_the_player_and_follows_a_redemption(fair: World,
     assert (await fair.round(game_id, player_id)).code == "OK"
     await sign_in(visit, phone, "tia@album.test")
     await visit.page.wait_for_function(f"() => {leaves} === 4")
-    assert await rungs(visit) == ["✓ Reached", "4 / 8"]
+    assert await rungs(visit) == ["Get it", "4 / 8"]
     await sign_out(visit)
     await visit.page.wait_for_function(f"() => {leaves} === 0")
     assert await rungs(visit) == ["0 / 3", "0 / 8"]
@@ -262,7 +262,7 @@ async def test_page_loaded_before_an_update_plays_on_with_its_own_parts(
     await visit.open(await game(fair))
     await visit.press()
     assert await visit.kind() == "won"
-    login = await sign_in(visit, phone, "vic@update.test", by=".card [data-keep]")
+    login = await sign_in(visit, phone, "vic@update.test", by=".card [data-next]")
     await visit.page.wait_for_function(SIGNED_IN)
     await visit.press()
     await visit.page.wait_for_selector(".frame[data-state=won]")

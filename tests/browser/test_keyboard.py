@@ -110,7 +110,7 @@ async def test_collection_is_drawn_and_its_rung_redeemed_by_the_keys_alone(fair:
         await moving.page.keyboard.press("Enter")
         await moving.page.wait_for_function(f"() => window.heard.join().split('You won!').length > {count}")
         assert await moving.page.evaluate(f"{FOCUSED}.className") == "main"
-    assert "2 × maple" in await heard(moving)
+    assert "2 × Maple leaf" in await heard(moving)
     await press(moving, "[data-panel=milestones]")
     assert "maple" in (await shown(moving, "milestones")).lower()
     await press(moving, "[data-act=redeem]")

@@ -49,13 +49,13 @@ async def test_guest_who_won_signs_in_keeps_it_and_signs_out(fair: World, visit:
     await visit.page.evaluate("window.same = true")
     await visit.press()
     assert await visit.kind() == "won"
-    login = await sign_in(visit, phone, contact, by=".card [data-keep]")
+    login = await sign_in(visit, phone, contact, by=".card [data-next]")
     assert login["player"]["contacts"][0]["value"] == contact
     bearer = {"Authorization": f"Bearer {login['token']}"}
     mine = await visit.stack.consumer("GET", "/rewards/me", headers=bearer)
     assert [reward["name"] for reward in mine.data["items"]] == ["Mug"]
     assert await visit.page.is_visible(".card[data-result=won]") and await visit.page.evaluate("window.same")
-    assert await visit.page.is_hidden(".card [data-keep]")
+    assert await visit.page.inner_text(".card [data-next]") == "My rewards"
     kept = await visit.page.evaluate("Object.keys(localStorage).map((name) => name.split(':')[0])")
     assert kept == ["tombola.login"], "the guest is forgotten"
     await visit.page.reload()
@@ -90,7 +90,7 @@ async def fill_login_form(fair: World, visit: Visit, phone: Phone, name: str, fo
     contact, alert = f"somebody.with.a.long.name.{name}@again.test", "dialog [role=alert]"
     await visit.open(await game(fair, access="player"))
     assert "Please sign in to play" in await visit.result()
-    await visit.page.click(".card [data-keep]")
+    await visit.page.click(".card [data-next]")
     for way, written, told in (
         ("email", "ada", "Please write an e-mail address"),
         ("email", "ada@@x", "Please write an e-mail address"),
@@ -131,7 +131,7 @@ async def fill_login_form(fair: World, visit: Visit, phone: Phone, name: str, fo
     await visit.page.evaluate(later)
     await visit.page.reload()
     await visit.ready()
-    await visit.page.click(".card [data-keep]")
+    await visit.page.click(".card [data-next]")
     await visit.page.wait_for_selector(f"dialog >> text=We have sent a code to {contact}")
     await let_resend(visit.stack)
     await visit.page.click("dialog .more button:has-text('Send another code')")
@@ -205,7 +205,7 @@ async def test_play_under_way_is_shown_once_to_the_player_who_signs_in_meanwhile
     await visit.press()
     assert "sign in again" in await visit.result()
     await let_resend(visit.stack)
-    await sign_in(visit, phone, "gus@ended.test", by=".card [data-keep]")
+    await sign_in(visit, phone, "gus@ended.test", by=".card [data-next]")
     await visit.page.wait_for_selector(".card[data-result=won]")
     assert len(set(keys)) == 1 and await owners(fair) == [login["player"]["id"]]
     visit.forgive("401")
@@ -264,7 +264,7 @@ async def test_page_speaks_the_language_of_the_player_who_signs_in(fair: World, 
     )
     await visit.press()
     assert await visit.kind() == "won"
-    await sign_in(visit, phone, contact, by=".card [data-keep]")
+    await sign_in(visit, phone, contact, by=".card [data-next]")
     await visit.page.wait_for_selector(".frame[lang=de]")
     assert "Gewonnen!" in await visit.result() and "Mug" in await visit.result()
     assert await visit.page.get_attribute("html", "lang") == "de"

@@ -9,8 +9,10 @@ import pytest
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.leaderboards import make_board
+from tests.support.login import Phone
 from tests.support.milestones import block, rung
 from tests.support.pages.games import FOCUSED, ROOT
+from tests.support.pages.login import SUBMIT, ask_for_code
 from tests.support.pages.looks import EVIL
 from tests.support.pages.qr import scanned
 from tests.support.panels import open_as, panel, said, shown, sign_in, told, watch
@@ -119,6 +121,40 @@ async def test_double_click_claims_once_though_answers_are_lost(fair: World, vis
     assert (name, detail["reward"]["id"]) == ("claimed", reward["id"])
     assert await visit.page.inner_text("dialog code") == "CIDER-0042" == reward["code"]
     visit.forgive("ERR_CONNECTION_RESET")
+
+
+async def test_winner_is_led_to_what_was_won(fair: World, visit: Visit, phone: Phone) -> None:
+    """Sign in, claim, see the code: the card's first act is the next one. A badge counts what is to be claimed."""
+    codes = {"fulfillment": {"redemption_mode": "on_claim", "channel": "voucher_code"}, "codes": ["CIDER-0042", "B"]}
+    await visit.open(await claimable(fair, **codes))
+    page, card, badge = visit.page, ".card [data-next]", "[data-panel=rewards] .badge"
+    await visit.press()
+    assert await visit.kind() == "won" and await page.inner_text(card) == "Keep it: sign in"
+    await page.click(card)
+    await ask_for_code(visit, "wendy@winner.test")
+    await page.fill("#login-field", phone.code("wendy@winner.test"))
+    await page.click(SUBMIT)
+    await visit.shot("winner-signed-in")
+    lead = page.locator("dialog .main:has-text('Claim')")
+    assert await lead.evaluate("(button) => button.getRootNode().activeElement === button")
+    assert await page.inner_text(card) == "Claim" and await page.inner_text(badge) == "1"
+    assert "1 to claim" in await page.inner_text("[data-panel=rewards]")
+    await lead.click()
+    await page.click("dialog [data-reward] >> text=Claim")
+    assert await page.inner_text("dialog code") == "CIDER-0042"
+    await page.keyboard.press("Escape")
+    await page.wait_for_selector(badge, state="detached")
+    assert await page.inner_text(card) == "Show the code"
+    await page.click(card)
+    assert "CIDER-0042" in await shown(visit, "rewards")
+    # What waits is counted as it is won, and still there after a reload.
+    await page.keyboard.press("Escape")
+    await visit.press()
+    await page.wait_for_selector(f"{card}:has-text('Claim')")
+    await visit.shot("winner-claims")
+    assert await page.inner_text(badge) == "1" and await violations(page) == []
+    await page.reload()
+    await page.wait_for_selector(badge)
 
 
 async def test_rewards_are_those_of_whoever_plays(fair: World, visit: Visit) -> None:
@@ -248,7 +284,8 @@ async def test_rung_is_granted_or_swapped_once_and_the_wallet_shows_it(fair: Wor
     game_id = await collection(fair, rung("two", 2, mug), rung("nine", 9, cup))
     await open_as(visit, game_id, "ann")
     await visit.play()
-    text = await panel(visit, "milestones")
+    await visit.page.click(".rungs li.due:has-text('two') >> text=Get it")
+    text = await shown(visit, "milestones")
     assert "2 of 2 coin" in text and "2 of 9 coin" in text
     assert await visit.page.get_attribute("[data-rung=nine] [role=progressbar]", "aria-valuenow") == "22"
     assert await visit.page.locator("dialog [data-act=redeem]").count() == 1

@@ -20,7 +20,7 @@ _FLAT: Final = """() => {
     const { shadowRoot } = document.querySelector("tombola-game");
     const sheet = new CSSStyleSheet();
     const flat = (what, ground) => `${what} { background: var(--t-${ground}) !important; }`;
-    sheet.replaceSync(flat(".frame", "ground") + flat(".main", "primary"));
+    sheet.replaceSync(flat(".frame", "ground") + flat(".frame:not([data-led]) .main, dialog .main", "primary"));
     shadowRoot.adoptedStyleSheets = [...shadowRoot.adoptedStyleSheets, sheet];
 }"""
 

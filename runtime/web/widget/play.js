@@ -48,6 +48,10 @@ export class Round extends EventTarget {
     this.last = null;
     /** @type {Refused | null} */
     this.refusal = null;
+    /** How many rewards of the player's wait to be claimed, in this campaign. */
+    this.unclaimed = 0;
+    /** Ids of the rewards that were claimed here. @type {Set<string>} */
+    this.claimed = new Set();
     /** The embedding page's client seed; "" has one drawn for each play. */
     this.clientSeed = "";
   }
@@ -85,7 +89,41 @@ export class Round extends EventTarget {
     this.render = { ...render, ui: render.ui && typeof render.ui === "object" ? render.ui : {} };
     this.standing = this.#known();
     this.#become("ready");
+    void this.tally();
     if (!this.standing) await this.look();
+  }
+
+  /** Asks how many rewards wait to be claimed: nothing to ask for who has never played. */
+  async tally() {
+    const { token } = this.api.identity;
+    const { campaign_id, prizes = [] } = this.render ?? {};
+    if (token && prizes.length) {
+      const path = `/rewards/me?campaign_id=${encodeURIComponent(campaign_id ?? "")}&status=REWARD_STATUS_WON&limit=100`;
+      const found = await this.api.get(path).catch(() => null);
+      if (!found || this.api.identity.token !== token) return;
+      this.unclaimed = found.items.filter((/** @type {any} */ reward) => !reward.claimed_at).length;
+    } else this.unclaimed = 0;
+    this.dispatchEvent(new Event("change"));
+  }
+
+  /** The rewards that are kept of a result, with their prizes; points and turns are there at once. @param {Result | null} result */
+  #heldOf(result) {
+    /** @type {any[]} */
+    const won = [...(result?.rewards ?? []), ...(result?.milestones_granted ?? [])];
+    const prizeOf = (/** @type {string} */ id) => this.render?.prizes.find((one) => one.prize_id === id);
+    return won.flatMap(({ reward_id: id, prize_id }) => (id && prizeOf(prize_id)?.type !== "turns" ? [{ id: String(id), prize: prizeOf(prize_id) }] : []));
+  }
+
+  /**
+   * What the winner of a result does next, and with which reward: claims it, looks at its code, or at what became of it.
+   * @param {Result | null} result @returns {{act: "claim" | "see_code" | "rewards", reward: string} | null}
+   */
+  nextOf(result) {
+    const held = this.#heldOf(result);
+    const due = held.find(({ id, prize }) => prize?.needs_claim && !this.claimed.has(id));
+    if (due) return { act: "claim", reward: due.id };
+    const coded = held.find(({ prize }) => prize?.gives_code);
+    return coded ? { act: "see_code", reward: coded.id } : held.length ? { act: "rewards", reward: held[0].id } : null;
   }
 
   /** What somebody may play of whom nobody has to be asked; null of others. @returns {Standing | null} */
@@ -161,6 +199,7 @@ export class Round extends EventTarget {
   /** The play was seen: it is not shown again. @param {Result} result */
   shown(result) {
     this.last = result;
+    this.unclaimed += this.#heldOf(result).filter(({ prize }) => prize?.needs_claim).length;
     this.record.set(result.next ? { session: result.next } : {});
     this.#become(result.rewards.length ? "won" : "lost");
     if (!result.next) void this.look();

@@ -47,11 +47,15 @@ button:focus-visible, a:focus-visible, [tabindex]:focus-visible { outline: .2em 
 .card :is(h2, h3) { margin: 0 0 .3em; font-size: 1.35em; line-height: 1.2; color: var(--t-strong); }
 .card p { margin: .35em 0 0; }
 .card .small { margin-top: .9em; }
+.card .small.strong { min-height: 2.8em; padding-inline: 1.8em; }
 .small.strong { border-color: transparent; background: var(--t-primary); color: var(--t-on-primary); font-weight: 700; box-shadow: 0 .15em 0 var(--t-primary-deep); }
 .small.strong:hover { filter: brightness(1.06); }
+.frame[data-led] .action .main { color: var(--t-strong); background: var(--t-surface); box-shadow: 0 0 0 1px var(--t-line); }
+.tile { position: relative; }
+.badge { position: absolute; top: -.5em; inset-inline-end: -.3em; min-width: 1.6em; padding: .05em .4em; border-radius: 9em; font-size: 1.05em; line-height: 1.5; font-variant-numeric: tabular-nums; color: var(--t-on-primary); background: var(--t-primary); box-shadow: 0 0 0 .15em var(--t-ground); }
 .frame[data-closed=ENDED] .action { display: none; }
-.countdown { display: flex; flex-wrap: wrap; justify-content: center; gap: .5em; margin-top: .8em; }
-.countdown span { min-width: 4.6em; padding: .4em .5em; border: 1px solid var(--t-line); border-radius: .9em; background: var(--t-ground); }
+.countdown { display: flex; justify-content: center; gap: .4em; margin-top: .8em; }
+.countdown span { flex: 1 1 0; min-width: 0; max-width: 6em; padding: .4em .2em; border: 1px solid var(--t-line); border-radius: .9em; background: var(--t-ground); }
 .countdown b { display: block; font-size: 1.5em; line-height: 1.2; color: var(--t-strong); font-variant-numeric: tabular-nums; }
 .countdown small { display: block; font-size: .8em; color: var(--t-quiet); }
 .card ul { list-style: none; margin: .3em 0 0; padding: 0; display: grid; gap: .5em; }
@@ -69,7 +73,7 @@ img.picture { width: 1.25em; height: 1.25em; object-fit: contain; }
 .tile[data-panel=login] { flex-basis: 100%; max-width: none; }
 .tile[data-panel=login] .picture { display: inline; margin-inline-end: .4em; }
 .tile[hidden] { display: none; }
-.listen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.listen, .heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 [part=title], .lead, .prize span, .under span { unicode-bidi: plaintext; }
 .plain { font-size: 5em; line-height: 1; padding: .3em; }
 canvas.confetti { position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; z-index: 3; max-width: none; }

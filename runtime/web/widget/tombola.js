@@ -64,6 +64,7 @@ export class TombolaGame extends HTMLElement {
       if (this.#renewed) this.#renewed(Boolean(now));
       else if (!this.#playing) {
         void this.#round.look();
+        void this.#round.tally();
         void this.#game?.look?.();
       }
     } else if (name === "client-seed") this.#round.clientSeed = now ?? "";
@@ -126,11 +127,15 @@ export class TombolaGame extends HTMLElement {
     }
     if (!(await this.#show(round, spoken))) return;
     round.addEventListener("signed", () => {
+      void round.tally();
       void this.#game?.look?.();
       if (round.resumes) void this.play();
       else void this.#speak();
     });
-    round.addEventListener("had", () => void this.#game?.look?.());
+    round.addEventListener("had", () => {
+      void round.tally();
+      void this.#game?.look?.();
+    });
     round.addEventListener("session", (event) => this.#tell("started", /** @type {CustomEvent} */ (event).detail));
     this.#tell("ready", { game: /** @type {import("./types.js").Render} */ (round.render), standing: round.standing });
     if (round.resumes) void this.play();

@@ -11,7 +11,7 @@
  * @property {string} access
  * @property {any} ui
  * @property {{max_plays_per_user: number, max_plays_per_day: number, requires_turn: boolean, admits_guests: boolean, verify_timing: boolean}} rules
- * @property {{prize_id: string, name: string, type: string, value: number, available: boolean}[]} prizes
+ * @property {{prize_id: string, name: string, type: string, value: number, available: boolean, needs_claim: boolean, gives_code: boolean}[]} prizes
  * @property {string} reward_handler
  * @property {{mode: string, rungs: any[]} | null} [milestones]
  * @property {string} scope_key where the balances of its players are
@@ -36,7 +36,7 @@
 /**
  * What a play answered, and what it was asked with.
  * @typedef {object} Result
- * @property {{prize_id: string, name: string, type: string, value: number, quantity: number, code?: string, id?: string, status?: string}[]} rewards
+ * @property {{prize_id: string, name: string, type: string, value: number, quantity: number, reward_id?: string}[]} rewards `reward_id` of what a reward is kept of
  * @property {any} metadata `slot_index` and what else the shape tells
  * @property {string} play_id
  * @property {string} seed
@@ -79,6 +79,7 @@
  * @property {import("./look.js").Look} look
  * @property {() => boolean} still whether things are to stay still
  * @property {() => boolean} sound whether to make a sound
+ * @property {(panel: string, given?: any) => void} open opens a panel
  * @property {() => void} press what the button does: for games that can be touched to begin
  * @property {(label: string, act: () => void) => () => void} button gives the button another label and act; undo it with what it answers
  * @property {(text: string) => void} say to who listens (a polite live region)

@@ -9,6 +9,11 @@ import { fanfare } from "./sound.js";
 /** Refusals that a player is told by the words of another. @type {Record<string, string>} */
 const MEANT = { TOKEN_MISSING: "LOGIN_REQUIRED", TOKEN_INVALID: "TOKEN_EXPIRED", PLAYER_MERGED: "TOKEN_EXPIRED" };
 
+/** Refusals that a login is the way out of. */
+const LOGIN = ["LOGIN_REQUIRED", "TOKEN_EXPIRED"];
+
+const BADGE_MAX = 99;
+
 /** So long after a result the button rests: who pressed once more to scratch does not mean to play again. */
 const SETTLE_MS = 600;
 
@@ -28,6 +33,8 @@ export class View {
     this.sound = false;
     /** A game's own act of the button, while it has one. @type {{label: string, act: () => void} | null} */
     this.own = null;
+    /** The result that the card tells. @type {import("./types.js").Result | null} */
+    this.shown = null;
     /** When the last result came up. */
     this.settled = -SETTLE_MS;
     /** @type {() => void} */
@@ -83,6 +90,7 @@ export class View {
       look: this.look,
       still,
       sound: () => this.sound,
+      open: (panel, given) => void openPanel(this, panel, given),
       press: () => this.#pressed(),
       button: (label, act) => {
         this.own = { label, act };
@@ -115,16 +123,41 @@ export class View {
     if (!this.waited) this.left.textContent = this.#left();
     if (round.state === "ready") this.#noted();
     const { given, isGuest, who } = round.api.identity;
-    for (const button of this.frame.querySelectorAll("[data-keep]")) button.hidden = !isGuest;
+    this.#lead();
+    this.#badge();
     const account = this.panels.querySelector("[data-panel=login]");
     if (!account) return;
     account.hidden = given !== "";
     /** @type {ChildNode} */ (account.lastChild).textContent = words.t(isGuest ? "login" : "signed_in", { name: who });
   }
 
-  /** Leads to the login. @param {string} key of its words */
-  #login(key) {
-    return this.round.api.identity.isGuest && h("button", { class: "small", type: "button", "data-keep": true, onclick: () => void openPanel(this, "login") }, this.words.t(key));
+  /** The first act of the card: what the player does next about what it tells. It stays the same node while that is the same. */
+  #lead() {
+    const { round, words } = this;
+    const { isGuest } = round.api.identity;
+    const told = this.card.hidden ? "" : this.card.getAttribute("data-result");
+    const next = told === "won" ? round.nextOf(this.shown) : null;
+    const way = told === "won" ? (isGuest ? "keep" : next?.act ?? "") : isGuest && LOGIN.includes(this.card.getAttribute("data-reason") ?? "") ? "login" : "";
+    this.frame.toggleAttribute("data-led", way !== "");
+    const shown = this.card.querySelector("[data-next]");
+    if ((shown?.getAttribute("data-next") ?? "") === way) return;
+    const panel = ["keep", "login"].includes(way) ? "login" : "rewards";
+    const button = way && h("button", { class: "small strong", type: "button", "data-next": way, onclick: () => void openPanel(this, panel, next?.reward) }, words.t(way));
+    if (shown) shown.replaceWith(...(button ? [button] : []));
+    else if (button) this.card.append(button);
+  }
+
+  /** How many rewards wait to be claimed, on the way to them. */
+  #badge() {
+    const tile = this.panels.querySelector("[data-panel=rewards]");
+    const { unclaimed } = this.round;
+    if (!tile || tile.getAttribute("data-count") === String(unclaimed || "")) return;
+    tile.setAttribute("data-count", String(unclaimed || ""));
+    tile.querySelectorAll(".badge, .heard").forEach((part) => part.remove());
+    if (!unclaimed) return;
+    const count = unclaimed > BADGE_MAX ? `${this.words.number(BADGE_MAX)}+` : this.words.number(unclaimed);
+    const heard = h("span", { class: "heard" }, `: ${this.words.t("unclaimed", { count: unclaimed })}`);
+    tile.append(h("span", { class: "badge", "aria-hidden": "true" }, count), heard);
   }
 
   /** @param {boolean} busy */
@@ -171,9 +204,12 @@ export class View {
   tell(result, resumed = false) {
     const { words } = this;
     const won = result.rewards.length > 0;
-    const names = result.rewards.map(({ name, type, value, quantity }) =>
-      type === "turns" ? `${name}: ${words.t("turns_won", { count: value * quantity })}` : quantity > 1 ? words.t("credited", { count: quantity, name }) : name);
     const { ui = {}, prizes = [] } = this.round.render ?? {};
+    const names = result.rewards.map((reward) => {
+      const { type, value, quantity } = reward;
+      const name = (type === "item" && text(lookOf(ui, reward).label)) || reward.name;
+      return type === "turns" ? `${name}: ${words.t("turns_won", { count: value * quantity })}` : quantity > 1 ? words.t("credited", { count: quantity, name }) : name;
+    });
     /** @param {any} reward */
     const look = (reward) => pictured(lookOf(ui, reward), prizes.find((one) => one.prize_id === reward.prize_id));
     const list = result.rewards.map((reward, i) => h("li", { class: "prize" }, picture(look(reward)), h("span", {}, names[i])));
@@ -181,9 +217,10 @@ export class View {
       words.t(won ? "won" : "lost"),
       won ? h("ul", {}, ...list) : h("p", { class: "quiet" }, words.t(this.round.standing?.reason === "SOLD_OUT" ? "SOLD_OUT" : "lost_more")),
       resumed && h("p", { class: "quiet" }, words.t("earlier")),
-      won && this.#login("keep"),
     );
     this.card.setAttribute("data-result", won ? "won" : "lost");
+    this.shown = result;
+    this.#lead();
     this.say(`${words.t(won ? "won" : "lost")} ${names.join(", ")} ${this.#left()}`);
   }
 
@@ -232,9 +269,10 @@ export class View {
     reason = MEANT[reason] ?? reason;
     const said = this.words.t(this.words.has(reason) ? reason : "refused");
     const back = this.#back(resets);
-    this.#show(said, back && h("p", {}, back), ...this.#more(reason), ["LOGIN_REQUIRED", "TOKEN_EXPIRED"].includes(reason) && this.#login("login"));
+    this.#show(said, back && h("p", {}, back), ...this.#more(reason));
     this.card.setAttribute("data-result", "refused");
     this.card.setAttribute("data-reason", reason);
+    this.#lead();
     this.say(`${said} ${back}`);
   }
 

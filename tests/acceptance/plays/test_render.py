@@ -26,6 +26,7 @@ async def test_render_has_the_ui_and_the_prizes_and_never_the_config(own_world: 
     assert (render["status"], render["access"]) == ("GAME_STATUS_ACTIVE", "GAME_ACCESS_PLAYER")
     assert render["rules"]["max_plays_per_day"] == 3
     content = {**dict.fromkeys(("description", "image_url", "terms", "currency"), ""), "claim_fields": []}
+    content |= {"needs_claim": False, "gives_code": False}
     mug = {"prize_id": prize_id, "name": "Mug", "type": "goods", "value": 5, "available": True}
     assert render["prizes"] == [mug | content]
     told = str(render)

@@ -138,8 +138,8 @@ async def finish(visit: Visit, end: str = "lost") -> str:
 
 
 async def rungs(visit: Visit) -> list[str]:
-    """The progress that each rung shows."""
-    return [str(text) for text in await visit.page.locator(".rungs .far").all_inner_texts()]
+    """The progress that each rung shows, or the button that it has."""
+    return [str(text) for text in await visit.page.locator(".rungs li > :is(.far, button)").all_inner_texts()]
 
 
 async def reported(fair: World) -> list[dict[str, Any]]:

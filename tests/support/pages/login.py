@@ -34,7 +34,7 @@ async def enter_code(visit: Visit, phone: Phone, contact: str) -> None:
     await visit.page.fill("#login-field", phone.code(contact))
     await visit.page.click(SUBMIT)
     await visit.page.wait_for_selector("dialog >> text=You are signed in as")
-    await visit.page.click("dialog .main:has-text('Back to the game')")
+    await visit.page.click("dialog button:has-text('Back to the game')")
 
 
 async def sign_in(visit: Visit, phone: Phone, contact: str, by: str = "[data-panel=login]") -> dict[str, Any]:

@@ -5471,6 +5471,13 @@ class RenderPrize(betterproto2.Message):
 
     claim_fields: "list[ClaimField]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
 
+    needs_claim: "bool" = betterproto2.field(11, betterproto2.TYPE_BOOL)
+    """
+    Whether its winner is to claim it, and whether a code is what is given: what a page offers a winner next.
+    """
+
+    gives_code: "bool" = betterproto2.field(12, betterproto2.TYPE_BOOL)
+
 
 default_message_pool.register_message("game.v1", "RenderPrize", RenderPrize)
 

@@ -34,6 +34,8 @@ class Shown extends EventTarget {
   refusal = null;
   last = /** @type {any} */ (null);
   resumes = false;
+  unclaimed = 0;
+  nextOf = () => null;
   api = { identity: { given: "nobody", isGuest: false, who: "" } };
   /** How many there are of each in the album. @type {Map<string, number>} */
   counts = new Map();

@@ -80,15 +80,17 @@ export function mount(stage) {
   function rungOf(rung) {
     const [has, all] = [counts.get(rung.currency) ?? 0, Number(rung.threshold) || 1];
     const isThere = given.has(rung.id) || has >= all;
+    // Who is to take it is led to it; what is granted by the play is not there to be taken.
+    const isDue = isThere && !given.has(rung.id);
     const prize = render.prizes.find((one) => one.prize_id === rung.prize_id);
     const bar = h("i");
     bar.style.transform = `scaleX(${isThere ? 1 : has / all})`;
     return h(
       "li",
-      { class: isThere ? "there" : "" },
+      { class: isDue ? "there due" : isThere ? "there" : "" },
       picture(lookOf(ui, prize ?? {})),
       h("span", {}, text(rung.name) || prize?.name || nameOf(rung.currency)),
-      h("span", { class: "far" }, isThere ? `✓ ${words.t("reached")}` : `${words.number(Math.max(0, has))} / ${words.number(all)}`),
+      isDue ? h("button", { class: "small strong", type: "button", "data-redeem": rung.id, onclick: () => stage.open("milestones") }, words.t("redeem")) : h("span", { class: "far" }, isThere ? `✓ ${words.t("reached")}` : `${words.number(Math.max(0, has))} / ${words.number(all)}`),
       h("div", { class: "bar", "aria-hidden": "true" }, bar),
     );
   }

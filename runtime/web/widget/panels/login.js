@@ -41,7 +41,8 @@ sheet.replaceSync(`
 `);
 
 /** @param {import("../types.js").Panel} panel */
-export function open({ root, api, words, round, close }) {
+export function open(panel) {
+  const { root, api, words, round, close } = panel;
   const shadow = /** @type {ShadowRoot} */ (root.getRootNode());
   if (!shadow.adoptedStyleSheets.includes(sheet)) shadow.adoptedStyleSheets.push(sheet);
   const form = h("form", { class: "login", part: "login", novalidate: true, onsubmit: submitted });
@@ -167,7 +168,9 @@ export function open({ root, api, words, round, close }) {
   /** Who is signed in. @param {boolean} [now] whether this moment */
   function account(now = false) {
     const out = h("button", { class: now ? "small" : "main", type: "submit" }, words.t("login_out"));
-    const done = now && h("button", { class: "main", type: "button", "data-first": true, onclick: close }, words.t("login_go_on"));
+    const next = now ? round.nextOf(round.last) : null;
+    const lead = next && h("button", { class: "main", type: "button", "data-first": true, onclick: () => panel.open("rewards", next.reward) }, words.t(next.act));
+    const done = now && h("button", { class: lead ? "small" : "main", type: "button", "data-first": !lead, onclick: close }, words.t("login_go_on"));
     const title = root.closest("dialog")?.querySelector("h2");
     if (title) title.textContent = words.t("login_account");
     const wrong = h("p", { class: "wrong", role: "alert" });
@@ -182,8 +185,9 @@ export function open({ root, api, words, round, close }) {
       },
       h("p", { role: "status" }, words.t("login_done", { name: api.identity.who })),
       now && h("p", {}, words.t("login_kept")),
-      done,
-      h("div", { class: "more" }, out),
+      lead,
+      !lead && done,
+      h("div", { class: "more" }, lead && done, out),
       wrong,
     );
   }

@@ -10,8 +10,8 @@ import { blank, card, chip, content, doer, known, pages } from "./parts.js";
 /** How a state is marked. @type {Record<string, string>} */
 const KINDS = { WON: "due", CLAIMED: "good", FULFILLING: "good", FULFILLED: "good", EXPIRED: "bad", REVOKED: "bad", FAILED: "bad" };
 
-/** @param {Panel} panel */
-export async function open(panel) {
+/** @param {Panel} panel @param {string} [given] the reward that is looked for */
+export async function open(panel, given = panel.given) {
   const { root, words, render, api } = panel;
   const none = () => blank(panel, "🎟️", words.t("rewards_none"));
   if (!known(panel)) return root.append(none());
@@ -19,7 +19,11 @@ export async function open(panel) {
     const keep = h("button", { class: "small", type: "button", onclick: () => panel.open("login") }, words.t("login"));
     root.append(h("div", { class: "notice" }, h("p", {}, words.t("rewards_guest")), keep));
   }
-  await pages(panel, `/rewards/me?campaign_id=${encodeURIComponent(render.campaign_id)}`, (reward) => drawn(panel, reward), { blank: none });
+  const list = await pages(panel, `/rewards/me?campaign_id=${encodeURIComponent(render.campaign_id)}`, (reward) => drawn(panel, reward), { blank: none });
+  if (!given) return;
+  const wanted = list.querySelector(`[data-reward="${CSS.escape(given)}"]`);
+  wanted?.scrollIntoView({ block: "nearest" });
+  /** @type {HTMLElement | null | undefined} */ (wanted?.querySelector("button"))?.focus();
 }
 
 /** @param {Panel} panel @param {any} reward */
@@ -58,6 +62,7 @@ function drawn(panel, reward) {
 
   /** @param {any} now */
   function claimed(now) {
+    panel.round.claimed.add(now.id);
     const next = drawn(panel, { ...now, prize: reward.prize });
     next.setAttribute("tabindex", "-1");
     element.replaceWith(next);

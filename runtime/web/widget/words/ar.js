@@ -57,6 +57,9 @@ export default {
   keep: "احتفظ به: سجّل الدخول",
   signed_in: "الحساب: {name}",
   rewards: "جوائزي",
+  claim: "استلام",
+  see_code: "عرض الرمز",
+  unclaimed: "بانتظار الاستلام: {count}",
   milestones: "المراحل",
   quests: "المهام",
   ranking: "الترتيب",
@@ -74,4 +77,5 @@ export default {
   pick: "خذ ما يعجبك ثم تابع.",
   draw: "اسحب بطاقة",
   reached: "تحقّق",
+  redeem: "احصل عليها",
 };

@@ -57,6 +57,9 @@ export default {
   keep: "Behalten: jetzt anmelden",
   signed_in: "Angemeldet: {name}",
   rewards: "Meine Gewinne",
+  claim: "Einlösen",
+  see_code: "Code anzeigen",
+  unclaimed: "{count} einzulösen",
   milestones: "Meilensteine",
   quests: "Aufgaben",
   ranking: "Rangliste",
@@ -74,4 +77,5 @@ export default {
   pick: "Nimm, was dir gefällt, und geh dann weiter.",
   draw: "Karte ziehen",
   reached: "Erreicht",
+  redeem: "Holen",
 };

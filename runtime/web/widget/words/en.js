@@ -70,6 +70,9 @@ export default {
   keep: "Keep it: sign in",
   signed_in: "Signed in: {name}",
   rewards: "My rewards",
+  claim: "Claim",
+  see_code: "Show the code",
+  unclaimed: "{count} to claim",
   milestones: "Milestones",
   quests: "Quests",
   ranking: "Ranking",
@@ -91,4 +94,5 @@ export default {
   pick: "Take what you like, then go on.",
   draw: "Draw a card",
   reached: "Reached",
+  redeem: "Get it",
 };

@@ -57,6 +57,9 @@ export default {
   keep: "Guárdalo: inicia sesión",
   signed_in: "Sesión de {name}",
   rewards: "Mis premios",
+  claim: "Reclamar",
+  see_code: "Ver el código",
+  unclaimed: "por reclamar: {count}",
   milestones: "Metas",
   quests: "Misiones",
   ranking: "Clasificación",
@@ -74,4 +77,5 @@ export default {
   pick: "Coge lo que te guste y sigue.",
   draw: "Sacar una carta",
   reached: "Conseguido",
+  redeem: "Conseguir",
 };

@@ -57,6 +57,9 @@ export default {
   keep: "Garder : se connecter",
   signed_in: "Connecté : {name}",
   rewards: "Mes gains",
+  claim: "Récupérer",
+  see_code: "Afficher le code",
+  unclaimed: "à récupérer : {count}",
   milestones: "Paliers",
   quests: "Missions",
   ranking: "Classement",
@@ -74,4 +77,5 @@ export default {
   pick: "Prenez ce qui vous plaît, puis continuez.",
   draw: "Tirer une carte",
   reached: "Atteint",
+  redeem: "Obtenir",
 };

@@ -57,6 +57,9 @@ export default {
   keep: "Conservalo: accedi",
   signed_in: "Accesso come {name}",
   rewards: "I miei premi",
+  claim: "Riscatta",
+  see_code: "Mostra il codice",
+  unclaimed: "da riscattare: {count}",
   milestones: "Traguardi",
   quests: "Missioni",
   ranking: "Classifica",
@@ -74,4 +77,5 @@ export default {
   pick: "Prendi quello che ti piace, poi continua.",
   draw: "Pesca una carta",
   reached: "Raggiunto",
+  redeem: "Ottieni",
 };

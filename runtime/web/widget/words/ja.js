@@ -57,6 +57,9 @@ export default {
   keep: "ログインして保存",
   signed_in: "ログイン中：{name}",
   rewards: "獲得した賞品",
+  claim: "受け取る",
+  see_code: "コードを表示",
+  unclaimed: "受け取り待ち：{count}件",
   milestones: "マイルストーン",
   quests: "クエスト",
   ranking: "ランキング",
@@ -74,4 +77,5 @@ export default {
   pick: "欲しいものを選んで、次へ進んでください。",
   draw: "カードを引く",
   reached: "達成",
+  redeem: "もらう",
 };

@@ -57,6 +57,9 @@ export default {
   keep: "Bewaren: log in",
   signed_in: "Ingelogd: {name}",
   rewards: "Mijn prijzen",
+  claim: "Ophalen",
+  see_code: "Code tonen",
+  unclaimed: "op te halen: {count}",
   milestones: "Mijlpalen",
   quests: "Opdrachten",
   ranking: "Ranglijst",
@@ -74,4 +77,5 @@ export default {
   pick: "Pak wat je wilt en ga dan verder.",
   draw: "Trek een kaart",
   reached: "Gehaald",
+  redeem: "Pakken",
 };

@@ -57,6 +57,9 @@ export default {
   keep: "Zachowaj: zaloguj się",
   signed_in: "Konto: {name}",
   rewards: "Moje nagrody",
+  claim: "Odbierz",
+  see_code: "Pokaż kod",
+  unclaimed: "do odebrania: {count}",
   milestones: "Progi",
   quests: "Zadania",
   ranking: "Ranking graczy",
@@ -74,4 +77,5 @@ export default {
   pick: "Weź, co chcesz, i idź dalej.",
   draw: "Wylosuj kartę",
   reached: "Osiągnięto",
+  redeem: "Odbierz",
 };

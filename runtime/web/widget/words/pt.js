@@ -57,6 +57,9 @@ export default {
   keep: "Guarde: entre na conta",
   signed_in: "Conta: {name}",
   rewards: "Meus prêmios",
+  claim: "Resgatar",
+  see_code: "Ver o código",
+  unclaimed: "a resgatar: {count}",
   milestones: "Metas",
   quests: "Missões",
   ranking: "Classificação",
@@ -74,4 +77,5 @@ export default {
   pick: "Pegue o que quiser e siga em frente.",
   draw: "Tirar uma carta",
   reached: "Alcançado",
+  redeem: "Obter",
 };

@@ -57,6 +57,9 @@ export default {
   keep: "Sakla: giriş yap",
   signed_in: "Hesap: {name}",
   rewards: "Ödüllerim",
+  claim: "Ödülü al",
+  see_code: "Kodu göster",
+  unclaimed: "alınacak: {count}",
   milestones: "Hedefler",
   quests: "Görevler",
   ranking: "Sıralama",
@@ -74,4 +77,5 @@ export default {
   pick: "Beğendiğini al, sonra devam et.",
   draw: "Bir kart çek",
   reached: "Ulaşıldı",
+  redeem: "Al",
 };

@@ -57,6 +57,9 @@ export default {
   keep: "登录以保留奖品",
   signed_in: "已登录：{name}",
   rewards: "我的奖品",
+  claim: "领取",
+  see_code: "显示兑换码",
+  unclaimed: "待领取：{count}",
   milestones: "里程碑",
   quests: "任务",
   ranking: "排行榜",
@@ -74,4 +77,5 @@ export default {
   pick: "拿走你喜欢的，然后继续。",
   draw: "抽一张卡",
   reached: "已达成",
+  redeem: "领取",
 };

@@ -62,7 +62,6 @@ export default {
   milestones_reach: "Collect what it takes: each prize is yours once.",
   milestones_spend: "Swap what you have collected. It is taken from your wallet.",
   of: "{have} of {need} {name}",
-  redeem: "Get it",
   redeem_for: "Swap {count} {name}",
   redeemed: "{name} is yours!",
   granted: "Yours",
@@ -70,7 +69,6 @@ export default {
   // rewards
   rewards_none: "You have not won anything yet. What you win is kept here.",
   rewards_guest: "You play as a guest. Sign in to keep what you have won.",
-  claim: "Claim",
   claimed: "{name} is claimed",
   claim_asks: "To claim this, please tell us:",
   claim_VALIDATION: "Something is missing or not right. Open this list again.",

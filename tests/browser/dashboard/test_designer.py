@@ -76,11 +76,18 @@ async def test_designer_shows_odds_stock_and_contrast_and_saves_what_was_typed(d
     assert rows[2][-1] == "unlimited"
     await field(desk, "ui.theme.preset").select_option("midnight")
     await desk.until("document.querySelectorAll('.contrasts [data-tone=good]').length >= 4")
+    note, unsaved = page.locator(".aside .part-head").first, "Unsaved changes"
+    assert unsaved in await note.inner_text() and "test plays use revision 1 until you save" in await note.inner_text()
+    await page.set_viewport_size({"width": 1280, "height": 800})
+    await page.evaluate("scrollTo(0, 900)")
+    top = "document.querySelector('.preview').getBoundingClientRect().top"
+    await desk.until(f"scrollY > 800 && {top} > 0 && {top} < 400")  # It stays in view beside the form.
     await form.get_by_role("button", name="Add to rungs").click()
     for name, text in (("currency", "points"), ("threshold", "10")):
         await field(desk, f"milestones.rungs[0].{name}").fill(text)
     await field(desk, "milestones.rungs[0].prize_id").select_option(label="Sledge")
     await save(desk)
+    assert "Test plays, revision 2" in await note.inner_text() and unsaved not in await note.inner_text()
     stored = await game_of(desk)
     chances = [{"prize_id": prize, "probability": float(chance) / 100} for prize, chance in odds]
     assert stored["handler_config"] == {"prizes": chances}

@@ -60,9 +60,9 @@ class TestPlays {
 
 /**
  * The widget, redrawn as the look changes; it plays the game as it is saved.
- * @param {{game: any, ui: any, prizes: any[]}} props ui: as it is shown
+ * @param {{game: any, ui: any, prizes: any[], unsaved: string[]}} props ui: as it is shown; unsaved: fields that were typed and not saved
  */
-export function Preview({ game, ui, prizes }) {
+export function Preview({ game, ui, prizes, unsaved }) {
   const own = useRef(/** @type {HTMLElement | null} */ (null));
   const [failed, setFailed] = useState(false);
   const { id, name, type, campaign_id, status, reward_handler, rules, milestones } = game;
@@ -102,7 +102,9 @@ export function Preview({ game, ui, prizes }) {
       }
     };
   }, [told]);
-  return html`<${Section} title=${say("preview.title")} note=${say("preview.note", { revision: game.revision })}>
+  const plays = unsaved.some((name) => name !== "ui");
+  return html`<${Section} title=${say("preview.title")} note=${say(plays ? "preview.plays_saved" : "preview.note", { revision: game.revision })}
+    acts=${unsaved.length > 0 && html`<span class="status" data-tone="warn">${say("preview.unsaved")}</span>`}>
     ${failed && html`<p class="quiet">${say("preview.failed")}</p>`}
     <div class="preview" ref=${own}></div>
   <//>`;

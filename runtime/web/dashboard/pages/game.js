@@ -133,7 +133,7 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
       <//>
     </div>
     <div class="aside">
-      ${can("MakeTestPlays") && html`<${Preview} game=${game} ui=${ui} prizes=${prizes} />`}
+      ${can("MakeTestPlays") && html`<${Preview} game=${game} ui=${ui} prizes=${prizes} unsaved=${Object.keys(changes(begun.current.fields, value))} />`}
       <${Odds} handler=${game.reward_handler} config=${value.handler_config ?? {}} prizes=${prizes} zone=${campaign.timezone} />
       <${Section} title=${say("contrast.title")}><${Contrasts} ui=${value.ui} themes=${themes} /><//>
     </div>

@@ -37,7 +37,7 @@ standing AS (
                WHEN EXISTS (SELECT FROM players
                             WHERE tenant_id = $1 AND player_id = h.player_id AND status = 'suspended') THEN 'player'
            END AS suspended,
-           p.claim_fields, claim_problems(p.claim_fields, h.answers) AS problems
+           prize_content(p) AS prize, p.claim_fields, claim_problems(p.claim_fields, h.answers) AS problems
     FROM held AS h
     LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = h.prize_id
 ),
@@ -103,9 +103,10 @@ codes_taken AS (
 ),
 tasked AS (
     INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,
-                       next_attempt_at)
+                       attempts, next_attempt_at)
     SELECT $1, d.task_id, d.reward_id, d.prize_id, d.campaign_id, d.player_id, d.channel,
            CASE WHEN d.instant THEN 'delivered' ELSE 'pending' END,
+           CASE WHEN d.instant THEN 1 ELSE 0 END,
            CASE WHEN d.sent THEN now() END
     FROM ready AS d JOIN moved AS n ON n.nth = d.nth
     WHERE d.instant OR d.sent
@@ -125,7 +126,7 @@ SELECT
     unix(coalesce(n.claimed_at, h.claimed_at)) AS claimed_at,
     unix(coalesce(n.fulfilled_at, h.fulfilled_at)) AS fulfilled_at,
     unix(h.expires_at) AS expires_at,
-    h.problems,
+    h.problems, h.prize,
     coalesce(k.key_id, CASE WHEN d.coded THEN d.held_key_id END) AS key_id,
     coalesce(k.ciphertext, CASE WHEN d.coded THEN d.held_ciphertext END) AS ciphertext,
     h.suspended,

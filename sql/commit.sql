@@ -197,8 +197,9 @@ codes_taken AS (
 --[ tasks
 tasked AS (
     INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,
-                       next_attempt_at)
+                       attempts, next_attempt_at)
     SELECT $1, n.task_id, n.reward_id, n.prize_id, n.campaign_id, n.player_id, n.channel, n.status,
+           CASE WHEN n.status = 'delivered' THEN 1 ELSE 0 END,
            CASE WHEN n.status = 'pending' THEN now() END
     FROM unnest($14::new_task[]) AS n
 ),

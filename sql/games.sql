@@ -96,7 +96,7 @@ JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE g.tenant_id = $1 AND g.game_id = $2 AND g.status IN ('active', 'paused') AND c.status <> 'draft'
 
 -- name: active_of_campaign
--- The campaign's active games, newest first.
+-- The campaign's active games as the public sees them, newest first.
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
        unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at
 FROM games AS g

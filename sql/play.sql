@@ -42,8 +42,10 @@ WHERE p.tenant_id = $1 AND p.revision_hash = $2
 SELECT definition -> 'ui' AS ui FROM game_revisions WHERE tenant_id = $1 AND game_id = $2 AND revision = $3
 
 -- name: prizes
--- The prizes that a game names. A missing row: an unknown prize, which is never available.
-SELECT prize_id, name, type, value, max_per_user, max_per_day, redemption_mode, channel, expires_after_days, status
+-- The prizes $2 that a game names, and of $3 of them what players read. A missing row: an unknown prize, which is never
+-- available.
+SELECT prize_id, name, type, value, max_per_user, max_per_day, redemption_mode, channel, expires_after_days, status,
+       CASE WHEN prize_id = ANY($3::text[]) THEN prize_content(prizes) END AS content
 FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[])
 
 -- name: refresh

@@ -7,8 +7,7 @@
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
        unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at, c.key_id, c.ciphertext,
-       coalesce(p.description, '') AS description, coalesce(p.image_url, '') AS image_url, coalesce(p.terms, '') AS terms,
-       coalesce(p.currency, '') AS currency, coalesce(p.claim_fields, '[]') AS claim_fields
+       prize_content(p) AS prize
 FROM rewards AS r
 CROSS JOIN LATERAL (
     SELECT standing(
@@ -90,8 +89,9 @@ SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity
        r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at, unix(r.expires_at) AS expires_at,
        CASE WHEN r.fulfilled_at = r.claimed_at THEN 'fulfilled' ELSE 'claimed' END AS status,
        CASE WHEN r.fulfilled_at = r.claimed_at THEN unix(r.fulfilled_at) ELSE 0 END AS fulfilled_at,
-       c.key_id, c.ciphertext, coalesce(claim_given(a.answers), '{}') AS given
+       c.key_id, c.ciphertext, prize_content(p) AS prize, coalesce(claim_given(a.answers), '{}') AS given
 FROM rewards AS r
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
 LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id AND r.fulfilled_at = r.claimed_at
 LEFT JOIN claim_answers AS a ON a.tenant_id = $1 AND a.reward_id = r.reward_id
 WHERE r.tenant_id = $1 AND r.reward_id = ANY($2::text[]) AND r.claimed_at IS NOT NULL
@@ -160,12 +160,11 @@ SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity
        ) AS status,
        r.game_id, r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at,
        unix(r.claimed_at) AS claimed_at, unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
-       coalesce(
-           (SELECT t.channel FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = $2),
-           (SELECT p.channel FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = r.prize_id),
-           'none'
-       ) AS channel
+       coalesce((SELECT t.channel FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = $2), p.channel, 'none')
+           AS channel,
+       prize_content(p) AS prize
 FROM rewards AS r
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
 WHERE r.tenant_id = $1 AND r.reward_id = $2
   AND ($3 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 
@@ -224,10 +223,10 @@ moved AS (
     RETURNING reward_id, prize_id, campaign_id, player_id, unix(fulfilled_at) AS fulfilled_at
 ),
 delivered AS (
-    INSERT INTO tasks AS t (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status)
-    SELECT $1, $4, n.reward_id, n.prize_id, n.campaign_id, n.player_id, $5, 'delivered' FROM moved AS n
+    INSERT INTO tasks AS t (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, attempts)
+    SELECT $1, $4, n.reward_id, n.prize_id, n.campaign_id, n.player_id, $5, 'delivered', 1 FROM moved AS n
     ON CONFLICT (tenant_id, reward_id) DO UPDATE SET
-        status = 'delivered', next_attempt_at = NULL, lease_until = NULL, lease_owner = '', updated_at = now()
+        status = 'delivered', attempts = greatest(t.attempts, 1), next_attempt_at = NULL, lease_until = NULL, lease_owner = '', updated_at = now()
 )
 SELECT fulfilled_at FROM moved
 

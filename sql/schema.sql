@@ -868,6 +868,12 @@ CREATE TABLE callbacks (
 CREATE FUNCTION standing(status text, expires_at timestamptz, tasked boolean) RETURNS text LANGUAGE sql STABLE RETURN
     CASE WHEN status = 'won' AND expires_at <= now() AND NOT tasked THEN 'expired' ELSE status END;
 
+-- What players read of a prize; all of it empty for NULL, a prize that is gone.
+CREATE FUNCTION prize_content(prize prizes) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN
+    jsonb_build_object('description', coalesce(prize.description, ''), 'image_url', coalesce(prize.image_url, ''),
+                       'terms', coalesce(prize.terms, ''), 'currency', coalesce(prize.currency, ''),
+                       'claim_fields', coalesce(prize.claim_fields, '[]'));
+
 -- ---------------------------------------------------------------- milestones
 
 -- One grant of a rung to a player, whatever the mode: the primary key is what makes it once.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ops.simulation.postgres import Result, Row, Transaction
-from ops.simulation.statements import copied, datetime_of, of, statement, unix
+from ops.simulation.statements import CONTENT, copied, datetime_of, of, statement, unix
 
 # -- claims ------------------------------------------------------------------------------------
 
@@ -51,6 +51,7 @@ def _claim(
             if due:
                 names = "tenant_id reward_id prize_id campaign_id player_id"
                 state = {"status": "delivered" if done else "pending", "next_attempt_at": tx.began if sent else None}
+                state["attempts"] = int(done)
                 tx.insert("tasks", **of(row, names, task_id=task_id, channel=channel, **state))
         else:
             outcome = "replayed" if key is not None and row["claim_key"] == key else "illegal"
@@ -60,7 +61,7 @@ def _claim(
     times = {name: unix(row[name] if row else None) for name in ("won_at", "claimed_at", "fulfilled_at", "expires_at")}
     return (
         {"outcome": outcome, "reward_id": reward_id}
-        | of(row, names, status=stands, problems=None, suspended=None, merchant_id="" if row else None)
+        | of(row, names, status=stands, prize=CONTENT, problems=None, suspended=None, merchant_id="" if row else None)
         | times
         | of(shown, "key_id ciphertext", sent_task_id=task_id if sent else None, delivered=done)
     )
@@ -83,7 +84,7 @@ def as_claimed(tx: Transaction, tenant_id: str, reward_ids: list[str]) -> Result
             times = {name: unix(row[name]) for name in ("won_at", "claimed_at", "expires_at")}
             status = "fulfilled" if at_once else "claimed"
             times["fulfilled_at"] = unix(row["fulfilled_at"]) if at_once else 0
-            found.append(of(row, names, status=status) | times | of(code, "key_id ciphertext", given={}))
+            found.append(of(row, names, status=status) | times | of(code, "key_id ciphertext", prize=CONTENT, given={}))
     return found
 
 

@@ -95,10 +95,15 @@ def keep_terms(tx: Transaction, tenant_id: str, revision_hash: str, game_id: str
     return int(tx.insert_unless("promised_terms", **own) is not None)
 
 
+CONTENT: Final = {**dict.fromkeys(("description", "image_url", "terms", "currency"), ""), "claim_fields": []}
+"""prize_content() of every prize."""
+
+
 @statement("play.prizes")
-def prizes(tx: Transaction, tenant_id: str, prize_ids: list[str]) -> Result:
+def prizes(tx: Transaction, tenant_id: str, prize_ids: list[str], redeemed: list[str]) -> Result:
     names = "prize_id name type value max_per_user max_per_day redemption_mode channel expires_after_days status"
-    return [of(row, names) for prize_id in dict.fromkeys(prize_ids) if (row := tx.get("prizes", prize_id))]
+    found = [row for prize_id in dict.fromkeys(prize_ids) if (row := tx.get("prizes", prize_id))]
+    return [of(row, names, content=CONTENT if row["prize_id"] in redeemed else None) for row in found]
 
 
 @statement("play.refresh")
@@ -336,4 +341,4 @@ def _noted(tx: Transaction, own: Row, given: Any, moved: dict[tuple[str, str, st
         tx.insert("rewards", **own, **values)
     for task in given.tasks:
         due = tx.began if task.status == "pending" else None
-        tx.insert("tasks", **own, next_attempt_at=due, **task._asdict())
+        tx.insert("tasks", **own, next_attempt_at=due, attempts=int(task.status == "delivered"), **task._asdict())

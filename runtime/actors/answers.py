@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from runtime import messages as m
 from runtime.errors import Fault
+from runtime.wire.enums import enum
 from runtime.wire.schema import Field, Kind, fields_of, refused
 
 ANSWERS_MAX: Final = fields_of(m.Prize)["claim_fields"].items_most
@@ -25,6 +26,11 @@ _WORDS: Final = {
     "long": f"must be at most {TEXT_MAX} characters long",
     "lines": "must be a single line",
 }
+
+
+def fields_shown(stored: Iterable[Mapping[str, Any]]) -> list[m.ClaimField]:
+    """The messages of a prize's claim_fields as its row has them."""
+    return [m.ClaimField(**{**field, "kind": enum(m.ClaimFieldKind, field["kind"])}) for field in stored]
 
 
 def read(given: Mapping[str, Any] | None) -> dict[str, str]:

@@ -26,7 +26,7 @@ for that): its reward has the code, and says in the list that it cannot be shown
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -35,6 +35,7 @@ from prometheus_client import Counter
 
 import sql
 from runtime import messages as m
+from runtime.actors import answers
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
 from runtime.outgoing.vault import VaultError, code_context, vault_of
@@ -150,10 +151,18 @@ FIELDS: Final = (
 
 
 def message(row: Any) -> m.Reward:
-    """A reward without its code. `row` has reward_id, status (stored token) and FIELDS."""
+    """A reward without its code. `row` has reward_id, status (stored token), prize (of prize_content()) and FIELDS."""
     return m.Reward(
-        id=row["reward_id"], status=enum(m.RewardStatus, row["status"]), **{name: row[name] for name in FIELDS}
+        id=row["reward_id"],
+        status=enum(m.RewardStatus, row["status"]),
+        prize=content(row["prize"]),
+        **{name: row[name] for name in FIELDS},
     )
+
+
+def content(stored: Mapping[str, Any]) -> m.PrizeContent:
+    """The message of what prize_content() says of a prize."""
+    return m.PrizeContent(**{**stored, "claim_fields": answers.fields_shown(stored["claim_fields"])})
 
 
 def for_owner(engine: Engine, tenant_id: str, row: Any) -> m.Reward:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import sql
 from runtime import messages as m
+from runtime.actors.answers import fields_shown
 from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import scope_key_of
 from runtime.actors.game.state import closed_reason
@@ -17,8 +18,7 @@ from runtime.errors import unknown
 from runtime.operations.campaigns.campaign_admin import from_row as campaign_from_row
 from runtime.operations.games.definitions import currencies_credited, game_from_row, prizes_drawn, prizes_named
 from runtime.operations.leaderboards.board_admin import board_from_row
-from runtime.operations.prizes import claim_fields
-from runtime.operations.quests.quest_admin import quest_from_row
+from runtime.operations.quests.quest_admin import public_quest
 from runtime.operations.row import Access, Consumer, Operation, RoutePolicy
 from runtime.rules.ui import filled
 from runtime.wire.scope import tenant_of
@@ -52,14 +52,17 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
         raise unknown("campaign", request.id)
     rows = await engine.database.fetch(_GAMES["active_of_campaign"], tenant_id, request.id, SHOWN_MAX)
     games = await _render(engine, tenant_id, rows, {**campaign, "campaign_status": campaign["status"]})
-    for game in games:
-        game.ui = None
     quests = await engine.database.fetch(_CAMPAIGNS["active_quests"], tenant_id, request.id, SHOWN_MAX)
     boards = await engine.database.fetch(_BOARDS["of_campaign"], tenant_id, request.id, SHOWN_MAX)
+    for game, row in zip(games, rows, strict=True):
+        game.ui = None
+        game.scope_key = scope_key_of(row["definition"], tenant_id, campaign["merchant_id"], request.id)
+        ranked = any(board["game_id"] in ("", game.id) for board in boards)
+        game.offers = [name for name, there in (("quests", quests), ("leaderboards", ranked)) if there]
     return m.PublicCampaignReply(
         campaign=campaign_from_row(campaign),
         games=games,
-        quests=[quest_from_row(row) for row in quests],
+        quests=[public_quest(row) for row in quests],
         leaderboards=[board_from_row(row) for row in boards],
     )
 
@@ -90,7 +93,7 @@ def _sold_out(definition: dict[str, Any], prizes: dict[str, m.RenderPrize]) -> b
 
 
 def _prize(row: Any) -> m.RenderPrize:
-    return m.RenderPrize(**{**row, "claim_fields": claim_fields.shown(row["claim_fields"])})
+    return m.RenderPrize(**{**row, "claim_fields": fields_shown(row["claim_fields"])})
 
 
 def _rendered(game: m.Game, prizes: list[m.RenderPrize]) -> m.Render:
@@ -124,7 +127,7 @@ ROWS: Final = (
             opened="campaign",
             inner={
                 "campaign": Shape(without=frozenset({"origins", "revision"})),
-                "games": Shape(without=frozenset({"ui", "offers"}), name="PublicGame"),
+                "games": Shape(without=frozenset({"ui"}), name="PublicGame"),
             },
             name="PublicCampaign",
         ),

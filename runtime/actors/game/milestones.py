@@ -120,6 +120,7 @@ def redeem(state: GameState, pending: PendingRequest) -> Decision:
         reply=msgspec.json.encode(reply),
     )
     effects.grant(grant, now)
+    reply = with_content(reply, snapshot)
     event = state.event(prize_won(winner, prize, 1, won.reward_id), pending.work.trace_id)
     return Decision(pending, reply, effects, [event])
 
@@ -203,8 +204,16 @@ def _progress(rung: RungTerms, balance: int, *, granted_at: int) -> m.MilestoneP
     )
 
 
+def with_content(reply: m.RedeemReply, snapshot: GameSnapshot) -> m.RedeemReply:
+    """The reply with what players read of the prize now: no part of what is kept of it."""
+    if reply.reward is not None:
+        prize = snapshot.prizes.get(reply.reward.prize_id)
+        reply.reward.prize = (prize and prize.content) or m.PrizeContent()
+    return reply
+
+
 def decode_row(row: Any) -> m.RedeemReply:
-    """The answer that a committed redeem was given."""
+    """The answer that a committed redeem was given, without the prize's content."""
     reply = row["reply"]
     milestone, reward = reply["milestone"], reply["reward"]
     return m.RedeemReply(

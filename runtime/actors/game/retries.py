@@ -35,6 +35,8 @@ async def answer_found(cache: GameCache, requests: list[PendingRequest]) -> list
         try:
             if pending.session is None:
                 reply: Any = first_answer(redeems_by_key.get(key), asked, milestones.decode_row)
+                if reply is not None and cache.snapshot is not None:
+                    reply = milestones.with_content(reply, cache.snapshot)
             else:
                 reply = first_answer(plays_by_key.get(key), asked, decode_row)
                 if reply is None and pending.session.play_id in played:

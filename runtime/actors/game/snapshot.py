@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import sql
 from runtime.actors.game.state import GameSnapshot, PrizeTerms, RungTerms
 from runtime.actors.game.terms import hash_terms, write_terms
+from runtime.actors.rewards import content
 from runtime.errors import unknown
 from runtime.outgoing.channels import CHANNELS
 from runtime.rules import GameRule, Rules, compose
@@ -32,7 +33,8 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
     drawn = {prize_id for _, prize_id in rules.reward_handler.prizes(rules.config)}
     if game.fallback_prize_id:
         drawn.add(game.fallback_prize_id)
-    prizes = await load_prizes(database, tenant_id, drawn | {rung.prize_id for rung in rungs})
+    redeemed = {rung.prize_id for rung in rungs}
+    prizes = await load_prizes(database, tenant_id, drawn | redeemed, redeemed)
     limits = definition.get("rules") or {}
     terms = write_terms(game_id, definition, [prizes[prize_id] for prize_id in sorted(drawn & prizes.keys())])
     revision_hash, version = hash_terms(terms), row["catalog_version"]
@@ -72,11 +74,13 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
     )
 
 
-async def load_prizes(database: Database, tenant_id: str, prize_ids: set[str]) -> dict[str, PrizeTerms]:
-    """The prizes of these ids, by id; one that does not exist is missing."""
+async def load_prizes(
+    database: Database, tenant_id: str, prize_ids: set[str], redeemed: Collection[str] = ()
+) -> dict[str, PrizeTerms]:
+    """The prizes of these ids, by id; one that does not exist is missing. Those `redeemed` have their content."""
     if not prize_ids:
         return {}
-    rows = await database.fetch(QUERIES["prizes"], tenant_id, sorted(prize_ids))
+    rows = await database.fetch(QUERIES["prizes"], tenant_id, sorted(prize_ids), list(redeemed))
     return {row["prize_id"]: _prize_terms(row) for row in rows}
 
 
@@ -127,4 +131,5 @@ def _prize_terms(row: Any) -> PrizeTerms:
         instant=channel is not None and channel.instant,
         expires_after_days=row["expires_after_days"],
         active=row["status"] == "active",
+        content=None if row["content"] is None else content(row["content"]),
     )

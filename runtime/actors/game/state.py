@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from enum import Enum
 from typing import Any, Final
 
+from runtime import messages as m
 from runtime.errors import Fault, Status, suspended
 from runtime.events import Event, EventData, event_of
 from runtime.rules import GameRule, Rules
@@ -26,7 +27,8 @@ class PrizeTerms:
 
     points, turns: what one unit credits, 0 for a prize of another type. takes_code: a unit needs a voucher code, which
     is taken at the win, whenever it is shown. due_at_win: the delivery of a reward falls due as it is won.
-    delivered_at_win: the commit of the win delivers it. These follow from the rest, and are asked in each play.
+    delivered_at_win: the commit of the win delivers it. content: of a rung's prize, what
+    players read of it. These follow from the rest, and are asked in each play.
     """
 
     prize_id: str
@@ -40,6 +42,7 @@ class PrizeTerms:
     instant: bool
     expires_after_days: int
     active: bool
+    content: m.PrizeContent | None = None
     is_points: bool = field(init=False)
     points: int = field(init=False)
     turns: int = field(init=False)

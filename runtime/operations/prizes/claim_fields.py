@@ -1,14 +1,14 @@
-"""What a prize's claim asks of its winner: the fields as they are checked, stored and shown."""
+"""What a prize's claim asks of its winner: the fields as they are checked and stored."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from runtime import messages as m
 from runtime.operations.checks import Checks
-from runtime.wire.enums import enum, token
+from runtime.wire.enums import token
 
 OPTIONS_MIN: Final = 2
 _KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -63,8 +63,3 @@ def stored(fields: Iterable[m.ClaimField]) -> list[dict[str, Any]]:
         }
         for field in fields
     ]
-
-
-def shown(fields: Iterable[Mapping[str, Any]]) -> list[m.ClaimField]:
-    """The messages of what a row has."""
-    return [m.ClaimField(**{**field, "kind": enum(m.ClaimFieldKind, field["kind"])}) for field in fields]

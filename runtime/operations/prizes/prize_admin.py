@@ -20,6 +20,7 @@ import asyncpg
 
 import sql
 from runtime import messages as m
+from runtime.actors import answers
 from runtime.actors.engine import Engine
 from runtime.actors.game.state import POINTS, TURNS
 from runtime.errors import invalid
@@ -235,7 +236,7 @@ def from_row(row: Any) -> m.Prize:
         terms=row["terms"],
         currency=row["currency"],
         low_stock_at=row["low_stock_at"],
-        claim_fields=claim_fields.shown(row["claim_fields"]),
+        claim_fields=answers.fields_shown(row["claim_fields"]),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )

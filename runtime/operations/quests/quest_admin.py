@@ -226,7 +226,16 @@ async def _not_written(connection: asyncpg.Connection, request: Scoped, quest: m
 
 def quest_from_row(row: asyncpg.Record, secret: str = "") -> m.Quest:
     """The message of a row, with its secret where that was made just now."""
+    return m.Quest(**_fields(row), secret=secret)
+
+
+def public_quest(row: asyncpg.Record) -> m.PublicQuest:
+    """The message of a row that has nothing of staff's."""
+    return m.PublicQuest(**_fields(row))
+
+
+def _fields(row: asyncpg.Record) -> dict[str, Any]:
     held = row["condition"]
     condition = m.QuestCondition(**{**held, "kind": enum(m.QuestConditionKind, held["kind"])}) if held else None
     known = {"type": enum(m.QuestType, row["type"]), "status": enum(m.QuestStatus, row["status"])}
-    return m.Quest(**{**row, **known, "condition": condition, "secret": secret})
+    return {**row, **known, "condition": condition}

@@ -17,7 +17,6 @@ from runtime.errors import Fault, Status, invalid
 from runtime.operations import reading
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.fulfillment import task_message
-from runtime.operations.prizes import claim_fields
 from runtime.operations.row import REWARD_MANAGERS
 from runtime.outgoing.bodies import delivery_body
 from runtime.outgoing.providers import ANSWER_CHARACTERS_MAX
@@ -25,9 +24,6 @@ from runtime.outgoing.vault import code_context, vault_of
 from runtime.wire.contacts import spellings
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
-
-CONTENT: Final = ("description", "image_url", "terms", "currency")
-"""What players read of a prize: the fields of PrizeContent, beside what its claim asks."""
 
 HIDDEN: Final = "****"
 """What stands for an answer before those who may not read it."""
@@ -52,14 +48,8 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
     tenant_id = tenant_of(request)
     filters = (request.player_id, token(request.status), request.campaign_id, request.prize_id, request.game_id)
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_id, *filters, key="reward_id")
-    items = [_with_content(listed_for_owner(engine, tenant_id, row), row) for row in rows]
+    items = [listed_for_owner(engine, tenant_id, row) for row in rows]
     return m.ListRewardsReply(items=items, pagination=pagination)
-
-
-def _with_content(reward: m.Reward, row: Any) -> m.Reward:
-    content = {name: row[name] for name in CONTENT}
-    reward.prize = m.PrizeContent(**content, claim_fields=claim_fields.shown(row["claim_fields"]))
-    return reward
 
 
 async def get_reward(engine: Engine, request: m.GetRewardRequest) -> m.GetRewardReply:

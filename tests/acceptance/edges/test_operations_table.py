@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib import resources
 from typing import Any, Final
 
@@ -21,7 +22,8 @@ from runtime.operations import API, BY_NAME, OPERATIONS
 from runtime.rpc.client import RpcCaller
 from runtime.settings import Settings
 from runtime.stores.ephemeral import Ephemeral
-from runtime.wire.schema import fields_of
+from runtime.wire.schema import Kind, fields_of
+from tests.support.operations import furnish, path_of
 from tests.support.stack import Stack
 
 SPEC_CONSUMER = """
@@ -149,3 +151,32 @@ async def test_verb_that_a_path_lacks_is_405_with_allow(stack: Stack, verb: str)
     answer = await stack.core(verb, "/wallet/adjustments")
     assert (answer.http, answer.code, answer.reason) == (405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED")
     assert answer.headers["Allow"] == "POST"
+
+
+MASKED: Final = {("Contact", "value")}
+"""What staff read less of than its owner."""
+
+
+async def test_resource_reads_alike_in_every_answer(stack: Stack) -> None:
+    known, seen, wrong = await furnish(stack), {}, set()
+    for row in OPERATIONS:
+        if row.verb != "GET" or row.name in ("GetLive", "ReadExport", "ListGameRevisions"):
+            continue
+        query = {"player_id": known["player"]} if row.of_player else {}
+        answer = await stack.core("GET", path_of(row, known), **query)
+        for message, shown in resources_in(row.reply, answer.data):
+            before = seen.setdefault((message, shown["id"]), shown)
+            changed = (name for name in shown if shown[name] != before[name])
+            wrong |= {(row.name, message, name) for name in changed if (message, name) not in MASKED}
+    assert {message for message, _ in seen} >= {"Campaign", "Game", "Render", "Prize", "Quest", "Task", "Contact"}
+    assert wrong == set()
+
+
+def resources_in(message: Any, shown: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each message with an id in an answer, and its name."""
+    if shown.get("id"):
+        yield message.__name__, shown
+    for name, field in fields_of(message).items():
+        if field.kind is Kind.MESSAGE and shown.get(name):
+            for one in shown[name] if field.repeated else [shown[name]]:
+                yield from resources_in(field.type, one)

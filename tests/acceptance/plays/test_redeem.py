@@ -60,6 +60,7 @@ async def test_adjustment_after_a_refused_redeem_counts(world: World, module_sta
 
 
 TIMES = ("won_at", "claimed_at", "fulfilled_at", "expires_at")
+CLAIMED = {"fulfillment": {"redemption_mode": "on_claim"}, "claim_fields": [{"key": "size", "label": "Size"}]}
 WEBHOOK = {"channel": "webhook", "config": {"url": "https://hooks.example/x"}}
 
 
@@ -67,7 +68,7 @@ WEBHOOK = {"channel": "webhook", "config": {"url": "https://hooks.example/x"}}
     "prize",
     [
         {"type": "goods", "value": 5, "expires_after_days": 7},
-        {"type": "goods", "expires_after_days": 1, "fulfillment": {"redemption_mode": "on_claim"}},
+        {"type": "goods", "expires_after_days": 1, **CLAIMED},
         {"type": "points", "value": 40, "expires_after_days": 7},
         {"type": "turns", "value": 2},
         {"type": "goods", "fulfillment": WEBHOOK},
@@ -77,12 +78,14 @@ WEBHOOK = {"channel": "webhook", "config": {"url": "https://hooks.example/x"}}
 async def test_redeem_answers_the_reward_as_it_is_read(
     world: World, module_stack: Stack, prize: dict[str, Any]
 ) -> None:
-    prize_id = await world.prize(**prize)
+    prize_id = await world.prize(**prize, description="Holds tea.")
     game_id = await collection(world, prize_id)
     await earn(world, game_id, 2)
-    told = (await world.redeem(game_id, "mug")).data["reward"]
+    told = (await world.redeem(game_id, "mug", key="k")).data["reward"]
+    same = {"player_id": "ann", "milestone_id": "mug", "idempotency_key": "k"}
+    again = (await module_stack.core("POST", f"/games/{game_id}/redeem", same)).data["reward"]
+    assert again["prize"] == told["prize"] and told["prize"]["description"] == "Holds tea."
     (read,) = (await module_stack.consumer("GET", "/rewards/me", player="ann", prize=prize_id)).data["items"]
-    assert told.pop("prize") is None and read.pop("prize")["image_url"] == ""
     if told["status"] == "REWARD_STATUS_WON" and read["status"] == "REWARD_STATUS_FULFILLING":
         read["status"] = told["status"]  # Its delivery has begun meanwhile.
     for name in TIMES:

@@ -25,6 +25,22 @@ async def test_claim_of_a_voucher_shows_its_code_and_delivers_it(stack: Stack, s
     assert (await shelf.row(reward_id))["task"] == "delivered"
 
 
+async def test_reward_and_its_task_read_alike_after_each_move(stack: Stack, shelf: Shelf) -> None:
+    for mode, moves in (("on_claim", ("claim",)), ("manual", ("claim", "fulfill", "revoke"))):
+        reward_id = await shelf.reward(prize_id := await shelf.prize(mode))
+        await stack.database.execute("UPDATE prizes SET terms = 'Until May.' WHERE prize_id = $1", prize_id)
+        for move in moves:
+            if move == "claim":
+                moved = (await claim(stack, reward_id)).data
+            else:
+                moved = (await stack.admin("POST", f"/admin/rewards/{reward_id}/{move}", {})).data
+            assert moved["prize"]["terms"] == "Until May."
+            assert (await stack.consumer("GET", "/rewards/me", player="player_ann")).data["items"][0] == moved
+            tasks = (await stack.admin("GET", "/admin/fulfillment/tasks", prize=prize_id)).data["items"]
+            assert {task["attempts"] for task in tasks} <= {1}
+        assert [task["status"] for task in tasks] == ["TASK_STATUS_DELIVERED"]
+
+
 async def test_second_claim_is_rejected(stack: Stack, shelf: Shelf) -> None:
     reward_id = await shelf.reward(await shelf.prize())
     await claim(stack, reward_id)

@@ -235,6 +235,7 @@ __all__ = (
     "PrizeStatus",
     "PrizeSummary",
     "PublicCampaignReply",
+    "PublicQuest",
     "Quest",
     "QuestCompletion",
     "QuestCondition",
@@ -5121,8 +5122,11 @@ class PublicCampaignReply(betterproto2.Message):
     campaign: "Campaign | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     games: "list[Render]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Its active games, as RenderGame has them, but without `ui`.
+    """
 
-    quests: "list[Quest]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
+    quests: "list[PublicQuest]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
 
     leaderboards: "list[Leaderboard]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
     """
@@ -5131,6 +5135,40 @@ class PublicCampaignReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "PublicCampaignReply", PublicCampaignReply)
+
+
+@dataclass(eq=False, repr=False)
+class PublicQuest(betterproto2.Message):
+    """
+    A quest as anybody may see it: without what only staff may know.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    description: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    type: "QuestType" = betterproto2.field(5, betterproto2.TYPE_ENUM, default_factory=lambda: QuestType(0))
+
+    turns: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
+
+    status: "QuestStatus" = betterproto2.field(7, betterproto2.TYPE_ENUM, default_factory=lambda: QuestStatus(0))
+
+    start_date: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+
+    end_date: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+
+    created_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
+
+    updated_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
+
+    condition: "QuestCondition | None" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "PublicQuest", PublicQuest)
 
 
 @dataclass(eq=False, repr=False)
@@ -5423,12 +5461,12 @@ class Render(betterproto2.Message):
 
     scope_key: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
     """
-    Where the player's balances of this game are: `GET /wallet?scope_key=`. Not told with a campaign's games.
+    Where the player's balances of this game are: `GET /wallet?scope_key=`.
     """
 
     offers: "list[str]" = betterproto2.field(14, betterproto2.TYPE_STRING, repeated=True)
     """
-    What its campaign has for who plays it, of quests and leaderboards. Not told with a campaign's games.
+    What its campaign has for who plays it, of quests and leaderboards.
     """
 
     reason: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
@@ -5793,7 +5831,7 @@ class Reward(betterproto2.Message):
 
     prize: "PrizeContent | None" = betterproto2.field(18, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What its prize says of itself now; only where players list their rewards.
+    What its prize says of itself now.
     """
 
 

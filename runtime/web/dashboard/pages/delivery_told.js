@@ -16,10 +16,13 @@ const TRIED = [
   { title: say("integrations.answer"), show: (/** @type {any} */ one) => (one.answer ? html`<pre class="body" tabindex="0">${one.answer}</pre>` : say("none")) },
 ];
 
+/** Channels through which nothing is sent. */
+const SILENT = ["none", "voucher_code", "manual"];
+
 /** The way to a delivery's last attempt, once there was one. @param {{task: any}} props */
 export function Told({ task }) {
   const [open, setOpen] = useState(false);
-  return task.attempts > 0 && can("GetReward") && html`<button type="button" class="secondary outline small" aria-label=${say("deliveries.look_at", { id: task.id })} onClick=${() => setOpen(true)}>${say("deliveries.look")}</button>
+  return task.attempts > 0 && !SILENT.includes(task.channel) && can("GetReward") && html`<button type="button" class="secondary outline small" aria-label=${say("deliveries.look_at", { id: task.id })} onClick=${() => setOpen(true)}>${say("deliveries.look")}</button>
     ${open && html`<${Shown} task=${task} close=${() => setOpen(false)} />`}`;
 }
 

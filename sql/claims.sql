@@ -45,7 +45,8 @@ due AS (
     -- What may be claimed. Its delivery falls due now, unless it did before or waits for an admin.
     SELECT h.*, p.channel,
            p.due AND p.instant AS instant,
-           p.due AND NOT p.instant AS sent,
+           p.due AND NOT p.instant AND p.channel <> 'manual' AS sent,
+           p.due AND p.channel = 'manual' AS awaited,
            p.due AND p.channel = 'voucher_code' AS coded,
            p.due AND p.channel = 'voucher_code' AND k.code_id IS NULL AS uncoded,
            k.key_id AS held_key_id,
@@ -56,7 +57,7 @@ due AS (
     FROM standing AS h
     CROSS JOIN LATERAL (
         SELECT z.channel, z.channel = ANY($6::text[]) AS instant,
-               z.redemption_mode <> 'manual' AND z.channel <> 'manual' AND NOT h.tasked AS due
+               z.redemption_mode <> 'manual' AND NOT h.tasked AS due
         FROM prizes AS z WHERE z.tenant_id = $1 AND z.prize_id = h.prize_id
     ) AS p
     -- The win took a code, unless the prize had another channel then. Not locked: it is the reward's, which is.
@@ -105,11 +106,11 @@ tasked AS (
     INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,
                        attempts, next_attempt_at)
     SELECT $1, d.task_id, d.reward_id, d.prize_id, d.campaign_id, d.player_id, d.channel,
-           CASE WHEN d.instant THEN 'delivered' ELSE 'pending' END,
+           CASE WHEN d.instant THEN 'delivered' WHEN d.sent THEN 'pending' ELSE 'awaiting' END,
            CASE WHEN d.instant THEN 1 ELSE 0 END,
            CASE WHEN d.sent THEN now() END
     FROM ready AS d JOIN moved AS n ON n.nth = d.nth
-    WHERE d.instant OR d.sent
+    WHERE d.instant OR d.sent OR d.awaited
 )
 SELECT
     CASE
@@ -131,7 +132,7 @@ SELECT
     coalesce(k.ciphertext, CASE WHEN d.coded THEN d.held_ciphertext END) AS ciphertext,
     h.suspended,
     CASE WHEN d.sent THEN d.task_id END AS sent_task_id,
-    coalesce(d.instant, false) AS delivered,
+    coalesce(d.instant, false) AS delivered, coalesce(d.awaited, false) AS awaiting,
     (SELECT c.merchant_id FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = h.campaign_id) AS merchant_id
 FROM asked AS a
 LEFT JOIN standing AS h ON h.nth = a.nth

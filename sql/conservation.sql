@@ -442,7 +442,7 @@ JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
 LEFT JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND t.task_id IS NULL AND r.type <> 'points' AND (
     r.status IN ('fulfilling', 'fulfilled', 'failed')
-    OR (r.status, p.redemption_mode) IN (('won', 'on_win'), ('claimed', 'on_claim')) AND p.channel <> 'manual'
+    OR (r.status, p.redemption_mode) IN (('won', 'on_win'), ('claimed', 'on_claim'))
         AND NOT EXISTS (
             SELECT FROM audit_entries AS e
             WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.subject_id = p.prize_id AND e.action = 'prize.update'

@@ -35,12 +35,13 @@ def _claim(
     tasked = bool(tx.find("tasks", reward_id=reward_id))
     stands = _standing(row, tasked, tx.began) if row is not None else None
     code = next(iter(tx.find("codes", reward_id=reward_id)), None)
-    sent = done = False
+    sent = done = waits = False
     outcome = "unknown"
     if row is not None and prize is not None:
         channel = prize["channel"]
-        due = prize["redemption_mode"] != "manual" and channel != "manual" and not tasked
-        done, sent = due and channel in instant, due and channel not in instant
+        due = prize["redemption_mode"] != "manual" and not tasked
+        waits = due and channel == "manual"
+        done, sent = due and channel in instant, due and channel not in instant and not waits
         if stands == "won":
             outcome = "claimed"
             status = "fulfilled" if done else "claimed"
@@ -50,12 +51,12 @@ def _claim(
             stands = status
             if due:
                 names = "tenant_id reward_id prize_id campaign_id player_id"
-                state = {"status": "delivered" if done else "pending", "next_attempt_at": tx.began if sent else None}
-                state["attempts"] = int(done)
+                status = "delivered" if done else "awaiting" if waits else "pending"
+                state = {"status": status, "attempts": int(done), "next_attempt_at": tx.began if sent else None}
                 tx.insert("tasks", **of(row, names, task_id=task_id, channel=channel, **state))
         else:
             outcome = "replayed" if key is not None and row["claim_key"] == key else "illegal"
-            done = sent = False
+            done = sent = waits = False
     shown = code if outcome == "claimed" and done and prize is not None and prize["channel"] == "voucher_code" else None
     names = "player_id prize_id name type value quantity game_id play_id campaign_id milestone_id"
     times = {name: unix(row[name] if row else None) for name in ("won_at", "claimed_at", "fulfilled_at", "expires_at")}
@@ -63,7 +64,7 @@ def _claim(
         {"outcome": outcome, "reward_id": reward_id}
         | of(row, names, status=stands, prize=CONTENT, problems=None, suspended=None, merchant_id="" if row else None)
         | times
-        | of(shown, "key_id ciphertext", sent_task_id=task_id if sent else None, delivered=done)
+        | of(shown, "key_id ciphertext", sent_task_id=task_id if sent else None, delivered=done, awaiting=waits)
     )
 
 

@@ -250,8 +250,9 @@ def _publish(claimer: Claimer, traces: Mapping[str, str], rows: Sequence[Any]) -
     claimed = [row for row in rows if row["outcome"] == "claimed"]
     engine = claimer.engine
     engine.publisher.tasks(claimer.tenant_id, [row["sent_task_id"] for row in claimed if row["sent_task_id"]])
-    if delivered := sum(row["delivered"] for row in claimed):
-        FULFILLMENT_TASKS.labels("delivered").inc(delivered)
+    for outcome in ("delivered", "awaiting"):
+        if ended := sum(row[outcome] for row in claimed):
+            FULFILLMENT_TASKS.labels(outcome).inc(ended)
     engine.publisher.events(
         events.event_of(
             events.PrizeClaimed(

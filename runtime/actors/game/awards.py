@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from runtime import ids
 from runtime import messages as m
@@ -320,9 +320,13 @@ def _record_rewards(changes: Changes, prize: PrizeTerms, winner: Winner, rewards
                     campaign_id=winner.campaign_id,
                     player_id=winner.player_id,
                     channel=prize.channel,
-                    status="delivered" if delivered else "pending",
+                    status="delivered" if delivered else "awaiting" if prize.channel == BY_STAFF else "pending",
                 )
             )
+
+
+BY_STAFF: Final = "manual"
+"""The channel whose deliveries await staff: no worker attempts them."""
 
 
 def pending_tasks(changes: Changes) -> list[str]:

@@ -379,7 +379,9 @@ def _answer(cache: GameCache, batch: Batch) -> None:
         publisher.events(decision.events)
     tasks = pending_tasks(batch.changes)
     publisher.tasks(cache.tenant_id, tasks)
-    FULFILLMENT_TASKS.labels("delivered").inc(len(batch.changes.tasks) - len(tasks))
+    for task in batch.changes.tasks:
+        if task.status != "pending":
+            FULFILLMENT_TASKS.labels(task.status).inc()
 
 
 async def _resolve(cache: GameCache, batch: Batch, error: StoreUnavailable) -> None:

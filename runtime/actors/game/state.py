@@ -55,7 +55,7 @@ class PrizeTerms:
         self.points = int(self.value) if self.is_points else 0
         self.turns = int(self.value) if self.type == TURNS else 0
         self.takes_code = self.channel == "voucher_code" and not self.is_points
-        self.due_at_win = self.redemption_mode == "on_win" and self.channel != "manual"
+        self.due_at_win = self.redemption_mode == "on_win"
         self.delivered_at_win = self.instant and self.due_at_win
 
 

@@ -49,6 +49,23 @@ async def found(stack: Stack, **query: Any) -> list[str]:
     return [row["id"] for row in (await stack.admin("GET", "/admin/rewards", **query)).data["items"]]
 
 
+async def test_manual_delivery_awaits_staff_from_the_win_or_the_claim(world: World) -> None:
+    for mode in ("on_win", "on_claim"):
+        [reward] = await won(world, fulfillment={"redemption_mode": mode, "channel": "manual"})
+
+        async def task(of: str = reward) -> tuple[Any, ...]:
+            tasks = (await world.stack.admin("GET", "/admin/fulfillment/tasks")).data["items"]
+            found = [one for one in tasks if one["reward_id"] == of]
+            return tuple(found[0][name] for name in ("status", "attempts", "next_attempt_at")) if found else ()
+
+        if mode == "on_claim":
+            assert await task() == ()
+            assert (await world.stack.consumer("POST", f"/rewards/{reward}/claim", {}, player="ann")).data["claimed_at"]
+        assert await task() == ("TASK_STATUS_AWAITING", 0, 0)
+        assert (await world.stack.admin("POST", f"/admin/rewards/{reward}/fulfill", {})).code == "OK"
+        assert await task() == ("TASK_STATUS_DELIVERED", 1, 0)
+
+
 async def test_reward_is_found_by_the_whole_contact_of_its_winner(world: World) -> None:
     ada = await log_in(world.stack, contact="ada.winner@example.com")
     [hers] = await won(world, player=ada)

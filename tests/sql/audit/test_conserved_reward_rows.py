@@ -48,7 +48,9 @@ REWARDS: Final[dict[str, Case]] = {
         "ann",
         """ann|due|a task|none, and fulfilling
            ann|won|a task|none, and won
+           ann|handed|a task|none, and won
            ann|claimed|a task|none, and claimed
+           ann|taken|a task|none, and claimed
            ann|n1|a task|none, and won
            ann|n3|a task|none, and claimed""",
     ),

@@ -41,7 +41,7 @@ REWARDS: Final = {
     "with_code_1": (("coupon", "ann", "won"), ("ann", "key_1"), ("claimed", "fulfilled", "delivered")),
     "sent": (("parcel", "ann", "won"), ("ann", None), ("claimed", "claimed", "pending")),
     "handed_over": (("trip", "ann", "won"), ("ann", None), ("claimed", "claimed", None)),
-    "carried": (("lamp", "ann", "won"), ("ann", None), ("claimed", "claimed", None)),
+    "carried": (("lamp", "ann", "won"), ("ann", None), ("claimed", "claimed", "awaiting")),
     "on_its_way": (("parcel", "ann", "won"), ("ann", None), ("claimed", "claimed", "retry")),
     "of_another": (("mug", "bob", "won"), ("ann", None), ("unknown", None, None)),
     "claimed_before": (("mug", "ann", "claimed"), ("ann", "key_2"), ("illegal", "claimed", None)),

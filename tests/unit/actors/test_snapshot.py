@@ -128,7 +128,7 @@ def test_prize_unit_gives_what_its_type_says() -> None:
     ways = {
         ("none", "on_win", True): (True, True),
         ("webhook", "on_win", False): (True, False),
-        ("manual", "on_win", True): (False, False),
+        ("manual", "on_win", False): (True, False),
         ("none", "on_claim", True): (False, False),
     }
     for (channel, mode, instant), due in ways.items():

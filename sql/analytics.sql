@@ -122,18 +122,10 @@ WITH own AS MATERIALIZED (
     FROM prizes AS p
     JOIN stock AS s USING (tenant_id, prize_id)
     WHERE p.tenant_id = $1 AND (p.campaign_id = $2 OR p.prize_id = ANY ($3::text[]))
-),
--- Once for all of them: prize by prize, each could read all of the tenant's codes.
-free AS MATERIALIZED (
-    SELECT prize_id, count(*) AS codes
-    FROM codes
-    WHERE tenant_id = $1 AND prize_id = ANY (ARRAY(SELECT prize_id FROM own)) AND reward_id IS NULL
-      AND withdrawn_at IS NULL AND expires_at > now()
-    GROUP BY prize_id
 )
-SELECT p.*, coalesce(f.codes, 0) AS codes_available
+SELECT p.*, coalesce(f.free, 0) AS codes_available
 FROM own AS p
-LEFT JOIN free AS f USING (prize_id)
+LEFT JOIN free_codes AS f ON f.tenant_id = $1 AND f.prize_id = p.prize_id
 ORDER BY p.prize_id
 
 -- name: forget

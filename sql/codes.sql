@@ -38,13 +38,14 @@ FROM owner LEFT JOIN (
 
 -- name: available
 -- How many codes of the pool are free.
-SELECT count(*) FROM codes
-WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NULL AND withdrawn_at IS NULL AND expires_at > now()
+SELECT coalesce((SELECT free FROM free_codes WHERE tenant_id = $1 AND prize_id = $2), 0)
 
 -- name: totals
--- How many codes of the pool there are of each state. A missing row: none.
-SELECT code_state(reward_id, withdrawn_at, expires_at) AS state, count(*) AS count
-FROM codes WHERE tenant_id = $1 AND prize_id = $2 GROUP BY 1
+-- How many codes of the pool there are of each state.
+SELECT coalesce(sum(free) FILTER (WHERE expires_at > now()), 0)::bigint AS free,
+       coalesce(sum(free) FILTER (WHERE expires_at <= now()), 0)::bigint AS expired,
+       coalesce(sum(assigned), 0)::bigint AS assigned, coalesce(sum(withdrawn), 0)::bigint AS withdrawn
+FROM code_ends WHERE tenant_id = $1 AND prize_id = $2
 
 -- name: list
 -- The pool's codes newest first, after $4, sealed as they are. $3 their state ('': any).
@@ -82,10 +83,23 @@ RETURNING code_id
 -- name: ending_otherwise
 -- At most $6 codes of the pool in state $3 (free, expired) that end at $4 (unix seconds, 0: whenever) and not at $5 (0:
 -- never): those that winners come to last, so that these seldom meet who changes them.
-SELECT code_id FROM codes
-WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NULL AND withdrawn_at IS NULL
-  AND code_state(reward_id, withdrawn_at, expires_at) = $3 AND ($4::bigint = 0 OR expires_at = at_unix($4))
-  AND expires_at <> coalesce(at_unix($5), 'infinity')
+-- As ranges of the index, on each side of $5: what was changed before is not read again.
+SELECT code_id FROM (
+    (SELECT expires_at, code_id FROM codes
+     WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NULL AND withdrawn_at IS NULL
+       AND expires_at > greatest(at_unix($5), CASE $3 WHEN 'free' THEN now() END) AND $5::bigint <> 0
+       AND expires_at >= coalesce(at_unix($4), '-infinity') AND expires_at <= coalesce(at_unix($4), 'infinity')
+       AND expires_at <= CASE $3 WHEN 'expired' THEN now() ELSE 'infinity' END
+     ORDER BY expires_at DESC, code_id DESC LIMIT $6::integer)
+    UNION ALL
+    (SELECT expires_at, code_id FROM codes
+     WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NULL AND withdrawn_at IS NULL
+       AND expires_at < coalesce(at_unix($5), 'infinity')
+       AND expires_at >= coalesce(at_unix($4), '-infinity') AND expires_at <= coalesce(at_unix($4), 'infinity')
+       AND expires_at > CASE $3 WHEN 'free' THEN now() ELSE '-infinity' END
+       AND expires_at <= CASE $3 WHEN 'expired' THEN now() ELSE 'infinity' END
+     ORDER BY expires_at DESC, code_id DESC LIMIT $6::integer)
+) AS c
 ORDER BY expires_at DESC, code_id DESC LIMIT $6
 
 -- name: set_expiry

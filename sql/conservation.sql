@@ -1052,6 +1052,31 @@ LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = c.reward_id
 WHERE c.tenant_id = $1 AND c.prize_id = ANY($2::text[]) AND c.reward_id IS NOT NULL
   AND (r.reward_id IS NULL OR r.prize_id <> c.prize_id)
 
+-- name: prize_free_codes
+-- What is counted of a prize's codes is what its pool has: of each end what is free, assigned and withdrawn, and the free.
+SELECT n.prize_id AS id, n.row_id, coalesce(p.campaign_id, '') AS scope_key, n.pool AS expected, n.counted AS found
+FROM (
+    SELECT coalesce(c.prize_id, e.prize_id) AS prize_id, coalesce(c.expires_at, e.expires_at)::text AS row_id,
+           concat_ws(', ', coalesce(c.free, 0), coalesce(c.assigned, 0), coalesce(c.withdrawn, 0)) AS pool,
+           concat_ws(', ', coalesce(e.free, 0), coalesce(e.assigned, 0), coalesce(e.withdrawn, 0)) AS counted
+    FROM (
+        SELECT prize_id, expires_at, count(*) FILTER (WHERE reward_id IS NULL AND withdrawn_at IS NULL) AS free,
+               count(reward_id) AS assigned, count(withdrawn_at) AS withdrawn
+        FROM codes WHERE tenant_id = $1 AND prize_id = ANY($2::text[]) GROUP BY prize_id, expires_at
+    ) AS c
+    FULL JOIN (
+        SELECT * FROM code_ends WHERE tenant_id = $1 AND prize_id = ANY($2::text[])
+    ) AS e ON e.prize_id = c.prize_id AND e.expires_at = c.expires_at
+    UNION ALL
+    SELECT k.prize_id, '', coalesce((
+        SELECT sum(e.free) FROM code_ends AS e
+        WHERE e.tenant_id = $1 AND e.prize_id = k.prize_id AND e.expires_at > k.counted_at
+    ), 0)::text, k.free::text
+    FROM code_pools AS k WHERE k.tenant_id = $1 AND k.prize_id = ANY($2::text[])
+) AS n
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = n.prize_id
+WHERE n.pool <> n.counted
+
 -- ---------------------------------------------------------------- leaderboards
 
 -- name: board_ranks

@@ -113,13 +113,10 @@ SELECT p.prize_id, p.name, p.type, p.value, p.description, p.image_url, p.terms,
        p.redemption_mode <> 'on_win' AND p.type NOT IN ('points', 'turns') AS needs_claim,
        p.channel = 'voucher_code' AND p.type <> 'points' AS gives_code,
        (p.type = 'points' OR s.total = 0 OR s.remaining > 0)
-       AND (p.channel <> 'voucher_code' OR p.type = 'points' OR EXISTS (
-           SELECT FROM codes AS c
-           WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
-             AND c.expires_at > now()
-       )) AS available
+       AND (p.channel <> 'voucher_code' OR p.type = 'points' OR coalesce(f.free, 0) > 0) AS available
 FROM prizes AS p
 JOIN stock AS s USING (tenant_id, prize_id)
+LEFT JOIN free_codes AS f USING (tenant_id, prize_id)
 WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[]) AND p.status = 'active'
 
 -- name: insert_revision

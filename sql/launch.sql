@@ -28,18 +28,11 @@ SELECT prizes FROM leaderboards WHERE tenant_id = $1 AND campaign_id = $2 AND st
 -- The prizes $2, with their free codes; idle_codes: whether there are such of one that is not delivered by code.
 SELECT p.prize_id, p.name, p.type, p.value, p.currency, p.channel, p.channel_config, p.image_url, p.low_stock_at,
        s.total, s.remaining,
-       CASE WHEN p.channel = 'voucher_code' THEN (
-           SELECT count(*) FROM codes AS c
-           WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
-             AND c.expires_at > now()
-       ) END AS codes,
-       p.channel <> 'voucher_code' AND EXISTS (
-           SELECT FROM codes AS c
-           WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
-             AND c.expires_at > now()
-       ) AS idle_codes
+       CASE WHEN p.channel = 'voucher_code' THEN coalesce(f.free, 0) END AS codes,
+       p.channel <> 'voucher_code' AND coalesce(f.free, 0) > 0 AS idle_codes
 FROM prizes AS p
 JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = p.prize_id
+LEFT JOIN free_codes AS f ON f.tenant_id = $1 AND f.prize_id = p.prize_id
 WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[])
 ORDER BY p.prize_id
 

@@ -75,9 +75,10 @@ RETURNING event_id
 -- mark goes. An archived prize is not watched. The caller holds the tenant's mark.
 WITH watched AS (
     SELECT p.prize_id, p.campaign_id, p.name, p.low_stock_at,
-           left_of_prize($1, p.prize_id, p.channel, s.total, s.remaining, p.low_stock_at) AS remaining
+           left_of_prize(p.channel, s.total, s.remaining, f.free) AS remaining
     FROM prizes AS p
     JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = p.prize_id
+    LEFT JOIN free_codes AS f ON f.tenant_id = $1 AND f.prize_id = p.prize_id
     WHERE p.tenant_id = $1 AND p.low_stock_at > 0 AND p.status = 'active' AND p.type <> 'points'
 ),
 risen AS (
@@ -128,8 +129,9 @@ WHERE b.tenant_id = $1 AND b.campaign_id = ANY ($2::text[])
 SELECT p.prize_id
 FROM prizes AS p
 JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = p.prize_id
+LEFT JOIN free_codes AS f ON f.tenant_id = $1 AND f.prize_id = p.prize_id
 WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[]) AND p.low_stock_at > 0 AND p.type <> 'points'
-  AND left_of_prize($1, p.prize_id, p.channel, s.total, s.remaining, p.low_stock_at) <= p.low_stock_at
+  AND left_of_prize(p.channel, s.total, s.remaining, f.free) <= p.low_stock_at
 
 -- name: budgets
 -- Campaigns that have used 80 percent of their budgets or more, and have not ended: who has used most first, ten at most.
@@ -146,12 +148,13 @@ LIMIT 10
 -- name: low_prizes
 -- Prizes that run low, the emptiest first, ten at most. $2 the merchant whose staff asks ('' the tenant's own).
 SELECT p.prize_id, p.name, p.low_stock_at,
-       left_of_prize($1, p.prize_id, p.channel, s.total, s.remaining, p.low_stock_at) AS remaining
+       left_of_prize(p.channel, s.total, s.remaining, f.free) AS remaining
 FROM low_prizes AS l
 JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = l.prize_id
 JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = l.prize_id
+LEFT JOIN free_codes AS f ON f.tenant_id = $1 AND f.prize_id = l.prize_id
 WHERE l.tenant_id = $1 AND p.status = 'active'
-  AND left_of_prize($1, p.prize_id, p.channel, s.total, s.remaining, p.low_stock_at) <= p.low_stock_at
+  AND left_of_prize(p.channel, s.total, s.remaining, f.free) <= p.low_stock_at
   AND ($2 = '' OR p.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
 ORDER BY remaining, p.prize_id
 LIMIT 10

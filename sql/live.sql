@@ -53,9 +53,9 @@ LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = w.prize_id
 SELECT prize_id, name, remaining
 FROM (
     SELECT p.prize_id, p.name, least(CASE WHEN s.total > 0 THEN s.remaining END,
-                                     CASE WHEN c.free <= $3 THEN c.free END) AS remaining
-    FROM prizes AS p JOIN stock AS s USING (tenant_id, prize_id)
-    CROSS JOIN LATERAL (SELECT left_of_prize($1, p.prize_id, p.channel, 0, 0, $3) AS free) AS c
+                                     CASE WHEN p.channel = 'voucher_code' AND coalesce(f.free, 0) <= $3
+                                          THEN coalesce(f.free, 0) END) AS remaining
+    FROM prizes AS p JOIN stock AS s USING (tenant_id, prize_id) LEFT JOIN free_codes AS f USING (tenant_id, prize_id)
     WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[])
 ) AS p
 WHERE remaining IS NOT NULL

@@ -79,6 +79,9 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "claim_answers",
     "tasks",
     "callbacks",
+    # How many codes are free, at the end of a statement that moves codes; the ends under the lock of their pool.
+    "code_pools",
+    "code_ends",
     # A log that its integration's going takes along.
     "integration_deliveries",
     "event_marks",

@@ -89,12 +89,11 @@ SELECT
             CASE WHEN s.total > 0 THEN s.remaining END,
             coalesce((SELECT d.awarded FROM prize_days AS d
                       WHERE d.tenant_id = $1 AND d.prize_id = n.prize_id AND d.day = $8), 0),
-            (SELECT count(*) FROM (SELECT FROM codes AS k
-             WHERE k.tenant_id = $1 AND k.prize_id = n.prize_id AND k.reward_id IS NULL AND k.withdrawn_at IS NULL
-               AND k.expires_at > now() LIMIT 1000) AS free)
+            coalesce(k.free, 0)
         ))
         FROM unnest($4::text[]) AS n (prize_id)
         LEFT JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = n.prize_id
+        LEFT JOIN free_codes AS k ON k.tenant_id = $1 AND k.prize_id = n.prize_id
     ) AS prizes
 
 -- name: set_back

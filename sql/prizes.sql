@@ -130,6 +130,12 @@ unmoved AS (
 ),
 uncoded AS (
     DELETE FROM codes WHERE tenant_id = $1 AND prize_id = $2
+),
+uncounted AS (
+    DELETE FROM code_pools WHERE tenant_id = $1 AND prize_id = $2
+),
+unended AS (
+    DELETE FROM code_ends WHERE tenant_id = $1 AND prize_id = $2
 )
 DELETE FROM prizes WHERE tenant_id = $1 AND prize_id = $2
 
@@ -154,7 +160,7 @@ WITH page AS MATERIALIZED (
     ORDER BY p.prize_id DESC
     LIMIT $8
 ),
--- Once for the whole page, and the codes too: prize by prize, each could read all that the tenant's players ever won.
+-- Once for the whole page: prize by prize, each could read all that the tenant's players ever won.
 -- MATERIALIZED, or the plan, which takes a filtered page to be one prize, would count them all again for each.
 won AS MATERIALIZED (
     SELECT prize_id, coalesce(sum(quantity) FILTER (WHERE claimed_at IS NOT NULL), 0)::bigint AS claimed,
@@ -162,17 +168,10 @@ won AS MATERIALIZED (
     FROM rewards
     WHERE tenant_id = $1 AND prize_id = ANY (ARRAY(SELECT prize_id FROM page)) AND status <> 'revoked'
     GROUP BY prize_id
-),
-free AS MATERIALIZED (
-    SELECT prize_id, count(*) AS codes
-    FROM codes
-    WHERE tenant_id = $1 AND prize_id = ANY (ARRAY(SELECT prize_id FROM page)) AND reward_id IS NULL
-      AND withdrawn_at IS NULL AND expires_at > now()
-    GROUP BY prize_id
 )
 SELECT p.*, coalesce(w.claimed, 0) AS claimed, coalesce(w.fulfilled, 0) AS fulfilled,
-       coalesce(f.codes, 0) AS codes_available
+       coalesce(f.free, 0) AS codes_available
 FROM page AS p
 LEFT JOIN won AS w USING (prize_id)
-LEFT JOIN free AS f USING (prize_id)
+LEFT JOIN free_codes AS f ON f.tenant_id = $1 AND f.prize_id = p.prize_id
 ORDER BY p.prize_id DESC

@@ -322,6 +322,127 @@ CREATE UNIQUE INDEX codes_reward ON codes (tenant_id, reward_id) WHERE reward_id
 CREATE INDEX codes_free ON codes (tenant_id, prize_id, expires_at, code_id)
     WHERE reward_id IS NULL AND withdrawn_at IS NULL;
 
+-- How many codes of a pool are free, as the trigger below keeps it: those that end after counted_at, of which none ends
+-- before ends_at. A play reads this row, and nothing of the pool.
+CREATE TABLE code_pools (
+    tenant_id  ident       NOT NULL,
+    prize_id   ident       NOT NULL,
+    free       bigint      NOT NULL DEFAULT 0,
+    counted_at timestamptz NOT NULL DEFAULT '-infinity',
+    ends_at    timestamptz NOT NULL DEFAULT 'infinity',
+    PRIMARY KEY (tenant_id, prize_id)
+) WITH (fillfactor = 50);
+
+-- The codes of a pool by their end. free: nobody's and not withdrawn; they come off the pool when their end has come.
+-- Written only under the lock of its pool's row.
+CREATE TABLE code_ends (
+    tenant_id  ident       NOT NULL,
+    prize_id   ident       NOT NULL,
+    expires_at timestamptz NOT NULL,
+    free       bigint      NOT NULL,
+    assigned   bigint      NOT NULL,
+    withdrawn  bigint      NOT NULL,
+    PRIMARY KEY (tenant_id, prize_id, expires_at)
+) WITH (fillfactor = 50);
+
+-- The free codes of each pool as of now. A missing row: it never had any.
+CREATE VIEW free_codes AS
+SELECT p.tenant_id, p.prize_id,
+       p.free - CASE WHEN p.ends_at > now() THEN 0 ELSE (
+           SELECT coalesce(sum(e.free), 0)::bigint FROM code_ends AS e
+           WHERE e.tenant_id = p.tenant_id AND e.prize_id = p.prize_id
+             AND e.expires_at > p.counted_at AND e.expires_at <= now()
+       ) END AS free
+FROM code_pools AS p;
+
+CREATE TYPE code_move AS (
+    tenant_id text, prize_id text, expires_at timestamptz, free bigint, assigned bigint, withdrawn bigint
+);
+
+-- Moves what is counted of the pools by what a statement has changed of their codes, at its end.
+CREATE FUNCTION count_codes() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    moves code_move[];
+    late  boolean;
+BEGIN
+    IF tg_op = 'INSERT' THEN
+        moves := ARRAY(
+            SELECT (tenant_id, prize_id, expires_at,
+                    count(*) FILTER (WHERE reward_id IS NULL AND withdrawn_at IS NULL),
+                    count(reward_id), count(withdrawn_at))::code_move
+            FROM added GROUP BY tenant_id, prize_id, expires_at);
+    ELSIF tg_op = 'DELETE' THEN
+        moves := ARRAY(
+            SELECT (tenant_id, prize_id, expires_at,
+                    -count(*) FILTER (WHERE reward_id IS NULL AND withdrawn_at IS NULL),
+                    -count(reward_id), -count(withdrawn_at))::code_move
+            FROM gone GROUP BY tenant_id, prize_id, expires_at);
+    ELSE
+        moves := ARRAY(
+            SELECT s::code_move FROM (
+                SELECT tenant_id, prize_id, expires_at,
+                       coalesce(sum(n) FILTER (WHERE reward_id IS NULL AND withdrawn_at IS NULL), 0)::bigint AS free,
+                       coalesce(sum(n) FILTER (WHERE reward_id IS NOT NULL), 0)::bigint AS assigned,
+                       coalesce(sum(n) FILTER (WHERE withdrawn_at IS NOT NULL), 0)::bigint AS withdrawn
+                FROM (
+                    SELECT -1 AS n, tenant_id, prize_id, expires_at, reward_id, withdrawn_at FROM gone
+                    UNION ALL
+                    SELECT 1, tenant_id, prize_id, expires_at, reward_id, withdrawn_at FROM added
+                ) AS c
+                GROUP BY tenant_id, prize_id, expires_at
+            ) AS s
+            -- None where their keys alone became others.
+            WHERE free <> 0 OR assigned <> 0 OR withdrawn <> 0);
+    END IF;
+    IF moves = '{}' THEN
+        RETURN NULL;
+    END IF;
+    IF tg_op = 'INSERT' THEN
+        INSERT INTO code_pools (tenant_id, prize_id)
+        SELECT DISTINCT m.tenant_id, m.prize_id FROM unnest(moves) AS m ORDER BY 1, 2
+        ON CONFLICT DO NOTHING;
+    END IF;
+    -- In their order (sql/locks.py). No row: the prize is going, and its pool has gone.
+    late := bool_or(ends_at <= now()) FROM (
+        SELECT p.ends_at FROM code_pools AS p
+        WHERE (p.tenant_id, p.prize_id) IN (SELECT m.tenant_id, m.prize_id FROM unnest(moves) AS m)
+        ORDER BY p.tenant_id, p.prize_id FOR NO KEY UPDATE
+    ) AS held;
+    INSERT INTO code_ends AS e (tenant_id, prize_id, expires_at, free, assigned, withdrawn)
+    SELECT m.*
+    FROM unnest(moves) AS m JOIN code_pools AS p ON p.tenant_id = m.tenant_id AND p.prize_id = m.prize_id
+    ON CONFLICT (tenant_id, prize_id, expires_at) DO UPDATE SET
+        free = e.free + excluded.free, assigned = e.assigned + excluded.assigned,
+        withdrawn = e.withdrawn + excluded.withdrawn;
+    -- A code that ended before its pool was counted last is not counted, wherever it goes.
+    UPDATE code_pools AS p SET free = p.free + c.free, ends_at = least(p.ends_at, c.ends_at)
+    FROM (
+        SELECT m.tenant_id, m.prize_id, sum(m.free)::bigint AS free, min(m.expires_at) AS ends_at
+        FROM unnest(moves) AS m JOIN code_pools AS o ON o.tenant_id = m.tenant_id AND o.prize_id = m.prize_id
+        WHERE m.expires_at > o.counted_at GROUP BY m.tenant_id, m.prize_id
+    ) AS c
+    WHERE p.tenant_id = c.tenant_id AND p.prize_id = c.prize_id;
+    IF late THEN
+        UPDATE code_pools AS p SET
+            free = f.free,
+            counted_at = now(),
+            ends_at = coalesce((
+                SELECT min(e.expires_at) FROM code_ends AS e
+                WHERE e.tenant_id = p.tenant_id AND e.prize_id = p.prize_id AND e.expires_at > now()
+            ), 'infinity')
+        FROM free_codes AS f
+        WHERE p.ends_at <= now() AND f.tenant_id = p.tenant_id AND f.prize_id = p.prize_id
+          AND (p.tenant_id, p.prize_id) IN (SELECT m.tenant_id, m.prize_id FROM unnest(moves) AS m);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER codes_added AFTER INSERT ON codes REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION count_codes();
+CREATE TRIGGER codes_moved AFTER UPDATE ON codes REFERENCING OLD TABLE AS gone NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION count_codes();
+CREATE TRIGGER codes_gone AFTER DELETE ON codes REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION count_codes();
+
 -- What a code is now.
 CREATE FUNCTION code_state(reward_id text, withdrawn_at timestamptz, expires_at timestamptz) RETURNS text
     LANGUAGE sql STABLE RETURN
@@ -1166,19 +1287,10 @@ CREATE TABLE event_marks (
 
 -- ---------------------------------------------------------------- limits
 
--- How much is left of a prize, counted up to one more than `most` of its codes; NULL: it cannot run out.
--- One expression over one index, whatever the pool holds.
-CREATE FUNCTION left_of_prize(tenant text, prize text, channel text, total bigint, remaining bigint, most bigint)
-RETURNS bigint LANGUAGE sql STABLE RETURN least(
-    CASE WHEN total > 0 THEN remaining END,
-    CASE WHEN channel = 'voucher_code' THEN (
-        SELECT count(*) FROM (
-            SELECT FROM codes AS c
-            WHERE c.tenant_id = tenant AND c.prize_id = prize AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
-              AND c.expires_at > now()
-            LIMIT most + 1) AS c
-    ) END
-);
+-- How much is left of a prize, of its stock and of its free codes (NULL: it never had any); NULL: it cannot run out.
+CREATE FUNCTION left_of_prize(channel text, total bigint, remaining bigint, free bigint)
+RETURNS bigint LANGUAGE sql IMMUTABLE RETURN least(
+    CASE WHEN total > 0 THEN remaining END, CASE WHEN channel = 'voucher_code' THEN coalesce(free, 0) END);
 
 -- When a tenant's budgets and stock are looked at next (runtime/operations/budget_alerts/thresholds.py). Who looks holds the row.
 CREATE TABLE limit_marks (

@@ -61,7 +61,10 @@ NARROWED: Final = "'', '', '', '', '', ''"
 READ: Final[list[tuple[str, str, str, int]]] = [
     # A statement and what it is asked; of which table, and how many rows it may read at most.
     ("prizes.summary", "'', 'camp', '', '%', '', NULL, 10", "rewards", PLAYS),
-    ("prizes.summary", "'', 'camp', '', '%', '', NULL, 10", "codes", PLAYS),
+    ("prizes.summary", "'', 'camp', '', '%', '', NULL, 10", "code_pools", 2),
+    ("codes.totals", "'cup'", "code_ends", 1),
+    ("codes.ending_otherwise", "'cup', 'free', 0, 1900000000, 10", "codes", 2 * PAGE),
+    ("codes.ending_otherwise", "'cup', 'expired', 0, 1900000000, 10", "codes", 0),
     ("desk.plays", OF_FIRST, "plays", PAGE),
     ("erasure.all_of", "'p1'", "players", 1),
     ("desk.counts", "'p1'", "plays", 100),

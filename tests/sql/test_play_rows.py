@@ -133,7 +133,7 @@ async def test_players_are_read_with_their_own_counts_in_the_game(connection: as
     }
     assert row["catalog_version"] == 7
     stocked = {prize: rest for prize, *rest in json.loads(row["prizes"])}
-    assert stocked == {"mug": [3, 2, 2], "endless": [None, 0, 1], "out": [0, 0, 1000], "none": [None, 0, 0]}
+    assert stocked == {"mug": [3, 2, 2], "endless": [None, 0, 1], "out": [0, 0, 1002], "none": [None, 0, 0]}
     known = await connection.fetch("SELECT player_id FROM players ORDER BY 1")
     assert [row[0] for row in known] == ["ann", "bob", "cat", "eve", "new"]
 

@@ -43,7 +43,8 @@ async def list_codes(engine: Engine, request: m.ListCodesRequest) -> m.ListCodes
     tenant_id, state = tenant_of(request), token(request.state).removeprefix("code_state_")
     await reading.to_write(engine.database, _GET_PRIZE, request, "prize", request.id)
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_id, request.id, state)
-    totals = {row["state"]: row["count"] for row in await engine.database.fetch(_SQL["totals"], tenant_id, request.id)}
+    totals = await engine.database.fetchrow(_SQL["totals"], tenant_id, request.id)
+    assert totals is not None, "a sum always has its one row"
     items = [_shown(engine, tenant_id, request.id, row) for row in rows]
     return m.ListCodesReply(items=items, pagination=pagination, totals=m.CodeTotals(**totals))
 

@@ -326,6 +326,19 @@ PRIZES: Final[dict[str, Case]] = {
         """mug|c2|reward r9 of mug|no such reward
            mug|c3|reward r2 of mug|of cup""",
     ),
+    "prize_free_codes": (
+        """INSERT INTO codes (prize_id, code_id, code_hash, expires_at, reward_id, withdrawn_at) VALUES
+            ('mug', 'c1', '1', 'infinity', NULL, NULL), ('mug', 'c2', '2', 'infinity', 'r1', NULL),
+            ('mug', 'c3', '3', 'infinity', NULL, now()), ('mug', 'c4', '4', '2026-01-01 00:00Z', NULL, NULL),
+            ('cup', 'c5', '5', 'infinity', NULL, NULL), ('hat', 'c6', '6', 'infinity', NULL, NULL),
+            ('tee', 'c7', '7', 'infinity', NULL, NULL);
+        UPDATE code_pools SET free = 7 WHERE prize_id IN ('cup', 'tee');
+        DELETE FROM code_ends WHERE prize_id = 'hat'""",
+        "mug,cup,hat",
+        """cup||1|7
+           hat|infinity|1, 0, 0|0, 0, 0
+           hat||0|1""",
+    ),
 }
 
 

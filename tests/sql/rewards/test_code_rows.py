@@ -44,7 +44,6 @@ FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
     ("codes.set_expiry", ("p", EVERY, "expired", 0, LATER), "c5"),
     ("codes.set_expiry", ("p", EVERY, "", PAST, LATER), "c5"),
     ("codes.set_expiry", ("p", ["c2", "c3"], "", 0, LATER), "c2"),
-    ("codes.totals", ("q",), "free"),
     ("codes.list", ("p", "", None, 9), "c6 c5 c4 c3 c2 c1"),
     ("codes.list", ("p", "", "c4", 2), "c3 c2"),
     ("codes.list", ("p", "free", None, 9), "c6 c2 c1"),
@@ -67,6 +66,49 @@ async def test_code_that_expires_now_is_not_free(connection: asyncpg.Connection)
         await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'c2'")
         assert await ask(connection, "codes.free", "p", 9) == [("c6",), ("c1",)]
         assert await ask(connection, "codes.available", "p") == [(2,)]
+
+
+MOVES: Final[list[tuple[str, int, int]]] = [
+    # What becomes of codes, how many of p are free then, and of q.
+    ("UPDATE codes SET key_id = 'other'", 3, 1),
+    ("UPDATE codes SET reward_id = 'r' WHERE code_id = 'c1'", 2, 1),
+    ("UPDATE codes SET reward_id = NULL WHERE code_id = 'c3'", 4, 1),
+    ("UPDATE codes SET reward_id = 'r' || code_id WHERE reward_id IS NULL AND withdrawn_at IS NULL", 0, 0),
+    ("UPDATE codes SET withdrawn_at = now() WHERE code_id IN ('c1', 'c5', 'c7')", 2, 0),
+    ("UPDATE codes SET expires_at = 'infinity'", 4, 1),
+    ("UPDATE codes SET expires_at = now() WHERE code_id IN ('c2', 'c6')", 1, 1),
+    ("UPDATE codes SET prize_id = 'q' WHERE code_id = 'c1'", 2, 2),
+    ("DELETE FROM codes WHERE code_id IN ('c2', 'c3', 'c7')", 2, 0),
+    (
+        "INSERT INTO codes SELECT 't', 'q', code_id, key_id, ciphertext, code_hash FROM codes WHERE prize_id = 'p'",
+        3,
+        7,
+    ),
+]
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(("change", "of_p", "of_q"), MOVES)
+async def test_free_codes_are_counted_as_they_change(
+    connection: asyncpg.Connection, change: str, of_p: int, of_q: int, late: bool
+) -> None:
+    """late: where a code of the pool has ended since the pool was counted last."""
+    async with connection.transaction():
+        if late:
+            await connection.execute("UPDATE codes SET expires_at = now() - interval '1 day' WHERE code_id = 'c5'")
+        await connection.execute(change)
+        assert [await ask(connection, "codes.available", prize) for prize in "pqz"] == [[(of_p,)], [(of_q,)], [(0,)]]
+        assert await ask(connection, "conservation.prize_free_codes", ["p", "q"]) == []
+        # Counted anew at the next change; what was counted off before is not counted off twice.
+        await connection.execute("UPDATE codes SET withdrawn_at = now() WHERE reward_id IS NULL")
+        await connection.execute("UPDATE codes SET withdrawn_at = NULL WHERE code_id IN ('c5', 'c6')")
+        assert await ask(connection, "conservation.prize_free_codes", ["p", "q"]) == []
+
+
+async def test_totals_count_the_codes_of_each_state(connection: asyncpg.Connection) -> None:
+    """Free, expired, assigned, withdrawn."""
+    rows = [await ask(connection, "codes.totals", prize) for prize in "pqz"]
+    assert rows == [[(3, 1, 1, 1)], [(1, 0, 0, 0)], [(0, 0, 0, 0)]]
 
 
 async def test_code_without_expiry_is_listed_without_one(connection: asyncpg.Connection) -> None:

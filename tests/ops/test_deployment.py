@@ -155,7 +155,7 @@ def test_roles_are_all_deployed_by_compose_and_kubernetes() -> None:
 
 
 def test_upgrade_is_the_same_apply_again() -> None:
-    """A Job's template cannot be changed: with one of a fixed name, the second apply would fail."""
+    """A Job's template is immutable: with a Job of a fixed name, the second apply would fail."""
     assert not of_kind("Job")
     (migrating,) = of_kind("Deployment")["core"]["spec"]["template"]["spec"]["initContainers"]
     assert migrating["args"] == ["migrate"]
@@ -211,7 +211,6 @@ class TestNetwork:
         assert open_to - {9090} == {"core": {8083}, "consumer": {8081}, "admin": {8082}}.get(role, set())
 
     def test_port_is_open_only_to_its_intended_senders(self, role: str) -> None:
-        """An open one is open to the whole cluster, and past the ingress controller that players and staff come by."""
         senders = {
             9090: [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
             8081: [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}}],
@@ -242,7 +241,6 @@ class TestNetwork:
 
 
 def test_compose_s_valkey_wants_its_password_and_is_bounded(tmp_path: Path, valkey_server: Valkey) -> None:
-    """Its own command, with the server of the tests in the image's place."""
     port = free_port()
     (tmp_path / "valkey-server").write_text(
         f'#!/bin/sh\nexec "{valkey_server._command()[0]}" "$@" --port {port} --bind 127.0.0.1 --dir "{tmp_path}"\n'
@@ -291,7 +289,6 @@ async def test_first_tenant_is_created_as_the_page_says(stack: Stack) -> None:
 
 
 def test_x_forwarded_for_is_trusted_from_no_network_by_default() -> None:
-    """The networks that were shipped hold Docker's gateway and the cluster's nodes, which strangers come by."""
     assert re.findall(r"^TRUSTED_PROXIES=(.*)$", EXAMPLE, re.MULTILINE) == [""]
     for role in ("consumer", "admin"):
         assert COMPOSE["services"][role]["environment"]["TRUSTED_PROXIES"] == "${TRUSTED_PROXIES:-}"

@@ -95,7 +95,6 @@ print(AUTOGROUP.read_text())
 
 @pytest.mark.skipif(not AUTOGROUP.exists(), reason="this kernel does not share its processors by session")
 def test_workers_that_start_together_all_yield_to_other_sessions() -> None:
-    """The kernel takes one figure every 0.1 s of people who are nobody special: the others have to come again."""
     command = [sys.executable, "-c", YIELDS]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     own = [subprocess.Popen(command, start_new_session=True, **pipes) for _ in range(4)]  # type: ignore[call-overload]

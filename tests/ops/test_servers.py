@@ -155,7 +155,7 @@ def test_interrupted_first_start_leaves_a_directory_that_starts_again(data_dir: 
 
 
 def test_signal_waits_until_a_process_has_been_polled() -> None:
-    """A handler that raised in the midst of `Popen.poll` left its lock taken, and `ops/up` then never stopped."""
+    """A handler that raised inside `Popen.poll` left its lock taken, and `ops/up` never stopped."""
 
     class Stopped(BaseException):
         pass

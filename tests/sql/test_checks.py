@@ -125,6 +125,5 @@ async def test_constraints_accept_and_refuse_their_examples(pool: asyncpg.Pool) 
     ],
 )
 async def test_unique_index_exists_for_its_columns(pool: asyncpg.Pool, index: str, columns: str) -> None:
-    """The last that stands between two processes that both looked."""
     found = await pool.fetchval("SELECT pg_get_indexdef($1::regclass)", index)
     assert found.startswith("CREATE UNIQUE INDEX ") and f"({columns})" in found

@@ -102,7 +102,6 @@ async def test_reward_is_read_with_its_own_player_prize_and_campaign(connection:
 
 
 async def test_replay_of_a_claim_answers_as_the_claim_did(connection: asyncpg.Connection) -> None:
-    """A reward that was never claimed is none of its answers, nor one that nobody asked for."""
     await connection.execute("""
         UPDATE rewards SET status = 'revoked', claimed_at = now(), fulfilled_at = now() WHERE reward_id = 'tasked';
         UPDATE rewards SET status = 'fulfilled', claimed_at = now(), fulfilled_at = now() + interval '1 s'
@@ -133,13 +132,3 @@ async def test_reward_expires_at_the_exact_moment(
         assert [row[0] for row in await connection.fetch(SQL["tenants_with_expired"])] == ["t", "u"]
         assert [row[0] for row in await connection.fetch(SQL["late"], "t", 9)] == ["now"]
         assert [row[0] for row in await connection.fetch(SQL["expire"], "t", ["now"])] == ["now"]
-
-
-async def test_reward_takes_the_first_of_several_free_codes(connection: asyncpg.Connection) -> None:
-    await connection.execute(
-        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
-        " SELECT 't', 'mug', n, 'k', n::bytea, n::bytea FROM unnest(ARRAY['f3', 'f1', 'f2']) AS n"
-    )
-    rows = await connection.fetch(SQL["take_code"], "t", "mug", "new")
-    assert [row["ciphertext"] for row in rows] == [b"f1"]
-    assert await connection.fetchval("SELECT count(*) FROM codes WHERE reward_id IS NULL") == 2

@@ -255,7 +255,6 @@ async def test_player_ends_its_own_logins(logins: asyncpg.Connection) -> None:
 
 
 async def test_logins_are_ended_in_lock_order(logins: asyncpg.Connection, pool: asyncpg.Pool) -> None:
-    """Who is about to turn one is waited for with none held that comes later."""
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
             await rival.execute("SELECT FROM logins WHERE login_id = 'l1' FOR UPDATE")
@@ -267,7 +266,6 @@ async def test_logins_are_ended_in_lock_order(logins: asyncpg.Connection, pool: 
 
 
 async def test_revocation_of_all_tokens_outlasts_one_of_those_issued_so_far(connection: asyncpg.Connection) -> None:
-    """True: all tokens. Otherwise those issued until then, of which the later holds."""
     held_until = "SELECT unix(issued_until) - unix(now()) FROM revocations WHERE issued_until IS NOT NULL"
     cases = [(True, True, None), (True, False, None), (False, True, None), (False, False, 200)]
     found = []

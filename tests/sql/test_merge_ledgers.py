@@ -34,7 +34,6 @@ INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, b
 
 
 async def test_movements_are_of_the_players_own_rewards(connection: asyncpg.Connection) -> None:
-    """Where they came to nothing, there is nothing to move back."""
     await connection.execute(BALANCES)
     assert await ask(connection, "merging.movements", "gus", ["r2", "r1", "r3"]) == [
         *(("r1", "c1", "coin", 5), ("r1", "c1", "leaf", 60), ("r2", "c2", "coin", 60)),
@@ -78,7 +77,6 @@ async def test_balances_are_added_and_ledgers_rewritten_from_the_guests_first_en
 
 
 async def test_ledger_entries_before_the_guests_first_are_not_rewritten(connection: asyncpg.Connection) -> None:
-    """Of a wallet that the guest has none in, and of the player's own before that."""
     await connection.execute(BALANCES)
     await ask(connection, "merging.move_balances", "gus", "ann")
     await connection.execute("UPDATE ledger_entries SET reference_id = 'seen' WHERE entry_id IN ('a1', 'a4', 'a5')")
@@ -140,7 +138,6 @@ async def test_turns_given_to_the_player_leave_the_guest_its_share(connection: a
 
 
 async def test_completions_move_except_those_of_both(connection: asyncpg.Connection) -> None:
-    """A key that the player has used for the quest stays with what it was used for."""
     await connection.execute(QUESTS)
     await ask(connection, "merging.move_completions", "gus", "ann")
     assert await rows(connection, "quest_completions", "player_id, quest_id, period, idempotency_key") == [

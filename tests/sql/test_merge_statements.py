@@ -130,7 +130,6 @@ async def test_merge_locks_rows_of_both_in_order(
     key: str,
     in_order: str,
 ) -> None:
-    """Who has the last of them is waited for with all others held, and who has the first with none."""
     await connection.execute(HELD)
     names = in_order.split()
     async with pool.acquire() as rival, pool.acquire() as onlooker:
@@ -201,7 +200,6 @@ INSERT INTO plays (tenant_id, play_id, player_id, game_id, session_id, revision,
 
 
 async def test_surplus_rewards_are_the_guests_last(connection: asyncpg.Connection) -> None:
-    """The delivered one is within; a rung counts where both were granted it in the same game."""
     await connection.execute(SURPLUS)
     await connection.execute("UPDATE rewards SET play_id = 'y1' WHERE reward_id IN ('m1', 'm2', 'g1')")
     await connection.execute("UPDATE rewards SET play_id = 'y1', milestone_id = 'rung9' WHERE reward_id = 'm3'")
@@ -214,10 +212,7 @@ async def test_surplus_rewards_are_the_guests_last(connection: asyncpg.Connectio
 
 
 async def test_surplus_points_are_of_the_last_credited_plays(connection: asyncpg.Connection) -> None:
-    """
-    Of `pts` one player may have 4: the player has 1, a reward of the guest's is 1, so 2 of the units played for stay.
-    Nothing is beyond where the two have no more than one may, or where the plays are within (`just`).
-    """
+    """Prize `pts` allows 4 per player: the player has 1 and the guest holds 1, so 2 of the units played for stay."""
     await connection.execute(SURPLUS)
     points = await ask(connection, "merging.surplus_points", "gus", "ann")
     assert points == [
@@ -286,7 +281,6 @@ async def test_counts_of_prizes_move_except_the_surplus(connection: asyncpg.Conn
 
 
 async def test_grants_move_except_rungs_of_both(connection: asyncpg.Connection) -> None:
-    """A key that the player has used in the game stays with what it was used for."""
     await connection.execute(SURPLUS)
     await ask(connection, "merging.move_grants", "gus", "ann")
     grants = await rows(connection, "milestone_grants", "player_id, game_id, milestone_id, idempotency_key")

@@ -103,7 +103,6 @@ LONG, SHORT, CURRENCIES = 3_000, 60, 20
 
 @pytest.mark.parametrize("player_first", [True, False], ids=["before the guest's", "after the guest's"])
 async def test_merged_ledger_is_read_once_whatever_the_guest_has(shared: Database, player_first: bool) -> None:
-    """Where the player never had the guest's currencies, too."""
     own = [Entry("ann", "coin", 1, seq) for seq in range(1, LONG + 1)]
     start = LONG + 1 if player_first else -SHORT
     guests = [Entry("gus", f"item {nth % CURRENCIES}", 1, start + nth) for nth in range(SHORT)]

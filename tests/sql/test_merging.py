@@ -125,7 +125,6 @@ async def test_merged_changes_commit_just_where_each_does_and_leave_the_same_row
 
 
 async def test_deferred_batch_is_not_overtaken(database: Database) -> None:
-    """Each follows from the one before, of one balance or another: none is refused."""
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
 
     def moving(**befores: int | None) -> Changes:

@@ -25,7 +25,6 @@ async def outbox(database_url: str) -> AsyncIterator[Outbox]:
 async def test_ends_are_recorded_under_locks_of_rewards_then_tasks_by_their_ids(
     outbox: Outbox, pool: asyncpg.Pool, locked: str, rewards_free: int, tasks_free: int
 ) -> None:
-    """Who waits for the first of them holds none that comes later, and nobody waits for what is another's."""
     for name in ("a", "b", "another"):
         await outbox.task(name, "delivering", owner="me", lease=60)
     await outbox.database.execute("UPDATE tasks SET task_id = 'y' WHERE task_id = 'a'")
@@ -89,13 +88,6 @@ async def test_callback_never_revives_an_ended_reward(outbox: Outbox, reward: st
     assert (await outbox.complete("a", "delivered"))["outcome"] == "delivered"
     task = await outbox.state("a")
     assert (task["reward"], task["fulfilled_at"]) == (reward, None)
-
-
-async def test_reward_is_fulfilled_at_the_time_of_its_callback(outbox: Outbox) -> None:
-    await outbox.task("a", "awaiting", lease=60)
-    await outbox.complete("a", "delivered")
-    task = await outbox.state("a")
-    assert (task["reward"], task["fulfilled_at"]) == ("fulfilled", task["updated_at"])
 
 
 async def test_batch_names_each_task_that_was_given_up(outbox: Outbox) -> None:

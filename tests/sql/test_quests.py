@@ -169,7 +169,6 @@ async def test_condition_does_not_count_surplus_of_a_merge(connection: asyncpg.C
 
 
 async def test_completion_ignores_other_players_quests_and_campaigns(connection: asyncpg.Connection) -> None:
-    """Another guest that has logged in, another quest that is over, another campaign that is paused, another tenant."""
     await connection.execute(
         "INSERT INTO players (tenant_id, player_id, auth_method, merged_into)"
         " VALUES ('tenant_q', 'eva', 'guest', 'ann')"

@@ -102,7 +102,7 @@ async def test_stock_and_codes_of_ended_rewards_return(database: Database) -> No
 
 
 async def test_stock_returned_never_exceeds_what_is_out(database: Database) -> None:
-    """A prize that was unlimited when this was won may have counted less."""
+    """A prize that was unlimited when the reward was won may have counted fewer awards."""
     await reward(database, "many", quantity=7)
     await reward(database, "endless", prize="endless", quantity=7)
     await database.execute(SQL["give_back"], "t", ["many", "endless"])

@@ -53,7 +53,6 @@ async def test_service_works_as_a_role_that_may_change_no_table(
 
 
 async def test_service_role_may_not_rewrite_the_audit_log(postgres: Postgres, urls: tuple[str, str]) -> None:
-    """Whatever became of the trigger that refuses it too. The owner's role is for migrations alone."""
     owner, service = urls
     await migrate(owner)
     connection = await asyncpg.connect(service)

@@ -62,7 +62,6 @@ async def test_token_is_live_until_it_is_revoked_or_expires(connection: asyncpg.
 
 
 async def test_token_revocation_waits_for_running_requests(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
-    """And what asks for it waits for who revokes it."""
     await connection.execute("INSERT INTO api_tokens (tenant_id, token_id, token_hash) VALUES ('u', 'k9', '9')")
     for nobody in ("ann", "k2", "Till (xk2)", "Till (k2) x", "Till(k2)", "Till (k9)", "(k1) (k9)"):
         assert await ask(connection, "tokens.hold_asker", nobody) == [], nobody

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import asyncpg
-import pytest
 
 from runtime import ids
 from runtime.actors.changes import Changes
-from runtime.stores.database import Database, Guarded
+from runtime.stores.database import Database
 from tests.support.commits import TENANT, commit
 from tests.support.statements import ask_of_t as ask
 
@@ -61,9 +60,3 @@ async def test_turns_moved_make_a_row_or_reuse_an_empty_one(database: Database) 
     await commit(database, moved("bob", 0))
     rows = await database.fetch("SELECT player_id, balance FROM turn_balances ORDER BY player_id")
     assert [tuple(row) for row in rows] == [("ann", 3), ("bob", 3)]
-
-
-async def test_turns_of_a_player_without_a_row_must_be_zero(database: Database) -> None:
-    with pytest.raises(Guarded) as refusal:
-        await commit(database, moved("bob", 2))
-    assert refusal.value.guard == "turns"

@@ -124,7 +124,6 @@ FOUND: Final = (
 async def test_violation_found_again_is_kept_and_one_not_found_is_gone(
     connection: asyncpg.Connection,
 ) -> None:
-    """Seven are open. What is found otherwise than it was closed, or had been gone before, is a new one."""
     assert await note(connection, FOUND, most_open=10) == [("a", "same"), ("b", "gone"), ("b", "new")]
     rows = await connection.fetch(
         "SELECT violation_id, unix(last_seen_at), unix(gone_at), deviation FROM violations"

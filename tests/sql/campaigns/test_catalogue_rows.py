@@ -225,7 +225,6 @@ async def test_history_is_only_of_the_thing_itself(connection: asyncpg.Connectio
 async def test_prize_of_an_unplayed_revision_or_a_free_code_has_no_history(
     connection: asyncpg.Connection,
 ) -> None:
-    """Not before somebody has played that game, or was given the code; nor by a game that names another."""
     assert await first(connection, "prizes.has_history", "coded") == [False]
     await connection.execute("UPDATE game_revisions SET definition = '\"cup\"' WHERE game_id = 'g2'")
     await connection.execute("INSERT INTO game_players VALUES ('t', 'g1', 'ann', 1, now(), 1)")

@@ -70,28 +70,6 @@ async def test_lease_skips_locked_tasks(outbox: Outbox, pool: asyncpg.Pool, tabl
     assert await outbox.lease(held, free) == [held]
 
 
-async def test_due_tasks_are_locked_longest_waiting_first_within_the_room(outbox: Outbox) -> None:
-    for name, due in (("second", -2.0), ("first", -3.0), ("third", -1.0)):
-        await outbox.task(name, due=due)
-    await outbox.task("other", due=-0.5, prize="other")
-    await outbox.task("later", due=60)
-    await outbox.task("again", "retry", due=-2.5, prize="other")
-    await outbox.task("abandoned", "delivering", lease=-1, owner="gone")
-    await outbox.task("alive", "delivering", lease=60, owner="other")
-    for status in ("awaiting", "delivered", "dead", "cancelled"):
-        await outbox.task(status, status, due=-9, lease=-9)
-    await surround(outbox.database, "t", by=(TENANT,))
-
-    async def locked(limit: int, rooms: dict[str, int]) -> list[str]:
-        rows = await outbox.database.fetch(SQL["lock_due"], "t", limit, list(rooms), list(rooms.values()))
-        return sorted(row["task_id"] for row in rows)
-
-    assert await locked(9, {}) == sorted(["first", "second", "third", "other", "again", "abandoned"])
-    assert await locked(9, {"prize": 2, "other": 1}) == sorted(["first", "second", "again", "abandoned"])
-    assert await locked(9, {"prize": 0}) == ["again", "other"]
-    assert len(await locked(2, {})) == 2
-
-
 @pytest.mark.parametrize(
     ("status", "delay", "task", "reward", "attempts", "error", "due", "leased", "given_up"),
     [
@@ -188,10 +166,12 @@ async def test_callback_moves_a_task_only_from_allowed_states(outbox: Outbox) ->
         left, kept = await outbox.state(name), await outbox.state(other)
         found: list[object] = [row["outcome"] for row in told]
         found += [(row["status"], row["reward"]) for row in (left, kept)]
+        found.append(left["fulfilled_at"] == left["updated_at"] if delivered else left["fulfilled_at"])
         found += [(left["external_id"], left["last_error"]), (kept["last_error"], kept["external_id"])]
         expected: list[object] = ["delivered" if delivered else None, failed]
         expected.append(("delivered", "fulfilled") if delivered else (state, reward))
         expected.append((failed, "failed" if failed == "dead" else reward) if failed else (state, reward))
+        expected.append(True if delivered else None)
         expected.append(("new ext", "") if delivered else ("ext", "as before"))
         expected.append(("no" if failed else "as before", kept["external_id"] if failed else "ext"))
         if failed:

@@ -22,15 +22,18 @@ INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_
                  ('l1', 'p4', 'delivering', NULL, -2), ('o2', 'p1', 'awaiting', NULL, -1),
                  ('o1', 'p1', 'awaiting', NULL, -2), ('o3', 'p1', 'awaiting', NULL, 60),
                  ('o4', 'p1', 'awaiting', NULL, NULL), ('d1', 'p1', 'dead', NULL, NULL),
-                 ('d2', 'p1', 'dead', NULL, NULL), ('x', 'p0', 'delivered', NULL, NULL))
+                 ('d2', 'p1', 'dead', NULL, NULL), ('x', 'p0', 'delivered', NULL, NULL),
+                 ('f', 'p1', 'pending', 60, NULL), ('l3', 'p1', 'delivering', NULL, 60))
         AS v (task, prize, status, due, lease);
+INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, next_attempt_at)
+    VALUES ('u', 'theirs', 'theirs', 'p1', 'camp', 'ann', 'webhook', 'pending', now());
 INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status)
     SELECT tenant_id, reward_id, player_id, prize_id, campaign_id, 'M', 'goods', 1, 1, 'fulfilling' FROM tasks
     ORDER BY reward_id DESC;
 INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES ('t', 'camp', 'shop', 'C'),
     ('t', 'aside', 'o', 'C');
 """
-"""Those of p1 that wait, in the order in which they are due: a, b, c. What was abandoned: l1, l2. Overdue: o1, o2."""
+"""Those of p1 that wait, in the order in which they are due: a, b, c. What was abandoned: l1, l2. Overdue: o1, o2. Not due: f, l3."""
 
 
 async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:
@@ -46,6 +49,8 @@ async def test_due_tasks_are_found_for_every_prize_longest_waiting_first(connect
     assert await due(connection, 20) == {"a", "b", "c", "y", "z", "l1", "l2"}
     assert await due(connection, 20, p1=2) == {"a", "b", "y", "z", "l1", "l2"}
     assert await due(connection, 20, p4=0) == {"a", "b", "c", "y", "z", "l2"}
+    assert await due(connection, 20, p1=0) == {"y", "z", "l1"}
+    assert len(await due(connection, 2)) == 2
     await connection.execute("DELETE FROM tasks WHERE status IN ('pending', 'retry')")
     assert await due(connection, 1) == {"l1"}
 

@@ -78,7 +78,6 @@ async def test_backfilled_reward_has_the_rank_that_it_was_for(connection: asyncp
 
 
 async def test_notice_is_purged_once_every_integration_got_it(connection: asyncpg.Connection) -> None:
-    """However long ago it was: an integration that was out of reach for months hears of it yet."""
 
     async def left() -> str:
         await ask(connection, "limits.purge", "t", 20)
@@ -101,7 +100,6 @@ async def test_notice_is_purged_once_every_integration_got_it(connection: asyncp
 async def test_backfilled_reward_of_a_merged_guest_has_the_guests_rank(
     connection: asyncpg.Connection,
 ) -> None:
-    """Whose own rank stays its own: the player that it has become is on the same board."""
     await connection.execute(
         "INSERT INTO players (tenant_id, player_id, merged_into) VALUES ('t', 'guest', 'ann'), ('t', 'bob', 'eve')"
     )
@@ -186,7 +184,6 @@ async def test_rotation_finds_secrets_of_other_keys_and_reseals_unchanged_ones(
 
 
 async def test_keys_are_locked_in_order(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
-    """Two rotations that name them in another order wait for each other, and not both for ever."""
     async with pool.acquire() as rival, pool.acquire() as onlooker, connection.transaction():
         async with rival.transaction():
             await rival.execute("SELECT pg_advisory_xact_lock(key_lock('a'))")
@@ -209,7 +206,6 @@ async def test_key_is_retired_once_and_reinstated_alone(connection: asyncpg.Conn
 
 
 async def test_processes_seen_within_the_time_are_alive(connection: asyncpg.Connection) -> None:
-    """One that was heard of just so long ago is neither alive nor forgotten."""
     async with connection.transaction():
         await connection.execute(
             "INSERT INTO key_holders (tenant_id, kind, holder_id, process, known, used, seen_at)"
@@ -244,7 +240,6 @@ async def test_database_has_a_history(connection: asyncpg.Connection) -> None:
 
 
 async def test_reseal_locks_codes_in_order(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
-    """Of a table of a few pages the planner reads all: what is updated would be held as it lies."""
     codes = ["last", *(f"other_{nth}" for nth in range(200)), "first"]
     await connection.execute(
         "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"

@@ -226,7 +226,6 @@ async def test_play_time_is_kept_by_plays_that_take_none(database: Database) -> 
 
 @pytest.mark.parametrize("amount", [None, 2, -2], ids=["by a play", "by hand", "away by hand"])
 async def test_ledger_keeps_its_order_where_the_clock_is_set_back(database: Database, amount: int | None) -> None:
-    """An hour ahead of the clock is the number that the balance had: what comes next is numbered after it."""
     ahead = await database.fetchval(
         "UPDATE balances SET seq = microseconds() + 3600000000 WHERE player_id = 'ann' AND currency = 'coin'"
         " RETURNING seq"
@@ -246,7 +245,6 @@ async def test_ledger_keeps_its_order_where_the_clock_is_set_back(database: Data
 
 
 async def test_commit_changes_only_the_rows_that_it_names(database: Database) -> None:
-    """Beside each row that it moves lie others, told from it by one column each."""
     columns = (PLAYER, "tenant_id", "scope_key", "currency", "campaign_id", "prize_id", "board_id", "rank", "game_id")
     beside = await surround(database, TENANT, by=columns)
     await database.execute("INSERT INTO tenants (tenant_id, name, catalog_version) VALUES ('next', 'Next', 2)")
@@ -363,7 +361,6 @@ async def test_commits_of_two_prizes_in_opposite_orders_never_deadlock(database:
 async def test_commit_that_waits_for_a_change_sees_it(
     database: Database, database_url: str, rivals: str, guard: str
 ) -> None:
-    """It began before the change was there to be seen: only who locks the row sees it."""
     rival = await asyncpg.connect(database_url)
     transaction = rival.transaction()
     await transaction.start()

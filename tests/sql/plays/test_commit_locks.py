@@ -26,7 +26,6 @@ KEYS: Final = {
 
 
 async def test_commit_locks_only_the_rows_that_it_names(database: Database, pool: asyncpg.Pool) -> None:
-    """Beside each row that it moves lie others, told from it by one column each."""
     columns = (PLAYER, "tenant_id", "scope_key", "currency", "campaign_id", "prize_id", "board_id", "rank")
     await surround(database, TENANT, by=columns)
     changes = whole()
@@ -88,7 +87,6 @@ ROWS: Final = {"player_id": ("zoe", "abe"), "prize_id": ("prize_z", "prize_0"), 
 
 @pytest.mark.parametrize("table", ORDERS)
 async def test_commit_locks_rows_in_the_order_of_their_keys(database: Database, pool: asyncpg.Pool, table: str) -> None:
-    """Of a table of a few pages the planner reads all: what is updated would be held as it lies."""
     key, insert, change = ORDERS[table]
     last, first = ROWS[key]
     for row in (last, *(f"other_{nth}" for nth in range(200)), first):

@@ -7,7 +7,6 @@ from typing import Any
 
 import asyncpg
 
-from runtime import ids
 from runtime.actors.changes import Changes, NewTask
 from runtime.actors.committer import statement_of
 from runtime.stores.database import Database
@@ -65,7 +64,7 @@ async def test_rewards_of_a_batch_get_codes_of_their_own_prizes(database: Databa
 
 
 async def test_commit_locks_no_more_codes_than_it_gives(database: Database, pool: asyncpg.Pool) -> None:
-    """A rival passes by what is held: it would find a prize without codes that has some."""
+    """A rival skips locked codes: with too many locked it would find the prize out of codes."""
     async with pool.acquire() as connection, pool.acquire() as rival, connection.transaction():
         text, arguments = statement_of(coded("reward_1"))
         await connection.fetchrow(text, TENANT, 0, *arguments)
@@ -92,7 +91,6 @@ async def test_commit_skips_a_code_that_a_rival_is_taking(database: Database, po
 
 
 async def test_commit_takes_the_code_that_expires_first(database: Database) -> None:
-    """However the rows lie: where the planner knows how few they are, it reads them as they were written."""
     await database.execute("DELETE FROM codes")
     await database.execute(
         "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, expires_at)"
@@ -105,15 +103,3 @@ async def test_commit_takes_the_code_that_expires_first(database: Database) -> N
     await commit(database, coded("reward_2"))
     rows = await database.fetch("SELECT code_id, reward_id FROM codes WHERE reward_id IS NOT NULL ORDER BY reward_id")
     assert [tuple(row) for row in rows] == [("code_5", "reward_1"), ("code_4", "reward_2")]
-
-
-async def test_turns_are_added_to_none_with_or_without_a_row(database: Database) -> None:
-    await database.execute(
-        "INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES ($1, 'bob', 'camp', 0)", TENANT
-    )
-    changes = Changes()
-    for player in ("bob", "eve"):
-        changes.move_turns(ids.make("turn"), player, "camp", 0, 3, "play", "play")
-    await commit(database, changes)
-    rows = await database.fetch("SELECT player_id, balance FROM turn_balances WHERE player_id <> 'ann' ORDER BY 1")
-    assert [tuple(row) for row in rows] == [("bob", 3), ("eve", 3)]

@@ -28,20 +28,22 @@ from tests.support.commits import TENANT, TODAY, a_play, filled, outcomes, takin
 from tests.support.waiting import until
 
 
-async def test_refused_batch_fails_none_that_it_was_committed_with(database: Database) -> None:
+@pytest.fixture
+async def committer(database: Database) -> AsyncIterator[Committer]:
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+    yield committer
+    await committer.drain()
+
+
+async def test_refused_batch_fails_none_that_it_was_committed_with(committer: Committer) -> None:
     spoilt = taking("prize_a", "bad")
     spoilt.stock["prize_a"] = StockTake("prize_a", 100)
     batches = [taking("prize_a", f"p{nth}") for nth in range(5)] + [spoilt]
     told = await outcomes(*(committer.commit(TENANT, changes) for changes in batches))
     assert told == {"": 5, "stock": 1}
-    await committer.drain()
 
 
-async def test_full_balance_and_invalid_data_fail_only_their_own_batch(
-    database: Database,
-) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+async def test_full_balance_and_invalid_data_fail_only_their_own_batch(committer: Committer) -> None:
     batches = [taking("prize_free", f"p{nth}") for nth in range(4)]
     batches[0].move_balance("entry_0", "p0", "camp", "points", None, BALANCE_MAX, "adjustment", "r")
     batches[1].move_balance("entry_1", "p1", "camp", "coin", None, BALANCE_MAX + 1, "adjustment", "r")
@@ -49,26 +51,21 @@ async def test_full_balance_and_invalid_data_fail_only_their_own_batch(
     told = await asyncio.gather(*(committer.commit(TENANT, one) for one in batches), return_exceptions=True)
     assert [type(one) for one in told] == [dict, BalanceFull, asyncpg.DataError, dict]
     assert told[1].facts == {"currency": "coin"}
-    await committer.drain()
 
 
-async def test_commit_reads_the_databases_time(database: Database) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+async def test_commit_reads_the_databases_time(committer: Committer, database: Database) -> None:
     now = await database.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
     sent = time.monotonic()
     database.clock.sync(now + 3_600, sent, sent)
     assert database.clock.now() == pytest.approx(now + 3_600, abs=60)
     await committer.commit(TENANT, taking("prize_free", "ann"))
     assert database.clock.now() == pytest.approx(now, abs=60)
-    await committer.drain()
 
 
-async def test_batches_that_wait_together_are_one_statement(database: Database) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+async def test_batches_that_wait_together_are_one_statement(committer: Committer, database: Database) -> None:
     before = database.round_trips
     await asyncio.gather(*(committer.commit(TENANT, taking("prize_free", f"p{nth}")) for nth in range(40)))
     assert database.round_trips - before <= 3
-    await committer.drain()
 
 
 async def test_drain_waits_for_pending_commits(database: Database, database_url: str) -> None:
@@ -80,9 +77,8 @@ async def test_drain_waits_for_pending_commits(database: Database, database_url:
 
 
 async def test_commit_uses_its_tenants_share_of_connections(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    committer: Committer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asked for it: here nobody's request is under way."""
     whose = []
 
     async def fetchrow(self: Database, query: str, *args: Any) -> Any:
@@ -91,16 +87,14 @@ async def test_commit_uses_its_tenants_share_of_connections(
 
     fetch = Database.fetchrow
     monkeypatch.setattr(Database, "fetchrow", fetchrow)
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
     await committer.commit(TENANT, taking("prize_free", "ann"))
-    await committer.drain()
     assert whose == [TENANT] and trace.tenant.get() == ""
 
 
-async def test_batches_of_a_catalogue_that_changed_are_refused_by_one_statement(database: Database) -> None:
-    """Each alone would be refused too: an admin's change costs the plays of its moment one try, not one each."""
+async def test_batches_of_a_catalogue_that_changed_are_refused_by_one_statement(
+    committer: Committer, database: Database
+) -> None:
     version = await database.fetchval("SELECT catalog_version FROM tenants WHERE tenant_id = $1", TENANT)
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
     batches = [taking("prize_free", f"p{nth}") for nth in range(40)]
     for changes in batches:
         changes.catalog_version = version + 1
@@ -108,21 +102,6 @@ async def test_batches_of_a_catalogue_that_changed_are_refused_by_one_statement(
     told = await outcomes(*(committer.commit(TENANT, changes) for changes in batches))
     assert told == {"catalog": 40}
     assert database.round_trips - before <= OVERLAP
-    await committer.drain()
-
-
-async def test_batches_that_move_one_balance_go_one_after_the_other(database: Database) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
-
-    def moving(before: int) -> Changes:
-        changes = Changes()
-        changes.move_balance(ids.make("entry"), "ann", "camp", "coin", before, 1, "play_reward", "play")
-        return changes
-
-    told = await outcomes(*(committer.commit(TENANT, moving(before)) for before in (5, 6, 7, 7)))
-    assert told == {"": 3, "balance": 1}
-    assert await database.fetchval("SELECT balance FROM balances") == 8
-    await committer.drain()
 
 
 async def test_overlapping_batches_wait_in_order() -> None:
@@ -174,10 +153,8 @@ async def slots_held(committer: Committer, database: Database, database_url: str
     "Two turns of one game in one commit", size="60 plays, a cap of 5, every slot held", figure="5 plays, counter 5"
 )
 async def test_batches_of_one_game_that_go_together_count_every_play(
-    database: Database, database_url: str, plays: int, cap: int, done: int
+    committer: Committer, database: Database, database_url: str, plays: int, cap: int, done: int
 ) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
-
     def playing() -> Changes:
         changes = Changes()
         changes.plays.append(a_play())
@@ -191,31 +168,11 @@ async def test_batches_of_one_game_that_go_together_count_every_play(
     assert await outcomes(*asked) == {"": done, **refused}
     assert await database.fetchval("SELECT plays FROM game_players WHERE player_id = 'ann'") == done
     assert await database.fetchval("SELECT count(*) FROM plays WHERE player_id = 'ann'") == done
-    await committer.drain()
 
 
-@pytest.mark.parametrize(("ordinals", "told"), [((1, 2, 3), {"": 3}), ((1, 3), {"": 1, "plays": 1})])
-async def test_plays_committed_together_keep_their_exact_ordinals(
-    database: Database, database_url: str, ordinals: tuple[int, ...], told: dict[str, int]
+async def test_batch_of_an_old_catalogue_is_refused_alone(
+    committer: Committer, database: Database, database_url: str
 ) -> None:
-    """Together, the third play would be the second: of a plan that was shown for another."""
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
-
-    def playing(ordinal: int) -> Changes:
-        changes = Changes()
-        changes.plays.append(a_play())
-        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=ordinal, day_cap=0, exact=True))
-        return changes
-
-    async with slots_held(committer, database, database_url):
-        asked = [asyncio.ensure_future(committer.commit(TENANT, playing(ordinal))) for ordinal in ordinals]
-        await asyncio.sleep(0)  # each is in the mailbox now
-    assert await outcomes(*asked) == told
-    await committer.drain()
-
-
-async def test_batch_of_an_old_catalogue_is_refused_alone(database: Database, database_url: str) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
     await database.execute("UPDATE tenants SET catalog_version = 7")
 
     def decided(version: int, player_id: str) -> Changes:
@@ -229,7 +186,6 @@ async def test_batch_of_an_old_catalogue_is_refused_alone(database: Database, da
     assert await outcomes(*asked) == {"": 1, "catalog": 1}
     winners = await database.fetch("SELECT player_id FROM prize_players WHERE player_id LIKE 'p%'")
     assert [row["player_id"] for row in winners] == ["p7"]
-    await committer.drain()
 
 
 def test_balance_above_the_maximum_is_full() -> None:

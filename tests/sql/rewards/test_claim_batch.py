@@ -149,7 +149,6 @@ async def test_claims_of_a_batch_have_their_own_outcomes(database: Database, bac
 
 
 async def test_claim_of_a_suspended_tenant_is_refused(database: Database) -> None:
-    """Nor does another one's suspension hinder it."""
     await database.execute("INSERT INTO tenants (tenant_id, name, status) VALUES ('other', 'O', 'suspended')")
     assert [row["outcome"] for row in await claim(database, ["instant"])] == ["claimed"]
     await database.execute("UPDATE tenants SET status = 'suspended' WHERE tenant_id = 't'")
@@ -168,7 +167,7 @@ async def test_claim_waits_for_a_rival_change_and_sees_it(database: Database, po
 
 
 async def test_claim_locks_rewards_in_the_order_of_their_ids(database: Database, pool: asyncpg.Pool) -> None:
-    """Two batches that each wait for the other's reward would end by a deadlock."""
+    """Otherwise two batches with the same rewards in opposite orders deadlock."""
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
             await rival.execute("SELECT FROM rewards WHERE reward_id = 'carried' FOR UPDATE")
@@ -181,7 +180,6 @@ async def test_claim_locks_rewards_in_the_order_of_their_ids(database: Database,
 
 
 async def test_claim_locks_no_more_codes_than_it_gives(database: Database, pool: asyncpg.Pool) -> None:
-    """A rival passes by what is held: it would find a prize without codes that has some."""
     async with pool.acquire() as rival, pool.acquire() as connection, connection.transaction():
         names = ["instant", "has_a_code", "with_code_1"]
         asked = [["ann"] * 3, [None] * 3, ["task_1", "task_2", "task_3"]]
@@ -206,7 +204,6 @@ async def test_claim_skips_a_code_that_a_rival_is_taking(database: Database, poo
 
 
 async def test_claim_takes_the_code_that_expires_first(database: Database) -> None:
-    """However the rows lie: where the planner knows how few they are, it reads them as they were written."""
     await database.execute("DELETE FROM codes")
     await database.execute(
         "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, expires_at)"

@@ -71,7 +71,6 @@ async def test_code_is_added_once_and_a_duplicate_reported(made: asyncpg.Pool) -
 
 
 async def test_code_stored_under_an_older_key_is_not_added(made: asyncpg.Pool) -> None:
-    """Of the older fingerprints, the first is the pool's, the second another pool's, and the third nobody's."""
     older = {"a": b"h1", "b": b"h2", "c": b"h9"}
     assert await add(made, {"a": b"n1", "b": b"n2", "c": b"n3"}, older) == ["a"]
     assert await pool_of(made) == {"there", "b", "c"}
@@ -103,7 +102,7 @@ async def test_prize_is_not_deleted_while_codes_are_added(made: asyncpg.Pool) ->
 
 
 async def test_imports_add_codes_in_one_order(made: asyncpg.Pool) -> None:
-    """Two imports of the same codes in opposite orders would each wait for what the other has added."""
+    """Otherwise two imports of the same codes in opposite orders deadlock."""
     async with made.acquire() as rival, made.acquire() as other:
         async with rival.transaction():
             await rival.execute(UNCOUNTED)
@@ -115,15 +114,6 @@ async def test_imports_add_codes_in_one_order(made: asyncpg.Pool) -> None:
                 await other.execute(UNCOUNTED)
                 assert await add(other, {"free": b"n9"}) == [None], "it waits for the first, and holds none"
         assert sorted(map(str, await waiting)) == ["first", "last"]
-
-
-async def test_available_counts_the_free_codes_of_a_prize(made: asyncpg.Pool) -> None:
-    await made.execute("UPDATE codes SET reward_id = 'reward' WHERE code_id = 'there'")
-    await add(made, {"a": b"n1", "b": b"n2", "w": b"n3"})
-    await add(made, {"past": b"n4"}, ends=PAST)
-    await made.execute("UPDATE codes SET withdrawn_at = now() WHERE code_id = 'w'")
-    for prize_id, count in (("coupon", 2), ("ticket", 1), ("loose", 0)):
-        assert await made.fetchval(sql.load("codes")["available"], "t", prize_id) == count
 
 
 async def withdraw(on: asyncpg.Pool, *code_ids: str) -> set[str]:
@@ -147,7 +137,6 @@ async def test_withdrawal_waits_for_a_rival_win(made: asyncpg.Pool, committed: b
 
 
 async def test_withdrawal_locks_codes_in_the_order_of_their_ids(made: asyncpg.Pool) -> None:
-    """Whatever order they are named in: who gives codes back holds them in that one, too."""
     await add(made, {"b": b"n1"})
     await add(made, {"c": b"n2"}, ends=LATER)
     async with made.acquire() as rival, made.acquire() as other:
@@ -161,7 +150,6 @@ async def test_withdrawal_locks_codes_in_the_order_of_their_ids(made: asyncpg.Po
 
 
 async def test_withdrawn_code_cannot_be_won(made: asyncpg.Pool) -> None:
-    """Whatever a statement forgets, the table keeps."""
     await withdraw(made, "there")
     with pytest.raises(asyncpg.CheckViolationError):
         await made.execute("UPDATE codes SET reward_id = 'reward' WHERE code_id = 'there'")
@@ -206,7 +194,6 @@ async def test_expiry_change_waits_for_a_rival_and_sees_its_change(
 
 
 async def test_code_whose_expiry_is_changing_is_skipped_by_a_win(made: asyncpg.Pool) -> None:
-    """Nor is the play behind it: who wins takes another, and that one's end stays."""
     take = sql.load("rewards")["take_code"]
     await add(made, {"a": b"n1", "b": b"n2"}, ends=1_800_000_000)
     async with made.acquire() as other, other.transaction():
@@ -223,7 +210,6 @@ async def test_code_whose_expiry_is_changing_is_skipped_by_a_win(made: asyncpg.P
 
 @pytest.mark.parametrize(("file", "name"), [("commit", "commit"), ("claims", "claim"), ("rewards", "take_code")])
 async def test_pick_reads_no_expired_or_withdrawn_code(made: asyncpg.Pool, file: str, name: str) -> None:
-    """Else a play would have to read through all of a pool's expired codes, or withdrawn ones, to a free one."""
     picks = re.search(r"SELECT c\.code_id FROM codes AS c\n.*?SKIP LOCKED", sql.load(file)[name], re.DOTALL)
     assert picks is not None
     pick = re.sub(r" AND NOT EXISTS \(SELECT FROM kept\)|\n *AND NOT EXISTS \(SELECT FROM kept\)", "", picks[0])
@@ -244,7 +230,6 @@ async def test_pick_reads_no_expired_or_withdrawn_code(made: asyncpg.Pool, file:
 
 @pytest.mark.parametrize("name", ["hold", "withdraw", "set_expiry"])
 async def test_pool_without_statistics_is_read_at_most_once(made: asyncpg.Pool, name: str) -> None:
-    """The planner knows nothing of it yet, and takes it for a row or two."""
     await made.execute("ALTER TABLE codes SET (autovacuum_enabled = false)")
     for part in range(4):
         await add(made, {f"{part}{nth:04}": f"{part} {nth}".encode() for nth in range(2_500)})

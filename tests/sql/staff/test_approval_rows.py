@@ -150,7 +150,6 @@ async def test_approvals_of_a_token_are_withdrawn_with_the_token_or_its_maker(
 async def test_approval_decided_during_a_withdrawal_stays_decided(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
-    """And is waited for with none held that comes later."""
     await connection.execute("INSERT INTO approvals (approval_id, asked_by) VALUES ('a0', 'ann')")
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():

@@ -87,7 +87,6 @@ async def test_erasure_is_limited_to_the_players(connection: asyncpg.Connection)
 
 
 async def test_erasure_writes_no_row_without_something_to_erase(connection: asyncpg.Connection) -> None:
-    """No second sweep writes anything."""
     for name in ("names", "grants", "completions", "standings", "rewards", "tasks"):
         table = ERASED[name][0].partition("FROM ")[2].partition(" ")[0]
         await ask_t(connection, f"erasure.{name}", WHO)

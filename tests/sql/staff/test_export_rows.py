@@ -150,7 +150,6 @@ async def test_sign_ins_are_exported_to_a_quarter_of_an_hour(connection: asyncpg
 
 
 async def test_player_export_is_in_the_order_of_its_keys(connection: asyncpg.Connection) -> None:
-    """Of what is there: not what is left of a quest or a board that nobody knows any more."""
     for name, values in HELD.items():
         await connection.execute(f"INSERT INTO {values}")
 

@@ -123,7 +123,6 @@ def test_session_plays_only_the_game_and_the_plan_that_it_promised(
 def test_play_spends_no_turn_beside_one_that_may_yet_be_undone(
     requires_turn: bool, day_plays: int, under_way: set[str], reason: str
 ) -> None:
-    """Where that one is undone, a free play is left."""
     snapshot = game(requires_turn=requires_turn, max_plays_per_day=1)
     state = state_of(snapshot=snapshot, under_way=[frozenset(under_way)])
     assert refusal_of(eligibility.admit_play, state, session(), ann(day_plays=day_plays, turns=1)) == reason

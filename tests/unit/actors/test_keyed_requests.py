@@ -92,7 +92,7 @@ def test_row_answers_its_own_request_and_refuses_another() -> None:
     ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
 )
 def test_hash_of_a_request_stays_the_same_in_the_next_version(asked: Any, stored: str) -> None:
-    """A message that is renamed, or a field, would make a retry after an upgrade another request."""
+    """Renaming a message or field would turn a retry after an upgrade into another request."""
     assert request_hash(asked).hex() == stored
 
 

@@ -212,7 +212,7 @@ class TestAnotherIssuer:
             await self.read(issuer, {"exp": int(time.time()) + 366 * 86_400})
 
     async def test_issuer_names_no_guest_of_ours(self, issuer: Issuer) -> None:
-        """Rankings show guests' ids: who may choose a name there would be any of them, and log in as all they won."""
+        """Rankings show guest ids: an issuer that could choose one would take over that guest."""
         guest = ids.make("guest")
         with pytest.raises(Fault, match="TOKEN_INVALID"):
             await self.read(issuer, {"sub": guest})

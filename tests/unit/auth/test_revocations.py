@@ -45,7 +45,6 @@ async def test_tokens_are_refused_that_were_issued_until_then_or_all() -> None:
 
 
 async def test_guest_that_logged_out_takes_a_hundred_bytes() -> None:
-    """Anybody can make guests and log them out; each edge keeps each of them for a month."""
     names = [ids.make("guest") for _ in range(20_000)]
     desk = Desk(*map(revoked, names))
     known = Revocations(desk)

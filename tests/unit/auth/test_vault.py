@@ -107,7 +107,6 @@ def test_headers_are_sealed_and_opened_by_name() -> None:
 
 
 def test_value_that_looks_sealed_is_sealed_as_it_stands() -> None:
-    """Who has read a row, and may edit the receiver, is not told by it what was sealed there."""
     vault = Vault([NEW])
     stored = vault.seal_config({"secret": "mine", "headers": {"A": "one"}}, "x")
     stolen = {"secret": stored["headers"]["A"], "headers": {"A": stored["secret"], "B": "sealed:1:AAAA", "C": MASKED}}

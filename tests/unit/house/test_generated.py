@@ -40,7 +40,6 @@ assert behavior(described) == (ROOT / "runtime" / "messages" / "behavior.py").re
 
 
 def test_options_are_read_also_where_they_are_known() -> None:
-    """Whoever has served reflection has them in the pool that what is read is read by: here, a process of its own."""
     done = subprocess.run([sys.executable, "-c", KNOWN], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

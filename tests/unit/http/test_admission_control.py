@@ -89,7 +89,6 @@ async def test_address_has_one_bucket_over_all_tenants(control: AdmissionControl
 
 
 async def test_network_has_what_sixteen_addresses_have(control: AdmissionControl) -> None:
-    """Whoever has a /48 has 65,536 addresses, which share one bucket beside their own."""
 
     async def admit(nth: int, network: str) -> Admission:
         return await control.admit("t", player_id=f"{network}{nth}", ip=f"{network}{nth:x}::", network=f"{network}:/48")

@@ -60,7 +60,6 @@ def test_trusted_proxy_s_connections_count_for_nobody() -> None:
 
 
 def test_client_is_worked_out_once_for_each_request() -> None:
-    """Header and networks are read for each play: not again by each of its rates."""
     asked = request("10.0.0.1", "198.51.100.1")
     noted = note_client(asked, PROXIES)
     assert client_of(asked) is noted  # Without proxies it would be 10.0.0.1's.

@@ -31,7 +31,6 @@ def test_memory_of_a_rate_is_bounded() -> None:
 
 
 def test_flood_of_addresses_frees_nobody_who_is_limited() -> None:
-    """Those that were used longest ago were forgotten first, whatever they owed."""
     rate = LocalRate(SLOW, keys_max=100)
     while rate.take("10.0.0.1") is None:
         pass
@@ -82,7 +81,6 @@ def test_request_has_a_route_class(method: str, path: str, expected: RouteClass)
 
 
 def test_gameplay_is_what_the_rows_rate_and_nothing_else() -> None:
-    """Whatever is passed by here must be limited there."""
     for operation, served in consumer.served():
         rated = route_class(operation.verb, API + operation.path.replace("{id}", "x")) is RouteClass.GAMEPLAY
         assert rated == (served.policy is RoutePolicy.RATED), operation.name

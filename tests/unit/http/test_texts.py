@@ -72,7 +72,6 @@ def test_text_of_several_lines_has_line_breaks_and_tabs_and_nothing_else_of_the_
 
 
 def test_refused_characters_are_not_printable() -> None:
-    """What is printable is not looked at any closer."""
     found = [chr(code) for code in range(0x110000) if re.match(f"[{UNSEEN}]", chr(code))]
     assert not [one for one in found if one.isprintable()]
     controls = {chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp")}

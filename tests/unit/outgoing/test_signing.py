@@ -125,7 +125,6 @@ def test_malformed_secret_is_said_so(secret: str) -> None:
     ],
 )
 def test_secret_that_could_be_guessed_or_signs_nothing_is_said_so(secret: Any, problem: str | None) -> None:
-    """By its key: what is written after whsec_ is a third longer."""
     found = secret_problem(secret)
     assert (found is None) if problem is None else (found is not None and problem in found)
 

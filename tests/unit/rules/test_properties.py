@@ -139,7 +139,6 @@ def test_play_gives_no_more_than_the_most_of_its_handler(
     luck: float,
     values: list[int],
 ) -> None:
-    """One that says nothing gives one unit of one prize, and credits nothing."""
     handler, raw = named
     rules = REWARD_HANDLERS.require(handler, "")
     config = rules.parse(raw)

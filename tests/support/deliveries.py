@@ -15,6 +15,7 @@ from runtime.outgoing.connector import Connector
 from runtime.outgoing.vault import prize_context, vault_of
 from runtime.streams.delivery import Deliveries
 from runtime.streams.outbox import Outbox
+from tests.support.statements import insert
 from tests.support.waiting import HANG_SECONDS
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
@@ -53,40 +54,26 @@ async def make_receiver_prize(engine: Engine, tenant_id: str, url: str, channel:
     sealed = vault_of(engine.settings.code_keys).seal_config(
         {"url": url, "secret": SECRET, **config}, prize_context(tenant_id, prize_id)
     )
-    await engine.database.execute(
-        "INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, value, redemption_mode, channel,"
-        " channel_config) VALUES ($1, $2, 'camp_x', 'Mug', 'goods', 5, 'on_win', $3, $4)",
-        tenant_id,
-        prize_id,
-        channel,
-        sealed,
-    )
-    await engine.database.execute("INSERT INTO stock (tenant_id, prize_id) VALUES ($1, $2)", tenant_id, prize_id)
+    named = {"tenant_id": tenant_id, "prize_id": prize_id}
+    delivered = {"redemption_mode": "on_win", "channel": channel, "channel_config": sealed}
+    kind = {"campaign_id": "camp_x", "name": "Mug", "type": "goods", "value": 5}
+    await insert(engine.database, "prizes", **named, **kind, **delivered)
+    await insert(engine.database, "stock", **named)
     return prize_id
 
 
 async def make_task(engine: Engine, tenant_id: str, prize_id: str, *, status: str = "won") -> str:
     """A reward of the prize, its delivery due now; the task's id."""
     task_id, reward_id = ids.make("task"), ids.make("reward")
+    of = {"tenant_id": tenant_id, "prize_id": prize_id, "campaign_id": "camp_x", "player_id": "player_a"}
+    of["reward_id"] = reward_id
 
     async def work(connection: Any) -> None:
-        await connection.execute(
-            "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,"
-            " status) VALUES ($1, $2, 'player_a', $3, 'camp_x', 'Mug', 'goods', 5, 1, $4)",
-            tenant_id,
-            reward_id,
-            prize_id,
-            status,
-        )
-        await connection.execute(
-            "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,"
-            " next_attempt_at) SELECT $1::text, $2, $3, $4::text, 'camp_x', 'player_a', channel, 'pending', now()"
-            " FROM prizes WHERE tenant_id = $1 AND prize_id = $4",
-            tenant_id,
-            task_id,
-            reward_id,
-            prize_id,
-        )
+        await insert(connection, "rewards", **of, name="Mug", type="goods", value=5, quantity=1, status=status)
+        query = "SELECT channel, now() FROM prizes WHERE tenant_id = $1 AND prize_id = $2"
+        channel, now = await connection.fetchrow(query, tenant_id, prize_id)
+        due = {"channel": channel, "status": "pending", "next_attempt_at": now}
+        await insert(connection, "tasks", **of, task_id=task_id, **due)
 
     await engine.database.transaction(work)
     return task_id

@@ -12,6 +12,7 @@ from runtime.outgoing.connector import Connector
 from runtime.outgoing.providers import Delivered, DeliveryRequest, Outcome
 from runtime.stores.database import Database
 from tests.support.commits import TENANT
+from tests.support.statements import insert
 
 Said = Outcome | Exception | Callable[[DeliveryRequest], Awaitable[Outcome]]
 
@@ -47,17 +48,10 @@ class Receivers:
 
 async def listens(database: Database, name: str, *, merchant: str = "", campaign: str = "", ago: float = 60) -> None:
     """An integration of that name, which began to listen so many seconds ago."""
-    await database.execute(
-        "INSERT INTO integrations (tenant_id, integration_id, merchant_id, campaign_id, type, events, config,"
-        " heard_from)"
-        " SELECT $1, name, $3, $4, 'plugin', '{prize_won}', jsonb_build_object('url', name),"
-        " now() - make_interval(secs => $5) FROM (SELECT $2::text AS name) AS n",
-        TENANT,
-        name,
-        merchant,
-        campaign,
-        ago,
-    )
+    heard = await database.fetchval("SELECT now() - make_interval(secs => $1)", ago)
+    scope = {"tenant_id": TENANT, "merchant_id": merchant, "campaign_id": campaign}
+    of = {"type": "plugin", "events": ["prize_won"], "config": {"url": name}, "heard_from": heard}
+    await insert(database, "integrations", **scope, integration_id=name, **of)
 
 
 def event(database: Database, name: str = "e1", *, ago: float = 0, **named: Any) -> Event:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 from runtime import ids
 from runtime import messages as m
@@ -18,6 +19,7 @@ from runtime.settings import Settings
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.publisher import Publisher
+from tests.support.statements import insert
 
 
 @asynccontextmanager
@@ -25,12 +27,7 @@ async def core(settings: Settings) -> AsyncIterator[Core]:
     """Core as one process has it, drained at the end."""
     ephemeral = Ephemeral(settings.redis_url, timeout_seconds=settings.redis_timeout_seconds)
     await ephemeral.start()
-    database = Database(
-        settings.database_url,
-        size=4,
-        acquire_seconds=10,
-        statement_seconds=10,
-    )
+    database = Database(settings.database_url, size=4, acquire_seconds=10, statement_seconds=10)
     await database.start()
     publisher = Publisher(ephemeral, shards=1, length_max=1000)
     core = Core(Engine(settings, database, ephemeral, publisher))
@@ -59,29 +56,17 @@ class Shelf:
         await self.engine.database.execute(
             "INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status)"
             " VALUES ($1, $2, 'merchant_test', 'Test', 'active') ON CONFLICT DO NOTHING",
-            self.tenant_id,
-            self.campaign_id,
+            *(self.tenant_id, self.campaign_id),
         )
         return self
 
     async def prize(self, mode: str = "on_claim", channel: str = "none", *, total: int = 0) -> str:
         """A new prize; total 0 = unlimited."""
-        prize_id = ids.make("prize")
-        await self.engine.database.execute(
-            "INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, value, redemption_mode, channel)"
-            " VALUES ($1, $2, $3, 'Mug', 'voucher', 5, $4, $5)",
-            self.tenant_id,
-            prize_id,
-            self.campaign_id,
-            mode,
-            channel,
-        )
-        await self.engine.database.execute(
-            "INSERT INTO stock (tenant_id, prize_id, total, remaining) VALUES ($1, $2, $3, $3)",
-            self.tenant_id,
-            prize_id,
-            total,
-        )
+        prize_id, database = ids.make("prize"), self.engine.database
+        named = {"tenant_id": self.tenant_id, "prize_id": prize_id}
+        terms = {"name": "Mug", "type": "voucher", "value": 5, "redemption_mode": mode, "channel": channel}
+        await insert(database, "prizes", **named, campaign_id=self.campaign_id, **terms)
+        await insert(database, "stock", **named, total=total, remaining=total)
         return prize_id
 
     async def codes(self, prize_id: str, *texts: str) -> None:
@@ -89,16 +74,9 @@ class Shelf:
         vault, context = vault_of(self.engine.settings.code_keys), code_context(self.tenant_id, prize_id)
         for text in texts:
             sealed = vault.seal(text, context)
-            await self.engine.database.execute(
-                "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
-                " VALUES ($1, $2, $3, $4, $5, $6)",
-                self.tenant_id,
-                prize_id,
-                ids.make("code"),
-                sealed.key_id,
-                sealed.ciphertext,
-                vault.fingerprints(text, context)[0],
-            )
+            named = {"tenant_id": self.tenant_id, "prize_id": prize_id, "code_id": ids.make("code")}
+            kept = {**sealed._asdict(), "code_hash": vault.fingerprints(text, context)[0]}
+            await insert(self.engine.database, "codes", **named, **kept)
 
     async def reward(
         self,
@@ -112,44 +90,32 @@ class Shelf:
         game_id: str = "",
     ) -> str:
         """A reward in a state, its stock taken where it holds some; `task` is the state of its task ("": none)."""
-        reward_id = ids.make("reward")
-        await self.engine.database.execute(
-            "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, game_id, name, type, value,"
-            " quantity, status, claimed_at, fulfilled_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, 'Mug', 'voucher',"
-            " 5, $7, $8, CASE WHEN $8 = 'claimed' THEN now() END, CASE WHEN $8 = 'fulfilled' THEN now() END,"
-            " now() + make_interval(secs => $9))",
-            self.tenant_id,
-            reward_id,
-            player_id,
-            prize_id,
-            self.campaign_id,
-            game_id,
-            quantity,
-            status,
-            expires_in_seconds,
+        reward_id, now, database = ids.make("reward"), datetime.now(UTC), self.engine.database
+        of = {"tenant_id": self.tenant_id, "prize_id": prize_id, "campaign_id": self.campaign_id}
+        of |= {"reward_id": reward_id, "player_id": player_id}
+        await insert(
+            database,
+            "rewards",
+            **of,
+            game_id=game_id,
+            name="Mug",
+            type="voucher",
+            value=5,
+            quantity=quantity,
+            status=status,
+            claimed_at=now if status == "claimed" else None,
+            fulfilled_at=now if status == "fulfilled" else None,
+            expires_at=None if expires_in_seconds is None else now + timedelta(seconds=expires_in_seconds),
         )
-        if status in ("expired", "failed", "revoked"):
-            quantity = 0
-        await self.engine.database.execute(
+        await database.execute(
             "UPDATE stock SET awarded = awarded + $3, remaining = CASE WHEN total = 0 THEN 0 ELSE remaining - $3 END"
             " WHERE tenant_id = $1 AND prize_id = $2",
-            self.tenant_id,
-            prize_id,
-            quantity,
+            *(self.tenant_id, prize_id, 0 if status in ("expired", "failed", "revoked") else quantity),
         )
         if task:
-            await self.engine.database.execute(
-                "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status)"
-                " SELECT tenant_id, $2, $3, prize_id, $5, $6, channel, $7 FROM prizes"
-                " WHERE tenant_id = $1 AND prize_id = $4",
-                self.tenant_id,
-                ids.make("task"),
-                reward_id,
-                prize_id,
-                self.campaign_id,
-                player_id,
-                task,
-            )
+            query = "SELECT channel FROM prizes WHERE tenant_id = $1 AND prize_id = $2"
+            channel = await database.fetchval(query, self.tenant_id, prize_id)
+            await insert(database, "tasks", **of, task_id=ids.make("task"), channel=channel, status=task)
         return reward_id
 
     async def row(self, reward_id: str) -> Any:
@@ -158,45 +124,38 @@ class Shelf:
             "SELECT r.*, t.status AS task, (SELECT count(*) FROM codes AS c WHERE c.tenant_id = $1 AND"
             " c.reward_id = $2) AS codes FROM rewards AS r LEFT JOIN tasks AS t USING (tenant_id, reward_id)"
             " WHERE r.tenant_id = $1 AND r.reward_id = $2",
-            self.tenant_id,
-            reward_id,
+            *(self.tenant_id, reward_id),
         )
 
     async def stock(self, prize_id: str) -> tuple[int, int, int]:
         """(total, remaining, awarded)"""
         row = await self.engine.database.fetchrow(
             "SELECT total, remaining, awarded FROM stock WHERE tenant_id = $1 AND prize_id = $2",
-            self.tenant_id,
-            prize_id,
+            *(self.tenant_id, prize_id),
         )
         assert row is not None
         return tuple(row)  # type: ignore[return-value]
 
 
-async def claim(core: Core, reward_id: str, player_id: str = "player_ann", key: str = "") -> m.Reward:
-    """The claimed reward. Raises Fault."""
-    request = m.ClaimRewardRequest(
-        scope=m.Scope(tenant_id="tenant_test"), id=reward_id, player_id=player_id, idempotency_key=key
-    )
-    reply = await core.call(BY_NAME["ClaimReward"], request)
+async def move(core: Core, name: str, reward_id: str, **asked: str) -> m.Reward:
+    """The reward after an operation. Raises Fault."""
+    operation = BY_NAME[name]
+    request = operation.request(scope=m.Scope(tenant_id="tenant_test"), id=reward_id, **asked)
+    reply = await core.call(operation, request)
     assert reply.reward is not None
-    return reply.reward
+    return cast(m.Reward, reply.reward)
+
+
+async def claim(core: Core, reward_id: str, player_id: str = "player_ann", key: str = "") -> m.Reward:
+    return await move(core, "ClaimReward", reward_id, player_id=player_id, idempotency_key=key)
 
 
 async def fulfill(core: Core, reward_id: str) -> m.Reward:
-    """The fulfilled reward. Raises Fault."""
-    request = m.FulfillRewardRequest(scope=m.Scope(tenant_id="tenant_test"), id=reward_id, note="by hand")
-    reply = await core.call(BY_NAME["FulfillReward"], request)
-    assert reply.reward is not None
-    return reply.reward
+    return await move(core, "FulfillReward", reward_id, note="by hand")
 
 
 async def revoke(core: Core, reward_id: str) -> m.Reward:
-    """The revoked reward. Raises Fault."""
-    request = m.RevokeRewardRequest(scope=m.Scope(tenant_id="tenant_test"), id=reward_id, reason="a cheat")
-    reply = await core.call(BY_NAME["RevokeReward"], request)
-    assert reply.reward is not None
-    return reply.reward
+    return await move(core, "RevokeReward", reward_id, reason="a cheat")
 
 
 async def refusal(awaitable: Any) -> Fault:

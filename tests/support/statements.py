@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -48,6 +48,18 @@ async def undone(connection: asyncpg.Connection) -> AsyncIterator[None]:
         yield
     finally:
         await trial.rollback()
+
+
+class Writes(Protocol):
+    """The part of a connection, a pool or `Database` that `insert` needs."""
+
+    async def execute(self, query: str, /, *args: Any) -> Any: ...
+
+
+async def insert(on: Writes, table: str, **columns: Any) -> None:
+    """A row with these columns."""
+    numbers = ", ".join(f"${n}" for n in range(1, len(columns) + 1))
+    await on.execute(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({numbers})", *columns.values())
 
 
 async def first_of_t(connection: asyncpg.Connection | PoolConnectionProxy, name: str, *arguments: Any) -> list[Any]:

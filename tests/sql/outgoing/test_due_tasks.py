@@ -33,7 +33,7 @@ INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, nam
 INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES ('t', 'camp', 'shop', 'C'),
     ('t', 'aside', 'o', 'C');
 """
-"""Those of p1 that wait, in the order in which they are due: a, b, c. What was abandoned: l1, l2. Overdue: o1, o2. Not due: f, l3."""
+"""Of p1 are due, longest waiting first: a, b, c; not due: f, l3. Abandoned: l1, l2. Overdue: o1, o2."""
 
 
 async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:

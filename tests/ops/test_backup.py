@@ -30,12 +30,7 @@ async def run(command: str, server: Postgres, url: str, directory: Path) -> None
 
 
 async def test_backup_of_a_running_stack_plays_on_from_an_empty_database(
-    postgres: Postgres,
-    database_url: str,
-    empty_database_url: str,
-    valkey_url: str,
-    valkey_flush: None,
-    tmp_path: Path,
+    postgres: Postgres, database_url: str, empty_database_url: str, valkey_url: str, valkey_flush: None, tmp_path: Path
 ) -> None:
     async with new_stack(settings_of(database_url, valkey_url)) as stack, new_world(stack) as world:
         prize_id = await world.prize(total=10, codes=[f"CODE-{nth}" for nth in range(10)])

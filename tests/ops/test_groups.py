@@ -57,12 +57,6 @@ def test_worker_help_states_the_purpose_of_each_group() -> None:
     assert f"[choices: {', '.join(GROUPS)}]" in shown
 
 
-def test_worker_command_refuses_an_unknown_group() -> None:
-    command = [sys.executable, "-m", "runtime", "worker", "emails"]
-    done = subprocess.run(command, capture_output=True, text=True, env={}, cwd=ROOT)
-    assert done.returncode == 2
-
-
 @pytest.mark.parametrize("group", GROUPS.values(), ids=lambda group: group.name)
 def test_group_loads_the_coroutine_that_its_row_names(group: ConsumerGroup) -> None:
     run = group.load()

@@ -56,38 +56,23 @@ def test_servers_answer_and_require_a_password(servers: EmbeddedServers) -> None
     assert b"password authentication failed" in refused.stderr
 
 
-def test_data_outlive_a_restart(data_dir: Path, servers: EmbeddedServers) -> None:
+def test_servers_start_over_a_crash_and_keep_data_over_a_stop(data_dir: Path, servers: EmbeddedServers) -> None:
     assert servers.postgres is not None and servers.valkey is not None
+    for server in (servers.postgres, servers.valkey):
+        server.kill()
+        server.start()  # Over its stale pid file.
+    port = servers.postgres.port
+    servers.postgres.restart_immediately()
+    assert servers.postgres.port == port
     servers.postgres.psql("create table kept (id int)")
     servers.valkey.command("SET", "kept", "yes")
+    pids = (servers.postgres.pid, servers.valkey.pid)
     servers.stop()
+    assert not any(psutil.pid_exists(pid) for pid in pids)
     with EmbeddedServers(data_dir, postgres_settings=DISPOSABLE) as again:
         assert again.postgres is not None and again.valkey is not None
         assert again.postgres.psql("select count(*) from kept") == "0"
         assert again.valkey.command("GET", "kept") == b"$3\r\nyes\r\n"
-
-
-def test_stop_leaves_no_process(servers: EmbeddedServers) -> None:
-    assert servers.postgres is not None and servers.valkey is not None
-    pids = (servers.postgres.pid, servers.valkey.pid)
-    servers.stop()
-    assert not any(psutil.pid_exists(pid) for pid in pids)
-
-
-def test_killed_server_starts_over_its_stale_pid_file(servers: EmbeddedServers) -> None:
-    assert servers.postgres is not None and servers.valkey is not None
-    for server in (servers.postgres, servers.valkey):
-        server.kill()
-        server.start()
-    assert servers.postgres.psql("select 1") == "1"
-
-
-def test_immediate_restart_keeps_the_port(servers: EmbeddedServers) -> None:
-    assert servers.postgres is not None
-    port = servers.postgres.port
-    servers.postgres.restart_immediately()
-    assert servers.postgres.port == port
-    assert servers.postgres.psql("select 1") == "1"
 
 
 def test_deadlock_is_reported_with_its_waits(servers: EmbeddedServers) -> None:

@@ -119,9 +119,7 @@ async def test_replay_of_a_claim_answers_as_the_claim_did(connection: asyncpg.Co
     assert len(rows) == 2
 
 
-async def test_reward_expires_at_the_exact_moment(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_reward_expires_at_the_exact_moment(connection: asyncpg.Connection) -> None:
     async with connection.transaction():
         await connection.execute("DELETE FROM rewards")
         await connection.execute(

@@ -289,9 +289,7 @@ async def test_delivery_retention_keeps_the_newest_and_pending_ones(connection: 
         assert await left(1) == everything, "those of just ten minutes ago"
 
 
-async def test_deliveries_are_listed_newest_first_within_the_callers_scope(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_deliveries_are_listed_newest_first_within_the_callers_scope(connection: asyncpg.Connection) -> None:
     rows = [("i1", f"d{n}", f"e{n}", "dead", 1) for n in (3, 1, 4, 2)]
     await note(connection, *rows, ("i3", "d5", "e1", "dead", 1))
     of_shop = (

@@ -232,9 +232,7 @@ async def test_lists_show_what_their_filters_ask_for_in_order(connection: asyncp
     assert faults == []
 
 
-async def test_code_is_shown_with_its_reward_once_delivered(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_code_is_shown_with_its_reward_once_delivered(connection: asyncpg.Connection) -> None:
     rows = await connection.fetch(statement("rewards.list"), "t", "ann", "", "", "", "", FROM_THE_FIRST, 20)
     assert {row["reward_id"]: row["ciphertext"] for row in rows if row["ciphertext"]} == {"r9": b"nine"}
 

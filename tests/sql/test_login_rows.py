@@ -38,9 +38,7 @@ async def rows(connection: asyncpg.Connection, table: str, columns: str) -> list
     return [tuple(row) for row in await connection.fetch(f"SELECT {columns} FROM {table} ORDER BY 1, 2")]
 
 
-async def test_bucket_of_two_gives_two_and_a_third_once_refilled(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_bucket_of_two_gives_two_and_a_third_once_refilled(connection: asyncpg.Connection) -> None:
     async with connection.transaction():
         assert [await one(connection, "challenges.charge", "a", 10.0, 2) is None for _ in range(3)] == [
             False,
@@ -54,9 +52,7 @@ async def test_bucket_of_two_gives_two_and_a_third_once_refilled(
         assert await one(connection, "challenges.charge", "a", 10.0, 2) is not None
 
 
-async def test_bucket_check_names_the_first_empty_one(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_bucket_check_names_the_first_empty_one(connection: asyncpg.Connection) -> None:
     for key in ("b", "a"):
         await ask(connection, "challenges.charge", key, 60.0, 1)
     assert [nth for nth, _ in await ask(connection, "challenges.empty", ["a", "b"], [60.0] * 2, [1, 1])] == [1]
@@ -278,9 +274,7 @@ async def test_revocation_of_all_tokens_outlasts_one_of_those_issued_so_far(conn
     assert found == cases
 
 
-async def test_revocations_are_read_in_order_until_their_tokens_expire(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_revocations_are_read_in_order_until_their_tokens_expire(connection: asyncpg.Connection) -> None:
     async with connection.transaction():
         await connection.execute(
             "INSERT INTO revocations (tenant_id, kind, subject, kept_until, revoked_at) SELECT 't', 'player', subject,"

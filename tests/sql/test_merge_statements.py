@@ -308,9 +308,7 @@ async def test_surplus_is_revoked_with_its_deliveries_alone(connection: asyncpg.
     assert ended == [("r1", "revoked", "cancelled"), ("r2", "revoked", "delivered"), ("r3", "won", "pending")]
 
 
-async def test_rewards_move_with_their_deliveries_except_the_surplus(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_rewards_move_with_their_deliveries_except_the_surplus(connection: asyncpg.Connection) -> None:
     await connection.execute(HELD)
     await connection.execute("UPDATE rewards SET player_id = 'bob' WHERE reward_id = 'r3'")
     await connection.execute("UPDATE tasks SET player_id = 'bob' WHERE reward_id = 'r3'")

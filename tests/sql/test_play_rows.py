@@ -138,9 +138,7 @@ async def test_players_are_read_with_their_own_counts_in_the_game(connection: as
     assert [row[0] for row in known] == ["ann", "bob", "cat", "eve", "new"]
 
 
-async def test_plays_are_found_by_key_or_session_alone(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_plays_are_found_by_key_or_session_alone(connection: asyncpg.Connection) -> None:
     found = await ask(connection, "play.find", ["y4"], ["ann"], ["key"], "g1")
     assert sorted(row[0] for row in found) == ["y1", "y4"]
     redeems = await ask(connection, "play.find_redeems", ["ann"], ["key"], "g1")

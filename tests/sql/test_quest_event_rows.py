@@ -100,9 +100,7 @@ INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, completed
 """
 
 
-async def test_quests_of_a_player_are_public_ones_with_recent_completions(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_quests_of_a_player_are_public_ones_with_recent_completions(connection: asyncpg.Connection) -> None:
     async with connection.transaction():  # In which now() is one moment.
         await connection.execute(DONE)
 

@@ -58,11 +58,6 @@ async def test_player_of_a_second_day_has_returned_once(connection: asyncpg.Conn
         found = await connection.fetchrow(KEPT, "camp")
         assert tuple(found) == tuple(await connection.fetchrow(COUNTED, "camp")) == kept, until
     assert tuple(await connection.fetchrow(KEPT, "other")) == (0, 0)
-    for days, came in ((("", ""), (5, 4)), (("2026-03-01", "2026-03-09"), (5, 4)), (("2026-03-02", ""), (5, 3))):
-        assert await ask(connection, "figures.players", "camp", *days) == [came], days
-    await connection.execute("UPDATE campaign_marks SET players = 50, returned = 40 WHERE campaign_id = 'camp'")
-    for days, came in ((("", ""), (50, 40)), (("", "2026-03-08"), (5, 3)), (("2026-03-02", "2026-03-03"), (3, 1))):
-        assert await ask(connection, "figures.players", "camp", *days) == [came], days
     await ask(connection, "analytics.forget", "camp")
     assert tuple(await connection.fetchrow(KEPT, "camp")) == (0, 0)
 

@@ -121,9 +121,7 @@ FOUND: Final = (
 )
 
 
-async def test_violation_found_again_is_kept_and_one_not_found_is_gone(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_violation_found_again_is_kept_and_one_not_found_is_gone(connection: asyncpg.Connection) -> None:
     assert await note(connection, FOUND, most_open=10) == [("a", "same"), ("b", "gone"), ("b", "new")]
     rows = await connection.fetch(
         "SELECT violation_id, unix(last_seen_at), unix(gone_at), deviation FROM violations"

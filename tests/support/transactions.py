@@ -87,17 +87,6 @@ async def finalize(scene: Scene) -> Any:
     return scene.admin("POST", f"leaderboards/{scene.board_id}/finalize", {})
 
 
-@transaction("tenants", "prizes", "stock")
-async def update_prize(scene: Scene) -> Any:
-    return scene.admin("PUT", f"prizes/{scene.prizes[0]}", {"stock": {"total": 200}, "name": "Cup"})
-
-
-@transaction("tenants", "prizes")
-async def archive_prize(scene: Scene) -> Any:
-    await scene.admin("DELETE", f"leaderboards/{scene.board_id}")
-    return scene.admin("DELETE", f"prizes/{scene.prizes[0]}")
-
-
 @transaction("tenants", "campaigns", "campaign_marks", "campaign_days", "campaign_player_days")
 async def move_campaign_to_another_zone(scene: Scene) -> Any:
     await scene.stack.database.execute(
@@ -108,16 +97,6 @@ async def move_campaign_to_another_zone(scene: Scene) -> Any:
         "INSERT INTO campaign_days VALUES ($1, $2, current_date, 1, 1, 1)", scene.tenant_id, scene.campaign_id
     )
     return scene.admin("PUT", f"campaigns/{scene.campaign_id}", {"timezone": "Asia/Tokyo"})
-
-
-@transaction("tenants", "games")
-async def update_game(scene: Scene) -> Any:
-    return scene.admin("PUT", f"games/{scene.game_id}", {"name": "Another"})
-
-
-@transaction("tenants", "quests")
-async def archive_quest(scene: Scene) -> Any:
-    return scene.admin("DELETE", f"quests/{scene.quest_id}")
 
 
 @transaction("quests", "turn_balances")
@@ -139,12 +118,6 @@ async def rotate_quest_secret(scene: Scene) -> Any:
     takes = {"condition": {"kind": "event", "count": 1}}
     await scene.admin("PUT", f"quests/{scene.quest_id}", takes)
     return scene.admin("POST", f"quests/{scene.quest_id}/rotate-secret", {})
-
-
-@transaction("turn_balances")
-async def grant_turns(scene: Scene) -> Any:
-    body = {"campaign_id": scene.campaign_id, "amount": 1, "reason": "r"}
-    return scene.admin("POST", f"players/{PLAYERS[0]}/turns", body)
 
 
 @transaction("balances", "approvals")
@@ -207,17 +180,6 @@ async def erase_player(scene: Scene) -> Any:
     ):
         await database.execute(statement, scene.tenant_id)
     return scene.admin("POST", f"players/{player}/erase", {"reason": "asked for"})
-
-
-@transaction("balances")
-async def adjust_balance(scene: Scene) -> Any:
-    return scene.adjust(PLAYERS[0])
-
-
-@transaction("leaderboards")
-async def adjust_score(scene: Scene) -> Any:
-    body = {"player_id": PLAYERS[0], "delta": 1, "reason": "a correction"}
-    return scene.admin("POST", f"leaderboards/{scene.board_id}/adjust", body)
 
 
 @transaction("stock", "codes")
@@ -290,12 +252,6 @@ async def callback(scene: Scene) -> Any:
     await scene.stack.database.execute("INSERT INTO callbacks VALUES ($1, 'msg', $2)", scene.tenant_id, task_id)
     body = {"status": "delivered", "callback_id": "msg"}
     return scene.stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", body)
-
-
-@transaction("stock", "rewards", "tasks")
-async def retry_by_hand(scene: Scene) -> Any:
-    await scene.set("failed", "dead")
-    return scene.admin("POST", f"fulfillment/tasks/{await scene.task_id()}/retry", {})
 
 
 async def known_contact(scene: Scene) -> None:

@@ -268,9 +268,7 @@ async def test_scores_of_all_are_as_of_before_open_transactions(
             assert {row["as_of"] <= began for row in rows} == {settled}
 
 
-async def test_players_touched_since_a_moment_are_listed_as_whom_they_became(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_players_touched_since_a_moment_are_listed_as_whom_they_became(connection: asyncpg.Connection) -> None:
     old = "to_timestamp(1)"
     await connection.execute(f"UPDATE plays SET played_at = {old}")
     await connection.execute(f"UPDATE leaderboard_adjustments SET created_at = {old}")

@@ -157,9 +157,7 @@ MOVED: Final[list[tuple[str, int | None, int, tuple[int, ...] | None]]] = [
 ]
 
 
-async def test_stock_change_below_the_awarded_or_to_no_limit_is_refused(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_stock_change_below_the_awarded_or_to_no_limit_is_refused(connection: asyncpg.Connection) -> None:
     await connection.execute("""UPDATE stock SET total = 20, remaining = 20 WHERE prize_id = 'cup';
                                 UPDATE stock SET awarded = 3 WHERE prize_id = 'old'""")
     for prize, total, change, moved in MOVED:
@@ -222,9 +220,7 @@ async def test_history_is_only_of_the_thing_itself(connection: asyncpg.Connectio
             assert await first(connection, name, thing) == [has]
 
 
-async def test_prize_of_an_unplayed_revision_or_a_free_code_has_no_history(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_prize_of_an_unplayed_revision_or_a_free_code_has_no_history(connection: asyncpg.Connection) -> None:
     assert await first(connection, "prizes.has_history", "coded") == [False]
     await connection.execute("UPDATE game_revisions SET definition = '\"cup\"' WHERE game_id = 'g2'")
     await connection.execute("INSERT INTO game_players VALUES ('t', 'g1', 'ann', 1, now(), 1)")
@@ -403,9 +399,7 @@ async def test_revisions_are_listed_newest_first_with_their_authors(connection: 
         assert [row[1] for row in await ask(connection, "games.revisions", "g1", one, after, most)] == told
 
 
-async def test_game_on_show_says_whether_it_has_quests_and_boards(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_game_on_show_says_whether_it_has_quests_and_boards(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         DELETE FROM quest_completions; DELETE FROM quests; DELETE FROM leaderboards;
         INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, status) VALUES

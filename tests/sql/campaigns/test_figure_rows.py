@@ -161,9 +161,7 @@ async def test_figures_bounds_are_of_the_campaigns_zone_and_readers(connection: 
         assert len(await ask(connection, "figures.campaign", campaign, merchant, "", "")) == there, (campaign, merchant)
 
 
-async def test_figures_are_of_the_campaigns_games_in_a_half_open_interval(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_figures_are_of_the_campaigns_games_in_a_half_open_interval(connection: asyncpg.Connection) -> None:
     await connection.execute(PLAYED)
     await connection.execute("""
         INSERT INTO game_quarters (game_id, quarter, plays, wins) VALUES

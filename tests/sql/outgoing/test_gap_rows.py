@@ -97,9 +97,7 @@ async def test_notice_is_purged_once_every_integration_got_it(connection: asyncp
     assert await left() == "", "nobody is ever told of it"
 
 
-async def test_backfilled_reward_of_a_merged_guest_has_the_guests_rank(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_backfilled_reward_of_a_merged_guest_has_the_guests_rank(connection: asyncpg.Connection) -> None:
     await connection.execute(
         "INSERT INTO players (tenant_id, player_id, merged_into) VALUES ('t', 'guest', 'ann'), ('t', 'bob', 'eve')"
     )
@@ -147,9 +145,7 @@ INSERT INTO retired_keys (tenant_id, key_id) VALUES ('', 'k1'), ('', 'k2');
 """
 
 
-async def test_rotation_finds_secrets_of_other_keys_and_reseals_unchanged_ones(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_rotation_finds_secrets_of_other_keys_and_reseals_unchanged_ones(connection: asyncpg.Connection) -> None:
     await connection.execute(CODES)
     in_order = [("p1", "c1"), ("p1", "c2"), ("p2", "c1")]
 

@@ -136,9 +136,7 @@ INSERT INTO approvals (approval_id, asked_by) VALUES ('b5', 'k1'), ('b6', 'Till 
 """b1 to b4 were asked for by tokens k1 to k4, b5 to b7 by people of odd names."""
 
 
-async def test_approvals_of_a_token_are_withdrawn_with_the_token_or_its_maker(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_approvals_of_a_token_are_withdrawn_with_the_token_or_its_maker(connection: asyncpg.Connection) -> None:
     await connection.execute(TOKENS)
     for subject, theirs in (("ann", "a4 b1 b3"), ("bob", "a2 b2"), ("k3", "b3"), ("k2", "b2"), ("k4", "")):
         async with undone(connection):

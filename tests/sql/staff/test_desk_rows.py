@@ -93,9 +93,7 @@ async def test_balances_and_turns_are_listed_by_scope(connection: asyncpg.Connec
         assert await first(connection, "desk.turns", "ann", *asked) == listed.split()
 
 
-async def test_wallets_of_tenant_and_merchant_are_listed_for_its_staff(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_wallets_of_tenant_and_merchant_are_listed_for_its_staff(connection: asyncpg.Connection) -> None:
     await connection.execute("""DELETE FROM balances;
         INSERT INTO balances (scope_key, currency, player_id)
             SELECT s, 'a', 'ann' FROM unnest('{t,shop,other}'::text[]) AS s;

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from runtime import messages as m
 from runtime.actors import claims
 from runtime.actors.claims import Claimer
 from runtime.actors.mailbox import Work
-from runtime.actors.rewards import CodeUnavailable
 from runtime.errors import Fault
 from runtime.metrics import FULFILLMENT_TASKS
 
@@ -32,20 +29,6 @@ async def test_claim_without_a_player_is_refused_and_the_others_go_on() -> None:
     assert claims._groups([nobody, anns, odd]) == [[anns]]
     assert problems(cast(Fault, nobody.future.exception())) == [("player_id", "is required")]
     assert problems(cast(Fault, odd.future.exception())) == [("answers.name", "must be a text")]
-
-
-async def test_claim_that_spoils_its_batch_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def write(_: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[Any]:
-        if any(request.id == "spoilt" for request in requests):
-            raise CodeUnavailable("spoilt")
-        return [{"reward_id": request.id, "outcome": "out_of_stock"} for request in requests]
-
-    monkeypatch.setattr(claims, "_write", write)
-    claimer = cast(Claimer, SimpleNamespace(engine=SimpleNamespace(publisher=Publisher()), tenant_id="t"))
-    spoilt, fine = claim("spoilt"), claim("fine")
-    await claims._claim_together(claimer, [[spoilt], [fine]])
-    assert isinstance(spoilt.future.exception(), CodeUnavailable)
-    assert cast(Fault, fine.future.exception()).reason == "OUT_OF_STOCK"
 
 
 class Publisher:

@@ -141,9 +141,7 @@ async def test_commit_names_its_players_where_that_counts(
 # ---------------------------------------------------------------- memory
 
 
-async def test_stock_that_a_commit_left_shows_in_the_next_round_but_not_beside_another_commit(
-    cache: GameCache,
-) -> None:
+async def test_stock_that_a_commit_left_shows_in_the_next_round_but_not_beside_another_commit(cache: GameCache) -> None:
     cache.stock = {"mug": stock(9), "tee": stock(9)}
     cache.note_stock({"mug": 4, "hat": 2})
     cache._take_over_stock()

@@ -191,6 +191,7 @@ async def test_request_between_the_last_check_and_the_leaving_is_not_lost() -> N
 
 
 async def test_drain_waits_for_what_was_taken_on() -> None:
+    before = asyncio.all_tasks()
     gate = Gate()
     boxes = Boxes(gate.process_batch, batch_limit=1)
     asked = [boxes.post("a", nth) for nth in range(3)]
@@ -202,6 +203,8 @@ async def test_drain_waits_for_what_was_taken_on() -> None:
     async with asyncio.timeout(HANG_SECONDS):
         await drained
     assert [future.result() for future in asked] == [0, 1, 2]
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() <= before, "its actors are gone"
 
 
 async def test_work_keeps_the_trace_of_its_own_request() -> None:
@@ -257,17 +260,6 @@ async def test_refusal_holds_no_frames_but_a_bug_says_where_it_was() -> None:
             work.refuse(raised)
         assert (error.__traceback__ is not None) == kept
         assert work.future.exception() is error
-
-
-async def test_actors_that_were_drained_are_gone() -> None:
-    before = asyncio.all_tasks()
-    gate = Gate()
-    gate.open.set()
-    boxes = Boxes(gate.process_batch)
-    await boxes.post("a", 1)
-    await boxes.drain()
-    await asyncio.sleep(0)
-    assert asyncio.all_tasks() <= before
 
 
 async def test_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:

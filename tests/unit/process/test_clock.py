@@ -87,9 +87,7 @@ def test_reading_asked_for_before_the_clocks_parted_does_not_bring_the_old_time_
         max_size=20,
     )
 )
-def test_clock_stays_within_the_error_of_its_latest_reading(
-    readings: list[tuple[float, float, float, int]],
-) -> None:
+def test_clock_stays_within_the_error_of_its_latest_reading(readings: list[tuple[float, float, float, int]]) -> None:
     clock, sent, jumped = Clock(), time.monotonic(), 0.0
     began = sent
     for pause, took, part, jump in readings:

@@ -28,6 +28,9 @@ _CAMPAIGNS: Final = sql.load("campaigns")
 _GAMES: Final = sql.load("games")
 _BOARDS: Final = sql.load("leaderboards")
 
+COVER: Final = ("theme", "background", "picture")
+"""What a page of several games shows of a game's ui."""
+
 SHOWN_MAX: Final = 200
 """The most games, the most quests, and the most boards, of one public campaign."""
 
@@ -45,7 +48,10 @@ async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderRepl
 
 
 async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.PublicCampaignReply:
-    """The campaign with its active games (without their ui), active quests, and boards. NOT_FOUND UNKNOWN_CAMPAIGN."""
+    """The campaign with its active games, active quests, and boards. NOT_FOUND UNKNOWN_CAMPAIGN.
+
+    Of a game's ui only its cover, for the hosted page; the edges leave that out too.
+    """
     tenant_id = tenant_of(request)
     campaign = await engine.database.fetchrow(_CAMPAIGNS["get"], tenant_id, request.id, "", False)
     if campaign is None or campaign["status"] == "draft":
@@ -55,7 +61,7 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
     quests = await engine.database.fetch(_CAMPAIGNS["active_quests"], tenant_id, request.id, SHOWN_MAX)
     boards = await engine.database.fetch(_BOARDS["of_campaign"], tenant_id, request.id, SHOWN_MAX)
     for game, row in zip(games, rows, strict=True):
-        game.ui = None
+        game.ui = _cover(game.ui or {})
         game.scope_key = scope_key_of(row["definition"], tenant_id, campaign["merchant_id"], request.id)
         ranked = any(board["game_id"] in ("", game.id) for board in boards)
         game.offers = [name for name, there in (("quests", quests), ("leaderboards", ranked)) if there]
@@ -65,6 +71,17 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
         quests=[public_quest(row) for row in quests],
         leaderboards=[board_from_row(row) for row in boards],
     )
+
+
+def _cover(ui: dict[str, Any]) -> dict[str, Any]:
+    """What COVER names, without images that are data: of hundreds of games they would be megabytes."""
+    return {name: _by_address(ui[name]) for name in COVER if name in ui}
+
+
+def _by_address(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _by_address(value) for name, value in part.items()}
+    return "" if isinstance(part, str) and part.startswith("data:") else part
 
 
 async def _render(engine: Engine, tenant_id: str, rows: list[Any], campaign: Any) -> list[m.Render]:

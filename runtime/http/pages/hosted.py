@@ -12,10 +12,12 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
 from functools import partial
 from html import escape
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
+from zoneinfo import ZoneInfo
 
 import msgspec
 from aiohttp import web
@@ -26,10 +28,11 @@ from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
 from runtime.http.pages.files import ENTRY, files
-from runtime.http.pages.page_texts import PAGE_TEXTS
+from runtime.http.pages.page_texts import PAGE_TEXTS, PageTexts
 from runtime.http.pages.static_documents import Document, kept
 from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
+from runtime.rules.ui import CAMPAIGN_PARTS
 from runtime.wire import codec
 
 _DESCRIPTION_CHARACTERS_MAX: Final = 200
@@ -137,9 +140,11 @@ async def _game(ask: Ask, scope: m.Scope, game_id: str, tenant: str, language: s
     reply = await ask("RenderGame", m.GetGameRequest(scope=scope, id=game_id))
     game: m.Render = reply.render
     campaign: m.Campaign | None = None
+    several = False
     if game.campaign_id:
         asked = m.GetCampaignRequest(scope=scope, id=game.campaign_id)
-        campaign = (await ask("GetPublicCampaign", asked)).campaign
+        around = await ask("GetPublicCampaign", asked)
+        campaign, several = around.campaign, len(around.games) > 1
     found, ui = files(), game.ui or {}
     settings = (campaign.settings if campaign is not None else None) or {}
     prizes = ", ".join(dict.fromkeys(prize.name for prize in game.prizes))
@@ -157,7 +162,7 @@ async def _game(ask: Ask, scope: m.Scope, game_id: str, tenant: str, language: s
     render = msgspec.json.encode(_render(reply)).decode()
     named = f' tenant="{escape(tenant)}"' if tenant else ""
     back = ""
-    if campaign is not None:
+    if campaign is not None and several:
         address = f"/c/{quote(campaign.id)}{_query(tenant)}"
         back = f'<p class="back"><a href="{address}">{escape(campaign.name)}</a></p>'
     return _whole(
@@ -166,7 +171,7 @@ async def _game(ask: Ask, scope: m.Scope, game_id: str, tenant: str, language: s
         picture=picture,
         loads=f'{loads}<script type="module" src="{found.address(ENTRY)}"></script>\n',
         body=f"<main>\n<tombola-game game=\"{escape(game.id)}\"{named} hosted render='{_quoted(render)}'>"
-        f"<h1>{escape(game.name)}</h1></tombola-game>\n</main>\n{back}",
+        f"<h1>{escape(game.name)}</h1></tombola-game>\n</main>\n{back}{_terms(settings, language)}",
         language=language,
         brand=brand_of(ui),
         site=campaign.name if campaign is not None else "",
@@ -179,25 +184,61 @@ def _quoted(text: str) -> str:
 
 
 async def _campaign(ask: Ask, scope: m.Scope, campaign_id: str, tenant: str, language: str) -> str:
+    """The campaign's games to choose from; where it has one, that game's page."""
     asked = m.GetCampaignRequest(scope=scope, id=campaign_id)
     reply = await ask("GetPublicCampaign", asked)
+    if len(reply.games) == 1:
+        return await _game(ask, scope, reply.games[0].id, tenant, language)
     campaign: m.Campaign = reply.campaign
-    settings = campaign.settings or {}
-    games = "".join(
-        f'<li><a href="/p/{quote(game.id)}{_query(tenant)}"><span class="picture" aria-hidden="true">'
-        f'{_PICTURES.get(game.type, "🎲")}</span><span class="name">{escape(game.name)}</span></a></li>\n'
-        for game in reply.games
-    )
+    settings, texts = campaign.settings or {}, PAGE_TEXTS[language]
+    games = "".join(_card(game, tenant, texts) for game in reply.games)
+    listed = f'<ul class="games">\n{games}</ul>' if games else f'<p class="lead">{escape(texts.no_games)}</p>'
     told = _text(settings.get("description"))
     lead = f'<p class="lead">{escape(told)}</p>\n' if told else ""
+    picture = _picture(settings.get("picture"), _of(settings, "picture", "image"))
+    cover = f'<img class="cover" src="{escape(picture)}" alt="">\n' if picture else ""
+    themed = any(_of(settings, part) for part in CAMPAIGN_PARTS)
+    looks = [settings] if themed else [game.ui or {} for game in reply.games]
     return _whole(
         title=campaign.name,
         description=told or ", ".join(game.name for game in reply.games),
-        picture=_picture(settings.get("picture"), _of(settings, "background", "image")),
-        body=f'<main>\n<h1>{escape(campaign.name)}</h1>\n{lead}<ul class="games">\n{games}</ul>\n</main>',
+        picture=picture or _picture(*(_of(one, "background", "image") for one in (settings, *looks))),
+        body=f"<main>\n{cover}<h1>{escape(campaign.name)}</h1>\n{lead}{listed}\n</main>\n{_terms(settings, language)}",
         language=language,
-        brand=brand_of(settings),
+        brand=next((brand for brand in map(brand_of, looks) if brand.style), NO_BRAND),
     )
+
+
+def _card(game: m.Render, tenant: str, texts: PageTexts) -> str:
+    """A game to choose: its picture, name and state, and the button that opens it."""
+    ui = game.ui or {}
+    image = _picture(ui.get("picture"), _of(ui, "picture", "image"))
+    emoji = _text(_of(ui, "picture", "emoji")) or _PICTURES.get(game.type, "🎲")
+    shown = f'<img src="{escape(image)}" alt="">' if image else escape(emoji)
+    state = _state(game, texts)
+    return (
+        f'<li><a href="/p/{quote(game.id)}{_query(tenant)}"><span class="picture" aria-hidden="true">{shown}</span>'
+        f'<span class="name">{escape(game.name)}</span>{state and f"<span>{escape(state)}</span>"}'
+        f'<span class="play">{escape(texts.view if game.reason else texts.play)}</span></a></li>\n'
+    )
+
+
+def _state(game: m.Render, texts: PageTexts) -> str:
+    """What is to be known of a game before it is opened; "" where it can be played."""
+    if game.reason == "NOT_STARTED":
+        start = datetime.fromtimestamp(game.starts_at, ZoneInfo(game.timezone or "UTC"))
+        return texts.starts.format(when=f"{start:%Y-%m-%d %H:%M %Z}")
+    return {"PAUSED": texts.paused, "ENDED": texts.ended, "SOLD_OUT": texts.sold_out}.get(game.reason, "")
+
+
+def _terms(settings: Mapping[str, Any], language: str) -> str:
+    """The campaign's conditions, as its settings have them: a text, or the https address of one."""
+    terms, said = _text(settings.get("terms")).strip(), escape(PAGE_TEXTS[language].terms)
+    if not terms:
+        return ""
+    if _is_https(terms) and not any(one.isspace() for one in terms):
+        return f'<footer><a href="{escape(terms)}" rel="noopener">{said}</a></footer>'
+    return f"<footer><details><summary>{said}</summary><p>{escape(terms)}</p></details></footer>"
 
 
 def _themes(language: str) -> Document:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import aiohttp
 import pytest
@@ -16,7 +17,7 @@ from tests.support.world import World
 async def test_hosted_page_names_the_tenant_of_its_address_only(stack: Stack) -> None:
     """Pages are cached by address: the tenant of a header must not get into their links."""
     campaign = await make_campaign(stack)
-    game = await make_game(stack, campaign["id"], await make_prize(stack), access="public")
+    game, _ = [await make_game(stack, campaign["id"], await make_prize(stack), access="public") for _ in range(2)]
     named = []
     async with aiohttp.ClientSession(stack.process.consumer_url) as browser:
 
@@ -63,3 +64,35 @@ async def test_hosted_page_has_a_preview_and_is_framed_by_the_campaign_s_origins
     ):
         assert part in pages[0], part
     assert "style=" not in pages[0]
+
+
+async def test_campaign_page_opens_its_only_game_and_offers_several(own_world: World) -> None:
+    stack, campaign = own_world.stack, own_world.campaign_id
+    cover, terms = "https://brand.example/cover.png", "No purchase\n<needed>."
+
+    async def page(address: str, **settings: Any) -> str:
+        """The page once the campaign has these settings, and starts in 2033."""
+        body = {"name": "Autumn Fair", "settings": settings, "start_date": 2_000_000_000, "timezone": "Asia/Kathmandu"}
+        assert (await stack.admin("PUT", f"/admin/campaigns/{campaign}", body)).code == "OK"
+        async with aiohttp.ClientSession(stack.process.consumer_url) as browser:
+            async with browser.get(address, params={"tenant_id": stack.tenant_id}) as answer:
+                return await answer.text()
+
+    assert "nothing to play here" in await page(f"/c/{campaign}")
+    data, ui = "data:image/png;base64,AAAA", {"theme": {"primary": "#0b5c8a"}, "picture": {"emoji": "🍄"}}
+    first = await own_world.wheel(await own_world.prize(), name="Wheel", ui={**ui, "background": {"image": data}})
+    for address in (f"/c/{campaign}", f"/p/{first}"):
+        only = await page(address, terms=terms)
+        assert f'<tombola-game game="{first}"' in only and "No purchase\n&lt;needed&gt;." in only
+        assert 'class="back"' not in only, "it would lead to the same game"
+    second = await own_world.wheel(await own_world.prize(), name="Card", ui={"picture": {"image": cover}})
+    assert 'class="back"' in await page(f"/p/{first}")
+    both = await page(f"/c/{campaign}", terms="https://brand.example/terms", picture=cover)
+    assert re.findall(r'href="/p/(\w+)', both) == [second, first]
+    assert both.count('<span class="play">View</span>') == both.count("Starts 2033-05-18 09:18 +0545") == 2
+    assert "🍄" in both and data not in both and both.count(f'<img src="{cover}"') == 1
+    assert f'<img class="cover" src="{cover}"' in both and 'href="https://brand.example/terms"' in both
+    assert "--primary:#0b5c8a" in both, "its games' theme, as the campaign has none"
+    assert "--primary:teal" in await page(f"/c/{campaign}", theme={"primary": "teal"})
+    games = (await stack.consumer("GET", f"/public/campaigns/{campaign}")).data["games"]
+    assert not any("ui" in game for game in games)

@@ -20,7 +20,7 @@ from ops.benchmarks.cases import CASES
 from ops.servers.base import ServerError
 
 ROOT: Final = Path(__file__).parents[2]
-QUICK: Final = Scale(seconds=1.0, rounds=1, players=500, full_plays=100_000, idle_games=1_000)
+QUICK: Final = Scale(seconds=1.0, rounds=1, players=500, full_plays=100_000, idle_games=1_000, pool_codes=20_000)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

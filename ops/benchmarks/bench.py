@@ -34,6 +34,7 @@ class Scale:
     players: int = 2_000
     full_plays: int = 3_000_000
     idle_games: int = 10_000
+    pool_codes: int = 5_000_000
 
     def count(self, per_second: float) -> int:
         """How many requests make a run of `seconds`, at a rate."""

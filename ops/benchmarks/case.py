@@ -39,12 +39,19 @@ class Run:
     def per_second(self) -> float:
         return self.done / self.seconds if self.seconds else 0.0
 
+    @property
+    def cpu_each(self) -> float:
+        """CPU seconds of each done, of every process but the generator; 0 where nothing was done."""
+        used = sum(seconds for name, seconds in self.cpu_seconds.items() if name != "generator")
+        return used / self.done if self.done else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """A case's rate over that of the case `to` at about the same time; with `cost`, the other way round.
 
-    p99: of the 99th percentiles of their latencies instead. least, most: the target, where there is one.
+    p99: of the 99th percentiles of their latencies instead. cpu: of the CPU time of each done, of every process but the
+    generator. least, most: the target, where there is one.
     """
 
     to: str
@@ -52,18 +59,21 @@ class Ratio:
     most: float | None = None
     cost: bool = False
     p99: bool = False
+    cpu: bool = False
 
     def of(self, run: Run, other: Run) -> float | None:
         """None where one of the two did nothing."""
         if self.p99:
             return run.p99_ms / other.p99_ms if run.p99_ms and other.p99_ms else None
+        if self.cpu:
+            return run.cpu_each / other.cpu_each if run.cpu_each and other.cpu_each else None
         over, under = (other, run) if self.cost else (run, other)
         return over.per_second / under.per_second if under.per_second else None
 
     @property
     def what(self) -> str:
         """What of the other case it is a multiple of: words before its name."""
-        return "the p99 of " if self.p99 else "the cost of " if self.cost else ""
+        return "the p99 of " if self.p99 else "the CPU of " if self.cpu else "the cost of " if self.cost else ""
 
     @property
     def target(self) -> str:

@@ -10,7 +10,7 @@ from ops.api import Api
 from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Ratio, Run
-from ops.benchmarks.fixture import Fixture
+from ops.benchmarks.fixture import CHANCE, Fixture
 from ops.benchmarks.requests import Player
 from ops.benchmarks.stack import Process
 from ops.servers.base import free_port
@@ -18,6 +18,9 @@ from ops.servers.base import free_port
 MANY: Final = 50
 CODES: Final = 200_000
 """Of a prize whose every win takes one."""
+PRIZES: Final = 200
+POOL: Final = "bench_pool"
+"""The database with the full pool: the statistics of its codes are its own."""
 
 FIRST_GUESS_PER_SECOND: Final = 3_000.0
 
@@ -183,12 +186,45 @@ def code_spins(bench: Bench, server: Process) -> list[Entrant]:
         fulfillment={"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}, stock=0
     )
     fixture.api.post(f"/prizes/{prize_id}/codes", {"scope": fixture.scope, "codes": ["FIRST-ONE"]})
-    bench.stack.sql(
-        f"""INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)
-            SELECT tenant_id, prize_id, 'code_' || lpad(n::text, 26, '0'), key_id, ciphertext, sha256(n::text::bytea)
-            FROM generate_series(1, {CODES}) AS n, codes WHERE prize_id = '{prize_id}'"""
-    )
+    bench.stack.sql(_codes(CODES, "FROM codes", f"prize_id = '{prize_id}'"))
     return _around([fixture.spin(prize_id, 1.0)], bench.players(fixture.tenant_id))
+
+
+def _codes(count: int, source: str, where: str) -> str:
+    """Adds so many codes to each of these pools."""
+    return f"""INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)
+        SELECT tenant_id, prize_id, 'code_' || lpad(n::text, 26, '0'), key_id, ciphertext, sha256(n::text::bytea)
+        FROM generate_series(1, {count}) AS n,
+             (SELECT tenant_id, prize_id, key_id, ciphertext {source} WHERE {where})"""
+
+
+def pooled_spins(full: bool) -> Callable[[Bench, Process], list[Entrant]]:
+    """One game of many prizes with pools of codes, full or empty, of which another is won."""
+
+    def make(bench: Bench, server: Process) -> list[Entrant]:
+        fixture = Fixture(_api(bench, server))
+        coded = {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}
+        ids = [fixture.prize(), *(fixture.prize(fulfillment=coded, stock=0) for _ in range(PRIZES - 1))]
+        if full:
+            # The first pool holds nine of ten, as after one large import.
+            each = bench.scale.pool_codes // 10 // (PRIZES - 1)
+            sealed = "FROM (SELECT tenant_id, prize_id, '' AS key_id, ''::bytea AS ciphertext FROM prizes)"
+            rest = f"tenant_id = '{fixture.tenant_id}' AND prize_id <> '{ids[0]}'"
+            bench.stack.sql(
+                _codes(bench.scale.pool_codes - each * (PRIZES - 1), sealed, f"prize_id = '{ids[1]}'"), POOL
+            )
+            bench.stack.sql(_codes(each, sealed, f"{rest} AND prize_id <> '{ids[1]}'"), POOL)
+        chances = [CHANCE, *([1e-12] * (PRIZES - 1))]
+        drawn = [{"prize_id": one, "probability": chance} for one, chance in zip(ids, chances, strict=True)]
+        game_id = fixture.game("probability", {"prizes": drawn})
+        return _around([game_id], bench.players(fixture.tenant_id))
+
+    return make
+
+
+def pool_server(bench: Bench) -> Process:
+    """`tombola all` over the full pool."""
+    return bench.separate_server(POOL, 9)
 
 
 def tenants(count: int) -> Callable[[Bench, Process], list[Entrant]]:
@@ -229,6 +265,15 @@ CASES: Final = (
     Plays("games-50", "50 games, one tenant", one_server, spins(MANY), (Ratio("hot", least=0.85),)),
     Plays("tenants-50", "50 tenants, one game each", one_server, tenants(MANY), (Ratio("hot", least=0.5),)),
     Pairs("pair", "start and play as a pair", one_server, spins(1), (Ratio("hot"),)),
+    Pairs("pool-empty", "a pair of a game with 200 pools, empty", one_server, pooled_spins(False)),
+    Pairs(
+        "pool-full",
+        "a pair of a game with 200 pools, of 5 million codes",
+        pool_server,
+        pooled_spins(True),
+        (Ratio("pool-empty", most=1.05, cpu=True),),
+        POOL,
+    ),
     Plays("batch-1", "actor off (BATCH_LIMIT=1)", no_batches, spins(1), (Ratio("hot"),)),
     Plays("split-1", "one Core process behind one edge", edge_over(1), spins(MANY), (Ratio("games-50"),)),
     Plays("split-2", "two Core processes behind one edge", edge_over(2), spins(MANY), (Ratio("split-1", least=1.0),)),

@@ -153,7 +153,7 @@ export class View {
     const { unclaimed } = this.round;
     if (!tile || tile.getAttribute("data-count") === String(unclaimed || "")) return;
     tile.setAttribute("data-count", String(unclaimed || ""));
-    tile.querySelectorAll(".badge, .heard").forEach((part) => part.remove());
+    for (const part of tile.querySelectorAll(".badge, .heard")) part.remove();
     if (!unclaimed) return;
     const count = unclaimed > BADGE_MAX ? `${this.words.number(BADGE_MAX)}+` : this.words.number(unclaimed);
     const heard = h("span", { class: "heard" }, `: ${this.words.t("unclaimed", { count: unclaimed })}`);

@@ -38,6 +38,12 @@ _KINDS: Final = {
 _TIMES: Final = {"since": Kind.TIME, "until": Kind.TIME, "from": Kind.TIME, "at": Kind.END}
 """How fields end that hold a time."""
 
+_REPEATED: Final = re.compile(
+    r"^#+ Table of Contents\n(.*\n)*?(?=\*\*|#)|^\*\*Commands\*\*:\n\n(\* .*\n)+|^\* `--(admin-url|token|json)\b.*\n",
+    re.MULTILINE,
+)
+"""What the page on commands says once: a list of what follows, and the options of every command."""
+
 _MOST: Final = 100
 _HELP: Final = {
     "campaign": "Only those of this campaign.",
@@ -56,6 +62,26 @@ def text() -> str:
     made.sort(key=lambda command: command.words)
     lines = [msgspec.json.encode(command).decode() for command in made]
     return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def markdown() -> str:
+    """The commands of `tombola --help` and what each takes, for docs/reference/commands.md."""
+    from runtime.cli import app
+    from runtime.commands import loop
+    from runtime.commands.groups import OPERATOR_COMMANDS, RUN, TOOLS, shown_under
+
+    apps = {name: (app[name], RUN) for name in ("core", "consumer", "admin", "all", "worker", "migrate")}
+    apps |= {name: (getattr(loop, name.replace("-", "_")), shown_under(name)) for name in OPERATOR_COMMANDS}
+    apps |= {name: (app[name], TOOLS) for name in ("healthcheck", "settings")}
+    of_group: dict[str, list[str]] = {}
+    for name, (one, group) in sorted(apps.items(), key=lambda item: item[1][1].sort_key):
+        text = one.generate_docs(heading_level=3, usage_name=f"tombola {name}")
+        _, _, told = text.partition("\n")
+        of_group.setdefault(group.name, []).append(f"### tombola {name}\n{told}")
+    made = "\n\n".join(f"## {title}\n\n" + "\n\n".join(texts) for title, texts in of_group.items())
+    # Cyclopts shows how this process was started.
+    made = re.sub(r"^(tombola .*?) -m [\w.]+", r"\1", _REPEATED.sub("", made), flags=re.MULTILINE)
+    return re.sub(r"\n{3,}", "\n\n", made).replace("```console", "```text") + "\n"
 
 
 def command_of(row: Operation, said: Said) -> Command:

@@ -4,6 +4,7 @@
     runtime/http/docs/asyncapi.json           from runtime/events.py
     runtime/commands/commands.json            from the operations' rows
     docs/reference: settings.md, roles.md     from the settings and the operations' rows
+    docs/reference/commands.md                from the commands
     docs/reference/errors.md                  from runtime/http/docs/remedies.py and refusals.py
     docs/reference/faults.md                  from tests/faults/faults.toml and the tests' marks
     docs/reference/audit.md                   from sql/conservation.sql
@@ -160,6 +161,7 @@ def build_web() -> None:
 
 def pages() -> dict[str, str]:
     """The pages of docs/ that are tables which code says, by their names."""
+    from ops import commands
     from ops.proof import faults
     from runtime.http.admin import markdown as roles
     from runtime.http.docs.remedies import markdown as errors
@@ -169,6 +171,7 @@ def pages() -> dict[str, str]:
     return {
         "reference/settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",
         "reference/roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
+        "reference/commands.md": f"# Commands\n\n{COMMANDS_TEXT}\n\n{commands.markdown()}",
         "reference/errors.md": f"# Errors\n\n{ERRORS_TEXT}\n\n{errors()}",
         "reference/faults.md": faults.page(),
         "reference/audit.md": f"# Does everything add up?\n\n{AUDIT_TEXT}\n\n{checks()}",
@@ -176,6 +179,25 @@ def pages() -> dict[str, str]:
 
 
 SETTINGS_TEXT = "From the environment; refused at start, by name, when wrong. `tombola settings` prints the same."
+COMMANDS_TEXT = """\
+`tombola COMMAND`; in a checkout `./ops/tombola COMMAND` asks the stack of `./ops/up`. `--help` of each command
+says the same as this page. Commands that ask the admin edge take, beside their own options:
+
+| Option | Variable | Meaning |
+|---|---|---|
+| `--admin-url` | `TOMBOLA_ADMIN_URL` | where the admin edge is; by default `http://127.0.0.1:8082` |
+| `--token` | `TOMBOLA_TOKEN` | a token of a management role, or an API token; better set by the variable |
+| `--json` | | print JSON for machines |
+
+| Exit code | Meaning |
+|---|---|
+| 0 | done |
+| 1 | refused, or something was found |
+| 2 | wrong use, or wrong settings |
+| 3 | a file cannot be read or written |
+| 4 | the service cannot be reached |
+| 5 | the question was answered with no |
+| 6 | it waits for a second person |"""
 ERRORS_TEXT = """\
 Every answer is `{code, message, trace_id, data}`. `code` is `OK`, or one of the statuses below. Then `data.reason` says
 why, in a word that a program can rely on, and `message` says it to a person. Further facts stand beside the reason.

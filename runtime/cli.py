@@ -20,7 +20,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from runtime import __version__
 from runtime.commands.environment import EXIT_USE, settings_for
-from runtime.commands.groups import OPERATOR_COMMANDS
+from runtime.commands.groups import OPERATOR_COMMANDS, RUN, TOOLS, shown_under
 from runtime.groups import GROUPS
 from runtime.settings import Settings
 from runtime.settings.documentation import markdown, misspelt, table
@@ -49,31 +49,31 @@ app = App(
 )
 
 
-@app.command
+@app.command(group=RUN)
 def core() -> None:
     """Serve Core: REST on CORE_PORT, RPC on RPC_PORT, and the consumer groups that CORE_WORKERS names."""
     _serve("core", "rpc")
 
 
-@app.command
+@app.command(group=RUN)
 def consumer() -> None:
     """Serve the consumer edge on CONSUMER_PORT, over the Core replicas in CORE_RPC_ADDRESSES."""
     _serve("consumer")
 
 
-@app.command
+@app.command(group=RUN)
 def admin() -> None:
     """Serve the admin edge on ADMIN_PORT, over the Core replicas in CORE_RPC_ADDRESSES."""
     _serve("admin")
 
 
-@app.command(name="all")
+@app.command(name="all", group=RUN)
 def everything() -> None:
     """Serve Core, RPC and both edges in one process, and the consumer groups that CORE_WORKERS names."""
     _serve("core", "rpc", "consumer", "admin")
 
 
-@app.command
+@app.command(group=RUN)
 def worker(
     group: Annotated[
         GroupName,
@@ -85,7 +85,7 @@ def worker(
     _serve(f"worker:{group}")
 
 
-@app.command
+@app.command(group=RUN)
 def migrate(*, dry_run: bool = False) -> None:
     """Bring the database at DATABASE_URL to this version. Safe to run twice, and by several at once.
 
@@ -119,7 +119,7 @@ def migrate(*, dry_run: bool = False) -> None:
         sys.exit(f"tombola migrate: {error}")
 
 
-@app.command(name="settings")
+@app.command(name="settings", group=TOOLS)
 def show_settings(*, as_markdown: Annotated[bool, Parameter(name="--markdown")] = False) -> None:
     """Print every setting: its variable, value, default and meaning.
 
@@ -138,7 +138,7 @@ def show_settings(*, as_markdown: Annotated[bool, Parameter(name="--markdown")] 
         print(f"{row.variable}  ({row.kind}; {default})\n    {row.meaning}")
 
 
-@app.command
+@app.command(group=TOOLS)
 def healthcheck() -> None:
     """Succeed where the process here answers /healthz on METRICS_PORT: for container health checks."""
     from urllib.request import urlopen
@@ -224,10 +224,10 @@ def stop_on_signals() -> asyncio.Event:
 def register() -> None:
     """Adds the operator commands, each of which is imported when it is asked for."""
     for name, (means, _) in OPERATOR_COMMANDS.items():
-        app.command(f"runtime.commands.loop:{name.replace('-', '_')}", name=name, help=means)
+        app.command(f"runtime.commands.loop:{name.replace('-', '_')}", name=name, help=means, group=shown_under(name))
     if (Path(__file__).parents[1] / "ops" / "certification").is_dir():
         for module, means in CHECKOUT_COMMANDS.items():
-            app.command(f"{module}:app", name=module.rpartition(".")[2], help=means)
+            app.command(f"{module}:app", name=module.rpartition(".")[2], help=means, group=TOOLS)
 
 
 def main() -> None:

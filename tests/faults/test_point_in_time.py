@@ -25,22 +25,20 @@ from tests.support.stack import AS_SHIPPED, TO_LOOPBACK, Stack, new_stack, setti
 from tests.support.waiting import until
 from tests.support.world import World, new_world
 
-ROOT = Path(__file__).parents[2]
+PAGE = (Path(__file__).parents[2] / "docs/how-to/back-up.md").read_text()
 CODES = ("CODE-ONE", "CODE-TWO", "CODE-THREE")
 
 
 def documented(nth: int, archive: Path) -> dict[str, str]:
-    """Settings of docs/how-to/deploy.md, "Backups": the first of a server that archives, the second of a restore."""
-    section = (ROOT / "docs/how-to/deploy.md").read_text().split("\n## Backups\n")[1].split("\n## ")[0]
-    block = re.findall(r"```ini\n(.*?)```", section, re.DOTALL)[nth]
+    """Settings of docs/how-to/back-up.md: the first of a server that archives, the second of a restore."""
+    block = re.findall(r"```ini\n(.*?)```", PAGE, re.DOTALL)[nth]
     settings = dict(line.split(" = ", 1) for line in block.splitlines())
     return {name: value.strip("'").replace("/archive/", f"{archive}/") for name, value in settings.items()}
 
 
 def shown_since(point: str) -> str:
-    """The query of docs/how-to/deploy.md for the codes that were shown after a point."""
-    section = (ROOT / "docs/how-to/deploy.md").read_text().split("\n## Backups\n")[1].split("\n## ")[0]
-    (query,) = re.findall(r"```sql\n(.*?)```", section, re.DOTALL)
+    """The query of docs/how-to/back-up.md for the codes that were shown after a point."""
+    (query,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
     return re.sub(r"'[^']*'", f"'{point}'", query)
 
 

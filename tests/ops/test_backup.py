@@ -1,4 +1,4 @@
-"""The commands of docs/how-to/deploy.md, "Backups": what was backed up plays on from another database."""
+"""The commands of docs/how-to/back-up.md: what was backed up plays on from another database."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 def commands() -> dict[str, str]:
     """pg_dump's and pg_restore's lines."""
-    section = (ROOT / "docs/how-to/deploy.md").read_text().split("\n## Backups\n")[1].split("\n## ")[0]
-    lines = [line for block in re.findall(r"```sh\n(.*?)```", section, re.DOTALL) for line in block.splitlines()]
+    page = (ROOT / "docs/how-to/back-up.md").read_text()
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
     return {line.split()[0]: line for line in lines}
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 EXAMPLE = TEXT.split("### A resource with its table, commands and page\n")[1].split("### ")[0]
 COPIED = ("docs", "ops", "runtime", "sql", "tests")
-GENERATED = ("runtime/messages/", "runtime/commands/commands.json", "runtime/web/built/", "docs/reference/roles.md")
+GENERATED = ("runtime/messages/", "runtime/commands/commands.json", "runtime/web/built/", "docs/reference/")
 OWN_TEST = "tests/acceptance/campaigns/test_notes.py"
 LOOPS = (
     *("tests/acceptance/edges/test_operations_table.py", "tests/sql/test_statements.py"),

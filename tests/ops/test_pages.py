@@ -22,7 +22,13 @@ from tests.support.browsing import browsing
 from tests.support.up import up
 
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"\n]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-ELSEWHERE = {"bench.md": "test_bench.py", "deploy.md": "test_backup.py", "listen-to-events.md": "test_readme.py"}
+ELSEWHERE = {
+    "bench.md": "test_bench.py",
+    "back-up.md": "test_backup.py",
+    "deploy.md": "test_deployment.py",
+    "listen-to-events.md": "test_readme.py",
+    "size-and-scale.md": "test_bench.py",
+}
 """Pages whose commands another test runs."""
 RUN = [
     str(page.relative_to(ROOT / "docs"))

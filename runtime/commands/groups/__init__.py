@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from cyclopts import Group
+
 OPERATOR_COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "approvals": ("See what waits for a second person; approve or reject it.", ""),
     "audit-log": ("Read who changed what.", ""),
@@ -57,3 +59,20 @@ OPERATOR_COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "wallets": ("See a player's balances and what moved them; adjust one.", ""),
 }
 """A group -> what it is for, in the list of all; and more of that in the group's own help, where there is more."""
+
+RUN: Final = Group("Run", sort_key=1)
+OPERATE: Final = Group("Operate", sort_key=2)
+CONTENT: Final = Group("Content", sort_key=3)
+PEOPLE: Final = Group("People", sort_key=4)
+TOOLS: Final = Group("Tools", sort_key=5)
+
+_SHOWN_UNDER: Final = {
+    OPERATE: ("approvals", "audit", "audit-log", "deadletters", "deliveries", "keys"),
+    PEOPLE: ("merchants", "players", "rewards", "tenants", "token", "tokens", "wallets"),
+    TOOLS: ("call", "export", "figures"),
+}
+
+
+def shown_under(name: str) -> Group:
+    """Where `tombola --help` lists a group: with content, unless it is named above."""
+    return next((group for group, names in _SHOWN_UNDER.items() if name in names), CONTENT)

@@ -2,7 +2,7 @@
 
 Live is what can be played now, and what ever was: else pausing a game, or its campaign, would be a way around. So is
 an active game of a campaign that was played, paused or not. Launching is not watched, changing what is live is; but how
-much one play gives is watched of what is not live, too. What is not watched at all stands in docs/how-to/deploy.md.
+much one play gives is watched of what is not live, too. What is not watched at all stands in docs/how-to/approvals.md.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ What plays won that were within the cap of each, and are beyond it together (max
 is the player's: items and points that were earned may be spent by now, and the ledger says of no coin which play it
 came of, so that what was bought would have to come back with it. So a game's cap on plays bounds guests less than a
 prize's max_per_user does: by how many guests an address is given, RATE_GUEST_BURST and then RATE_GUEST_PER_SECOND
-(docs/how-to/deploy.md).
+(docs/explanation/security.md).
 
 The plays that won the surplus note it, so that no quest counts it as the player's, whether it could be taken back or
 not (`quest_progress`). A quest that either of them has completed stays completed, whatever it counted: that was within

@@ -5,7 +5,7 @@
 -- The campaign, with how many origins its tenant has. No row: there is none that may be read.
 SELECT c.campaign_id, c.status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, c.origins, c.budget,
        c.budget_currency, coalesce(b.used, 0) AS used,
-       (SELECT cardinality(t.origins) FROM tenants AS t WHERE t.tenant_id = $1) AS origins_of_tenant
+       (SELECT cardinality(t.origins) FROM tenants AS t WHERE t.tenant_id = $1) AS origins_of_tenant, c.settings
 FROM campaigns AS c
 LEFT JOIN budget_marks AS b
     ON b.tenant_id = $1 AND b.campaign_id = c.campaign_id AND b.currency = c.budget_currency

@@ -19,6 +19,8 @@ from runtime.wire.shape import AS_IT_IS, Shape, apply
 
 ALIASES: Final[Mapping[Any, Mapping[str, str]]] = {m.Prize: {"prize_id": "id"}}
 """What the edges call a resource's field -> the field (contract.md, "Core messages"); shown beside it, and taken."""
+BESIDE: Final = frozenset({"warnings"})
+"""Fields of replies that stand beside those of the one thing that a reply wraps, where they hold something."""
 
 
 def shape_of(operation: Operation) -> Shape:
@@ -26,9 +28,10 @@ def shape_of(operation: Operation) -> Shape:
     if operation.shape is not None:
         return operation.shape
     fields = fields_of(operation.reply)
-    rows = list(fields.values())
+    beside = BESIDE & fields.keys()
+    rows = [field for name, field in fields.items() if name not in beside]
     if len(rows) == 1 and rows[0].kind is Kind.MESSAGE and not rows[0].repeated:
-        return Shape(opened=rows[0].name, inner={rows[0].name: _of_message(rows[0].type)})
+        return Shape(opened=rows[0].name, optional=beside, inner={rows[0].name: _of_message(rows[0].type)})
     if "items" in fields and fields["items"].type in ALIASES:
         return Shape(inner={"items": _of_message(fields["items"].type)})
     return AS_IT_IS

@@ -61,12 +61,10 @@ class Checks:
         if not is_timezone(value):
             self.problem(field, "must be an IANA time zone such as Europe/Berlin")
 
-    def small_object(self, field: str, value: dict[str, Any] | None) -> bool:
-        """An object of at most 64 KiB as JSON; whether it is."""
-        if not value or len(msgspec.json.encode(value)) <= OBJECT_BYTES_MAX:
-            return True
-        self.problem(field, f"must be at most {OBJECT_BYTES_MAX} bytes as JSON")
-        return False
+    def small_object(self, field: str, value: dict[str, Any] | None) -> None:
+        """An object of at most 64 KiB as JSON."""
+        if value and len(msgspec.json.encode(value)) > OBJECT_BYTES_MAX:
+            self.problem(field, f"must be at most {OBJECT_BYTES_MAX} bytes as JSON")
 
     def origins(self, field: str, values: Sequence[str]) -> None:
         """Origins of pages, each once (runtime.wire.origins)."""

@@ -52,23 +52,15 @@ class World:
         return prize_id
 
     async def game(self, shape: dict[str, Any], handler_config: dict[str, Any], **fields: Any) -> str:
-        """The id of a new active game. Its ui is what is given, though no save may take it (runtime/rules/ui)."""
-        ui = fields.pop("ui", None)
+        """The id of a new active game."""
         body = {"name": "Game", "campaign_id": self.campaign_id, "status": "active", **shape, **fields}
         answer = await self.stack.admin("POST", "/admin/games", {**body, "handler_config": handler_config})
-        if ui is not None:
-            await self.looks(answer.data["id"], ui)
         return str(answer.data["id"])
 
     async def wheel(self, *prize_ids: str, **fields: Any) -> str:
         """A wheel of equally likely prizes, on which no play loses; without prizes every play does."""
         prizes = [{"prize_id": prize_id, "probability": 1 / len(prize_ids)} for prize_id in prize_ids]
         return await self.game(WHEEL, {"prizes": prizes}, **fields)
-
-    async def looks(self, game_id: str, ui: dict[str, Any]) -> None:
-        """Gives a game a ui that no save would take, as one from before its parts were known may be."""
-        statement = "UPDATE game_revisions SET definition = jsonb_set(definition, '{ui}', $2) WHERE game_id = $1"
-        await self.database.execute(statement, game_id, ui)
 
     async def start(self, game_id: str, player: str = "ann", **headers: str) -> Answer:
         return await self.stack.consumer("POST", f"/games/{game_id}/start", {}, player=player, headers=headers)

@@ -43,7 +43,13 @@ async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         return await make(connection, request)
 
-    return m.CampaignReply(campaign=from_row(await catalog.change(engine, tenant_of(request), work)))
+    return _reply(from_row(await catalog.change(engine, tenant_of(request), work)))
+
+
+def _reply(written: m.Campaign) -> m.CampaignReply:
+    """What was written, with what of its settings is not used."""
+    found = ui.problems_of_settings(written.settings)
+    return m.CampaignReply(campaign=written, warnings=[m.Warning(*one) for one in found])
 
 
 async def make(connection: asyncpg.Connection, request: m.CreateCampaignRequest) -> asyncpg.Record:
@@ -96,7 +102,7 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
         await engine.rankings.forget(tenant_of(request), board["board_id"])
     written = from_row(row)
     await usage.fill_budgets(engine.database, tenant_of(request), [written])
-    return m.CampaignReply(campaign=written)
+    return _reply(written)
 
 
 async def alter(
@@ -193,8 +199,7 @@ def _checked(campaign: m.Campaign) -> Checks:
     if 0 < campaign.redeem_until < max(campaign.start_date, campaign.end_date):
         checks.problem("redeem_until", "must not be before end_date, nor before start_date")
     checks.timezone("timezone", campaign.timezone)
-    if checks.small_object("settings", campaign.settings):
-        checks.problems(ui.problems_of_settings(campaign.settings))
+    checks.small_object("settings", campaign.settings)
     checks.origins("origins", campaign.origins)
     _check_budget(checks, campaign.budget or m.Budget())
     return checks

@@ -21,6 +21,7 @@ from runtime.operations.row import STAFF, Operation
 from runtime.outgoing.channels import CHANNELS
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, INTEGRATION_PROVIDERS
 from runtime.rules import REWARD_HANDLERS
+from runtime.rules import ui as looks
 from runtime.rules.payloads import CaughtPayload, ScorePayload
 from runtime.settings import Settings
 from runtime.wire.scope import merchant_of, tenant_of
@@ -86,6 +87,7 @@ def items(looked: Looked) -> Items:
     yield from _turns(looked)
     yield from _budget(looked)
     yield from _pictures(looked)
+    yield from _looks(looked)
     yield from _integrations(looked)
     yield from _logins(looked)
     yield from _addresses(looked)
@@ -352,6 +354,16 @@ def _idle_pictures(game: Any) -> Items:
         if prize_id not in awarded:
             told = f"{game['name']} has a picture of the prize {prize_id}, which it cannot award"
             yield _warning(_of("games", game["game_id"], "ui"), told)
+
+
+def _looks(looked: Looked) -> Items:
+    """What is stored of the looks and not used: its default is shown."""
+    for field, said in looks.problems_of_settings(looked.campaign["settings"]):
+        yield _warning(field, f"The campaign is shown without {field}, which {said}")
+    for game in looked.games:
+        for field, said in looks.problems("ui", game["definition"]["ui"]):
+            told = f"{game['name']} is shown without {field}, which {said}"
+            yield _warning(_of("games", game["game_id"], field), told)
 
 
 def _things(ui: Any) -> Iterator[str]:

@@ -71,7 +71,12 @@ async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameRep
     async def work(connection: asyncpg.Connection) -> m.Game:
         return await make(engine, connection, request)
 
-    return m.GameReply(game=await catalog.change(engine, tenant_of(request), work))
+    return _reply(await catalog.change(engine, tenant_of(request), work))
+
+
+def _reply(written: m.Game) -> m.GameReply:
+    """What was written, with what of its ui is not used."""
+    return m.GameReply(game=written, warnings=[m.Warning(*found) for found in ui.problems("ui", written.ui)])
 
 
 async def make(
@@ -141,7 +146,7 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
     async def work(connection: asyncpg.Connection) -> m.Game:
         return await alter(engine, connection, request)
 
-    return m.GameReply(game=await catalog.change(engine, tenant_of(request), work))
+    return _reply(await catalog.change(engine, tenant_of(request), work))
 
 
 async def alter(engine: Engine, connection: asyncpg.Connection, request: m.UpdateGameRequest) -> m.Game:
@@ -152,11 +157,11 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     _refuse_stale(update.revision, before["revision"])
     game = game_from_row(before)
     old_rungs = game_from_row(before).milestones
-    given_names = set_fields(game, update, request.update_mask, SETTABLE)
+    set_fields(game, update, request.update_mask, SETTABLE)
     _fill_defaults(game)
     _name_rungs(game.milestones, old_rungs)
     definition = definition_of(game)
-    checks = _checked(game, definition, look="ui" in given_names)
+    checks = _checked(game, definition)
     campaign = await campaigns.check_campaign(connection, checks, request, before["campaign_id"])
     assert campaign is not None, "a campaign is never removed"
     _check_scope(checks, request, game, campaign)
@@ -279,15 +284,13 @@ def problems(game: m.Game) -> list[tuple[str, str]]:
     return _checked(game, definition_of(game)).found
 
 
-def _checked(game: m.Game, definition: Definition, *, look: bool = True) -> Checks:
-    """look: whether its ui is looked at too: what was saved when less of it was known keeps nobody from the rest."""
+def _checked(game: m.Game, definition: Definition) -> Checks:
     checks = Checks()
     checks.required("name", game.name)
     rules = game.rules if game.rules is not None else m.GameRules()
     checks.between("rules.max_plays_per_user", rules.max_plays_per_user, 0, COUNT_MAX)
     checks.between("rules.max_plays_per_day", rules.max_plays_per_day, 0, COUNT_MAX)
-    if checks.small_object("ui", game.ui) and look:
-        checks.problems(ui.problems("ui", game.ui))
+    checks.small_object("ui", game.ui)
     if game.on_unavailable is m.OnUnavailable.FALLBACK and not game.fallback_prize_id:
         checks.problem("fallback_prize_id", "is required where on_unavailable is ON_UNAVAILABLE_FALLBACK")
     try:

@@ -1,9 +1,10 @@
 """How a game looks: what of its `ui` the service knows, and the themes that one may begin with.
 
-`ui` is the operator's, kept and given back as it is (spec.md, "Game"). But its widget and others show it to players, so
-what they know of it is held to `schema.json` when it is saved: types, colours, and images by https or as data of
-formats that are nothing but pixels. An SVG is a document, which may run scripts wherever it is not an <img>: it is
-shown by its address. Parts that the schema does not name are anybody's, and are not looked at.
+`ui` is the operator's: any object is stored and given back as it is (spec.md, "Game"). What our pages use of it is what
+`schema.json` describes: types, colours, and images by https or as data of formats that are nothing but pixels. An SVG
+is a document, which may run scripts wherever it is not an <img>: it is shown by its address. A part that is anything
+else is a warning to who saves it, and the pages show their default. Parts that the schema does not name are not looked
+at.
 
 A theme of `themes.json`, named by `ui.theme.preset`, fills in what the game's own theme and background leave out, when
 the game is shown.

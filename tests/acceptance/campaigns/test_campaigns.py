@@ -40,13 +40,23 @@ async def test_campaign_reads_back_with_its_defaults(stack: Any) -> None:
         ({"end_date": 10**15}, "end_date"),
         ({"merchant_id": "merchant_unknown"}, "merchant_id"),
         ({"settings": {"x": "y" * 70_000}}, "settings"),
-        ({"settings": {"theme": {"primary": "url(//evil.test)"}}}, "settings.theme.primary"),
     ],
 )
 async def test_campaign_with_a_wrong_field_names_it(stack: Any, change: dict[str, Any], field: str) -> None:
     assert fields_of(await stack.admin("POST", "/admin/campaigns", {"name": "Autumn"} | change)) == [field]
     made = await make_campaign(stack)
     assert fields_of(await stack.admin("PUT", f"/admin/campaigns/{made['id']}", change)) == [field]
+
+
+async def test_any_settings_are_stored_as_they_are_and_warn_of_what_is_not_used(stack: Any) -> None:
+    for settings, fields in (
+        ({"theme": {"primary": "url(//evil.test)"}}, ["settings.theme.primary"]),
+        ({"theme": "later", "background": {"color": 3}, "x": 1}, ["settings.background.color"]),
+    ):
+        made = await make_campaign(stack, settings=settings)
+        assert made["settings"] == settings and [one["field"] for one in made["warnings"]] == fields
+        changed = (await stack.admin("PUT", f"/admin/campaigns/{made['id']}", {"name": "Other"})).data
+        assert (changed["settings"], changed["warnings"]) == (settings, made["warnings"])
 
 
 async def test_campaign_update_keeps_omitted_fields_and_can_unset_a_date(stack: Any) -> None:

@@ -247,6 +247,21 @@ async def test_preview_is_drawn_as_it_is_typed_and_makes_test_plays_alone(desk: 
     await desk.until(f"!{kept}.includes('tombola.play')")
 
 
+async def test_designer_keeps_a_ui_that_it_cannot_show_and_says_what_is_not_used(desk: Desk, fair: World) -> None:
+    ui = {"wheel": "later", "theme": "ours", "background": {"color": "Brand Red"}, "own": [1]}
+    game_id = await fair.wheel(await fair.prize(), name="Odd", status="draft", ui=ui)
+    await desk.enter("designer", path=f"/games/{game_id}")
+    await field(desk, "name").fill("Odder")
+    await save(desk)
+    unused = await desk.page.inner_text("[role=status]:has(code)")
+    assert all(f"ui.{path}" in unused for path in ("wheel", "theme", "background.color"))
+    now = await game_of(desk)
+    assert (now["name"], now["ui"]) == ("Odder", ui)
+    await field(desk, "ui.background.color").fill("teal")
+    await save(desk)
+    assert (await game_of(desk))["ui"] == {**ui, "background": {"color": "teal"}}
+
+
 async def test_stale_game_form_shows_the_conflict_and_merges_what_was_typed(desk: Desk, fair: World) -> None:
     game_id = await fair.wheel(await fair.prize(), name="Wheel", rules={"max_plays_per_user": 1})
     await desk.enter("designer", path=f"/games/{game_id}")

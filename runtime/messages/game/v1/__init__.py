@@ -332,6 +332,7 @@ __all__ = (
     "VoucherCode",
     "WalletBalance",
     "WalletScope",
+    "Warning",
     "WithdrawApprovalRequest",
     "WithdrawChallengeRequest",
     "WithdrawCodesReply",
@@ -1945,6 +1946,11 @@ default_message_pool.register_message("game.v1", "CampaignFiguresReply", Campaig
 class CampaignReply(betterproto2.Message):
     campaign: "Campaign | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
+    warnings: "list[Warning]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Of the parts of `settings` that are written as a game's `ui` is. Where it was made or changed.
+    """
+
 
 default_message_pool.register_message("game.v1", "CampaignReply", CampaignReply)
 
@@ -2792,6 +2798,11 @@ default_message_pool.register_message("game.v1", "GameFigures", GameFigures)
 @dataclass(eq=False, repr=False)
 class GameReply(betterproto2.Message):
     game: "Game | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    warnings: "list[Warning]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Of `ui`. Where it was made or changed.
+    """
 
 
 default_message_pool.register_message("game.v1", "GameReply", GameReply)
@@ -6877,6 +6888,23 @@ class WalletBalance(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "WalletBalance", WalletBalance)
+
+
+@dataclass(eq=False, repr=False)
+class Warning(betterproto2.Message):
+    """
+    What was stored as it was given, and is not used by our pages: they show their default.
+    """
+
+    field: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    Its path, such as ui.theme.primary.
+    """
+
+    description: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "Warning", Warning)
 
 
 @dataclass(eq=False, repr=False)

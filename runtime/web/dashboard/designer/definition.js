@@ -1,4 +1,5 @@
 // A game's configured fields, as the form holds them and as the API takes them.
+import { isObject } from "../parts/form.js";
 import { say } from "../words.js";
 import { alike } from "./differences.js";
 
@@ -17,21 +18,24 @@ const FIELDS = ["name", "handler_config", "on_unavailable", "fallback_prize_id",
 export function editable(game) {
   const ui = game.ui ?? {};
   const milestones = game.milestones ?? { mode: "MILESTONE_MODE_CUMULATIVE_UNLOCK", auto_grant: false, rungs: [] };
-  return { ...Object.fromEntries(FIELDS.map((name) => [name, game[name]])), ui: { ...ui, theme: { ...ui.theme }, background: { ...ui.background } }, milestones };
+  return { ...Object.fromEntries(FIELDS.map((name) => [name, game[name]])), ui: { ...ui, theme: copied(ui.theme), background: copied(ui.background) }, milestones };
 }
+
+/** A part of a ui, which may be anything. @param {any} value */
+const copied = (value) => (isObject(value) ? { ...value } : value ?? {});
 
 /** What is sent of it: what is empty is left out, as it was never there. @param {any} value */
 function plain(value) {
   const { theme, background, wheel, ...rest } = value.ui ?? {};
-  const segments = wheel?.segments?.map(pruned) ?? [];
-  const ui = { ...rest, ...part("theme", pruned(theme)), ...part("background", pruned(background)), ...part("wheel", segments.length ? { ...wheel, segments } : {}) };
+  const named = Array.isArray(wheel?.segments) ? (wheel.segments.length ? { ...wheel, segments: wheel.segments.map(pruned) } : {}) : wheel;
+  const ui = { ...rest, ...part("theme", pruned(theme)), ...part("background", pruned(background)), ...part("wheel", named) };
   return { ...value, ui };
 }
 
-/** @param {string} name @param {Record<string, any>} value */
-const part = (name, value) => (Object.keys(value).length ? { [name]: value } : {});
+/** @param {string} name @param {any} value */
+const part = (name, value) => (value === undefined || (isObject(value) && !Object.keys(value).length) ? {} : { [name]: value });
 /** @param {any} value */
-const pruned = (value) => Object.fromEntries(Object.entries(value ?? {}).filter(([, one]) => one !== "" && one !== undefined && one !== null));
+const pruned = (value) => (!isObject(value) ? value : Object.fromEntries(Object.entries(value).filter(([, one]) => one !== "" && one !== undefined && one !== null)));
 
 /**
  * The fields that were changed, and they alone: what somebody else changed meanwhile beside them stays.

@@ -10,7 +10,8 @@ import { groupsOf } from "./odds.js";
  * @param {{handler: string, value: any, prizes: any[], change: (value: any) => void}} props value: the form's
  */
 export function Wheel({ handler, value, prizes, change }) {
-  const segments = /** @type {Segment[]} */ (value.ui?.wheel?.segments ?? []);
+  const held = value.ui?.wheel?.segments;
+  const segments = /** @type {Segment[]} */ (Array.isArray(held) ? held.map((one) => one ?? {}) : []);
   const named = new Set(segments.map((one) => one.prize_id).filter(Boolean));
   if (!named.size) {
     return null; // Without names the segments stand for the prizes in their order.

@@ -97,6 +97,7 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
   }
   const [value, setValue] = useState(begun.current.fields);
   const [theirs, setTheirs] = useState(/** @type {any} */ (null));
+  const [unused, setUnused] = useState(/** @type {{field: string, description: string}[]} */ ([]));
   const mixed = useRef(false); // What is saved is partly somebody else's, which the form does not show.
   const schema = useMemo(() => schemaOf(config, game.type === "spin_wheel" || game.type === "scratch_card"), [config, game.type]);
   const widgets = useMemo(() => widgetsOf(prizes, themes, game.campaign_id), [prizes, themes, game.campaign_id]);
@@ -108,6 +109,7 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
       const now = await api.put("/admin/games/{id}", { path: { id: game.id }, body: { ...changed, revision: begun.current.game.revision } });
       begun.current = { game: now, fields: { ...typed, revision: now.revision } };
       setTheirs(null);
+      setUnused(now.warnings ?? []);
       saved(now, mixed.current);
       tell(say("saved"));
     } catch (refused) {
@@ -128,6 +130,7 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
         ${may ? html`<div class="sheet"><${Form} schema=${schema} value=${begun.current.fields} save=${save} typed=${setValue} word=${say("save")} zone=${campaign.timezone} widget=${widgets}>
           ${(/** @type {any} */ now, /** @type {any} */ change) => html`
             ${game.type === "spin_wheel" && html`<${Wheel} handler=${game.reward_handler} value=${now} prizes=${prizes} change=${change} />`}
+            ${unused.length > 0 && html`<${Unused} items=${unused} />`}
             ${theirs && html`<${Conflict} begun=${begun.current} theirs=${theirs} typed=${value} over=${over} />`}`}
         <//></div>` : html`<p class="quiet">${say("designer.read_only")}</p>`}
       <//>
@@ -138,6 +141,12 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
       <${Section} title=${say("contrast.title")}><${Contrasts} ui=${value.ui} themes=${themes} /><//>
     </div>
   </div>`;
+}
+
+/** What was saved, and is not used. @param {{items: {field: string, description: string}[]}} props */
+function Unused({ items }) {
+  return html`<div role="status"><p>${say("designer.unused")}</p>
+    <ul class="checks">${items.map(({ field, description }) => html`<li key=${field} data-tone="warn"><span class="mark" aria-hidden="true"></span><span><code>${field}</code> ${description}</span></li>`)}</ul></div>`;
 }
 
 /** What somebody else has saved meanwhile. @param {{begun: any, theirs: any, typed: any, over: () => void}} props */

@@ -107,7 +107,7 @@ export function resolved(schema, root) {
  */
 export function filled(schema, value, root) {
   const one = resolved(schema, root);
-  if (one.type === "object" && one.properties) {
+  if (one.type === "object" && one.properties && (value === undefined || value === null || isObject(value))) {
     /** @type {Record<string, any>} */
     const made = { ...value };
     for (const [name, part] of Object.entries(one.properties)) {
@@ -159,7 +159,7 @@ function within({ schema, value, path, name, around }) {
   }
   if (schema.type === "array") {
     const one = resolved(schema.items ?? {}, around.root);
-    return (value ?? []).map((/** @type {any} */ item, /** @type {number} */ i) => ({ schema: one, value: item, name: one.properties ? "" : name, path: `${path}[${i}]` }));
+    return (Array.isArray(value) ? value : []).map((/** @type {any} */ item, /** @type {number} */ i) => ({ schema: one, value: item, name: one.properties ? "" : name, path: `${path}[${i}]` }));
   }
   return [];
 }
@@ -170,6 +170,9 @@ function paths(part) {
   const inner = ownOf(part) ? [] : within({ ...part, schema: resolved(part.schema, around.root) });
   return [path, ...inner.flatMap((one) => paths({ ...one, around }))];
 }
+
+/** Whether it has fields. What is stored may be anything, where the API keeps it as it is. @param {any} value */
+export const isObject = (value) => Boolean(value) && typeof value === "object" && !Array.isArray(value);
 
 /** Any field, by its type. @param {Part} part */
 function Any(part) {
@@ -195,7 +198,7 @@ function Any(part) {
 function Fields(part) {
   const { schema, value, path, name, around, change } = part;
   const inner = within(part).map((one) => html`<${Any} key=${one.name} ...${one} around=${around} required=${schema.required?.includes(one.name)}
-    change=${(/** @type {any} */ next) => change({ ...value, [one.name]: next })} />`);
+    change=${(/** @type {any} */ next) => change({ ...(isObject(value) ? value : {}), [one.name]: next })} />`);
   // An object's description is of the type that it is made of: nothing that helps.
   const all = html`<${Help} path=${path} schema=${{ help: schema.help }} around=${around} /><div class="fields">${inner}</div>`;
   return name ? html`<fieldset><legend>${label(name)}</legend>${all}</fieldset>` : html`<div>${all}</div>`;
@@ -215,7 +218,8 @@ function useKeys(count) {
 
 /** A list: a row for each. @param {Part} part */
 function Rows(part) {
-  const { schema, value = [], path, name, around, change } = part;
+  const { schema, path, name, around, change } = part;
+  const value = Array.isArray(part.value) ? part.value : [];
   const keys = useKeys(value.length);
   const thing = label(name).toLowerCase();
   const remove = (/** @type {number} */ i) => {

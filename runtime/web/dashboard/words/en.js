@@ -761,6 +761,7 @@ export const words = {
   "games.empty": "No games yet",
   "games.empty_text": "A game belongs to a campaign: open one, and add a game there.",
   "designer.title": "Design",
+  "designer.unused": "Saved as it is. Players see the default in place of:",
   "designer.read_only": "Your role reads this game, or it is archived. What it is, its revisions show.",
   "form.none": "None",
   "look.no_preset": "No theme",

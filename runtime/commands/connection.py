@@ -103,9 +103,10 @@ class Edge:
         sent = {"json": body} if verb in ("POST", "PUT") else {}
         return await self._ask(verb, path, params=query, headers={"Idempotency-Key": key} if key else {}, **sent)
 
-    async def send(self, path: str, body: AsyncIterator[bytes], content_type: str) -> dict[str, Any]:
-        """POSTs a body as it is read, never holding it whole. Raises Refused."""
-        return await self._ask("POST", path, data=body, headers={"Content-Type": content_type})
+    async def send(self, path: str, body: AsyncIterator[bytes], content_type: str, key: str = "") -> dict[str, Any]:
+        """POSTs a body as it is read, never holding it whole, under a key where one is given. Raises Refused."""
+        headers = {"Content-Type": content_type, **({"Idempotency-Key": key} if key else {})}
+        return await self._ask("POST", path, data=body, headers=headers)
 
     async def read(self, path: str, **query: Any) -> AsyncIterator[bytes]:
         """What is at a path and no JSON, as it comes. Raises Refused; ClientPayloadError where it is cut off."""

@@ -1,22 +1,25 @@
 """The import of voucher codes over HTTP: JSON `{"codes": [...]}`, CSV or plain text, read as it arrives.
 
-The body is never held as a whole: codes go to Core in parts (runtime/operations/prizes/codes.py), and the answer
-adds the parts up. A body that turns out to be broken half-way is refused with `added` saying how many
-codes of it are in the pool already; sending it again, repaired, adds the rest.
+The body is never held as a whole: codes go to Core in parts (runtime/operations/prizes/codes.py), two at a time, and
+the answer adds the parts up. A part that Core has no room for is sent again. What is refused half-way says how many
+codes are `added` and `lines` taken; sent again under the `idempotency_key` that the refusal names, it goes on there.
 """
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import csv
 import itertools
 import json
 import re
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
 from aiohttp import web
 
+from runtime import ids
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
@@ -32,6 +35,11 @@ from runtime.wire.times import expiry
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 PART: Final = 2_500
 """Codes of one call: small enough that sealing them holds up nobody's request."""
+PARTS_AT_ONCE: Final = 2
+"""One is sealed while the other is stored."""
+PAUSES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""Before each further try of a part."""
+_RESUMED: Final = (Status.UNAVAILABLE, Status.INTERNAL)
 
 _VALUE_CHARACTERS_MAX: Final = 16_384
 _UNPRINTABLE: Final = "\x7f"
@@ -268,10 +276,12 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
     async def answer(request: web.Request) -> web.StreamResponse:
         total = m.ImportCodesReply()
         repeated: list[bool] = []
-        key, parts, ends = idempotency_key(request), itertools.count(), _expires_at(request)
+        taken: dict[int, int] = {}
+        # Without a key of its own it gets one: a part whose answer was lost is sent again.
+        key, parts, ends = idempotency_key(request) or ids.make("import"), itertools.count(), _expires_at(request)
 
         async def send(batch: list[Line], more: bool) -> None:
-            where = scope(request) or _scope_of(reader.scope)
+            where, part = scope(request) or _scope_of(reader.scope), next(parts)
             wrong = {line.number: line.wrong for line in batch if line.wrong}
             message = m.ImportCodesRequest(
                 scope=where,
@@ -282,10 +292,11 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
                 expires_at=ends,
                 expiries=[line.expires_at for line in batch] if any(line.expires_at for line in batch) else [],
                 idempotency_key=key,
-                part=next(parts),
+                part=part,
             )
-            _add_up(total, await caller.call(operation, message), wrong)
+            _add_up(total, await _persistently(caller, operation, message), wrong)
             repeated.append(bool(replay_headers()))
+            taken[part] = batch[-1].number if batch else 0
 
         make = READERS.get(request.content_type)
         if make is None:
@@ -301,6 +312,13 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
         except Fault as fault:
             if total.added:
                 fault.facts["added"] = total.added
+            if taken and fault.status in _RESUMED:
+                through = [taken[part] for part in itertools.takewhile(taken.__contains__, itertools.count())]
+                lines = max(through, default=0)
+                fault.facts |= {"lines": lines, "idempotency_key": key}
+                fault.message += (
+                    f"; {total.added} codes of {lines} lines are added: to go on, send it again under key {key}"
+                )
             raise
         return ok(
             {
@@ -350,14 +368,37 @@ async def _lines(request: web.Request, reader: Reader) -> AsyncIterator[Line]:
 
 
 async def _in_parts(lines: AsyncIterator[Line], send: Callable[[list[Line], bool], Awaitable[None]]) -> None:
-    """Sends lines in parts; the last one, empty maybe, says that nothing follows."""
+    """Sends lines in parts, PARTS_AT_ONCE at a time; the last one, empty maybe, says that nothing follows."""
     part: list[Line] = []
-    async for line in lines:
-        if len(part) == PART:
-            await send(part, True)
-            part = []
-        part.append(line)
-    await send(part, False)
+    under_way: deque[asyncio.Future[None]] = deque()
+    try:
+        async for line in lines:
+            if len(part) == PART:
+                under_way.append(asyncio.ensure_future(send(part, True)))
+                part = []
+                if len(under_way) == PARTS_AT_ONCE:
+                    await under_way.popleft()
+            part.append(line)
+        while under_way:
+            await under_way.popleft()
+        await send(part, False)
+    finally:
+        # What is under way is counted too, before it is said what was added.
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def _persistently(caller: Caller, operation: Operation, message: m.ImportCodesRequest) -> m.ImportCodesReply:
+    """A part's reply. One that Core has no room for, or whose answer is lost, is sent again a few times."""
+    pauses = iter(PAUSES_SECONDS)
+    while True:
+        try:
+            reply: m.ImportCodesReply = await caller.call(operation, message)
+            return reply
+        except Fault as fault:
+            pause = next(pauses, None)
+            if fault.status is not Status.UNAVAILABLE or pause is None:
+                raise
+        await asyncio.sleep(pause)
 
 
 def _add_up(total: m.ImportCodesReply, part: m.ImportCodesReply, wrong: dict[int, str]) -> None:
@@ -367,8 +408,8 @@ def _add_up(total: m.ImportCodesReply, part: m.ImportCodesReply, wrong: dict[int
     total.added += part.added
     total.duplicates += part.duplicates
     total.invalid += part.invalid
-    total.errors = (total.errors + part.errors)[:ERRORS_MAX]
-    total.available = part.available
+    total.errors = sorted(total.errors + part.errors, key=lambda error: error.line)[:ERRORS_MAX]
+    total.available = part.available or total.available
 
 
 def _scope_of(value: dict[str, Any] | None) -> m.Scope | None:

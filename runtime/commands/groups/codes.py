@@ -36,6 +36,7 @@ async def import_codes(
     /,
     *,
     format: Literal["csv", "json", "text"] | None = None,
+    key: str = "",
     connection: Connection = DEFAULTS,
 ) -> None:
     """Add the codes of a file to a prize's pool. Codes that are there already are counted, and not added again.
@@ -52,6 +53,8 @@ async def import_codes(
         `{"codes": [...]}`; `-` is standard input.
     format
         What the file is; otherwise its ending says so (.csv, .json, else text).
+    key
+        The key of an import of the same file that broke off, which goes on where it stopped.
     """
     from runtime import messages as m  # late: the group's other commands need none of them
 
@@ -63,7 +66,7 @@ async def import_codes(
         task = bar.add_task("importing", total=size)
         async with connected(connection) as edge:
             body = _pieces(source, bar, task)
-            done = await edge.send(f"/prizes/{prize}/codes", body, content_type)
+            done = await edge.send(f"/prizes/{prize}/codes", body, content_type, key)
         bar.update(task, total=bar.tasks[0].completed)
     report = m.ImportCodesReply.from_dict(done, ignore_unknown_fields=True)
     counts = f"{report.added:,} added, {report.duplicates:,} duplicates, {report.invalid:,} invalid"

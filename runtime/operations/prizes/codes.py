@@ -86,6 +86,7 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
             lines_of[code] = line
             ends.append(end)
     add = _adding(engine, request, list(lines_of), ends)
+    was_empty: list[bool] = []
 
     async def work(connection: asyncpg.Connection) -> m.ImportCodesReply:
         present = await add(connection)
@@ -96,14 +97,15 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
             invalid=reply.invalid,
             errors=[m.CodeError(line=line, reason=why) for line, why in sorted(found + duplicates)[:ERRORS_MAX]],
         )
-        if not request.more:
-            made.available = await connection.fetchval(_SQL["available"], tenant_id, request.id)
+        available = await connection.fetchval(_SQL["available"], tenant_id, request.id)
+        was_empty.append(0 < available <= made.added)
+        made.available = 0 if request.more else available
         return made
 
     done = await once(engine, request, m.ImportCodesReply, work, hashes=_hashes(engine, request), part=request.part)
     made: m.ImportCodesReply = done.reply
-    if made.added and not done.repeated:
-        # The pool may have been empty, which games count as sold out: they look at it afresh.
+    if not done.repeated and was_empty[-1]:
+        # Games count an empty pool as sold out: they look at it afresh.
         version = await engine.database.fetchval(_RAISE_VERSION, tenant_id)
         if version is not None:
             engine.catalog_changed(tenant_id, version)

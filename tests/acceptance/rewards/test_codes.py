@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from runtime.errors import Fault
+from runtime.http import codes
 from runtime.http.codes import CsvLines, JsonCodes, TextLines
 from runtime.http.docs.openapi import document
 from runtime.operations import API
@@ -119,6 +120,38 @@ async def test_import_with_a_broken_end_says_how_many_were_added(stack: Any, pri
     answer = await send(stack, prize_id, body, "application/json")
     assert answer["http"] == 400
     assert answer["data"]["added"] == 5_000
+
+
+FAILING = """
+    CREATE SEQUENCE tries;
+    CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF nextval('tries') BETWEEN {first} AND {last} THEN RAISE 'no room' USING ERRCODE = '53300'; END IF;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER fails BEFORE INSERT ON codes FOR EACH STATEMENT EXECUTE FUNCTION fail();
+"""
+
+
+@pytest.mark.own_service
+@pytest.mark.parametrize(("last", "http"), [(2, 200), (9_999, 503)])
+async def test_import_goes_on_where_the_store_refused_it(
+    stack: Any, prize_id: str, monkeypatch: pytest.MonkeyPatch, last: int, http: int
+) -> None:
+    """A part is tried again; where that is in vain, the same import under its key adds the rest."""
+    monkeypatch.setattr(codes, "PAUSES_SECONDS", (0.0,))
+    monkeypatch.setattr(codes, "PARTS_AT_ONCE", 1)
+    monkeypatch.setattr(codes, "PART", 10)
+    await stack.database.execute(FAILING.format(first=2, last=last))
+    body = "\n".join(f"CODE{number}" for number in range(35))
+    answer = await send(stack, prize_id, body, "text/plain")
+    assert answer["http"] == http
+    if http == 503:
+        told = answer["data"]
+        assert (told["added"], told["lines"]) == (10, 10)
+        await stack.database.execute("DROP TRIGGER fails ON codes")
+        answer = await send(stack, prize_id, body, "text/plain", **{"Idempotency-Key": told["idempotency_key"]})
+    assert [answer["data"][name] for name in ("added", "duplicates", "available")] == [35, 0, 35]
 
 
 @pytest.mark.parametrize("thousands", [20, pytest.param(100, marks=pytest.mark.nightly)])

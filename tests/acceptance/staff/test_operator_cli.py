@@ -231,8 +231,9 @@ CODES = 20_000
 async def test_codes_of_a_large_file_are_streamed(tombola: Operator, stack: Stack) -> None:
     prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
     file = tombola.file("".join(f"CODE-{n:06d}\n" for n in range(CODES)), "codes.txt")
-    report = (await tombola("codes", "import", prize, file, "--json")).json
-    assert (report["added"], report["duplicates"], report["available"]) == (CODES, 0, CODES)
+    for _ in range(2):
+        report = (await tombola("codes", "import", prize, file, "--key", "again", "--json")).json
+        assert (report["added"], report["duplicates"], report["available"]) == (CODES, 0, CODES)
 
 
 async def test_codes_import_names_its_wrong_lines(tombola: Operator, stack: Stack) -> None:

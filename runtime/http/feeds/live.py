@@ -34,6 +34,10 @@ STOCK_EVERY: Final = 20
 
 STREAMS_MAX: Final = 6
 """Of one subject at once: tabs that somebody has open."""
+OF_TENANT_MAX: Final = 60
+"""Of all of a tenant's subjects, its API tokens among them."""
+OF_EDGE_SHARE: Final = 2
+"""One in so many of an edge's connections may be a stream: the others are for requests."""
 
 END: Final = b"event: end\ndata: {}\n\n"
 """The last that is told: who watches may not any more."""
@@ -95,6 +99,7 @@ class Live:
         self._scope = scope
         self._feeds: dict[_Key, _Feed] = {}
         self._streams: Counter[_Key] = Counter()
+        self._of_tenant: Counter[str] = Counter()
         self._handlers: set[asyncio.Task[None]] = set()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -102,12 +107,19 @@ class Live:
         identity = await self._edge.auth.identify(request)
         assert identity is not None
         scope, owner = self._scope(request), (identity.tenant_id, identity.subject)
-        if self._streams[owner] >= STREAMS_MAX:
-            told = f"{STREAMS_MAX} streams of one subject are enough"
-            raise Fault(
-                Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", told, retry_after_seconds=EVERY_SECONDS, policy="live"
-            )
+        for taken, most, of in (
+            (self._streams[owner], STREAMS_MAX, "one subject"),
+            (self._of_tenant[identity.tenant_id], OF_TENANT_MAX, "a tenant"),
+            (self._of_tenant.total(), self._edge.settings.connections_max // OF_EDGE_SHARE, "all tenants"),
+        ):
+            if taken >= most:
+                told = f"{most} streams of {of} are open; close one, or ask again later"
+                raise Fault(
+                    Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", told, retry_after_seconds=EVERY_SECONDS, policy="live"
+                )
+        # No await since the look: two that come at once would both find the last place.
         self._streams[owner] += 1
+        self._of_tenant[identity.tenant_id] += 1
         try:
             response = web.StreamResponse(
                 headers={
@@ -128,9 +140,10 @@ class Live:
                 telling.cancel()
             return response
         finally:
-            self._streams[owner] -= 1
-            if not self._streams[owner]:
-                del self._streams[owner]
+            for counter, key in ((self._streams, owner), (self._of_tenant, identity.tenant_id)):
+                counter[key] -= 1
+                if not counter[key]:
+                    del counter[key]
 
     async def _tell(self, request: web.Request, response: web.StreamResponse, scope: m.Scope) -> None:
         key = (scope.tenant_id, scope.merchant_id)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import pytest
 
+from runtime import ids
 from runtime.errors import Fault, Status
 from runtime.http.feeds import live
 from runtime.operations import API
 from runtime.settings import Settings
 from tests.support.login import bearer
 from tests.support.operations import make_merchant
-from tests.support.stack import Stack, new_stack, refused
+from tests.support.stack import Stack, make_tenant, new_stack, refused
 from tests.support.waiting import until
 from tests.support.world import new_world
 
@@ -115,14 +116,39 @@ async def test_live_stream_needs_a_token_of_staff_and_ends_with_it(module_stack:
         assert names[-1] == "end" and set(names[:-1]) <= {"live"}
 
 
-async def test_live_streams_of_one_subject_are_bounded(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "STREAMS_MAX", 2)
-    token = module_stack.token("eve", ("designer",))
-    async with watching(module_stack, token), watching(module_stack, token):
-        answer = await module_stack.admin("GET", "/admin/live", roles=(), headers=bearer(token))
-        assert refused(answer) == (429, "RESOURCE_EXHAUSTED", "RATE_LIMITED")
-        async with watching(module_stack, module_stack.token("dora", ("designer",))) as events:
-            await anext(events)
+@pytest.mark.parametrize(
+    ("bound", "most", "refuses"),
+    [
+        ("STREAMS_MAX", 2, (True, False, False)),
+        ("OF_TENANT_MAX", 2, (True, True, False)),
+        ("OF_EDGE_SHARE", 2_048, (True, True, True)),
+    ],
+)
+async def test_live_streams_of_a_subject_a_tenant_and_an_edge_are_bounded(
+    module_stack: Stack, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, refuses: tuple[bool, ...]
+) -> None:
+    """Who is refused beside two streams of somebody: they, a colleague, another tenant."""
+    monkeypatch.setattr(live, bound, most)
+    own, other = [await make_tenant(module_stack, ids.make("tenant")) for _ in range(2)]
+    token = own.token("eve", ("designer",))
+
+    async def opened() -> bool:
+        with suppress(AssertionError):  # Those of another test may not be closed yet.
+            await streams.enter_async_context(watching(own, token))
+            return True
+        return False
+
+    async with AsyncExitStack() as streams:
+        for _ in range(2):
+            await until(opened)
+        shown = (token, own.token("dora", ("designer",)), other.token("dora", ("designer",)))
+        for one, refused_too in zip(shown, refuses, strict=True):
+            if refused_too:
+                answer = await own.admin("GET", "/admin/live", roles=(), headers=bearer(one))
+                assert refused(answer) == (429, "RESOURCE_EXHAUSTED", "RATE_LIMITED")
+            else:
+                async with watching(own, one) as events:
+                    await anext(events)
 
     async def opens() -> bool:
         headers = bearer(token)

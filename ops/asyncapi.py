@@ -95,3 +95,20 @@ def _schemas() -> dict[str, Any]:
 
 def _ref(kind: str, name: str) -> dict[str, str]:
     return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def markdown() -> str:
+    """Each type of event with the fields of its `data`, for docs/reference/events.md."""
+    made = []
+    for struct in DATA:
+        schemas = msgspec.json.schema(struct)
+        fields = schemas["$defs"][struct.__name__]["properties"]
+        rows = [f"| `{name}` | {_kind(field)} | {field.get('description', '')} |" for name, field in fields.items()]
+        about = " ".join(str(inspect.getdoc(struct)).split())
+        table = "\n".join(["| Field | Type | Meaning |", "|---|---|---|", *rows])
+        made.append(f"## `{struct.TYPE}`\n\n{about}\n\n{table}\n")
+    return "\n".join(made)
+
+
+def _kind(field: dict[str, Any]) -> str:
+    return "list" if field.get("type") == "array" else str(field.get("type", "object"))

@@ -5,6 +5,7 @@
     runtime/commands/commands.json            from the operations' rows
     docs/reference: settings.md, roles.md     from the settings and the operations' rows
     docs/reference/commands.md                from the commands
+    docs/reference/events.md                  from runtime/events.py
     docs/reference/errors.md                  from runtime/http/docs/remedies.py and refusals.py
     docs/reference/faults.md                  from tests/faults/faults.toml and the tests' marks
     docs/reference/audit.md                   from sql/conservation.sql
@@ -161,7 +162,7 @@ def build_web() -> None:
 
 def pages() -> dict[str, str]:
     """The pages of docs/ that are tables which code says, by their names."""
-    from ops import commands
+    from ops import asyncapi, commands
     from ops.proof import faults
     from runtime.http.admin import markdown as roles
     from runtime.http.docs.remedies import markdown as errors
@@ -173,6 +174,7 @@ def pages() -> dict[str, str]:
         "reference/roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
         "reference/commands.md": f"# Commands\n\n{COMMANDS_TEXT}\n\n{commands.markdown()}",
         "reference/errors.md": f"# Errors\n\n{ERRORS_TEXT}\n\n{errors()}",
+        "reference/events.md": f"# Events\n\n{EVENTS_TEXT}\n\n{asyncapi.markdown()}",
         "reference/faults.md": faults.page(),
         "reference/audit.md": f"# Does everything add up?\n\n{AUDIT_TEXT}\n\n{checks()}",
     }
@@ -198,6 +200,21 @@ says the same as this page. Commands that ask the admin edge take, beside their 
 | 4 | the service cannot be reached |
 | 5 | the question was answered with no |
 | 6 | it waits for a second person |"""
+EVENTS_TEXT = """\
+[How to receive them](../how-to/listen-to-events.md). Each event is one JSON object:
+
+| Field | Meaning |
+|---|---|
+| `id` | the same whenever it is sent again: know a repeated event by it |
+| `type` | one of those below |
+| `occurred_at` | unix seconds |
+| `tenant_id`, `merchant_id`, `campaign_id` | whose it is; no merchant is the empty text |
+| `data` | the fields below |
+| `trace_id` | of the request that caused it, or empty |
+| `emitted` | `true` where staff sent it to try receivers. It did not happen |
+
+The AsyncAPI document at `/api/v1/asyncapi.json` of Core and the admin edge says the same to programs. Fields may be
+added, never renamed."""
 ERRORS_TEXT = """\
 Every answer is `{code, message, trace_id, data}`. `code` is `OK`, or one of the statuses below. Then `data.reason` says
 why, in a word that a program can rely on, and `message` says it to a person. Further facts stand beside the reason.

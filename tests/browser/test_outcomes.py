@@ -65,8 +65,8 @@ async def played(fair: World, browser: Browser, shape: str, end: str, look: str)
         assert bool(tells["prizes"] or tells["wallet"]) is (end == "won")
         result = await visit.result()
         for reward in detail["rewards"]:
-            count = reward["quantity"]
-            assert (f"{count} × {reward['name']}" if count > 1 else reward["name"]) in result
+            count, name = reward["quantity"], {"maple": "Maple leaf"}.get(reward["name"], reward["name"])
+            assert (f"{count} × {name}" if count > 1 else name) in result
         assert ("You won!" if end == "won" else "No prize this time") in result
         assert result.splitlines()[0] in await visit.page.inner_text("[role=status]")
         await visit.page.wait_for_selector(".main[aria-disabled=true]")

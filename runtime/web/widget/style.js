@@ -52,7 +52,7 @@ button:focus-visible, a:focus-visible, [tabindex]:focus-visible { outline: .2em 
 .small.strong:hover { filter: brightness(1.06); }
 .frame[data-led] .action .main { color: var(--t-strong); background: var(--t-surface); box-shadow: 0 0 0 1px var(--t-line); }
 .tile { position: relative; }
-.badge { position: absolute; top: -.5em; inset-inline-end: -.3em; min-width: 1.6em; padding: .05em .4em; border-radius: 9em; font-size: 1.05em; line-height: 1.5; font-variant-numeric: tabular-nums; color: var(--t-on-primary); background: var(--t-primary); box-shadow: 0 0 0 .15em var(--t-ground); }
+.badge { position: absolute; top: .2em; inset-inline-end: .25em; min-width: 1.6em; padding: .05em .4em; border-radius: 9em; font-size: 1.05em; line-height: 1.5; font-variant-numeric: tabular-nums; color: var(--t-on-primary); background: var(--t-primary); }
 .frame[data-closed=ENDED] .action { display: none; }
 .countdown { display: flex; justify-content: center; gap: .4em; margin-top: .8em; }
 .countdown span { flex: 1 1 0; min-width: 0; max-width: 6em; padding: .4em .2em; border: 1px solid var(--t-line); border-radius: .9em; background: var(--t-ground); }

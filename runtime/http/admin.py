@@ -38,7 +38,7 @@ from runtime.http.feeds import exports, live
 from runtime.http.login.api_tokens import Marks, check_made
 from runtime.http.login.staff import IDENTITY, OF_ROLES, Desk
 from runtime.http.views import edge_view
-from runtime.operations import API, OPERATIONS, Operation
+from runtime.operations import API, BY_NAME, OPERATIONS, Operation
 from runtime.operations.approvals import review as approvals
 from runtime.operations.reporting.exports import EXPORTS
 from runtime.operations.row import MANAGEMENT, PLATFORM, REWARD_MANAGERS, STAFF, STAFF_OR_PLATFORM, Admin, TokenUse
@@ -163,6 +163,7 @@ def _me_handler(edge: Edge) -> Handler:
         data = {
             "subject": identity.subject,
             "tenant_id": identity.tenant_id,
+            "tenant_name": await _tenant_name(edge, identity.tenant_id),
             "merchant_id": identity.merchant_id,
             "roles": sorted(identity.roles),
             "expires_at": identity.expires_at,
@@ -173,6 +174,15 @@ def _me_handler(edge: Edge) -> Handler:
         return ok(data, headers={"Cache-Control": "no-store"})
 
     return answer
+
+
+async def _tenant_name(edge: Edge, tenant_id: str) -> str:
+    """What the tenant is called; "" where Core cannot say now: who asks is known all the same."""
+    asked = m.ListTenantsRequest(scope=m.Scope(tenant_id=tenant_id), limit=1)
+    with suppress(Fault):
+        if tenant_id:
+            return next((one.name for one in (await edge.caller.call(BY_NAME["ListTenants"], asked)).items), "")
+    return ""
 
 
 def _may(identity: Identity, role_matrix: str) -> list[str]:

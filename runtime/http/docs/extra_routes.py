@@ -79,7 +79,7 @@ def add_me(document: Document) -> None:
     texts: Schema = {"type": "array", "items": text}
     moment: Schema = {"type": "integer", "format": "int64", "description": "Unix seconds."}
     fields = {"subject": text, "tenant_id": text, "merchant_id": text, "roles": texts, "expires_at": moment}
-    fields |= {"operations": texts, "consumer_url": text, "default_tenant": text}
+    fields |= {"tenant_name": text, "operations": texts, "consumer_url": text, "default_tenant": text}
     document.schemas.components["Me"] = object_of(fields, [*fields])
     example = {
         "subject": "ann",
@@ -88,6 +88,7 @@ def add_me(document: Document) -> None:
         "roles": ["designer"],
         "expires_at": samples.LATER,
         "operations": ["CreateGame", "GetGame"],
+        "tenant_name": "Fair & Co.",
         "consumer_url": "https://play.example",
         "default_tenant": "tenant_01k0",
     }

@@ -9,6 +9,7 @@ const BEGUN = "tombola.sign-in";
  * @typedef {object} Me GET /admin/me
  * @property {string} subject
  * @property {string} tenant_id
+ * @property {string} tenant_name "" where it could not be read
  * @property {string} merchant_id
  * @property {string[]} roles
  * @property {number} expires_at

@@ -1,6 +1,6 @@
 // What stands around every page: who is signed in, and where one can go.
 import { html, signal, useEffect, useState } from "./lib.js";
-import { ROUTES } from "./pages.js";
+import { GROUPS, ROUTES } from "./pages.js";
 import { Questions } from "./parts/dialog.js";
 import { Empty, Loading, Problem } from "./parts/states.js";
 import { Toasts } from "./parts/toast.js";
@@ -75,11 +75,14 @@ export function Shell() {
     <header class="bar">
       <button type="button" class="plain menu" aria-expanded=${open.value} aria-controls="nav" aria-label=${say("menu")} onClick=${() => { open.value = !open.value; }}><${Icon} name="list" /></button>
       <a class="brand" href=${address("/")}>${say("product")}</a>
+      <span class="tenant" title=${me.value?.tenant_id}>${me.value?.tenant_name || me.value?.tenant_id}</span>
       <${Who} />
     </header>
-    <nav id="nav" class="side" aria-label=${say("main")} onFocusOut=${left} onKeyDown=${closed}><ul>
-      ${shown.map(({ path: to, nav, icon }) => html`<li><a href=${address(to)} aria-current=${isIn(path, to) ? "page" : undefined}><${Icon} name=${icon ?? "list"} />${say(nav ?? "")}</a></li>`)}
-    </ul></nav>
+    <nav id="nav" class="side" aria-label=${say("main")} onFocusOut=${left} onKeyDown=${closed}><div>
+      ${GROUPS.map((group) => ({ group, routes: shown.filter((one) => one.group === group) })).filter(({ routes }) => routes.length).map(({ group, routes }) => html`
+        <p id=${`nav-${group}`}>${say(`nav.group_${group}`)}</p>
+        <ul aria-labelledby=${`nav-${group}`}>${routes.map(({ path: to, nav, icon }) => html`<li><a href=${address(to)} aria-current=${isIn(path, to) ? "page" : undefined}><${Icon} name=${icon ?? "list"} />${say(nav ?? "")}</a></li>`)}</ul>`)}
+    </div></nav>
     <main id="content" tabindex="-1"><${Ending} /><${Page} key=${path} /></main>
     <${Questions} />
     <${Toasts} />
@@ -92,7 +95,7 @@ const isIn = (path, to) => path === to || (to !== "/" && path.startsWith(`${to}/
 function Who() {
   const who = me.value;
   return html`<div class="who">
-    <span class="who-name"><b>${who?.subject}</b> <span class="quiet">${who?.merchant_id || who?.tenant_id} · ${who?.roles.map(label).join(", ")}</span></span>
+    <span class="who-name"><b>${who?.subject}</b> <span class="quiet">${who?.merchant_id && `${who.merchant_id} · `}${who?.roles.map(label).join(", ")}</span></span>
     <button type="button" class="plain" aria-pressed=${exact.value} aria-label=${say("time.exact")} title=${say("time.exact")} onClick=${switchTimes}><span aria-hidden="true">◷</span></button>
     <button type="button" class="plain" aria-label=${say("theme.switch")} title=${say("theme.switch")} onClick=${switchTheme}><span aria-hidden="true">◐</span></button>
     <button type="button" class="secondary outline small" onClick=${signOut}>${say("sign_in.sign_out")}</button>

@@ -110,6 +110,27 @@ async def test_page_reads_what_the_docs_say_and_its_list_has_a_filter_in_the_add
     assert found == {}
 
 
+async def test_navigation_has_five_groups_and_home_creates_what_the_role_may(desk: Desk, fair: World) -> None:
+    await fair.database.execute("UPDATE tenants SET name = 'Fair & Co.' WHERE tenant_id = $1", fair.stack.tenant_id)
+    await desk.enter("admin", "platform")
+    groups = await desk.page.locator("#nav p").all_text_contents()
+    assert groups == ["Overview", "Promotions", "Players", "Control", "Settings"]
+    assert await desk.page.locator("#nav a").count() == len([one for one in ROUTES if one.count("/") == 1])
+    assert await desk.page.inner_text(".bar .tenant") == "Fair & Co."
+    links = desk.page.locator(".dropdown a")
+    made = ["Campaign from a template", "Campaign", "Prize", "Leaderboard", "Quest", "Integration"]
+    assert await links.all_text_contents() == made
+    for nth, path in enumerate(("/campaigns/gallery", "/campaigns", "/prizes/new", "/leaderboards", "/quests")):
+        await desk.to("/")
+        await desk.press("Create", within="main .head")
+        assert await violations(desk.page) == []
+        await links.nth(nth).click()
+        await desk.page.wait_for_url(re.compile(rf"/dashboard{path}(\?make=1)?$"))
+        await desk.page.wait_for_selector("dialog form, main form, .gallery")
+    await desk.enter("reward_manager")
+    assert await links.count() == 0
+
+
 async def test_empty_list_says_what_to_do_next(browser: Browser, tenant: Stack) -> None:
     async with at_desk(browser, tenant, **STILL) as desk:
         await desk.page.goto(desk.home)
@@ -126,7 +147,7 @@ async def test_empty_list_says_what_to_do_next(browser: Browser, tenant: Stack) 
 # -- keyboard --------------------------------------------------------------------------------
 
 SIZE: Final[Any] = {"width": 1280, "height": 800}
-SOME: Final = ("/", "/campaigns/:id", "/prizes/new", "codes")
+SOME: Final = ("/", "/campaigns/:id", "/prizes/new", "codes", "/audit")
 """The representatives of a sweep over all pages."""
 
 OPENERS: Final = """() => {
@@ -164,7 +185,7 @@ async def test_tab_reaches_all_that_the_mouse_does_and_dialogs_keep_the_focus(
     desk, page, found = keys.desk, keys.page, list[tuple[str, Any]]()
     for route in paths if every else SOME:
         await desk.to(paths[route])
-        for back in (False, True) if route in SOME[1:3] else (False,):
+        for back in (False, True) if route in (*SOME[1:3], "/audit") else (False,):
             stops, wrong = await walk(page, back=back)
             found += [(route, one) for one in wrong]
             assert back or "Skip" in stops[0], stops

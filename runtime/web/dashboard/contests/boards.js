@@ -5,7 +5,7 @@ import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { tell } from "../parts/toast.js";
 import { Status, When } from "../parts/values.js";
-import { address, go } from "../router.js";
+import { address, go, place } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
@@ -42,7 +42,7 @@ export const boardAddress = (id) => address(`/leaderboards/${encodeURIComponent(
 export default function Boards() {
   useTitle(say("boards.title"));
   const campaigns = useCampaigns();
-  const [making, setMaking] = useState(false);
+  const [making, setMaking] = useState(place.value.query.make === "1" && can("CreateLeaderboard"));
   const make = can("CreateLeaderboard") && html`<button type="button" onClick=${() => setMaking(true)}>${say("boards.new")}</button>`;
   const save = async (/** @type {any} */ value) => {
     const made = await api.post("/admin/leaderboards", { body: value });

@@ -7,6 +7,7 @@ import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { complain, tell } from "../parts/toast.js";
 import { Status } from "../parts/values.js";
+import { place } from "../router.js";
 import { can } from "../session.js";
 import { period } from "../times.js";
 import { useTitle } from "../title.js";
@@ -68,7 +69,7 @@ const takesEvents = ({ condition }) => !!condition && kindOf(condition) === "eve
 export default function Quests() {
   useTitle(say("quests.title"));
   const campaigns = useCampaigns();
-  const [shown, setShown] = useState(/** @type {any} */ (null));
+  const [shown, setShown] = useState(/** @type {any} */ (place.value.query.make === "1" && can("CreateQuest") ? {} : null));
   const [changes, setChanges] = useState(0);
   const changed = () => setChanges((count) => count + 1);
   const [told, setTold] = useState(/** @type {any} */ (null));

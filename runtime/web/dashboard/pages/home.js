@@ -3,6 +3,7 @@ import { api } from "../api.js";
 import { html } from "../lib.js";
 import { Head, Section } from "../parts/layout.js";
 import { Table } from "../parts/list.js";
+import { Menu } from "../parts/menu.js";
 import { loadById, useData } from "../parts/requests.js";
 import { Empty, Loading, Problem } from "../parts/states.js";
 import { Status, When } from "../parts/values.js";
@@ -19,6 +20,13 @@ const RUNNING_MAX = 10;
 const LOW = 0.1;
 const SHOWN_MAX = 5;
 
+/** What is made from here: the operation, its name, and where. @type {[string, string, string, Record<string, string>?][]} */
+const CREATES = [
+  ["CreateCampaign", "home.create_template", "/campaigns/gallery"], ["CreateCampaign", "home.create_campaign", "/campaigns", { make: "1" }],
+  ["CreatePrize", "home.create_prize", "/prizes/new"], ["CreateLeaderboard", "home.create_board", "/leaderboards", { make: "1" }],
+  ["CreateQuest", "home.create_quest", "/quests", { make: "1" }], ["CreateIntegration", "home.create_integration", "/integrations", { make: "1" }],
+];
+
 /** @param {{ask: (signal: AbortSignal) => Promise<any>, show: (data: any) => any, title: string, acts?: any}} props */
 function Part({ ask, show, title, acts = null }) {
   const { data, error, again } = useData(ask, []);
@@ -27,7 +35,7 @@ function Part({ ask, show, title, acts = null }) {
 
 export default function Home() {
   useTitle(say("home.title"));
-  return html`<${Head} title=${say("home.title")} />
+  return html`<${Head} title=${say("home.title")}><${Menu} text=${say("home.create")} items=${CREATES.filter(([needs]) => can(needs)).map(([, text, path, query]) => ({ text: say(text), href: address(path, query) }))} /><//>
     ${can("WatchLive") && html`<${Now} />`}
     ${can("ListCampaigns") && html`<${Running} />`}
     <div class="columns">

@@ -11,6 +11,7 @@ import { PagedTable } from "../parts/paged_table.js";
 import { complain, tell } from "../parts/toast.js";
 import { Status, When } from "../parts/values.js";
 import { widget as choose } from "../prizes/definition.js";
+import { place } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../title.js";
 import { label, number, say, state } from "../words.js";
@@ -22,7 +23,7 @@ const SECRET = { type: "string", maxLength: 500, help: say("help.secret") };
 
 export default function Integrations() {
   useTitle(say("integrations.title"));
-  const [shown, setShown] = useState(/** @type {{what: string, one?: any}} */ ({ what: "" }));
+  const [shown, setShown] = useState(/** @type {{what: string, one?: any}} */ ({ what: place.value.query.make === "1" && can("CreateIntegration") ? "new" : "" }));
   const [changes, setChanges] = useState(0);
   const [logsOnly, setLogsOnly] = useState(/** @type {string[]} */ ([]));
   const close = () => setShown({ what: "" });

@@ -13,6 +13,7 @@ from runtime.stores.database import Database
 from tests.support.commits import filled
 from tests.support.dispatching import Receivers
 from tests.support.locks import IN_NO_ORDER
+from tests.support.outbox import Outbox
 from tests.support.stack import settings_of
 
 
@@ -40,15 +41,30 @@ async def connection(request: pytest.FixtureRequest, pool: asyncpg.Pool) -> Asyn
 
 
 @pytest.fixture
-def receivers(monkeypatch: pytest.MonkeyPatch) -> Receivers:
-    receivers = Receivers()
-    found = {"plugin": receivers}
-    monkeypatch.setattr(dispatching, "integration_provider", found.get)
-    return receivers
+async def rival(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    """Another connection."""
+    async with pool.acquire() as rival:
+        yield rival
 
 
 @pytest.fixture
-async def dispatcher(database: Database, database_url: str, valkey_url: str) -> AsyncIterator[Dispatcher]:
-    dispatcher = Dispatcher(settings_of(database_url, valkey_url), database)
-    yield dispatcher
-    await dispatcher.close()
+async def outbox(empty: Database, pool: asyncpg.Pool) -> Outbox:
+    """Without tasks; a campaign of merchant `shop` and two prizes."""
+    await pool.execute("""
+        INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
+        INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES
+            ('t', 'camp', 'shop', 'C', 'active');
+        INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, channel) VALUES
+            ('t', 'prize', 'camp', 'Mug', 'goods', 'webhook'), ('t', 'other', 'camp', 'Cup', 'goods', 'webhook')""")
+    return Outbox(empty)
+
+
+@pytest.fixture
+async def receivers(
+    monkeypatch: pytest.MonkeyPatch, database: Database, database_url: str, valkey_url: str
+) -> AsyncIterator[Receivers]:
+    receivers = Receivers(Dispatcher(settings_of(database_url, valkey_url), database), database)
+    found = {"plugin": receivers}
+    monkeypatch.setattr(dispatching, "integration_provider", found.get)
+    yield receivers
+    await receivers.dispatcher.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from itertools import product
 from typing import Any, Final
@@ -11,11 +10,10 @@ import asyncpg
 import pytest
 
 import sql
-from tests.support.locks import IN_NO_ORDER, held
-from tests.support.outbox import somebody_waits
+from tests.support.locks import IN_NO_ORDER, blocked, held
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import undone
-from tests.support.waiting import HANG_SECONDS, until
+from tests.support.waiting import HANG_SECONDS
 
 
 @pytest.fixture
@@ -254,8 +252,7 @@ async def test_logins_are_ended_in_lock_order(logins: asyncpg.Connection, pool: 
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
             await rival.execute("SELECT FROM logins WHERE login_id = 'l1' FOR UPDATE")
-            ending = asyncio.ensure_future(ask(logins, "logins.end", "ann", ""))
-            await until(lambda: somebody_waits(onlooker))
+            ending = await blocked(onlooker, ask(logins, "logins.end", "ann", ""))
             assert await held(onlooker, "logins", "login_id") == {"l1"}
             await rival.execute("UPDATE logins SET ended_at = now() WHERE login_id = 'l1'")
         assert await ending == [("l3",)], "that one was over when the wait was"

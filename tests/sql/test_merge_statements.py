@@ -9,10 +9,9 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
-from tests.support.locks import held
-from tests.support.outbox import somebody_waits
+from tests.support.locks import blocked, held
 from tests.support.statements import ask_of_t as ask
-from tests.support.waiting import HANG_SECONDS, until
+from tests.support.waiting import HANG_SECONDS
 
 SCENE: Final = """
 INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
@@ -140,8 +139,7 @@ async def test_merge_locks_rows_of_both_in_order(
             async with connection.transaction():
                 async with rival.transaction():
                     await rival.execute(f"SELECT FROM {table} WHERE {key} = $1 FOR UPDATE", names[nth])
-                    asking = asyncio.ensure_future(ask(connection, f"merging.{name}", *arguments))
-                    await until(lambda: somebody_waits(onlooker))
+                    asking = await blocked(onlooker, ask(connection, f"merging.{name}", *arguments))
                     assert await held(onlooker, table, key) == set(names[: nth + 1])
                 async with asyncio.timeout(HANG_SECONDS):
                     await asking

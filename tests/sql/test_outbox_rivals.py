@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
 
-from tests.support.outbox import SQL, Outbox, new_outbox, somebody_waits
-from tests.support.waiting import HANG_SECONDS, until
-
-
-@pytest.fixture
-async def outbox(database_url: str) -> AsyncIterator[Outbox]:
-    async with new_outbox(database_url) as outbox:
-        yield outbox
+from tests.support.locks import blocked
+from tests.support.outbox import SQL, Outbox
+from tests.support.waiting import HANG_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -34,8 +28,7 @@ async def test_ends_are_recorded_under_locks_of_rewards_then_tasks_by_their_ids(
         await another.execute("SELECT FROM tasks WHERE task_id = 'another' FOR UPDATE")
         async with rival.transaction():
             await rival.execute(f"SELECT FROM {locked} FOR UPDATE")
-            recording = asyncio.ensure_future(outbox.record_all("x", "y"))
-            await until(lambda: somebody_waits(onlooker))
+            recording = await blocked(onlooker, outbox.record_all("x", "y"))
             for free, of in ((rewards_free, "reward"), (tasks_free, "task")):
                 rows = await onlooker.fetch(f"SELECT FROM {of}s WHERE {of}_id <> 'another' FOR UPDATE SKIP LOCKED")
                 assert len(rows) == free, of
@@ -48,8 +41,7 @@ async def test_lease_taken_over_meanwhile_is_waited_for_and_lost(outbox: Outbox,
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
             await rival.execute("UPDATE tasks SET lease_owner = 'another'")
-            recording = asyncio.ensure_future(outbox.record_all("a"))
-            await until(lambda: somebody_waits(onlooker))
+            recording = await blocked(onlooker, outbox.record_all("a"))
     assert await recording == []
     assert (await outbox.state("a"))["status"] == "delivering"
 
@@ -60,8 +52,7 @@ async def test_callback_that_waits_for_its_task_reserves_no_id(outbox: Outbox, p
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
             await rival.execute("SELECT FROM tasks WHERE task_id = 'a' FOR UPDATE")
-            waiting = asyncio.ensure_future(outbox.complete("a", "delivered"))
-            await until(lambda: somebody_waits(onlooker))
+            waiting = await blocked(onlooker, outbox.complete("a", "delivered"))
             async with asyncio.timeout(HANG_SECONDS):
                 assert (await outbox.complete("b", "delivered"))["outcome"] == "delivered"
     told = await waiting

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from datetime import timedelta
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 import pytest
@@ -13,28 +13,21 @@ import sql
 from runtime.actors.rewards import STATES
 from runtime.stores.database import Database
 from tests.support.neighbours import PLAYER, TENANT, Neighbours, surround
+from tests.support.statements import insert
 
 SQL: Final = sql.load("rewards")
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
+async def database(empty: Database, pool: asyncpg.Pool) -> Database:
     """Ten mugs, of which four are out, and mugs without end; three codes."""
-    database = Database(database_url, size=4, acquire_seconds=10, statement_seconds=10)
-    await database.start()
-
-    async def make(connection: asyncpg.Connection) -> None:
-        await connection.execute(
-            "INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');"
-            "INSERT INTO stock VALUES ('t', 'mug', 10, 6, 4), ('t', 'endless', 0, 0, 4), ('t', 'gone', 4, 0, 4);"
-            "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash) VALUES"
-            " ('t', 'mug', 'code_1', 'k', 'one', '1'), ('t', 'mug', 'code_2', 'k', 'two', '2'),"
-            " ('t', 'endless', 'code_3', 'k', 'three', '3')"
-        )
-
-    await database.transaction(make)
-    yield database
-    await database.close()
+    await pool.execute("""
+        INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
+        INSERT INTO stock VALUES ('t', 'mug', 10, 6, 4), ('t', 'endless', 0, 0, 4), ('t', 'gone', 4, 0, 4);
+        INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash) VALUES
+            ('t', 'mug', 'code_1', 'k', 'one', '1'), ('t', 'mug', 'code_2', 'k', 'two', '2'),
+            ('t', 'endless', 'code_3', 'k', 'three', '3')""")
+    return empty
 
 
 async def reward(
@@ -45,22 +38,16 @@ async def reward(
     prize: str = "mug",
     quantity: int = 1,
     task: str = "",
-    **more: Any,
+    late: float | None = None,
 ) -> str:
     """A reward, with a task in that state. late: seconds since it could be claimed."""
-    await database.execute(
-        "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,"
-        " status, expires_at) VALUES ('t', $1, 'ann', $2, 'camp', 'Mug', 'goods', 5, $3, $4,"
-        " now() - make_interval(secs => $5))",
-        *(name, prize, quantity, status, more.get("late")),
-    )
+    at = await database.fetchval("SELECT now()")
+    its = {"tenant_id": "t", "reward_id": name, "player_id": "ann", "prize_id": prize, "campaign_id": "camp"}
+    of = {"name": "Mug", "type": "goods", "value": 5, "quantity": quantity, "status": status}
+    await insert(database, "rewards", **its, **of, expires_at=None if late is None else at - timedelta(seconds=late))
     if task:
-        await database.execute(
-            "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,"
-            " next_attempt_at, lease_until, lease_owner)"
-            " VALUES ('t', $1, $1, $2, 'camp', 'ann', 'webhook', $3, now(), now(), 'me')",
-            *(name, prize, task),
-        )
+        lease = {"next_attempt_at": at, "lease_until": at, "lease_owner": "me"}
+        await insert(database, "tasks", **its, task_id=name, channel="webhook", status=task, **lease)
     return name
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 import asyncpg
 import pytest
 
 from tests.support.bare_rows import BARE
-from tests.support.outbox import somebody_waits
+from tests.support.locks import blocked
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import wrong_answers
-from tests.support.waiting import until
 
 SCENE: Final = (
     BARE
@@ -76,8 +74,7 @@ async def test_token_revocation_waits_for_running_requests(connection: asyncpg.C
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
             await ask(rival, "tokens.revoke", "k2", "")
-            asking = asyncio.ensure_future(ask(connection, "tokens.hold_asker", "Till (k2)"))
-            await until(lambda: somebody_waits(onlooker))
+            asking = await blocked(onlooker, ask(connection, "tokens.hold_asker", "Till (k2)"))
         assert await asking == [(True,)]
 
 

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import asyncpg
 
-from tests.support.locks import held
-from tests.support.outbox import somebody_waits
+from tests.support.locks import blocked, held
 from tests.support.statements import ask, wrong_answers
 from tests.support.statements import ask_of_t as ask_t
-from tests.support.waiting import HANG_SECONDS, until
+from tests.support.waiting import HANG_SECONDS
 
 SCENE: Final = """
 INSERT INTO tenants (tenant_id, name) VALUES ('u', 'U'), ('t', 'T');
@@ -155,8 +154,7 @@ async def test_violations_are_locked_in_order(connection: asyncpg.Connection, po
         async with pool.acquire() as rival, pool.acquire() as onlooker:
             async with rival.transaction():
                 await rival.execute("SELECT FROM violations WHERE tenant_id = 'u' AND violation_id = 'z' FOR UPDATE")
-                noting = asyncio.ensure_future(note(connection, found))
-                await until(lambda: somebody_waits(onlooker))
+                noting = await blocked(onlooker, note(connection, found))
                 assert await held(onlooker, "violations", "violation_id") == set("pqruvwxyz")
             async with asyncio.timeout(HANG_SECONDS):
                 await noting

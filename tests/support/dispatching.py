@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -23,9 +24,11 @@ ORDER BY integration_id, event_id
 
 
 class Receivers:
-    """What came to each integration, by event; and what each answers. All say that they have it."""
+    """What a dispatcher sent to each integration, by event; and what each answers. All say that they have it."""
 
-    def __init__(self) -> None:
+    def __init__(self, dispatcher: Dispatcher, database: Database) -> None:
+        self.dispatcher = dispatcher
+        self.database = database
         self.got: list[tuple[str, str]] = []
         self.requests: list[DeliveryRequest] = []
         self.traces: list[str] = []
@@ -45,29 +48,36 @@ class Receivers:
         """The events that came to it."""
         return [event for one, event in self.got if one == name]
 
+    async def listens(self, name: str, *, merchant: str = "", campaign: str = "", ago: float = 60) -> None:
+        """An integration of that name, which began to listen so many seconds ago."""
+        heard = await self.database.fetchval("SELECT now() - make_interval(secs => $1)", ago)
+        scope = {"tenant_id": TENANT, "merchant_id": merchant, "campaign_id": campaign}
+        of = {"type": "plugin", "events": ["prize_won"], "config": {"url": name}, "heard_from": heard}
+        await insert(self.database, "integrations", **scope, integration_id=name, **of)
 
-async def listens(database: Database, name: str, *, merchant: str = "", campaign: str = "", ago: float = 60) -> None:
-    """An integration of that name, which began to listen so many seconds ago."""
-    heard = await database.fetchval("SELECT now() - make_interval(secs => $1)", ago)
-    scope = {"tenant_id": TENANT, "merchant_id": merchant, "campaign_id": campaign}
-    of = {"type": "plugin", "events": ["prize_won"], "config": {"url": name}, "heard_from": heard}
-    await insert(database, "integrations", **scope, integration_id=name, **of)
+    def hold(self, then: Outcome) -> asyncio.Event:
+        """Has 'one' answer that once the event is set."""
+        go = asyncio.Event()
 
+        async def answer(_: DeliveryRequest) -> Outcome:
+            await go.wait()
+            return then
 
-def event(database: Database, name: str = "e1", *, ago: float = 0, **named: Any) -> Event:
-    known: dict[str, Any] = {"type": "prize_won", "merchant_id": "shop", "campaign_id": "camp", "data": {}}
-    return Event(**{"id": name, "occurred_at": int(database.clock.now() - ago), "tenant_id": TENANT, **known, **named})
+        self.says["one"] = answer
+        return go
 
+    async def listener(self) -> Any:
+        """The one integration, as the dispatcher reads it."""
+        return await self.database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
 
-async def log(database: Database) -> list[dict[str, Any]]:
-    return [dict(row) for row in await database.fetch(LOG)]
+    def event(self, name: str = "e1", *, ago: float = 0, **named: Any) -> Event:
+        known: dict[str, Any] = {"type": "prize_won", "merchant_id": "shop", "campaign_id": "camp", "data": {}}
+        at = int(self.database.clock.now() - ago)
+        return Event(**{"id": name, "occurred_at": at, "tenant_id": TENANT, **known, **named})
 
+    async def told(self, *events: Event) -> None:
+        await self.dispatcher.tell_all(events)
+        await self.dispatcher.log.written()
 
-async def told(dispatcher: Dispatcher, *events: Event) -> None:
-    await dispatcher.tell_all(events)
-    await dispatcher.log.written()
-
-
-async def listener(database: Database) -> Any:
-    """The one integration, as the dispatcher reads it."""
-    return await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
+    async def log(self) -> list[dict[str, Any]]:
+        return [dict(row) for row in await self.database.fetch(LOG)]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
 
 import asyncpg
+
+from runtime.stores.database import Database
+from tests.support.waiting import until
 
 IN_NO_ORDER: Final = (
     "SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off; SET enable_sort = off"
@@ -19,3 +24,19 @@ async def held(rival: asyncpg.Connection, table: str, key: str) -> set[str]:
         every = {row[0] for row in await rival.fetch(f"SELECT {key} FROM {table}")}
         free = {row[0] for row in await rival.fetch(f"SELECT {key} FROM {table} FOR UPDATE SKIP LOCKED")}
     return every - free
+
+
+async def somebody_waits(connection: asyncpg.Connection | Database) -> bool:
+    """Whether a lock is waited for."""
+    return bool(await connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))
+
+
+async def blocked(onlooker: asyncpg.Connection | Database, asks: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """What is asked, once it has begun and waits for a lock; or is over, which it should not be."""
+    asking = asyncio.ensure_future(asks)
+
+    async def waits() -> bool:
+        return asking.done() or await somebody_waits(onlooker)
+
+    await until(waits)
+    return asking

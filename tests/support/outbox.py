@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, Final
-
-import asyncpg
 
 import sql
 from runtime.stores.database import Database
@@ -100,28 +96,3 @@ class Outbox:
 
     async def complete(self, name: str, said: str, callback: str = "msg", *, external_id: str = "new ext") -> Any:
         return await self.database.fetchrow(SQL["complete"], "t", name, said, external_id, "no", callback, SCHEDULE)
-
-
-@asynccontextmanager
-async def new_outbox(database_url: str) -> AsyncIterator[Outbox]:
-    """Without tasks; a campaign of merchant `shop` and two prizes."""
-    database = Database(database_url, size=4, acquire_seconds=10, statement_seconds=10)
-    await database.start()
-
-    async def make(connection: asyncpg.Connection) -> None:
-        await connection.execute(
-            "INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');"
-            "INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES"
-            " ('t', 'camp', 'shop', 'C', 'active');"
-            "INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, channel) VALUES"
-            " ('t', 'prize', 'camp', 'Mug', 'goods', 'webhook'), ('t', 'other', 'camp', 'Cup', 'goods', 'webhook')"
-        )
-
-    await database.transaction(make)
-    yield Outbox(database)
-    await database.close()
-
-
-async def somebody_waits(connection: asyncpg.Connection | Database) -> bool:
-    """Whether a lock is waited for."""
-    return bool(await connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))

@@ -17,72 +17,65 @@ from runtime.actors.dispatcher import (
     OPEN_SECONDS,
     PLACES,
     SAME_TIME_SECONDS,
-    Dispatcher,
     Happened,
 )
 from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Delivered, DeliveryRequest, Failed, Outcome, Stubbed
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.vault import vault_of
-from runtime.stores.database import Database, StoreUnavailable
+from runtime.stores.database import StoreUnavailable
 from tests.support.commits import TENANT
-from tests.support.dispatching import Receivers, Said, event, listener, listens, log, told
-from tests.support.outbox import somebody_waits
+from tests.support.dispatching import Receivers, Said
+from tests.support.locks import blocked
 from tests.support.waiting import HANG_SECONDS, until
 
 # ---------------------------------------------------------------- who
 
 
-async def test_event_goes_to_integrations_of_its_type_merchant_and_campaign(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
-    await listens(database, "all")
-    await listens(database, "shops", merchant="shop")
-    await listens(database, "rivals", merchant="rival")
-    await listens(database, "camps", campaign="camp")
-    await listens(database, "others", campaign="other")
-    await told(dispatcher, event(database))
+async def test_event_goes_to_integrations_of_its_type_merchant_and_campaign(receivers: Receivers) -> None:
+    await receivers.listens("all")
+    await receivers.listens("shops", merchant="shop")
+    await receivers.listens("rivals", merchant="rival")
+    await receivers.listens("camps", campaign="camp")
+    await receivers.listens("others", campaign="other")
+    await receivers.told(receivers.event())
     assert sorted(receivers.got) == [("all", "e1"), ("camps", "e1"), ("shops", "e1")]
-    await told(dispatcher, event(database, "e2", type="prize_claimed"))
+    await receivers.told(receivers.event("e2", type="prize_claimed"))
     assert len(receivers.got) == 3
-    await told(dispatcher, event(database, "e3", merchant_id="rival", campaign_id="other"))
+    await receivers.told(receivers.event("e3", merchant_id="rival", campaign_id="other"))
     assert sorted(receivers.got[3:]) == [("all", "e3"), ("others", "e3"), ("rivals", "e3")]
-    tasks = await dispatcher.dispatch(event(database, "e4"), of_merchant="shop")
+    tasks = await receivers.dispatcher.dispatch(receivers.event("e4"), of_merchant="shop")
     assert [await task for task in tasks] == [True]
     assert receivers.got[6:] == [("shops", "e4")]
 
 
-async def test_integration_gets_no_event_from_before_it_listened(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
-    await listens(database, "early", ago=SAME_TIME_SECONDS + 30)
-    await listens(database, "late", ago=0)
-    await told(dispatcher, event(database, ago=SAME_TIME_SECONDS + 3))
+async def test_integration_gets_no_event_from_before_it_listened(receivers: Receivers) -> None:
+    await receivers.listens("early", ago=SAME_TIME_SECONDS + 30)
+    await receivers.listens("late", ago=0)
+    await receivers.told(receivers.event(ago=SAME_TIME_SECONDS + 3))
     assert receivers.got == [("early", "e1")]
-    await told(dispatcher, event(database, "e2"))
+    await receivers.told(receivers.event("e2"))
     assert sorted(receivers.got[1:]) == [("early", "e2"), ("late", "e2")]
 
 
-async def test_integrations_are_read_once_for_earlier_events(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
+async def test_integrations_are_read_once_for_earlier_events(receivers: Receivers) -> None:
     since = time.monotonic()
-    await dispatcher.dispatch(event(database), since=since)
-    await listens(database, "new")
-    await asyncio.gather(*await dispatcher.dispatch(event(database, "e2"), since=since))
+    await receivers.dispatcher.dispatch(receivers.event(), since=since)
+    await receivers.listens("new")
+    await asyncio.gather(*await receivers.dispatcher.dispatch(receivers.event("e2"), since=since))
     assert receivers.got == [], "it came before that was read"
-    await asyncio.gather(*await dispatcher.dispatch(event(database, "e3")))
+    await asyncio.gather(*await receivers.dispatcher.dispatch(receivers.event("e3")))
     assert receivers.of("new") == ["e3"]
 
 
-async def test_event_is_sent_whole_and_logged(dispatcher: Dispatcher, database: Database, receivers: Receivers) -> None:
-    await listens(database, "one")
-    await told(dispatcher, event(database, data={"play_id": "p"}, trace_id="a" * 32))
+async def test_event_is_sent_whole_and_logged(receivers: Receivers) -> None:
+    await receivers.listens("one")
+    await receivers.told(receivers.event(data={"play_id": "p"}, trace_id="a" * 32))
     [request] = receivers.requests
     assert (request.id, request.tenant_id, request.secrets) == ("e1", TENANT, [])
-    assert abs(request.unix_seconds - database.clock.now()) < HANG_SECONDS
+    assert abs(request.unix_seconds - receivers.database.clock.now()) < HANG_SECONDS
     assert request.body["data"] == {"play_id": "p"} and request.body["trace_id"] == "a" * 32
     assert receivers.traces == ["a" * 32], "an attempt is in the trace of its event"
-    [row] = await log(database)
+    [row] = await receivers.log()
     kept = ("integration_id", "event_id", "event_type", "status", "attempts", "http_status", "error", "answer", "wait")
     expected = ["one", "e1", "prize_won", "delivered", 1, 200, "", "fine", None]
     assert [row[name] for name in kept] == expected
@@ -118,61 +111,58 @@ def counted(outcome: str) -> float:
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_attempt_is_logged_with_its_outcome(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers, how: str
-) -> None:
+async def test_attempt_is_logged_with_its_outcome(receivers: Receivers, how: str) -> None:
     said, attempts, ended = ENDS[how]
-    await listens(database, "one")
+    await receivers.listens("one")
     receivers.says["one"] = said
-    row = await listener(database)
+    row = await receivers.listener()
     outcome = "stubbed" if ended[0] == "stubbed" else "failed"
     before = counted(outcome)
-    note = await dispatcher.try_once(event(database), row, attempts, again=True)
+    note = await receivers.dispatcher.try_once(receivers.event(), row, attempts, again=True)
     assert counted(outcome) == before + 1
-    await dispatcher.log.written()
-    [kept] = await log(database)
+    await receivers.dispatcher.log.written()
+    [kept] = await receivers.log()
     found = (kept["status"], kept["attempts"], kept["http_status"])
     assert found == ended[:3] == (note.status, note.attempts, note.http_status)
     assert kept["error"].startswith(ended[3]) and len(kept["error"]) <= ERROR_CHARACTERS_MAX
     assert (kept["wait"] is None) == (ended[0] != "retry")
 
 
-async def test_single_attempt_is_not_retried_and_close_waits_for_it(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
-    await listens(database, "one")
+async def test_single_attempt_is_not_retried_and_close_waits_for_it(receivers: Receivers) -> None:
+    await receivers.listens("one")
     receivers.says["one"] = Failed("no")
-    row = await listener(database)
+    row = await receivers.listener()
     for nth in range(FAILURES_TO_OPEN + 1):
-        assert (await dispatcher.try_once(event(database, f"e{nth}"), row)).status == "dead"
+        assert (await receivers.dispatcher.try_once(receivers.event(f"e{nth}"), row)).status == "dead"
     # What staff try says nothing of how the receiver is: it is told as before.
     receivers.says["one"] = SLOW
-    last = dispatcher.try_once(event(database, "last"), row)
-    await dispatcher.close()
-    assert not dispatcher._telling
+    last = receivers.dispatcher.try_once(receivers.event("last"), row)
+    await receivers.dispatcher.close()
+    assert not receivers.dispatcher._telling
     assert last.done() and (await last).status == "delivered" and (await last).duration_ms >= 40
-    [kept] = [one for one in await log(database) if one["event_id"] == "last"]
+    [kept] = [one for one in await receivers.log() if one["event_id"] == "last"]
     assert (kept["status"], kept["duration_ms"]) == ("delivered", (await last).duration_ms)
 
 
-async def test_retry_after_is_kept(dispatcher: Dispatcher, database: Database, receivers: Receivers) -> None:
-    await listens(database, "one")
+async def test_retry_after_is_kept(receivers: Receivers) -> None:
+    await receivers.listens("one")
     receivers.says["one"] = Failed("no", 429, retry_after_seconds=1000)
-    await told(dispatcher, event(database))
-    [kept] = await log(database)
+    await receivers.told(receivers.event())
+    [kept] = await receivers.log()
     assert 1000 - HANG_SECONDS < kept["wait"] <= 1000
 
 
-async def test_attempt_without_provider_or_readable_secret_fails(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
-    await listens(database, "one")
-    await listens(database, "two")
-    await database.execute("UPDATE integrations SET type = 'none' WHERE integration_id = 'one'")
-    bad = {"url": "two", "secret": vault_of(dispatcher._settings.code_keys).seal_secret("s" * 16, "of another")}
-    await database.execute("UPDATE integrations SET config = $1 WHERE integration_id = 'two'", bad)
-    await told(dispatcher, event(database))
-    one, two = await log(database)
+async def test_attempt_without_provider_or_readable_secret_fails(receivers: Receivers) -> None:
+    await receivers.listens("one")
+    await receivers.listens("two")
+    await receivers.database.execute("UPDATE integrations SET type = 'none' WHERE integration_id = 'one'")
+    bad = {
+        "url": "two",
+        "secret": vault_of(receivers.dispatcher._settings.code_keys).seal_secret("s" * 16, "of another"),
+    }
+    await receivers.database.execute("UPDATE integrations SET config = $1 WHERE integration_id = 'two'", bad)
+    await receivers.told(receivers.event())
+    one, two = await receivers.log()
     assert one["error"] == "no provider is registered for 'none'" and one["status"] == "retry"
     assert two["error"].startswith("the secret cannot be opened: ") and two["status"] == "retry"
     assert receivers.got == []
@@ -181,77 +171,77 @@ async def test_attempt_without_provider_or_readable_secret_fails(
 # ---------------------------------------------------------------- late events, and what is missing
 
 
-async def test_late_event_goes_to_integrations_without_a_delivery_and_is_logged(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
+async def test_late_event_goes_to_integrations_without_a_delivery_and_is_logged(receivers: Receivers) -> None:
     for name in ("one", "two"):
-        await listens(database, name)
-    await told(dispatcher, event(database))
-    await database.execute("DELETE FROM integration_deliveries WHERE integration_id = 'two'")
+        await receivers.listens(name)
+    await receivers.told(receivers.event())
+    await receivers.database.execute("DELETE FROM integration_deliveries WHERE integration_id = 'two'")
     for nth, events in enumerate((["one", "two", "two"], ["one", "two", "two"])):
-        await dispatcher.tell_all([event(database, ago=OLD_SECONDS + 1)])
+        await receivers.dispatcher.tell_all([receivers.event(ago=OLD_SECONDS + 1)])
         assert sorted(name for name, _ in receivers.got) == events, nth
-        assert [row["integration_id"] for row in await log(database)] == ["one", "two"]
+        assert [row["integration_id"] for row in await receivers.log()] == ["one", "two"]
     # One that is not late is told without a look.
-    await told(dispatcher, event(database, ago=OLD_SECONDS - 5))
+    await receivers.told(receivers.event(ago=OLD_SECONDS - 5))
     assert sorted(name for name, _ in receivers.got) == ["one", "one", "two", "two", "two"]
 
 
-async def test_late_event_that_is_not_logged_fails(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
-    await listens(database, "one")
-    await database.execute("ALTER TABLE integration_deliveries ADD CHECK (event_id <> 'e1')")
+async def test_late_event_that_is_not_logged_fails(receivers: Receivers) -> None:
+    await receivers.listens("one")
+    await receivers.database.execute("ALTER TABLE integration_deliveries ADD CHECK (event_id <> 'e1')")
     with pytest.raises(StoreUnavailable):
-        await dispatcher.tell_all([event(database, ago=OLD_SECONDS + 1)])
-    assert receivers.of("one") == ["e1"] and dispatcher.log.lost == 1
-    await dispatcher.tell_all([event(database, "e2", ago=OLD_SECONDS + 1)])
-    await told(dispatcher, event(database))
-    assert dispatcher.log.lost == 2, "of one that is not late nobody is told: its row is found"
+        await receivers.dispatcher.tell_all([receivers.event(ago=OLD_SECONDS + 1)])
+    assert receivers.of("one") == ["e1"] and receivers.dispatcher.log.lost == 1
+    await receivers.dispatcher.tell_all([receivers.event("e2", ago=OLD_SECONDS + 1)])
+    await receivers.told(receivers.event())
+    assert receivers.dispatcher.log.lost == 2, "of one that is not late nobody is told: its row is found"
 
 
-async def test_missing_event_goes_to_integrations_that_listened_then(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
+async def test_missing_event_goes_to_integrations_that_listened_then(receivers: Receivers) -> None:
     for name, ago in (("early", 60), ("late", 10)):
-        await listens(database, name, ago=ago)
-    heard = await database.fetchval(
+        await receivers.listens(name, ago=ago)
+    heard = await receivers.database.fetchval(
         "SELECT extract(epoch FROM heard_from)::float8 FROM integrations WHERE integration_id = 'late'"
     )
-    await dispatcher.tell_missing(
-        TENANT, [Happened(event(database), heard - 0.001), Happened(event(database, "e2"), heard)]
+    await receivers.dispatcher.tell_missing(
+        TENANT, [Happened(receivers.event(), heard - 0.001), Happened(receivers.event("e2"), heard)]
     )
     assert sorted(receivers.got) == [("early", "e1"), ("early", "e2"), ("late", "e2")]
-    await dispatcher.log.written()
-    await dispatcher.tell_missing(TENANT, [Happened(event(database), heard), Happened(event(database, "e2"), heard)])
+    await receivers.dispatcher.log.written()
+    await receivers.dispatcher.tell_missing(
+        TENANT, [Happened(receivers.event(), heard), Happened(receivers.event("e2"), heard)]
+    )
     assert sorted(receivers.got[3:]) == [("late", "e1")]
 
 
 async def test_missing_event_under_way_is_awaited_and_not_sent_twice(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
+    receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await listens(database, "one")
-    go = asyncio.Event()
-
-    async def later(_: DeliveryRequest) -> Outcome:
-        await go.wait()
-        return Delivered()
-
-    receivers.says["one"] = later
-    tasks = await dispatcher.dispatch(event(database))
+    await receivers.listens("one")
+    go = receivers.hold(Delivered())
+    tasks = await receivers.dispatcher.dispatch(receivers.event())
     await until(lambda: _came(receivers, 1))
-    missing = asyncio.ensure_future(dispatcher.tell_missing(TENANT, [Happened(event(database), time.time())]))
+    looked, begin = asyncio.Event(), receivers.dispatcher._begin_missing
+
+    async def begins(*asked: Any) -> Any:
+        found = await begin(*asked)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(receivers.dispatcher, "_begin_missing", begins)
+    of_now = [Happened(receivers.event(), time.time())]
+    missing = asyncio.ensure_future(receivers.dispatcher.tell_missing(TENANT, of_now))
     due = {"event_id": "e1", "event_type": "prize_won", "attempts": 1, "event": dict(receivers.requests[0].body)}
-    dispatcher._try_again(TENANT, {"integration_id": "one"}, due)
-    await asyncio.sleep(0.05)  # sleeps: so that who would not wait is done
+    receivers.dispatcher._try_again(TENANT, {"integration_id": "one"}, due)
+    await looked.wait()
+    await asyncio.sleep(0)
     assert not missing.done()
     go.set()
     await missing
     assert [await task for task in tasks] == [True] and receivers.got == [("one", "e1")]
     # Once that has ended, it may be told again.
-    await dispatcher.log.written()
-    await database.execute("DELETE FROM integration_deliveries")
-    await dispatcher.tell_missing(TENANT, [Happened(event(database), time.time())])
+    await receivers.dispatcher.log.written()
+    await receivers.database.execute("DELETE FROM integration_deliveries")
+    await receivers.dispatcher.tell_missing(TENANT, of_now)
     assert receivers.got == [("one", "e1")] * 2
 
 
@@ -262,82 +252,76 @@ async def _came(receivers: Receivers, many: int) -> bool:
 # ---------------------------------------------------------------- retries
 
 
-async def due(database: Database) -> None:
-    await database.execute("UPDATE integration_deliveries SET next_attempt_at = now() WHERE status = 'retry'")
+async def due(receivers: Receivers) -> None:
+    await receivers.database.execute("UPDATE integration_deliveries SET next_attempt_at = now() WHERE status = 'retry'")
 
 
-async def test_breaker_opens_after_failures_and_lets_one_attempt_through(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
-    await listens(database, "one")
+async def test_breaker_opens_after_failures_and_lets_one_attempt_through(receivers: Receivers) -> None:
+    await receivers.listens("one")
     receivers.says["one"] = Failed("no")
     for nth in range(FAILURES_TO_OPEN):
-        await told(dispatcher, event(database, f"e{nth}"))
+        await receivers.told(receivers.event(f"e{nth}"))
     assert len(receivers.got) == FAILURES_TO_OPEN
     before = counted("skipped")
-    [skipped] = await dispatcher.dispatch(event(database, "skipped"))
+    [skipped] = await receivers.dispatcher.dispatch(receivers.event("skipped"))
     assert await skipped is False and counted("skipped") == before + 1
-    await dispatcher.log.written()
-    rows = {row["event_id"]: row for row in await log(database)}
+    await receivers.dispatcher.log.written()
+    rows = {row["event_id"]: row for row in await receivers.log()}
     kept = rows["skipped"]
     assert (kept["status"], kept["attempts"], kept["error"]) == ("retry", 0, dispatching.FAILS)
-    await due(database)
-    await dispatcher.retry_due()
-    assert await _ended(dispatcher) == 0 and len(receivers.got) == FAILURES_TO_OPEN, "it is left alone"
-    breaker = dispatcher._isolation(TENANT, "one").breaker
+    await due(receivers)
+    await receivers.dispatcher.retry_due()
+    assert await _ended(receivers) == 0 and len(receivers.got) == FAILURES_TO_OPEN, "it is left alone"
+    breaker = receivers.dispatcher._isolation(TENANT, "one").breaker
     assert time.monotonic() < breaker._open_until <= time.monotonic() + OPEN_SECONDS
     breaker._open_until = 0.0  # As it is when that time has come.
-    await dispatcher.retry_due()
-    assert await _ended(dispatcher) == 1 and len(receivers.got) == FAILURES_TO_OPEN + 1, "one tries it"
-    await dispatcher.log.written()
+    await receivers.dispatcher.retry_due()
+    assert await _ended(receivers) == 1 and len(receivers.got) == FAILURES_TO_OPEN + 1, "one tries it"
+    await receivers.dispatcher.log.written()
     receivers.says.clear()
     breaker._open_until = 0.0
-    await due(database)
+    await due(receivers)
     for tried in (1, FAILURES_TO_OPEN):
-        await dispatcher.retry_due()
-        assert await _ended(dispatcher) == tried
-    await dispatcher.log.written()
-    assert {row["status"] for row in await log(database)} == {"delivered"}
+        await receivers.dispatcher.retry_due()
+        assert await _ended(receivers) == tried
+    await receivers.dispatcher.log.written()
+    assert {row["status"] for row in await receivers.log()} == {"delivered"}
     # The first five, the one that tried it, and all six in the end.
-    assert sum(row["attempts"] for row in await log(database)) == FAILURES_TO_OPEN + 1 + FAILURES_TO_OPEN + 1
+    assert sum(row["attempts"] for row in await receivers.log()) == FAILURES_TO_OPEN + 1 + FAILURES_TO_OPEN + 1
 
 
-async def _ended(dispatcher: Dispatcher) -> int:
+async def _ended(receivers: Receivers) -> int:
     """How many are under way: waits for them."""
-    tasks = list(dispatcher._telling)
+    tasks = list(receivers.dispatcher._telling)
     await asyncio.gather(*tasks)
     return len(tasks)
 
 
-async def test_retries_are_limited_to_the_places(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
-    await listens(database, "one")
+async def test_retries_are_limited_to_the_places(receivers: Receivers) -> None:
+    await receivers.listens("one")
     receivers.says["one"] = Failed("no", final=False)
-    await told(dispatcher, *(event(database, f"e{nth:02}") for nth in range(PLACES + 4)))
-    await database.execute("UPDATE integration_deliveries SET status = 'retry'")
-    dispatcher._isolations.clear()
+    await receivers.told(*(receivers.event(f"e{nth:02}") for nth in range(PLACES + 4)))
+    await receivers.database.execute("UPDATE integration_deliveries SET status = 'retry'")
+    receivers.dispatcher._isolations.clear()
     receivers.got.clear()
     receivers.says.clear()
-    await due(database)
-    await dispatcher.retry_due()
-    assert await _ended(dispatcher) == PLACES == len(receivers.got)
-    await dispatcher.log.written()
-    await dispatcher.retry_due()
-    assert await _ended(dispatcher) == 4
+    await due(receivers)
+    await receivers.dispatcher.retry_due()
+    assert await _ended(receivers) == PLACES == len(receivers.got)
+    await receivers.dispatcher.log.written()
+    await receivers.dispatcher.retry_due()
+    assert await _ended(receivers) == 4
 
 
-async def test_event_that_cannot_be_read_is_dead_with_the_reason(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
-) -> None:
-    await listens(database, "one")
+async def test_event_that_cannot_be_read_is_dead_with_the_reason(receivers: Receivers) -> None:
+    await receivers.listens("one")
     receivers.says["one"] = Failed("no")
-    await told(dispatcher, event(database))
-    await database.execute("UPDATE integration_deliveries SET event = '{\"id\": 7}'")
-    await due(database)
-    await dispatcher.retry_due()
-    await dispatcher.log.written()
-    [kept] = await log(database)
+    await receivers.told(receivers.event())
+    await receivers.database.execute("UPDATE integration_deliveries SET event = '{\"id\": 7}'")
+    await due(receivers)
+    await receivers.dispatcher.retry_due()
+    await receivers.dispatcher.log.written()
+    [kept] = await receivers.log()
     assert (kept["status"], kept["attempts"], kept["event"]) == ("dead", 1, {"id": 7})
     assert kept["error"].startswith("the stored event cannot be read: ") and receivers.got == [("one", "e1")]
 
@@ -345,66 +329,49 @@ async def test_event_that_cannot_be_read_is_dead_with_the_reason(
 # ---------------------------------------------------------------- places, and the end
 
 
-async def test_close_waits_until_the_log_is_written(
-    dispatcher: Dispatcher, database: Database, database_url: str, receivers: Receivers
-) -> None:
-    await listens(database, "one")
+async def test_close_waits_until_the_log_is_written(receivers: Receivers, rival: asyncpg.Connection) -> None:
+    await receivers.listens("one")
     receivers.says["one"] = SLOW
-    [task] = await dispatcher.dispatch(event(database))
-    rival = await asyncpg.connect(database_url)
-    try:
-        async with rival.transaction():
-            await rival.execute("SELECT FROM integrations FOR UPDATE")
-            closing = asyncio.ensure_future(dispatcher.close())
-            await until(lambda: somebody_waits(database))
-            assert task.done() and not closing.done()
-        await closing
-    finally:
-        await rival.close()
-    assert [row["status"] for row in await log(database)] == ["delivered"] and not dispatcher._telling
+    [task] = await receivers.dispatcher.dispatch(receivers.event())
+    async with rival.transaction():
+        await rival.execute("SELECT FROM integrations FOR UPDATE")
+        closing = await blocked(receivers.database, receivers.dispatcher.close())
+        assert task.done() and not closing.done()
+    await closing
+    assert [row["status"] for row in await receivers.log()] == ["delivered"] and not receivers.dispatcher._telling
 
 
 async def test_event_without_a_place_is_retried_with_the_reason(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+    receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("PLACES", 1), ("QUEUE_MAX", 1), ("WAIT_SECONDS", 0.05)):
         monkeypatch.setattr(dispatching, name, value)
-    await listens(database, "one")
-    go = asyncio.Event()
-
-    async def later(_: DeliveryRequest) -> Outcome:
-        await go.wait()
-        return Delivered()
-
-    receivers.says["one"] = later
-    tasks = [task for nth in range(3) for task in await dispatcher.dispatch(event(database, f"e{nth}"))]
+    await receivers.listens("one")
+    go = receivers.hold(Delivered())
+    tasks = [task for nth in range(3) for task in await receivers.dispatcher.dispatch(receivers.event(f"e{nth}"))]
     assert await tasks[1] is False and await tasks[2] is False
     go.set()
     assert await tasks[0] is True
-    await dispatcher.log.written()
-    errors = {row["event_id"]: row["error"] for row in await log(database)}
+    await receivers.dispatcher.log.written()
+    errors = {row["event_id"]: row["error"] for row in await receivers.log()}
     assert errors == {"e0": "", "e1": dispatching.WAITED, "e2": dispatching.CROWDED}
 
 
 async def test_event_that_waited_while_the_breaker_opened_is_skipped_and_frees_its_place(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+    receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PLACES", "FAILURES_TO_OPEN"):
         monkeypatch.setattr(dispatching, name, 1)
-    await listens(database, "one")
-    go = asyncio.Event()
-
-    async def fails_later(_: DeliveryRequest) -> Outcome:
-        await go.wait()
-        return Failed("no")
-
-    receivers.says["one"] = fails_later
-    tasks = [task for nth in range(2) for task in await dispatcher.dispatch(event(database, f"e{nth}"))]
+    await receivers.listens("one")
+    go = receivers.hold(Failed("no"))
+    tasks = [task for nth in range(2) for task in await receivers.dispatcher.dispatch(receivers.event(f"e{nth}"))]
     go.set()
     assert await asyncio.gather(*tasks) == [True, False]
-    await dispatcher.log.written()
-    errors = {row["event_id"]: row["error"] for row in await log(database)}
+    await receivers.dispatcher.log.written()
+    errors = {row["event_id"]: row["error"] for row in await receivers.log()}
     assert errors == {"e0": "no", "e1": dispatching.FAILS}
-    isolation = dispatcher._isolation(TENANT, "one")
+    isolation = receivers.dispatcher._isolation(TENANT, "one")
     isolation.breaker = dispatching.CircuitBreaker(failures_to_open=1, open_seconds=1)
-    assert await asyncio.gather(*await dispatcher.dispatch(event(database, "e2"))) == [True], "the one place is free"
+    assert await asyncio.gather(*await receivers.dispatcher.dispatch(receivers.event("e2"))) == [True], (
+        "the one place is free"
+    )

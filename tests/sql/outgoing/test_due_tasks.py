@@ -8,9 +8,9 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
-from tests.support.locks import held
-from tests.support.outbox import SQL, somebody_waits
-from tests.support.waiting import HANG_SECONDS, until
+from tests.support.locks import blocked, held
+from tests.support.outbox import SQL
+from tests.support.waiting import HANG_SECONDS
 
 SCENE: Final = """
 INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, next_attempt_at,
@@ -111,8 +111,7 @@ async def test_rearm_waits_for_a_lease_and_then_changes_nothing(
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
             await rival.fetch(SQL["lease"], "t", 60.0, ["a"], "me", [], [])
-            asking = asyncio.ensure_future(connection.fetchrow(SQL["rearm"], "t", "a", ""))
-            await until(lambda: somebody_waits(onlooker))
+            asking = await blocked(onlooker, connection.fetchrow(SQL["rearm"], "t", "a", ""))
         row = await asking
         assert row is not None and (row["rearmed"], row["status"]) == (False, "delivering")
 

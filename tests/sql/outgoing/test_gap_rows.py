@@ -10,8 +10,7 @@ import asyncpg
 import pytest
 
 import sql
-from tests.support.locks import held
-from tests.support.outbox import somebody_waits
+from tests.support.locks import blocked, held
 from tests.support.statements import ask
 from tests.support.waiting import HANG_SECONDS, until
 
@@ -183,8 +182,7 @@ async def test_keys_are_locked_in_order(connection: asyncpg.Connection, pool: as
     async with pool.acquire() as rival, pool.acquire() as onlooker, connection.transaction():
         async with rival.transaction():
             await rival.execute("SELECT pg_advisory_xact_lock(key_lock('a'))")
-            locking = asyncio.ensure_future(ask(connection, "rotation.lock_keys", ["b", "a"]))
-            await until(lambda: somebody_waits(onlooker))
+            locking = await blocked(onlooker, ask(connection, "rotation.lock_keys", ["b", "a"]))
             assert await onlooker.fetchval("SELECT pg_try_advisory_lock(key_lock('b'))")
             await onlooker.execute("SELECT pg_advisory_unlock_all()")
         async with asyncio.timeout(HANG_SECONDS):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -28,9 +27,10 @@ from runtime.actors.changes import (
 from runtime.actors.committer import PARTS, statement
 from runtime.stores.database import Database, Guarded
 from tests.support.commits import TENANT, TODAY, a_play, a_reward, commit, filled, outcomes, stocked, taking, whole
+from tests.support.locks import blocked
 from tests.support.neighbours import PLAYER, surround
+from tests.support.statements import undone
 from tests.support.tables import contents
-from tests.support.waiting import until
 
 TOMORROW = TODAY + timedelta(days=1)
 
@@ -359,35 +359,20 @@ async def test_commits_of_two_prizes_in_opposite_orders_never_deadlock(database:
     ],
 )
 async def test_commit_that_waits_for_a_change_sees_it(
-    database: Database, database_url: str, rivals: str, guard: str
+    database: Database, rival: asyncpg.Connection, rivals: str, guard: str
 ) -> None:
-    rival = await asyncpg.connect(database_url)
-    transaction = rival.transaction()
-    await transaction.start()
-    await rival.execute(rivals)
     changes = Changes(catalog_version=1)
     changes.begin_history("game") if guard == "catalog" else changes.hold_guest("gus")
-    waiting = asyncio.ensure_future(commit(database, changes))
-
-    async def is_waiting_or_done() -> bool:
-        return waiting.done() or await database.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)")
-
-    await until(is_waiting_or_done)
-    await transaction.commit()
-    await rival.close()
+    async with rival.transaction():
+        await rival.execute(rivals)
+        waiting = await blocked(database, commit(database, changes))
     with pytest.raises(Guarded) as refusal:
         await waiting
     assert refusal.value.guard == guard
 
 
-async def test_commit_waits_for_a_rival_and_sees_its_rollback(database: Database, database_url: str) -> None:
-    rival = await asyncpg.connect(database_url)
-    transaction = rival.transaction()
-    await transaction.start()
-    await rival.execute("UPDATE stock SET remaining = 0, awarded = 10 WHERE prize_id = 'prize_a'")
-    waiting = asyncio.ensure_future(commit(database, taking("prize_a", "ann")))
-    while not await database.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
-        await asyncio.sleep(0.01)
-    await transaction.rollback()
-    await rival.close()
+async def test_commit_waits_for_a_rival_and_sees_its_rollback(database: Database, rival: asyncpg.Connection) -> None:
+    async with undone(rival):
+        await rival.execute("UPDATE stock SET remaining = 0, awarded = 10 WHERE prize_id = 'prize_a'")
+        waiting = await blocked(database, commit(database, taking("prize_a", "ann")))
     assert await waiting == {"prize_a": 9}

@@ -68,9 +68,9 @@ async def test_batches_that_wait_together_are_one_statement(committer: Committer
     assert database.round_trips - before <= 3
 
 
-async def test_drain_waits_for_pending_commits(database: Database, database_url: str) -> None:
+async def test_drain_waits_for_pending_commits(database: Database, rival: asyncpg.Connection) -> None:
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
-    async with slots_held(committer, database, database_url):
+    async with slots_held(committer, database, rival):
         draining = asyncio.ensure_future(committer.drain())
         assert not (await asyncio.wait({draining}, timeout=0.2))[0]
     await asyncio.wait_for(draining, 10)
@@ -129,22 +129,18 @@ async def test_overlapping_batches_wait_in_order() -> None:
 
 
 @asynccontextmanager
-async def slots_held(committer: Committer, database: Database, database_url: str) -> AsyncIterator[None]:
+async def slots_held(committer: Committer, database: Database, rival: asyncpg.Connection) -> AsyncIterator[None]:
     """Both of the tenant's commits wait for a row, so that what is committed meanwhile waits to go together."""
-    holder = await asyncpg.connect(database_url)
-    transaction = holder.transaction()
-    await transaction.start()
-    await holder.execute("SELECT FROM stock WHERE prize_id = 'prize_free' FOR UPDATE")
     # Of this database alone: what another test has left may wait still.
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     held = []
-    for nth in range(OVERLAP):
-        held.append(asyncio.ensure_future(committer.commit(TENANT, taking("prize_free", f"holder{nth}"))))
-        while await database.fetchval(waiting) <= nth:
-            await asyncio.sleep(0.01)
-    yield
-    await transaction.rollback()
-    await holder.close()
+    async with rival.transaction():
+        await rival.execute("SELECT FROM stock WHERE prize_id = 'prize_free' FOR UPDATE")
+        for nth in range(OVERLAP):
+            held.append(asyncio.ensure_future(committer.commit(TENANT, taking("prize_free", f"holder{nth}"))))
+            while await database.fetchval(waiting) <= nth:
+                await asyncio.sleep(0.01)
+        yield
     await asyncio.gather(*held)
 
 
@@ -153,7 +149,7 @@ async def slots_held(committer: Committer, database: Database, database_url: str
     "Two turns of one game in one commit", size="60 plays, a cap of 5, every slot held", figure="5 plays, counter 5"
 )
 async def test_batches_of_one_game_that_go_together_count_every_play(
-    committer: Committer, database: Database, database_url: str, plays: int, cap: int, done: int
+    committer: Committer, database: Database, rival: asyncpg.Connection, plays: int, cap: int, done: int
 ) -> None:
     def playing() -> Changes:
         changes = Changes()
@@ -161,7 +157,7 @@ async def test_batches_of_one_game_that_go_together_count_every_play(
         changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=cap, day_cap=0))
         return changes
 
-    async with slots_held(committer, database, database_url):
+    async with slots_held(committer, database, rival):
         asked = [asyncio.ensure_future(committer.commit(TENANT, playing())) for _ in range(plays)]
         await asyncio.sleep(0)  # each is in the mailbox now
     refused = {"plays": plays - done} if plays > done else {}
@@ -171,7 +167,7 @@ async def test_batches_of_one_game_that_go_together_count_every_play(
 
 
 async def test_batch_of_an_old_catalogue_is_refused_alone(
-    committer: Committer, database: Database, database_url: str
+    committer: Committer, database: Database, rival: asyncpg.Connection
 ) -> None:
     await database.execute("UPDATE tenants SET catalog_version = 7")
 
@@ -180,7 +176,7 @@ async def test_batch_of_an_old_catalogue_is_refused_alone(
         changes.catalog_version = version
         return changes
 
-    async with slots_held(committer, database, database_url):
+    async with slots_held(committer, database, rival):
         asked = [asyncio.ensure_future(committer.commit(TENANT, decided(version, f"p{version}"))) for version in (7, 6)]
         await asyncio.sleep(0)  # both are in the mailbox now
     assert await outcomes(*asked) == {"": 1, "catalog": 1}
@@ -210,7 +206,9 @@ def test_absorb_adds_what_two_games_take_of_one_prize() -> None:
     assert {name for name in parts if not getattr(everything, name)} == set()
 
 
-async def test_tenants_whose_rows_are_held_leave_connections_for_the_others(database_url: str) -> None:
+async def test_tenants_whose_rows_are_held_leave_connections_for_the_others(
+    database_url: str, rival: asyncpg.Connection
+) -> None:
     blocked = [f"blocked_{nth}" for nth in range(6)]
     async with filled(database_url, size=4, statement_seconds=0.4, acquire_seconds=0.6) as database:
         for tenant_id in blocked:
@@ -229,18 +227,14 @@ async def test_tenants_whose_rows_are_held_leave_connections_for_the_others(data
                 except StoreUnavailable as error:
                     late[tenant_id] += error.sent
 
-        holder = await asyncpg.connect(database_url)
-        transaction = holder.transaction()
-        await transaction.start()
-        await holder.execute("SELECT FROM stock WHERE tenant_id LIKE 'blocked%' FOR UPDATE")
-        trying = [asyncio.ensure_future(keeps_trying(tenant_id)) for tenant_id in blocked for _ in range(3)]
-        while not all(late.values()):
-            await asyncio.sleep(0.01)
-        # Each has waited in vain once. What is then under way takes few of the connections.
-        for nth in range(20):
-            assert await committer.commit(TENANT, taking("prize_free", f"p{nth}")) == {"prize_free": None}
-        await transaction.rollback()
-        await holder.close()
+        async with rival.transaction():
+            await rival.execute("SELECT FROM stock WHERE tenant_id LIKE 'blocked%' FOR UPDATE")
+            trying = [asyncio.ensure_future(keeps_trying(tenant_id)) for tenant_id in blocked for _ in range(3)]
+            while not all(late.values()):
+                await asyncio.sleep(0.01)
+            # Each has waited in vain once. What is then under way takes few of the connections.
+            for nth in range(20):
+                assert await committer.commit(TENANT, taking("prize_free", f"p{nth}")) == {"prize_free": None}
         before = served.total()
 
         async def again() -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import asyncpg
@@ -11,9 +9,9 @@ import pytest
 
 from runtime.actors.claims import CLAIM
 from runtime.stores.database import Database
+from tests.support.locks import blocked
 from tests.support.neighbours import PLAYER, TENANT, Neighbours, surround
-from tests.support.outbox import somebody_waits
-from tests.support.waiting import until
+from tests.support.statements import insert
 
 MADE: Final = """
     INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
@@ -33,6 +31,8 @@ MADE: Final = """
         ('t', 'coupon', 'code_1', 'key', 'one', 'h1', NULL), ('t', 'coupon', 'code_2', 'key', 'two', 'h2', NULL),
         ('t', 'coupon', 'code_3', 'key', 'three', 'h3', 'has_a_code'),
         ('t', 'mug', 'code_4', 'key', 'four', 'h4', NULL), ('t', 'ticket', 'code_5', 'key', 'five', 'h5', NULL);
+    INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status) VALUES
+        ('t', 'task_there', 'on_its_way', 'parcel', 'camp', 'ann', 'webhook', 'retry');
 """
 
 REWARDS: Final = {
@@ -58,31 +58,18 @@ REWARDS: Final = {
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, size=4, acquire_seconds=10, statement_seconds=10)
-    await database.start()
-
-    async def make(connection: asyncpg.Connection) -> None:
-        await connection.execute(MADE)
-        for name, (made, _, _) in REWARDS.items():
-            if made is not None:
-                prize_id, player, status = made
-                await connection.execute(
-                    "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value,"
-                    " quantity, status, claimed_at, claim_key, expires_at) VALUES ('t', $1, $2, $3, $4, 'X', 'goods',"
-                    " 5, 1, $5, CASE WHEN $5 = 'claimed' THEN now() END, $6, $7::timestamptz)",
-                    *(name, player, prize_id, "camp_shut" if name == "of_a_shut_shop" else "camp", status),
-                    "key_3" if status == "claimed" else None,
-                    None if name != "late" else await connection.fetchval("SELECT now() - interval '1 hour'"),
-                )
-        await connection.execute(
-            "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status)"
-            " VALUES ('t', 'task_there', 'on_its_way', 'parcel', 'camp', 'ann', 'webhook', 'retry')"
-        )
-
-    await database.transaction(make)
-    yield database
-    await database.close()
+async def database(empty: Database, pool: asyncpg.Pool) -> Database:
+    await pool.execute(MADE)
+    hour_ago = await empty.fetchval("SELECT now() - interval '1 hour'")
+    of: dict[str, Any] = {"tenant_id": "t", "name": "X", "type": "goods", "value": 5, "quantity": 1}
+    for name, (made, _, _) in REWARDS.items():
+        if made is not None:
+            of |= zip(("prize_id", "player_id", "status"), made, strict=True)
+            of["campaign_id"] = "camp_shut" if name == "of_a_shut_shop" else "camp"
+            at, key = (hour_ago, "key_3") if of["status"] == "claimed" else (None, None)
+            late = hour_ago if name == "late" else None
+            await insert(empty, "rewards", reward_id=name, **of, claimed_at=at, claim_key=key, expires_at=late)
+    return empty
 
 
 async def claim(database: Database, names: list[str], tenant_id: str = "t") -> list[Any]:
@@ -160,8 +147,7 @@ async def test_claim_waits_for_a_rival_change_and_sees_it(database: Database, po
     async with pool.acquire() as rival:
         async with rival.transaction():
             await rival.execute("UPDATE rewards SET status = 'revoked' WHERE reward_id = 'instant'")
-            claiming = asyncio.ensure_future(claim(database, ["instant"]))
-            await until(lambda: somebody_waits(rival))
+            claiming = await blocked(rival, claim(database, ["instant"]))
         (row,) = await claiming
     assert (row["outcome"], row["status"]) == ("illegal", "revoked")
 
@@ -171,8 +157,7 @@ async def test_claim_locks_rewards_in_the_order_of_their_ids(database: Database,
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
             await rival.execute("SELECT FROM rewards WHERE reward_id = 'carried' FOR UPDATE")
-            claiming = asyncio.ensure_future(claim(database, ["sent", "instant", "handed_over", "carried"]))
-            await until(lambda: somebody_waits(onlooker))
+            claiming = await blocked(onlooker, claim(database, ["sent", "instant", "handed_over", "carried"]))
             others = "('sent', 'instant', 'handed_over')"
             free = await onlooker.fetch(f"SELECT FROM rewards WHERE reward_id IN {others} FOR UPDATE SKIP LOCKED")
             assert len(free) == 3, "it waits for the first of them, and holds none"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from typing import Any, Final
@@ -11,8 +10,7 @@ import asyncpg
 import pytest
 
 import sql
-from tests.support.outbox import somebody_waits
-from tests.support.waiting import until
+from tests.support.locks import blocked
 
 ADD: Final = sql.load("codes")["add"]
 HOLD: Final = sql.load("codes")["hold"]
@@ -107,8 +105,7 @@ async def test_imports_add_codes_in_one_order(made: asyncpg.Pool) -> None:
         async with rival.transaction():
             await rival.execute(UNCOUNTED)
             await add(rival, {"theirs": b"n1"})
-            waiting = asyncio.ensure_future(add(made, {"last": b"n9", "first": b"n1"}))
-            await until(lambda: somebody_waits(other))
+            waiting = await blocked(other, add(made, {"last": b"n9", "first": b"n1"}))
             async with other.transaction():
                 await other.execute("SET LOCAL lock_timeout = '1s'")
                 await other.execute(UNCOUNTED)
@@ -130,8 +127,7 @@ async def test_withdrawal_waits_for_a_rival_win(made: asyncpg.Pool, committed: b
         winning = rival.transaction()
         await winning.start()
         await rival.execute("UPDATE codes SET reward_id = 'reward' WHERE code_id = 'a'")
-        waiting = asyncio.ensure_future(withdraw(made, "a", "there"))
-        await until(lambda: somebody_waits(other))
+        waiting = await blocked(other, withdraw(made, "a", "there"))
         await (winning.commit() if committed else winning.rollback())
         assert await waiting == ({"there"} if committed else {"a", "there"})
 
@@ -142,8 +138,7 @@ async def test_withdrawal_locks_codes_in_the_order_of_their_ids(made: asyncpg.Po
     async with made.acquire() as rival, made.acquire() as other:
         async with rival.transaction():
             await rival.execute("SELECT FROM codes WHERE code_id = 'b' FOR UPDATE")
-            waiting = asyncio.ensure_future(withdraw(made, "c", "there", "b"))
-            await until(lambda: somebody_waits(other))
+            waiting = await blocked(other, withdraw(made, "c", "there", "b"))
             free = "SELECT code_id FROM codes WHERE prize_id = 'coupon' ORDER BY code_id FOR UPDATE SKIP LOCKED"
             assert [row["code_id"] for row in await other.fetch(free)] == ["c", "there"]
         assert await waiting == {"b", "c", "there"}
@@ -182,8 +177,7 @@ async def test_expiry_change_waits_for_a_rival_and_sees_its_change(
         changing = rival.transaction()
         await changing.start()
         await rival.execute(f"UPDATE codes SET {change} WHERE code_id = 'a'")
-        waiting = asyncio.ensure_future(expire(made, "a", "b", **asked))
-        await until(lambda: somebody_waits(other))
+        waiting = await blocked(other, expire(made, "a", "b", **asked))
         await (changing.commit() if committed else changing.rollback())
         assert await waiting == ({"b"} if committed else {"a", "b"})
     rows = await made.fetch("SELECT code_id, unix(expires_at) AS end FROM codes WHERE code_id IN ('a', 'b')")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 import asyncpg
 
 from tests.support.bare_rows import BARE
-from tests.support.locks import held
-from tests.support.outbox import somebody_waits
+from tests.support.locks import blocked, held
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import undone
-from tests.support.waiting import until
 
 SCENE: Final = (
     BARE
@@ -152,8 +149,7 @@ async def test_approval_decided_during_a_withdrawal_stays_decided(
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
             assert len(await ask(rival, "approvals.decide", "a0", "approved", "bob", "", "{}")) == 1
-            withdrawing = asyncio.ensure_future(ask(connection, "approvals.withdraw_of", "ann", "eve", ""))
-            await until(lambda: somebody_waits(onlooker))
+            withdrawing = await blocked(onlooker, ask(connection, "approvals.withdraw_of", "ann", "eve", ""))
             assert await held(onlooker, "approvals", "approval_id") == {"a0"}
         assert [row[0] for row in await withdrawing] == ["a4"]
 

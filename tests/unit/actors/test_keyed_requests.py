@@ -152,9 +152,6 @@ class TestAtTheEdge:
         [
             b'{"session_id":"s","payload":{"a":1.5}}',
             b'{"session_id":"s","payload":{"a":"1"}}',
-            b'{"session_id":"s","payload":{"a":[1]}}',
-            b'{"session_id":"s","payload":{"a":1e300}}',
-            b'{"session_id":"t","payload":{"a":1}}',
             b'{"session_id":"s","payload":{"a":true}}',
         ],
     )

@@ -144,17 +144,6 @@ async def test_request_that_a_batch_forgets_is_refused() -> None:
     assert all(isinstance(answer, AssertionError) for answer in answers[1:])
 
 
-async def test_waiter_that_left_changes_nothing_for_the_others() -> None:
-    gate = Gate()
-    boxes = Boxes(gate.process_batch)
-    asked = [boxes.post("a", nth) for nth in range(3)]
-    await gate.entered.wait()
-    asked[1].cancel()
-    gate.open.set()
-    assert list(await asyncio.gather(asked[0], asked[2])) == [0, 2]
-    assert gate.batches == [[0, 1, 2]]
-
-
 async def test_idle_actor_leaves_and_is_made_anew_with_nothing_remembered() -> None:
     states: list[list[Any]] = []
 

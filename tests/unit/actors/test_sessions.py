@@ -27,7 +27,7 @@ def is_refused(token: str, *, keys: tuple[Key, ...] = (NEW,), tenant: str = "t",
 def test_session_says_what_it_was_issued_for() -> None:
     made = issue((NEW,), "t", "g", "ann", NOW, TERMS)
     opened = open_session((NEW,), "t", "g", made.token)
-    assert (opened.player_id, opened.game_id, opened.nonce) == ("ann", "g", made.nonce)
+    assert (opened.player_id, opened.game_id, opened.nonce, opened.ordinal) == ("ann", "g", made.nonce, -1)
     assert opened.issued_ms == int(NOW * 1000)
     assert (opened.seed, opened.play_id) == (made.seed, f"play_{made.nonce}")
 
@@ -80,12 +80,13 @@ def test_odd_texts_are_refused_alike(text: str) -> None:
     assert is_refused(text)
 
 
-def test_session_says_by_which_revision_it_was_promised() -> None:
-    made = issue((NEW,), "t", "g", "a.nn", NOW, TERMS, ordinal=12)
+@pytest.mark.parametrize("ordinal", [0, 12])
+def test_session_says_by_which_revision_it_was_promised_and_which_play_it_is(ordinal: int) -> None:
+    made = issue((NEW,), "t", "g", "a.nn", NOW, TERMS, ordinal=ordinal)
     opened = open_session((NEW,), "t", "g", made.token)
-    assert (opened.revision, opened.ordinal, opened.player_id) == (TERMS[:32], 12, "a.nn")
+    assert (opened.revision, opened.ordinal, opened.player_id) == (TERMS[:32], ordinal, "a.nn")
     assert opened.seed == made.seed
-    assert is_refused(made.token.replace("-12.", "-13."))
+    assert is_refused(made.token.replace(f"-{ordinal}.", "-13."))
     assert is_refused(made.token.replace(TERMS[:32], "6" * 32))
 
 
@@ -102,15 +103,6 @@ def test_plan_s_seed_follows_from_player_game_and_ordinal_alone() -> None:
         issue((NEW,), "t", "g", "ann", NOW, TERMS).seed,
     ]
     assert len({seed(), *others}) == 6
-
-
-def test_session_with_a_plan_has_its_ordinal_and_the_seed_that_follows_from_it() -> None:
-    first, again, second = [issue((NEW,), "t", "g", "ann", NOW, TERMS, ordinal=number) for number in (0, 0, 1)]
-    assert first.seed == again.seed != second.seed
-    assert [open_session((NEW,), "t", "g", made.token).ordinal for made in (first, second)] == [0, 1]
-    without = issue((NEW,), "t", "g", "ann", NOW, TERMS)
-    assert open_session((NEW,), "t", "g", without.token).ordinal == -1
-    assert without.seed not in (first.seed, second.seed)
 
 
 def test_session_of_a_key_that_others_have_is_theirs_to_open() -> None:

@@ -172,11 +172,6 @@ def test_setting_for_development_is_refused_elsewhere(environ: dict[str, str], r
     Settings.from_env({**whole, "DEVELOPMENT": "on"}, [role])
 
 
-def test_refused_secret_is_not_shown() -> None:
-    refused = problems_of({"JWT_OLD_SECRETS": "hunter2"})
-    assert refused and "hunter2" not in str(refused)
-
-
 def test_secrets_are_never_printed() -> None:
     secrets = {
         "DATABASE_URL": f"postgresql://u:{MARKER}@h/d",
@@ -196,8 +191,8 @@ def test_secrets_are_never_printed() -> None:
 
 
 @pytest.mark.parametrize("value", [MARKER, f"a:{MARKER}", f"{MARKER}:{HEX}:x"])
-def test_refused_key_is_not_shown(value: str) -> None:
-    assert MARKER not in str(problems_of({"SERVER_KEYS": value}))
+def test_refused_key_or_secret_is_not_shown(value: str) -> None:
+    assert MARKER[:31] not in str(problems_of({"SERVER_KEYS": value, "JWT_OLD_SECRETS": MARKER[:31]}))
 
 
 def test_almost_known_name_is_pointed_out() -> None:

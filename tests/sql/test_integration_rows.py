@@ -145,7 +145,6 @@ async def test_integration_lock_holds_that_one_alone(connection: asyncpg.Connect
 
 # ---------------------------------------------------------------- deliveries
 
-TOLD: Final = ("status", "attempts", "event", "http_status", "error", "duration_ms", "answer")
 WAITS: Final = [10.0, 20.0, 30.0]
 """Seconds before each next try."""
 

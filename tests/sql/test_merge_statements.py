@@ -23,8 +23,8 @@ INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES ('t'
 """Of each table the guest's rows (gus), the player's (ann) and another's (bob), never in the order of their locks."""
 
 
-async def rows(connection: asyncpg.Connection, table: str, columns: str, order: str = "1, 2, 3") -> list[Any]:
-    return [tuple(row) for row in await connection.fetch(f"SELECT {columns} FROM {table} ORDER BY {order}")]
+async def rows(connection: asyncpg.Connection, table: str, columns: str) -> list[Any]:
+    return [tuple(row) for row in await connection.fetch(f"SELECT {columns} FROM {table} ORDER BY 1, 2, 3")]
 
 
 COUNTS: Final = """

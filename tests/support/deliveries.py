@@ -35,12 +35,10 @@ async def working(engine: Engine, *groups: str) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def delivering(
-    engine: Engine, *, lease_seconds: float = 60, attempt_seconds: float = 15
-) -> AsyncIterator[Deliveries]:
+async def delivering(engine: Engine, *, attempt_seconds: float = 15) -> AsyncIterator[Deliveries]:
     """A delivery worker that leases when it is told to (`sweep`, `handle`)."""
     connector = Connector(engine.settings.outbound_allow_cidrs, attempt_seconds=attempt_seconds)
-    work = Deliveries(engine, connector, Outbox(engine, lease_seconds=lease_seconds))
+    work = Deliveries(engine, connector, Outbox(engine, lease_seconds=60))
     try:
         yield work
     finally:
@@ -62,14 +60,14 @@ async def make_receiver_prize(engine: Engine, tenant_id: str, url: str, channel:
     return prize_id
 
 
-async def make_task(engine: Engine, tenant_id: str, prize_id: str, *, status: str = "won") -> str:
+async def make_task(engine: Engine, tenant_id: str, prize_id: str) -> str:
     """A reward of the prize, its delivery due now; the task's id."""
     task_id, reward_id = ids.make("task"), ids.make("reward")
     of = {"tenant_id": tenant_id, "prize_id": prize_id, "campaign_id": "camp_x", "player_id": "player_a"}
     of["reward_id"] = reward_id
 
     async def work(connection: Any) -> None:
-        await insert(connection, "rewards", **of, name="Mug", type="goods", value=5, quantity=1, status=status)
+        await insert(connection, "rewards", **of, name="Mug", type="goods", value=5, quantity=1, status="won")
         query = "SELECT channel, now() FROM prizes WHERE tenant_id = $1 AND prize_id = $2"
         channel, now = await connection.fetchrow(query, tenant_id, prize_id)
         due = {"channel": channel, "status": "pending", "next_attempt_at": now}

@@ -111,10 +111,8 @@ def state_of(
     return replace(made, **own)
 
 
-def session(
-    player_id: str = "ann", *, revision: str = HASH, ordinal: int = -1, age_seconds: float = 0, game_id: str = "g"
-) -> Session:
-    return issue(KEYS, "t", game_id, player_id, NOW - age_seconds, revision, ordinal=ordinal)
+def session(player_id: str = "ann", *, revision: str = HASH, ordinal: int = -1, age_seconds: float = 0) -> Session:
+    return issue(KEYS, "t", "g", player_id, NOW - age_seconds, revision, ordinal=ordinal)
 
 
 def pending(request: Any, player_id: str = "ann", **named: Any) -> PendingRequest:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Final
 
 import sql
 from runtime.stores.database import Database
+from tests.support.statements import insert
 
 SQL: Final = sql.load("fulfillment")
 SCHEDULE: Final = [5.0, 300.0]
@@ -32,18 +34,13 @@ class Outbox:
         prize: str = "prize",
     ) -> str:
         """A task; `due` and `lease` are seconds from now."""
-        await self.database.execute(
-            "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,"
-            " status) VALUES ('t', $1, 'ann', $3, 'camp', 'Mug', 'goods', 5, 1, $2)",
-            *(name, reward, prize),
-        )
-        await self.database.execute(
-            "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,"
-            " attempts, lease_owner, next_attempt_at, lease_until, last_error, external_id, duration_ms,"
-            " answer) VALUES ('t', $1, $1, $2, 'camp', 'ann', $3, $4, $5, $6, now() + make_interval(secs => $7),"
-            " now() + make_interval(secs => $8), 'as before', 'ext', 3, 'before')",
-            *(name, prize, channel, status, attempts, owner, due, lease),
-        )
+        now = await self.database.fetchval("SELECT now()")
+        due_at, leased = (None if wait is None else now + timedelta(seconds=wait) for wait in (due, lease))
+        its = {"tenant_id": "t", "reward_id": name, "prize_id": prize, "campaign_id": "camp", "player_id": "ann"}
+        of = {"status": status, "channel": channel, "attempts": attempts, "lease_owner": owner, "lease_until": leased}
+        before = {"last_error": "as before", "external_id": "ext", "duration_ms": 3, "answer": "before"}
+        await insert(self.database, "rewards", **its, name="Mug", type="goods", value=5, quantity=1, status=reward)
+        await insert(self.database, "tasks", **its, **of, **before, task_id=name, next_attempt_at=due_at)
         return name
 
     async def state(self, name: str) -> Any:
@@ -75,7 +72,6 @@ class Outbox:
         name: str,
         status: str,
         *,
-        owner: str = "me",
         external: str = "",
         delay: float = 0,
         told: tuple[str, str, int] = ("went wrong", "no", 7),
@@ -83,7 +79,7 @@ class Outbox:
         """told: the error, how the answer began, the milliseconds."""
         error, answer, took = told
         rows = await self.database.fetch(
-            SQL["record"], "t", [name], [owner], [status], [error], [external], [delay], [answer], [took]
+            SQL["record"], "t", [name], ["me"], [status], [error], [external], [delay], [answer], [took]
         )
         return rows[0] if rows else None
 

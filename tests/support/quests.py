@@ -6,18 +6,14 @@ from typing import Any
 
 from runtime import ids
 from tests.support.stack import Stack
+from tests.support.statements import insert
 
 
-async def open_campaign(stack: Stack, *, timezone: str = "UTC", status: str = "active") -> str:
+async def open_campaign(stack: Stack, *, timezone: str = "UTC") -> str:
     """A campaign of the test's tenant."""
     campaign_id = ids.make("camp")
-    await stack.database.execute(
-        "INSERT INTO campaigns (tenant_id, campaign_id, name, status, timezone) VALUES ($1, $2, 'Spring', $3, $4)",
-        stack.tenant_id,
-        campaign_id,
-        status,
-        timezone,
-    )
+    its = {"tenant_id": stack.tenant_id, "campaign_id": campaign_id, "name": "Spring", "status": "active"}
+    await insert(stack.database, "campaigns", **its, timezone=timezone)
     return campaign_id
 
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.items import every_item
 from tests.support.rivals import held, waits
 from tests.support.stack import Stack, fields_of
 from tests.support.waiting import until
@@ -47,8 +46,6 @@ async def test_stock_moves_are_listed_with_actor_reason_and_totals(world: World)
         ("counted again", 15, 12, 14, 11),
         ("the potter came", 10, 15, 9, 14),
     ]
-    pages = await every_item(stack, f"/admin/prizes/{prize_id}/stock/moves", limit=2)
-    assert [item["id"] for item in pages] == ["5", "4", "3", "2", "1"]
     noted = (await stack.admin("GET", "/admin/audit", subject_id=prize_id)).data["items"]
     assert [entry["action"] for entry in noted].count("prize.move_stock") == 4
 

@@ -103,7 +103,8 @@ def segments_of(definition: Mapping[str, Any]) -> tuple[str | None, ...] | None:
     segments = wheel.get("segments") if isinstance(wheel, dict) else None
     if not isinstance(segments, list) or not segments:
         return None
-    return tuple((segment.get("prize_id") or None) if isinstance(segment, dict) else None for segment in segments)
+    named = (segment.get("prize_id") if isinstance(segment, dict) else None for segment in segments)
+    return tuple(prize_id if prize_id and isinstance(prize_id, str) else None for prize_id in named)
 
 
 def scope_key_of(definition: Mapping[str, Any], tenant_id: str, merchant_id: str, campaign_id: str) -> str:

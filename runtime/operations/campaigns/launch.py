@@ -373,8 +373,9 @@ def _things(ui: Any) -> Iterator[str]:
     for part in (ui.get("prizes"), wheel.get("segments") if isinstance(wheel, dict) else None, ui.get("items")):
         things = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
         for thing in things:
-            if isinstance(thing, dict) and thing.get("prize_id") and (thing.get("image") or thing.get("emoji")):
-                yield thing["prize_id"]
+            prize_id = thing.get("prize_id") if isinstance(thing, dict) else None
+            if prize_id and isinstance(prize_id, str) and (thing.get("image") or thing.get("emoji")):
+                yield prize_id
 
 
 def _integrations(looked: Looked) -> Items:

@@ -155,6 +155,7 @@ def test_request_of_a_guest_keeps_its_key_and_bearer_when_turned_to_its_player()
         ({"wheel": {"segments": {"a": {"prize_id": "p"}}}}, None),
         ({"wheel": {"segments": "p"}}, None),
         ({"wheel": {"segments": [{"prize_id": "p"}, {"prize_id": ""}, {}, 7]}}, ("p", None, None, None)),
+        ({"wheel": {"segments": [{"prize_id": ["p"]}, {"prize_id": {}}, {"prize_id": 3}]}}, (None, None, None)),
     ],
 )
 def test_wheel_segments_are_read_where_the_ui_has_some(ui: Any, segments: Any) -> None:

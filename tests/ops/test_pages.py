@@ -19,6 +19,7 @@ import pytest
 from ops.website import ROOT, expanded
 from tests.ops.test_readme import at, run
 from tests.support.browsing import browsing
+from tests.support.directories import server_directory
 from tests.support.up import up
 
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"\n]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -67,8 +68,7 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    folder = tmp_path_factory.mktemp("pages")
+def reader() -> Iterator[Reader]:
     ports = {}
     for port in PORTS:
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -80,7 +80,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         "JWKS_TENANTS": "*",
         "JWKS_ROLE_MAP": "marketing=designer",
     }
-    with up(folder / "data", **issuer) as (_, ready):
+    with server_directory() as folder, up(folder / "data", **issuer) as (_, ready):
         yield Reader(folder, ready, ports)
 
 

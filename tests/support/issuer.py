@@ -39,6 +39,7 @@ SETTINGS: Final[dict[str, Any]] = {
     "jwks_roles_claim": "groups",
     "jwks_role_map": ("bosses=admin", "marketing=designer"),
     "oidc_client_id": CLIENT,
+    "callback_base_url": "https://admin.example",
 }
 """What an edge that trusts it has set, beside its addresses."""
 

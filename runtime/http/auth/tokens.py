@@ -38,6 +38,7 @@ from runtime.http.auth.revocations import Revocations, login_key, player_key, si
 from runtime.operations.players.revocations import LEEWAY_SECONDS
 from runtime.settings import Settings
 from runtime.wire.schema import fields_of
+from runtime.wire.subjects import subject_of
 
 CACHE_MAX: Final = 20_000
 TOKEN_CHARACTERS_MAX: Final = 8_192
@@ -251,6 +252,8 @@ class Tokens:
     def _identity(self, token: str, claims: Mapping[str, Any], said: Said, *, staff: bool, login_id: Any) -> Identity:
         """The identity, once all of it is what it must be."""
         tenant_id, merchant_id, subject, roles = said
+        if staff and isinstance(subject, str):
+            subject = subject_of(subject)
         # Only "" is no merchant: whatever else is empty would make a merchant's staff the tenant's own.
         for identifier in (tenant_id, *([merchant_id] if merchant_id != "" else [])):
             if not isinstance(identifier, str) or not IDENTIFIER.fullmatch(identifier):
@@ -283,8 +286,11 @@ class Tokens:
 
 
 def _is_staff_subject(subject: str) -> bool:
-    """Whether the audit log can show it, and log-out name it: what is no such text would go unnoted."""
-    return bool(subject) and _SUBJECT.text_problem(subject) is None
+    """Whether the audit log can show it, and log-out name it: what is no such text would go unnoted.
+
+    Of characters that cannot be seen it has none: two people for the second look at what one asks would look alike.
+    """
+    return bool(subject) and subject.isprintable() and _SUBJECT.text_problem(subject) is None
 
 
 def _sign_in_id(token: str, claims: Mapping[str, Any]) -> str:

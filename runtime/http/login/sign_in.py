@@ -14,13 +14,14 @@ leaves the issuer keeps it until then, unless it is revoked.
 from __future__ import annotations
 
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import jwt
 import msgspec
 from aiohttp import web
 
 from runtime import messages as m
-from runtime.errors import Fault, Status
+from runtime.errors import Fault, Status, invalid
 from runtime.http.admission.client_address import client_of
 from runtime.http.auth.identity import Identity, require_roles
 from runtime.http.auth.revocations import Revocations
@@ -120,26 +121,43 @@ class _Counter:
         if self._links is None:
             raise _refused("there are no links here: JWT_STAFF_SECRET is not set")
         identity = await self._links.verify(told.link)
+        # The same name: what is noted is the session's sign-in, and ends with it. Before the link is used up.
+        jti = jwt.decode(told.link, options={"verify_signature": False}).get("jti")
+        if not (isinstance(jti, str) and jti):
+            raise _refused("the link names no sign-in")
         reply: m.NotedReply = await self._edge.caller.call(NOTE_SIGN_IN, self._note(request, identity))
         if not reply.noted:
             raise _refused("the link was used already; ask for another")
-        # The same name: what was noted is the session's sign-in, and ends with it.
-        claims = jwt.decode(told.link, options={"verify_signature": False})
-        return self._signed_in(identity, claims["jti"])
+        return self._signed_in(identity, jti)
 
     async def start(self, request: web.Request) -> web.Response:
         """Where to send the browser, and what it keeps until it is back."""
         told = await _read(request, StartBody)
-        checked_text("redirect_uri", told.redirect_uri)
-        return ok(await self._known_issuer().start(told.redirect_uri), headers=_NO_STORE)
+        issuer = self._known_issuer()
+        self._check_own(request, told.redirect_uri)
+        return ok(await issuer.start(told.redirect_uri), headers=_NO_STORE)
 
     async def finish(self, request: web.Request) -> web.Response:
         """Signs in whom the issuer names for the code."""
         told = await _read(request, FinishBody)
         for name in ("code", "verifier", "nonce", "redirect_uri"):
             checked_text(name, getattr(told, name))
-        identity = await self._known_issuer().finish(told.code, told.verifier, told.nonce, told.redirect_uri)
+        issuer = self._known_issuer()
+        self._check_own(request, told.redirect_uri)
+        identity = await issuer.finish(told.code, told.verifier, told.nonce, told.redirect_uri)
         return self._signed_in(require_roles(identity, MANAGEMENT | {PLATFORM}), "")
+
+    def _check_own(self, request: web.Request, redirect_uri: str) -> None:
+        """Refuses what is not the dashboard's address, as it was asked by or as CALLBACK_BASE_URL has it."""
+        checked_text("redirect_uri", redirect_uri)
+        try:
+            parts = urlsplit(redirect_uri)
+        except ValueError:
+            parts = urlsplit("")
+        own = (request.host, urlsplit(self._edge.settings.callback_url).netloc)
+        plain = parts.scheme in ("http", "https") and parts.path.rstrip("/") == DASHBOARD
+        if not plain or parts.netloc not in own or parts.query or parts.fragment:
+            raise invalid("redirect_uri", "must be the address of this dashboard")
 
     def _known_issuer(self) -> Issuer:
         if self._issuer is None:

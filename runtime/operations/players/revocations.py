@@ -24,6 +24,7 @@ from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.row import ADMINS, Operation, TokenUse
 from runtime.wire.enums import enum
 from runtime.wire.scope import tenant_of
+from runtime.wire.subjects import subject_of
 
 _SQL: Final = sql.load("logins")
 _TOKENS_OF: Final = sql.load("tokens")["live_of"]
@@ -78,6 +79,7 @@ async def revoke_staff(engine: Engine, request: m.RevokeStaffRequest) -> m.Revok
     go on, and are counted.
     """
     tenant_id = tenant_of(request)
+    request.subject = subject_of(request.subject)
     checks = Checks()
     if not (request.subject or request.sign_in_id):
         checks.problem("subject", "is required, or sign_in_id")

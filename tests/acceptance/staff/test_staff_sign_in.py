@@ -85,6 +85,15 @@ async def test_link_is_no_token_and_a_token_no_link(stack: Stack) -> None:
     assert fields_of(await stack.admin("POST", "/admin/auth/link", {}, roles=())) != []
 
 
+@pytest.mark.parametrize("jti", [None, "", 7])
+async def test_link_without_a_name_is_refused_and_not_used_up(stack: Stack, jti: Any) -> None:
+    claims = {**jwt.decode(link(stack), options={"verify_signature": False}), "jti": jti}
+    secret = stack.process.settings.jwt_staff_secrets[0]
+    nameless = jwt.encode({name: value for name, value in claims.items() if value is not None}, secret)
+    assert [refused(await use(stack, nameless)) for _ in range(2)] == [INVALID] * 2
+    assert (await stack.admin("GET", "/admin/audit", actor="ann")).data["items"] == []
+
+
 async def test_expired_link_is_refused(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     claims = jwt.decode(link(stack), options={"verify_signature": False})
     assert claims["exp"] - claims["iat"] == LINK_SECONDS
@@ -186,8 +195,12 @@ async def test_oidc_sign_in_without_a_role_is_refused(trusting: Stack, issuer: I
     assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
 
 
-async def test_oidc_redirect_uri_must_be_an_address(trusting: Stack) -> None:
-    for wrong in ("", "javascript:alert(1)", "/dashboard", "https://a.example/#x", "x" * 5000):
+async def test_oidc_redirect_uri_must_be_the_dashboards_address(trusting: Stack) -> None:
+    own = f"{trusting.process.admin_url}/dashboard"
+    for right in (REDIRECT, own, f"{own}/"):
+        assert (await trusting.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": right}, roles=())).code == "OK"
+    others = ("https://a.example/dashboard", f"{own}/codes", f"{own}?to=x", f"{own}#x", "https://[", f"//{own[7:]}")
+    for wrong in ("", "javascript:alert(1)", "/dashboard", "x" * 5000, *others):
         answer = await trusting.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": wrong}, roles=())
         assert fields_of(answer) == ["redirect_uri"]
 

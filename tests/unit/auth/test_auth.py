@@ -108,6 +108,29 @@ async def test_token_is_its_own_sign_in_unless_it_continues_one() -> None:
     assert "login_1" in str(logged_in.revocable) and "ann" in str(player.revocable)
 
 
+@pytest.mark.parametrize(
+    ("said", "subject"),
+    [
+        ("  Ann B. \n", "Ann B."),
+        ("Jose\u0301", "Jos\u00e9"),
+        ("\u00a0ann\u2003", "ann"),
+        ("a\u200bnn", ""),
+        ("ann\u202e", ""),
+        ("a\u00adnn", ""),
+        ("ann\x07b", ""),
+        (" ", ""),
+    ],
+)
+async def test_staff_subject_has_one_form_and_no_unseen_characters(said: str, subject: str) -> None:
+    """Else somebody could be the second person for what they asked themselves."""
+    tokens = own_tokens()
+    token = tokens.mint(said, tenant_id="t", seconds=60, roles=["admin"])
+    if subject:
+        assert (await tokens.verify(token)).subject == subject
+    else:
+        assert await reason_of(tokens, token) == "TOKEN_INVALID"
+
+
 async def test_subject_of_staff_is_any_text_and_of_a_player_an_identifier() -> None:
     tokens = own_tokens()
     staff = await tokens.verify(tokens.mint("Ann B.", tenant_id="t", seconds=60, roles=["admin"]))

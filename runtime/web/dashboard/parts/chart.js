@@ -98,7 +98,7 @@ export function Numbers({ caption, name, columns, items, open = false }) {
 /** @param {any[][]} rows @returns {string} as RFC 4180 has it; nothing in it is a formula */
 export function csv(rows) {
   const cell = (/** @type {any} */ value) => {
-    const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");
+    const text = typeof value === "string" && /^[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/.test(value) ? `'${value}` : String(value ?? "");
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");

@@ -129,7 +129,7 @@ async def test_right_to_left_mirrors_all_but_the_wheel_and_codes(fair: World, br
     prize_id = await fair.prize(name="Mug (large), 2 pieces!")
     segments = [{"label": "قهوة", "emoji": "☕", "prize_id": prize_id}, {"label": "شاي", "emoji": "🍵"}]
     ui = {"wheel": {"segments": segments}, "description": "أدر العجلة واربح Mug (large), 2 pieces!"}
-    game_id = await fair.wheel(prize_id, access="public", name="عجلة الخريف", ui=ui)
+    game_id, _ = [await fair.wheel(prize_id, access="public", name="عجلة الخريف", ui=ui) for _ in range(2)]
     async with visiting(browser, fair.stack, **STILL, **window(width, "light", 800), locale="ar") as visit:
         await visit.open(game_id)
         assert await visit.page.get_attribute("html", "dir") == "rtl" == await visit.page.get_attribute(".frame", "dir")

@@ -169,97 +169,17 @@ def pages() -> dict[str, str]:
     from runtime.operations.conservation.checks import markdown as checks
     from runtime.settings.documentation import markdown as settings
 
-    return {
-        "reference/settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",
-        "reference/roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
-        "reference/commands.md": f"# Commands\n\n{COMMANDS_TEXT}\n\n{commands.markdown()}",
-        "reference/errors.md": f"# Errors\n\n{ERRORS_TEXT}\n\n{errors()}",
-        "reference/events.md": f"# Events\n\n{EVENTS_TEXT}\n\n{asyncapi.markdown()}",
-        "reference/faults.md": faults.page(),
-        "reference/audit.md": f"# Does everything add up?\n\n{AUDIT_TEXT}\n\n{checks()}",
+    made = {
+        "settings": settings,
+        "roles": roles,
+        "commands": commands.markdown,
+        "errors": errors,
+        "events": asyncapi.markdown,
+        "audit": checks,
     }
-
-
-SETTINGS_TEXT = "From the environment; refused at start, by name, when wrong. `tombola settings` prints the same."
-COMMANDS_TEXT = """\
-`tombola COMMAND`; in a checkout `./ops/tombola COMMAND` asks the stack of `./ops/up`. `--help` of each command
-says the same as this page. Commands that ask the admin edge take, beside their own options:
-
-| Option | Variable | Meaning |
-|---|---|---|
-| `--admin-url` | `TOMBOLA_ADMIN_URL` | where the admin edge is; by default `http://127.0.0.1:8082` |
-| `--token` | `TOMBOLA_TOKEN` | a token of a management role, or an API token; better set by the variable |
-| `--json` | | print JSON for machines |
-
-| Exit code | Meaning |
-|---|---|
-| 0 | done |
-| 1 | refused, or something was found |
-| 2 | wrong use, or wrong settings |
-| 3 | a file cannot be read or written |
-| 4 | the service cannot be reached |
-| 5 | the question was answered with no |
-| 6 | it waits for a second person |"""
-EVENTS_TEXT = """\
-[How to receive them](../how-to/listen-to-events.md). Each event is one JSON object:
-
-| Field | Meaning |
-|---|---|
-| `id` | the same whenever it is sent again: know a repeated event by it |
-| `type` | one of those below |
-| `occurred_at` | unix seconds |
-| `tenant_id`, `merchant_id`, `campaign_id` | whose it is; no merchant is the empty text |
-| `data` | the fields below |
-| `trace_id` | of the request that caused it, or empty |
-| `emitted` | `true` where staff sent it to try receivers. It did not happen |
-
-The AsyncAPI document at `/api/v1/asyncapi.json` of Core and the admin edge says the same to programs. Fields may be
-added, never renamed."""
-ERRORS_TEXT = """\
-Every answer is `{code, message, trace_id, data}`. `code` is `OK`, or one of the statuses below. Then `data.reason` says
-why, in a word that a program can rely on, and `message` says it to a person. Further facts stand beside the reason.
-
-```json
-{"code": "FAILED_PRECONDITION", "message": "2 of 2 plays used today", "trace_id": "4bf9...",
- "data": {"reason": "CAP_DAY", "limit": 2, "resets_at": 1767225600}}
-```
-
-A refused request changed nothing and may be sent again. 429 and 503 carry `Retry-After`. Something of another tenant
-answers as if it did not exist."""
-ROLES_TEXT = """\
-Any of the roles `admin`, `designer` and `reward_manager` opens every management route of its own tenant.
-With `ROLE_MATRIX=strict`, as Compose and Kubernetes have it here, they open these. Two things that are read are for
-who may move rewards: what a winner answered (`GET /rewards/{id}` hides it from others), and `GET /rewards?code=`.
-
-A merchant's staff reads and manages what is its merchant's. Its games may give the tenant's prizes too, of any
-campaign, out of their stock and within their caps."""
-AUDIT_TEXT = """\
-Money, stock and caps are kept by the statements that move them. The auditor (`tombola worker auditor`, or within Core
-where CORE_WORKERS names it) looks whether they were: at what changes, as soon as every transaction of that time has
-ended, and around everything there is, again and again. So it also finds what no play did: a restore of half a database,
-a hand on the rows. It changes nothing but its own list.
-
-Each violation is logged (`conservation_violated`) and counted (`tombola_violations_total{check}`) once, and kept until
-somebody closes it: `GET /admin/violations?status=open` lists them, with what was expected, what was found, and
-`gone_at` where it is found no more; `POST /admin/violations/{id}/close {"reason": "..."}` closes one, and is in the
-audit log. One that goes on as it was when it was closed is not told of again; one that went away and came back is, and
-one that is off by another number. Alert on `tombola_violations_open > 0`. Of a check a tenant has at most 1,000 open.
-
-`tombola audit` (`--tenant ID`, `--json`) looks at everything now, with DATABASE_URL, while all goes on, and ends with 1
-where a violation is open: after a restore, say, or an upgrade.
-
-The auditor has a statement under way for AUDIT_SHARE of the time at most (0.01: a hundredth of one connection) and
-rests in between, so where much happens it comes behind and catches up later: `tombola_audit_behind_seconds` says how
-far it is, `tombola_audit_seconds_total{kind}` what it took. More than one process share the work. A prize's stock, a
-finalized board and a campaign's days are counted on the way around alone, whose length is what there is to be read
-divided by AUDIT_SHARE. What lives in Valkey is not looked at: rankings there are built anew from these rows
-(`tombola leaderboards rebuild`).
-
-Left out, so that nothing is told of that is none: what was won or claimed within ten minutes after its prize was
-changed, where the check goes by the prize's terms; days on which a campaign's time zone moved; plays within five
-seconds of midnight; standings of players who merged with others after the end.
-
-Each check is a statement of `sql/conservation.sql`, and looks at things of one kind:"""
+    texts = {name: (ROOT / "ops" / "texts" / f"{name}.md").read_text() for name in made}
+    tables = {f"reference/{name}.md": f"{texts[name]}\n{table()}" for name, table in made.items()}
+    return {**tables, "reference/faults.md": faults.page()}
 
 
 if __name__ == "__main__":

@@ -140,10 +140,9 @@ class Live:
                 telling.cancel()
             return response
         finally:
-            for counter, key in ((self._streams, owner), (self._of_tenant, identity.tenant_id)):
-                counter[key] -= 1
-                if not counter[key]:
-                    del counter[key]
+            # In-place: what is at nothing goes.
+            self._streams -= Counter([owner])
+            self._of_tenant -= Counter([identity.tenant_id])
 
     async def _tell(self, request: web.Request, response: web.StreamResponse, scope: m.Scope) -> None:
         key = (scope.tenant_id, scope.merchant_id)

@@ -160,9 +160,10 @@ def assert_stops_cleanly(process: subprocess.Popen[str], data_dir: Path, number:
 
 
 @pytest.mark.nightly
-def test_second_start_finds_the_demo_of_the_first(data_dir: Path) -> None:
-    with up(data_dir) as (process, first):
+def test_second_start_finds_the_demo_of_the_first_and_its_renamed_tenant(data_dir: Path) -> None:
+    with up(data_dir, SERVICE_TOKEN="x" * 32) as (process, first):
         names = campaigns(first)
+        assert asyncpg_run(first["database_url"], "UPDATE tenants SET name = 'Ours now'") == "UPDATE 1"
         assert_stops_cleanly(process, data_dir, signal.SIGINT)
     with up(data_dir) as (_, second):
         assert second["demo"] == first["demo"]
@@ -186,14 +187,6 @@ def test_killed_store_is_restarted_until_the_third_death_of_a_minute(data_dir: P
         assert "ops/up: stores ended 3 times within 60 s. valkey ended with -9;" in log.read_text()
     assert psutil.wait_procs(members, STOP_SECONDS)[1] == []
     assert not (data_dir.parent / "ready.json").exists()
-
-
-@pytest.mark.nightly
-def test_renamed_tenant_stays_the_tenant_of_the_demo(data_dir: Path) -> None:
-    with up(data_dir, "--no-demo", SERVICE_TOKEN="x" * 32) as (_, first):
-        assert asyncpg_run(first["database_url"], "UPDATE tenants SET name = 'Ours now'") == "UPDATE 1"
-    with up(data_dir, "--no-demo") as (_, second):
-        assert (second["tenant_id"], second["merchant_id"]) == (first["tenant_id"], first["merchant_id"])
 
 
 def asyncpg_run(url: str, statement: str) -> str:

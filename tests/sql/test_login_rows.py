@@ -12,7 +12,7 @@ import pytest
 import sql
 from tests.support.locks import IN_NO_ORDER, blocked, held
 from tests.support.statements import ask_of_t as ask
-from tests.support.statements import undone
+from tests.support.statements import rows, undone
 from tests.support.waiting import HANG_SECONDS
 
 
@@ -30,10 +30,6 @@ async def one(connection: asyncpg.Connection, name: str, *arguments: Any) -> Any
     """The first value of its row; None where it has none."""
     rows = await ask(connection, name, *arguments)
     return rows[0][0] if rows else None
-
-
-async def rows(connection: asyncpg.Connection, table: str, columns: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in await connection.fetch(f"SELECT {columns} FROM {table} ORDER BY 1, 2")]
 
 
 async def test_bucket_of_two_gives_two_and_a_third_once_refilled(connection: asyncpg.Connection) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
 from tests.support.statements import ask_of_t as ask
-
-
-async def rows(connection: asyncpg.Connection, table: str, columns: str) -> list[Any]:
-    return [tuple(row) for row in await connection.fetch(f"SELECT {columns} FROM {table} ORDER BY 1, 2, 3")]
-
+from tests.support.statements import rows
 
 BALANCES: Final = """
 INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance, seq) VALUES

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 import pytest
 
 from tests.support.locks import blocked, held
 from tests.support.statements import ask_of_t as ask
+from tests.support.statements import rows
 from tests.support.waiting import HANG_SECONDS
 
 SCENE: Final = """
@@ -21,10 +22,6 @@ INSERT INTO players (tenant_id, player_id, auth_method, merged_into) VALUES
 INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES ('t', 'c', 'gus', 'email', 'g');
 """
 """Of each table the guest's rows (gus), the player's (ann) and another's (bob), never in the order of their locks."""
-
-
-async def rows(connection: asyncpg.Connection, table: str, columns: str) -> list[Any]:
-    return [tuple(row) for row in await connection.fetch(f"SELECT {columns} FROM {table} ORDER BY 1, 2, 3")]
 
 
 COUNTS: Final = """

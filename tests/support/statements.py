@@ -27,6 +27,12 @@ async def ask_of_t(
     return await ask(connection, name, "t", *arguments)
 
 
+async def rows(connection: asyncpg.Connection, table: str, columns: str) -> list[tuple[Any, ...]]:
+    """These columns of a table's rows, in their order."""
+    shown = f"SELECT * FROM (SELECT {columns} FROM {table}) AS shown ORDER BY shown"
+    return [tuple(row) for row in await connection.fetch(shown)]
+
+
 async def wrong_answers(
     connection: asyncpg.Connection, file: str, cases: Iterable[tuple[str, tuple[Any, ...], str]]
 ) -> list[str]:

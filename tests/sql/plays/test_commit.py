@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from itertools import combinations
+from typing import Any, Final
 
 import asyncpg
 import pytest
@@ -62,110 +63,64 @@ async def test_commit_changes_every_part_at_once(database: Database) -> None:
     assert after["leaderboard_standings"][0]["reward_id"] == "reward_2"
 
 
-def spoil(part: str) -> Callable[[Changes], None]:
-    """What makes a good batch one that the guard of this name refuses."""
-
-    def catalog(changes: Changes) -> None:
-        changes.catalog_version = 2
-
-    def session(changes: Changes) -> None:
-        changes.plays += [a_play("play_used")]
-
-    def idempotency_key(changes: Changes) -> None:
-        changes.plays += [a_play(key="used")]
-
-    def plays(changes: Changes) -> None:
-        for _ in range(2):
-            changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=1, day_cap=0))
-
-    def plays_of_a_later_ordinal(changes: Changes) -> None:
-        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=3, day_cap=0, exact=True))
-
-    def day(changes: Changes) -> None:
-        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=0, day_cap=0, day_ends=1))
-
-    def plays_of_the_day(changes: Changes) -> None:
-        for _ in range(2):
-            changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=0, day_cap=1))
-
-    def turns(changes: Changes) -> None:
-        changes.turns["ann", "camp"] = TurnMove("ann", "camp", 3, 2)
-
-    def turns_that_never_were(changes: Changes) -> None:
-        changes.turns["bob", "camp"] = TurnMove("bob", "camp", 1, 0)
-
-    def balance(changes: Changes) -> None:
-        changes.balances["ann", "camp", "coin"] = BalanceMove("ann", "camp", "coin", 4, 6)
-
-    def balance_that_is_there_now(changes: Changes) -> None:
-        changes.balances["ann", "camp", "coin"] = BalanceMove("ann", "camp", "coin", None, 2)
-
-    def balance_that_never_was(changes: Changes) -> None:
-        changes.balances["bob", "camp", "coin"] = BalanceMove("bob", "camp", "coin", 1, 3)
-
-    def stock(changes: Changes) -> None:
-        changes.stock["prize_a"] = StockTake("prize_a", 11)
-
-    def stock_that_never_was(changes: Changes) -> None:
-        changes.stock["prize_z"] = StockTake("prize_z", 1)
-
-    def prize_day(changes: Changes) -> None:
-        changes.prize_days["prize_a", TODAY] = PrizeDayCount("prize_a", TODAY, 2, 1)
-
-    def prize_player(changes: Changes) -> None:
-        changes.prize_players["prize_a", "ann"] = PrizePlayerCount("prize_a", "ann", 2, 1)
-
-    def codes(changes: Changes) -> None:
-        for nth in range(3, 7):
-            changes.take_code(f"reward_{nth}", "prize_a")
-
-    def grant(changes: Changes) -> None:
-        changes.grants.append(NewGrant("game", "ann", "rung_used", "", None, None, None))
-
-    def grant_key(changes: Changes) -> None:
-        changes.grants.append(NewGrant("game", "ann", "rung_new", "", "used", b"h", b"{}"))
-
-    def standing(changes: Changes) -> None:
-        changes.awards.append(StandingAward("board", 3, ""))
-
-    def standing_that_was_awarded(changes: Changes) -> None:
-        changes.awards.append(StandingAward("board", 2, "reward_2"))
-
-    found: Callable[[Changes], None] = locals()[part]
-    return found
+def count(
+    changes: Changes, times: int = 1, *, day: date = TODAY, cap: int = 0, day_cap: int = 0, **terms: Any
+) -> Changes:
+    """With so many plays of ann's counted, each under these terms."""
+    for _ in range(times):
+        changes.count_play(PlayCount("game", "ann", day, 1, cap=cap, day_cap=day_cap, **terms))
+    return changes
 
 
-@pytest.mark.parametrize(
-    ("part", "guard"),
-    [
-        ("catalog", "catalog"),
-        ("session", "session"),
-        ("idempotency_key", "session"),
-        ("plays", "plays"),
-        ("plays_of_the_day", "plays"),
-        ("plays_of_a_later_ordinal", "plays"),
-        ("day", "day"),
-        ("turns", "turns"),
-        ("turns_that_never_were", "turns"),
-        ("balance", "balance"),
-        ("balance_that_is_there_now", "balance"),
-        ("balance_that_never_was", "balance"),
-        ("stock", "stock"),
-        ("stock_that_never_was", "stock"),
-        ("prize_day", "prize_day"),
-        ("prize_player", "prize_player"),
-        ("codes", "codes"),
-        ("grant", "grant"),
-        ("grant_key", "grant"),
-        ("standing", "standing"),
-        ("standing_that_was_awarded", "standing"),
-    ],
-)
-async def test_guard_refuses_alone_and_changes_nothing(used_database: Database, part: str, guard: str) -> None:
+def put(rows: dict[Any, Any], row: Any, key_fields: int = 2) -> None:
+    rows[row[:key_fields]] = row
+
+
+Spoil = Callable[[Changes], object]
+SPOILT: Final[dict[str, tuple[str, Spoil]]] = {
+    # The guard that refuses a good batch, and what makes it do so.
+    "catalog": ("catalog", lambda changes: setattr(changes, "catalog_version", 2)),
+    "session": ("session", lambda changes: changes.plays.append(a_play("play_used"))),
+    "idempotency key": ("session", lambda changes: changes.plays.append(a_play(key="used"))),
+    "plays": ("plays", lambda changes: count(changes, 2, cap=1)),
+    "plays of the day": ("plays", lambda changes: count(changes, 2, day_cap=1)),
+    "plays of a later ordinal": ("plays", lambda changes: count(changes, cap=3, exact=True)),
+    "day": ("day", lambda changes: count(changes, day_ends=1)),
+    "turns": ("turns", lambda changes: put(changes.turns, TurnMove("ann", "camp", 3, 2))),
+    "turns that never were": ("turns", lambda changes: put(changes.turns, TurnMove("bob", "camp", 1, 0))),
+    "balance": ("balance", lambda changes: put(changes.balances, BalanceMove("ann", "camp", "coin", 4, 6), 3)),
+    "balance that is there now": (
+        *("balance", lambda changes: put(changes.balances, BalanceMove("ann", "camp", "coin", None, 2), 3)),
+    ),
+    "balance that never was": (
+        *("balance", lambda changes: put(changes.balances, BalanceMove("bob", "camp", "coin", 1, 3), 3)),
+    ),
+    "stock": ("stock", lambda changes: changes.stock.update(prize_a=StockTake("prize_a", 11))),
+    "stock that never was": ("stock", lambda changes: changes.stock.update(prize_z=StockTake("prize_z", 1))),
+    "prize day": ("prize_day", lambda changes: put(changes.prize_days, PrizeDayCount("prize_a", TODAY, 2, 1))),
+    "prize player": (
+        *("prize_player", lambda changes: put(changes.prize_players, PrizePlayerCount("prize_a", "ann", 2, 1))),
+    ),
+    "codes": ("codes", lambda changes: [changes.take_code(f"reward_{nth}", "prize_a") for nth in range(3, 7)]),
+    "grant": (
+        *("grant", lambda changes: changes.grants.append(NewGrant("game", "ann", "rung_used", "", None, None, None))),
+    ),
+    "grant key": (
+        *("grant", lambda changes: changes.grants.append(NewGrant("game", "ann", "rung_new", "", "used", b"h", b"{}"))),
+    ),
+    "standing": ("standing", lambda changes: changes.awards.append(StandingAward("board", 3, ""))),
+    "standing that was awarded": (
+        *("standing", lambda changes: changes.awards.append(StandingAward("board", 2, "reward_2"))),
+    ),
+}
+
+
+@pytest.mark.parametrize(("guard", "spoil"), SPOILT.values(), ids=[*SPOILT])
+async def test_guard_refuses_alone_and_changes_nothing(used_database: Database, guard: str, spoil: Spoil) -> None:
     before = await contents(used_database)
     # The statement names only the parts that a batch has: the guard is there among all of them, and by itself.
     for changes in (whole(), Changes()):
-        spoil(part)(changes)
+        spoil(changes)
         with pytest.raises(Guarded) as refusal:
             await commit(used_database, changes)
         assert refusal.value.guard == guard
@@ -183,17 +138,13 @@ async def test_commit_statement_of_one_two_or_all_parts_can_be_prepared(pool: as
 
 
 async def test_play_of_a_day_that_is_not_over_is_counted(database: Database) -> None:
-    changes = Changes()
-    changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=0, day_cap=1, day_ends=2**33))
-    await commit(database, changes)
+    await commit(database, count(Changes(), day_cap=1, day_ends=2**33))
     assert await database.fetchval("SELECT plays FROM game_players") == 1
 
 
 async def test_play_of_exactly_its_ordinal_is_counted(database: Database) -> None:
     for ordinal in (1, 2):
-        changes = Changes()
-        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=ordinal, day_cap=0, exact=True))
-        await commit(database, changes)
+        await commit(database, count(Changes(), cap=ordinal, exact=True))
         assert await database.fetchval("SELECT plays FROM game_players") == ordinal
 
 
@@ -208,9 +159,7 @@ async def test_commit_for_a_guest_that_logged_in_since_is_refused(database: Data
 
 async def test_counters_restart_each_day_and_continue_where_the_day_is_set_back(database: Database) -> None:
     for day, day_plays in ((TODAY, 1), (TODAY, 2), (TOMORROW, 1), (TODAY, 2), (TOMORROW, 1)):
-        changes = Changes()
-        changes.count_play(PlayCount("game", "ann", day, 1, cap=0, day_cap=2))
-        await commit(database, changes)
+        await commit(database, count(Changes(), day=day, day_cap=2))
         row = await database.fetchrow("SELECT day, day_plays FROM game_players")
         assert row is not None and tuple(row) == (day, day_plays)
     assert await database.fetchval("SELECT plays FROM game_players") == 5
@@ -218,9 +167,7 @@ async def test_counters_restart_each_day_and_continue_where_the_day_is_set_back(
 
 async def test_play_time_is_kept_by_plays_that_take_none(database: Database) -> None:
     for busy_until, taken in ((7, 7), (0, 7), (9, 9)):
-        changes = Changes()
-        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=0, day_cap=0, busy_until=busy_until))
-        await commit(database, changes)
+        await commit(database, count(Changes(), busy_until=busy_until))
         assert await database.fetchval("SELECT busy_until FROM game_players") == taken
 
 
@@ -253,7 +200,7 @@ async def test_commit_changes_only_the_rows_that_it_names(database: Database) ->
     # Nor do they stand in for what is not there.
     for part in ("catalog", "turns", "balance", "stock", "standing"):
         changes = Changes()
-        spoil(part)(changes)
+        SPOILT[part][1](changes)
         with pytest.raises(Guarded):
             await commit(database, changes)
 
@@ -278,8 +225,7 @@ async def test_player_caps_hold_among_twenty_rivals(database: Database) -> None:
     def playing() -> Changes:
         changes = Changes()
         changes.plays.append(a_play())
-        changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=4, day_cap=0))
-        return changes
+        return count(changes, cap=4)
 
     assert await outcomes(*(commit(database, playing()) for _ in range(20))) == {"": 4, "plays": 16}
     assert await database.fetchval("SELECT count(*) FROM plays") == 4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -13,9 +12,8 @@ from runtime.actors.changes import BalanceMove, Changes, StandingAward, StockTak
 from runtime.actors.committer import statement_of
 from runtime.stores.database import Database
 from tests.support.commits import TENANT, whole
-from tests.support.locks import IN_NO_ORDER, held
+from tests.support.locks import IN_NO_ORDER, blocked, held
 from tests.support.neighbours import PLAYER, surround
-from tests.support.waiting import until
 
 KEYS: Final = {
     "turn_balances": "concat_ws(' ', tenant_id, player_id, campaign_id)",
@@ -94,18 +92,12 @@ async def test_commit_locks_rows_in_the_order_of_their_keys(database: Database, 
     await database.execute(f"ANALYZE {table}")
     changes = Changes()
     change(changes)
+    text, arguments = statement_of(changes)
     async with pool.acquire() as connection, pool.acquire() as rival, pool.acquire() as onlooker:
         await connection.execute(IN_NO_ORDER)
-        text, arguments = statement_of(changes)
         async with rival.transaction():
             # As another commit holds it: whoever only shares its key would pass.
             await rival.execute(f"SELECT FROM {table} WHERE {key} = $1 FOR NO KEY UPDATE", first)
-            committing = asyncio.ensure_future(connection.fetchrow(text, TENANT, 0, *arguments))
-
-            async def is_waiting() -> bool:
-                assert not committing.done()
-                return bool(await onlooker.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))
-
-            await until(is_waiting)
-            assert await held(onlooker, table, key) == {first}
+            committing = await blocked(onlooker, connection.fetchrow(text, TENANT, 0, *arguments))
+            assert await held(onlooker, table, key) == {first} and not committing.done()
         await committing

@@ -267,12 +267,9 @@ async def test_delivery_retention_keeps_the_newest_and_pending_ones(connection: 
     await note(connection, *rows, ("i3", "d9", "e1", "dead", 1))
 
     async def left(keep: int) -> str:
-        trial = connection.transaction()
-        await trial.start()
-        await ask_of(connection, "integrations.prune_deliveries", "i1", keep)
-        found = " ".join(row[0] for row in (await noted(connection)).values())
-        await trial.rollback()
-        return found
+        async with undone(connection):
+            await ask_of(connection, "integrations.prune_deliveries", "i1", keep)
+            return " ".join(row[0] for row in (await noted(connection)).values())
 
     everything = "d1 d2 d3 d4 d5 d6 d9"
     assert await left(1) == everything, "all of them are of the last ten minutes"

@@ -16,6 +16,7 @@ import sql
 from runtime.stores.database import Database
 from tests.support.commits import TENANT, filled
 from tests.support.invariants import CHAIN, LEDGERS, check_sums
+from tests.support.statements import undone
 
 MERGING = sql.load("merging")
 WHO = (TENANT, "gus", "ann")
@@ -66,10 +67,6 @@ async def write(connection: asyncpg.Connection, entries: Iterable[Entry]) -> Non
     )
 
 
-async def check_ledgers(connection: asyncpg.Connection) -> None:
-    await check_sums(connection, LEDGERS, CHAIN)
-
-
 @st.composite
 def some_entries(draw: st.DrawFn) -> list[Entry]:
     """What guest and player have moved, by turns; some of it at one moment."""
@@ -85,17 +82,12 @@ def some_entries(draw: st.DrawFn) -> list[Entry]:
 @tried(max_examples=60)
 @given(entries=some_entries())
 async def test_merged_ledger_entries_hold_the_running_sum_of_both(shared: Database, entries: list[Entry]) -> None:
-    async with shared.connection() as connection:
-        undone = connection.transaction()
-        await undone.start()
-        try:
-            await write(connection, entries)
-            for step in ("hold_balances", "move_balances", "move_ledger"):
-                await connection.execute(MERGING[step], *WHO)
-            await check_ledgers(connection)
-            assert not await connection.fetch("SELECT FROM ledger_entries WHERE player_id = 'gus'")
-        finally:
-            await undone.rollback()
+    async with shared.connection() as connection, undone(connection):
+        await write(connection, entries)
+        for step in ("hold_balances", "move_balances", "move_ledger"):
+            await connection.execute(MERGING[step], *WHO)
+        await check_sums(connection, LEDGERS, CHAIN)
+        assert not await connection.fetch("SELECT FROM ledger_entries WHERE player_id = 'gus'")
 
 
 LONG, SHORT, CURRENCIES = 3_000, 60, 20
@@ -106,19 +98,14 @@ async def test_merged_ledger_is_read_once_whatever_the_guest_has(shared: Databas
     own = [Entry("ann", "coin", 1, seq) for seq in range(1, LONG + 1)]
     start = LONG + 1 if player_first else -SHORT
     guests = [Entry("gus", f"item {nth % CURRENCIES}", 1, start + nth) for nth in range(SHORT)]
-    async with shared.connection() as connection:
-        undone = connection.transaction()
-        await undone.start()
-        try:
-            await write(connection, own + guests if player_first else guests + own)
-            await connection.execute("ANALYZE ledger_entries")
-            await connection.execute(MERGING["move_balances"], *WHO)
-            plan = await connection.fetchval("EXPLAIN (ANALYZE, FORMAT JSON) " + MERGING["move_ledger"], *WHO)
-            # Reading it again for each currency would add 20 times, for each entry of the guest 60 times.
-            assert rows_seen(plan[0]["Plan"]) < 15 * (LONG + SHORT)
-            await check_ledgers(connection)
-        finally:
-            await undone.rollback()
+    async with shared.connection() as connection, undone(connection):
+        await write(connection, own + guests if player_first else guests + own)
+        await connection.execute("ANALYZE ledger_entries")
+        await connection.execute(MERGING["move_balances"], *WHO)
+        plan = await connection.fetchval("EXPLAIN (ANALYZE, FORMAT JSON) " + MERGING["move_ledger"], *WHO)
+        # Reading it again for each currency would add 20 times, for each entry of the guest 60 times.
+        assert rows_seen(plan[0]["Plan"]) < 15 * (LONG + SHORT)
+        await check_sums(connection, LEDGERS, CHAIN)
 
 
 def rows_seen(node: dict[str, Any]) -> float:

@@ -16,6 +16,7 @@ from runtime.actors.changes import Changes, NewGrant, PlayCount, StandingAward
 from runtime.actors.committer import Committer, statement_of
 from runtime.stores.database import Database
 from tests.support.commits import TENANT, TODAY, a_play, a_reward, filled, outcomes
+from tests.support.statements import undone
 from tests.support.tables import Contents, contents
 
 GAMES = st.sampled_from(["game", "other"])
@@ -108,20 +109,13 @@ async def test_merged_changes_commit_just_where_each_does_and_leave_the_same_row
         if not any(changes.overlaps(other) for other in apart):
             apart.append(changes)
             merged.absorb(changes)
-    async with shared.connection() as connection:
-        outer = connection.transaction()  # One now() for both, so that rows can be compared whole.
-        await outer.start()
-        try:
-            left = []
-            for way in ([merged], apart):
-                inner = connection.transaction()
-                await inner.start()
+    left = []
+    async with shared.connection() as connection, undone(connection):  # One now(): rows can be compared whole.
+        for way in ([merged], apart):
+            async with undone(connection):
                 refused = await commit_all(connection, way)
                 left.append((bool(refused), None if refused else unnumbered(await contents(connection))))
-                await inner.rollback()
-            assert left[0] == left[1]
-        finally:
-            await outer.rollback()
+    assert left[0] == left[1]
 
 
 async def test_deferred_batch_is_not_overtaken(database: Database) -> None:

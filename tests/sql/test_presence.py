@@ -82,22 +82,20 @@ async def test_contraction_ignores_a_killed_process(empty: Database, database_ur
         await killed.go_on(empty)
 
 
-async def test_process_that_starts_during_a_contraction_is_refused(empty: Database, database_url: str) -> None:
-    migrating = await asyncpg.connect(database_url)
+async def test_process_that_starts_during_a_contraction_is_refused(empty: Database, rival: asyncpg.Connection) -> None:
     late = Presence()
 
     async def waits() -> bool:
         asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        return await migrating.fetchval(asked) == 1
+        return await rival.fetchval(asked) == 1
 
-    async with migrating.transaction():
-        await migrating.execute("SELECT pg_advisory_xact_lock($1)", TAKING_AWAY)
+    async with rival.transaction():
+        await rival.execute("SELECT pg_advisory_xact_lock($1)", TAKING_AWAY)
         coming = asyncio.ensure_future(late.begin(empty))
         await until(waits)
-        await migrating.execute(
+        await rival.execute(
             "INSERT INTO schema_migration (name, sha256, needs) VALUES ('0003_contract.sql', '', '0002_expand.sql')"
         )
-    await migrating.close()
     with pytest.raises(MigrationError, match=r"no version goes on that lacks 0002_expand\.sql"):
         await coming
     assert await empty.fetchval("SELECT count(*) FROM processes") == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import asyncpg
@@ -52,48 +52,44 @@ async def test_service_works_as_a_role_that_may_change_no_table(
         assert answer.code == "OK"
 
 
-async def test_service_role_may_not_rewrite_the_audit_log(postgres: Postgres, urls: tuple[str, str]) -> None:
-    owner, service = urls
-    await migrate(owner)
-    connection = await asyncpg.connect(service)
+@pytest.fixture
+async def service(urls: tuple[str, str]) -> AsyncIterator[asyncpg.Connection]:
+    """Of the service, to a database that the owner has migrated."""
+    await migrate(urls[0])
+    connection = await asyncpg.connect(urls[1])
+    yield connection
+    await connection.close()
 
+
+async def test_service_role_may_not_rewrite_the_audit_log(postgres: Postgres, service: asyncpg.Connection) -> None:
     async def rights() -> set[str]:
         asked = "SELECT has_table_privilege('audit_entries', $1)"
         every = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
-        return {right for right in every if await connection.fetchval(asked, right)}
+        return {right for right in every if await service.fetchval(asked, right)}
 
-    try:
-        assert await rights() == {"SELECT", "INSERT"}
-        await asyncio.to_thread(make_roles, postgres)  # Again, beside the table.
-        assert await rights() == {"SELECT", "INSERT"}
-        await connection.execute(
-            "INSERT INTO audit_entries (tenant_id, entry_id, actor, action, subject_type, subject_id)"
-            " VALUES ('t', 'e', 'a', 'game.update', 'game', 'g')"
-        )
-        assert await connection.fetchval("SELECT count(*) FROM audit_entries") == 1
-    finally:
-        await connection.close()
+    assert await rights() == {"SELECT", "INSERT"}
+    await asyncio.to_thread(make_roles, postgres)  # Again, beside the table.
+    assert await rights() == {"SELECT", "INSERT"}
+    await service.execute(
+        "INSERT INTO audit_entries (tenant_id, entry_id, actor, action, subject_type, subject_id)"
+        " VALUES ('t', 'e', 'a', 'game.update', 'game', 'g')"
+    )
+    assert await service.fetchval("SELECT count(*) FROM audit_entries") == 1
 
 
-async def test_service_role_reaches_nothing_else(urls: tuple[str, str]) -> None:
-    owner, service = urls
-    await migrate(owner)
-    connection = await asyncpg.connect(service)
-    try:
-        assert not await connection.fetchval("SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls FROM"
-            " pg_roles WHERE rolname = current_user")  # fmt: skip
-        for statement in (
-            "CREATE TABLE more (id int)",
-            "CREATE TEMP TABLE more (id int)",
-            "DROP TABLE plays",
-            "ALTER TABLE plays ADD COLUMN more int",
-            "TRUNCATE plays",
-            "CREATE FUNCTION unix(text) RETURNS int LANGUAGE sql AS 'SELECT 1'",
-            "COPY plays TO PROGRAM 'cat'",
-            "SELECT pg_read_file('/etc/hostname')",
-            "SET ROLE tombola_owner",
-        ):
-            with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await connection.execute(statement)
-    finally:
-        await connection.close()
+async def test_service_role_reaches_nothing_else(service: asyncpg.Connection) -> None:
+    assert not await service.fetchval("SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls FROM"
+        " pg_roles WHERE rolname = current_user")  # fmt: skip
+    for statement in (
+        "CREATE TABLE more (id int)",
+        "CREATE TEMP TABLE more (id int)",
+        "DROP TABLE plays",
+        "ALTER TABLE plays ADD COLUMN more int",
+        "TRUNCATE plays",
+        "CREATE FUNCTION unix(text) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "COPY plays TO PROGRAM 'cat'",
+        "SELECT pg_read_file('/etc/hostname')",
+        "SET ROLE tombola_owner",
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await service.execute(statement)

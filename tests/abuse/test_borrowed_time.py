@@ -23,7 +23,6 @@ SLACK_SECONDS = NETWORK_SLACK_MS / 1000
 
 
 async def catcher(world: World, **fields: object) -> str:
-    """A catcher of eggs whose prize takes a game of GAME_SECONDS."""
     enough = A_SECOND * GAME_SECONDS
     config = {
         "tiers": [{"min": enough, "max": enough, "prize_group": "all"}],
@@ -34,7 +33,6 @@ async def catcher(world: World, **fields: object) -> str:
 
 
 async def opened(world: World, game_id: str, seconds_ago: float, player: str = "ann") -> str:
-    """A session that the player opened so long ago."""
     engine, revision = world.stack.engine, (await world.start(game_id, player)).data["revision_hash"]
     now = engine.clock.now() - seconds_ago
     return issue(engine.keyring.server, world.stack.tenant_id, game_id, player, now, revision).token

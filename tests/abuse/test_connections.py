@@ -64,7 +64,6 @@ async def ask(connection: Connection, request: bytes = b"GET / HTTP/1.1\r\nHost:
 
 
 async def hung_up(connection: Connection) -> bytes:
-    """What the server still said before it hung up."""
     said = b""
     async with asyncio.timeout(HANG_SECONDS):
         try:
@@ -161,7 +160,6 @@ def server_of(runner: Runner) -> web.Server:
 
 
 def unread(runner: Runner) -> list[int]:
-    """The bytes of answers that the server holds for each connection that is open."""
     transports = [handler.transport for handler in server_of(runner).connections]
     return [transport.get_write_buffer_size() for transport in transports if transport is not None]
 

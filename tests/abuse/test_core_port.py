@@ -102,7 +102,6 @@ async def open_edge(address: tuple[str, int]) -> Connection:
 
 
 async def open_grpc(address: tuple[str, int], host: str = "127.0.0.1") -> Connection:
-    """From an address of this machine's own."""
     reader, writer = await asyncio.open_connection(*address, local_addr=(host, 0))
     writer.write(HTTP2 + SETTINGS)
     async with asyncio.timeout(HANG_SECONDS):
@@ -111,14 +110,12 @@ async def open_grpc(address: tuple[str, int], host: str = "127.0.0.1") -> Connec
 
 
 async def asked(connection: Connection) -> str:
-    """What an edge's call is answered."""
     connection[1].write(framed(next(frames([Call(1, "GetCampaign", ASKED).row()]))))
     name: str = (await read_frame(connection[0]))[0].result(GET).campaign.name
     return name
 
 
 async def hung_up(reader: asyncio.StreamReader) -> None:
-    """Returns when the other end has gone. Fails the test where it stays."""
     async with asyncio.timeout(HANG_SECONDS):
         try:
             while await reader.read(65_536):

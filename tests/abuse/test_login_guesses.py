@@ -44,7 +44,6 @@ async def checked(stack: Stack) -> int:
 
 
 async def refill(stack: Stack) -> None:
-    """As if an hour had gone by, for the rates of sending; what was guessed wrong stays counted."""
     await stack.database.execute("DELETE FROM login_rates")
     await stack.database.execute("UPDATE login_guesses SET wait_until = NULL")
 

@@ -19,7 +19,6 @@ POINTS = 50
 
 
 async def exchange(world: World, *rungs: dict[str, Any]) -> str:
-    """A public game that sells points for coins, and these rungs."""
     points = await world.prize(type="points", value=POINTS)
     sold = block(rung("points", 2, points), *rungs, auto_grant=False, mode="SPEND_EXCHANGE")
     return await world.game(COLLECTION, COINS, access="public", milestones=sold)
@@ -44,7 +43,6 @@ async def guest_who_bought(world: World, game_id: str, *rungs: str) -> Guest:
 
 
 async def adjust(world: World, player: str, points: int) -> None:
-    """Moves a balance of points, as staff does."""
     wallet = {"player_id": player, "scope_key": world.campaign_id, "currency": "points", "reference_id": "r"}
     assert (await world.stack.admin("POST", "/admin/wallet/adjustments", {**wallet, "amount": points})).code == "OK"
 

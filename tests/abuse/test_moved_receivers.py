@@ -57,7 +57,6 @@ class Channel(Integration):
 
 
 def fields(kind: Integration, url: str, named: str) -> list[str]:
-    """What is refused: what would go there, and an address that is none."""
     return [f"{kind.field}url"] * (url == NO_ADDRESS) + [f"{kind.field}{named}"]
 
 

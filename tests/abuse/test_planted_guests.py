@@ -13,7 +13,6 @@ EMAIL = "victim@example.com"
 
 
 async def planted(world: World) -> Guest:
-    """A guest whose token somebody keeps, and has put into another's browser."""
     return await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
 
 

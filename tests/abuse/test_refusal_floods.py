@@ -15,7 +15,6 @@ PATHS = ("/admin/games", "/admin/prizes", "/admin/audit", "/admin/tenants", "/ad
 
 
 async def try_all(stack: Stack, *subjects: str, times: int = 1, roles: tuple[str, ...] = ()) -> None:
-    """Each of them asks each path so often, all at once, and is refused each time."""
     asked = []
     for subject in subjects:
         token = bearer(stack.token(subject, roles))

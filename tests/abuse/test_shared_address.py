@@ -15,7 +15,6 @@ KEY = "the-same-key"
 
 
 async def starts(world: World, game: str, count: int) -> list[dict[str, Any]]:
-    """What so many strangers get who start without a token, with one key."""
     header = {"Idempotency-Key": KEY}
     return [(await world.start(game, "", **header)).data for _ in range(count)]
 

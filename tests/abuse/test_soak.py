@@ -29,7 +29,6 @@ LEFT_BYTES_MAX: Final = 30 * 2**20
 
 
 async def ask(url: str, count: int) -> None:
-    """So many questions, each about another game, some at once."""
     async with aiohttp.ClientSession(headers={"X-Tenant-Id": TENANT}) as http:
 
         async def some(each: int) -> None:

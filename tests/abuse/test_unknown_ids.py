@@ -31,7 +31,6 @@ def collector_off() -> Iterator[None]:
 
 
 async def ask(stack: Stack, path: str, count: int) -> None:
-    """Strangers' requests for games that nobody knows, some at once."""
     verb = "POST" if path == "start" else "GET"
     # One token for all: an edge remembers those that it has seen.
     headers = {"Authorization": f"Bearer {stack.token('ann')}"} if path == "milestones" else {}

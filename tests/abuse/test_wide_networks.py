@@ -31,7 +31,6 @@ pytestmark = pytest.mark.settings(
 
 
 def of(nth: int, network: str = "2001:db8:0") -> dict[str, str]:
-    """The nth address of a subscriber in the network."""
     return {"X-Forwarded-For": f"{network}:{nth:x}::1"}
 
 

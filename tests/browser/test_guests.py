@@ -32,8 +32,6 @@ async def game(fair: World, **fields: Any) -> str:
 
 
 async def refuse_token(visit: Visit, reason: str, token: str) -> None:
-    """From now on the API refuses this token, as if in error."""
-
     async def refuse(route: Route) -> None:
         if token not in route.request.headers.get("authorization", ""):
             return await route.continue_()

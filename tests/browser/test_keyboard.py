@@ -34,7 +34,6 @@ WAY: Final = f"""() => {{
 
 
 async def tab_to(visit: Visit, selector: str, key: str = "Tab") -> None:
-    """Presses the key until the selector has the focus, which must be visible."""
     seen = []
     for _ in range(TABS_MAX):
         await visit.page.keyboard.press(key)
@@ -55,7 +54,6 @@ async def heard(visit: Visit) -> str:
 
 
 async def begin_calmly(visit: Visit) -> None:
-    """Chooses the calm version, and begins."""
     await visit.page.evaluate(NOTE)
     await press(visit, ".over button", "Space")
     assert await visit.page.evaluate(f"{FOCUSED}.getAttribute('aria-pressed')") == "true"

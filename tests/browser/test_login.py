@@ -39,7 +39,6 @@ async def game(fair: World, **fields: Any) -> str:
 
 
 async def expire(fair: World, visit: Visit, login: dict[str, Any]) -> None:
-    """The login's token is past its time; its refresh token is good."""
     await visit.page.evaluate(SET_TOKEN, fair.stack.token(login["player"]["id"], seconds=-3600))
 
 

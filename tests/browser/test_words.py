@@ -80,7 +80,6 @@ BROWSERS: Final = {
 
 
 async def says(visit: Visit) -> str:
-    """The button's words, once the game is there."""
     await visit.page.wait_for_selector(".stage .wheel")
     return str(await visit.page.inner_text("button.main"))
 
@@ -180,7 +179,6 @@ async def gallery(visit: Visit) -> None:
 
 
 async def choose(visit: Visit, game: str) -> None:
-    """Shows the themes on another game."""
     await visit.page.click(f"[data-game={game}]")
     await visit.page.wait_for_selector(f".looks[data-shown={game}] .look:nth-child(6) {STAGES[game]}")
 

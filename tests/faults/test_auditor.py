@@ -50,7 +50,6 @@ async def prize(own_world: World) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def auditing(stack: Stack, *, share: float = 1.0) -> AsyncIterator[asyncio.Task[None]]:
-    """An auditor, by connections of its own, for the length of the block."""
     database = another(stack)
     await database.start()
     stop = asyncio.Event()
@@ -65,12 +64,10 @@ async def auditing(stack: Stack, *, share: float = 1.0) -> AsyncIterator[asyncio
 
 
 def another(stack: Stack) -> Database:
-    """The database, by connections of its own."""
     return Database(stack.process.settings.database_url, size=4, acquire_seconds=30, statement_seconds=30)
 
 
 async def violations(stack: Stack) -> list[dict[str, Any]]:
-    """All that is noted, the oldest first."""
     rows = await stack.database.fetch("SELECT * FROM violations ORDER BY violation_id")
     return [dict(row) for row in rows]
 

@@ -16,14 +16,12 @@ from tests.support.world import World
 
 
 async def decided(actor: GameCache, *requests: m.StartRequest | m.PlayRequest) -> list[object]:
-    """What the requests of one batch are answered, or refused with."""
     works = [Work(request, asyncio.get_running_loop().create_future()) for request in requests]
     await process_batch(actor, works)
     return await asyncio.gather(*(work.future for work in works), return_exceptions=True)
 
 
 def first_word(world: World, game_id: str, play: m.PlayRequest) -> float:
-    """The first word of a session's draw."""
     engine = world.stack.engine
     opened = open_session(engine.keyring.server, world.stack.tenant_id, game_id, play.session_id)
     return Words(opened.seed, "").word(0)

@@ -77,7 +77,6 @@ def commits(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Co
 
 @pytest.fixture
 def cache(module_stack: Stack, game_id: str) -> GameCache:
-    """A cache of the game beside the one that the process has."""
     return GameCache(module_stack.engine, (module_stack.tenant_id, game_id))
 
 
@@ -87,7 +86,6 @@ async def game_id(world: World) -> str:
 
 
 async def plays(world: World, game_id: str, *players: str, **named: Any) -> list[Work[Any]]:
-    """A play of each, with a session that may be played."""
     return [
         work_of(m.PlayRequest(id=game_id, player_id=player, session_id=await world.session(game_id, player), **named))
         for player in players

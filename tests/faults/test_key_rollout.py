@@ -29,7 +29,6 @@ OLD, NEW = Key("old", secrets.token_bytes(32)), Key("new", secrets.token_bytes(3
 
 
 def written(*keys: Key) -> str:
-    """Keys as their variable has them."""
     return ",".join(f"{key.id}:{key.secret.hex()}" for key in keys)
 
 
@@ -76,14 +75,12 @@ class Cluster:
         return self.run("keys", "rotate", DATABASE_URL=self.database_url, CODE_KEYS=written(*keys))
 
     async def ask(self, url: str, path: str, **body: Any) -> dict[str, Any]:
-        """The data of Core's answer. Fails the test where it refuses."""
         async with self.http.post(f"{url}{API}{path}", json={"scope": {"tenant_id": TENANT}, **body}) as answer:
             envelope = await answer.json()
             assert answer.status == 200, envelope
             return dict(envelope["data"])
 
     async def furnish(self, url: str) -> None:
-        """A wheel on which nobody loses, as long as there are codes."""
         await self.connection.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test')", TENANT)
         campaign = (await self.ask(url, "/campaigns", campaign={"name": "Autumn", "status": "active"}))["campaign"]
         voucher = {"name": "Mug", "type": "voucher", "fulfillment": {"channel": "voucher_code"}}
@@ -122,7 +119,6 @@ async def cluster(database_url: str, valkey_url: str, valkey_flush: None, tmp_pa
 
 
 def key_of(session_id: str) -> str:
-    """The id of the key that signed a session."""
     return session_id.split(".")[1]
 
 

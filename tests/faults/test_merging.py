@@ -26,7 +26,6 @@ OWNED = ("plays", "game_players", "balances", "ledger_entries", "prize_players",
 
 
 async def rows_of(stack: Stack, player_id: str) -> dict[str, int]:
-    """How many rows of each table name the player."""
     return {
         table: await stack.database.fetchval(f"SELECT count(*) FROM {table} WHERE player_id = $1", player_id)
         for table in OWNED
@@ -471,7 +470,6 @@ async def test_guests_are_never_merged_into_one_another(own_world: World, stack:
 
 
 async def test_merge_into_a_guest_moves_nothing(own_world: World, stack: Stack, collection: str) -> None:
-    """Held where it matters: staff had seen it as a player, or asks past what staff sees."""
     late, early = [await guest_who_played(own_world, collection) for _ in range(2)]
     for into in (early.player_id, await log_in(stack, early)):
         moved = await merging.merge(stack.engine, stack.tenant_id, late.player_id, into)

@@ -118,7 +118,6 @@ async def test_backfill_repeats_no_quest_of_a_merged_guest(
 
 
 async def points_of_a_rung_and_of_ranks(world: World, stack: Stack) -> None:
-    """Points by two rungs that are redeemed, and by two ranks of a board."""
     many, few = [await world.prize(type="points", value=value) for value in (40, 1)]
     rungs = block(rung("one", 2, many), rung("two", 2, few), auto_grant=False)
     game_id = await world.game(COLLECTION, COINS, milestones=rungs)
@@ -293,7 +292,6 @@ async def test_flush_ignores_notes_added_during_flush(stack: Stack, receiver: Re
 
 
 async def now(stack: Any) -> datetime:
-    """The time by which it is all in the rows that has happened until here."""
     found: datetime = await stack.database.fetchval("SELECT clock_timestamp()")
     return found
 

@@ -66,7 +66,6 @@ def actor_of(world: World, game_id: str) -> GameCache:
 
 
 def together(actor: GameCache, *requests: Any) -> list[asyncio.Future[Any]]:
-    """The answers to come of one batch of these requests."""
     works: list[Work[Any]] = [Work(request, asyncio.get_running_loop().create_future()) for request in requests]
     batch = asyncio.ensure_future(process_batch(actor, works))
     return [asyncio.ensure_future(_answer_of(work.future, batch)) for work in works]
@@ -226,7 +225,6 @@ async def test_duplicate_submissions_of_six_players_change_no_other_answer(world
             assert sorted(await asyncio.gather(*(play(player, session) for _ in range(2)))) == ["", "SESSION_PLAYED"]
 
     async def plays(player: str) -> None:
-        """Now as one who is known, now as one who is new: a batch has some of both."""
         for nth in range(10):
             name = player if nth % 2 else f"{player}_{nth}"
             told[await play(name, await world.session(game_id, name))] += 1
@@ -284,7 +282,6 @@ async def test_play_beside_a_rolled_back_play_uses_the_free_play_and_no_turn(wor
 
 
 async def gifts_of(world: World) -> str:
-    """A game that shows its plan before it is played."""
     drops = [{"type": "star", "prize_id": await world.prize(), "frequency": 3, "max_catchable": 5}]
     return await world.game(GIFTS, {"drops": drops, "total_items": 12, "interval_ms": 1})
 

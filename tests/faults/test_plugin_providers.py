@@ -32,8 +32,6 @@ async def engine(settings: Settings) -> AsyncIterator[Any]:
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], None]]:
-    """Registers a provider that gives this outcome, for the length of the test."""
-
     def add(outcome: Any) -> None:
         async def provider(connector: Any, request: Any) -> Any:
             return outcome

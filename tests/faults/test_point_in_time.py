@@ -103,7 +103,6 @@ async def lose_all_after(point: str, server: Postgres, copy: Postgres, archive: 
 
 
 async def code_of(world: World, game_id: str, player: str) -> str:
-    """The code that a player wins and is shown."""
     await world.round(game_id, player)
     (reward,) = (await world.stack.consumer("GET", "/rewards/me", player=player)).data["items"]
     return str(reward["code"])
@@ -120,8 +119,6 @@ async def ledger(world: World, player: str) -> int:
 
 
 async def until_back(stack: Stack) -> None:
-    """The processes have found the database, and emptied the ephemeral store."""
-
     async def back() -> bool:
         try:
             now = await history.look(stack.database)

@@ -80,7 +80,6 @@ async def engine(settings: Settings) -> AsyncIterator[Engine]:
 
 
 async def played_now(engine: Engine, plays: list[Played], *, tell: bool = False) -> None:
-    """Writes plays of this moment, as the play path does."""
     await write_plays(engine, TENANT, plays, since=engine.clock.now(), tell=tell)
 
 
@@ -97,14 +96,12 @@ async def by_rows(engine: Engine) -> list[Score]:
 
 
 async def listed(engine: Engine) -> list[tuple[str, int]]:
-    """What a client is answered."""
     request = m.ListRankingsRequest(scope=m.Scope(tenant_id=TENANT), id=BOARD, limit=100)
     reply = await list_rankings(engine, request)
     return [(item.player_id, item.score) for item in reply.items]
 
 
 async def until(fact: Callable[[], Awaitable[bool]], seconds: float = HANG_SECONDS) -> None:
-    """Waits for a fact that somebody else brings about."""
     async with asyncio.timeout(seconds):
         while not await fact():
             await asyncio.sleep(0.02)
@@ -112,7 +109,6 @@ async def until(fact: Callable[[], Awaitable[bool]], seconds: float = HANG_SECON
 
 @asynccontextmanager
 async def reading(engine: Engine) -> AsyncIterator[None]:
-    """The consumer group, for the length of the block."""
     stop = asyncio.Event()
     task = asyncio.create_task(leaderboard_consumer.run(engine, stop))
     try:
@@ -299,7 +295,6 @@ async def test_name_change_and_merge_reach_the_ranking(engine: Engine) -> None:
 
 @pytest.mark.timeout(400)
 async def test_readers_killed_at_work_lose_nothing(engine: Engine, settings: Settings) -> None:
-    """A worker process is killed in the middle of a stream of plays; the next one goes on."""
     await engine.rankings.rebuild(TENANT, BOARD)
     total = 0
     for _ in range(3):

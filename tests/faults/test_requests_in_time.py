@@ -51,7 +51,6 @@ def module_extra_settings() -> dict[str, Any]:
 
 
 async def held_reward(world: World) -> tuple[str, str]:
-    """A prize of which five are left, and a reward of it."""
     prize_id = await world.prize(total=6, fulfillment={"redemption_mode": "on_claim"})
     game_id = await world.wheel(prize_id)
     return prize_id, (await world.round(game_id)).data["rewards"][0]["reward_id"]

@@ -57,7 +57,6 @@ async def test_key_is_answered_once(scenario: Scenario, bare: Site) -> None:
 
 
 async def play(site: Site, who: str, body: dict[str, object], key: str, **facts: object) -> Asked:
-    """A play of the wheel at one of the Cores, sent once."""
     path, more = f"/games/{site.ids['wheel']}/play", {"surface": "core", "of": "wheel", "key": key, **facts}
     return await site.client.once("Play", who, "POST", path, body, **more)
 

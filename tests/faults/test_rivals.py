@@ -36,7 +36,6 @@ class Two:
 
 
 def reasons(answers: list[Answer]) -> Counter[str]:
-    """How often each came about; "" is a success."""
     return Counter("" if answer.http == 200 else answer.reason for answer in answers)
 
 

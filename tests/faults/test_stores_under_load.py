@@ -31,17 +31,14 @@ NOTICED_SECONDS = 2.0
 
 
 def failed(attempts: list[Attempt]) -> list[Attempt]:
-    """Those without an answer, and those answered by a 5xx."""
     return [one for one in attempts if one.http == 0 or one.http >= 500]
 
 
 def within(attempts: list[Attempt], times: list[tuple[float, float]]) -> list[Attempt]:
-    """Those begun in one of these times."""
     return [one for one in attempts if any(begin <= one.began < end for begin, end in times)]
 
 
 def slowest(attempts: list[Attempt]) -> float:
-    """The longest time to an answer."""
     return max((one.ended - one.began for one in attempts if one.http), default=0.0)
 
 
@@ -146,7 +143,6 @@ async def frozen_backends(deployment: Deployment, core: Process) -> AsyncIterato
 
 
 def signal_all(pids: list[int], number: signal.Signals) -> None:
-    """Sends it to each backend that still exists."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

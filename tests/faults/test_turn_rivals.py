@@ -76,7 +76,6 @@ async def turns_of(world: World, player: str) -> int:
 
 
 async def count(answers: list[Awaitable[Any]]) -> list[Any]:
-    """The replies of those that were not refused."""
     told = await asyncio.gather(*answers, return_exceptions=True)
     assert all(isinstance(one, Fault) for one in told if isinstance(one, BaseException)), told
     return [one for one in told if not isinstance(one, Fault)]

@@ -52,7 +52,6 @@ async def world(module_stack: Stack, server: Valkey) -> AsyncIterator[World]:
 
 
 def revive(server: Valkey) -> None:
-    """It answers again, whatever a test that failed left it as."""
     try:
         server.thaw()
     except RuntimeError:

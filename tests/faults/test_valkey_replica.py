@@ -21,7 +21,6 @@ PLAYERS = [f"p{nth}" for nth in range(12)]
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[tuple[Valkey, Valkey]]:
-    """A primary, and a replica that follows it."""
     primary, replica = Valkey(tmp_path / "one" / "valkey"), Valkey(tmp_path / "two" / "valkey")
     for server in (primary, replica):
         server.data_dir.parent.mkdir()

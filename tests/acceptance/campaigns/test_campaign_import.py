@@ -66,7 +66,6 @@ async def imported(stack: Stack, file: Any = FILE, key: str = "", **more: Any) -
 
 
 async def all_there(stack: Stack) -> dict[str, list[dict[str, Any]]]:
-    """All that the tenant has, and what its audit log says."""
     lists = {name: (await stack.admin("GET", f"/admin/{name}", limit=100)).data["items"] for name in SECTIONS}
     entries = (await stack.admin("GET", "/admin/audit", limit=100)).data["items"]
     return lists | {"audit": [entry for entry in entries if entry["action"] != "staff.sign_in"]}

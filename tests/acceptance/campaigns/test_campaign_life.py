@@ -20,7 +20,6 @@ DAY = 86_400
 
 
 async def end(stack: Stack, table: str, identifier: str, seconds_ago: float = 1) -> None:
-    """Sets an end in the past, as if its time had gone by."""
     column = {"campaigns": "campaign_id", "leaderboards": "board_id"}[table]
     await stack.database.execute(
         f"UPDATE {table} SET end_date = now() - make_interval(secs => $2) WHERE {column} = $1", identifier, seconds_ago
@@ -60,7 +59,6 @@ async def test_ended_campaign_cannot_be_reopened_but_renamed(stack: Stack, by: s
 
 
 async def boards_with_a_winner(stack: Stack, count: int) -> list[str]:
-    """Boards of a campaign in which one player has played; the first rank has a prize."""
     campaign, prize_id = await make_campaign(stack), await make_prize(stack)
     game = await make_game(stack, campaign["id"], prize_id)
     ranks = [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]
@@ -108,7 +106,6 @@ async def duplicate(stack: Stack, campaign_id: str) -> dict[str, Any]:
 
 
 async def make_dated(stack: Stack, campaign_id: str, name: str, **dates: int) -> None:
-    """A quest and a board of these dates."""
     quest = {"campaign_id": campaign_id, "name": name, "type": "daily", "turns": 1, "status": "active", **dates}
     assert (await stack.admin("POST", "/admin/quests", quest)).data
     await make_board(stack, campaign_id, name=name, metric="plays", **dates)

@@ -36,7 +36,6 @@ async def known(module_stack: Stack) -> Ids:
 
 @pytest_asyncio.fixture(scope="module")
 async def many(module_stack: Stack, known: Ids) -> AsyncIterator[str]:
-    """A game with many plays, in a tenant of its own."""
     await module_stack.database.execute(
         """INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES ('tenant_many', 'g', 'c', 'G', 'x')"""
     )
@@ -98,7 +97,6 @@ async def test_export_resumes_after_its_last_whole_line(module_stack: Stack, man
 
 @pytest.fixture
 def refuse_parts(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fault, tuple[int, ...]], None]:
-    """Has Core refuse the n-th requests for a part."""
     real, asked = feed._part, itertools.count(1)
 
     def refuse(fault: Fault, at: tuple[int, ...]) -> None:

@@ -39,7 +39,6 @@ async def played(module_stack: Stack) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks has plays counted."""
     monkeypatch.setattr(counting, "FRESH_SECONDS", -1.0)
 
 
@@ -50,8 +49,6 @@ async def play(stack: Stack, game_id: str, player: str) -> None:
 
 
 async def settle(stack: Stack) -> None:
-    """Plays are counted once nothing older than they are can come: waits until they are."""
-
     async def settled() -> bool:
         await counting.count(stack.engine, stack.tenant_id)
         return await stack.database.fetchval(COUNTED, stack.tenant_id) is True

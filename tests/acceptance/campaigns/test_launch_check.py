@@ -105,7 +105,6 @@ async def test_launch_check_compares_a_wheel_with_its_odds(fair: World) -> None:
     odds = {"prizes": [{"prize_id": mug, "probability": 0.5}, {"prize_id": tote, "probability": 0.1}]}
 
     async def said(*segments: str | None, **fields: Any) -> set[tuple[str, str]]:
-        """What is said of a wheel with these segments: the level, and the message."""
         shown = [{"label": prize_id and "A car", "prize_id": prize_id, "emoji": "X"} for prize_id in segments]
         game = await fair.game(WHEEL, odds, name="Wheel", ui={**LOOKS, "wheel": {"segments": shown}, **fields})
         items = await checked(fair)

@@ -24,7 +24,6 @@ async def rewards_of(stack: Stack) -> list[tuple[str, str]]:
 
 
 async def assert_books_balance(stack: Stack) -> None:
-    """Stock, counters, tasks and standings agree with the rewards."""
     rows = await stack.database.fetch(
         "SELECT s.prize_id FROM stock AS s WHERE s.awarded <>"
         " (SELECT coalesce(sum(quantity), 0) FROM rewards AS r WHERE r.prize_id = s.prize_id AND r.type <> 'points')"

@@ -116,7 +116,6 @@ async def test_ranking_pages_to_the_end_with_names_and_me(stack: Stack) -> None:
 
 
 async def test_ranking_cursor_goes_on_where_its_last_player_was(stack: Stack) -> None:
-    """The last player shown moves up: nobody is shown twice or left out but that player's own move."""
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
     engine = stack.engine

@@ -35,7 +35,6 @@ Events = AsyncIterator[tuple[str, Any]]
 
 @asynccontextmanager
 async def watching(stack: Stack, token: str = "") -> AsyncIterator[Events]:
-    """The events of a stream, (name, data) each."""
     headers = bearer(token or stack.token("ann", ("admin",)))
     async with stack.http.get(f"{stack.process.admin_url}{API}/admin/live", headers=headers) as answer:
         assert (answer.status, answer.content_type) == (200, "text/event-stream"), await answer.text()
@@ -50,7 +49,6 @@ async def watching(stack: Stack, token: str = "") -> AsyncIterator[Events]:
 
 
 async def first(events: Events, fits: Any) -> Any:
-    """The data of the first event that fits."""
     async with asyncio.timeout(20):
         async for name, data in events:
             if name == "live" and fits(data):

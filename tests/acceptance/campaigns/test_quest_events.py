@@ -49,13 +49,11 @@ class Taking:
         return await self.world.stack.consumer("POST", f"/quests/{self.id}/complete", {}, player=player)
 
     async def have(self, player: str = "ann") -> int:
-        """How far the player is."""
         asked = {"campaign_id": self.world.campaign_id}
         items = (await self.world.stack.consumer("GET", "/players/me/quests", player=player, **asked)).data["items"]
         return next(int(one["have"]) for one in items if one["quest_id"] == self.id)
 
     async def told(self) -> int:
-        """How many events are kept of it."""
         return int(await self.world.database.fetchval("SELECT count(*) FROM quest_events WHERE quest_id = $1", self.id))
 
 
@@ -84,7 +82,6 @@ async def call(
 
 
 async def taking(world: World, count: int = 1, **fields: Any) -> Taking:
-    """A new active quest of the world's campaign that takes so many events."""
     body = {"campaign_id": world.campaign_id, "name": "Q", "turns": 3, "status": "active", **fields}
     made = await world.stack.admin("POST", "/admin/quests", {**body, "condition": {"kind": "event", "count": count}})
     return Taking(world, str(made.data["id"]), str(made.data["secret"]))
@@ -189,7 +186,6 @@ async def test_event_of_a_guest_counts_for_its_player(world: World) -> None:
 
 
 async def test_event_beside_the_guests_login_is_the_players(world: World) -> None:
-    """The guest's row is held by the one of the two that comes first."""
     game = await world.wheel(access="public")
     quest = await taking(world)
     guest = await new_guest(world, game)

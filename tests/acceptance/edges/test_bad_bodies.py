@@ -49,7 +49,6 @@ REFUSAL_BYTES_MAX: Final = 16 * 1024
 
 
 def every_path(surface: str, known: Ids) -> Iterator[tuple[str, str]]:
-    """(verb, path) of every route of the surface with a body, those beside the table too."""
     prefix = "/admin" if surface == "admin" else ""
     yield from ((row.verb, prefix + path_of(row, known)) for row in WITH_BODY if serves(surface, row))
     if surface == "consumer":

@@ -77,7 +77,6 @@ def wrong_values(field: Field) -> Iterator[tuple[Any, str]]:
 
 
 def tries(message: Any, body: Body, closed: frozenset[str] = frozenset(), at: tuple[Any, ...] = ()) -> Iterator[Try]:
-    """The body with each field of the message wrong in each way, and with one that is none."""
     if len(at) > 8:
         return
 
@@ -117,7 +116,6 @@ async def is_refused(furnished: Furnished, surface: str, operation: Operation, p
 
 
 def named_as(place: tuple[Any, ...]) -> str:
-    """A place in a body, as violations name it."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
 
 
@@ -162,7 +160,6 @@ SIGNED: Final = {
 
 
 def numbers(message: Any, body: Body, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The places of a body's whole numbers that must not be negative."""
     for name, field in fields_of(message).items():
         if name == "scope" or name in SIGNED:
             continue

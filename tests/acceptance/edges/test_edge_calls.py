@@ -240,7 +240,6 @@ class TestConnection:
     """What a foreign sender may send."""
 
     async def send(self, address: str, *sent: bytes) -> bytes:
-        """All that Core says to these bytes and the end of them, until it closes the connection."""
         host, _, port = address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         for part in sent:
@@ -253,7 +252,6 @@ class TestConnection:
         return said
 
     async def exchange(self, address: str, *sent: bytes) -> list[Answer]:
-        """The answers to these frames."""
         said = await self.send(address, OPENING, *(framed(frame) for frame in sent))
         return [answer for frame in unframed(said) for answer in answers_of(frame)]
 
@@ -339,7 +337,6 @@ class TestConnection:
 
 
 def framed(frame: bytes) -> bytes:
-    """As it is sent."""
     return struct.pack(">I", len(frame)) + frame
 
 
@@ -348,7 +345,6 @@ OPENING = HELLO + framed(b"")
 
 
 def unframed(said: bytes) -> list[bytes]:
-    """The frames that Core sent."""
     assert said.startswith(HELLO)
     found, at = [], len(HELLO)
     while at < len(said):
@@ -387,7 +383,6 @@ class TestFrames:
         assert [[call.number for call in calls] for calls in made] == [[0], [1], [2, 3, 4]]
 
     def test_message_of_every_operation_crosses_as_it_is(self) -> None:
-        """Filled in every field, and empty."""
         failed = []
         for operation, make in itertools.product(OPERATIONS, (filled, lambda message: message())):
             request, reply = make(operation.request), make(operation.reply)
@@ -404,7 +399,6 @@ class TestFrames:
 
 
 def filled(message: Any, depth: int = 0) -> Any:
-    """A message with something in every field."""
     values: dict[Kind, Callable[[Any], Any]] = {
         Kind.TEXT: lambda _: "ü\u20ac\U0001f381",
         Kind.INT32: lambda _: -(2**31),

@@ -102,7 +102,6 @@ async def generate(http: aiohttp.ClientSession, stack: Stack, surface: str, dire
 
 
 async def run(*command: str, cwd: Path, **environment: str) -> str:
-    """What a command prints. Fails the test where it fails."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,

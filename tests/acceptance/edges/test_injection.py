@@ -58,7 +58,6 @@ FREE_OBJECTS: Final = frozenset({"settings", "ui", "attributes"})
 
 
 def free_texts(message: Any, at: str = "") -> Iterator[str]:
-    """The paths of a request's free texts."""
     for name, field in fields_of(message).items():
         path = f"{at}{name}" + ("[0]" if field.repeated else "")
         if field.kind is Kind.MESSAGE and name != "scope":
@@ -68,7 +67,6 @@ def free_texts(message: Any, at: str = "") -> Iterator[str]:
 
 
 def is_taken(path: str, text: str) -> bool:
-    """Whether the free text at this place may be this one."""
     return not (UNSEEN if path.rpartition(".")[2] in OF_LINES else UNSEEN | BREAKS) & set(text)
 
 
@@ -78,7 +76,6 @@ def sent(path: str, text: str) -> str:
 
 
 def free_objects(operation: Operation) -> list[str]:
-    """The paths of a resource's free-form objects."""
     if not operation.resource:
         return []
     fields = fields_of(fields_of(operation.request)[operation.resource].type)
@@ -120,7 +117,6 @@ def put(value: Any, path: str, item: Any) -> None:
 
 
 def update_of(operation: Operation) -> Operation | None:
-    """What changes the things that the operation makes."""
     updates = (row for row in OPERATIONS if row.verb == "PUT" and row.resource == operation.resource)
     return next(updates, None) if operation.makes else None
 
@@ -133,7 +129,6 @@ def update_of(operation: Operation) -> Operation | None:
 async def test_free_text_is_stored_as_it_was_sent(
     module_stack: Stack, known: Ids, operation: Operation, count: int
 ) -> None:
-    """Made with each string, changed to the next one, and then read in a list: each is what was sent last."""
     resource, update = operation.resource, update_of(operation)
     stored: dict[str, str] = {}
     strings = STRINGS[:count]
@@ -187,12 +182,10 @@ async def test_free_text_with_invisible_characters_is_refused_by_its_field(modul
 
 
 def player_of(operation: Operation, index: int) -> str:
-    """A player for each string, and others for each operation: what one does to a player is in no other's way."""
     return f"player_{operation.name}_{index}"
 
 
 def with_text(operation: Operation, known: Ids, text: str) -> Body:
-    """The operation's body with the text in each of its free places."""
     body = body_of(operation, known)
     for path in free_texts(operation.request):
         put(body, path, sent(path, text))
@@ -213,7 +206,6 @@ def check(operation: Operation, reply: Body, text: str) -> None:
 
 
 async def every(stack: Stack, path: str) -> AsyncIterator[dict[str, Any]]:
-    """Every item of a list, page by page."""
     cursor = ""
     while True:
         page = (await stack.core("GET", path, limit="100", **({"cursor": cursor} if cursor else {}))).data
@@ -232,7 +224,6 @@ def get_or_none(value: Any, path: str) -> Any:
 
 
 def other_texts(message: Any, at: str = "") -> Iterator[str]:
-    """The paths of a request's texts that are not free ones: ids, names of registries, zones, URLs ..."""
     for name, field in fields_of(message).items():
         if name in ("scope", "update_mask"):
             continue
@@ -273,7 +264,6 @@ async def test_text_in_any_other_field_is_never_an_internal_error(module_stack: 
 
 
 async def test_search_takes_every_string_literally(module_stack: Stack, known: Ids) -> None:
-    """The wildcards of LIKE and all the rest mean themselves: each search finds what has that name, and no more."""
     names = [text for text in STRINGS[: len(CORES)] if is_taken("name", text)]
     for text in names:
         made = await module_stack.core("POST", "/prizes", {"prize": {"name": f"find {text} me", "type": "goods"}})

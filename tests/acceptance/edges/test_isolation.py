@@ -98,7 +98,6 @@ async def two(module_database_url: str, valkey_url: str) -> AsyncIterator[Two]:
 
 
 def served(surface: str, operation: Operation) -> bool:
-    """Whether the surface has it; who may ask for what is above any tenant is test_roles'."""
     return operation.scoped and serves(surface, operation)
 
 

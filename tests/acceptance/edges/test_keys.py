@@ -28,7 +28,6 @@ pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
 
 async def over_grpc(stack: Stack, name: str, request: Any) -> tuple[Any, str]:
-    """A reply of Core's over gRPC, and the initial metadata that says whether it is an earlier one."""
     row = BY_NAME[name]
     host, _, port = stack.process.rpc_address.rpartition(":")
     channel = Channel(host, int(port))

@@ -39,7 +39,6 @@ async def test_document_of_each_surface_is_served(stack: Stack, surface: Surface
 
 
 def required_of(operation: Operation) -> list[str]:
-    """The fields without which the document refuses a body, as the edges take it."""
     message = operation.request
     if operation.resource:
         message = fields_of(message)[operation.resource].type
@@ -99,7 +98,6 @@ JSON: Final = ("content", "application/json", "schema")
 
 @cache
 def registry_of(surface: Surface) -> Registry[Any]:
-    """The surface's document, looked through once for all answers."""
     return Registry().with_resource(DOCUMENT, DRAFT202012.create_resource(document(surface))).crawl()
 
 
@@ -158,7 +156,6 @@ async def test_answers_are_as_documented(stack: Stack) -> None:
 
 
 async def end_approvals(ask: Conforming, stack: Stack, known: Ids) -> None:
-    """What waits for a second person: told, withdrawn by who asked for it, and rejected by somebody else."""
     asked = {"player_id": known["player"], "scope_key": known["campaign"], "currency": "points", "amount": 5}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stack.engine, "settings", replace(stack.engine.settings, dual_adjustment_above=4))
@@ -171,7 +168,6 @@ async def end_approvals(ask: Conforming, stack: Stack, known: Ids) -> None:
 
 
 async def every_example(ask: Conforming, known: Ids) -> None:
-    """Every row's example, of things that are there, on every surface that has it: done or refused."""
     for operation in (row for row in OPERATIONS if row.verb != "DELETE" and not row.streamed):
         path = path_of(operation, known)
         if operation.consumer is not None:
@@ -186,7 +182,6 @@ async def every_example(ask: Conforming, known: Ids) -> None:
 
 
 async def manage(ask: Conforming, world: World) -> None:
-    """Removals and refusals of the admin edge, which no example has."""
     campaign, prize = world.campaign_id, await world.prize(total=5)
     voucher = await world.prize(codes=["A-1"])
     await ask("admin", "POST", f"/admin/prizes/{voucher}/codes", {"codes": ["A-1", "A-2", ""]})
@@ -217,7 +212,6 @@ async def manage(ask: Conforming, world: World) -> None:
 
 
 async def play(ask: Conforming, world: World) -> None:
-    """Games of every shape, and every act of a player a second time."""
     player = "player_ann"
     mug = await world.prize(total=10, fulfillment={"redemption_mode": "on_claim"})
     points = await world.prize(type="points", value=5)

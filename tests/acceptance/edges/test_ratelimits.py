@@ -38,7 +38,6 @@ class Edges:
     game: str
 
     async def start(self, nth: int, player: str = "", *, address: str = "10.9.9.9") -> aiohttp.ClientResponse:
-        """Asks one of the edges to start the game, by way of a proxy that it trusts."""
         headers = {"X-Forwarded-For": address, "X-Tenant-Id": self.stack.tenant_id}
         if player:
             headers["Authorization"] = f"Bearer {self.stack.token(player)}"

@@ -49,12 +49,10 @@ class Two:
     may: asyncio.Event
 
     async def get(self, name: str = "quick") -> str:
-        """Who answers."""
         request = m.GetCampaignRequest(scope=m.Scope(tenant_id="tenant_a"), id=name)
         return str((await self.caller.call(GET, request)).campaign.name)
 
     async def each(self) -> set[str]:
-        """Who answers, of a few calls that go to each in turn."""
         return {await self.get() for _ in range(4)}
 
 

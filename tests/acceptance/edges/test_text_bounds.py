@@ -33,7 +33,6 @@ class Bound(NamedTuple):
 
     @property
     def named(self) -> str:
-        """As a violation names it."""
         said = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.place).removeprefix(".")
         return "id" if said == "prize_id" and "/prizes" in self.path else said  # An edge's other name for it.
 
@@ -56,7 +55,6 @@ class Bound(NamedTuple):
 
 
 def bounds(surface: Surface) -> Iterator[Bound]:
-    """Every text and list of every body that the surface describes."""
     found = document(surface)
 
     def resolved(schema: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,6 @@ KEYED = {"Idempotency-Key": "key-1"}
 
 
 async def lived(world: World, phone: Phone) -> dict[str, Any]:
-    """A player who has left something everywhere: its login."""
     stack = world.stack
     guest = await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
     await name_player(stack, guest.player_id, "Ophelia Q., once a guest: Ophelia Quince")
@@ -124,7 +123,6 @@ async def test_erasure_covers_a_guest_that_is_merged_meanwhile(stack: Stack) -> 
 
 @pytest.mark.settings(database_statement_timeout_seconds=2.0)
 async def test_erasure_waits_for_a_board_that_is_being_finalized(stack: Stack) -> None:
-    """Longer than a statement of a request may take."""
     world = World(stack, (await make_campaign(stack))["id"])
     assert (await world.round(await world.wheel(await world.prize()), "ann")).code == "OK"
     await name_player(stack, "ann")

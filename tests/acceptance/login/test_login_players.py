@@ -116,7 +116,6 @@ told_apart = pytest.mark.settings(trusted_proxies=(ipaddress.ip_network("127.0.0
 
 
 async def ended(stack: Stack, token: str, **headers: str) -> None:
-    """The login of this refresh token, which counted, is over."""
     assert refused(await refresh(stack, token, **headers)) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")
 
 

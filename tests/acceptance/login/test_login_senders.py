@@ -29,7 +29,6 @@ class Mailbox:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """Listens, again on the port that it had."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: SMTP(self, loop=loop), "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]

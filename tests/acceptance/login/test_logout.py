@@ -23,7 +23,6 @@ def claims_of(token: str) -> dict[str, Any]:
 
 
 def life_of(token: str) -> int:
-    """For how many seconds a token was made."""
     claims = claims_of(token)
     return int(claims["exp"] - claims["iat"])
 

@@ -37,14 +37,11 @@ async def me(stack: Stack, token: str) -> Answer:
 
 
 def new_edge(stack: Stack) -> Edge:
-    """A further edge of the process."""
     assert stack.process.core is not None
     return Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
 
 
 async def refused(stack: Stack, token: str) -> None:
-    """Waits until the token is refused."""
-
     async def is_refused() -> bool:
         answer = await me(stack, token)
         assert answer.code == "OK" or (answer.http, answer.reason) == (401, "TOKEN_INVALID"), answer.envelope

@@ -33,7 +33,6 @@ class Stall:
     session_id: str
 
     async def acts(self) -> dict[str, Answer]:
-        """Everything that Ann does, once more."""
         ask, player = self.stack.consumer, self.player_id
         body = {"session_id": self.session_id, "payload": {}}
         return {
@@ -49,7 +48,6 @@ class Stall:
         return await self.stack.core("POST", "/players/resolve", {"contact": contact})
 
     async def set(self, kind: str, status: str) -> Any:
-        """Suspends or restores the tenant, the merchant or Ann."""
         identifier = {"tenant": self.stack.tenant_id, "merchant": self.merchant_id, "player": self.player_id}[kind]
         staff = await make_tenant(self.stack, "tenant_of_the_platform") if kind == "tenant" else self.stack
         named = f"{kind.upper()}_STATUS_{status}"

@@ -41,7 +41,6 @@ PEM: Final = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPub
 
 @pytest_asyncio.fixture(scope="module")
 async def module_extra_settings() -> AsyncIterator[dict[str, Any]]:
-    """With a foreign issuer whose keys are served by a real HTTP server."""
     jwk = {**json.loads(RSAAlgorithm.to_jwk(KEY.public_key())), "kid": "rsa", "use": "sig"}
 
     async def serve_keys(request: web.Request) -> web.Response:
@@ -84,7 +83,6 @@ def claims(**changes: Any) -> dict[str, Any]:
 
 
 def own(secret: str = "", headers: dict[str, Any] | None = None, algorithm: str = "HS256", **changes: Any) -> str:
-    """A token under its audience's secret, or another."""
     secret = secret or (STAFF_SECRET if changes.get("aud") == "tombola-staff" else SECRET)
     return jwt.encode(claims(**changes), secret, algorithm=algorithm, headers=headers)
 

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
 @pytest.fixture
 async def task_id(stack: Any, engine: Any, receiver: Receiver) -> str:
-    """A task that awaits its workflow."""
     prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url, "workflow")
     task_id = await make_task(engine, stack.tenant_id, prize_id)
     async with delivering(engine) as worker:
@@ -35,7 +34,6 @@ async def task_id(stack: Any, engine: Any, receiver: Receiver) -> str:
 
 @pytest.fixture
 async def three_tasks(stack: Any, engine: Any, receiver: Receiver) -> list[str]:
-    """The callback URLs' paths of three tasks of one prize, all awaiting."""
     prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url, "workflow")
     for _ in range(3):
         await make_task(engine, stack.tenant_id, prize_id)
@@ -45,14 +43,12 @@ async def three_tasks(stack: Any, engine: Any, receiver: Receiver) -> list[str]:
 
 
 def token_of(stack: Any, task_id: str) -> str:
-    """The token of the URL that a workflow was sent."""
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
     text = f"callback\n{stack.tenant_id}\n{task_id}".encode()
     return base64.urlsafe_b64encode(hmac.digest(key, text, "sha256")[:16]).decode().rstrip("=")
 
 
 def signed(body: str, *, id: str, at: float = 0, secret: str = SECRET) -> dict[str, str]:
-    """The headers of a callback signed as an independent workflow would."""
     when = datetime.fromtimestamp(int(at or time.time()), UTC)
     return {
         "webhook-id": id,

@@ -61,7 +61,6 @@ async def test_document_is_served_by_core_and_the_admin_edge(stack: Any) -> None
 
 @pytest.fixture
 async def events(stack: Any, valkey_url: str) -> Any:
-    """Waits for the first events of a type on the tenant's stream: `events(type, count)`."""
     client = redis.asyncio.Redis.from_url(valkey_url)
     stream = event_stream(shard_of(stack.tenant_id, stack.process.settings.stream_shards))
 

@@ -170,7 +170,6 @@ async def test_failed_resend_leaves_the_retry_scheduled(stack: Any, receiver: Re
 
 
 async def stored_events(stack: Any) -> str:
-    """The events of the log, as text, with all that was to be noted."""
     await stack.engine.dispatcher.log.written()
     return str(await stack.database.fetch("SELECT event FROM integration_deliveries ORDER BY delivery_id"))
 

@@ -47,7 +47,6 @@ async def awaiting(
 
 
 async def let_pass(world: World, seconds: float) -> None:
-    """As if so much time had gone by."""
     await world.database.execute("UPDATE tasks SET lease_until = lease_until - make_interval(secs => $1)", seconds)
 
 

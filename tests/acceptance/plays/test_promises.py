@@ -10,7 +10,6 @@ from tests.support.world import COINS, COLLECTION, GIFTS, WHEEL, World
 
 
 def is_kept(started: dict[str, Any], played: dict[str, Any]) -> bool:
-    """The check of a draw, as a player makes it."""
     seed_hash = hashlib.sha256(bytes.fromhex(played["seed"])).hexdigest()
     promised = f"{seed_hash}:{started['revision_hash']}:{started['session_id']}"
     return hashlib.sha256(promised.encode()).hexdigest() == str(started["commitment"])

@@ -14,7 +14,6 @@ from tests.support.world import World
 
 
 async def quest_of(world: World, kind: str = "plays", count: int = 2, game_id: str = "", **fields: Any) -> str:
-    """An active quest of the world's campaign with a condition."""
     body = {"campaign_id": world.campaign_id, "name": "Q", "turns": 3, "status": "active", **fields}
     condition = {"kind": kind, "count": count, "game_id": game_id}
     return str((await world.stack.admin("POST", "/admin/quests", {**body, "condition": condition})).data["id"])
@@ -44,7 +43,6 @@ async def turns(world: World, player: str = "ann") -> int:
 
 
 async def played(world: World, game_id: str, ago: float, player: str = "ann", **of: int) -> None:
-    """A play of so many seconds ago."""
     plays = [Played(player, game_id, at=-ago, **of)]
     await write_plays(world.stack.engine, world.stack.tenant_id, plays, since=time.time())
 
@@ -178,13 +176,11 @@ async def test_condition_of_a_copied_campaign_names_its_own_game(world: World) -
 
 
 async def sign_in(world: World, player: str, login: str) -> None:
-    """A login of the player, and its first renewal."""
     body = {"player_id": player, "login_id": login}
     assert (await world.stack.core("POST", "/logins", body)).http == 200
 
 
 async def days_ago(world: World, player: str, days: int) -> None:
-    """The player signed in so many days ago, too."""
     statement = (
         "INSERT INTO login_quarters SELECT tenant_id, player_id, quarter - make_interval(days => $3)"
         " FROM login_quarters WHERE tenant_id = $1 AND player_id = $2 ORDER BY quarter DESC LIMIT 1"

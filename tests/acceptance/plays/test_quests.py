@@ -127,7 +127,6 @@ async def test_completed_quests_are_listed_with_when_they_are_open_again(stack: 
         }
 
     async def refused(quest_id: str) -> int:
-        """When a completion that comes too soon says that the quest is open again."""
         answer = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
         return int(answer.envelope["data"]["resets_at"])
 

@@ -24,7 +24,6 @@ def ago(seconds: int) -> int:
 
 
 async def earned(world: World, *, players: tuple[str, ...] = ("ann",), **fields: Any) -> str:
-    """A game with the rungs `one` and `two`, each of which these players can redeem."""
     prize_id = await world.prize(**fields)
     rungs = block(rung("one", 2, prize_id), rung("two", 2, prize_id), auto_grant=False)
     game_id = await world.game(COLLECTION, COINS, milestones=rungs)

@@ -93,7 +93,6 @@ async def test_render_fills_in_a_named_theme(own_world: World) -> None:
 
 
 async def served(stack: Stack, name: str) -> Any:
-    """A document, which all surfaces serve alike, to anybody."""
     found = []
     for base in (stack.process.consumer_url, stack.process.admin_url, stack.process.core_url):
         async with stack.http.get(f"{base}/api/v1/{name}") as answer:

@@ -24,7 +24,6 @@ def module_extra_settings() -> dict[str, Any]:
 
 
 async def read(world: World, revision_hash: str) -> Answer:
-    """What anybody is answered, without a token."""
     return await world.stack.consumer("GET", f"/revisions/{revision_hash}")
 
 
@@ -36,7 +35,6 @@ async def terms_of(world: World, started: dict[str, Any]) -> dict[str, Any]:
 
 
 async def promised(world: World, game_id: str) -> int:
-    """How many revisions of the game are kept."""
     return int(await world.database.fetchval("SELECT count(*) FROM promised_terms WHERE game_id = $1", game_id))
 
 

@@ -18,7 +18,6 @@ async def three_turns(world: World, **fields: Any) -> str:
 
 
 async def turns_of(world: World, player: str) -> int:
-    """As the player reads them."""
     items = (await world.stack.consumer("GET", "/players/me/turns", player=player)).data["items"]
     return sum(row["balance"] for row in items if row["campaign_id"] == world.campaign_id)
 

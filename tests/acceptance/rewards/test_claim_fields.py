@@ -36,7 +36,6 @@ async def prize(world: World, *asked: dict[str, Any], **fields: Any) -> str:
 
 
 async def won(world: World, prize_id: str, player: str = "ann") -> str:
-    """A reward of the prize, won and not claimed."""
     assert (await world.round(await world.wheel(prize_id), player)).code == "OK"
     found = (await world.stack.consumer("GET", "/rewards/me", player=player, prize_id=prize_id)).data["items"]
     return str(found[0]["id"])
@@ -49,7 +48,6 @@ async def claim(world: World, reward_id: str, answers: Any, player: str = "ann",
 
 
 async def shown(world: World, reward_id: str, *roles: str) -> dict[str, Any]:
-    """The reward as staff reads it."""
     answer = await world.stack.admin("GET", f"/admin/rewards/{reward_id}", roles=roles or ("admin",))
     assert answer.code == "OK", answer.envelope
     return dict(answer.data)

@@ -24,7 +24,6 @@ CODES = ("SPRING-2026-AAAA", "SHORT-78", "TINY7")
 
 
 async def listed(stack: Stack, prize_id: str, **query: Any) -> dict[str, Any]:
-    """The pool as the admin edge lists it."""
     answer = await stack.admin("GET", f"/admin/prizes/{prize_id}/codes", **query)
     assert answer.http == 200, answer
     return dict(answer.data)
@@ -47,7 +46,6 @@ def won(answer: Any) -> bool:
 
 
 async def end(world: World, prize_id: str, how: str) -> None:
-    """Has every code of the pool withdrawn, or past its time."""
     if how == "withdrawn":
         assert (await withdraw(world.stack, prize_id, {"all_free": True})).data["available"] == 0
     else:
@@ -142,7 +140,6 @@ async def expire(stack: Stack, prize_id: str, body: dict[str, Any], key: str = "
 
 
 async def ends_of(stack: Stack, prize_id: str) -> dict[str, int]:
-    """When each code of the pool ends, by its id."""
     return {item["id"]: item["expires_at"] for item in (await listed(stack, prize_id, limit=100))["items"]}
 
 

@@ -21,7 +21,6 @@ VOUCHER = {"fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel
 
 
 async def send(stack: Any, prize_id: str, body: Any, content_type: str, **headers: str) -> dict[str, Any]:
-    """The envelope's answer to an import over the admin edge."""
     url = f"{stack.process.admin_url}{API}/admin/prizes/{prize_id}/codes"
     sent = {"Authorization": f"Bearer {stack.token('staff', ('admin',))}", "Content-Type": content_type, **headers}
     async with stack.http.post(url, data=body, headers=sent) as answer:
@@ -93,7 +92,6 @@ async def test_codes_are_not_readable_in_the_database(stack: Any, prize_id: str)
 
 
 async def test_import_of_a_body_that_cannot_be_read_is_refused(stack: Any, prize_id: str) -> None:
-    """More JSON bodies: test_bad_bodies.py."""
     for body, content_type, http, fields in (
         ('{"codes": ["A1"]} x', "application/json", 400, [""]),
         ('{"codes": []}', "application/json", 400, ["codes"]),

@@ -29,7 +29,6 @@ async def shop(module_stack: Stack) -> Any:
 
 @pytest.fixture(autouse=True)
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look may follow at once."""
     monkeypatch.setattr(thresholds, "REST", 0.0)
 
 

@@ -9,7 +9,6 @@ from tests.support.world import World
 
 
 async def winners(world: World, game_id: str, players: int, prefix: str = "p") -> dict[str, str]:
-    """The reward of each player who won one, by player, of so many who play at once."""
     names = [f"{prefix}{nth}" for nth in range(players)]
     answers = await asyncio.gather(*(world.round(game_id, name) for name in names))
     return {

@@ -28,7 +28,6 @@ BY_HAND = {"redemption_mode": "REDEMPTION_MODE_MANUAL", "channel": "none"}
 
 
 async def won(world: World, *, count: int = 1, player: str = "ann", **prize: Any) -> list[str]:
-    """The ids of rewards of a new prize."""
     game = await world.wheel(await world.prize(**prize))
     return [(await world.round(game, player)).data["rewards"][0]["reward_id"] for _ in range(count)]
 

@@ -29,7 +29,6 @@ async def voucher(shelf: Shelf, *codes: str, mode: str = "on_claim") -> str:
 
 
 async def won(shelf: Shelf, prize_id: str, player: str = ANN, **fields: Any) -> str:
-    """A reward that has taken its code, as a win does."""
     reward_id = await shelf.reward(prize_id, player, **fields)
     await shelf.engine.database.execute(
         "UPDATE codes SET reward_id = $2, assigned_at = now() WHERE code_id ="

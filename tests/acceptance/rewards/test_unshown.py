@@ -39,7 +39,6 @@ def test_public_operations_by_id_are_all_tried_here() -> None:
 
 
 def doors(kind: str) -> list[Operation]:
-    """The public ones to a thing of this kind; of 'games', 'public', 'quests', 'leaderboards'."""
     found = [row for row in DOORS if row.path.split("/")[1] == kind and row.name not in OWN]
     assert found
     return found
@@ -102,7 +101,6 @@ async def quest_of_a_draft_campaign(world: World) -> str:
 
 
 async def ranked_board(world: World) -> str:
-    """A board with a live ranking."""
     board_id = str((await make_board(world.stack, world.campaign_id, metric="plays"))["id"])
     await world.round(await a_game(world), "bob")
     await world.stack.engine.rankings.rebuild(world.stack.tenant_id, board_id)
@@ -174,7 +172,6 @@ async def test_unshown_thing_answers_as_an_unknown_one(
 
 
 def said(answer: Answer, named: str) -> str:
-    """All that an answer says but its own trace, whatever it was asked about."""
     told = {name: value for name, value in answer.envelope.items() if name != "trace_id"}
     return json.dumps([answer.http, told]).replace(named, "{id}")
 

@@ -58,7 +58,6 @@ async def until_refused(stack: Stack, token: str, why: tuple[int, str, str] = IN
 
 @asynccontextmanager
 async def new_edge(stack: Stack, core: Any = None) -> AsyncIterator[Edge]:
-    """An admin edge that has seen no token yet."""
     caller = core or Core(stack.engine)
     edge = Edge.build(stack.process.settings, caller, stack.engine.ephemeral, staff=True)
     yield edge
@@ -74,7 +73,6 @@ async def shown(edge: Edge, token: str) -> str:
 
 
 def guess(tenant_id: str) -> str:
-    """A well-formed token that was never made."""
     return PREFIX + base64.urlsafe_b64encode(secrets.token_bytes(32) + tenant_id.encode()).rstrip(b"=").decode()
 
 

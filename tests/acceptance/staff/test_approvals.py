@@ -30,7 +30,6 @@ async def office(module_database_url: str, valkey_url: str) -> AsyncIterator[Sta
 
 
 async def token_of(office: Stack, who: str) -> Any:
-    """An API token that somebody has made."""
     return (await as_(office, who, "POST", "tokens", {"name": "ci", "roles": ["reward_manager"]}, role="admin")).data
 
 

@@ -16,7 +16,6 @@ from tests.support.world import COINS, COLLECTION, World
 
 
 async def player_of(stack: Stack, contact: str, **profile: Any) -> str:
-    """The player of a contact, with a profile."""
     player_id = await log_in(stack, contact=contact)
     if profile:
         assert (await stack.consumer("PUT", "/players/me", profile, player=player_id)).http == 200
@@ -29,7 +28,6 @@ async def found(stack: Stack, q: str, **query: Any) -> list[str]:
 
 
 async def last_entry(stack: Stack, player_id: str) -> dict[str, Any]:
-    """What the audit log says last of a player."""
     answer = await stack.admin("GET", "/admin/audit", subject_id=player_id)
     return dict(answer.data["items"][0])
 

@@ -53,7 +53,6 @@ class Shops:
     bobs: Ids
 
     async def ask(self, surface: str, operation: Operation, known: Ids) -> Answer:
-        """What Bob's staff is answered when it names these things."""
         path = path_of(operation, known)
         if surface == "core":
             body = body_of(operation, known) if operation in WITH_BODY else None

@@ -194,7 +194,6 @@ async def test_game_file_of_a_new_game_is_applied_once(tombola: Operator, stack:
 
 
 async def test_game_revision_is_shown_and_restored(tombola: Operator, stack: Stack) -> None:
-    """What was empty then is empty again."""
     campaign, prize = await make_campaign(stack), await make_prize(stack)
     game = await make_game(stack, campaign["id"], prize)
     rungs = [{"currency": "points", "threshold": 5, "prize_id": prize}]

@@ -66,7 +66,6 @@ async def strict(module_database_url: str, valkey_url: str) -> AsyncIterator[Sta
 
 @pytest.fixture(params=["any", "strict"])
 def either(request: pytest.FixtureRequest, module_stack: Stack, strict: Stack) -> Stack:
-    """A module_stack with the one matrix, then with the other."""
     return strict if request.param == "strict" else module_stack
 
 

@@ -22,7 +22,6 @@ REDIRECT = "https://admin.example/dashboard"
 
 
 def link(stack: Stack, *roles: str, **said: Any) -> str:
-    """What a link's fragment carries."""
     address = link_of(
         stack.process.settings, "http://edge", "ann", tenant_id=stack.tenant_id, roles=roles or ("admin",), **said
     )
@@ -125,13 +124,11 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 @pytest.fixture
 async def trusting(issuer: Issuer, database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    """A stack that trusts the issuer."""
     async with new_stack(settings_of(database_url, valkey_url, **issuer.settings)) as stack:
         yield stack
 
 
 async def begin(stack: Stack) -> dict[str, str]:
-    """What a page is told at the beginning, and what the issuer is asked with it."""
     begun = (await stack.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": REDIRECT}, roles=())).data
     return {**begun, **{name: values[0] for name, values in parse_qs(urlsplit(begun["url"]).query).items()}}
 

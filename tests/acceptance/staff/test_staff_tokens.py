@@ -31,8 +31,6 @@ async def log_out(stack: Stack, token: str, **body: object) -> Answer:
 
 
 async def ended(stack: Stack, token: str) -> None:
-    """Waits until the token is refused."""
-
     async def is_refused() -> bool:
         answer = await me(stack, token)
         assert answer.code == "OK" or refused(answer) == ENDED, answer.envelope

@@ -28,7 +28,6 @@ PUT: Final = "section:has(h2:text-is('Put it in front of players'))"
 
 
 async def test_campaign_is_activated_paused_ended_and_duplicated(desk: Desk) -> None:
-    """From a draft on; the story of a launch makes one by clicks."""
     api, page = desk.stack.admin, desk.page
     campaign = {"name": "Winter Draw", "timezone": "Europe/Berlin", "start_date": 1953874800, "end_date": 1955905200}
     campaign_id = (await api("POST", "/admin/campaigns", campaign)).data["id"]
@@ -166,7 +165,6 @@ async def test_campaign_list_and_timeline_keep_their_filter_in_the_address(desk:
 
 
 async def test_text_in_dialogs_is_never_run_nor_is_an_inline_script(desk: Desk, fair: World) -> None:
-    """The pages themselves are walked in test_pages.py."""
     await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"name": EVIL})
     prize = await fair.prize(name=EVIL, total=3)
     game = await fair.wheel(prize, name=EVIL, ui={"theme": {"font": EVIL}, "background": {"emoji": EVIL}})

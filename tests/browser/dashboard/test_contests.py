@@ -37,7 +37,6 @@ async def ranked(fair: World) -> tuple[str, str]:
 
 
 async def places(desk: Desk) -> list[list[str]]:
-    """Rank, player and score of each row."""
     await desk.settled()
     rows = await desk.page.locator("tbody tr").all()
     return [(await row.locator("td").all_text_contents())[:3] for row in rows]
@@ -214,7 +213,6 @@ async def decide(desk: Desk, what: str, reason: str) -> None:
 
 
 async def followed(desk: Desk) -> str:
-    """Follows the toast to the approval; its title."""
     await desk.page.locator(".toast a", has_text="Look at it").click()
     await desk.page.wait_for_selector("main .head .status")
     await desk.settled()

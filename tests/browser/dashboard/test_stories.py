@@ -30,7 +30,6 @@ MUG: Final = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><circle 
 
 
 async def follow(desk: Desk, name: str, within: str = "main") -> None:
-    """Follows a link, and waits for its page."""
     await desk.page.locator(within).locator("a", has_text=name).first.click()
     await desk.settled()
 
@@ -44,8 +43,6 @@ async def make_prize(desk: Desk, name: str, value: str, total: str) -> None:
 
 
 async def win(browser: Browser, stack: Stack, link: str) -> str:
-    """A player opens the link, plays, and reads the result."""
-
     async def drawn(route: Route) -> None:
         await route.fulfill(body=MUG, content_type="image/svg+xml")
 
@@ -165,7 +162,6 @@ async def closed(got: Got) -> web.StreamResponse:
 
 
 async def part(desk: Desk, title: str) -> str:
-    """The text of a section."""
     heading = desk.page.get_by_role("heading", name=title, exact=True)
     return str(await desk.page.locator("section", has=heading).last.inner_text())
 

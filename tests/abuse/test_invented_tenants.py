@@ -18,8 +18,8 @@ from runtime.operations import Operation
 from runtime.operations.players.challenges import SENDS_ONE
 from tests.support import login
 from tests.support.login import PHONE
-from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant
-from tests.support.world import World, new_world
+from tests.support.stack import Answer, Stack, make_tenant
+from tests.support.world import World
 
 # Guests have a limit of their own (test_shopping.py), which is not what is tried here.
 pytestmark = [
@@ -102,20 +102,6 @@ async def test_tenant_name_is_looked_up_in_core_once(
     del asked[:]
     assert [await check("tenant_19"), await check("tenant_0")] == ["UNKNOWN_TENANT"] * 2
     assert asked == ["tenant_0"]
-
-
-async def test_address_limit_spans_all_tenants(stack: Stack) -> None:
-    async with new_world(stack) as world:
-        game = await world.wheel(access="public")
-
-        async def start(nth: int) -> Answer:
-            tenant = OTHER_TENANT if nth % 2 else stack.tenant_id
-            return await stack.consumer("POST", f"/games/{game}/start", {}, headers={"X-Tenant-Id": tenant})
-
-        answers = await asyncio.gather(*map(start, range(100)))
-    seen = Counter(answer.http for answer in answers)
-    assert seen[429] == 60
-    assert {answer.reason for answer in answers if answer.http == 429} == {"RATE_LIMITED"}
 
 
 @pytest.mark.fault("Invented tenants, addresses, contacts", size="400 sends", figure="0 codes")

@@ -94,12 +94,6 @@ async def test_wrong_guesses_of_a_thief_leave_the_owners_code_valid(stack: Stack
     assert (await verify(stack, owners, code, headers=of(OWNER))).code == "OK"
 
 
-async def test_wrong_guesses_of_a_thief_make_no_other_client_wait(stack: Stack, phone: Phone) -> None:
-    await guess_wrong(stack, phone, THIEF)
-    assert (await start(stack, THIEF)).reason == "RESEND_TOO_SOON"
-    assert (await log_in(stack, phone, OWNER)).code == "OK"
-
-
 async def test_send_quota_of_known_clients_survives_a_thief(stack: Stack, phone: Phone) -> None:
     assert (await log_in(stack, phone, OWNER)).code == "OK"
     await let_resend(stack)

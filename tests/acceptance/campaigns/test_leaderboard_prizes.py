@@ -170,26 +170,6 @@ async def test_finalize_withholds_a_prize_at_its_cap(stack: Stack) -> None:
     assert len(await rewards_of(stack)) == 2
 
 
-async def test_finalize_gives_a_code_with_a_rank(stack: Stack) -> None:
-    campaign_id, game_id, _ = await open_games(stack)
-    voucher = await make_prize(
-        stack, type="voucher", fulfillment={"channel": "voucher_code", "redemption_mode": "REDEMPTION_MODE_ON_WIN"}
-    )
-    database = stack.database
-    await database.execute(
-        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
-        " VALUES ($1, $2, 'code_1', '1', '', '')",
-        stack.tenant_id,
-        voucher,
-    )
-    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 2, "prize_id": voucher}])
-    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(2)])
-    done = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data
-    assert [item["reason"] for item in done["standings"]] == ["", "OUT_OF_STOCK"]
-    holder = await database.fetchval("SELECT reward_id FROM codes WHERE tenant_id = $1", stack.tenant_id)
-    assert holder == done["standings"][0]["reward_id"]
-
-
 async def test_finalize_of_an_empty_board_has_no_standings(stack: Stack) -> None:
     campaign_id, _, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)

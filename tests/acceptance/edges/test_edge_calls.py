@@ -14,9 +14,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from grpclib.client import Channel
-from grpclib.reflection.v1.reflection_grpc import ServerReflectionStub
-from grpclib.reflection.v1.reflection_pb2 import ServerReflectionRequest
 
 from runtime import messages as m
 from runtime import trace
@@ -323,17 +320,6 @@ class TestConnection:
                 await get(caller, "a")
         assert (caught.value.status, caught.value.reason) == (Status.UNAVAILABLE, "CORE_UNAVAILABLE")
         assert "no connection between an edge and Core" in caught.value.message
-
-    async def test_reflection_does_not_list_the_stream(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        channel = Channel(host, int(port))
-        (answer,) = await ServerReflectionStub(channel).ServerReflectionInfo(
-            [ServerReflectionRequest(list_services="")]
-        )
-        channel.close()
-        listed = {service.name for service in answer.list_services_response.service}
-        assert "game.v1.PlayService" in listed
-        assert not any("internal" in name for name in listed)
 
 
 def framed(frame: bytes) -> bytes:

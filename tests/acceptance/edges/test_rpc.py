@@ -73,6 +73,7 @@ async def test_health_and_reflection_answer(stack: Stack) -> None:
         channel.close()
     listed = {service.name for service in answers[0].list_services_response.service}
     assert listed >= {f"game.v1.{row.service}" for row in OPERATIONS}
+    assert not any("internal" in name for name in listed)
     assert answers[1].file_descriptor_response.file_descriptor_proto
 
 

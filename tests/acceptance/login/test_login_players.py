@@ -102,15 +102,6 @@ async def test_code_is_used_once_by_a_link_or_a_login(stack: Stack, phone: Phone
 # -- refresh ---------------------------------------------------------------------------------
 
 
-async def test_refresh_token_rotates(stack: Stack, phone: Phone) -> None:
-    first = await log_in(stack, phone)
-    second = (await refresh(stack, first["refresh_token"])).data
-    assert second.keys() == first.keys()
-    assert second["player"] == first["player"]
-    assert second["refresh_token"] != first["refresh_token"]
-    assert (await refresh(stack, second["refresh_token"])).code == "OK"
-
-
 HERE, THERE = {"X-Forwarded-For": "198.51.100.7"}, {"X-Forwarded-For": "203.0.113.66"}
 told_apart = pytest.mark.settings(trusted_proxies=(ipaddress.ip_network("127.0.0.0/8"),))
 

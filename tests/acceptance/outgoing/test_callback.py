@@ -84,20 +84,6 @@ async def post(stack: Any, path: str, headers: dict[str, str], body: str) -> tup
         return answer.status, (await answer.json())["data"]
 
 
-async def test_callback_moves_its_task_only(stack: Any, engine: Any, three_tasks: list[str]) -> None:
-    first, *others = three_tasks
-    body = '{"status": "delivered"}'
-    headers = signed(body, id="msg_1")
-    assert (await post(stack, first, headers, body))[0] == 200
-    for url in others:
-        for path in (url, url.partition("?")[0] + "?" + first.partition("?")[2], url.partition("&token")[0]):
-            http, data = await post(stack, path, headers, body)
-            assert (http, data["reason"]) == (401, "SIGNATURE_INVALID")
-    assert (await post(stack, first, headers, body))[0] == 200, "the same again is answered as before"
-    rows = await engine.database.fetch("SELECT status FROM tasks ORDER BY task_id")
-    assert sorted(row["status"] for row in rows) == ["awaiting", "awaiting", "delivered"]
-
-
 async def test_callback_with_the_token_of_another_task_is_refused(
     stack: Any, engine: Any, three_tasks: list[str]
 ) -> None:

@@ -85,18 +85,6 @@ async def test_quest_with_wrong_fields_is_refused(stack: Stack) -> None:
     assert (unknown.http, unknown.reason) == (404, "UNKNOWN_CAMPAIGN")
 
 
-async def test_completion_grants_turns_once(stack: Stack) -> None:
-    campaign_id = await open_campaign(stack)
-    quest_id = await open_quest(stack, campaign_id)
-    first = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
-    assert first.data == {"quest_id": quest_id, "turns_granted": 3, "balance": 3}
-    second = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
-    assert (second.http, second.reason, second.envelope["data"]["resets_at"]) == (409, "ALREADY_COMPLETED", 0)
-    turns = (await stack.consumer("GET", "/players/me/turns", player="player_1")).data
-    assert [(row["campaign_id"], row["balance"]) for row in turns["items"]] == [(campaign_id, 3)]
-    await check_sums(stack.database)
-
-
 async def test_daily_quest_tells_when_it_is_open_again(stack: Stack) -> None:
     quest_id = await open_quest(stack, await open_campaign(stack, timezone="Asia/Tokyo"), type="daily")
     assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")).code == "OK"

@@ -88,25 +88,6 @@ async def test_budget_counts_what_was_given_in_its_currency_and_not_returned(sho
     assert unset.data["budget"] is None
 
 
-async def test_budget_fires_once_at_80_and_at_100_percent(shop: World) -> None:
-    game = await shop.wheel(await shop.prize(value=10, **EUR))
-    await budget(shop, 100)
-    for plays, events in ((7, []), (1, [80]), (0, []), (2, [100])):
-        for _ in range(plays):
-            await shop.round(game)
-        assert await look(shop) == [("campaign.budget_reached", percent) for percent in events]
-    # It informs only: the next play wins as before.
-    assert len((await shop.round(game)).data["rewards"]) == 1
-    assert await look(shop) == []
-    await budget(shop, 50)
-    assert await look(shop) == []
-    await budget(shop, 1000)
-    assert await look(shop) == []
-    await budget(shop, 50)
-    assert await look(shop) == [("campaign.budget_reached", 80), ("campaign.budget_reached", 100)]
-    assert [row["data"]["used"] for row in await notices(shop)] == [80, 100, 110, 110]
-
-
 async def notices(world: World) -> list[Any]:
     query = "SELECT type, data FROM notices WHERE tenant_id = $1 ORDER BY noticed_at, (data ->> 'percent')::int"
     return await world.database.fetch(query, world.stack.tenant_id)

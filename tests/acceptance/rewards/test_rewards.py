@@ -6,27 +6,6 @@ from tests.support.rewards import Shelf
 from tests.support.stack import Stack
 
 
-async def ids_of(stack: Stack, player: str = "player_ann", **query: object) -> list[str]:
-    answer = await stack.consumer("GET", "/rewards/me", player=player, **query)
-    return [reward["id"] for reward in answer.data["items"]]
-
-
-async def found_by_staff(stack: Stack, **query: object) -> list[str]:
-    answer = await stack.admin("GET", "/admin/rewards", roles=("reward_manager",), **query)
-    return [reward["id"] for reward in answer.data["items"]]
-
-
-async def test_rewards_come_newest_first_in_stable_pages(stack: Stack, shelf: Shelf) -> None:
-    prize_id = await shelf.prize()
-    mine = [await shelf.reward(prize_id) for _ in range(3)]
-    other = await shelf.reward(prize_id, "player_bob")
-    assert await found_by_staff(stack) == [other, *mine[::-1]]
-    first = (await stack.consumer("GET", "/rewards/me", player="player_ann", limit=2)).data
-    await shelf.reward(prize_id)  # A newer reward does not move the pages.
-    rest = await ids_of(stack, limit=2, cursor=first["pagination"]["next_cursor"])
-    assert [reward["id"] for reward in first["items"]] + rest == mine[::-1]
-
-
 async def test_reward_is_listed_with_all_its_fields(stack: Stack, shelf: Shelf) -> None:
     prize_id = await shelf.prize()
     reward_id = await shelf.reward(prize_id, quantity=2, expires_in_seconds=3600, game_id="game_1")

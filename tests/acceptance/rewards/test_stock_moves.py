@@ -81,16 +81,6 @@ async def test_stock_move_below_the_awarded_units_is_refused(world: World) -> No
     assert (await moved(world.stack, unlimited, change=3)).code == "INVALID_ARGUMENT"
 
 
-async def test_stock_move_under_one_key_is_made_once(world: World) -> None:
-    prize_id, stack = await world.prize(total=10), world.stack
-    path, body = f"/admin/prizes/{prize_id}/stock", {"change": 5, "reason": "delivered"}
-    replies = [await stack.admin("POST", path, body, headers={"Idempotency-Key": "once"}) for _ in range(2)]
-    assert replies[0].data == replies[1].data
-    other = await stack.admin("POST", path, body | {"change": 6}, headers={"Idempotency-Key": "once"})
-    assert other.reason == "IDEMPOTENCY_MISMATCH"
-    assert [move[1:3] for move in await moves(stack, prize_id)] == [(10, 15)]
-
-
 async def test_prize_content_is_shown_to_players(world: World) -> None:
     content = {
         "description": "Stoneware.\nHolds a pint.",

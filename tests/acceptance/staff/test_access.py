@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.login import bearer
 from tests.support.stack import Stack
-
-
-async def test_staff_token_is_refused_on_the_consumer_edge(stack: Stack) -> None:
-    answer = await stack.consumer("GET", "/wallet", headers=bearer(stack.token("s", ("admin",))))
-    assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED")
 
 
 async def test_player_in_a_query_is_ignored(stack: Stack) -> None:

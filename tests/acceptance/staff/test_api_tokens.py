@@ -174,17 +174,6 @@ async def test_token_of_a_merchant_is_limited_to_the_merchant(stack: Stack) -> N
     await until_refused(stack, made["secret"])
 
 
-async def test_token_of_a_suspended_merchant_or_tenant_only_reads(stack: Stack) -> None:
-    merchants = replace(stack, merchant_id=await make_merchant(stack))
-    own, tenant = (await make(merchants))["secret"], (await make(stack))["secret"]
-    await stack.admin("PUT", f"/admin/merchants/{merchants.merchant_id}", {"status": "MERCHANT_STATUS_SUSPENDED"})
-    assert (await ask(stack, own, "/admin/campaigns", "POST", {"name": "C"})).reason == "SUSPENDED"
-    assert (await ask(stack, own, "/admin/campaigns")).code == "OK"
-    assert (await ask(stack, tenant, "/admin/campaigns", "POST", {"name": "C"})).code == "OK"
-    await stack.database.execute("UPDATE tenants SET status = 'suspended' WHERE tenant_id = $1", stack.tenant_id)
-    assert (await ask(stack, tenant, "/admin/campaigns", "POST", {"name": "C"})).reason == "SUSPENDED"
-
-
 async def test_revoked_token_is_refused_on_every_edge(stack: Stack) -> None:
     made, kept = await make(stack), await make(stack)
     settings = replace(stack.process.settings, database_url="", core_rpc_addresses=(stack.process.rpc_address,))

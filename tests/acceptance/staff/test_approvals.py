@@ -176,21 +176,6 @@ async def test_approval_that_cannot_be_carried_out_now_goes_on_waiting(office: S
     assert await balance(office, player) == 50
 
 
-async def test_approval_that_fails_before_its_commit_is_undone(office: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    player = await player_of(office, "broken")
-    kept = waiting(await ask(office, player))
-
-    async def breaks(*_: Any, **__: Any) -> None:
-        raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "the process ended here", retry_after_seconds=1)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("runtime.operations.approvals.pending.note", breaks)
-        assert (await decide(office, "bob", "approve", kept)).http == 503
-    assert await balance(office, player) == 0
-    assert (await decide(office, "bob", "approve", kept)).http == 200
-    assert await balance(office, player) == 1000
-
-
 async def test_approval_of_a_suspended_merchant_is_refused(office: Stack) -> None:
     player, merchant_id = await player_of(office, "halted"), await make_merchant(office)
     shop = replace(office, merchant_id=merchant_id)

@@ -22,24 +22,9 @@ async def player_of(stack: Stack, contact: str, **profile: Any) -> str:
     return player_id
 
 
-async def found(stack: Stack, q: str, **query: Any) -> list[str]:
-    answer = await stack.admin("GET", "/admin/players", q=q, **query)
-    return [player["id"] for player in answer.data["items"]]
-
-
 async def last_entry(stack: Stack, player_id: str) -> dict[str, Any]:
     answer = await stack.admin("GET", "/admin/audit", subject_id=player_id)
     return dict(answer.data["items"][0])
-
-
-async def test_player_search_takes_an_id_a_part_of_the_name_or_a_whole_contact(module_stack: Stack) -> None:
-    grace = await player_of(module_stack, "grace@example.com", display_name="Grace 100% Hopper")
-    other = await player_of(module_stack, "grace2@example.com", display_name="Grace Kelly")
-    for q in (grace, "100% hop", "Grace@Example.com", " grace@example.com "):
-        assert await found(module_stack, q) == [grace], q
-    assert set(await found(module_stack, "grace")) == {grace, other}
-    for q in ("grace@example", "%", "grace_@example.com", "nobody"):
-        assert grace not in await found(module_stack, q) or q == "%", q
 
 
 async def test_player_search_masks_contacts_and_pages(module_stack: Stack) -> None:

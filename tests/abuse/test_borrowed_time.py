@@ -52,7 +52,6 @@ async def test_waiting_time_pays_for_one_of_sixty_sessions(world: World) -> None
     lost = [answer for answer in answers if answer.http != 200]
     assert {refused(answer) for answer in lost} == {(400, "INVALID_ARGUMENT", "IMPLAUSIBLE_SCORE")}
     assert {answer.envelope["data"]["violations"][0]["field"] for answer in lost} == {"payload.duration_ms"}
-    # Nor one after the other; and what was refused used up nothing.
     unplayed = [one for one, answer in zip(sessions, answers, strict=True) if answer.http != 200]
     assert (await submit(world, game_id, unplayed[0], GAME_SECONDS, "sly")).reason == "IMPLAUSIBLE_SCORE"
     assert (await submit(world, game_id, unplayed[0], SLACK_SECONDS, "sly")).http == 200
@@ -85,7 +84,6 @@ async def test_waiting_time_counts_per_game(world: World) -> None:
     sessions = [await opened(world, game_id, 2 * GAME_SECONDS, "fair") for _ in range(3)]
     answers = [await submit(world, game_id, one, GAME_SECONDS, "fair") for one in sessions]
     assert [answer.http for answer in answers] == [200, 200, 400]
-    # Another player's time is another's, and so is that of another game.
     assert (await submit(world, game_id, await opened(world, game_id, GAME_SECONDS, "bob"), GAME_SECONDS, "bob")).data
     other = await catcher(world)
     assert (await submit(world, other, await opened(world, other, GAME_SECONDS, "fair"), GAME_SECONDS, "fair")).data

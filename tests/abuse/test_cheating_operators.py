@@ -138,9 +138,6 @@ async def test_change_of_terms_is_in_the_audit_log_with_its_actor(world: World) 
     assert policies == ["lose", "redraw"]
 
 
-# -------------------------------------------------------------------- what is not promised: availability
-
-
 def sold_out(world: World, prize_id: str) -> Awaitable[None]:
     return put(world, f"/prizes/{prize_id}", stock={"total": 1})
 
@@ -186,9 +183,6 @@ async def test_history_names_the_promise_of_each_play(world: World) -> None:
     assert len(set(promised)) == 2 and [play["revision_hash"] for play in plays] == promised[::-1]
 
 
-# -------------------------------------------------------------------- what is not promised: that a play is taken
-
-
 async def paused(world: World, game_id: str) -> Callable[[], Awaitable[None]]:
     await put(world, f"/games/{game_id}", status="paused")
     return lambda: put(world, f"/games/{game_id}", status="active")
@@ -212,9 +206,6 @@ async def test_refused_play_keeps_its_draw_on_retry(
     await take_again()
     played = (await world.play(game_id, started["session_id"], client_seed="mine")).data
     assert hashlib.sha256(bytes.fromhex(played["seed"])).hexdigest() == started["seed_hash"]
-
-
-# -------------------------------------------------------------------- afterwards
 
 
 async def test_replay_detects_a_handler_whose_code_changed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,6 @@ async def test_tenant_name_is_looked_up_in_core_once(
     for _ in range(LOOKUPS.burst):
         assert [await check("tenant_a"), await check("tenant_b")] == ["", "UNKNOWN_TENANT"]
     assert asked == ["tenant_a", "tenant_b"]
-    # Of both kinds no more are remembered than there is room for.
     monkeypatch.setattr("runtime.http.admission.tenants.REMEMBERED_MAX", 5)
     for nth in range(20):
         assert await check(f"tenant_{nth}") == "UNKNOWN_TENANT"
@@ -123,7 +122,6 @@ async def test_codes_to_one_phone_are_bounded_over_all_tenants(
         sent += answer.http == 200
         assert answer.http == 200 or (answer.http, answer.reason) == (429, "RATE_LIMITED")
     assert sent == SENDS_ONE.most == capsys.readouterr().out.count("login code")
-    # Another's phone rings as before.
     assert (await login.start(stack, "+15550199")).http == 200
 
 
@@ -173,7 +171,6 @@ class TestEveryRoute:
                 return await stack.consumer(verb, path, None if verb == "GET" else {"session_id": "s"}, player="ann")
             return await stack.admin(verb, path, None if verb == "GET" else {})
 
-        # Refusals of what is sent are refusals too, as long as there is an end to them.
         answers = [await ask() for _ in range(20)]
         if path.endswith("/start"):  # Whose body has no such field.
             answers = [await stack.consumer(verb, path, {}, player=f"p{n}") for n in range(20)]

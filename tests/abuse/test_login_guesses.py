@@ -122,7 +122,6 @@ async def test_known_client_gets_its_code_despite_a_thief_with_many_addresses(
     for other in ("", "rt_forged", logged_in["refresh_token"][:-2]):
         assert (await start_with(stack, elsewhere[0], other)).reason == "RATE_LIMITED"
     answers = [await start_with(stack, address, logged_in["refresh_token"]) for address in elsewhere]
-    # As many as strangers have, wherever they are asked for: whose phone it is may be paid for each message.
     assert [answer.reason for answer in answers] == [""] * SENDS.most + ["RATE_LIMITED"]
     body = {"challenge_id": answers[-2].data["challenge_id"], "code": phone.code()}
     verified = await stack.consumer("POST", "/players/auth/verify", body, headers=of(elsewhere[-2]))

@@ -1,14 +1,16 @@
-"""Farmers make guests, win with each, and log in with all of them: what one player may have, they have once."""
+"""Guests that are merged, planted or farmed: nobody gets more by them than one player may."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from tests.support.guests import guest_who_played, log_in, rewards_of, wallet_of
+from tests.support.guests import Guest, guest_who_played, log_in, rewards_of, wallet_of
+from tests.support.login import Phone, bearer, let_resend, start, verify
+from tests.support.login import log_in as log_in_by_code
 from tests.support.milestones import block, rung
 from tests.support.rivals import held, waits
-from tests.support.stack import Answer, Stack
+from tests.support.stack import Answer, Stack, refused
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
@@ -34,7 +36,6 @@ async def test_merged_guests_hold_no_more_of_a_prize_than_one_player_may(own_wor
     player = await farmed(own_world, game_id)
     (reward,) = await rewards_of(stack, player)
     assert (await claimed(stack, reward["id"], player)).code == "OK"
-    # The surplus is there for others to win, and nobody's to claim.
     assert await own_world.stock(prize_id) == (8, 1)
     others = await stack.database.fetch(
         "SELECT reward_id, player_id, status FROM rewards WHERE player_id <> $1", player
@@ -44,7 +45,6 @@ async def test_merged_guests_hold_no_more_of_a_prize_than_one_player_may(own_wor
         assert (await claimed(stack, row["reward_id"], player)).reason == "UNKNOWN_REWARD"
         late = {"player_id": row["player_id"]}
         assert (await stack.core("POST", f"/rewards/{row['reward_id']}/claim", late)).reason == "ILLEGAL_TRANSITION"
-    # And the cap holds from there on.
     assert (await own_world.round(game_id, player)).data["rewards"] == []
 
 
@@ -103,7 +103,6 @@ async def test_guest_is_refused_by_a_game_for_players(own_world: World, stack: S
     body = {"session_id": session, "payload": {}}
     assert (await stack.consumer("POST", f"/games/{lenient}/play", body, headers=guest.bearer)).code == "OK"
     assert (await stack.admin("GET", f"/admin/games/{lenient}")).data["rules"]["admits_guests"] is True
-    # Players of other issuers, known by nothing but their token, are no guests; nor is a guest with a contact.
     assert (await own_world.start(closed, "shop-customer-7")).code == "OK"
     linked = {"player_id": guest.player_id, "contact": {"type": "CONTACT_TYPE_EMAIL", "value": "g@example.com"}}
     assert (await stack.core("POST", "/players/me/contacts", linked)).code == "OK"
@@ -133,7 +132,6 @@ async def test_suspended_guest_stays_suspended_by_logging_in(own_world: World, s
     player = await log_in(stack, guest)
     assert player != guest.player_id and await rewards_of(stack, player) == []
     assert await stack.database.fetchval("SELECT count(*) FROM rewards WHERE player_id = $1", guest.player_id) == 1
-    # What it won is kept: restored, the guest becomes the player after all.
     assert (await stack.admin("PUT", path, {"status": "PLAYER_STATUS_ACTIVE"})).code == "OK"
     assert await log_in(stack, guest) == player
     assert len(await rewards_of(stack, player)) == 1
@@ -150,7 +148,6 @@ async def test_suspension_by_a_merged_guests_id_suspends_the_player(own_world: W
     assert (done["id"], done["status"]) == (player, "PLAYER_STATUS_SUSPENDED")
     noted = await stack.database.fetchval("SELECT subject_id FROM audit_entries WHERE action = 'player.set_status'")
     assert noted == player
-    # Nor does the guest's name open what the player's does not.
     for who in (player, guest.player_id):
         assert (await stack.core("POST", f"/games/{game_id}/start", {"player_id": who})).http == 403
         assert (await stack.core("POST", f"/quests/{quest_id}/complete", {"player_id": who})).reason == "SUSPENDED"
@@ -170,3 +167,59 @@ async def test_guest_suspended_during_its_login_is_suspended_as_the_player(own_w
     player = await merge
     assert (await suspend).data["id"] == player
     assert (await own_world.start(game_id, player)).reason == "SUSPENDED"
+
+
+EMAIL = "victim@example.com"
+
+
+async def planted(world: World) -> Guest:
+    return await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
+
+
+async def opens_nothing(stack: Stack, guest: Guest) -> None:
+    """Waits until the guest's token is refused, on every route that is a player's."""
+
+    async def is_refused() -> bool:
+        return (await stack.consumer("GET", "/players/me", headers=guest.bearer)).reason == "TOKEN_INVALID"
+
+    await until(is_refused)
+    for path in ("/players/me", "/rewards/me", "/wallet", "/players/me/turns"):
+        assert (await stack.consumer("GET", path, headers=guest.bearer)).reason == "TOKEN_INVALID", path
+
+
+async def test_guest_may_not_link_a_contact_but_logs_in_with_it(own_world: World, stack: Stack, phone: Phone) -> None:
+    guest = await planted(own_world)
+    challenge_id = (await start(stack, EMAIL, "email")).data["challenge_id"]
+    code = phone.code(EMAIL)
+    body = {"type": "email", "value": EMAIL, "challenge_id": challenge_id, "code": code}
+    refusal = await stack.consumer("POST", "/players/me/contacts", body, headers=guest.bearer)
+    assert refused(refusal) == (403, "PERMISSION_DENIED", "LOGIN_REQUIRED")
+    logged_in = (await verify(stack, challenge_id, code, headers=guest.bearer)).data
+    assert logged_in["player"]["id"] != guest.player_id
+    rewards = await stack.consumer("GET", "/rewards/me", headers=bearer(logged_in["token"]))
+    assert len(rewards.data["items"]) == 1
+    await opens_nothing(stack, guest)
+
+
+async def test_guest_given_a_contact_by_core_loses_its_tokens(own_world: World, stack: Stack, phone: Phone) -> None:
+    guest = await planted(own_world)
+    linked = {"player_id": guest.player_id, "contact": {"type": "CONTACT_TYPE_EMAIL", "value": EMAIL}}
+    for _ in range(2):
+        assert (await stack.core("POST", "/players/me/contacts", linked)).code == "OK"
+    await opens_nothing(stack, guest)
+    assert await log_in(stack, contact=EMAIL) == guest.player_id
+    token = (await log_in_by_code(stack, phone, EMAIL, "email"))["token"]
+    await let_resend(stack)
+    challenge_id = (await start(stack)).data["challenge_id"]
+    body = {"type": "phone", "value": "+15550100", "challenge_id": challenge_id, "code": phone.code()}
+    assert (await stack.consumer("POST", "/players/me/contacts", body, headers=bearer(token))).code == "OK"
+    items = (await stack.consumer("GET", "/rewards/me", headers=bearer(token))).data["items"]
+    assert len(items) == 1
+
+
+async def test_player_that_links_another_contact_stays_logged_in(stack: Stack) -> None:
+    for value in ("ann@example.com", "ann@example.org"):
+        linked = {"player_id": "player_ann", "contact": {"type": "CONTACT_TYPE_EMAIL", "value": value}}
+        assert (await stack.core("POST", "/players/me/contacts", linked)).code == "OK"
+    assert (await stack.consumer("GET", "/players/me", player="player_ann")).code == "OK"
+    assert await stack.database.fetchval("SELECT count(*) FROM revocations") == 0

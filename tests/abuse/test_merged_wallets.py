@@ -65,7 +65,6 @@ async def test_price_is_refunded_only_with_the_points_that_it_bought(own_world: 
     player = await player_who_bought(own_world, game_id, "points", "mug")
     for _ in range(GUESTS):
         assert await log_in(stack, await guest_who_bought(own_world, game_id, "points", "mug")) == player
-        # Each guest's mug was delivered, and stays paid.
         assert await wallet_of(stack, player) == {"coin": 0, "points": 0}
     assert len(await rewards_of(stack, player)) == 2
 
@@ -128,7 +127,6 @@ async def test_points_of_two_rungs_are_capped_as_one_players(own_world: World, s
     player = await player_who_bought(own_world, game_id, "one")
     assert await log_in(stack, await guest_who_bought(own_world, game_id, "other")) == player
     assert await wallet_of(stack, player) == {"coin": 2, "points": 10}
-    # Nor where the guest has the one by a rung, and the other by a play.
     another = "bob@example.com"
     guest = await guest_who_bought(own_world, game_id, "one")
     path = f"/admin/prizes/{capped}"
@@ -157,7 +155,6 @@ async def test_goods_bought_with_free_rung_points_are_kept_by_each_guest(own_wor
     won = Counter(row["milestone_id"] for row in await rewards_of(stack, player))
     assert won == {"ten": 1, **{f"good{nth}": 1 for nth in range(GUESTS)}}
     assert await wallet_of(stack, player) == {"coin": 2 * GUESTS, "points": 0}
-    # A rung of the shop is one player's once, and another guest is refused.
     assert refused(await own_world.start(free, "")) == (429, "RESOURCE_EXHAUSTED", "RATE_LIMITED")
     await own_world.round(free, player)
     assert (await own_world.redeem(shop, f"good{GUESTS}", player)).reason == "THRESHOLD_NOT_REACHED"

@@ -92,7 +92,6 @@ async def test_header_values_do_not_follow_the_url_to_another_host(stack: Stack,
     for url in SAME:
         assert (await stack.admin("PUT", path, kind.update({"url": url}))).data
         assert (await kind.stored(stack, path))["headers"] == headers
-    # What is given anew, or none, goes wherever its giver says.
     for nth, own in enumerate(({"Authorization": "Bearer another"}, {})):
         assert (await stack.admin("PUT", path, kind.update({"url": ELSEWHERE[nth], "headers": own}))).data
         assert (await kind.stored(stack, path))["headers"] == own
@@ -153,7 +152,6 @@ async def test_receiver_moves_if_its_secret_is_resubmitted_or_removed(stack: Sta
         moved = {"url": ELSEWHERE[nth], "secret": secret}
         assert (await stack.admin("PUT", path, kind.update(moved))).data
         assert bool((await kind.stored(stack, path)).get("secret")) == bool(secret)
-    # Nothing is left that could be sent anywhere.
     assert (await stack.admin("PUT", path, kind.update({"url": HOME}))).data
 
 

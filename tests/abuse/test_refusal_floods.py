@@ -1,12 +1,15 @@
-"""Whoever may ask the admin edge and is refused leaves a trace, and cannot fill the audit log with it."""
+"""Refusals and probes in a flood: bounded entries, and one query for each store."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from runtime.http.login import staff
+from runtime.http.operational import mount_health
+from runtime.http.serving import make_app
 from runtime.operations import audit
 from tests.support.login import bearer
 from tests.support.stack import Answer, Stack
@@ -59,3 +62,30 @@ async def test_refusal_bound_holds_across_edges(stack: Stack, monkeypatch: pytes
         *(stack.core("POST", "/audit/refusals", {**body, "subject": f"player_{nth}"}) for nth in range(40))
     )
     assert sum(answer.data["noted"] for answer in answers) == await noted(stack) == 7
+
+
+async def test_concurrent_readiness_probes_query_each_store_once() -> None:
+    answering = asyncio.Event()
+    asked: list[str] = []
+
+    async def database() -> bool:
+        asked.append("database")
+        await answering.wait()
+        return True
+
+    async def redis() -> bool:
+        asked.append("redis")
+        return len(asked) > 2
+
+    app = make_app()
+    mount_health(app, {"database": database, "redis": redis})
+    handler = next(route.handler for route in app.router.routes() if str(route.resource).endswith("/readyz>"))
+    waiting = [asyncio.ensure_future(handler(make_mocked_request("GET", "/readyz"))) for _ in range(100)]
+    while not asked:
+        await asyncio.sleep(0)
+    answering.set()
+    answers = await asyncio.gather(*waiting)
+    assert asked == ["database", "redis"]
+    assert {answer.status for answer in answers} == {503}
+    assert (await handler(make_mocked_request("GET", "/readyz"))).status == 200
+    assert asked == ["database", "redis"] * 2

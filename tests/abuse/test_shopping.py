@@ -91,7 +91,6 @@ async def test_new_guests_of_one_address_are_limited_to_the_rate_of_one_player(o
     assert [answer.http for answer in answers] == [200] * 5 + [429] * 3
     assert (answers[-1].reason, answers[-1].envelope["data"]["policy"]) == ("RATE_LIMITED", "guest")
     assert int(answers[-1].headers["Retry-After"]) > 1
-    # Who is a guest already goes on, and so does a player.
     token = {"Authorization": f"Bearer {answers[0].data['guest_token']}"}
     assert (await own_world.start(game_id, "", **token)).http == 200
     assert (await own_world.start(game_id, "ann")).http == 200

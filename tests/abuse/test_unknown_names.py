@@ -68,7 +68,6 @@ async def test_known_names_stay_available_to_a_limited_address(stack: Stack) -> 
         await flood(stack)
         known = await asyncio.gather(*(stack.consumer("GET", path) for path in paths[:2] * 200))
         assert {answer.http for answer in known} == {200}
-        # What is new to the edge waits a moment, and is told how long.
         answer = await stack.consumer("GET", paths[2])
         assert answer.http == 200 or (answer.reason == "RATE_LIMITED" and answer.headers["Retry-After"] == "1")
 

@@ -67,9 +67,6 @@ async def scenes(stack: Stack) -> AsyncIterator[tuple[Scene, Scene]]:
         yield scenes
 
 
-# -------------------------------------------------------------------- what admins do, each `nth` of two
-
-
 async def revoke(scene: Scene, nth: int) -> None:
     rewards = await scene.stack.database.fetch(
         "SELECT reward_id FROM rewards WHERE tenant_id = $1 AND status = 'won' ORDER BY reward_id LIMIT 2 OFFSET $2",
@@ -104,9 +101,6 @@ async def merge(scene: Scene, nth: int) -> None:
 
 
 ACTS: tuple[Act, ...] = (revoke, update_prize, update_campaign, finalize, merge)
-
-
-# -------------------------------------------------------------------- what players do meanwhile
 
 
 async def play_all(scene: Scene, played: Counter[str]) -> float:

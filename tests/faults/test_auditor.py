@@ -163,7 +163,6 @@ async def test_violation_is_reported_once_by_two_auditors(own_world: World, stac
     before = told("prize_held")
     await stack.database.execute(ONE_MORE, prize)
     async with auditing(stack), auditing(stack):
-        # And whoever asks for everything at the same time.
         await asyncio.gather(*[audit(stack.database) for _ in range(3)])
         await until(noted(stack, 1))
         await marks_moved(stack, "changed")
@@ -194,7 +193,6 @@ async def test_auditor_crash_after_a_report_repeats_nothing(
     query = "SELECT after_key FROM audit_marks WHERE way = 'prize' AND tenant_id = $1"
     assert await stack.database.fetchval(query, stack.tenant_id) == ""
     assert len(await violations(stack)) == 1
-    # What it held is free when its lease is over: as if that had been.
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
     (first,) = await violations(stack)
 
@@ -258,7 +256,6 @@ async def test_auditor_checks_what_is_committed_late(
     async with auditing(stack):
         await marks_moved(stack, "changed")
         async with held(stack, entry, stack.tenant_id, own_world.campaign_id):
-            # Others come and go, and the auditor with them.
             game = await own_world.game(COLLECTION, COINS)
             await own_world.round(game)
             for _ in range(3):

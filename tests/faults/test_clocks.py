@@ -62,7 +62,6 @@ async def test_process_with_a_skewed_clock_keeps_caps_days_and_expiry(
             for here, there in ((right, wrong), (wrong, right)):
                 started = await start(here, "ann")
                 assert abs(int(str(started["expires_at"])) - (now + 60)) < 15
-                # A session of one process is neither too old nor from the future in the other.
                 answer = await play(there, "ann", started["session_id"])
                 assert answer.data["rewards"]
             midnight = (int(now) // 86400 + 1) * 86400
@@ -70,7 +69,6 @@ async def test_process_with_a_skewed_clock_keeps_caps_days_and_expiry(
             for stack in (right, wrong):
                 told = (await stack.core("GET", path, player_id="ann")).data
                 assert (told["reason"], told["resets_at"]) == ("CAP_DAY", str(midnight))
-                # The day's units of the prize are out, in either process.
                 session = (await start(stack, f"bob_of_{stack.process.core_url}"))["session_id"]
                 answer = await play(stack, f"bob_of_{stack.process.core_url}", session)
                 assert answer.data["rewards"] == []

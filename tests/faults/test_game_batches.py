@@ -167,7 +167,6 @@ async def test_failed_commit_makes_the_next_round_read_again(
     works = await plays(world, game_id, "tom")
     commits.ends = [end]
     await batching._round(cache, batching._open(cache, works), again=False)
-    # A neighbour's round may be the next one, while what was decided and undone is still remembered.
     assert cache.players["tom"].plays == 1 and (cache.distrusted, cache.outdated) == (True, outdated)
     assert await read_in(cache, await asks(game_id, "tom")) == [True] and cache.players["tom"].plays == 0
 
@@ -252,9 +251,6 @@ async def test_committed_batch_publishes_events_and_tasks_and_counts_deliveries(
                 await asyncio.sleep(0.02)
 
 
-# ---------------------------------------------------------------- what is read, and when
-
-
 async def asks(game_id: str, *players: str, request: Any = m.PlayRequest) -> list[PendingRequest]:
     made = [request(id=game_id, player_id=player) for player in players]
     return [PendingRequest(work_of(one), one, one.player_id) for one in made]
@@ -278,12 +274,10 @@ async def test_cache_is_read_again_when_stale_or_for_exact_requests(
     assert (cache.round, cache.compared_in) == (2, 1)
     assert await read_in(cache, both) == [False, True]
     assert await read_in(cache, ann, everything=True) == [True]
-    # Whether one may play is told from no memory.
     assert await read_in(cache, await asks(game_id, "ann", request=m.EligibilityRequest)) == [True]
     cache.refreshed_at -= caching.REFRESH_SECONDS
     compared = cache.compared_in
     assert await read_in(cache, ann) == [False] and cache.compared_in == cache.round > compared
-    # Nor by a clock that went back.
     cache.refreshed_at += 3600
     await read_in(cache, ann)
     assert cache.compared_in == cache.round

@@ -94,7 +94,6 @@ async def test_recovered_receiver_gets_all_waiting_deliveries(engine: Any, hung:
         sweeping = asyncio.create_task(worker.keep_sweeping(stop, 0.05))
         await until(lambda: reached(hung, RECEIVER_MAX * 2))
         hung.replies = []
-        # What failed while it hung waits for its next attempt, minutes away; the others are due.
         await until(lambda: delivered(engine, TASKS - RECEIVER_MAX * 4))
         stop.set()
         await sweeping

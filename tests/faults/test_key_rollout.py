@@ -131,7 +131,6 @@ async def test_new_key_is_used_only_once_every_process_has_it(cluster: Cluster) 
             assert await cluster.sealed_with() == {"old"}
             for one, other in ((ahead, behind), (behind, ahead)):
                 assert await cluster.play(other, await cluster.start(one)), "either plays what the other started"
-            # Nor does one come that lacks what they use.
             code, said = await cluster.run("core", **cluster.environment(0, NEW), METRICS_PORT="0")
             assert code == 1
             assert "SERVER_KEYS lacks 'old'" in said

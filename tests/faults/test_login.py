@@ -55,7 +55,6 @@ async def test_login_and_logout_work_without_the_ephemeral_store(stack: Stack, p
     assert {finished["player"]["id"], third["player"]["id"], anew["player"]["id"]} == {
         row["player_id"] for row in await stack.database.fetch("SELECT player_id FROM players")
     }
-    # What was used up stays used up.
     assert (await verify(stack, begun, code)).reason == "UNKNOWN_CHALLENGE"
     assert (await refresh(stack, before["refresh_token"])).reason == "TOKEN_INVALID"
     assert (await log_out(stack, anew["token"])).code == "OK"

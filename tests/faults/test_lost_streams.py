@@ -18,7 +18,6 @@ def test_command_on_a_connection_just_lost_fails_as_unavailable(valkey_url: str)
         connection = client.connection_pool._available_connections[0]
         connection._writer.transport.abort()
         try:
-            # As the pool gives it out: what was there a moment ago is not looked at again.
             await connection.send_command("PING", check_health=False)
         except Exception as error:  # noqa: BLE001
             return error

@@ -55,7 +55,6 @@ async def test_session_started_before_the_login_plays_for_the_player(
     assert (await own_world.play(collection, bearers["player"], player)).reason == "SESSION_PLAYED"
     assert (await own_world.play(collection, bearers["nobody"], "")).data["balances"][0]["balance"] == 4
     assert (await rows_of(stack, guest.player_id))["plays"] == 0
-    # But a new session is not to be had by the guest's name.
     refused = await stack.core("POST", f"/games/{collection}/start", {"player_id": guest.player_id})
     assert (refused.http, refused.reason) == (403, "PLAYER_MERGED")
 
@@ -347,9 +346,6 @@ async def _finalize_when(stack: Stack, board_id: str, ready: list[Guest], count:
 
     await until(is_ready)
     assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).code == "OK"
-
-
-# -- the player plays on beside the login ----------------------------------------------------
 
 
 async def log_in_beside(stack: Stack, table: str, guest: Guest, player: str, act: Awaitable[Answer]) -> None:

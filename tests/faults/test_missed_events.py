@@ -180,7 +180,6 @@ async def test_failed_delivery_is_emitted_once_by_stream_or_backfill(
     assert [(one.type, one.data.task_id) for one in told] == [("delivery_failed", task_id)]
     async with working(stack.engine, "integrations"):
         await deliveries(stack, integration_id, 1)
-    # Retried, and given up once more: another event, which the stream brings and the rows do not repeat.
     monkeypatch.setattr(stack.engine.publisher, "events", publish)
     monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)
     assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})).http == 200

@@ -345,7 +345,6 @@ async def test_start_beside_a_rolled_back_play_shows_the_next_plan(world: World,
             await played
     again = await started
     assert again.drop_plan == opened.drop_plan
-    # The session of the play that was undone is as good as the new one, and one of them is played.
     assert (await together(actor, play)[0]).play_id
     play.session_id = again.session_id
     with pytest.raises(Fault, match="SESSION_PLAYED"):

@@ -199,17 +199,14 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     assert lost.data["play_id"] not in await world.plays()
                     # The change that never was had the same number: whoever remembers it must not take this one for it.
                     await stack.admin("PUT", f"/admin/games/{game_id}", {"name": "Renamed"})
-                    # The key's answer is forgotten with its play: the session is played, as it was promised.
                     again = await world.play(game_id, opened, "ann", key="key_1")
                     assert "Idempotency-Replayed" not in again.headers
                     assert again.data["seed"] == lost.data["seed"]
                     assert await world.replay(again.data["play_id"])
-                    # By the game as it was: none of the actors decides by the change that never was.
                     assert [reward["prize_id"] for reward in again.data["rewards"]] == [delivered]
                     won = await world.round(game_id, "bob")
                     assert [reward["prize_id"] for reward in won.data["rewards"]] == [delivered]
 
-                    # The code that was shown after the point is free again: once withdrawn, nobody else is shown it.
                     ids = [row["code_id"] for row in since]
                     body = {"ids": ids, "reason": "shown before a restore"}
                     done = await stack.admin("POST", f"/admin/prizes/{coupon}/codes/withdraw", body)
@@ -224,7 +221,6 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     async def all_sent() -> bool:
                         return len({got.headers["webhook-id"] for got in receiver.all} - sent) >= 2
 
-                    # The two new rewards'; what had gone out may go out again, under the identifier that it had.
                     await until(all_sent)
                     rows = await world.database.fetch("SELECT task_id FROM tasks")
                     assert {got.headers["webhook-id"] for got in receiver.all} - sent <= {

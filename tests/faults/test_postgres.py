@@ -61,7 +61,6 @@ async def test_frozen_backend_is_abandoned_and_its_slot_freed(module_database_ur
                 refused = await world.play(game_id, session, key="frozen")
                 assert (refused.http, refused.reason) == (503, "STORE_UNAVAILABLE")
                 assert int(refused.headers["Retry-After"]) >= 1
-                # The pool's only slot is free again, though the backend is frozen still.
                 again = await world.play(game_id, session, key="frozen")
         finally:
             os.kill(pid, signal.SIGCONT)
@@ -179,7 +178,6 @@ async def test_request_that_waits_too_long_is_503_whatever_holds_it(module_datab
             return await asyncio.gather(*plays, stack.consumer("POST", path, {}, player="ann", headers=key))
 
         async with every_connection_held(world), asyncio.timeout(HANG_SECONDS):
-            # Nothing is given back before all of them are answered.
             refused = await ask()
         assert {(answer.http, answer.reason) for answer in refused} == {(503, "STORE_UNAVAILABLE")}
         assert all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
@@ -268,9 +266,6 @@ async def test_full_mailbox_refuses_at_once_and_serves_accepted_requests(
 
 async def settled(tasks: list[asyncio.Task[Any]], *, least: int) -> bool:
     return sum(task.done() for task in tasks) >= least
-
-
-# -------------------------------------------------------------------- commits of unknown fate
 
 
 class Cutter:

@@ -56,9 +56,6 @@ async def refused(playing: Load) -> None:
     await until(more)
 
 
-# -------------------------------------------------------------------- its disk full
-
-
 @contextmanager
 def filled(disk: Path) -> Iterator[None]:
     """Nothing more goes onto the disk for the length of the block."""
@@ -103,9 +100,6 @@ async def test_full_disk_is_503_and_loses_no_answered_play(valkey_url: str, valk
         finally:
             server.stop()
         assert server.deadlocks() == []
-
-
-# -------------------------------------------------------------------- its standby promoted
 
 
 def standby_of(primary: Postgres, directory: Path) -> Postgres:

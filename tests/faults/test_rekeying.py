@@ -100,7 +100,6 @@ async def test_first_play_during_a_change_is_decided_after_it(stack: Stack, own_
     game_id = await own_world.game(COLLECTION, COINS)
     session = await own_world.session(game_id)
     async with held(stack, "FROM games"):
-        # It has looked for a history, and found none.
         update = asyncio.create_task(stack.admin("PUT", f"/admin/games/{game_id}", {"wallet_scope": TENANTS}))
         await wait_for_locks(stack, 1, update)
         play = asyncio.create_task(own_world.play(game_id, session))
@@ -140,7 +139,6 @@ async def test_catalogue_is_locked_only_by_a_games_first_play(
     game_id = await own_world.game(COLLECTION, COINS)
     for _ in range(2):
         assert (await own_world.round(game_id)).code == "OK"
-    # Read anew, the game's rows say so.
     assert (await stack.admin("PUT", f"/admin/games/{game_id}", {"name": "Another"})).data
     assert (await own_world.round(game_id)).code == "OK"
     assert holds == [True, False, False]

@@ -1,4 +1,4 @@
-"""Two whole processes on one database, neither knowing of the other: what is right stays right."""
+"""Rivals in one process or two, for the last unit, code, rung or turn: each is given once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from ops.certification.site import CAP, Site
+from ops.history.record import Asked
 from tests.support.milestones import block, rung
+from tests.support.scenario import Scenario
 from tests.support.stack import Answer, Stack, new_stack, settings_of
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, GIFTS, World, new_world
@@ -136,7 +139,6 @@ async def test_turns_are_spent_once_through_two_processes(two: Two) -> None:
 async def test_code_is_given_once_through_two_processes(two: Two) -> None:
     game_id = await two[0].wheel(await two[0].prize(codes=[f"T-{nth}" for nth in range(15)]))
     answers = await two.each(*(two[nth].round(game_id, f"coder_{nth}") for nth in range(60)))
-    # A rival's pick that is undone may leave a player without, while the code stays for the next.
     won = sum(len(answer.data["rewards"]) for answer in answers)
     assert won == 15
 
@@ -152,7 +154,6 @@ async def test_change_made_in_one_process_applies_in_the_other(two: Two, stacks:
     for nth in range(2):
         answer = await two[nth].round(game_id, f"p{nth}")
         if nth == 1 and answer.http != 200:
-            # It began by what the process remembers, for a second at most: no play is decided by that.
             assert answer.reason == "GAME_CHANGED"
             answer = await two[nth].round(game_id, f"p{nth}")
         (reward,) = answer.data["rewards"]
@@ -176,3 +177,63 @@ async def test_ledger_is_listed_in_the_order_of_its_balance(two: Two, stacks: tu
     assert len(entries) == 121
     begins = [entry["balance_after"] - entry["amount"] for entry in entries]
     assert begins == [entry["balance_after"] for entry in entries[1:]] + [0]
+
+
+def no_5xx(site: Site) -> None:
+    assert not [one for one in site.history.attempts if one.http >= 500]
+
+
+@pytest.mark.fault("Stock race", small=1, full=20, unit="races of 200 players", figure="10 wins in each, no 5xx")
+async def test_stock_of_ten_has_ten_winners(scenario: Scenario, bare: Site) -> None:
+    for nth in range(scenario.size):
+        await bare.prize(f"mug {nth}", total=10)
+        await bare.wheel(f"wheel {nth}", f"mug {nth}")
+        rounds = [bare.round(f"wheel {nth}", f"racer{nth}-{each}") for each in range(200)]
+        played = await asyncio.gather(*rounds)
+        assert sum(bool(asked.data["rewards"]) for asked in played) == 10
+    no_5xx(bare)
+
+
+@pytest.mark.fault("Same session", small=2, full=50, unit="sessions, 20 at once", figure="1 play a session, no 5xx")
+async def test_session_is_played_once(scenario: Scenario, bare: Site) -> None:
+    await bare.wheel()
+    for nth in range(scenario.size):
+        body = {"session_id": await bare.session("wheel", f"p{nth}", f"{nth}"), "payload": {}}
+        asked = await asyncio.gather(*(play(bare, f"p{nth}", body, f"twin {nth} {each}") for each in range(20)))
+        assert sorted(one.outcome for one in asked) == ["SESSION_PLAYED"] * 19 + ["ok"]
+    no_5xx(bare)
+
+
+@pytest.mark.fault(
+    "Same Idempotency-Key",
+    small=2,
+    full=50,
+    unit="keys, 50 at once",
+    figure="1 answer, the others the same or 409; 422 for another body",
+)
+async def test_key_is_answered_once(scenario: Scenario, bare: Site) -> None:
+    await bare.wheel()
+    for nth in range(scenario.size):
+        who, key = f"p{nth}", f"key {nth}"
+        body = {"session_id": await bare.session("wheel", who, key), "payload": {}}
+        answers = await asyncio.gather(*(play(bare, who, body, key) for _ in range(50)))
+        assert {one.outcome for one in answers} <= {"ok", "IDEMPOTENCY_IN_PROGRESS"}
+        assert len({str(one.data) for one in answers if one.ok}) == 1
+        other = {**body, "client_seed": "another"}
+        again = await play(bare, who, other, key, refusals=("IDEMPOTENCY_MISMATCH",))
+        assert (again.attempts[-1].http, again.outcome) == (422, "IDEMPOTENCY_MISMATCH")
+
+
+async def play(site: Site, who: str, body: dict[str, object], key: str, **facts: object) -> Asked:
+    path, more = f"/games/{site.ids['wheel']}/play", {"surface": "core", "of": "wheel", "key": key, **facts}
+    return await site.client.once("Play", who, "POST", path, body, **more)
+
+
+@pytest.mark.fault(
+    "Two turns of one game in one commit", small=1, full=50, unit="players, 60 plays at once", figure="4 plays a player"
+)
+async def test_cap_holds_over_two_processes(scenario: Scenario, bare: Site) -> None:
+    await bare.wheel("capped", rules={"max_plays_per_user": CAP})
+    for nth in range(scenario.size):
+        rounds = await asyncio.gather(*(bare.round("capped", f"p{nth}", f"{each}") for each in range(60)))
+        assert sum(one.ok for one in rounds) == CAP

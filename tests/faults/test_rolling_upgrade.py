@@ -97,7 +97,6 @@ async def test_old_version_plays_beside_the_new_one_until_it_is_outdated(
                 (migrations / "0003_contract.sql").write_text(CONTRACT)
                 with pytest.raises(MigrationError, match=r"such live: [12] of 0001_initial\.sql"):
                     await migrate(database_url, directory=migrations)
-                # It stands still for so long that it counts as ended.
                 left.send(signal.SIGSTOP)
                 await connection.execute(
                     "UPDATE processes SET seen_at = seen_at - make_interval(secs => $1)"

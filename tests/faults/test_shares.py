@@ -120,7 +120,6 @@ async def test_stuck_tenants_with_abandoned_requests_leave_connections_for_the_o
         module_database_url, valkey_url, database_pool_size=POOL, answer_timeout_seconds=1.0, **bounds
     )
     async with new_stack(settings) as stack:
-        # A claim that an actor has begun goes on, and keeps its connection.
         await leaves_connections(stack, lambda stuck: [stuck.asks[0], stuck.asks[2]], "no answer in time")
 
 
@@ -152,7 +151,6 @@ async def leaves_connections(stack: Stack, asks: Callable[[Tenant], list[Ask]], 
                 return len(late) == len(names)
 
             await until(each_was_late)
-            # What they have under way then takes few of the connections, from now on.
             rounds = [await good.world.round(good.game_id) for _ in range(20)]
             assert {answer.http for answer in rounds} == {200}
             over.set()

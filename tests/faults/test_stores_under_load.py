@@ -195,9 +195,6 @@ async def every_connection_taken(deployment: Deployment) -> AsyncIterator[None]:
             connection.terminate()
 
 
-# -------------------------------------------------------------------- Valkey
-
-
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 @pytest.mark.fault(
     "Valkey killed, or frozen 30 s",

@@ -1,19 +1,32 @@
-"""A replica of Valkey that had fallen behind, promoted beside players: what it never knew is not done twice."""
+"""A Valkey replica promoted, and slots of a cluster moved, under play."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 from ops.servers.base import write_private
+from ops.servers.cluster import ClusterNode, Slot, cluster
 from ops.servers.valkey import Valkey
+from runtime.groups import event_stream
+from runtime.http.admission.rates import ip_tag
+from runtime.settings import Settings
+from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.pipeline import EphemeralDown
+from runtime.streams import backfill
+from runtime.streams.consumer import Consumer, Message
+from runtime.streams.servers import Servers
 from tests.support.address import Address
-from tests.support.stack import new_stack, settings_of
-from tests.support.waiting import until
+from tests.support.deliveries import working
+from tests.support.integrations import register
+from tests.support.receiver import Receiver
+from tests.support.stack import TENANT, TO_LOOPBACK, Answer, new_stack, settings_of
+from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import new_world
 
 PLAYERS = [f"p{nth}" for nth in range(12)]
@@ -79,3 +92,188 @@ async def test_promoted_stale_replica_repeats_no_play(database_url: str, servers
             assert {(await world.start(game_id, player)).reason for player in PLAYERS} == {"CAP_USER"}
             assert await world.stock(prize_id) == (0, 10)
             assert len(await world.plays()) == 2 * len(PLAYERS)
+
+
+HIGH: dict[str, Any] = {"rate_limits": True} | {
+    f"rate_{whose}_{what}": number
+    for whose in ("player", "ip")
+    for what, number in (("per_second", 10_000.0), ("burst", 10_000))
+}
+"""Rates that hold and refuse nothing: each start and play asks the store for them."""
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ClusterNode]]:
+    with cluster(tmp_path_factory.mktemp("cluster")) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+async def store(nodes: list[ClusterNode]) -> AsyncIterator[Ephemeral]:
+    store = Ephemeral(nodes[0].url, cluster=True, timeout_seconds=5.0)
+    await store.start()
+    yield store
+    await store.close()
+
+
+async def held(node: ClusterNode, key: str) -> Any:
+    """What a node holds under a key, or what it refuses with."""
+    async with Redis.from_url(node.url) as client:
+        return await client.get(key)
+
+
+async def test_posted_command_finds_a_slot_that_has_moved(nodes: list[ClusterNode], store: Ephemeral) -> None:
+    """No other command would reveal that the streams' slot has moved."""
+    slot = Slot(nodes, "posted")
+    store.post("SET", "{posted}", "before")
+    await until(lambda: holds(slot, "{posted}", b"before"))
+    await slot.move()
+    before = store.lost
+    store.post("SET", "{posted}", "after")
+    await until(lambda: holds(slot, "{posted}", b"after"))
+    for nth in range(100):
+        store.post("INCR", f"{{posted}}{nth % 2}")
+    await until(lambda: holds(slot, "{posted}1", b"50"))
+    assert await held(slot.owner, "{posted}0") == b"50"
+    assert store.lost == before
+
+
+async def holds(slot: Slot, key: str, value: bytes) -> bool:
+    return bool(await held(slot.owner, key) == value)
+
+
+async def test_migrating_slot_is_unavailable_and_other_slots_work(nodes: list[ClusterNode], store: Ephemeral) -> None:
+    slot, both = Slot(nodes, "moving"), ("{moving}a", "{moving}b")
+    for key in both:
+        await store.run("SET", key, 1)
+
+    async def half_way() -> None:
+        assert await store.run("MGET", *both) == [b"1", b"1"]
+        with pytest.raises(EphemeralDown):
+            await store.run("MGET", *both, "{moving}new")
+        with pytest.raises(EphemeralDown):
+            await store.run("SET", "{moving}new", 1)
+
+    async def gone_over() -> None:
+        before = store.lost
+        store.post("SET", both[0], 2)
+        with pytest.raises(EphemeralDown):
+            await store.run("GET", both[0])
+        await until(lambda: lost(before + 1))
+        assert await store.run("SET", "{another}", 1) == b"OK"
+
+    async def lost(many: int) -> bool:
+        return store.lost == many
+
+    await slot.move(half_way, gone_over)
+    assert store.up
+    assert await store.run("MGET", *both) == [b"1", b"1"]
+
+
+async def test_message_handled_while_its_stream_moved_is_acknowledged_at_the_new_node(
+    nodes: list[ClusterNode], store: Ephemeral
+) -> None:
+    """By one batch at a time, for which the reading waits: it is the batch itself that must find the stream."""
+    stream, slot = "tombola:test:{acked}", Slot(nodes, "acked")
+    handling, moved, counted = asyncio.Event(), asyncio.Event(), list[bytes]()
+
+    async def handle(messages: list[Message]) -> set[str]:
+        handling.set()
+        await moved.wait()
+        counted.extend(message.fields[b"n"] for message in messages)
+        return set()
+
+    async def acknowledged() -> bool:
+        async with Redis.from_url(slot.owner.url) as client:
+            return len(counted) == 2 and (await client.xpending(stream, "readers"))["pending"] == 0
+
+    servers = Servers(Settings(redis_url=nodes[0].url, redis_cluster=True))
+    # Nobody takes over what is not acknowledged: that would hide it.
+    reading = Consumer(servers, "readers", [stream], handle, block_ms=50, claim_idle_ms=3_600_000, backoff_seconds=0.01)
+    stop = asyncio.Event()
+    task = asyncio.create_task(reading.run(stop))
+    try:
+        await store.run("XADD", stream, "*", "n", 1)
+        async with asyncio.timeout(HANG_SECONDS):
+            await handling.wait()
+        await slot.move()
+        moved.set()
+        await store.run("XADD", stream, "*", "n", 2)
+        await until(acknowledged)
+        assert counted == [b"1", b"2"]
+    finally:
+        moved.set()
+        stop.set()
+        async with asyncio.timeout(HANG_SECONDS):
+            await task
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.fault(
+    "Stale Valkey replica promoted, cluster slot moved",
+    size="three slots of a cluster under plays, each submitted twice",
+    figure="each play once, and told of",
+)
+async def test_plays_continue_and_events_arrive_while_slots_move(
+    database_url: str, nodes: list[ClusterNode], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "EVERY_SECONDS", 0.1)
+    settings = settings_of(database_url, nodes[0].url, redis_cluster=True, **HIGH, **TO_LOOPBACK)
+    tags = {"tenant": TENANT, "address": ip_tag("127.0.0.1", ""), "stream": "0"}
+    slots = {what: Slot(nodes, tag) for what, tag in tags.items()}
+    async with (
+        new_stack(settings) as stack,
+        new_world(stack) as world,
+        working(stack.engine, "integrations"),
+    ):
+        game_id = await world.wheel(await world.prize())
+        await register(stack, receiver, "play_completed")
+        answers: list[Answer] = []
+        stopping = asyncio.Event()
+
+        async def player(name: str) -> None:
+            nth = 0
+            while not stopping.is_set():
+                session, nth = await world.session(game_id, name), nth + 1
+                twice = await asyncio.gather(*(world.play(game_id, session, name, key=f"{nth}") for _ in range(2)))
+                assert len({answer.data["play_id"] for answer in twice if answer.http == 200}) == 1
+                answers.extend(twice)
+
+        async def some_play() -> None:
+            wanted = len(answers) + 20
+
+            async def have_played() -> bool:
+                return len(answers) >= wanted
+
+            await until(have_played)
+
+        players = [asyncio.ensure_future(player(f"player_{nth}")) for nth in range(4)]
+        try:
+            await some_play()
+            for slot in slots.values():
+                await slot.move(some_play, some_play)
+                await some_play()
+        finally:
+            stopping.set()
+            await asyncio.gather(*players)
+        refused = {(answer.http, answer.reason) for answer in answers if answer.http != 200}
+        assert refused <= {(409, "IDEMPOTENCY_IN_PROGRESS")}, refused
+        plays = await world.plays()
+        assert {answer.data["play_id"] for answer in answers if answer.http == 200} == set(plays)
+
+        async def all_heard_of() -> bool:
+            return set(plays) <= {got.json["data"]["play_id"] for got in receiver.all}
+
+        await until(all_heard_of)
+        before, events = stack.engine.ephemeral.lost, event_stream(0)
+        async with Redis.from_url(slots["stream"].owner.url) as client:
+            length = await client.xlen(events)
+            last = await world.round(game_id, "player_0", key="last")
+            assert "RateLimit" in last.headers
+
+            async def published() -> bool:
+                return bool(await client.xlen(events) > length)
+
+            await until(published)
+        assert stack.engine.ephemeral.lost == before

@@ -251,7 +251,6 @@ async def test_launch_check_command_exits_1_on_a_problem(fair: World, tmp_path: 
     assert told.code == EXIT_REFUSED and items == await checked(fair)
     await fair.wheel(await fair.prize(total=1, name="Only", campaign_id=fair.campaign_id))
     assert (await tombola("campaigns", "check", fair.campaign_id)).code == 0
-    # Its file holds the budget, and what is used of it changes nothing.
     assert (await tombola("campaigns", "export", fair.campaign_id, "fair.yaml")).code == 0
     assert "amount: 50" in (tmp_path / "fair.yaml").read_text()
     again = await tombola("campaigns", "import", "fair.yaml", "--into", fair.campaign_id)

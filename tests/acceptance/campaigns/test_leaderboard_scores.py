@@ -13,9 +13,6 @@ METRICS = ("score", "plays", "wins", "points")
 MODES = ("sum", "best", "latest")
 
 
-# -- what a score is -------------------------------------------------------------------------
-
-
 async def test_ranking_of_every_metric_and_mode_equals_the_model(stack: Stack) -> None:
     """From Postgres, from the built set, and from a set kept up player by player: the same ranking."""
     campaign_id, game_id, other_game_id = await open_games(stack)

@@ -114,7 +114,6 @@ async def test_key_makes_one_adjustment_for_each_of_staff(own_world: World) -> N
     first, again = await twice(stack, "wallet/adjustments", body, {**body, "player_id": "bob"})
     assert again.data == first.data
     assert await stack.database.fetchval("SELECT sum(balance) FROM balances") == 5
-    # Another of the staff has keys of its own, and a key of nobody else's answers.
     headers = {**KEY, "Authorization": f"Bearer {stack.token('someone_else', roles=('admin',))}"}
     assert (await stack.admin("POST", "/admin/wallet/adjustments", body, headers=headers)).http == 200
     assert await stack.database.fetchval("SELECT sum(balance) FROM balances") == 10
@@ -179,7 +178,6 @@ async def test_key_of_an_abandoned_emit_is_taken_over_by_one_retry(own_world: Wo
     answer = await stack.admin("POST", "/admin/integrations/emit", body, headers=KEY)
     assert refused(answer) == (409, "ABORTED", "IDEMPOTENCY_IN_PROGRESS")
     await stack.database.execute("UPDATE keyed_requests SET asked_at = now() - interval '1 minute'")
-    # Of retries at the same moment, one takes it over.
     retries = [stack.admin("POST", "/admin/integrations/emit", body, headers=KEY) for _ in range(4)]
     answers = await asyncio.gather(*retries)
     again = next(answer for answer in answers if answer.code == "OK")
@@ -198,7 +196,6 @@ async def test_key_fulfils_and_revokes_a_reward_once(stack: Stack, shelf: Shelf)
     first, again = await twice(stack, f"rewards/{reward_id}/revoke", {"reason": "a"}, {"reason": "b"})
     assert again.data == first.data
     assert first.data["status"] == "REWARD_STATUS_REVOKED"
-    # The same key on another reward is another key.
     answer = await stack.admin("POST", f"/admin/rewards/{other}/revoke", {"reason": "c"}, headers=KEY)
     assert answer.data["id"] == other
 

@@ -99,9 +99,6 @@ async def test_code_is_used_once_by_a_link_or_a_login(stack: Stack, phone: Phone
         await let_resend(stack)
 
 
-# -- refresh ---------------------------------------------------------------------------------
-
-
 HERE, THERE = {"X-Forwarded-For": "198.51.100.7"}, {"X-Forwarded-For": "203.0.113.66"}
 told_apart = pytest.mark.settings(trusted_proxies=(ipaddress.ip_network("127.0.0.0/8"),))
 

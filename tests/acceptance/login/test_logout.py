@@ -60,7 +60,6 @@ async def test_logout_everywhere_ends_every_token_of_the_player(stack: Stack, ph
         assert (await refresh(stack, token)).reason == "TOKEN_INVALID"
     for token in (neighbour["token"], elsewhere):
         assert (await me(stack, token)).code == "OK"
-    # Who logs in again, in the same second too, is in.
     await let_resend(stack)
     assert (await me(stack, (await log_in(stack, phone))["token"])).code == "OK"
 
@@ -80,7 +79,6 @@ async def test_logout_ends_tokens_made_by_a_clock_that_is_ahead(stack: Stack, ah
     assert (await me(stack, tokens[1])).code == "OK"
     assert (await log_out(stack, tokens[0])).code == "OK"
     assert [(await me(stack, token)).reason for token in tokens] == ["TOKEN_INVALID"] * 2
-    # Again, by the database's own clock: what was revoked stays so.
     late = {"player_id": "player_ann", "everywhere": True}
     assert (await stack.core("POST", "/logins/end", late)).code == "OK"
     kept = "SELECT floor(extract(epoch FROM issued_until))::bigint FROM revocations"
@@ -144,7 +142,6 @@ async def test_login_ends_however_often_it_is_refreshed(stack: Stack, phone: Pho
     settings = stack.process.settings
     lives = "SELECT extract(epoch FROM {} - created_at) FROM logins"
     assert int(await stack.database.fetchval(lives.format("ends_at"))) == settings.login_seconds
-    # The last hour of the login: a refresh does not reach beyond its end.
     await stack.database.execute("UPDATE logins SET ends_at = now() + interval '1 hour'")
     token = (await refresh(stack, token)).data["refresh_token"]
     assert await stack.database.fetchval("SELECT expires_at = ends_at FROM logins")

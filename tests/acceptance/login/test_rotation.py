@@ -160,7 +160,6 @@ async def test_rotation_refuses_later_writes_with_the_old_key(old: Settings, new
         assert await keys_in_use(engine) == {"2"}
         with pytest.raises(KeyMissing, match="no key but retired ones"):
             await engine.keyring.join(engine.database)
-        # What leaves the secret as it is goes on.
         named = m.UpdatePrizeRequest(scope=scope, id=prize_id, prize=m.Prize(name="Cup"))
         assert (await update_prize(engine, named)).prize
     async with core(new) as process:

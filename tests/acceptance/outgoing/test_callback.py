@@ -164,7 +164,6 @@ async def test_failed_callback_counts_as_a_failed_attempt(stack: Any, engine: An
     http, data = await call(stack, task_id, '{"status": "failed", "error": "no such SKU"}')
     assert (http, data["status"], data["last_error"]) == (200, "TASK_STATUS_RETRY", "no such SKU")
     assert await state(engine, task_id) == ("retry", "fulfilling")
-    # The next attempt awaits again; the old callback, replayed, is not its failure.
     await make_due(engine, task_id)
     async with delivering(engine) as worker:
         await worker.sweep()

@@ -78,7 +78,6 @@ async def test_overdue_callback_fails_its_delivery(own_world: World, stack: Stac
     assert dead() == before + 1
     [task] = (await stack.admin("GET", "/admin/fulfillment/tasks", status="TASK_STATUS_DEAD")).data["items"]
     assert (task["id"], task["last_error"], task["next_attempt_at"]) == (task_id, expiry.NO_CALLBACK, 0)
-    # Nothing was shown: the unit is somebody else's to win.
     assert (await own_world.round(game_id, "bob")).data["rewards"]
 
 

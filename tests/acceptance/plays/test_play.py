@@ -1,8 +1,10 @@
-"""POST /games/{id}/play: every shape of game, and draws that anybody can check."""
+"""POST /games/{id}/play: every shape of game, limits, keys, draws that anybody can check, and the history."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections import Counter
 
 from tests.support.draws import hand_pick, word
@@ -149,3 +151,79 @@ async def test_wallet_scope_decides_which_games_share_a_wallet(module_stack: Sta
             "MERCHANT": {merchant_id},
             "TENANT": {module_stack.tenant_id},
         }
+
+
+async def test_fallback_stands_in_and_may_itself_run_out(world: World) -> None:
+    gone, stand_in = await world.prize(total=1), await world.prize(total=2)
+    ui = {"wheel": {"segments": [{"prize_id": gone}, {"emoji": ":("}, {"prize_id": stand_in}]}}
+    game_id = await world.wheel(gone, on_unavailable="fallback", fallback_prize_id=stand_in, ui=ui)
+    answers = [await world.round(game_id) for _ in range(4)]
+    assert [prize_ids(answer) for answer in answers] == [[gone], [stand_in], [stand_in], []]
+    assert [answer.data["metadata"]["slot_index"] for answer in answers] == [0, 2, 2, 1]
+
+
+async def test_play_beyond_a_cap_is_refused_with_its_reset_time(world: World) -> None:
+    game_id = await world.wheel(rules={"max_plays_per_day": 2, "max_plays_per_user": 3})
+    sessions = [await world.session(game_id) for _ in range(4)]
+    answers = [await world.play(game_id, session) for session in sessions]
+    assert [answer.http for answer in answers] == [200, 200, 400, 400]
+    assert refused(answers[2]) == (400, "FAILED_PRECONDITION", "CAP_DAY")
+    midnight = (int(time.time()) // 86400 + 1) * 86400
+    assert answers[2].envelope["data"]["resets_at"] == midnight
+    assert refused(await world.start(game_id)) == (400, "FAILED_PRECONDITION", "CAP_DAY")
+    # Turns go beyond the free plays of a day, within the cap that is for ever. The refused sessions are still good.
+    await world.turns("ann", 5)
+    assert (await world.play(game_id, sessions[2])).http == 200
+    last = await world.play(game_id, sessions[3])
+    assert (last.reason, last.envelope["data"]["resets_at"]) == ("CAP_USER", 0)
+    left = await world.eligibility(game_id)
+    assert (left["remaining_turns"], left["reason"]) == (4, "CAP_USER")
+
+
+async def test_session_of_another_player_or_game_is_refused(world: World) -> None:
+    game_id, other_game_id, open_game_id = await world.wheel(), await world.wheel(), await world.wheel(access="public")
+    session, open_session = await world.session(game_id, "ann"), await world.session(open_game_id, "ann")
+    for answer in (
+        await world.play(game_id, session, "bob"),
+        await world.play(other_game_id, session, "ann"),
+    ):
+        assert refused(answer) == (403, "PERMISSION_DENIED", "SESSION_INVALID")
+    for its, opened in ((game_id, session), (open_game_id, open_session)):
+        assert refused(await world.play(its, opened, "")) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
+    assert await world.plays() == []
+
+
+async def test_key_of_a_refused_play_stays_free(world: World) -> None:
+    game_id = await world.wheel(rules={"requires_turn": True})
+    await world.turns("rea", 1)
+    one, two = [await world.session(game_id, "rea") for _ in range(2)]
+    assert (await world.play(game_id, one, "rea")).http == 200
+    assert (await world.play(game_id, two, "rea", key="k3")).reason == "NO_TURNS"
+    await world.turns("rea", 1)
+    assert (await world.play(game_id, two, "rea", key="k3")).http == 200
+
+
+async def test_key_is_answered_by_core_from_the_row_alone(world: World, module_stack: Stack) -> None:
+    """Core has no ephemeral answers: what it replays, it replays from the play's row."""
+    game_id = await world.wheel(await world.prize(), rules={"max_plays_per_user": 1})
+    session = (await module_stack.core("POST", f"/games/{game_id}/start", {"player_id": "kim"})).data["session_id"]
+    body = {"player_id": "kim", "session_id": session, "payload": {}, "idempotency_key": "k4"}
+    answers = await asyncio.gather(*(module_stack.core("POST", f"/games/{game_id}/play", body) for _ in range(50)))
+    assert all(answer.data == answers[0].data for answer in answers)
+    assert len(await world.plays()) == 1
+    other = await module_stack.core("POST", f"/games/{game_id}/play", {**body, "client_seed": "x"})
+    assert refused(other) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH")
+    unkeyed = await module_stack.core("POST", f"/games/{game_id}/play", {**body, "idempotency_key": ""})
+    assert refused(unkeyed) == (409, "ALREADY_EXISTS", "SESSION_PLAYED")
+
+
+async def test_history_shows_a_play_as_it_was_answered(own_world: World) -> None:
+    game_id = await own_world.wheel(await own_world.prize())
+    session = await own_world.session(game_id)
+    told = (await own_world.play(game_id, session, client_seed="luck")).data
+    (play,) = (await own_world.history(game_id))["items"]
+    shared = ("rewards", "metadata", "seed", "seed_hash")
+    assert {name: play[name] for name in shared} == {name: told[name] for name in shared}
+    assert (play["id"], play["game_id"], play["session_id"]) == (told["play_id"], game_id, session)
+    assert (play["client_seed"], play["revision"]) == ("luck", 1)
+    assert play["played_at"] > 0

@@ -1,12 +1,14 @@
-"""What a start promises: the seed, what decides, and the session, in one hash that the play is held to."""
+"""A start promises a draw, its play keeps the promise, and a replay decides it again."""
 
 from __future__ import annotations
 
 import hashlib
+import time
 from typing import Any
 
 from runtime.actors.game.snapshot import load_game
-from tests.support.world import COINS, COLLECTION, GIFTS, WHEEL, World
+from tests.support.stack import Stack
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
 
 def is_kept(started: dict[str, Any], played: dict[str, Any]) -> bool:
@@ -129,3 +131,111 @@ async def test_terms_are_stored_for_active_games_alone(world: World) -> None:
             asked = (snapshot.revision_hash, game)
             count = "SELECT count(*) FROM promised_terms WHERE revision_hash = $1 AND game_id = $2"
             assert await world.stack.database.fetchval(count, *asked) == kept, status
+
+
+async def test_start_promises_a_draw_and_tells_its_expiry(own_world: World) -> None:
+    game_id = await own_world.wheel(await own_world.prize())
+    started = (await own_world.start(game_id)).data
+    assert started.keys() == {"session_id", "seed_hash", "expires_at", "commitment", "revision_hash"}
+    assert started["session_id"].startswith("sess_")
+    assert len(bytes.fromhex(started["seed_hash"])) == 32
+    assert 890 <= started["expires_at"] - time.time() <= 910
+    played = (await own_world.play(game_id, started["session_id"])).data
+    for part in (played["seed"][:16], played["seed"][-16:]):
+        assert part not in started["session_id"] + started["seed_hash"]
+    assert hashlib.sha256(bytes.fromhex(played["seed"])).hexdigest() == started["seed_hash"] == played["seed_hash"]
+
+
+async def test_start_writes_no_play_and_makes_the_player(own_world: World) -> None:
+    game_id = await own_world.wheel()
+    sessions = {await own_world.session(game_id) for _ in range(5)}
+    assert len(sessions) == 5
+    assert await own_world.count("plays") == 0
+    assert await own_world.database.fetchval("SELECT auth_method FROM players WHERE player_id = 'ann'") == "external"
+
+
+async def test_guest_of_a_public_game_gets_a_token_of_its_own(own_world: World, stack: Stack) -> None:
+    game_id = await own_world.wheel(await own_world.prize(), access="public", rules={"max_plays_per_user": 1})
+    started = (await own_world.start(game_id, player="")).data
+    bearer = {"Authorization": f"Bearer {started['guest_token']}"}
+    # The session names the guest: no token is needed beside it.
+    assert (await own_world.play(game_id, started["session_id"], player="")).data["rewards"]
+    again = await stack.consumer("POST", f"/games/{game_id}/start", {}, headers=bearer)
+    assert (again.code, again.reason) == ("FAILED_PRECONDITION", "CAP_USER")
+    mine = await stack.consumer("GET", f"/games/{game_id}/history/me", headers=bearer)
+    assert len(mine.data["items"]) == 1
+    assert (await own_world.start(game_id, player="")).data["guest_token"] != started["guest_token"]
+
+
+async def test_start_without_a_token_is_refused_on_a_players_game(own_world: World) -> None:
+    answer = await own_world.start(await own_world.wheel(), player="")
+    assert (answer.http, answer.code, answer.reason) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
+    assert await own_world.count("players") == 0
+
+
+async def test_core_answers_starts_and_plays_with_the_same_fields(own_world: World, stack: Stack) -> None:
+    game_id = await own_world.wheel(await own_world.prize())
+    started = (await stack.core("POST", f"/games/{game_id}/start", {"player_id": "ann"})).data
+    assert started["expires_at"] == str(int(started["expires_at"]))
+    body = {"player_id": "ann", "session_id": started["session_id"], "payload": {}}
+    played = (await stack.core("POST", f"/games/{game_id}/play", body)).data
+    assert played["seed_hash"] == started["seed_hash"]
+    assert len(played["rewards"]) == 1
+
+
+async def shapes(world: World) -> list[tuple[str, Any]]:
+    """(game, payload) of one game of every shape, each with a prize that runs out on the way."""
+    scarce = [await world.prize(total=2) for _ in range(3)]
+    stand_in = await world.prize()
+    pool = [{"prize_id": prize_id, "probability": 0.3} for prize_id in scarce]
+    drops = [{"type": "gold", "prize_id": scarce[0], "frequency": 1, "max_catchable": 2}]
+    tiers = {"tiers": [{"min": 0, "max": 9, "prize_group": "all"}], "prize_groups": {"all": pool}}
+    return [
+        (await world.game(WHEEL, {"prizes": pool}), {}),
+        (await world.game(WHEEL, {"prizes": pool}, on_unavailable="redraw"), {}),
+        (await world.game(WHEEL, {"prizes": pool}, on_unavailable="fallback", fallback_prize_id=stand_in), {}),
+        (await world.game(EGGS, tiers), {"score": 5, "duration_ms": 10}),
+        (
+            await world.game(GIFTS, {"drops": drops, "total_items": 3, "interval_ms": 1}),
+            {"caught_items": ["item_2", "item_0"]},
+        ),
+        (await world.game(COLLECTION, COINS), {}),
+    ]
+
+
+async def test_replay_of_every_shape_matches(world: World) -> None:
+    for game_id, payload in await shapes(world):
+        for nth in range(6):
+            told = (await world.round(game_id, payload=payload, client_seed=f"s{nth}")).data
+            reply = await world.replay(told["play_id"])
+            assert (reply.matches, reply.player_id, reply.payload) == (True, "ann", payload)
+            assert reply.play.seed == told["seed"]
+
+
+TAMPERINGS = (
+    "outcome = replace(outcome::text, 'prize_0', 'prize_9')::json",
+    "seed = sha256(seed)",
+    "client_seed = client_seed || 'x'",
+    # In the text: jsonb would turn the order of names, which alone is another outcome.
+    """outcome = replace(outcome::text, '"score":0', '"score":7')::json""",
+    """outcome = replace(outcome::text, '"value":5.0', '"value":9.0')::json""",
+    """outcome = replace(outcome::text, '"quantity":1,"value"', '"quantity":2,"value"')::json""",
+    """outcome = regexp_replace(outcome::text, '"rewards":\\[.*?\\]', '"rewards":[]')::json""",
+    "session_id = overlay(session_id placing repeat('0', 32) from strpos(session_id, '.') + 3)",
+)
+
+
+async def test_replay_of_a_tampered_play_does_not_match(world: World) -> None:
+    play_id = (await world.round(await world.wheel(await world.prize()))).data["play_id"]
+    columns = "outcome, seed, client_seed, session_id"
+    read = f"SELECT {columns} FROM plays WHERE play_id = $1"
+    row = await world.database.fetchrow(read, play_id)
+    assert row is not None
+    missed = []
+    for tampering in TAMPERINGS:
+        await world.database.execute(f"UPDATE plays SET {tampering} WHERE play_id = $1", play_id)
+        if await world.database.fetchrow(read, play_id) == row or (await world.replay(play_id)).matches:
+            missed.append(tampering)
+        restore = f"UPDATE plays SET ({columns}) = ($2, $3, $4, $5) WHERE play_id = $1"
+        await world.database.execute(restore, play_id, *row.values())
+    assert missed == []

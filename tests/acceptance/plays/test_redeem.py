@@ -1,15 +1,20 @@
-"""POST /games/{id}/redeem: a rung claimed or bought, once, and never at a loss."""
+"""Rungs: reached by plays, redeemed once, and until when."""
 
 from __future__ import annotations
 
+import time
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from runtime.operations.files import kinds
 from tests.support.guests import guest_who_played
-from tests.support.milestones import block, rung
+from tests.support.milestones import block, rung, statuses
 from tests.support.operations import make_merchant
-from tests.support.stack import Answer, Stack, refused
+from tests.support.resources import make_campaign
+from tests.support.stack import Answer, Stack, fields_of, refused
 from tests.support.world import COINS, COLLECTION, World
 
 
@@ -177,3 +182,173 @@ async def test_second_redeem_is_rejected_after_any_change_of_the_game(world: Wor
         for who in ("again", guest.player_id):
             again = await world.redeem(game_id, "mug", who)
             assert refused(again) == (409, "ALREADY_EXISTS", "ALREADY_GRANTED"), (change, who)
+
+
+async def test_milestone_goes_from_locked_to_claimable(world: World) -> None:
+    prize_id = await world.prize()
+    game_id = await world.game(COLLECTION, COINS, milestones=block(rung("four", 4, prize_id), auto_grant=False))
+    seen = []
+    for _ in range(3):
+        (item,) = await world.milestones(game_id)
+        assert (item["name"], item["currency"], item["threshold"], item["prize_id"]) == ("Four", "coin", 4, prize_id)
+        seen.append((item["balance"], item["progress"], item["status"], item["granted_at"]))
+        await world.round(game_id)
+    assert seen == [
+        (0, 0.0, "MILESTONE_STATUS_LOCKED", 0),
+        (2, 0.5, "MILESTONE_STATUS_LOCKED", 0),
+        (4, 1.0, "MILESTONE_STATUS_CLAIMABLE", 0),
+    ]
+
+
+async def test_rung_that_a_play_crosses_is_granted_once(world: World, module_stack: Stack) -> None:
+    mug = await world.prize(name="Mug", fulfillment={"redemption_mode": "on_claim"})
+    game_id = await world.game(
+        COLLECTION,
+        {"items": [{"item": "coin", "weight": 1, "quantity": 5, "slot_index": 0}]},
+        milestones=block(
+            rung("ten", 10, mug), rung("three", 3, mug), rung("five", 5, mug), rung("gem", 1, mug, currency="gem")
+        ),
+    )
+    told = [(await world.round(game_id, "gil")).data["milestones_granted"] for _ in range(3)]
+    assert [[granted["id"] for granted in each] for each in told] == [["three", "five"], ["ten"], []]
+    assert await statuses(world, game_id, "gil") == {
+        **dict.fromkeys(("three", "five", "ten"), "GRANTED"),
+        "gem": "LOCKED",
+    }
+    rewards = (await module_stack.consumer("GET", "/rewards/me", player="gil")).data["items"]
+    assert sorted(reward["milestone_id"] for reward in rewards) == ["five", "ten", "three"]
+    assert {reward["status"] for reward in rewards} == {"REWARD_STATUS_WON"}
+    assert {reward["id"] for reward in rewards} == {row["reward_id"] for each in told for row in each}
+    wallet = (await module_stack.consumer("GET", "/wallet", player="gil")).data["items"]
+    assert [row["balance"] for row in wallet] == [15]
+
+
+async def test_rung_whose_prize_is_gone_stays_claimable(world: World, module_stack: Stack) -> None:
+    scarce = await world.prize(total=1)
+    game_id = await world.game(COLLECTION, COINS, milestones=block(rung("two", 2, scarce)))
+    assert (await world.round(game_id, "first")).data["milestones_granted"]
+    told = (await world.round(game_id, "late")).data
+    assert (told["milestones_granted"], told["balances"]) == ([], [{"currency": "coin", "balance": 2}])
+    assert await statuses(world, game_id, "late") == {"two": "CLAIMABLE"}
+    refused = await world.redeem(game_id, "two", "late")
+    assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "OUT_OF_STOCK")
+    (await module_stack.admin("PUT", f"/admin/prizes/{scarce}", {"stock": {"total": 2}})).data  # noqa: B018
+    assert [row["id"] for row in (await world.round(game_id, "late")).data["milestones_granted"]] == ["two"]
+
+
+async def test_rung_of_an_exchange_is_not_granted_by_a_play(world: World) -> None:
+    mug = await world.prize()
+    exchange = block(rung("two", 2, mug), mode="SPEND_EXCHANGE", auto_grant=False)
+    game_id = await world.game(COLLECTION, COINS, milestones=exchange)
+    assert (await world.round(game_id, "ada")).data["milestones_granted"] == []
+    assert await statuses(world, game_id, "ada") == {"two": "CLAIMABLE"}
+
+
+HOUR, DAY = 3_600, 86_400
+CLOSED = (400, "FAILED_PRECONDITION", "CAMPAIGN_CLOSED")
+
+
+def ago(seconds: int) -> int:
+    return int(time.time()) - seconds
+
+
+async def earned(world: World, *, players: tuple[str, ...] = ("ann",), **fields: Any) -> str:
+    prize_id = await world.prize(**fields)
+    rungs = block(rung("one", 2, prize_id), rung("two", 2, prize_id), auto_grant=False)
+    game_id = await world.game(COLLECTION, COINS, milestones=rungs)
+    for player in players:
+        await world.round(game_id, player)
+    return game_id
+
+
+async def put(stack: Stack, world: World, **fields: Any) -> dict[str, Any]:
+    return dict((await stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", fields)).data)
+
+
+@pytest.mark.parametrize("ended", ["by its date", "by hand", "paused before its date"])
+async def test_redeem_is_open_after_the_end_until_redeem_until(own_world: World, stack: Stack, ended: str) -> None:
+    game_id = await earned(own_world, total=1)
+    until = ago(-HOUR)
+    if ended == "by hand":
+        await put(stack, own_world, status="CAMPAIGN_STATUS_ENDED", redeem_until=until)
+    else:
+        paused = {"status": "CAMPAIGN_STATUS_PAUSED"} if ended.startswith("paused") else {}
+        await put(stack, own_world, end_date=ago(HOUR), redeem_until=until, **paused)
+    assert refused(await own_world.start(game_id)) == CLOSED
+    assert (await own_world.redeem(game_id, "one")).data["milestone"]["status"] == "MILESTONE_STATUS_GRANTED"
+    assert (await own_world.redeem(game_id, "two")).reason == "OUT_OF_STOCK"
+    assert (await own_world.redeem(game_id, "one")).reason == "ALREADY_GRANTED"
+
+
+async def test_redeem_after_redeem_until_is_refused_with_closed_at(own_world: World, stack: Stack) -> None:
+    game_id = await earned(own_world, total=5)
+    until = ago(60)
+    await put(stack, own_world, end_date=ago(HOUR), redeem_until=until)
+    late = await own_world.redeem(game_id, "one")
+    assert refused(late) == CLOSED
+    assert late.envelope["data"]["closed_at"] == until
+    assert await own_world.database.fetchval("SELECT awarded FROM stock") == 0
+    assert (await put(stack, own_world, redeem_until=ago(-HOUR)))["status"] == "CAMPAIGN_STATUS_ENDED"
+    assert (await own_world.redeem(game_id, "one")).http == 200
+
+
+async def test_claim_is_open_after_redeem_until(own_world: World, stack: Stack) -> None:
+    """Claims know no end but the reward's own, `expires_at`."""
+    claimed = {"channel": "none", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
+    (won,) = (await own_world.round(await own_world.wheel(await own_world.prize(fulfillment=claimed)))).data["rewards"]
+    await put(stack, own_world, end_date=ago(2 * HOUR), redeem_until=ago(HOUR))
+    claim = await stack.consumer("POST", f"/rewards/{won['reward_id']}/claim", {}, player="ann")
+    assert claim.data["status"] == "REWARD_STATUS_FULFILLED"
+
+
+async def test_redeem_until_is_read_as_it_was_set(own_world: World, stack: Stack) -> None:
+    end, until = ago(-HOUR), ago(-2 * HOUR)
+    assert (await put(stack, own_world, end_date=end, redeem_until=until))["redeem_until"] == until
+    path = f"/campaigns/{own_world.campaign_id}"
+    assert (await stack.admin("GET", f"/admin{path}")).data["redeem_until"] == until
+    assert (await stack.consumer("GET", f"/public{path}")).data["redeem_until"] == until
+    [listed] = (await stack.admin("GET", "/admin/campaigns")).data["items"]
+    assert listed["redeem_until"] == until
+    assert (await put(stack, own_world, name="Other"))["redeem_until"] == until, "what is left out stays"
+    assert (await put(stack, own_world, redeem_until=0))["redeem_until"] == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"end_date": 2_000_000_000, "redeem_until": 1_999_999_999},
+        {"start_date": 2_000_000_000, "redeem_until": 1_999_999_999},
+        {"redeem_until": -1},
+        {"redeem_until": 10**15},
+    ],
+)
+async def test_redeem_until_before_the_end_is_refused(stack: Stack, fields: dict[str, Any]) -> None:
+    body = {"name": "Autumn", **fields}
+    assert fields_of(await stack.admin("POST", "/admin/campaigns", body)) == ["redeem_until"]
+    made = await make_campaign(stack)
+    assert fields_of(await stack.admin("PUT", f"/admin/campaigns/{made['id']}", fields)) == ["redeem_until"]
+    dated = await make_campaign(stack, end_date=1_000, redeem_until=1_000)
+    moved = await stack.admin("PUT", f"/admin/campaigns/{dated['id']}", {"name": "On"})
+    assert moved.data["redeem_until"] == 1_000
+    early = await make_campaign(stack, end_date=ago(-HOUR), redeem_until=ago(-2 * HOUR))
+    later = await stack.admin("PUT", f"/admin/campaigns/{early['id']}", {"end_date": ago(-DAY)})
+    assert fields_of(later) == ["redeem_until"]
+
+
+async def test_redeem_until_shifts_with_the_dates_of_a_duplicate(stack: Stack) -> None:
+    zone = "Europe/Berlin"
+    start = ago(200 * DAY + HOUR)
+    dates = {"start_date": start, "end_date": start + 30 * DAY, "redeem_until": start + 60 * DAY}
+    campaign = await make_campaign(stack, timezone=zone, **dates)
+    copy = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {})).data
+
+    def local(seconds: int) -> datetime:
+        return datetime.fromtimestamp(seconds, ZoneInfo(zone))
+
+    moved = {(local(copy[name]).date() - local(campaign[name]).date()).days for name in dates}
+    assert len(moved) == 1
+    assert local(copy["redeem_until"]).time() == local(campaign["redeem_until"]).time()
+
+
+def test_redeem_until_is_a_date_in_campaign_files() -> None:
+    assert "redeem_until" in kinds.CAMPAIGN.settable and "redeem_until" in kinds.TIMES

@@ -85,7 +85,6 @@ async def test_turns_are_given_by_rungs(world: World) -> None:
     bought = (await world.redeem(shop, "buy")).data["reward"]
     assert (bought["type"], bought["value"], bought["status"]) == ("turns", 3, FULFILLED)
     assert await turns_of(world, "ann") == 6
-    # What is taken back gives its price back.
     assert (await revoke(world, bought["id"])).data["status"] == "REWARD_STATUS_REVOKED"
     held = (await world.stack.consumer("GET", "/wallet", player="ann", scope_key=world.campaign_id)).data["items"]
     assert (await turns_of(world, "ann"), held[0]["balance"]) == (3, 4)

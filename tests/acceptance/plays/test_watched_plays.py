@@ -83,7 +83,6 @@ async def test_approved_game_changes_alone_unless_a_play_gives_more_or_something
     for other in (coins(500), coins(501, "gem"), {"items": [*coins(500)["items"], coins(500, "gem")["items"][1]]}):
         waiting(await put(fair, path, handler_config=other))
     waiting(await put(fair, path, wallet_scope="tenant"))
-    # An item that is never drawn gives nothing, until it is.
     assert (await put(fair, path, handler_config=coins(900, "gem", 0))).http == 200
     waiting(await put(fair, path, handler_config=coins(900, "gem", 1e-9)))
 
@@ -106,7 +105,6 @@ async def test_game_of_drops_counts_all_points_and_turns_that_can_be_caught(fair
     for config in (gifts((points, 5), (other, 1)), gifts((turns, 3))):
         kept = waiting(await make(fair, GIFTS, config))
         assert {prize["id"] for prize in kept["after"]["prizes"]} <= {points, turns, other}
-    # A fallback stands in for each unit that there is no more of.
     cup = await fair.prize(total=1)
     await made(fair, GIFTS, gifts((cup, 6)), fallback_prize_id=points)
     waiting(
@@ -158,7 +156,6 @@ async def test_prize_waits_where_a_play_would_give_more_of_it(fair: World) -> No
     goods = await fair.prize(value=90)
     await made(fair, GIFTS, gifts((goods, 5)))
     waiting(await put(fair, f"prizes/{goods}", type="points"))
-    # Who approves saw what the game gives; with another game it is another question.
     assert (await put(fair, f"games/{game}", handler_config=gifts((prize, 4)))).http == 200
     assert refused(await approve(fair, kept)) == (409, "ABORTED", "STALE_REVISION")
     kept = waiting(await put(fair, path, value=26))

@@ -53,9 +53,6 @@ async def shown(world: World, reward_id: str, *roles: str) -> dict[str, Any]:
     return dict(answer.data)
 
 
-# -- on the prize ----------------------------------------------------------------------------
-
-
 async def test_claim_fields_read_back_and_are_shown_to_players(world: World) -> None:
     prize_id = await prize(world)
     path = f"/admin/prizes/{prize_id}"
@@ -117,9 +114,6 @@ async def test_claim_fields_are_copied_with_the_campaign(world: World) -> None:
     copy = await world.stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {"name": "Copy"})
     [copied] = (await world.stack.admin("GET", "/admin/prizes", campaign_id=copy.data["id"])).data["items"]
     assert [field["label"] for field in copied["claim_fields"]] == [NAME["label"]]
-
-
-# -- the claim -------------------------------------------------------------------------------
 
 
 async def test_claim_with_wrong_answers_is_refused_and_changes_nothing(world: World) -> None:
@@ -186,9 +180,6 @@ async def test_claim_with_other_answers_under_one_key_is_a_mismatch(world: World
     differs = await world.stack.core("POST", path, straight | {"answers": {**ANSWERS, "name": "Eve"}})
     assert differs.reason == "IDEMPOTENCY_MISMATCH"
     assert (await shown(world, reward_id))["answers"] == KEPT
-
-
-# -- the answers -----------------------------------------------------------------------------
 
 
 async def test_answers_are_masked_for_roles_that_cannot_move_the_reward(world: World) -> None:

@@ -117,9 +117,6 @@ async def test_withdrawal_without_exactly_one_selection_is_refused(world: World,
     assert (await listed(module_stack, prize_id))["totals"]["free"] == 1
 
 
-# -- expiry ----------------------------------------------------------------------------------
-
-
 async def test_import_sets_an_expiry_for_all_codes_or_each(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
     text = "Code,Note,Valid_until\n"

@@ -61,9 +61,6 @@ async def low(world: World, prize_id: str) -> bool:
     return bool(one["low"])
 
 
-# -- budgets ---------------------------------------------------------------------------------
-
-
 async def test_budget_counts_what_was_given_in_its_currency_and_not_returned(shop: World) -> None:
     """Which rewards count: tests/sql/test_limit_rows.py."""
     game = await shop.wheel(await shop.prize(value=10, **EUR))
@@ -80,7 +77,6 @@ async def test_budget_counts_what_was_given_in_its_currency_and_not_returned(sho
     assert (await shop.stack.admin("POST", f"/admin/rewards/{rewards[0]}/revoke", {})).code == "OK"
     await look(shop)
     assert (await campaign(shop))["budget"]["used"] == 20
-    # Another currency is another budget, which is not counted yet.
     assert (await budget(shop, 1000, "USD"))["used"] == 0
     await look(shop)
     assert (await campaign(shop))["budget"]["used"] == 50
@@ -117,9 +113,6 @@ async def test_duplicate_has_the_budget_with_nothing_used(shop: World) -> None:
     assert (copy["low_stock_at"], copy["low"]) == (4, False)
 
 
-# -- stock -----------------------------------------------------------------------------------
-
-
 async def test_low_stock_fires_once_for_each_fall(shop: World) -> None:
     prize_id = await shop.prize(total=3, low_stock_at=2)
     assert await look(shop) == [] and not await low(shop, prize_id)
@@ -131,9 +124,6 @@ async def test_low_stock_fires_once_for_each_fall(shop: World) -> None:
         assert (await shop.stack.admin("POST", f"/admin/prizes/{prize_id}/stock", body)).code == "OK"
         assert await low(shop, prize_id) is bool(events)
         assert await look(shop) == events
-
-
-# -- rivals ----------------------------------------------------------------------------------
 
 
 async def test_alerts_fire_once_from_processes_that_check_at_once(shop: World) -> None:

@@ -37,7 +37,6 @@ async def give_up(world: World, receiver: Receiver) -> tuple[str, str, str]:
 async def test_unit_of_a_failed_delivery_can_be_won_again(own_world: World, receiver: Receiver) -> None:
     game_id, reward_id, task_id = await give_up(own_world, receiver)
     assert len((await own_world.round(game_id, "bob")).data["rewards"]) == 1
-    # Its unit is somebody else's now: neither a retry nor a hand gives out what is not there.
     admin = own_world.stack.admin
     for path in (f"/admin/fulfillment/tasks/{task_id}/retry", f"/admin/rewards/{reward_id}/fulfill"):
         assert refused(await admin("POST", path, {})) == (400, "FAILED_PRECONDITION", "OUT_OF_STOCK")

@@ -159,7 +159,6 @@ async def test_search_by_contact_is_limited_to_the_merchants_campaigns(world: Wo
     [open_to_all] = await won(world, player=ada, fulfillment=to_send)
     shop = replace(world.stack, merchant_id=merchant_id)
     assert await found(shop, contact="ada.shops@example.com") == [own]
-    # That somebody won in the tenant's own is seen, and not who it was; so it is of deliveries.
     assert open_to_all in await found(shop)
 
     async def delivered(**query: str) -> set[str]:
@@ -232,7 +231,6 @@ async def test_bulk_retry_does_what_the_store_refused(world: World, monkeypatch:
     again = await bulk(world.stack, act, ids, key)
     assert reasons(again) == dict.fromkeys(ids, "")
     assert "Idempotency-Replayed" not in again.headers
-    # That all of it was done is kept.
     kept = await bulk(world.stack, act, ids, key)
     assert (kept.data, kept.headers["Idempotency-Replayed"]) == (again.data, "true")
 

@@ -129,7 +129,6 @@ async def test_fulfil_of_an_unopenable_code_is_refused(stack: Stack, shelf: Shel
 async def test_delivery_of_an_unopenable_code_is_retried_then_dead(stack: Stack, shelf: Shelf, reserved: bool) -> None:
     prize_id = await voucher(shelf, "MUG-1", mode="on_win")
     engine = shelf.engine
-    # As a prize leaves it that got its channel after the win.
     reward_id = await (won(shelf, prize_id, task="pending") if reserved else shelf.reward(prize_id, task="pending"))
     task_id = await engine.database.fetchval("SELECT task_id FROM tasks WHERE reward_id = $1", reward_id)
     await engine.database.execute(LOST, prize_id)
@@ -140,7 +139,6 @@ async def test_delivery_of_an_unopenable_code_is_retried_then_dead(stack: Stack,
         assert await state(engine, task_id) == ended
         error = await engine.database.fetchval("SELECT last_error FROM tasks")
         assert error == f"the code of reward {reward_id} cannot be opened now; nothing was used up"
-    # Nobody was shown it: unit and code are back.
     assert await shelf.stock(prize_id) == (9, 9, 0)
     assert (await shelf.row(reward_id))["codes"] == 0
     await key_is_back(shelf, prize_id)

@@ -204,7 +204,6 @@ async def test_withdrawn_game_leaves_players_what_is_theirs(own_world: World, wi
     ]
     assert (await own_world.redeem(game_id, "mug")).reason == "ALREADY_GRANTED"
     assert (await own_world.redeem(game_id, "cup")).reason == closed
-    # Nothing new begins, for who has played it either; and what had begun is told that it is closed, and no more.
     assert (await own_world.start(game_id)).reason == "UNKNOWN_GAME"
     assert (await stack.consumer("GET", f"/games/{game_id}/eligibility", player="ann")).reason == "UNKNOWN_GAME"
     for player, opened in (("ann", session), ("bob", strangers)):

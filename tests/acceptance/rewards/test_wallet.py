@@ -1,14 +1,19 @@
-"""The wallet: balances, a ledger that pages while it grows, and adjustments that never go below zero."""
+"""The wallet: balances, adjustments that never go below zero, and whose wallet a game credits."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from runtime.operations import BY_NAME
 from tests.support.invariants import check_sums
+from tests.support.operations import make_merchant
 from tests.support.quests import open_campaign
-from tests.support.stack import Answer, Stack, fields_of
+from tests.support.resources import make_campaign, make_game, make_prize, play_once, wheel
+from tests.support.stack import Answer, Stack, fields_of, refused
 from tests.support.world import World
 
 
@@ -67,3 +72,98 @@ async def test_adjustment_with_a_wrong_field_is_refused(stack: Stack) -> None:
     assert full.code == "OK"
     assert (await adjust(stack, stack.tenant_id, 1)).code == "INVALID_ARGUMENT"
     await check_sums(stack.database)
+
+
+MERCHANTS, TENANTS = "WALLET_SCOPE_MERCHANT", "WALLET_SCOPE_TENANT"
+KEPT = (400, "FAILED_PRECONDITION", "HAS_HISTORY")
+FORBIDDEN = (403, "PERMISSION_DENIED", "FORBIDDEN")
+
+
+async def test_wallet_scope_of_the_tenant_is_refused_to_a_merchants_staff(stack: Stack) -> None:
+    staff = replace(stack, merchant_id=await make_merchant(stack))
+    campaign = await make_campaign(staff)
+    prize_id = await make_prize(staff, campaign_id=campaign["id"])
+    made = await staff.admin("POST", "/admin/games", wheel(campaign["id"], prize_id, wallet_scope=TENANTS))
+    assert refused(made) == FORBIDDEN
+    path = f"/admin/games/{(await make_game(staff, campaign['id'], prize_id))['id']}"
+    assert refused(await staff.admin("PUT", path, {"wallet_scope": TENANTS})) == FORBIDDEN
+    assert (await staff.admin("PUT", path, {"wallet_scope": MERCHANTS})).data
+    assert (await stack.admin("PUT", path, {"wallet_scope": TENANTS})).data
+    assert refused(await staff.admin("PUT", path, {"name": "More"})) == FORBIDDEN
+    copied = f"/admin/campaigns/{campaign['id']}/duplicate"
+    assert refused(await staff.admin("POST", copied, {})) == FORBIDDEN
+    assert (await stack.admin("POST", copied, {})).data
+
+
+async def test_wallet_scope_of_the_merchant_requires_a_merchant(stack: Stack) -> None:
+    merchant_id, prize_id = await make_merchant(stack), await make_prize(stack)
+    campaign = await make_campaign(stack)
+    made = await stack.admin("POST", "/admin/games", wheel(campaign["id"], prize_id, wallet_scope=MERCHANTS))
+    assert [row["field"] for row in made.envelope["data"]["violations"]] == ["wallet_scope"]
+    game = f"/admin/games/{(await make_game(stack, campaign['id'], prize_id))['id']}"
+    updated = await stack.admin("PUT", game, {"wallet_scope": MERCHANTS})
+    assert [row["field"] for row in updated.envelope["data"]["violations"]] == ["wallet_scope"]
+    path = f"/admin/campaigns/{campaign['id']}"
+    assert (await stack.admin("PUT", path, {"merchant_id": merchant_id})).data
+    assert (await stack.admin("PUT", game, {"wallet_scope": MERCHANTS})).data
+    bare = await stack.admin("PUT", path, {"merchant_id": ""})
+    assert [row["field"] for row in bare.envelope["data"]["violations"]] == ["merchant_id"]
+
+
+async def test_wallet_scope_of_a_played_game_cannot_change(stack: Stack) -> None:
+    campaign, prize_id = await make_campaign(stack), await make_prize(stack, type="points")
+    game = await make_game(stack, campaign["id"], prize_id)
+    path = f"/admin/games/{game['id']}"
+    assert (await stack.admin("PUT", path, {"wallet_scope": TENANTS})).data
+    await play_once(stack, game["id"])
+    assert refused(await stack.admin("PUT", path, {"wallet_scope": "WALLET_SCOPE_CAMPAIGN"})) == KEPT
+    assert (await stack.admin("PUT", path, {"wallet_scope": TENANTS, "name": "Same"})).data
+
+
+async def test_currency_of_a_rung_of_a_played_game_cannot_change(stack: Stack) -> None:
+    campaign, prize_id = await make_campaign(stack), await make_prize(stack, type="points")
+    rung = {"id": "ten", "name": "Ten", "currency": "points", "threshold": 10, "prize_id": prize_id}
+    milestones = {"mode": "MILESTONE_MODE_CUMULATIVE_UNLOCK", "rungs": [rung]}
+    game = await make_game(stack, campaign["id"], prize_id, milestones=milestones)
+    await play_once(stack, game["id"])
+    for fields, kept in (({"currency": "coin"}, True), ({"threshold": 20}, False), ({"id": "new"}, False)):
+        changed = {**milestones, "rungs": [{**rung, **fields}]}
+        answer = await stack.admin("PUT", f"/admin/games/{game['id']}", {"milestones": changed})
+        assert (refused(answer) == KEPT) if kept else answer.data
+
+
+async def test_currencies_of_a_played_game_cannot_be_dropped(stack: Stack) -> None:
+    """A currency of another name would leave what was collected where no play adds to it, and no rung counts it."""
+    campaign, prize_id = await make_campaign(stack), await make_prize(stack)
+    items = [{"item": name, "weight": 1, "quantity": 1, "slot_index": at} for at, name in enumerate(("leaf", "acorn"))]
+    shape = {"type": "collection", "reward_handler": "lucky_item"}
+    game = await make_game(stack, campaign["id"], **shape, handler_config={"items": items})
+    path = f"/admin/games/{game['id']}"
+    items = [{**items[0], "item": "coin"}, items[1]]
+    assert (await stack.admin("PUT", path, {"handler_config": {"items": items}})).data
+    await play_once(stack, game["id"])
+    renamed = [{**items[0], "item": "star"}, items[1]]
+    for config in ({"items": renamed}, {"items": items[:1]}, {"items": [{**items[0], "item": "Coin"}, items[1]]}):
+        answer = await stack.admin("PUT", path, {"handler_config": config})
+        assert refused(answer) == KEPT
+        assert "currency" in answer.envelope["message"]
+    wrong = await stack.admin("PUT", path, {"handler_config": {"items": []}})
+    assert wrong.code == "INVALID_ARGUMENT"
+    wheel_of_prizes = {"prizes": [{"prize_id": prize_id, "probability": 1}]}
+    other = {"reward_handler": "probability", "handler_config": wheel_of_prizes}
+    assert refused(await stack.admin("PUT", path, other)) == KEPT
+    retired = [{**items[0], "weight": 0}, items[1], {**items[1], "item": "star"}]
+    assert (await stack.admin("PUT", path, {"handler_config": {"items": retired}})).data
+
+
+@pytest.mark.parametrize("scope", [MERCHANTS, "WALLET_SCOPE_CAMPAIGN"])
+async def test_merchant_of_a_campaign_that_moved_its_wallets_cannot_change(stack: Stack, scope: str) -> None:
+    ann, bob = await make_merchant(stack), await make_merchant(stack)
+    campaign, prize_id = await make_campaign(stack, merchant_id=ann), await make_prize(stack, type="points")
+    game = await make_game(stack, campaign["id"], prize_id, wallet_scope=scope)
+    path = f"/admin/campaigns/{campaign['id']}"
+    for merchant_id in (bob, ann):
+        assert (await stack.admin("PUT", path, {"merchant_id": merchant_id})).data
+    await play_once(stack, game["id"])
+    moved = await stack.admin("PUT", path, {"merchant_id": bob})
+    assert refused(moved) == KEPT if scope == MERCHANTS else moved.data

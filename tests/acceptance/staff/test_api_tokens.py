@@ -87,7 +87,6 @@ async def test_token_secret_is_shown_once_and_opens_what_its_roles_do(stack: Sta
     assert {**listed, "last_used_at": 0} == {**made, "secret": ""}
     assert (listed["made_by"], listed["last_used_at"] % 3600) == ("staff_test", 0)
     assert listed["last_used_at"] > made["created_at"] - 3600
-    # What it does is done under its name and its id.
     assert (await ask(stack, made["secret"], "/admin/campaigns", "POST", {"name": "Fair"})).code == "OK"
     noted = (await stack.admin("GET", "/admin/audit")).data["items"]
     assert [(row["action"], row["actor"]) for row in noted if row["action"] != "staff.sign_in"] == [
@@ -117,7 +116,6 @@ async def test_token_with_more_roles_than_its_maker_is_refused(stack: Stack) -> 
     assert (await tried(("designer",), ["designer"])).code == "OK"
     for by, roles in ((("designer",), ["admin"]), (("reward_manager",), ["reward_manager", "designer"])):
         assert refused(await tried(by, roles)) == FORBIDDEN
-    # Platform's nobody gives, platform neither.
     for roles in (["platform"], ["admin", "platform"], ["owner"], []):
         answer = await tried(("admin", "platform"), roles)
         assert refused(answer) == FORBIDDEN or fields_of(answer)[0].startswith("roles")
@@ -143,7 +141,6 @@ async def test_token_of_another_tenant_or_altered_token_opens_nothing(stack: Sta
     )
     assert answer.reason == "UNKNOWN_CAMPAIGN"
     assert (await ask(stack, token)).data["tenant_id"] == OTHER_TENANT
-    # Nor does it where it says that it is of here, or with anything else put to it.
     bare = token.partition(".")[0]
     raw = base64.urlsafe_b64decode(bare.removeprefix(PREFIX) + "==")
     here = PREFIX + base64.urlsafe_b64encode(raw[:32] + stack.tenant_id.encode()).rstrip(b"=").decode()
@@ -167,7 +164,6 @@ async def test_token_of_a_merchant_is_limited_to_the_merchant(stack: Stack) -> N
     assert (await ours.admin("POST", "/admin/tokens", body)).reason == "UNKNOWN_MERCHANT"
     assert (await theirs.admin("GET", "/admin/tokens")).data["items"] == []
     assert (await theirs.admin("DELETE", f"/admin/tokens/{made['id']}")).reason == "UNKNOWN_TOKEN"
-    # The tenant's own staff makes and ends each merchant's.
     assert (await make(stack, merchant_id=theirs.merchant_id))["merchant_id"] == theirs.merchant_id
     assert (await stack.admin("POST", "/admin/tokens", {**body, "merchant_id": "nobody"})).reason == "UNKNOWN_MERCHANT"
     assert (await stack.admin("DELETE", f"/admin/tokens/{made['id']}")).code == "OK"
@@ -218,7 +214,6 @@ async def test_tokens_of_a_tenant_are_bounded_and_some_are_kept_from_merchants(
         assert (await stack.admin("POST", "/admin/tokens", body)).code == "OK"
     assert refused(await stack.admin("POST", "/admin/tokens", body)) == TOO_MANY
     assert (await replace(stack, tenant_id=OTHER_TENANT).admin("POST", "/admin/tokens", body)).code == "OK"
-    # What ended long ago counts no more, nor what expired.
     for ended in ("revoked_at", "expires_at"):
         await stack.database.execute(f"UPDATE api_tokens SET {ended} = now() - interval '3 hours'")
         assert (await merchants.admin("POST", "/admin/tokens", body)).code == "OK"
@@ -261,7 +256,6 @@ async def test_token_cannot_be_made_from_its_row(stack: Stack) -> None:
 async def test_token_is_taken_only_from_the_header_of_an_admin_request(stack: Stack) -> None:
     token = (await make(stack))["secret"]
     for name in ("token", "access_token", "Authorization"):
-        # Even beside one that is shown as it should be: it stands in logs now.
         for roles in ((), ("admin",)):
             assert refused(await stack.admin("GET", "/admin/campaigns", roles=roles, **{name: token})) == INVALID
     assert (await stack.admin("GET", "/admin/campaigns", q=PREFIX)).code == "OK"
@@ -309,7 +303,6 @@ async def test_good_token_is_taken_beside_guesses_from_its_address(
         wrong = guess(stack.tenant_id)
         assert "RATE_LIMITED" in [await shown(edge, wrong) for _ in range(2 * GUESSES.burst)]
         assert await shown(edge, unseen) == ""
-        # An address has a limit over all tenants, too.
         began = time.monotonic()
         seen = [await shown(edge, guess(f"tenant_{nth}")) for nth in range(2 * GUESSES_IN_ALL.burst)]
         refilled = (time.monotonic() - began) * GUESSES_IN_ALL.per_second
@@ -350,7 +343,6 @@ async def test_marked_token_is_taken_beside_any_junk_from_its_address(stack: Sta
             assert "RATE_LIMITED" in [await shown(edge, junk(tenant_id)) for _ in range(2 * GUESSES.burst)]
         assert await shown(edge, unmarked) == "RATE_LIMITED", "else nothing was kept out"
         assert {await shown(edge, token) for token in good} == {""}
-    # Without its mark, or with the mark of another secret, it is good while the address has guesses left.
     async with new_edge(stack) as elsewhere:
         assert {await shown(elsewhere, one) for one in (unmarked, f"{unmarked}.{'A' * 16}")} == {""}
 

@@ -71,7 +71,6 @@ async def test_own_request_is_neither_approved_nor_rejected(office: Stack) -> No
     for what in ("approve", "reject"):
         answer = await decide(office, "ann", what, kept, role="admin")
         assert refused(answer) == (403, "PERMISSION_DENIED", "OWN_REQUEST"), what
-    # Nor does a caller of Core who has no name.
     asked = {"id": kept["id"], "may_decide": ["AdjustBalance"]}
     assert refused(await office.core("POST", f"/approvals/{kept['id']}/approve", asked))[2] == "OWN_REQUEST"
     assert await balance(office, player) == 0
@@ -116,7 +115,6 @@ async def test_approval_is_unknown_to_other_tenants_and_merchants(office: Stack)
         for verb, path in (("GET", ""), ("POST", "/approve"), ("POST", "/reject"), ("POST", "/withdraw")):
             answer = await as_(other, "bob", verb, f"approvals/{kept['id']}{path}", {} if verb == "POST" else None)
             assert refused(answer) == (404, "NOT_FOUND", "UNKNOWN_APPROVAL"), path
-    # What a merchant's staff asks is the tenant's to approve, and is done within the merchant.
     body = {"player_id": player, "scope_key": shop.merchant_id, "currency": "points", "amount": 500}
     theirs = waiting(await as_(shop, "mia", "POST", "wallet/adjustments", body))
     assert theirs["merchant_id"] == shop.merchant_id
@@ -378,7 +376,6 @@ async def test_request_of_a_revoked_token_is_not_kept(
         return await office.admin("POST", "/admin/wallet/adjustments", body, roles=(), headers=shown)
 
     kept = waiting(await asked())
-    # The edge has not heard of it: it goes by what it was told of the token.
     revoke = "UPDATE api_tokens SET revoked_at = now() WHERE token_id = $1"
     await office.database.execute(revoke, made["id"])
     assert refused(await asked()) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")

@@ -88,9 +88,6 @@ async def test_staff_change_is_noted_once_and_a_refusal_never(stack: Stack) -> N
     assert (actions["EmitEvent"], actions["DuplicateCampaign"]) == ({"event.emit"}, {"campaign.duplicate"})
 
 
-# -- sign-ins and refusals --------------------------------------------------------------------
-
-
 async def test_sign_in_is_noted_once_for_its_token(stack: Stack) -> None:
     token = bearer(stack.token("ann", ("designer", "reward_manager")))
     for path in ("/admin/me", "/admin/games", "/admin/me"):
@@ -132,7 +129,6 @@ async def test_refusal_is_noted_with_the_route_and_the_reason(stack: Stack) -> N
         "roles": ["reward_manager"],
         "address": "127.0.0.1",
     }
-    # Where they are at home, whomever they act for.
     abroad = {**bearer(stack.token("pat", ("platform",))), "X-Tenant-Id": OTHER_TENANT}
     assert (await stack.admin("GET", "/admin/games", roles=(), headers=abroad)).http == 403
     assert {entry["actor"] for entry in await noted(stack, "staff.refuse")} == {"staff_test", "pat"}

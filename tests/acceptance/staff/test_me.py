@@ -1,15 +1,16 @@
-"""GET /admin/me: who the token is of, and which operations it opens."""
+"""Whom an edge takes a request to be from, what a token opens, and tenants and merchants."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from runtime.http import admin
 from runtime.operations.row import PLATFORM
 from tests.support.operations import make_merchant
-from tests.support.stack import Stack
+from tests.support.stack import Stack, fields_of
 
 
 async def test_me_tells_staff_who_they_are_and_what_they_may(stack: Stack) -> None:
@@ -48,3 +49,42 @@ async def test_me_leaves_out_the_tenants_own_for_a_merchants_staff(stack: Stack)
         if (await shop.admin(operation.verb, path)).envelope["message"] == "this is for the tenant's own staff":
             refused_to_shop.add(operation.name)
     assert refused_to_shop & ours == ours - theirs
+
+
+async def test_player_in_a_query_is_ignored(stack: Stack) -> None:
+    mine = await stack.consumer("GET", "/players/me", player="player_a", player_id="player_b")
+    assert mine.data["id"] == "player_a"
+
+
+@pytest.mark.settings(header_fallback=True)
+async def test_headers_make_an_identity_where_the_setting_allows_it(stack: Stack) -> None:
+    mine = await stack.consumer("GET", "/players/me", headers={"X-Player-Id": "player_h"})
+    assert mine.data["id"] == "player_h"
+    headers = {"X-Tenant-Id": stack.tenant_id, "X-Roles": "designer"}
+    assert (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).data["items"] == []
+
+
+BOTH = ("admin", "platform")
+
+
+async def test_tenant_is_made_and_found_by_the_platform_alone(stack: Any) -> None:
+    made = (await stack.admin("POST", "/admin/tenants", {"name": "Orchard"}, roles=BOTH)).data
+    assert made["id"].startswith("tenant_")
+    assert made["status"] == "TENANT_STATUS_ACTIVE"
+    found = (await stack.admin("GET", "/admin/tenants", roles=BOTH, q="orch")).data["items"]
+    assert found == [made]
+    assert (await stack.admin("POST", "/admin/tenants", {"name": "Mine"})).http == 403
+    assert fields_of(await stack.admin("POST", "/admin/tenants", {"name": ""}, roles=BOTH)) == ["name"]
+
+
+async def test_merchant_belongs_to_its_tenant(stack: Any) -> None:
+    made = (await stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data
+    assert made["tenant_id"] == stack.tenant_id
+    assert made["status"] == "MERCHANT_STATUS_ACTIVE"
+    assert (await stack.admin("GET", "/admin/merchants")).data["items"] == [made]
+    other = type(stack)(stack.process, stack.http, "tenant_other")
+    assert (await other.admin("GET", "/admin/merchants")).data["items"] == []
+    nobody = type(stack)(stack.process, stack.http, "tenant_nowhere")
+    refused = await nobody.core("POST", "/merchants", {"merchant": {"name": "Shop"}})
+    assert refused.reason == "UNKNOWN_TENANT"
+    assert (await nobody.core("POST", "/campaigns", {"campaign": {"name": "x"}})).reason == "UNKNOWN_TENANT"

@@ -273,7 +273,6 @@ async def test_delivery_log_shows_a_merchants_staff_its_own_events(shops: Shops)
 
     await until(all_told)
     assert set(await told(shops.staff)) == {shops.bobs["campaign"]}
-    # Nor once the integration is its own campaign's, and it may have it told again, and elsewhere.
     narrowed = {"campaign_id": shops.bobs["campaign"]}
     assert (await shops.tenant.admin("PUT", f"/admin/integrations/{hook_id}", narrowed)).http == 200
     resent = [

@@ -145,7 +145,6 @@ async def test_oidc_sign_in_gives_the_roles_of_the_claims(trusting: Stack, issue
     answer = await finish(trusting, begun, issuer.code("dora", begun))
     told = (await me(trusting, answer.data["token"])).data
     assert (told["subject"], told["tenant_id"], told["roles"]) == ("dora", trusting.tenant_id, ["designer"])
-    # The session is ours: signing out ends it, whatever the issuer thinks.
     assert (
         await trusting.admin("POST", "/admin/auth/logout", {}, roles=(), headers=bearer(answer.data["token"]))
     ).data == {}

@@ -60,7 +60,6 @@ async def test_logout_everywhere_ends_the_subjects_tokens_until_then(stack: Stac
         assert refused(await me(stack, token)) == ENDED
     assert [(await me(stack, token)).reason for token in others[:2]] == ["", ""]
     assert (await stack.consumer("GET", "/players/me", headers=bearer(others[2]))).code == "OK"
-    # What is made later counts again; what was logged out of stays so.
     await stack.database.execute(
         "UPDATE revocations SET issued_until = now() - interval '1 hour', revoked_at = now() WHERE kind = 'staff'"
     )
@@ -136,7 +135,6 @@ async def test_revoke_requires_the_tenants_own_admin(stack: Stack) -> None:
         )
     merchants = replace(stack, merchant_id=await make_merchant(stack))
     assert refused(await merchants.admin("POST", REVOKE, body)) == (403, "PERMISSION_DENIED", "FORBIDDEN")
-    # Their own they all may.
     for roles in (("designer",), ("platform",)):
         assert (await log_out(stack, stack.token("dee", roles))).code == "OK"
     assert (await log_out(stack, merchants.token("mel", ("admin",)), everywhere=True)).code == "OK"

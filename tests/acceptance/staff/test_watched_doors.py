@@ -118,7 +118,6 @@ async def test_draft_that_becomes_active_waits_and_a_played_game_may_pause(fair:
     await fair.round(draft, "ann")
     for status in ("paused", "active"):
         assert (await put(fair, f"games/{draft}", {"status": status})).http == 200
-    # Nor is pausing the campaign a way around.
     campaign = f"/admin/campaigns/{fair.campaign_id}"
     assert (await fair.stack.admin("PUT", campaign, {"status": "paused"})).http == 200
     waiting(await post(fair, "games", wheel_body(fair, prize)))
@@ -134,7 +133,6 @@ async def test_odds_of_an_unplayed_game_wait_in_a_paused_campaign_that_was_playe
     waiting(await put(fair, f"games/{unplayed}", {"handler_config": odds}))
     waiting(await put(fair, f"prizes/{prize}", {"value": 60}))
     assert await value(fair, prize) == 5
-    # What is paused itself waits when it comes back.
     assert (await put(fair, f"games/{unplayed}", {"status": "paused"})).http == 200
     assert (await put(fair, f"games/{unplayed}", {"handler_config": odds})).http == 200
     waiting(await put(fair, f"games/{unplayed}", {"status": "active"}))
@@ -170,7 +168,6 @@ async def test_secret_is_not_stored_in_a_waiting_request(fair: World) -> None:
         secret = {"channel": "webhook", "config": {**url, name: given}}
         answer = await post(fair, "prizes", body | {"fulfillment": secret})
         assert fields_of(answer) == [f"fulfillment.config.{name}"]
-    # What is masked is kept without being told: it waits, and is what it was when it is done.
     config = {**url, "headers": {"X-Key": "whsec_of_a_header"}}
     held = body | {"value": LIMIT, "fulfillment": {"channel": "webhook", "config": config}}
     prize = (await post(fair, "prizes", held)).data

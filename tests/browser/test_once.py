@@ -89,7 +89,6 @@ async def test_reload_during_a_play_shows_that_play_once(fair: World, visit: Vis
     await visit.ready()
     assert await visit.page.is_hidden(".card"), "a result that was shown is not shown again"
     assert len(bodies) == 2
-    # A reload while the wheel turns, after the answer came.
     await moving.open(await game(fair, rules={"max_plays_per_day": 10}))
     async with moving.page.expect_response(PLAY) as first:
         await moving.press()
@@ -167,13 +166,11 @@ async def test_stored_session_that_cannot_be_played_is_replaced_silently(fair: W
     await visit.play()
     stale = await visit.page.evaluate(KEPT)
     await visit.play()
-    # A duplicated tab brings the session that its first one has played.
     await visit.page.evaluate(COPY, stale)
     await visit.page.reload()
     await visit.ready()
     await visit.play()
     assert len(await fair.plays()) == 3
-    # The game's terms change: the session in store is void.
     kept = json.loads(await visit.page.evaluate(KEPT))
     assert kept["session"]["session_id"]
     odds = {"prizes": [{"prize_id": await fair.prize(name="Cup"), "probability": 1}]}
@@ -181,7 +178,6 @@ async def test_stored_session_that_cannot_be_played_is_replaced_silently(fair: W
     await visit.press()
     await visit.page.wait_for_selector(".card:not([hidden]) >> text=Cup")
     assert len(await fair.plays()) == 4
-    # A play that was asked for with it, as if the tab had closed, begins no other.
     asked = {"key": "asked-before", "payload": {}, "client_seed": ""}
     await visit.page.evaluate(COPY, json.dumps({**kept, "asked": asked}))
     async with visit.page.expect_response(PLAY) as refused:

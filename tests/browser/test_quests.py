@@ -35,7 +35,6 @@ async def test_turns_that_are_won_are_shown_and_can_be_played(fair: World, visit
     await visit.page.wait_for_selector(".left >> text=2 turns left")
     assert "No prize" in await visit.result()
     assert (await fair.eligibility(game_id, "turner"))["remaining_turns"] == 2
-    # The play's answer does not tell the turns of a rung: the page asks for them.
     rungs = block(rung("start", 2, await fair.prize(name="Two more", type="turns", value=2)))
     game_id = await fair.game(COLLECTION, COINS, access="public", rules={"max_plays_per_day": 1}, milestones=rungs)
     await visit.page.goto("about:blank")
@@ -97,7 +96,6 @@ async def test_done_quest_says_when_it_may_be_done_again(fair: World, visit: Vis
     assert await offered.count() == 0
     refused = await visit.page.inner_text("dialog .refusal")
     assert refused.startswith("You have done this already. Again: ") and "(in " in refused
-    # Where the list of done quests is refused, every quest is offered.
     await visit.page.keyboard.press("Escape")
     forbidden = {"code": "PERMISSION_DENIED", "message": "", "data": {"reason": "FORBIDDEN"}}
     await visit.page.route("**/players/me/quests*", lambda route: route.fulfill(status=403, json=forbidden))

@@ -158,8 +158,6 @@ async def test_games_fit_in_any_script_and_from_right_to_left(
             await whole(visit, f"{locale}-refused-{width}")
 
 
-# -- colours ---------------------------------------------------------------------------------
-
 LOOKS: Final[dict[str, dict[str, Any]]] = {
     "yellow on white": {"theme": {"primary": "#ffee00", "accent": "#ffffff"}, "background": {"color": "#ffffff"}},
     "black on navy": {"theme": {"primary": "#000000", "accent": "#000080"}, "background": {"color": "#000080"}},

@@ -15,6 +15,7 @@ from tests.support import invariants
 from tests.support.guests import Guest, guest_who_played, log_in, new_guest, resolve, rewards_of, wallet_of
 from tests.support.leaderboards import make_board, order
 from tests.support.milestones import block, rung
+from tests.support.quests import open_quest
 from tests.support.rivals import held, waits
 from tests.support.scenario import Scenario
 from tests.support.stack import Answer, Stack
@@ -80,8 +81,7 @@ async def test_late_request_of_a_merged_guest_counts_for_the_player(
     for _ in range(2):
         await own_world.round(collection, guest.player_id)
     (won,) = await rewards_of(stack, guest.player_id)
-    quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
-    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    quest_id = await open_quest(stack, own_world.campaign_id, type="one_time")
     board = await make_board(stack, own_world.campaign_id, metric="plays")
     player = await log_in(stack, guest)
     late = {"player_id": guest.player_id}
@@ -104,6 +104,15 @@ async def test_late_request_of_a_merged_guest_counts_for_the_player(
     assert await order(stack, board["id"]) == [(player, 10)]
 
 
+async def finalize_half(stack: Stack, board_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def dies(self: Any) -> int:
+        raise RuntimeError("killed between the snapshot and its prizes")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(finalize._Prizes, "give", dies)
+        assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 500
+
+
 async def test_board_finalized_before_the_login_pays_the_player_after_it(
     own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,12 +122,7 @@ async def test_board_finalized_before_the_login_pays_the_player_after_it(
     guests = [await guest_who_played(own_world, collection) for _ in range(2)]
     await own_world.round(collection, guests[0].player_id)
 
-    async def dies(self: Any) -> int:
-        raise RuntimeError("killed between the snapshot and its prizes")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(finalize._Prizes, "give", dies)
-        assert (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).http == 500
+    await finalize_half(stack, board["id"], monkeypatch)
     players = [await log_in(stack, guest, f"{nth}@example.com") for nth, guest in enumerate(guests)]
     done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data
     assert [(row["player_id"], row["reason"]) for row in done["standings"]] == [(player, "") for player in players]
@@ -153,12 +157,7 @@ async def test_player_owed_points_of_two_ranks_is_paid_both(
     guest = await guest_who_played(own_world, collection)
     await own_world.round(collection, guest.player_id)
 
-    async def dies(self: Any) -> int:
-        raise RuntimeError("killed between the snapshot and its prizes")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(finalize._Prizes, "give", dies)
-        assert (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).http == 500
+    await finalize_half(stack, board["id"], monkeypatch)
     assert await log_in(stack, guest) == player
     done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data
     assert [row["reason"] for row in done["standings"]] == [""] * 2
@@ -389,8 +388,7 @@ async def test_rung_redeemed_during_the_login_is_one_reward(own_world: World, st
 
 
 async def test_quest_completed_during_the_login_gives_its_turns_once(own_world: World, stack: Stack) -> None:
-    quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
-    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    quest_id = await open_quest(stack, own_world.campaign_id, type="one_time")
     game_id = await own_world.game(COLLECTION, COINS, access="public")
     guest, player = await new_guest(own_world, game_id), await log_in(stack)
     done = f"/quests/{quest_id}/complete"

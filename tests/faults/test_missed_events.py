@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ from tests.support.guests import log_in, new_guest
 from tests.support.integrations import deliveries, event, register
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
+from tests.support.quests import open_quest
 from tests.support.receiver import Receiver, hang, receiving, status
 from tests.support.resources import make_campaign, make_game, make_prize, one_of_every_event, play_once
 from tests.support.stack import OTHER_TENANT, TO_LOOPBACK, Stack
@@ -67,11 +67,7 @@ async def test_backfill_repeats_no_event_of_the_stream(
     async with working(stack.engine, "integrations"):
         await one_of_every_event(stack)
         await deliveries(stack, integration_id, 6)
-    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
-    happened = await now(stack)
-    assert not await passed(stack, happened)
-    async with working(stack.engine, "integrations"):
-        await until(lambda: passed(stack, happened))
+    await look_back(stack, monkeypatch)
     assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == 6
 
 
@@ -100,8 +96,7 @@ async def test_backfill_repeats_no_quest_of_a_merged_guest(
     own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     game_id = await own_world.wheel(await own_world.prize(), access="public")
-    quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
-    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    quest_id = await open_quest(stack, own_world.campaign_id, type="one_time")
     integration_id = await register(stack, receiver, "quest_completed")
     guest = await new_guest(own_world, game_id)
     monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)
@@ -109,11 +104,7 @@ async def test_backfill_repeats_no_quest_of_a_merged_guest(
         assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, headers=guest.bearer)).code == "OK"
         await deliveries(stack, integration_id, 1)
     await own_world.round(game_id, await log_in(stack, guest))
-    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
-    happened = await now(stack)
-    assert not await passed(stack, happened)
-    async with working(stack.engine, "integrations"):
-        await until(lambda: passed(stack, happened))
+    await look_back(stack, monkeypatch)
     assert [one.json["data"]["player_id"] for one in receiver.all] == [guest.player_id]
 
 
@@ -186,10 +177,7 @@ async def test_failed_delivery_is_emitted_once_by_stream_or_backfill(
     async with working(stack.engine, "integrations"):
         assert await give_up() == task_id
         await deliveries(stack, integration_id, 2)
-    happened = await now(stack)
-    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
-    async with working(stack.engine, "integrations"):
-        await until(lambda: passed(stack, happened))
+    await look_back(stack, monkeypatch)
     got = [one.json for one in receiver.all if one.json["type"] == "delivery_failed"]
     assert [one["data"]["task_id"] for one in got] == [task_id] * 2
     assert got[0]["id"] == told[0].id and len({one["id"] for one in got}) == 2
@@ -223,10 +211,7 @@ async def test_budget_alert_is_emitted_once_by_stream_or_backfill(
     async with working(stack.engine, "integrations"):
         await thresholds.look(stack.engine, stack.tenant_id, every_seconds=0)
         await deliveries(stack, integration_id, 3)
-    happened = await now(stack)
-    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
-    async with working(stack.engine, "integrations"):
-        await until(lambda: passed(stack, happened))
+    await look_back(stack, monkeypatch)
     assert [one.json["data"].get("percent") for one in receiver.all[2:]] == [100]
 
 
@@ -290,15 +275,18 @@ async def test_flush_ignores_notes_added_during_flush(stack: Stack, receiver: Re
     assert noted == 1 and dispatcher.log.lost == 0
 
 
-async def now(stack: Any) -> datetime:
-    found: datetime = await stack.database.fetchval("SELECT clock_timestamp()")
-    return found
-
-
-async def passed(stack: Any, happened: datetime) -> bool:
-    """Whether all until then has been looked for in the rows, and who missed some of it told."""
+async def look_back(stack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks in the rows for all that has happened until now, and tells whoever missed some of it."""
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
+    happened = await stack.database.fetchval("SELECT clock_timestamp()")
     query = "SELECT told_until > $2 FROM event_marks WHERE tenant_id = $1"
-    return bool(await stack.database.fetchval(query, stack.tenant_id, happened))
+
+    async def passed() -> bool:
+        return bool(await stack.database.fetchval(query, stack.tenant_id, happened))
+
+    assert not await passed()
+    async with working(stack.engine, "integrations"):
+        await until(passed)
 
 
 async def ended(stack: Any, status: str) -> bool:

@@ -186,24 +186,18 @@ async def test_rival_plays_and_refreshes_end_equal_to_the_rows(engine: Engine, s
 
 
 @pytest.mark.fault("FLUSHALL", size="30 players", figure="rankings equal")
-async def test_flushed_ranking_is_answered_from_rows_and_rebuilt(engine: Engine, valkey_server: Valkey) -> None:
+@pytest.mark.parametrize("lost", ["all", "order", "places", "meta"])
+async def test_flushed_or_incomplete_ranking_is_answered_from_rows_and_rebuilt(
+    engine: Engine, valkey_server: Valkey, lost: str
+) -> None:
     await played_now(engine, [Played(f"p{n}", GAME, n) for n in range(30)])
     await engine.rankings.rebuild(TENANT, BOARD)
     wanted = await listed(engine)
-    valkey_server.command("FLUSHALL")
-    assert await shown(engine) is None
-    assert await listed(engine) == wanted
-    await engine.rankings.drain()
-    assert await shown(engine) == await by_rows(engine)
-
-
-@pytest.mark.parametrize("part", ["order", "places", "meta"])
-async def test_incomplete_ranking_is_not_served(engine: Engine, valkey_server: Valkey, part: str) -> None:
-    await played_now(engine, [Played(f"p{n}", GAME, n) for n in range(30)])
-    await engine.rankings.rebuild(TENANT, BOARD)
-    wanted = await listed(engine)
-    valkey_server.command("DEL", f"tombola:board:{{{TENANT}}}:{BOARD}:{part}")
-    await engine.rankings.refresh(TENANT, ["p1"], games=[GAME])
+    if lost == "all":
+        valkey_server.command("FLUSHALL")
+    else:
+        valkey_server.command("DEL", f"tombola:board:{{{TENANT}}}:{BOARD}:{lost}")
+        await engine.rankings.refresh(TENANT, ["p1"], games=[GAME])
     assert await shown(engine) is None
     assert await listed(engine) == wanted
     await engine.rankings.drain()

@@ -16,6 +16,7 @@ from runtime.errors import Fault
 from sql.migrate import migrate
 from tests.support.directories import serving_postgres
 from tests.support.leaderboards import make_board
+from tests.support.quests import open_quest
 from tests.support.rivals import held, waits
 from tests.support.stack import Answer, new_stack, settings_of
 from tests.support.waiting import HANG_SECONDS, until
@@ -67,8 +68,7 @@ def unavailable(answer: Answer) -> bool:
 @pytest.mark.fault("Postgres backend frozen", size="a lock held, three kinds of requests", figure="503, then 200")
 async def test_request_that_waits_too_long_is_503_and_done_once_by_its_retry(world: World) -> None:
     prize_id, reward_id = await held_reward(world)
-    quest = {"campaign_id": world.campaign_id, "name": "Q", "turns": 2, "type": "one_time", "status": "active"}
-    quest_id = (await world.stack.admin("POST", "/admin/quests", quest)).data["id"]
+    quest_id = await open_quest(world.stack, world.campaign_id, type="one_time", turns=2)
     await world.turns("ann", 1)
 
     def ask() -> Awaitable[list[Answer]]:

@@ -130,7 +130,6 @@ async def test_campaign_list_and_timeline_keep_their_filter_in_the_address(desk:
     await desk.page.wait_for_selector(".empty:has-text('Nothing matches')")
     await desk.press("Clear the filter")
     await desk.page.wait_for_url(f"{desk.home}/campaigns")
-    # The timeline places campaigns by their dates.
     now, day = int(time.time()), 86_400
     for name, start, end, status in (
         ("Past", now - 40 * day, now - 20 * day, "ended"),
@@ -242,9 +241,6 @@ async def test_roles_see_only_what_they_may_do(desk: Desk, fair: World) -> None:
     assert not [one for one in desk.wrong if "403" in one]
 
 
-# -- the way to players ----------------------------------------------------------------------
-
-
 async def test_link_snippet_and_qr_code_lead_to_the_campaign_and_its_game(
     browser: Browser, fair: World, tmp_path: Path
 ) -> None:
@@ -337,7 +333,6 @@ async def test_budget_and_launch_check_warn_and_lead_to_what_is_to_be_done(desk:
     await page.wait_for_selector("tr:has-text('Autumn Fair') [data-tone=warn]:has-text('90 % used')")
     await desk.to("/prizes")
     await page.wait_for_selector("tr:has-text('Harvest mug') [data-tone=warn]:has-text('Runs low')")
-    # The check before a launch.
     await open_quest(fair.stack, fair.campaign_id, name="Visit")
     body = {"status": "paused", "budget": {"amount": 10, "currency": "EUR"}}
     assert (await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", body)).code == "OK"

@@ -89,7 +89,6 @@ async def test_sign_in_link_asks_before_it_replaces_a_session(
     await desk.page.reload()
     await desk.settled()
     assert await desk.page.evaluate(WHO) == "eve"
-    # A link of another tenant starts the page anew.
     await desk.to("")
     await desk.page.wait_for_selector(".now[data-away=false]")
     streams = len([one for one in desk.asked if "/admin/live" in one])
@@ -157,7 +156,6 @@ async def test_ended_session_leads_to_a_sign_in_that_returns_and_a_busy_service_
     assert (await desk.stack.admin("GET", "/admin/me", roles=(), headers=bearer(over))).reason == "TOKEN_EXPIRED"
     await sign_in_by_token(desk, desk.stack.token("bob", ("designer",)))
     assert await desk.title() == "Autumn Fair" and await desk.page.evaluate(WHO) == "bob"
-    # Home follows a stream, and hears of the end without a click.
     await desk.to("")
     await desk.page.wait_for_selector(".tiles.now")
     token = await desk.page.evaluate(TOKEN)
@@ -199,8 +197,6 @@ async def test_session_end_is_announced_and_a_silent_stream_reconnected(
     await desk.page.wait_for_selector(".ending:has-text('within ten minutes')")
     assert await desk.title() == "Campaigns"
 
-
-# -- a certified provider --------------------------------------------------------------------
 
 SECRET: Final = "of 3 parts: a%2Fb+c/d&e=f"
 """With the characters that a header and a form encode differently."""
@@ -257,7 +253,6 @@ async def test_certified_provider_signs_staff_in_with_the_client_s_own_secret_al
     await page.wait_for_selector(".notice:has-text('signed out')")
     after = await desk.stack.admin("GET", "/admin/me", roles=(), headers=bearer(token))
     assert after.reason == "TOKEN_INVALID"
-    # The provider knows the user and asks nothing: it is another session of ours.
     await desk.press("Sign in with your organisation")
     await desk.settled()
     assert await page.evaluate(WHO) == "dora"

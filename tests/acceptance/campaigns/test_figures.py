@@ -85,6 +85,11 @@ async def test_figures_equal_the_rows(module_stack: Stack, played: dict[str, str
         played["other"]: PLAYERS,
     }
 
+    path = f"/admin/campaigns/{played['campaign']}/figures"
+    wrong = await module_stack.admin("GET", path, **{"from": "2026-02-30", "to": "soon"})
+    assert fields_of(wrong) == ["from_day", "to_day"]
+    assert (await module_stack.admin("GET", path, game_id="game_x")).reason == "UNKNOWN_GAME"
+
 
 async def test_costs_of_two_currencies_are_not_added(module_stack: Stack, tmp_path: Path) -> None:
     campaign_id = (await make_campaign(module_stack))["id"]
@@ -135,18 +140,6 @@ async def test_figures_count_a_start_that_is_decided_again_once(module_stack: St
         told = await asyncio.gather(*map(start, players))
         assert [code == "OK" for code in told] == [True, False] * 4
     assert (await figures(module_stack, campaign_id))["funnel"]["starts"] == 4 + 5 * 4
-
-
-async def test_figures_of_a_game_are_its_own(module_stack: Stack, played: dict[str, str]) -> None:
-    await settle(module_stack)
-    found = await figures(module_stack, played["campaign"], game_id=played["game"])
-    assert found["funnel"]["plays"] == PLAYERS * PLAYS
-    assert (found["players"], found["returning_players"]) == (PLAYERS, PLAYERS)
-    assert [row["game_id"] for row in found["odds"]] == [played["game"]]
-    path = f"/admin/campaigns/{played['campaign']}/figures"
-    wrong = await module_stack.admin("GET", path, **{"from": "2026-02-30", "to": "soon"})
-    assert fields_of(wrong) == ["from_day", "to_day"]
-    assert (await module_stack.admin("GET", path, game_id="game_x")).reason == "UNKNOWN_GAME"
 
 
 async def test_figures_compare_draws_with_the_odds_of_their_revision(

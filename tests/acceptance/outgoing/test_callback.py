@@ -15,7 +15,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from runtime.operations import API
-from tests.support.deliveries import SECRET, delivering, make_due, make_receiver_prize, make_task, state
+from tests.support.deliveries import SECRET, delivering, make_receiver_prize, make_task, state
 from tests.support.receiver import Receiver
 from tests.support.stack import TO_LOOPBACK
 
@@ -158,20 +158,6 @@ async def test_replayed_callback_has_one_effect(stack: Any, engine: Any, task_id
     fulfilled_at = await engine.database.fetchval("SELECT fulfilled_at FROM rewards")
     await call(stack, task_id)
     assert await engine.database.fetchval("SELECT fulfilled_at FROM rewards") == fulfilled_at
-
-
-async def test_failed_callback_counts_as_a_failed_attempt(stack: Any, engine: Any, task_id: str) -> None:
-    http, data = await call(stack, task_id, '{"status": "failed", "error": "no such SKU"}')
-    assert (http, data["status"], data["last_error"]) == (200, "TASK_STATUS_RETRY", "no such SKU")
-    assert await state(engine, task_id) == ("retry", "fulfilling")
-    await make_due(engine, task_id)
-    async with delivering(engine) as worker:
-        await worker.sweep()
-    assert (await state(engine, task_id))[0] == "awaiting"
-    assert (await call(stack, task_id, '{"status": "failed", "error": "no such SKU"}'))[1][
-        "status"
-    ] == "TASK_STATUS_AWAITING"
-    assert (await call(stack, task_id, '{"status": "failed"}', id="msg_2"))[1]["status"] == "TASK_STATUS_RETRY"
 
 
 async def test_failed_callback_of_the_last_attempt_is_dead_until_a_late_delivery(

@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import REGISTRY
 from standardwebhooks import Webhook
 
-from runtime.outgoing.schedule import JITTER, SCHEDULE_SECONDS
+from runtime.outgoing.schedule import JITTER, SCHEDULE_SECONDS, delay_seconds
 from tests.support.deliveries import (
     SECRET,
     delivering,
@@ -95,6 +95,17 @@ async def test_failed_delivery_is_retried_on_schedule_then_dead(stack: Any, engi
     assert await state(engine, task_id) == ("dead", "failed")
     assert (counted("retry"), counted("dead")) == (before[0] + len(SCHEDULE_SECONDS), before[1] + 1)
     assert {got.headers["webhook-id"] for got in receiver.all} == {task_id}
+
+
+async def test_retry_after_longer_than_the_schedule_is_honoured(stack: Any, engine: Any, receiver: Receiver) -> None:
+    receiver.replies = [status(429, Retry_After="120")]
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    await make_task(engine, stack.tenant_id, prize_id)
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    pause = "SELECT extract(epoch FROM next_attempt_at - updated_at)::float8 FROM tasks"
+    assert await engine.database.fetchval(pause) == 120
+    assert (delay_seconds(2, 1.0) or 0) >= SCHEDULE_SECONDS[1]
 
 
 @pytest.mark.parametrize(("http", "ended"), [(410, "dead"), (400, "retry"), (302, "retry"), (201, "delivered")])

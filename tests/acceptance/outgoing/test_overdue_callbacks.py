@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.channels import CALLBACK_SECONDS_MAX, CALLBACK_SECONDS_MIN
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Awaiting
 from runtime.streams import expiry
-from tests.support import invariants
 from tests.support.deliveries import delivering, state, until_task, working
 from tests.support.receiver import Receiver
 from tests.support.stack import TO_LOOPBACK, Stack, fields_of
@@ -52,13 +50,6 @@ async def let_pass(world: World, seconds: float) -> None:
 
 async def call(stack: Stack, task_id: str, said: str = "delivered", id: str = "c1") -> Any:
     return await stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", {"status": said, "callback_id": id})
-
-
-async def left(world: World) -> tuple[int, int]:
-    """(units that remain of the one prize, units that are out)"""
-    row = await world.database.fetchrow("SELECT remaining, awarded FROM stock")
-    assert row is not None
-    return row["remaining"], row["awarded"]
 
 
 def dead() -> float:
@@ -137,31 +128,3 @@ async def test_retry_by_hand_is_awaited_anew(own_world: World, stack: Stack, rec
     assert await state(stack.engine, task_id) == ("awaiting", "fulfilling")
     assert await expiry.give_up_awaited(stack.engine) == 0
     assert (await call(stack, task_id)).data["task"]["status"] == "TASK_STATUS_DELIVERED"
-
-
-async def test_callbacks_revokes_and_workers_at_once_end_each_task_once(
-    own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expiry, "BATCH", 4)
-    players = [f"p{nth}" for nth in range(16)]
-    _, tasks = await awaiting(own_world, receiver, *players, total=16)
-    rows = await own_world.database.fetch("SELECT task_id, reward_id FROM tasks")
-    rewards = {row["task_id"]: row["reward_id"] for row in rows}
-    before = dead()
-    await let_pass(own_world, 3 * DAY)
-    done = await asyncio.gather(
-        *(expiry.give_up_awaited(stack.engine) for _ in range(3)),
-        *(call(stack, task_id, id=f"c-{task_id}-{nth}") for task_id in tasks[::2] for nth in range(2)),
-        *(stack.admin("POST", f"/admin/rewards/{rewards[task_id]}/revoke", {}) for task_id in tasks[1::4]),
-    )
-    given_up = sum(one for one in done if isinstance(one, int))
-    assert dead() == before + given_up
-    await expiry.give_up_awaited(stack.engine)
-    states = {task_id: await state(stack.engine, task_id) for task_id in tasks}
-    for nth, task_id in enumerate(tasks):
-        # A late delivery is believed: there is a unit for each, since the others' are back.
-        want = {1: ("cancelled", "revoked"), 3: ("dead", "failed")}.get(nth % 4, ("delivered", "fulfilled"))
-        assert states[task_id] == want
-    held = len(tasks[::2])
-    assert await left(own_world) == (16 - held, held)
-    await invariants.check(own_world.database)

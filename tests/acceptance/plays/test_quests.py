@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 from runtime.operations.quests.periods import period_at
 from tests.support.guests import guest_who_played, log_in
-from tests.support.invariants import check_sums
 from tests.support.leaderboards import Played, write_plays
 from tests.support.quests import open_campaign, open_quest
 from tests.support.stack import Answer, Stack, fields_of
@@ -131,23 +129,6 @@ async def test_completed_quests_are_listed_with_when_they_are_open_again(stack: 
     await stack.database.execute("UPDATE quest_completions SET period = '2000-W01' WHERE quest_id = $1", weekly)
     await stack.database.execute("UPDATE quests SET status = 'archived' WHERE quest_id = $1", elsewhere)
     assert await done() == {tokyo: {once: 0}, other: {}}
-
-
-async def test_key_answers_the_same_without_the_ephemeral_store(stack: Stack, valkey: object) -> None:
-    quest_id = await open_quest(stack, await open_campaign(stack))
-    headers = {"Idempotency-Key": "k1"}
-    path = f"/quests/{quest_id}/complete"
-    answers = await asyncio.gather(
-        *(stack.core("POST", path, {"player_id": "player_1", "idempotency_key": "k1"}) for _ in range(20))
-    )
-    assert [answer.data for answer in answers] == [answers[0].data] * 20
-    await valkey.flushall()  # type: ignore[attr-defined]
-    replayed = await stack.consumer("POST", path, {}, player="player_1", headers=headers)
-    assert replayed.data == {"quest_id": quest_id, "turns_granted": 3, "balance": 3}
-    other_id = await open_quest(stack, await open_campaign(stack))
-    other = await stack.consumer("POST", f"/quests/{other_id}/complete", {}, player="player_1", headers=headers)
-    assert other.data["quest_id"] == other_id
-    await check_sums(stack.database)
 
 
 async def test_closed_quest_grants_nothing(stack: Stack) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -11,8 +10,7 @@ from runtime.streams.expiry import expire
 from tests.support import invariants
 from tests.support.deliveries import delivering, state
 from tests.support.receiver import Receiver, status
-from tests.support.rewards import Shelf
-from tests.support.stack import TO_LOOPBACK, Stack, refused
+from tests.support.stack import TO_LOOPBACK, refused
 from tests.support.world import World
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
@@ -65,16 +63,6 @@ async def test_unit_of_a_failed_delivery_is_taken_again_by_a_late_delivery(
     assert await state(stack.engine, task_id) == (
         ("cancelled", "revoked") if how == "revoke" else ("delivered", "fulfilled")
     )
-
-
-async def test_unit_comes_back_once_when_a_callback_ends_the_last_attempt(stack: Stack, shelf: Shelf) -> None:
-    prize_id = await shelf.prize(channel="webhook", total=5)
-    await shelf.reward(prize_id, status="fulfilling", task="awaiting", quantity=2)
-    task_id = await stack.database.fetchval("UPDATE tasks SET attempts = 99 RETURNING task_id")
-    failed: dict[str, Any] = {"status": "failed", "callback_id": "c1"}
-    for _ in range(2):
-        await stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", failed)
-    assert await shelf.stock(prize_id) == (5, 5, 0)
 
 
 async def test_revokes_expiries_deliveries_and_plays_at_once_lose_no_unit(own_world: World, receiver: Receiver) -> None:

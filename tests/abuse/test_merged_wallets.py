@@ -109,16 +109,6 @@ async def test_points_are_taken_back_at_what_they_were_won_for(own_world: World,
         assert await wallet_of(stack, player) == {"points": 510}
 
 
-async def test_points_are_taken_back_even_if_their_prize_changed(own_world: World, stack: Stack) -> None:
-    prize_id = await own_world.prize(type="points", value=10, constraints={"max_per_user": 1})
-    wheel = await own_world.wheel(prize_id, access="public")
-    player, guest = await log_in(stack), await guest_who_played(own_world, wheel)
-    await own_world.round(wheel, player)
-    assert (await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"type": "goods"})).code == "OK"
-    assert await log_in(stack, guest) == player
-    assert await wallet_of(stack, player) == {"points": 10}
-
-
 async def test_points_of_two_rungs_are_capped_as_one_players(own_world: World, stack: Stack) -> None:
     capped = await own_world.prize(type="points", value=10, constraints={"max_per_user": 1})
     rungs = block(*(rung(name, 2, capped) for name in ("one", "other")), auto_grant=False, mode="SPEND_EXCHANGE")

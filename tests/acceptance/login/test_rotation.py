@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from runtime.outgoing.vault import integration_context, prize_context, quest_con
 from runtime.settings import Key, Settings
 from runtime.stores.keyring import KeyMissing
 from tests.support.deliveries import SECRET, make_receiver_prize
-from tests.support.operator import run
 from tests.support.rewards import Shelf, core, refusal
 from tests.support.stack import KEYS, settings_of
 from tests.support.waiting import until
@@ -210,12 +208,3 @@ async def test_rotation_back_lets_a_retired_key_seal_again(old: Settings, new: S
         await process.engine.keyring.join(process.engine.database)  # as a process does that starts
         assert (await importing(process.engine, pool, "CODE-10")).added == 1
         await process.engine.keyring.leave(process.engine.database)
-
-
-async def test_rotation_command_tells_what_it_did(old: Settings, new: Settings, tmp_path: Path) -> None:
-    async with core(old) as process:
-        await fill(process.engine)
-    keys = ",".join(f"{key.id}:{key.secret.hex()}" for key in new.code_keys)
-    ran = await run(tmp_path, "keys", "rotate", DATABASE_URL=old.database_url, CODE_KEYS=keys)
-    assert ran.code == 0, ran.err
-    assert ran.out == "under key '2' now: 3 codes and 3 configs with secrets\n"

@@ -348,6 +348,17 @@ async def test_finalize_withholds_a_prize_at_its_cap(stack: Stack) -> None:
     assert len(await rewards_of(stack)) == 2
 
 
+async def test_finalize_gives_a_code_with_a_rank(stack: Stack) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    voucher = await make_prize(stack, type="voucher", fulfillment={"channel": "voucher_code"})
+    assert (await stack.admin("POST", f"/admin/prizes/{voucher}/codes", {"codes": ["A-1"]})).data["added"] == 1
+    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 2, "prize_id": voucher}])
+    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(2)])
+    first, second = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data["standings"]
+    assert (first["reason"], second["reason"]) == ("", "OUT_OF_STOCK")
+    assert await stack.database.fetchval("SELECT reward_id FROM codes") == first["reward_id"]
+
+
 async def test_finalize_of_an_empty_board_has_no_standings(stack: Stack) -> None:
     campaign_id, _, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)

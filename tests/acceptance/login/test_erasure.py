@@ -104,6 +104,23 @@ async def test_erasure_leaves_no_trace_of_the_person_and_balanced_books(stack: S
     assert (await stack.admin("POST", f"{path}/erase", {"reason": "once more"})).http == 200
 
 
+async def test_erasure_covers_a_guest_that_is_merged_meanwhile(stack: Stack) -> None:
+    world = World(stack, (await make_campaign(stack))["id"])
+    guest = await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
+    await name_player(stack, guest.player_id)
+    player = await resolve(stack)
+    async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
+        merging = asyncio.create_task(resolve(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_rewards"))
+        erasing = asyncio.create_task(erase(stack, player))
+        await until(lambda: waits(stack, "erasure.hold"))
+    assert await merging == player
+    await erasing
+    assert "Ophelia" not in await dump(stack)
+    [entry, *_] = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"]
+    assert (entry["action"], entry["after"]["guests"]) == ("player.erase", 1)
+
+
 @pytest.mark.settings(database_statement_timeout_seconds=2.0)
 async def test_erasure_waits_for_a_board_that_is_being_finalized(stack: Stack) -> None:
     world = World(stack, (await make_campaign(stack))["id"])

@@ -13,11 +13,9 @@ import pytest
 
 import sql
 from runtime import messages as m
-from runtime.actors.changes import Changes
 from runtime.core import Core
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
-from runtime.stores.database import Guarded
 from tests.support.rewards import core as running_core
 from tests.support.rivals import held, waits
 from tests.support.stack import Stack
@@ -150,15 +148,6 @@ async def test_revocation_beyond_the_turn_balance_is_refused_beside_rivals(world
     assert sorted(getattr(one, "reason", "OK") for one in told) == ["INSUFFICIENT_BALANCE", "OK", "OK"]
     assert await turns_of(world, "bob") == 2
     await world.check()
-
-
-async def test_commit_that_read_no_turns_is_refused_if_turns_exist(world: World) -> None:
-    await world.turns("cyn", 2)
-    changes = Changes()
-    changes.move_turns("turn_x", "cyn", world.campaign_id, 0, GIVEN, "prize", "reward_x")
-    with pytest.raises(Guarded, match="turns"):
-        await world.stack.engine.committer.commit(world.stack.tenant_id, changes)
-    assert await turns_of(world, "cyn") == 2
 
 
 async def test_turns_are_taken_from_the_rivals_committed_balance(world: World) -> None:

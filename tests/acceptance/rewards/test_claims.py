@@ -52,13 +52,6 @@ async def test_reward_and_its_task_read_alike_after_each_move(stack: Stack, shel
         assert [task["status"] for task in tasks] == ["TASK_STATUS_DELIVERED"]
 
 
-async def test_second_claim_is_rejected(stack: Stack, shelf: Shelf) -> None:
-    reward_id = await shelf.reward(await shelf.prize())
-    await claim(stack, reward_id)
-    again = await claim(stack, reward_id)
-    assert (again.http, again.code, again.reason) == (409, "ALREADY_EXISTS", "ALREADY_CLAIMED")
-
-
 async def test_claim_of_an_expired_reward_is_refused(stack: Stack, shelf: Shelf) -> None:
     reward_id = await shelf.reward(await shelf.prize(), expires_in_seconds=-1)
     refused = await claim(stack, reward_id)

@@ -1,9 +1,16 @@
-"""Core over RPC: messages and faults cross whole, limits hold, and an edge reaches what replica there is."""
+"""Core over RPC: messages cross whole, limits hold, and an edge finds each replica and passes by a silent one."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import struct
-from dataclasses import replace
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,14 +25,19 @@ from grpclib.health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpclib.reflection.v1.reflection_grpc import ServerReflectionStub
 from grpclib.reflection.v1.reflection_pb2 import ServerReflectionRequest
 
+from ops.certification.proxy import Proxy
 from runtime import messages as m
 from runtime.app import running
-from runtime.operations import BY_NAME, OPERATIONS
-from runtime.rpc import MESSAGE_BYTES_MAX
-from runtime.rpc.client import RpcCaller
+from runtime.errors import Fault, Status
+from runtime.operations import BY_NAME, OPERATIONS, Operation
+from runtime.rpc import MESSAGE_BYTES_MAX, client
+from runtime.rpc.addresses import Address, Addresses
+from runtime.rpc.client import MuxStream, RpcCaller
+from runtime.rpc.server import RpcServer
 from runtime.settings import Settings
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import Stack
+from tests.support.waiting import HANG_SECONDS, until
 
 
 @pytest.mark.fault(
@@ -119,3 +131,251 @@ async def _send_raw(channel: Channel, path: str, encoded: bytes) -> None:
     async with channel.request(path, Cardinality.UNARY_UNARY, bytes, bytes) as stream:
         await stream.send_message(encoded, end=True)
         await stream.recv_message()
+
+
+ROOT = Path(__file__).parents[3]
+
+ROLLOUT = """
+import asyncio, uvloop
+from pathlib import Path
+from runtime import messages as m
+from runtime.errors import Fault
+from runtime.operations import BY_NAME
+from runtime.rpc import addresses
+from runtime.rpc.client import RpcCaller
+from runtime.rpc.server import RpcServer
+
+addresses.FOLLOW_SECONDS, addresses.AGAIN_SECONDS = 0.2, 0.05
+GET, hosts = BY_NAME["GetCampaign"], Path("/etc/hosts")
+
+class Desk:
+    def __init__(self, name):
+        self.name = name
+    async def call(self, operation, request):
+        return m.CampaignReply(campaign=m.Campaign(name=self.name))
+
+def say(*found):
+    hosts.write_text("127.0.0.1 localhost\\n" + "".join(f"{address} core.headless.example\\n" for address in found))
+
+async def main():
+    say()
+    port, servers = 0, {}
+    for name in ("127.0.0.1", "127.0.0.2", "127.0.0.3"):
+        servers[name] = RpcServer(Desk(name))
+        port = int((await servers[name].start(name, port)).rpartition(":")[2])
+    caller = RpcCaller([f"core.headless.example:{port}"])
+
+    async def answered():
+        # More turns than there are replicas: reads go round.
+        asked = [caller.call(GET, m.GetCampaignRequest(scope=m.Scope(tenant_id="t"), id="c")) for _ in range(12)]
+        return {reply.campaign.name for reply in await asyncio.gather(*asked)}
+
+    async def until(*expected):
+        while await answered() != set(expected):
+            await asyncio.sleep(0.02)
+        print("answered by", *sorted(expected), flush=True)
+
+    try:
+        await answered()
+    except Fault as fault:
+        print(fault.reason, flush=True)
+    say("127.0.0.1", "127.0.0.2")
+    while True:
+        try:
+            await until("127.0.0.1", "127.0.0.2")
+            break
+        except Fault:
+            await asyncio.sleep(0.02)
+    say("127.0.0.2", "127.0.0.3")  # one replaced, as a rollout does
+    await until("127.0.0.2", "127.0.0.3")
+    await servers["127.0.0.1"].stop()
+    say()  # the name server is away
+    await asyncio.sleep(0.5)
+    await until("127.0.0.2", "127.0.0.3")
+    say("127.0.0.3")
+    await until("127.0.0.3")
+    await caller.close()
+
+uvloop.run(main())
+"""
+
+
+def own_hosts_file(folder: Path) -> list[str] | None:
+    """The beginning of a command that sees a hosts file of its own; None where the machine does not let us."""
+    hosts = folder / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n")
+    for unshare in (["unshare", "-m"], ["unshare", "-rm"]):
+        command = [*unshare, "sh", "-ec", f'mount --bind "{hosts}" /etc/hosts; exec "$@"', "sh"]
+        try:
+            if subprocess.run([*command, "true"], capture_output=True, timeout=HANG_SECONDS).returncode == 0:
+                return command
+        except OSError:
+            return None
+    return None
+
+
+def test_edge_asks_every_replica_and_follows_a_rollout(tmp_path: Path) -> None:
+    before = own_hosts_file(tmp_path)
+    if before is None:
+        pytest.skip("this machine allows no mount namespace, which gives the resolver another hosts file")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [*before, sys.executable, "-c", ROLLOUT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, env=environ, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if "core_name_not_found" not in line] == [
+        "CORE_UNAVAILABLE",
+        "answered by 127.0.0.1 127.0.0.2",
+        "answered by 127.0.0.2 127.0.0.3",
+        "answered by 127.0.0.2 127.0.0.3",
+        "answered by 127.0.0.3",
+    ]
+
+
+async def test_addresses_that_are_literal_are_not_looked_up() -> None:
+    told: list[list[Address]] = []
+    addresses = Addresses(["127.0.0.1:1", "[::1]:2", "127.0.0.1:1"], told.append, lookup=never)
+    await addresses.first()
+    assert told == [[("127.0.0.1", 1), ("::1", 2)]]
+    addresses.close()
+
+
+async def test_addresses_are_looked_up_again_once_after_many_doubts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.rpc.addresses.AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("runtime.rpc.addresses.FOLLOW_SECONDS", 86400.0)
+    looked, again = 0, asyncio.Event()
+
+    async def lookup(host: str, port: int) -> list[Address]:
+        nonlocal looked
+        looked += 1
+        if looked == 2:
+            again.set()
+        return [(f"10.0.0.{looked}", port)]
+
+    told: list[list[Address]] = []
+    addresses = Addresses(["core:8083"], told.append, lookup=lookup)
+    await asyncio.gather(addresses.first(), addresses.first())
+    assert told == [[("10.0.0.1", 8083)]]
+    for _ in range(100):
+        addresses.doubt()
+    async with asyncio.timeout(HANG_SECONDS):
+        await again.wait()
+    addresses.close()
+    assert looked == 2
+
+
+async def never(host: str, port: int) -> list[Address]:
+    raise AssertionError("an address is no name")
+
+
+GET, ADJUST = BY_NAME["GetCampaign"], BY_NAME["AdjustBalance"]
+
+
+class Desk:
+    """core.Caller: answers with its own name, `slow` only once it may."""
+
+    def __init__(self, name: str, may: asyncio.Event) -> None:
+        self.name, self.may = name, may
+
+    async def call(self, operation: Operation, request: Any) -> Any:
+        if operation is ADJUST:
+            raise Fault(Status.FAILED_PRECONDITION, "INSUFFICIENT_BALANCE", "less than that")
+        if request.id == "slow":
+            await self.may.wait()
+        return m.CampaignReply(campaign=m.Campaign(name=self.name))
+
+
+@dataclass
+class Two:
+    """An edge's caller of two Cores, the first of them behind a proxy. may: whether slow calls are answered."""
+
+    caller: RpcCaller
+    proxy: Proxy
+    may: asyncio.Event
+
+    async def get(self, name: str = "quick") -> str:
+        request = m.GetCampaignRequest(scope=m.Scope(tenant_id="tenant_a"), id=name)
+        return str((await self.caller.call(GET, request)).campaign.name)
+
+    async def each(self) -> set[str]:
+        return {await self.get() for _ in range(4)}
+
+
+@pytest.fixture
+async def two(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Two]:
+    monkeypatch.setattr(client, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(client, "AWAY_SECONDS", 0.05)
+    may = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        addresses = []
+        for name in ("first", "second"):
+            server = RpcServer(Desk(name, may))
+            addresses.append(await server.start("127.0.0.1", 0))
+            stack.push_async_callback(server.stop)
+        proxy = Proxy(int(addresses[0].rpartition(":")[2]))
+        await proxy.start()
+        stack.push_async_callback(proxy.stop)
+        caller = RpcCaller([f"127.0.0.1:{proxy.port}", addresses[1]], deadline_seconds=HANG_SECONDS)
+        stack.push_async_callback(caller.close)
+        two = Two(caller, proxy, may)
+        assert await two.each() == {"first", "second"}
+        yield two
+
+
+async def test_forgotten_connection_is_made_anew(two: Two) -> None:
+    two.proxy.half_open()
+    async with asyncio.timeout(HANG_SECONDS / 6):
+        assert await two.each() == {"second"}
+
+        async def both() -> bool:
+            return await two.each() == {"first", "second"}
+
+        await until(both)
+
+
+async def test_calls_pass_over_a_core_that_stands_still(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who connects to it is connected, and greeted by nobody: that is waited for beside the calls."""
+    monkeypatch.setattr(client, "CONNECT_SECONDS", HANG_SECONDS)
+    two.proxy.partition()
+    async with asyncio.timeout(HANG_SECONDS / 6):
+        for _ in range(20):
+            assert await two.each() == {"second"}
+        two.proxy.heal()
+
+        async def both() -> bool:
+            return await two.each() == {"first", "second"}
+
+        await until(both)
+
+
+async def test_core_that_takes_long_is_not_given_up(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so when it is asked, however long the only call takes."""
+    looks = 0
+    listen = MuxStream._listen
+
+    def counted(stream: MuxStream) -> None:
+        nonlocal looks
+        looks += 1
+        listen(stream)
+
+    monkeypatch.setattr(MuxStream, "_listen", counted)
+    slow = [asyncio.ensure_future(two.get("slow")) for _ in range(2)]
+
+    async def looked() -> bool:
+        return looks >= 12
+
+    await until(looked)
+    two.may.set()
+    async with asyncio.timeout(HANG_SECONDS / 6):
+        assert set(await asyncio.gather(*slow)) == {"first", "second"}
+
+
+async def test_refusal_is_withheld_while_a_silent_core_may_yet_commit(two: Two) -> None:
+    """What it was sent may be done once it goes on, whatever another says meanwhile."""
+    two.proxy.partition()
+    request = m.AdjustBalanceRequest(scope=m.Scope(tenant_id="tenant_a"), idempotency_key="key")
+    told = []
+    for _ in range(2):  # Of two calls one goes to each.
+        with pytest.raises(Fault) as refused:
+            await two.caller.call(ADJUST, request)
+        told.append(refused.value.reason)
+    assert sorted(told) == ["CORE_UNAVAILABLE", "INSUFFICIENT_BALANCE"]

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import os
 import random
 from collections import Counter
 from typing import Any
 
-import aiohttp
 import pytest
 
 from runtime.operations import API
 from tests.support.milestones import block, rung
 from tests.support.seed import SEED
 from tests.support.stack import Stack
-from tests.support.waiting import HANG_SECONDS
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, World
 
 BODIES = int(os.environ.get("TOMBOLA_TEST_BODIES", "10000"))
@@ -103,31 +100,3 @@ async def test_bad_bodies_are_refused_in_the_envelope_and_change_nothing(world: 
     for begin in range(0, BODIES, 50):
         await asyncio.gather(*(one(nth) for nth in range(begin, min(BODIES, begin + 50))))
     assert seen[400] > BODIES / 3, seen
-
-
-@pytest.mark.fault("Oversized, compressed bomb, 64 MiB RPC message", size="300 kB, and 10 GB announced", figure="413")
-async def test_oversized_body_is_refused_before_it_is_read(world: World, module_stack: Stack) -> None:
-    url = f"{module_stack.process.consumer_url}{API}/games/{await world.wheel()}/start"
-    status, envelope = await send(module_stack, url, b"{" + b" " * 300_000)
-    assert (status, envelope["data"]["reason"]) == (413, "BODY_TOO_LARGE")
-
-    host, _, port = module_stack.process.consumer_url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    head = f"POST {API}/games/x/start HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000000\r\n\r\n"
-    writer.write(head.encode())
-    async with asyncio.timeout(HANG_SECONDS):
-        line = await reader.readline()
-    assert line.startswith(b"HTTP/1.1 4")
-    writer.close()
-
-
-@pytest.mark.fault("Oversized, compressed bomb, 64 MiB RPC message", size="50 MB in 50 kB", figure="400, 413 or 415")
-async def test_compression_bomb_is_refused(world: World, module_stack: Stack) -> None:
-    url = f"{module_stack.process.consumer_url}{API}/games/{await world.wheel()}/start"
-    bomb = gzip.compress(b" " * 50_000_000)
-    assert len(bomb) < 256 * 1024
-    try:
-        status, envelope = await send(module_stack, url, bomb, **{"Content-Encoding": "gzip"})
-    except aiohttp.ClientError:
-        return  # the connection was closed in its face
-    assert status in (400, 413, 415), envelope

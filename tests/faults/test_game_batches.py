@@ -26,10 +26,9 @@ from runtime.errors import Fault
 from runtime.groups import event_stream, task_stream
 from runtime.stores.database import Guarded, StoreUnavailable
 from runtime.stores.publisher import shard_of
-from tests.support.guests import guest_who_played, log_in
 from tests.support.stack import Stack
 from tests.support.waiting import HANG_SECONDS
-from tests.support.world import COINS, COLLECTION, GIFTS, World
+from tests.support.world import COINS, COLLECTION, World
 
 AWAY: Final = "the database is away"
 
@@ -348,35 +347,6 @@ async def test_distrust_by_a_failing_commit_applies_to_the_round_that_waits_for_
         assert cache.snapshot is not snapshot and not cache.distrusted, everything
 
 
-async def test_start_that_shows_a_plan_waits_for_the_play_before(world: World, module_stack: Stack) -> None:
-    drop = {"type": "star", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 1}
-    game_id = await world.game(GIFTS, {"drops": [drop], "total_items": 2, "interval_ms": 1})
-    cache = GameCache(module_stack.engine, (module_stack.tenant_id, game_id))
-    start = await asks(game_id, "ann", request=m.StartRequest)
-    await cache.refresh(start, everything=False)
-    assert cache.snapshot is not None and cache.snapshot.shows_plan
-    others, own = under_way(cache, "bob"), under_way(cache, "ann")
-    reading = asyncio.ensure_future(cache.refresh(start, everything=False))
-    await asyncio.sleep(0.02)  # sleeps: so that it would have read by then
-    assert not reading.done()
-    own.set_result(None)
-    await reading
-    assert cache.players["ann"].read_in == cache.round
-    others.set_result(None)
-
-
-async def test_request_of_a_logged_in_guest_counts_for_its_player(world: World, module_stack: Stack) -> None:
-    game_id = await world.game(COLLECTION, COINS, access="public")
-    cache = GameCache(module_stack.engine, (module_stack.tenant_id, game_id))
-    guest = await guest_who_played(world, game_id)
-    player = await log_in(module_stack, guest)
-    for remembered in (False, True):
-        (asked,) = requests = await asks(game_id, guest.player_id)
-        await cache.refresh(requests, everything=False)
-        assert asked.player_id == player and cache.players[player].plays == 1
-        assert (cache.compared_in != cache.round) == remembered, "it is read once"
-
-
 async def test_refresh_learns_the_version_of_the_catalogue(world: World, cache: GameCache, game_id: str) -> None:
     known = cache.engine.catalog_versions.pop(cache.tenant_id)
     await cache.refresh(await asks(game_id, "ann"), everything=False)
@@ -389,20 +359,6 @@ async def test_refresh_learns_the_databases_time(world: World, cache: GameCache,
     clock._offset, clock._synced = clock._offset + 7200, clock._synced - 7200
     await cache.refresh(await asks(game_id, "ann"), everything=True)
     assert abs(clock.now() - time.time()) < 3600
-
-
-async def test_stock_after_a_commit_is_seen_by_the_next_round(
-    world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(caching, "REFRESH_SECONDS", 3600.0)
-    prize_id = await world.prize(total=9)
-    cache = GameCache(module_stack.engine, (module_stack.tenant_id, await world.wheel(prize_id)))
-    works = await plays(world, cache.game_id, "ann")
-    await process_batch(cache, works)
-    assert ends(works) == ["played"] and cache.left == {prize_id: 8}
-    cache.note_stock({prize_id: 3})  # By another game of the tenant's.
-    await cache.refresh(await asks(cache.game_id, "ann"), everything=False)
-    assert cache.stock[prize_id].remaining == 3 and not cache.left
 
 
 async def test_stock_under_a_pending_commit_is_not_overwritten_by_a_read(world: World, module_stack: Stack) -> None:
@@ -421,16 +377,3 @@ async def test_stock_under_a_pending_commit_is_not_overwritten_by_a_read(world: 
     cache.refreshed_at = 0.0
     await cache.refresh(ann, everything=False)
     assert cache.stock[prize_id].remaining == 9
-
-
-async def test_player_without_a_row_gets_one_by_a_write_and_is_not_cached_by_a_read(
-    world: World, cache: GameCache, game_id: str
-) -> None:
-    async def there() -> bool:
-        statement = "SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = 'sue')"
-        return bool(await world.database.fetchval(statement, cache.tenant_id))
-
-    await cache.refresh(await asks(game_id, "sue", request=m.EligibilityRequest), everything=False)
-    assert not await there() and cache.unmade == ["sue"]
-    await cache.refresh(await asks(game_id, "sue", request=m.StartRequest), everything=False)
-    assert await there() and cache.unmade == [] and not cache.players["sue"].guest

@@ -243,31 +243,6 @@ async def test_retry_before_the_commit_gets_the_same_answer(world: World) -> Non
     assert await world.stock(mug) == (4, 1)
 
 
-async def test_full_mailbox_refuses_at_once_and_serves_accepted_requests(
-    module_database_url: str, valkey_url: str
-) -> None:
-    settings = settings_of(module_database_url, valkey_url, mailbox_limit=5, batch_limit=5)
-    async with new_stack(settings) as stack, new_world(stack) as world:
-        game_id = await world.wheel()
-        sessions = [await world.session(game_id, f"p{nth}") for nth in range(60)]
-        waiting = []
-        async with every_connection_held(world):
-            for nth, session in enumerate(sessions):
-                waiting.append(asyncio.ensure_future(world.play(game_id, session, f"p{nth}")))
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            await until(lambda: settled(waiting, least=30))
-            refused = [task.result() for task in waiting if task.done()]
-            assert {(answer.http, answer.reason) for answer in refused} == {(503, "OVERLOADED")}
-            assert all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
-        answers = await asyncio.gather(*waiting)
-        served = sum(answer.http == 200 for answer in answers)
-        assert 5 <= served == len(await world.plays()) < 60
-
-
-async def settled(tasks: list[asyncio.Task[Any]], *, least: int) -> bool:
-    return sum(task.done() for task in tasks) >= least
-
-
 class Cutter:
     """A TCP proxy before Postgres that can lose a statement, or the answer to it.
 

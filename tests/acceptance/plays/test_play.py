@@ -5,62 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import Counter
 from typing import Any
 
-from tests.support.draws import hand_pick, word
-from tests.support.guests import rewards_of
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
 from tests.support.stack import Answer, Stack, fields_of, refused
-from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, TIMED, WHEEL, World, new_world, prize_ids
-
-
-async def test_wheel_gives_the_prize_that_the_word_picks(world: World) -> None:
-    prizes = [await world.prize(name=name, type="voucher", value=value) for name, value in (("A", 5), ("B", 7.5))]
-    chances = [{"prize_id": prizes[0], "probability": 0.3}, {"prize_id": prizes[1], "probability": 0.4}]
-    segments = [{"emoji": "x"}, {"prize_id": prizes[1]}, {"prize_id": prizes[0]}]
-    game_id = await world.game(WHEEL, {"prizes": chances}, ui={"wheel": {"segments": segments}})
-    for nth in range(30):
-        told = (await world.round(game_id, client_seed=f"luck {nth} ü")).data
-        index = hand_pick([0.3, 0.4], word(told["seed"], f"luck {nth} ü", 0))
-        if index is None:
-            assert (told["rewards"], told["metadata"]) == ([], {"slot_index": 0})
-        else:
-            (reward,) = told["rewards"]
-            assert reward["prize_id"] == prizes[index]
-            assert (reward["name"], reward["type"], reward["quantity"]) == ("AB"[index], "voucher", 1)
-            assert reward["value"] == (5, 7.5)[index]
-            assert told["metadata"] == {"slot_index": (2, 1)[index]}
-
-
-async def test_score_picks_the_group_and_the_word_its_prize(world: World) -> None:
-    low, high = await world.prize(), [await world.prize(), await world.prize()]
-    config = {
-        "tiers": [{"min": 1, "max": 9, "prize_group": "low"}, {"min": 10, "max": 99, "prize_group": "high"}],
-        "prize_groups": {
-            "low": [{"prize_id": low, "probability": 1}],
-            "high": [{"prize_id": prize_id, "probability": 0.5} for prize_id in high],
-        },
-        "max_score": 200,
-        "max_score_per_second": 100,
-    }
-    game_id = await world.game(EGGS, config)
-
-    async def score(points: int, duration_ms: int = 2000) -> Answer:
-        return await world.round(game_id, payload={"score": points, "duration_ms": duration_ms})
-
-    assert prize_ids(await score(9)) == [low]
-    for _ in range(6):
-        answer = await score(10)
-        index = hand_pick([0.5, 0.5], word(answer.data["seed"], "", 0))
-        assert index is not None
-        assert prize_ids(answer) == [high[index]]
-        assert answer.data["metadata"]["tier"] == 1
-    for outside in (0, 100):
-        assert (await score(outside)).data["rewards"] == []
-    scores = await world.database.fetch("SELECT score FROM plays WHERE game_id = $1", game_id)
-    assert Counter(row["score"] for row in scores) == {9: 1, 10: 6, 0: 1, 100: 1}
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, TIMED, World, new_world, prize_ids
 
 
 async def test_impossible_score_is_refused_and_uses_up_nothing(world: World) -> None:
@@ -110,24 +60,6 @@ async def test_caught_items_win_up_to_the_limit_and_the_stock(world: World) -> N
         assert sum(reward["quantity"] for reward in told["rewards"]) == expected
         assert told["metadata"]["counted_items"] == {"gold": 2}
     assert await world.stock(gold) == (0, 3)
-
-
-async def test_collection_credits_the_item_that_the_word_picks(world: World) -> None:
-    items = [
-        {"item": "leaf", "weight": 3, "quantity": 2, "slot_index": 4},
-        {"item": "acorn", "weight": 1, "quantity": 5, "slot_index": 0},
-    ]
-    game_id = await world.game(COLLECTION, {"items": items})
-    balances: Counter[str] = Counter()
-    for _ in range(12):
-        told = (await world.round(game_id)).data
-        index = hand_pick([0.75, 0.25], word(told["seed"], "", 0))
-        assert index is not None
-        item = items[index]
-        balances[str(item["item"])] += int(str(item["quantity"]))
-        assert (told["metadata"]["item"], told["metadata"]["slot_index"]) == (item["item"], item["slot_index"])
-        assert told["balances"] == [{"currency": item["item"], "balance": balances[str(item["item"])]}]
-    assert await world.database.fetchval("SELECT count(*) FROM rewards WHERE game_id = $1", game_id) == 0
 
 
 async def test_wallet_scope_decides_which_games_share_a_wallet(module_stack: Stack) -> None:
@@ -182,19 +114,6 @@ async def test_play_beyond_a_cap_is_refused_with_its_reset_time(world: World) ->
     assert (last.reason, last.envelope["data"]["resets_at"]) == ("CAP_USER", 0)
     left = await world.eligibility(game_id)
     assert (left["remaining_turns"], left["reason"]) == (4, "CAP_USER")
-
-
-async def test_session_of_another_player_or_game_is_refused(world: World) -> None:
-    game_id, other_game_id, open_game_id = await world.wheel(), await world.wheel(), await world.wheel(access="public")
-    session, open_session = await world.session(game_id, "ann"), await world.session(open_game_id, "ann")
-    for answer in (
-        await world.play(game_id, session, "bob"),
-        await world.play(other_game_id, session, "ann"),
-    ):
-        assert refused(answer) == (403, "PERMISSION_DENIED", "SESSION_INVALID")
-    for its, opened in ((game_id, session), (open_game_id, open_session)):
-        assert refused(await world.play(its, opened, "")) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
-    assert await world.plays() == []
 
 
 async def test_key_of_a_refused_play_stays_free(world: World) -> None:
@@ -254,30 +173,6 @@ async def entries_of(world: World, player: str) -> list[tuple[int, int, str, str
 
 async def revoke(world: World, reward_id: str) -> Answer:
     return await world.stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {"reason": "a cheat"})
-
-
-async def test_turns_spent_and_won_by_one_play_add_up(world: World) -> None:
-    prize_id = await three_turns(world, total=5)
-    game_id = await world.wheel(prize_id, rules={"requires_turn": True})
-    await world.turns("ann", 1)
-    played = (await world.round(game_id)).data
-    (won,) = played["rewards"]
-    assert {name: won[name] for name in ("prize_id", "name", "type", "quantity", "value")} == {
-        "prize_id": prize_id,
-        "name": "Three turns",
-        "type": "turns",
-        "quantity": 1,
-        "value": 3,
-    }
-    assert await turns_of(world, "ann") == (await world.eligibility(game_id))["remaining_turns"] == 3
-    spent, given = (await entries_of(world, "ann"))[-2:]
-    assert {spent, given} == {(-1, 0, "PLAY", played["play_id"]), (3, 3, "PRIZE", won["reward_id"])}
-    (reward,) = await rewards_of(world.stack, "ann")
-    assert (reward["id"], reward["status"], reward["play_id"]) == (won["reward_id"], FULFILLED, played["play_id"])
-    assert await world.stock(prize_id) == (4, 1)
-    replayed = await world.replay(played["play_id"])
-    assert replayed.matches
-    await world.check()
 
 
 async def test_turns_cost_a_play_no_further_round_trip(world: World) -> None:

@@ -109,11 +109,12 @@ async def test_origins_are_kept_noted_copied_and_set_alone(stack: Stack) -> None
 
 
 async def test_wrong_origin_is_refused_by_its_place(stack: Stack) -> None:
-    for origins, named in (([BRAND, "http://brand.example"], "origins[1]"), (["https://x.example"] * 21, "origins")):
+    many = [f"https://x{number}.example" for number in range(21)]
+    for origins, named in (([BRAND, "http://brand.example"], ["origins[1]"]), (many, ["origins"])):
         body = {"name": "A", "origins": origins}
         said = [
             fields_of(await stack.admin("POST", "/admin/campaigns", body)),
             fields_of(await stack.admin("POST", "/admin/tenants", body, roles=PLATFORM)),
             fields_of(await of_tenant(stack, stack.tenant_id, *origins)),
         ]
-        assert [named in fields for fields in said] == [True] * 3, said
+        assert said == [named] * 3, origins

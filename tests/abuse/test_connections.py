@@ -77,7 +77,6 @@ async def hung_up(connection: Connection) -> bytes:
 
 @pytest.mark.parametrize("said", [b"", b"GET /", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nX-A: "])
 async def test_request_head_has_a_deadline(runner: Runner, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    """The deadline runs from the first byte, even if the head arrives byte by byte."""
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     connection = await connect(runner)
     connection[1].write(said)
@@ -142,7 +141,6 @@ async def test_client_that_reads_a_few_bytes_at_a_time_is_disconnected(
 
 
 async def test_unread_response_bytes_are_bounded(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients with most unread bytes are disconnected; clients that read get everything."""
     most = 3 * len(LARGE)
     monkeypatch.setattr(connections, "UNREAD_BYTES_MAX", most)
     greedy = [await leave_unread(runner) for _ in range(8)]
@@ -195,7 +193,6 @@ async def test_slow_reader_gets_the_whole_response(runner: Runner, monkeypatch: 
 
 
 async def test_address_has_a_bounded_share_of_connections(runner: Runner) -> None:
-    """Other addresses keep their share."""
     greedy = [await connect(runner) for _ in range(40 // connections.SHARES)]
     for connection in greedy:
         assert await ask(connection) == b"HTTP/1.1 200 OK"

@@ -141,7 +141,6 @@ async def test_frame_of_a_million_calls_is_refused_before_any_is_made(desk: Desk
 async def test_edge_calls_over_the_bound_wait_in_their_socket(
     desk: Desk, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Calls over the bound are read when earlier ones are answered; none is lost."""
     monkeypatch.setattr(multiplexer, "RUNNING_MAX", 20)
     desk.gate.clear()
     reader, writer = await open_edge(address)
@@ -391,7 +390,6 @@ async def test_oversized_answer_fails_only_its_own_call(
 async def test_unexpected_error_is_answered_and_logged(
     address: tuple[str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without an answer, the edge would wait until its deadline."""
     caller = RpcCaller([f"{address[0]}:{address[1]}"], deadline_seconds=HANG_SECONDS)
     bug, well = await asyncio.gather(ask(caller, "bug"), ask(caller, "a"), return_exceptions=True)
     await caller.close()

@@ -56,7 +56,6 @@ async def log_in(stack: Stack, phone: Phone, address: str) -> Answer:
 @pytest.mark.parametrize("addresses", [1, 40])
 @pytest.mark.fault("One-time codes", size="23 codes, re-issued", figure="100 guesses of six digits at most")
 async def test_six_digit_code_allows_at_most_a_hundred_guesses(stack: Stack, phone: Phone, addresses: int) -> None:
-    """The bound holds over all addresses and any time. The right code still works after it."""
     for attempt in range(WRONG_MAX // TRIES_MAX + 3):
         assert await guess_wrong(stack, phone, f"203.0.113.{attempt % addresses}") == TRIES_MAX
         short = len(phone.code()) == 6
@@ -71,7 +70,6 @@ async def test_six_digit_code_allows_at_most_a_hundred_guesses(stack: Stack, pho
 
 
 async def test_codes_sent_before_the_hundredth_guess_are_not_checked_after_it(stack: Stack, phone: Phone) -> None:
-    """This also holds for codes that were kept and guessed at together."""
     kept = []
     for number in range(40):
         kept.append((await start(stack, f"203.0.113.{number}")).data["challenge_id"])
@@ -208,6 +206,5 @@ async def test_success_elsewhere_does_not_end_a_thiefs_wait(stack: Stack, phone:
 
 
 async def test_codes_requested_at_once_are_bounded_like_sequential_ones(stack: Stack) -> None:
-    """The quota is charged under the lock, so concurrent requests cannot exceed it."""
     answers = await asyncio.gather(*(start(stack, f"203.0.113.{number}") for number in range(3 * SENDS.most)))
     assert sorted(answer.reason for answer in answers) == [""] * SENDS.most + ["RATE_LIMITED"] * (2 * SENDS.most)

@@ -20,7 +20,6 @@ ON_CLAIM = {"redemption_mode": "on_claim", "channel": "none"}
 
 
 async def farmed(world: World, game_id: str, *, guests: int = GUESTS) -> str:
-    """The player that guests of the game logged in as, each after one play."""
     for _ in range(guests):
         player = await log_in(world.stack, await guest_who_played(world, game_id))
     return player
@@ -177,8 +176,6 @@ async def planted(world: World) -> Guest:
 
 
 async def opens_nothing(stack: Stack, guest: Guest) -> None:
-    """Waits until the guest's token is refused, on every route that is a player's."""
-
     async def is_refused() -> bool:
         return (await stack.consumer("GET", "/players/me", headers=guest.bearer)).reason == "TOKEN_INVALID"
 

@@ -57,7 +57,6 @@ async def test_stores_hold_no_guest_token(world: World, valkey_url: str) -> None
 
 
 async def test_guests_behind_one_address_may_use_the_same_key(world: World) -> None:
-    """Each guest gets its own session and its own play."""
     game = await world.wheel(await world.prize(), access="public")
     sessions = [started["session_id"] for started in await starts(world, game, 2)]
     played = await asyncio.gather(*(world.play(game, session, "", key=KEY) for session in sessions))

@@ -36,7 +36,6 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def prize(own_world: World) -> AsyncIterator[str]:
-    """A prize of ten, of which one was won; put right again at the end."""
     prize_id = await own_world.prize(total=10)
     await own_world.round(await own_world.wheel(prize_id))
     yield prize_id
@@ -72,7 +71,6 @@ async def violations(stack: Stack) -> list[dict[str, Any]]:
 
 
 def told(name: str) -> float:
-    """How often a violation of a check was told of, by this process."""
     return float(VIOLATIONS.labels(name)._value.get())
 
 
@@ -173,7 +171,6 @@ async def test_auditor_crash_after_a_report_repeats_nothing(
 async def test_auditor_crash_before_a_report_loses_nothing(
     own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next auditor checks a change that the first had only begun to check."""
     async with auditing(stack):
         await marks_moved(stack, "changed")
     game = await own_world.game(COLLECTION, COINS)
@@ -233,7 +230,6 @@ async def test_auditor_checks_what_is_committed_late(
 
 
 async def test_auditor_uses_no_more_than_its_share(own_world: World, stack: Stack) -> None:
-    """For each second of a step the auditor rests in proportion to its share."""
     rested: list[float] = []
 
     async def rests(stop: asyncio.Event, seconds: float) -> bool:

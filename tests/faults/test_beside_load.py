@@ -69,7 +69,6 @@ class TestWithDeliveries:
         under_way = 0
 
         async def slow(got: Got) -> web.StreamResponse:
-            """Drips every second answer, and hangs with the others."""
             nonlocal under_way
             began, dripping = time.monotonic(), under_way % 2 == 0
             under_way += 1

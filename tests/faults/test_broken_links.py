@@ -70,7 +70,6 @@ async def staff_crosses(site: Site, load: Load, _process: Process, _hook: Receiv
 
 
 async def commit_crosses(site: Site, _load: Load, process: Process, _hook: Receiver, who: str) -> None:
-    """This Core, and no other, commits a play."""
     await replace(site, client=replace(site.client, processes=lambda _: [process])).round("crossing", who)
 
 

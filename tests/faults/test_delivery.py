@@ -109,7 +109,6 @@ class Doomed:
         self._pid = 0
 
     async def begin(self, point: str) -> None:
-        """Starts a worker that will wait at a point."""
         assert self._parent.stdin is not None
         self._parent.stdin.write(f"{point}\n".encode())
         self._pid = await self.says("begun")
@@ -252,7 +251,6 @@ async def test_valkey_killed_loses_no_delivery(engine: Any, receiver: Receiver, 
 
 @pytest.fixture
 async def durable() -> AsyncIterator[Postgres]:
-    """A migrated server that syncs its commits, as operators' do and the other tests' does not."""
     with serving_postgres() as server:
         await migrate(server.url())
         yield server

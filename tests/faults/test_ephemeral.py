@@ -37,7 +37,6 @@ class Breaker:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Valkey]:
-    """A server of this test's own, since the tests here end and freeze it."""
     server = Valkey(tmp_path / "valkey")
     server.start()
     yield server

@@ -53,7 +53,6 @@ async def engine(settings: Settings) -> AsyncIterator[Any]:
 
 @pytest.fixture
 async def hung(engine: Any) -> AsyncIterator[Receiver]:
-    """A receiver that answers nothing, with TASKS due; updates of tasks and rewards are counted from here on."""
     async with receiving() as slow:
         slow.replies = [hang] * (TASKS * 8)
         prize_id = await make_receiver_prize(engine, TENANT, slow.url)

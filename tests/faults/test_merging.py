@@ -35,7 +35,6 @@ async def rows_of(stack: Stack, player_id: str) -> dict[str, int]:
 
 @pytest.fixture
 async def collection(own_world: World) -> str:
-    """A public game whose every play gives two coins, and at four a cup that is claimed."""
     cup = await own_world.prize(total=9, fulfillment=ON_CLAIM)
     rungs = block(rung("cup", 4, cup), auto_grant=False)
     return await own_world.game(COLLECTION, COINS, access="public", milestones=rungs)

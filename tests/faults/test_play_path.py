@@ -55,13 +55,11 @@ async def held(
 
 
 async def waiting(world: World, count: int) -> None:
-    """Returns when so many statements wait for a lock."""
     while await world.database.fetchval(WAITING) < count:
         await asyncio.sleep(0.01)
 
 
 def actor_of(world: World, game_id: str) -> GameCache:
-    """A game's actor whose batches the test makes up, as another Core would have one."""
     return GameCache(world.stack.engine, (world.stack.tenant_id, game_id))
 
 

@@ -70,7 +70,6 @@ async def test_frozen_backend_is_abandoned_and_its_slot_freed(module_database_ur
 
 
 def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    """Sends it to each that is still there."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -130,7 +129,6 @@ async def test_frozen_server_is_503_and_thaws_to_one_play(world: World, server: 
 
 @asynccontextmanager
 async def every_connection_held(world: World) -> AsyncIterator[None]:
-    """Nothing is left in the pool for the length of the block."""
     database = world.database
     held = [database.connection() for _ in range(database.size)]
     for connection in held:

@@ -47,7 +47,6 @@ async def played(database_url: str, valkey_url: str) -> AsyncIterator[tuple[Worl
 
 
 async def refused(playing: Load) -> None:
-    """Returns once one more play has been refused."""
     before = playing.refusals.total()
 
     async def more() -> bool:
@@ -58,7 +57,6 @@ async def refused(playing: Load) -> None:
 
 @contextmanager
 def filled(disk: Path) -> Iterator[None]:
-    """Nothing more goes onto the disk for the length of the block."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as file, suppress(OSError):
         for size in (1 << 20, 4096):

@@ -152,7 +152,6 @@ async def test_message_that_is_not_an_event_fails_alone(engine: Engine) -> None:
 
 
 async def test_stale_write_is_refused(engine: Engine) -> None:
-    """Of two readers of one player, the slower one must not write back its older score."""
     rankings = engine.rankings
     await rankings.rebuild(TENANT, BOARD)
     scores = sql.load("leaderboards")["scores"]
@@ -166,7 +165,6 @@ async def test_stale_write_is_refused(engine: Engine) -> None:
 
 
 async def test_rival_plays_and_refreshes_end_equal_to_the_rows(engine: Engine, settings: Settings) -> None:
-    """Two processes write plays and refresh while the set is rebuilt repeatedly."""
     await engine.rankings.rebuild(TENANT, BOARD)
 
     async def play(process: Engine, n: int) -> None:
@@ -245,7 +243,6 @@ async def test_lost_message_is_caught_up_by_the_group(engine: Engine, settings: 
 
 
 async def test_play_that_commits_late_is_not_missed(engine: Engine) -> None:
-    """The transaction begins, the ranking catches up past its time, and then it commits."""
     await engine.rankings.rebuild(TENANT, BOARD)
     began, caught_up = asyncio.Event(), asyncio.Event()
 

@@ -33,8 +33,6 @@ async def held(stack: Stack, rows: str) -> AsyncIterator[None]:
 
 
 async def wait_for_locks(stack: Stack, count: int, *asked: asyncio.Task[Any]) -> None:
-    """Returns once so many wait for a row, or one of those who should is done."""
-
     async def has_come_about() -> bool:
         waiting = await stack.database.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

@@ -30,7 +30,6 @@ class Two:
         return self.worlds[nth % 2]
 
     async def each(self, *asked: Any) -> list[Answer]:
-        """The answers, asked for at once. Fails the test where one is a fault of the service."""
         answers = await asyncio.gather(*asked)
         assert all(answer.http < 500 for answer in answers), Counter(
             answer.reason for answer in answers if answer.http >= 500

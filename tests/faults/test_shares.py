@@ -63,7 +63,6 @@ async def tenant(stack: Stack, tenant_id: str) -> AsyncIterator[Tenant]:
 
 @asynccontextmanager
 async def rows_held(stack: Stack, like: str) -> AsyncIterator[None]:
-    """Somebody has locked what those tenants' players do, and does not let go before the end of the block."""
     connection = await asyncpg.connect(stack.process.settings.database_url)
     transaction = connection.transaction()
     await transaction.start()
@@ -77,7 +76,6 @@ async def rows_held(stack: Stack, like: str) -> AsyncIterator[None]:
 
 
 async def waiting(url: str, count: int) -> None:
-    """Returns when so many statements wait for a lock. By a connection of its own: the pool's are what it is about."""
     connection = await asyncpg.connect(url)
     try:
 

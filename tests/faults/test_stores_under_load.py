@@ -43,7 +43,6 @@ def slowest(attempts: list[Attempt]) -> float:
 
 
 def last_error(site: Site, since: float, until: float) -> float:
-    """Seconds after `since` of the last error before `until`."""
     times = [one.ended if one.http else one.began for one in failed(site.history.attempts)]
     return max((at - since for at in times if since < at < until), default=0.0)
 
@@ -100,7 +99,6 @@ async def test_core_abandons_its_frozen_backends(scenario: Scenario, site: Site,
 
 
 async def plays_again(site: Site, core: Process) -> float:
-    """When a start at this Core is answered, by time.monotonic()."""
     url = f"{core.url('core')}/api/v1/games/{site.ids['wheel']}/start"
     body = {"scope": {"tenant_id": site.tenant_id}, "player_id": "frozen"}
 
@@ -230,8 +228,6 @@ async def test_plays_continue_without_valkey(scenario: Scenario, site: Site, loa
 
 
 async def becomes(deployment: Deployment, status: int, failed_check: str) -> float:
-    """When Core's /readyz says so, by time.monotonic()."""
-
     async def says() -> bool:
         async with deployment.http.get(f"{deployment.cores[0].url('core')}/readyz") as ready:
             return (ready.status, ready.headers.get("X-Failed-Check", "")) == (status, failed_check)

@@ -288,7 +288,6 @@ async def test_message_of_a_member_killed_before_its_acknowledgement_is_claimed(
 
 
 async def killed_at_work(valkey_url: str, *, times: int) -> set[bytes]:
-    """Members that are killed in the midst of what they read, one after another; what they had done of it."""
     killed: set[bytes] = set()
     for _ in range(times):
         worker = await asyncio.create_subprocess_exec(

@@ -48,7 +48,6 @@ class Cores:
     tenant_id: str
 
     async def ask(self, nth: int, name: str, **fields: Any) -> Any:
-        """The reply of one of them; what is UNAVAILABLE is asked again. Raises Fault."""
         operation = BY_NAME[name]
         request = operation.request(scope=m.Scope(tenant_id=self.tenant_id), **fields)
         while True:

@@ -59,7 +59,6 @@ def revive(server: Valkey) -> None:
 
 
 async def readiness(stack: Stack) -> tuple[int, str]:
-    """(status, the check that failed)"""
     async with stack.http.get(f"{stack.process.core_url}/readyz") as answer:
         return answer.status, answer.headers.get("X-Failed-Check", "")
 

@@ -24,7 +24,6 @@ from tests.support.waiting import until
 async def test_process_runs_its_background_jobs(
     settings: Settings, valkey: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It finalizes boards, counts plays, erases idle players and trims the streams of events."""
     assert ending.EVERY_SECONDS < 60, "a board is finalized within a minute of its end"
     for job in (ending, erasure):
         monkeypatch.setattr(job, "EVERY_SECONDS", 0.05)

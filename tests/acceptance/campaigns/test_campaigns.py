@@ -335,7 +335,6 @@ async def make_dated(stack: Stack, campaign_id: str, name: str, **dates: int) ->
 
 
 async def test_duplicate_of_a_past_campaign_begins_at_the_next_such_hour(stack: Stack) -> None:
-    """Of all that is dated: local times of day stay, over a change of clocks too."""
     zone, now = ZoneInfo("Europe/Berlin"), time.time()
     start = int(now) - 200 * DAY - 3_600
     dates = {"start_date": start, "end_date": start + 30 * DAY}

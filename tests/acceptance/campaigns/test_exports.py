@@ -111,7 +111,6 @@ def refuse_parts(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fault, tuple[int,
 
 
 async def test_export_is_cut_where_a_part_fails(module_stack: Stack, many: str, refuse_parts: Any) -> None:
-    """The body breaks off: what was read is never taken for everything."""
     refuse_parts(Fault(Status.INTERNAL, "INTERNAL", "broken"), (3,))
     with pytest.raises(aiohttp.ClientPayloadError):
         await text_of(replace(module_stack, tenant_id=many), "plays")

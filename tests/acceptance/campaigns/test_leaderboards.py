@@ -305,7 +305,6 @@ async def test_finalize_by_fifty_calls_to_two_processes_happens_once(stack: Stac
 
 
 async def test_finalize_gives_the_last_prize_to_the_better_rank_of_a_guest_who_logs_in(stack: Stack) -> None:
-    """The guest is being merged when its prize is to be given: the rank is the player's, and before the next one."""
     campaign_id, game_id, _ = await open_games(stack)
     mug = await make_prize(stack, stock={"total": 2})
     board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 4, "prize_id": mug}])

@@ -165,7 +165,6 @@ class TestCalls:
 
 class TestReplicas:
     async def test_stop_of_core_loses_no_call(self, desk: Desk) -> None:
-        """Calls that are not idempotent included: each was answered, or was not begun and goes elsewhere."""
         async with core(desk) as (first, one), core(desk) as (_, two), edge(one, two) as caller:
             asked = [asyncio.ensure_future(create(caller, f"c{number}")) for number in range(20)]
             await desk.arrived.wait()
@@ -292,7 +291,6 @@ class TestConnection:
         assert desk.seen == ["a"]
 
     async def test_edge_that_reads_no_answers_is_read_no_more(self, desk: Desk, address: str) -> None:
-        """Else one that hangs would fill Core's memory."""
         host, _, port = address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port), limit=1)
         sent = 0

@@ -70,7 +70,6 @@ def is_taken(path: str, text: str) -> bool:
 
 
 def sent(path: str, text: str) -> str:
-    """What is sent there: another text in place of one that may not be."""
     return text if is_taken(path, text) else "plain"
 
 
@@ -82,7 +81,6 @@ def free_objects(operation: Operation) -> list[str]:
 
 
 def is_open(operation: Operation) -> bool:
-    """Whether it can be asked any number of times, each with other texts: what makes, or tells of a player."""
     updates_player = operation.has_body and operation.resource and operation.of_player
     return operation.makes or bool(updates_player) or "player_id" in (operation.example or {})
 
@@ -196,7 +194,6 @@ def with_text(operation: Operation, known: Ids, text: str) -> Body:
 
 
 def check(operation: Operation, reply: Body, text: str) -> None:
-    """What the reply shows of each of these places is the text; a player's name is shown without blanks around it."""
     for path in free_texts(operation.request):
         shown, wanted = get_or_none(reply, path), sent(path, text)
         assert shown == (wanted.strip() if path == "player.display_name" else wanted) or "." not in path, (path, text)

@@ -212,7 +212,6 @@ async def test_stored_answer_of_a_claim_holds_no_readable_code(stack: Stack, she
 
 
 def test_key_of_every_keyed_operation_is_bounded() -> None:
-    """Also over RPC: a longer key would not fit the index."""
     failed = []
     for row in (row for row in OPERATIONS if row.keyed and row.verb != "GET"):
         with pytest.raises(Fault) as refusal:

@@ -49,7 +49,6 @@ ASKING: Final = [row for row in OPERATIONS if required_of(row) and not (row.reso
 
 
 async def test_required_fields_are_what_each_operation_asks_for(stack: Stack) -> None:
-    """Each required field is missed where it alone is left out, and no other field is missed."""
     wrong = []
     # An operation of an actor or a task looks at its own thing before its fields.
     for operation in (row for row in ASKING if row.run is not None and row.subject != "task"):

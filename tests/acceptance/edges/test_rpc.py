@@ -333,7 +333,6 @@ async def test_forgotten_connection_is_made_anew(two: Two) -> None:
 
 
 async def test_calls_pass_over_a_core_that_stands_still(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who connects to it is connected, and greeted by nobody: that is waited for beside the calls."""
     monkeypatch.setattr(client, "CONNECT_SECONDS", HANG_SECONDS)
     two.proxy.partition()
     async with asyncio.timeout(HANG_SECONDS / 6):
@@ -348,7 +347,6 @@ async def test_calls_pass_over_a_core_that_stands_still(two: Two, monkeypatch: p
 
 
 async def test_core_that_takes_long_is_not_given_up(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says so when it is asked, however long the only call takes."""
     looks = 0
     listen = MuxStream._listen
 

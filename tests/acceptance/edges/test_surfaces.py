@@ -170,7 +170,6 @@ async def test_public_view_is_served_without_the_ephemeral_store(stack: Stack, v
 
 
 async def test_stopping_process_answers_what_it_accepted(settings: Settings, stack: Stack) -> None:
-    """A second process of every role, stopped while its requests run: each gets its answer, and then it is gone."""
     campaign = await make_campaign(stack)
     game = await make_game(stack, campaign["id"], await make_prize(stack))
     async with aiohttp.ClientSession() as http:

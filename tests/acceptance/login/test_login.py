@@ -76,7 +76,6 @@ async def test_parallel_guesses_get_five_checks(stack: Stack, phone: Phone) -> N
 
 
 async def test_start_after_five_wrong_codes_waits_ever_longer(stack: Stack, phone: Phone) -> None:
-    """A minute, then two, then four: the wait counts from the last wrong guess."""
     for seconds in (60, 120, 240):
         challenge_id = (await start(stack)).data["challenge_id"]
         for _ in range(TRIES_MAX):
@@ -213,7 +212,6 @@ class TestBySmtp:
         assert (answer.http, answer.envelope["data"]["violations"][0]["field"]) == (400, "contact_type")
 
     async def test_mail_that_fails_uses_up_no_rate(self, stack: Stack, mailbox: Mailbox) -> None:
-        """Of strangers' at first, then of who has proved to be the contact's."""
         for _ in range(2):
             await mailbox.close()
             for _ in range(SENDS.most + 1):

@@ -83,7 +83,6 @@ async def call(
 
 
 async def post(stack: Any, path: str, headers: dict[str, str], body: str) -> tuple[int, dict[str, Any]]:
-    """(HTTP status, data) of a callback as it was caught, to a path with its query."""
     url = f"{stack.process.admin_url}{API}{path}"
     async with stack.http.post(url, data=body.encode(), headers=headers) as answer:
         return answer.status, (await answer.json())["data"]

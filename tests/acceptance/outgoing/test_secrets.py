@@ -175,7 +175,6 @@ async def test_ephemeral_store_holds_no_secret(told: Told) -> None:
 
 @pytest.mark.fault("Secrets", size="every Valkey command, on disk", figure="none found")
 async def test_ephemeral_store_files_hold_no_secret(told: Told, valkey_server: Valkey) -> None:
-    """Every command that ever was, also of keys that are gone: its append-only file, and what it logs."""
     files = [path for path in valkey_server.data_dir.rglob("*") if path.is_file()]
     assert [path for path in files if path.name.endswith(".incr.aof")]
     text = " ".join(str(path.read_bytes()) for path in [*files, valkey_server.log_path])
@@ -184,7 +183,6 @@ async def test_ephemeral_store_files_hold_no_secret(told: Told, valkey_server: V
 
 
 async def test_database_log_holds_no_secret(told: Told, postgres: Postgres) -> None:
-    """Also where it tells of a statement that failed."""
     holds_none(postgres.log_path.read_text(errors="replace"), [*told.marks.keys, *told.marks.codes, *told.tokens])
 
 

@@ -173,16 +173,6 @@ async def test_start_without_a_token_is_refused_on_a_players_game(own_world: Wor
     assert await own_world.count("players") == 0
 
 
-async def test_core_answers_starts_and_plays_with_the_same_fields(own_world: World, stack: Stack) -> None:
-    game_id = await own_world.wheel(await own_world.prize())
-    started = (await stack.core("POST", f"/games/{game_id}/start", {"player_id": "ann"})).data
-    assert started["expires_at"] == str(int(started["expires_at"]))
-    body = {"player_id": "ann", "session_id": started["session_id"], "payload": {}}
-    played = (await stack.core("POST", f"/games/{game_id}/play", body)).data
-    assert played["seed_hash"] == started["seed_hash"]
-    assert len(played["rewards"]) == 1
-
-
 async def shapes(world: World) -> list[tuple[str, Any]]:
     """(game, payload) of one game of every shape, each with a prize that runs out on the way."""
     scarce = [await world.prize(total=2) for _ in range(3)]

@@ -62,7 +62,6 @@ async def test_terms_are_the_same_text_on_every_surface(world: World, module_sta
 
 
 async def test_draw_is_decided_again_from_its_terms_alone(world: World) -> None:
-    """By hand, from what a player was told: the start's answer, the terms, the play's answer."""
     prizes = [await world.prize(name=f"P{nth}", value=nth) for nth in range(3)]
     odds = [{"prize_id": prize_id, "probability": 0.3} for prize_id in prizes]
     game_id = await world.game(WHEEL, {"prizes": odds})

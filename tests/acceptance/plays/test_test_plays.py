@@ -144,7 +144,6 @@ async def test_test_plays_are_listed_for_staff_for_a_day(world: World) -> None:
 
 
 async def test_test_plays_leave_the_loop_to_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told by what a neighbour did between each decision and the next, not by time."""
     monkeypatch.setattr(trials, "SLICE_SECONDS", 0.0)
     turns, seen, draw, done = Counter[str](), set(), trials._seed, asyncio.Event()
 

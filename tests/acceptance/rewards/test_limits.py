@@ -61,25 +61,20 @@ async def low(world: World, prize_id: str) -> bool:
     return bool(one["low"])
 
 
-async def test_budget_counts_what_was_given_in_its_currency_and_not_returned(shop: World) -> None:
+async def test_budget_counts_what_was_given_in_its_currency(shop: World) -> None:
     """Which rewards count: tests/sql/test_limit_rows.py."""
     game = await shop.wheel(await shop.prize(value=10, **EUR))
     await shop.round(await shop.wheel(await shop.prize(value=50, currency="USD")))
     assert (await campaign(shop))["budget"] is None
     await budget(shop, 1000)
     assert (await campaign(shop))["budget"] == {"amount": 1000.0, "currency": "EUR", "used": 0.0, "used_at": 0}
-    rewards = [(await shop.round(game)).data["rewards"][0]["reward_id"] for _ in range(3)]
+    for _ in range(3):
+        await shop.round(game)
     assert await look(shop) == []
     found = (await campaign(shop))["budget"]
     assert found["used"] == 30 and found["used_at"] > 0
     [listed] = (await shop.stack.admin("GET", "/admin/campaigns")).data["items"]
     assert listed["budget"] == found
-    assert (await shop.stack.admin("POST", f"/admin/rewards/{rewards[0]}/revoke", {})).code == "OK"
-    await look(shop)
-    assert (await campaign(shop))["budget"]["used"] == 20
-    assert (await budget(shop, 1000, "USD"))["used"] == 0
-    await look(shop)
-    assert (await campaign(shop))["budget"]["used"] == 50
     unset = await shop.stack.admin("PUT", f"/admin/campaigns/{shop.campaign_id}", {"budget": {}})
     assert unset.data["budget"] is None
 

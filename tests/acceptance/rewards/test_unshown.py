@@ -233,7 +233,6 @@ async def test_completion_key_is_answered_after_its_quest_is_withdrawn(own_world
 async def test_game_published_by_another_process_is_known_at_once(
     own_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was remembered of it while it was a draft refuses nobody."""
     monkeypatch.setattr(cache, "REFRESH_SECONDS", 3_600.0)
     game_id = await a_game(own_world, status="draft", access="public")
     assert (await own_world.start(game_id, "")).reason == "UNKNOWN_GAME"
@@ -249,7 +248,6 @@ async def test_ranking_is_shown_again_with_its_campaign(own_world: World) -> Non
 
 
 async def test_ranking_left_behind_by_a_crash_is_dropped(own_world: World) -> None:
-    """It set the campaign to draft, and came no further."""
     board_id, stack = await ranked_board(own_world), own_world.stack
     await stack.database.execute("UPDATE campaigns SET status = 'draft'")
     await stack.engine.rankings.catch_up(stack.tenant_id)

@@ -64,7 +64,6 @@ async def new_edge(stack: Stack, core: Any = None) -> AsyncIterator[Edge]:
 
 
 async def shown(edge: Edge, token: str) -> str:
-    """The reason for which the edge refuses the token; empty where it takes it."""
     try:
         return "" if await edge.auth.identify(make_mocked_request("GET", "/", bearer(token))) else "nobody"
     except Fault as fault:

@@ -22,7 +22,6 @@ async def entries(stack: Any, **query: str) -> list[dict[str, Any]]:
 
 
 async def noted(stack: Stack, action: str, tenant_id: str = "") -> list[dict[str, Any]]:
-    """Entries of an action, the oldest first, as the database has them: each look over the edge is a sign-in."""
     rows = await stack.database.fetch(
         "SELECT * FROM audit_entries WHERE tenant_id = $1 AND action = $2 ORDER BY entry_id",
         tenant_id or stack.tenant_id,

@@ -56,14 +56,6 @@ async def test_player_in_a_query_is_ignored(stack: Stack) -> None:
     assert mine.data["id"] == "player_a"
 
 
-@pytest.mark.settings(header_fallback=True)
-async def test_headers_make_an_identity_where_the_setting_allows_it(stack: Stack) -> None:
-    mine = await stack.consumer("GET", "/players/me", headers={"X-Player-Id": "player_h"})
-    assert mine.data["id"] == "player_h"
-    headers = {"X-Tenant-Id": stack.tenant_id, "X-Roles": "designer"}
-    assert (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).data["items"] == []
-
-
 BOTH = ("admin", "platform")
 
 

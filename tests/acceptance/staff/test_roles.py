@@ -48,7 +48,6 @@ ROLES: Final = (
 
 
 def is_design(operation: Operation) -> bool:
-    """Whether it makes, changes, copies, tries or removes what is played."""
     _, first, *more = operation.path.split("/")
     changes = (
         bool(operation.resource)

@@ -17,7 +17,7 @@ from tests.support.guests import guest_who_played, log_in
 from tests.support.operations import make_merchant
 from tests.support.receiver import receiving
 from tests.support.rewards import Shelf
-from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, refused
+from tests.support.stack import OTHER_TENANT, TO_LOOPBACK, Answer, Stack, fields_of, refused
 from tests.support.tables import contents
 from tests.support.waiting import until
 from tests.support.world import World
@@ -161,6 +161,11 @@ KEPT: Final = [
     {"key": "size", "label": "Size", "value": "</script>"},
 ]
 PERSONAL: Final = ("Ophelia Quince", "Mill Lane")
+
+
+@pytest.fixture(scope="module")
+def module_extra_settings() -> dict[str, Any]:
+    return {"role_matrix": "strict", **TO_LOOPBACK}
 
 
 async def prize(world: World, *asked: dict[str, Any], **fields: Any) -> str:

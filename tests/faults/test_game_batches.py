@@ -220,7 +220,7 @@ async def test_duplicate_request_gets_the_first_answer_and_a_foreign_session_is_
     works.append(work_of(m.PlayRequest(id=game_id, player_id="rob", session_id=session)))
     await process_batch(cache, works)
     assert ends(works) == ["played", "played", "SESSION_INVALID"] and commits.sizes == [1]
-    assert works[0].future.result().play_id == works[1].future.result().play_id
+    assert works[0].future.result().play_id == works[1].future.result().reply.play_id
     assert await coins(world, "pam") == 2
 
 

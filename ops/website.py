@@ -16,8 +16,11 @@ INCLUDE = re.compile(r"^--8<-- \"(.+)\"$", re.MULTILINE)
 """A line that stands for a file of docs/, as a block of code. Each but a shell's has its name above it."""
 LANGUAGES = {".py": "python", ".js": "js", ".html": "html", ".sh": "sh", ".tsx": "tsx", ".vue": "vue"}
 
-_pages: dict[str, tuple[str, str]] = {}
-"""The pages by their address: title and Markdown."""
+_pages: dict[str, str] = {}
+"""The pages' Markdown by their address."""
+
+_order: list[Any] = []
+"""The pages as the navigation lists them."""
 
 
 def expanded(text: str) -> str:
@@ -31,18 +34,32 @@ def expanded(text: str) -> str:
     return INCLUDE.sub(block, text)
 
 
+def about(text: str) -> str:
+    """A page's first sentence."""
+    said = next((one for one in text.split("\n\n") if one[:1].isalpha() or one[:1] in '`*"'), "")
+    said = said if not said.startswith("```") else ""
+    return re.sub(r"\[(.+?)\]\(.+?\)", r"\1", " ".join(said.split())).partition(". ")[0].rstrip(".:")
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     text = expanded(markdown)
-    _pages[page.file.dest_uri.removesuffix("html") + "md"] = (page.title, text)
+    _pages[page.file.dest_uri] = text
     return text
+
+
+def on_nav(nav: Any, **_: Any) -> None:
+    _order[:] = nav.pages
 
 
 def on_post_build(config: Any, **_: Any) -> None:
     site = Path(config["site_dir"])
     lines = [f"# {config['site_name']}", "", f"> {config['site_description']}", ""]
-    for address, (title, text) in _pages.items():
+    for page in _order:
+        text, address = _pages[page.file.dest_uri], page.file.dest_uri.removesuffix("html") + "md"
         (site / address).write_text(text)
-        lines.append(f"- [{title}]({address})")
+        if page.parent and page.parent.children[0] is page:
+            lines += ["", f"## {page.parent.title}", ""]
+        lines.append(f"- [{page.title}]({address}): {about(text)}")
     (site / "llms.txt").write_text("\n".join(lines) + "\n")
 
 

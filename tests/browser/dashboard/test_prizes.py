@@ -211,6 +211,7 @@ async def test_claim_fields_are_defined_and_their_answers_shown_to_the_roles_tha
             await field(desk, "claim_fields[0].kind").select_option("CLAIM_FIELD_KIND_CHOICE")
         await field(desk, f"claim_fields[0].{name}").fill(text)
     await field(desk, "claim_fields[0].required").check()
+    assert "quest's period" not in await page.inner_text("form.schema"), "another form's help for its own 'kind'"
     await desk.press("Save", within="main")
     await page.wait_for_selector("form.schema .rows [role=alert]")
     desk.forgive("400")

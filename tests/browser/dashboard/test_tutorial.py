@@ -53,7 +53,6 @@ async def test_first_campaign_of_the_tutorial_is_live_and_won(browser: Browser, 
     async with visiting(browser, desk.stack, **STILL) as visit:
         await visit.page.set_viewport_size({"width": 390, "height": 760})
         await visit.page.goto(link)
-        await visit.page.get_by_role("link", name="Spring wheel").click()
         await visit.ready()
         await visit.press()
         assert await visit.result()

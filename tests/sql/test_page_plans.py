@@ -14,7 +14,9 @@ import asyncpg
 import pytest
 
 import sql
+from runtime.actors.committer import statement as commit_of
 from tests.support.bare_rows import BARE
+from tests.support.statements import undone
 
 PLAYERS, PLAYS, DAYS = 200, 3_000, 5
 
@@ -50,6 +52,8 @@ INSERT INTO audit_entries (entry_id, subject_type) SELECT 'a' || n, CASE WHEN n 
     FROM generate_series(1, {PLAYS}) AS n;
 """
 )
+
+CODES: Final = 30_000
 
 PAGE: Final = 10
 EVER: Final = "'-infinity', 'infinity'"
@@ -103,7 +107,8 @@ async def crowd(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
 async def nodes(crowd: asyncpg.Connection, name: str, asked: str) -> list[dict[str, Any]]:
     """Every node of the plan of `file.statement`, as it was carried out."""
     file, _, statement = name.partition(".")
-    await crowd.execute(f"PREPARE looked_at AS {sql.load(file)[statement]}")
+    text = commit_of(frozenset({"codes"}))[0] if file == "commit" else sql.load(file)[statement]
+    await crowd.execute(f"PREPARE looked_at AS {text}")
     explained = await crowd.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE looked_at ('t', {asked})")
     await crowd.execute("DEALLOCATE looked_at")
     return list(_walk(json.loads(explained)[0]["Plan"]))
@@ -138,3 +143,53 @@ async def test_figures_of_a_campaigns_prizes_sort_one_row_of_each_prize(crowd: a
         node for node in await nodes(crowd, "figures.prizes", f"'camp', {EVER}, ''") if node["Node Type"] == "Sort"
     ]
     assert sum(rows_read(node) for node in sorts) == 2, "a row of each prize"
+
+
+POOL: Final = f"""
+INSERT INTO prizes (prize_id, channel, type) SELECT 'v' || n, 'voucher_code', 'goods' FROM generate_series(1, 20) AS n;
+INSERT INTO stock (prize_id, total, remaining, awarded) SELECT 'v' || n, 0, 0, 0 FROM generate_series(1, 20) AS n;
+INSERT INTO rewards (reward_id, player_id, prize_id, campaign_id, status) VALUES ('won', 'p1', 'v1', 'camp', 'won');
+INSERT INTO codes (code_id, prize_id, code_hash)
+    SELECT 'v' || n, 'v' || CASE WHEN n % 10 > 0 THEN 1 ELSE 1 + n / 10 % 20 END, n::text::bytea
+    FROM generate_series(1, {CODES}) AS n;
+"""
+"""Pools of which one holds nine of ten codes, and all of them are free."""
+
+SKEWS: Final = {
+    "as it is": "ANALYZE codes",
+    "of a pool that was all won": "UPDATE codes SET reward_id = 'x' || code_id WHERE reward_id IS NULL; ANALYZE codes;"
+    " UPDATE codes SET reward_id = NULL WHERE reward_id = 'x' || code_id",
+    "of a pool that was withdrawn": "UPDATE codes SET withdrawn_at = now() WHERE reward_id IS NULL; ANALYZE codes;"
+    " UPDATE codes SET withdrawn_at = NULL",
+}
+"""Statistics of the codes."""
+
+PRIZES: Final = "'{" + ", ".join(f"v{n}" for n in range(1, 21)) + "}'"
+IN_PLAY: Final = {
+    "play.refresh": f"'g1', ARRAY['p1'], {PRIZES}, '{{}}', 'camp', 'camp', '2026-01-01'",
+    "commit.commit": "0, ARRAY[('one', 'v1', 1), ('two', 'v1', 2), ('three', 'v7', 1)]::code_take[]",
+    "claims.claim": "'{won}', '{p1}', '{NULL}', '{task}', '{voucher_code}', '{\"{}\"}'",
+    "rewards.take_code": "'v1', 'one'",
+    "rewards.hold_codes": "ARRAY['won', 'r000001']",
+    "rewards.give_back": "ARRAY['won', 'r000001']",
+    "rewards.list": "'p1', '', '', '', '', NULL, 10",
+    "rewards.as_claimed": "ARRAY['won', 'r000001']",
+    "games.prizes_on_show": PRIZES,
+    "limits.low": PRIZES,
+}
+"""What plays, claims and deliveries ask that has to do with codes."""
+
+
+@pytest.mark.parametrize("skew", SKEWS)
+async def test_play_reads_only_the_codes_it_takes_whatever_the_statistics_say(
+    crowd: asyncpg.Connection, skew: str
+) -> None:
+    """With five million free codes each start read half of them for each prize, and every tenant waited."""
+    await crowd.execute(POOL)
+    await crowd.execute(SKEWS[skew])
+    read = {}
+    for name, asked in IN_PLAY.items():
+        async with undone(crowd):
+            scans = [node for node in await nodes(crowd, name, asked) if node.get("Relation Name") == "codes"]
+        read[name] = sum(map(rows_read, scans))
+    assert {name: rows for name, rows in read.items() if rows > 30} == {}

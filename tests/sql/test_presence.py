@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import sql
 from runtime.stores.database import Database
 from runtime.stores.heartbeat import Presence
 from sql.migrate import LIVE_SECONDS, TAKING_AWAY, MigrationError, migrate, newest
-from tests.support.waiting import until
+from tests.support.locks import blocked
 
 EXPAND = "ALTER TABLE plays ADD COLUMN since text NOT NULL DEFAULT '';"
 CONTRACT = "-- needs: 0002_expand.sql\nALTER TABLE plays DROP COLUMN since;"
@@ -83,16 +82,9 @@ async def test_contraction_ignores_a_killed_process(empty: Database, database_ur
 
 
 async def test_process_that_starts_during_a_contraction_is_refused(empty: Database, rival: asyncpg.Connection) -> None:
-    late = Presence()
-
-    async def waits() -> bool:
-        asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        return await rival.fetchval(asked) == 1
-
     async with rival.transaction():
         await rival.execute("SELECT pg_advisory_xact_lock($1)", TAKING_AWAY)
-        coming = asyncio.ensure_future(late.begin(empty))
-        await until(waits)
+        coming = await blocked(rival, Presence().begin(empty))
         await rival.execute(
             "INSERT INTO schema_migration (name, sha256, needs) VALUES ('0003_contract.sql', '', '0002_expand.sql')"
         )

@@ -12,7 +12,7 @@ import pytest
 import sql
 from tests.support.locks import blocked, held
 from tests.support.statements import ask
-from tests.support.waiting import HANG_SECONDS, until
+from tests.support.waiting import HANG_SECONDS
 
 SCENE: Final = """
 INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES
@@ -244,13 +244,7 @@ async def test_reseal_locks_codes_in_order(connection: asyncpg.Connection, pool:
     async with pool.acquire() as rival, pool.acquire() as onlooker, rival.transaction():
         await rival.execute("SELECT FROM codes WHERE code_id = 'first' FOR UPDATE")
         columns = (["p", "p"], ["last", "first"], [b"x", b"x"], [b"n1", b"n2"], [b"h1", b"h2"])
-        sealing = asyncio.ensure_future(ask(connection, "rotation.reseal_codes", "t", "new", *columns))
-
-        async def is_waiting() -> bool:
-            assert not sealing.done()
-            return bool(await onlooker.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))
-
-        await until(is_waiting)
-        assert await held(onlooker, "codes", "code_id") == {"first"}
+        sealing = await blocked(onlooker, ask(connection, "rotation.reseal_codes", "t", "new", *columns))
+        assert await held(onlooker, "codes", "code_id") == {"first"} and not sealing.done()
     await sealing
     assert await connection.fetchval("SELECT count(*) FROM codes WHERE key_id = 'new'") == 2

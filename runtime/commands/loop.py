@@ -182,6 +182,15 @@ async def _answer(
     return await edge.first(path, most[0], **sent) if most else [item async for item in edge.each(path, sent)]
 
 
+def _show_beside(done: Mapping[str, Any]) -> None:
+    """What an answer says beside what was asked for: a secret that is shown once, and what is not used."""
+    for config in (done.get("config"), (done.get("fulfillment") or {}).get("config")):
+        if secret := (config or {}).get("secret_once"):
+            print(f"tombola: its secret, which is not shown again: {secret}", file=sys.stderr)
+    for one in done.get("warnings", ()):
+        print(f"tombola: {one['field']} is stored and not used: it {one['description']}", file=sys.stderr)
+
+
 def _show(connection: Connection, command: Command, given: Mapping[str, Any], done: Any) -> None:
     if connection.json or command.as_json:
         print_json(done)
@@ -195,6 +204,7 @@ def _show(connection: Connection, command: Command, given: Mapping[str, Any], do
         people().print(filled(command.says, {**worded(done, command.enums), **given}))
         for one in done["kept"] if command.kept else ():
             print(f"tombola: {filled(command.kept, one)}", file=sys.stderr)
+        _show_beside(done)
     elif command.columns:
         for title, text in command.columns.items():
             print(f"{title:12} {filled(text, worded(done, command.enums))}")

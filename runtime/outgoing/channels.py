@@ -13,7 +13,7 @@ from typing import Any, Final
 from yarl import URL
 
 from runtime.outgoing.connector import check_url
-from runtime.outgoing.signing import secret_problem
+from runtime.outgoing.signing import make_secret, secret_problem
 from runtime.outgoing.vault import MASKED, SECRET_FIELDS
 from runtime.registry import Registry
 
@@ -93,6 +93,25 @@ def with_kept(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str,
     return {name: value for name, value in found.items() if value or name not in SECRET_FIELDS}
 
 
+READ_ALONE: Final = frozenset({"secret_set", "secret_once"})
+"""Names of what a config says of its secret when it is read; one that is sent back is passed over."""
+
+
+def as_given(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """`config` without what it only says when it is read."""
+    return {name: value for name, value in (config or {}).items() if name not in READ_ALONE}
+
+
+def with_secret(config: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """`config` with a new secret where it says nothing of one, and the stored config `before` has none to keep; and the
+    fields that show it, this once: `secret_once`.
+    """
+    if SECRET_FIELDS[0] in config or before.get(SECRET_FIELDS[0]):
+        return dict(config), {}
+    secret = make_secret()
+    return {**config, SECRET_FIELDS[0]: secret}, {"secret_once": secret}
+
+
 def to_check(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """`config` with what it keeps of `before`, as it is to be checked: of what headers carry nothing is known."""
     headers = before.get("headers")
@@ -109,7 +128,7 @@ def _receiver(config: Mapping[str, Any]) -> Any:
     except ValueError:
         parts = None
     origin = url if parts is None else (parts.scheme, parts.host, parts.port)
-    known = ("url", "headers", "secret_set", "callback_seconds", *SECRET_FIELDS)
+    known = ("url", "headers", "callback_seconds", *READ_ALONE, *SECRET_FIELDS)
     return origin, {name: value for name, value in config.items() if name not in known}
 
 
@@ -139,15 +158,18 @@ def header_problems(headers: Any) -> Iterable[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """instant: delivered where it falls due. config_problems: what a prize's `fulfillment.config` must hold."""
+    """instant: delivered where it falls due. config_problems: what a prize's `fulfillment.config` must hold.
+    signed: whether its secret signs what is sent, so that one is made where none is given.
+    """
 
     instant: bool
     config_problems: CheckConfig
+    signed: bool = False
 
 
 CHANNELS: Final[Registry[Channel]] = Registry("channel")
 CHANNELS.register("none", Channel(instant=True, config_problems=no_config))
 CHANNELS.register("voucher_code", Channel(instant=True, config_problems=no_config))
-CHANNELS.register("webhook", Channel(instant=False, config_problems=receiver_config))
-CHANNELS.register("workflow", Channel(instant=False, config_problems=workflow_config))
+CHANNELS.register("webhook", Channel(instant=False, config_problems=receiver_config, signed=True))
+CHANNELS.register("workflow", Channel(instant=False, config_problems=workflow_config, signed=True))
 CHANNELS.register("manual", Channel(instant=False, config_problems=no_config))

@@ -24,6 +24,9 @@ ELSEWHERE = (
 )
 SAME = ("https://hooks.example/another/path?x=1", "HTTPS://Hooks.Example:443/tombola", HOME)
 
+UNSIGNED = {"secret": ""}
+"""Else a secret is made."""
+
 
 class Integration:
     """An integration, as the admin edge has it."""
@@ -81,32 +84,32 @@ async def test_secret_does_not_follow_the_url_to_another_host(stack: Stack, kind
 @KINDS
 async def test_header_values_do_not_follow_the_url_to_another_host(stack: Stack, kind: Integration) -> None:
     headers = {"Authorization": "Bearer shop", "X-Shop": "1"}
-    path = await kind.make(stack, {"url": HOME, "headers": headers})
+    path = await kind.make(stack, {"url": HOME, "headers": headers, **UNSIGNED})
     before = await kind.stored(stack, path)
     shown = {"Authorization": "***", "X-Shop": "2"}
     for url in ELSEWHERE:
         for given, named in (({}, "headers"), ({"headers": shown}, "headers.Authorization")):
-            answer = await stack.admin("PUT", path, kind.update({"url": url, **given}))
+            answer = await stack.admin("PUT", path, kind.update({"url": url, **given, **UNSIGNED}))
             assert fields_of(answer) == fields(kind, url, named), url
     assert await kind.stored(stack, path) == before
     for url in SAME:
-        assert (await stack.admin("PUT", path, kind.update({"url": url}))).data
+        assert (await stack.admin("PUT", path, kind.update({"url": url, **UNSIGNED}))).data
         assert (await kind.stored(stack, path))["headers"] == headers
     for nth, own in enumerate(({"Authorization": "Bearer another"}, {})):
-        assert (await stack.admin("PUT", path, kind.update({"url": ELSEWHERE[nth], "headers": own}))).data
+        assert (await stack.admin("PUT", path, kind.update({"url": ELSEWHERE[nth], "headers": own, **UNSIGNED}))).data
         assert (await kind.stored(stack, path))["headers"] == own
 
 
 @KINDS
 async def test_headers_are_masked_by_name_and_changed_one_by_one(stack: Stack, kind: Integration) -> None:
-    path = await kind.make(stack, {"url": HOME, "headers": {"A": "1", "B": "2"}})
+    path = await kind.make(stack, {"url": HOME, "headers": {"A": "1", "B": "2"}, **UNSIGNED})
     for given, kept in (
         ({"headers": {"A": "***", "B": "3", "C": "4"}}, {"A": "1", "B": "3", "C": "4"}),
         ({"headers": {"C": "***"}}, {"C": "4"}),
         ({}, {"C": "4"}),
         ({"headers": {}}, {}),
     ):
-        answer = await stack.admin("PUT", path, kind.update({"url": HOME, **given}))
+        answer = await stack.admin("PUT", path, kind.update({"url": HOME, **given, **UNSIGNED}))
         shown = answer.data["config"] if kind.field == "config." else answer.data["fulfillment"]["config"]
         assert shown == {"url": HOME, "headers": dict.fromkeys(kept, "***")}
         assert (await kind.stored(stack, path))["headers"] == kept

@@ -49,7 +49,7 @@ async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m
 def _reply(written: m.Campaign) -> m.CampaignReply:
     """What was written, with what of its settings is not used."""
     found = ui.problems_of_settings(written.settings)
-    return m.CampaignReply(campaign=written, warnings=[m.Warning(*one) for one in found])
+    return m.CampaignReply(campaign=written, warnings=[m.SaveWarning(*one) for one in found])
 
 
 async def make(connection: asyncpg.Connection, request: m.CreateCampaignRequest) -> asyncpg.Record:

@@ -248,7 +248,10 @@ def _delivery(prize: Any, settings: Settings) -> Items:
         told = f"{name} has codes that nobody is given: its delivery is {channel}, and voucher_code gives them"
         yield _warning(field, told)
     if channel in ("webhook", "workflow") and not prize["channel_config"].get("secret"):
-        yield _warning(field, f"{name} is sent without a secret: its receiver cannot know that it comes from here")
+        if channel == "workflow":
+            yield _problem(field, f"{name} has no secret: no callback of its workflow can be verified")
+        else:
+            yield _warning(field, f"{name} is sent without a secret: its receiver cannot know that it comes from here")
     if channel == "workflow" and not settings.callback_base_url:
         told = f"Callbacks for {name} go to {settings.callback_url}: set CALLBACK_BASE_URL to where its workflow is"
         yield _warning("CALLBACK_BASE_URL", told)

@@ -217,9 +217,10 @@ class _Import:
         scope = self._request.scope
         if change.current is None:
             asked = m.CreatePrizeRequest(scope=scope, prize=prize)
-            return (await prizes.make(self._engine, self._connection, asked)).id
+            # No file has a secret, and nobody would be told one that was made here.
+            return (await prizes.make(self._engine, self._connection, asked, told=False)).id
         update = m.UpdatePrizeRequest(scope=scope, id=change.current["id"], prize=prize, update_mask=mask)
-        return (await prizes.alter(self._engine, self._connection, update)).id
+        return (await prizes.alter(self._engine, self._connection, update, told=False)).id
 
     async def _game(self, change: Change, game: m.Game, mask: list[str]) -> str:
         scope = self._request.scope
@@ -232,7 +233,6 @@ class _Import:
     async def _quest(self, change: Change, quest: m.Quest, mask: list[str]) -> str:
         scope = self._request.scope
         if change.current is None:
-            # No file has a secret, and nobody would be told one that was made here.
             asked = m.CreateQuestRequest(scope=scope, quest=quest)
             row, _ = await quest_admin.make(self._connection, asked, settings=self._engine.settings)
             made: str = row["id"]

@@ -76,7 +76,7 @@ async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameRep
 
 def _reply(written: m.Game) -> m.GameReply:
     """What was written, with what of its ui is not used."""
-    return m.GameReply(game=written, warnings=[m.Warning(*found) for found in ui.problems("ui", written.ui)])
+    return m.GameReply(game=written, warnings=[m.SaveWarning(*found) for found in ui.problems("ui", written.ui)])
 
 
 async def make(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import asyncpg
@@ -14,7 +16,15 @@ from runtime.errors import forbidden
 from runtime.operations import audit, reading
 from runtime.operations.campaigns.campaign_admin import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given, set_fields
-from runtime.outgoing.channels import header_problems, moved_secrets, receiver_config, to_check, with_kept
+from runtime.outgoing.channels import (
+    as_given,
+    header_problems,
+    moved_secrets,
+    receiver_config,
+    to_check,
+    with_kept,
+    with_secret,
+)
 from runtime.outgoing.providers import INTEGRATION_PROVIDERS, STUBS, posts
 from runtime.outgoing.vault import SECRET_FIELDS, integration_context, shown_config, vault_of
 from runtime.wire.enums import token
@@ -26,10 +36,13 @@ SETTABLE: Final = frozenset({"events", "config", "campaign_id", "status"})
 
 
 async def create_integration(engine: Engine, request: m.CreateIntegrationRequest) -> m.IntegrationReply:
-    """A new integration, active. Its secrets are sealed, and never read back."""
+    """A new integration, active. Its secrets are sealed, and never read back.
+
+    One that posts and is given no secret gets one, which this answer alone shows: `config.secret_once`. "" is none.
+    """
     scope, wanted = request.scope, given(request.integration, "integration")
     assert scope is not None
-    config = wanted.config or {}
+    config, once = _signed(wanted, as_given(wanted.config), {})
     checks = Checks()
     if not wanted.type:
         checks.problem("type", "is required")
@@ -57,7 +70,7 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
         await audit.record(connection, scope.tenant_id, "integration.create", integration_id, after=_noted(row))
         return row
 
-    return m.IntegrationReply(integration=_message(await engine.database.transaction(work)))
+    return m.IntegrationReply(integration=_message(await engine.database.transaction(work), once))
 
 
 async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) -> m.ListIntegrationsReply:
@@ -73,6 +86,7 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
     """Sets the fields that are given; pauses and resumes it. What happens while it is paused is not told."""
     tenant_id, update = tenant_of(request), given(request.integration, "integration")
     context = integration_context(tenant_id, request.id)
+    once: dict[str, str] = {}
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         await connection.fetchrow(_SQL["lock"], tenant_id, request.id)
@@ -82,11 +96,13 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
         checks = Checks()
         if update.type and update.type != wanted.type:
             checks.problem("type", "cannot be changed")
-        given_config = {name: value for name, value in (wanted.config or {}).items() if name != "secret_set"}
+        given_config = as_given(wanted.config)
         _check(checks, wanted, to_check(stored, given_config))
         checks.problems((f"config.{name}", wrong) for name, wrong in moved_secrets(stored, given_config))
         checks.raise_found()
         if "config" in names:
+            given_config, shown = _signed(wanted, given_config, stored)
+            once.update(shown)
             stored = with_kept(stored, vault_of(engine.keyring.code).seal_config(given_config, context))
         events = list(dict.fromkeys(wanted.events))
         fields = (wanted.campaign_id, events, stored, token(wanted.status), merchant_of(request))
@@ -100,7 +116,7 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
         )
         return row
 
-    return m.IntegrationReply(integration=_message(await engine.database.transaction(work)))
+    return m.IntegrationReply(integration=_message(await engine.database.transaction(work), once))
 
 
 async def rotate_secret(engine: Engine, request: m.RotateSecretRequest) -> m.IntegrationReply:
@@ -157,12 +173,19 @@ def _noted(row: Any) -> dict[str, Any]:
     return {**dict(row), "config": shown_config(row["config"])}
 
 
-def _message(row: Any) -> m.Integration:
+def _signed(
+    wanted: m.Integration, config: dict[str, Any], before: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    return with_secret(config, before) if posts(token(wanted.type)) else (config, {})
+
+
+def _message(row: Any, once: Mapping[str, str] = MappingProxyType({})) -> m.Integration:
+    """once: what its config shows in this answer alone."""
     return m.Integration(
         id=row["integration_id"],
         type=m.IntegrationType[row["type"].upper()],
         events=list(row["events"]),
-        config=shown_config(row["config"]),
+        config={**shown_config(row["config"]), **once},
         campaign_id=row["campaign_id"],
         status=m.IntegrationStatus[row["status"].upper()],
         created_at=row["created_at"],

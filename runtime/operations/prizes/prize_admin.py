@@ -4,7 +4,8 @@
 whole number of points that one unit credits. A turns prize gives as many turns of the campaign that it is won in
 as its value says, and is delivered by its win. `fulfillment.config.secret` is write-only: it is stored
 sealed, reads back as `secret_set: true`, stays when an update leaves it out, and goes when it is ""; an update
-that names another receiver must give it anew.
+that names another receiver must give it anew. A webhook or workflow that has none and is given none gets one,
+which that answer alone shows, as `secret_once`.
 Lists leave archived prizes out unless asked for them by status.
 """
 
@@ -34,7 +35,7 @@ from runtime.operations.currencies import CURRENCIES
 from runtime.operations.games import game_admin as games
 from runtime.operations.prizes import claim_fields
 from runtime.operations.prizes.stock import COUNT_MAX, set_stock
-from runtime.outgoing.channels import CHANNELS, moved_secrets, to_check, with_kept
+from runtime.outgoing.channels import CHANNELS, as_given, moved_secrets, to_check, with_kept, with_secret
 from runtime.outgoing.vault import MASKED, SECRET_FIELDS, prize_context, shown_config, vault_of
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
@@ -66,8 +67,13 @@ async def create_prize(engine: Engine, request: m.CreatePrizeRequest) -> m.Prize
     return m.PrizeReply(prize=await catalog.change(engine, tenant_of(request), work))
 
 
-async def make(engine: Engine, connection: asyncpg.Connection, request: m.CreatePrizeRequest) -> m.Prize:
-    """`create_prize` within a change of the catalogue. Raises Held."""
+async def make(
+    engine: Engine, connection: asyncpg.Connection, request: m.CreatePrizeRequest, *, told: bool = True
+) -> m.Prize:
+    """`create_prize` within a change of the catalogue. Raises Held.
+
+    told: whether somebody is answered what is returned: else no secret is made, for nobody would know it.
+    """
     tenant_id, wanted = tenant_of(request), given(request.prize, "prize")
     prize = m.Prize(status=m.PrizeStatus.ACTIVE)
     set_fields(prize, wanted, (), SETTABLE - {"status"})
@@ -76,7 +82,8 @@ async def make(engine: Engine, connection: asyncpg.Connection, request: m.Create
     prize_id = id_of_new("prize", wanted.id)
     await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
     checks.raise_found()
-    config = _stored_config(engine, tenant_id, prize_id, _config(prize), {})
+    given_config, once = _signed(prize, _config(prize), {}) if told else (_config(prize), {})
+    config = _stored_config(engine, tenant_id, prize_id, given_config, {})
     total = prize.stock.total if prize.stock else 0
     await connection.execute(_SQL["insert"], tenant_id, prize_id, *_columns(prize, config), total)
     made = await _load(connection, tenant_id, prize_id)
@@ -85,7 +92,7 @@ async def make(engine: Engine, connection: asyncpg.Connection, request: m.Create
     assert pinned.prize is not None
     pinned.prize.id = prize_id
     await settle(connection, policy.points(engine.settings, None, made), lambda: _held(None, made, pinned))
-    return await _marked(connection, tenant_id, made)
+    return await _marked(connection, tenant_id, made, once)
 
 
 async def get_prize(engine: Engine, request: m.GetPrizeRequest) -> m.PrizeReply:
@@ -132,8 +139,10 @@ async def update_prize(engine: Engine, request: m.UpdatePrizeRequest) -> m.Prize
     return m.PrizeReply(prize=await catalog.change(engine, tenant_of(request), work))
 
 
-async def alter(engine: Engine, connection: asyncpg.Connection, request: m.UpdatePrizeRequest) -> m.Prize:
-    """`update_prize` within a change of the catalogue. Raises Held."""
+async def alter(
+    engine: Engine, connection: asyncpg.Connection, request: m.UpdatePrizeRequest, *, told: bool = True
+) -> m.Prize:
+    """`update_prize` within a change of the catalogue. Raises Held. told: as of `make`."""
     tenant_id = tenant_of(request)
     update = given(request.prize, "prize")
     before = await reading.to_write(connection, _SQL["get"], request, "prize", request.id)
@@ -153,6 +162,9 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     checks.raise_found()
     if prize.status is m.PrizeStatus.ARCHIVED and before["status"] != "archived":
         await _refuse_in_use(connection, tenant_id, request.id)
+    once: dict[str, str] = {}
+    if told and "fulfillment" in named:
+        given_config, once = _signed(prize, given_config, stored)
     config = _stored_config(engine, tenant_id, request.id, given_config, stored)
     await connection.execute(_SQL["update"], tenant_id, request.id, *_columns(prize, config))
     total = prize.stock.total if prize.stock else 0
@@ -163,7 +175,7 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     games = await policy.games_of(connection, engine.settings, tenant_id, before, after)
     waits = await policy.prize(connection, engine.settings, tenant_id, before, after, games)
     await settle(connection, waits, lambda: _held(before, after, request, games))
-    return await _marked(connection, tenant_id, after)
+    return await _marked(connection, tenant_id, after, once)
 
 
 async def delete_prize(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
@@ -242,9 +254,11 @@ def from_row(row: Any) -> m.Prize:
     )
 
 
-async def _marked(source: usage.Source, tenant_id: str, row: Any) -> m.Prize:
-    """The message of a row, which says whether the prize runs low."""
+async def _marked(source: usage.Source, tenant_id: str, row: Any, once: Mapping[str, str]) -> m.Prize:
+    """The message of a row, which says whether the prize runs low. once: what its config shows this once."""
     prize = from_row(row)
+    if once and prize.fulfillment is not None:
+        prize.fulfillment.config = {**(prize.fulfillment.config or {}), **once}
     await usage.fill_low(source, tenant_id, [prize])
     return prize
 
@@ -313,7 +327,7 @@ def _check_fulfillment(checks: Checks, fulfillment: m.PrizeFulfillment) -> None:
         shown = repr(fulfillment.channel[:TYPE_LENGTH_MAX])
         checks.problem("fulfillment.channel", f"unknown channel {shown}; registered: {', '.join(CHANNELS.names())}")
         return
-    config = {name: value for name, value in (fulfillment.config or {}).items() if name != "secret_set"}
+    config = as_given(fulfillment.config)
     checks.small_object("fulfillment.config", config)
     for path, description in channel.config_problems(config):
         checks.problem(f"fulfillment.config.{path}", description)
@@ -327,11 +341,22 @@ def _check_given_at_once(checks: Checks, fulfillment: m.PrizeFulfillment) -> Non
         checks.problem("fulfillment.redemption_mode", "must be REDEMPTION_MODE_ON_WIN: turns are given by their win")
 
 
+def _signed(
+    prize: m.Prize, config: Mapping[str, Any], before: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The config with a secret, where its channel is to have one, and what shows a new one."""
+    assert prize.fulfillment is not None
+    channel = CHANNELS.get(prize.fulfillment.channel)
+    # Who approves what waited is not who set it up, and is shown no secret.
+    signed = channel is not None and channel.signed and not is_approved()
+    return with_secret(config, before) if signed else (dict(config), {})
+
+
 def _stored_config(
     engine: Engine, tenant_id: str, prize_id: str, given_config: Mapping[str, Any], before: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The config to store: what is given sealed, the rest kept from `before` where the config has receivers."""
-    given_config = {name: value for name, value in given_config.items() if name != "secret_set"}
+    given_config = as_given(given_config)
     sealed = vault_of(engine.keyring.code).seal_config(given_config, prize_context(tenant_id, prize_id))
     return with_kept(before if given_config.keys() - SECRET_FIELDS else {}, sealed)
 

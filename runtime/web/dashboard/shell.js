@@ -2,6 +2,7 @@
 import { html, signal, useEffect, useState } from "./lib.js";
 import { GROUPS, ROUTES } from "./pages.js";
 import { Questions } from "./parts/dialog.js";
+import { Secrets } from "./parts/secret.js";
 import { Empty, Loading, Problem } from "./parts/states.js";
 import { Toasts } from "./parts/toast.js";
 import { address, match, place } from "./router.js";
@@ -85,6 +86,7 @@ export function Shell() {
     </div></nav>
     <main id="content" tabindex="-1"><${Ending} /><${Page} key=${path} /></main>
     <${Questions} />
+    <${Secrets} />
     <${Toasts} />
   </div>`;
 }

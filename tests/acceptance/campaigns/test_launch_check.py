@@ -210,10 +210,12 @@ async def test_launch_check_compares_prizes_with_the_budget(fair: World) -> None
 
 
 async def test_launch_check_covers_senders_and_channels(fair: World) -> None:
-    hook = await fair.prize(name="Hook", fulfillment={"channel": "workflow", "config": {"url": "https://x.example"}})
+    unsigned = {"url": "https://x.example", "secret": ""}
+    hook = await fair.prize(name="Hook", fulfillment={"channel": "workflow", "config": unsigned})
     await fair.wheel(hook, name="Wheel", access="player")
+    told = "Hook has no secret: no callback of its workflow can be verified"
+    assert (await found(fair, "problem"))["fulfillment"] == told
     warned = await found(fair, "warning")
-    assert warned["fulfillment"] == "Hook is sent without a secret: its receiver cannot know that it comes from here"
     assert "set CALLBACK_BASE_URL" in warned["CALLBACK_BASE_URL"]
     assert warned["LOGIN_SENDER"].startswith("Wheel asks players to log in")
     sms = {"type": "sms", "events": ["prize_won"], "campaign_id": fair.campaign_id, "config": {}}

@@ -69,6 +69,21 @@ async def test_hanging_receiver_delays_no_other(stack: Any, receiver: Receiver) 
         assert len(slow.all) <= dispatch.PLACES * 3
 
 
+async def test_integration_without_a_secret_gets_one_and_shows_it_once(stack: Any, receiver: Receiver) -> None:
+    body = {"type": "webhook", "events": ["x"], "config": {"url": receiver.url}}
+    made = (await stack.admin("POST", "/admin/integrations", body)).data
+    secret = made["config"].pop("secret_once")
+    assert made["config"] == {"url": receiver.url, "secret_set": True}
+    assert (await stack.admin("GET", "/admin/integrations")).data["items"] == [made]
+    await stack.admin("POST", f"/admin/integrations/{made['id']}/test", {})
+    got = await receiver.next()
+    Webhook(secret).verify(got.body, dict(got.headers))
+    path, none = f"/admin/integrations/{made['id']}", {"url": receiver.url, "secret": ""}
+    assert (await stack.admin("PUT", path, {"config": none})).data["config"] == {"url": receiver.url}
+    again = (await stack.admin("PUT", path, {"config": {"url": receiver.url}})).data["config"]
+    assert again["secret_once"] not in ("", secret)
+
+
 async def test_integration_update_keeps_omitted_fields_and_the_secret(stack: Any, receiver: Receiver) -> None:
     integration_id = await register(stack, receiver, "x")
     path = f"/admin/integrations/{integration_id}"

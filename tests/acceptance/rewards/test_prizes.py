@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from runtime.outgoing.vault import prize_context, vault_of
 from tests.support.resources import make_campaign, make_game, make_prize, play_once, wheel
 from tests.support.rivals import held, waits
 from tests.support.stack import Stack, fields_of
@@ -101,6 +102,34 @@ async def test_prize_secret_is_write_only_sealed_kept_and_removable(stack: Any) 
         "url": config["url"],
         "headers": {},
     }
+
+
+async def test_prize_that_is_sent_without_a_secret_gets_one_and_shows_it_once(stack: Any) -> None:
+    config = {"url": "https://hooks.example/x"}
+    for channel in ("webhook", "workflow"):
+        made = (await stack.admin("POST", "/admin/prizes", {"name": "Mug", "fulfillment": sends(channel, config)})).data
+        path, shown = f"/admin/prizes/{made['prize_id']}", made["fulfillment"]["config"]
+        assert await secret_of(stack, made["prize_id"]) == shown["secret_once"]
+        assert (await stack.admin("GET", path)).data["fulfillment"]["config"] == {**config, "secret_set": True}
+        kept = (await stack.admin("PUT", path, {"fulfillment": made["fulfillment"]})).data["fulfillment"]["config"]
+        assert kept == {**config, "secret_set": True}
+        none = {**config, "secret": ""}
+        assert (await stack.admin("PUT", path, {"fulfillment": sends(channel, none)})).data["fulfillment"][
+            "config"
+        ] == config
+        assert (await stack.admin("PUT", path, {"name": "Cup"})).data["fulfillment"]["config"] == config
+        again = (await stack.admin("PUT", path, {"fulfillment": sends(channel, config)})).data["fulfillment"]["config"]
+        assert again["secret_once"] not in ("", shown["secret_once"])
+    assert "whsec_" not in str(await stack.database.fetchval("SELECT string_agg(a::text, '') FROM audit_entries AS a"))
+
+
+async def secret_of(stack: Any, prize_id: str) -> str:
+    sealed = (await config_of_prize(stack, prize_id))["secret"]
+    return vault_of(stack.engine.keyring.code).open_secret(sealed, prize_context(stack.tenant_id, prize_id))
+
+
+def sends(channel: str, config: dict[str, Any]) -> dict[str, Any]:
+    return {"channel": channel, "config": config}
 
 
 async def test_prize_in_use_cannot_be_deleted_or_archived(stack: Any) -> None:

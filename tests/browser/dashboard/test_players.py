@@ -245,6 +245,8 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         await page.get_by_label("Address", exact=True).fill(receiver.url)
         await desk.press("Make integration", within="dialog")
         await page.wait_for_selector(".toast:has-text('is made, and active')")
+        assert (await page.input_value("dialog input[readonly]")).startswith("whsec_")
+        await desk.press("Close", within="dialog footer")
         [made] = (await fair.stack.admin("GET", "/admin/integrations")).data["items"]
         assert made["events"] == ["prize_won", "quest_completed"]
         await desk.press("Send me one", within=row)

@@ -280,6 +280,7 @@ __all__ = (
     "RotateQuestSecretRequest",
     "RotateSecretRequest",
     "Rung",
+    "SaveWarning",
     "Scope",
     "SearchPlayersReply",
     "SearchPlayersRequest",
@@ -332,7 +333,6 @@ __all__ = (
     "VoucherCode",
     "WalletBalance",
     "WalletScope",
-    "Warning",
     "WithdrawApprovalRequest",
     "WithdrawChallengeRequest",
     "WithdrawCodesReply",
@@ -1946,7 +1946,7 @@ default_message_pool.register_message("game.v1", "CampaignFiguresReply", Campaig
 class CampaignReply(betterproto2.Message):
     campaign: "Campaign | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    warnings: "list[Warning]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    warnings: "list[SaveWarning]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
     Of the parts of `settings` that are written as a game's `ui` is. Where it was made or changed.
     """
@@ -2799,7 +2799,7 @@ default_message_pool.register_message("game.v1", "GameFigures", GameFigures)
 class GameReply(betterproto2.Message):
     game: "Game | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    warnings: "list[Warning]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    warnings: "list[SaveWarning]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
     Of `ui`. Where it was made or changed.
     """
@@ -3207,7 +3207,8 @@ default_message_pool.register_message("game.v1", "InspectPlayerReply", InspectPl
 @dataclass(eq=False, repr=False)
 class Integration(betterproto2.Message):
     """
-    config.secret is write-only: it reads back as secret_set. So is what config.headers carry: each reads back as ***.
+    config.secret is write-only: it reads back as secret_set. Where it is left out and there is none, one is made, and shown
+    in that answer alone, as config.secret_once; "" is none. So is what config.headers carry: each reads back as ***.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5073,6 +5074,11 @@ default_message_pool.register_message("game.v1", "PrizeCost", PrizeCost)
 
 @dataclass(eq=False, repr=False)
 class PrizeFulfillment(betterproto2.Message):
+    """
+    config.secret is write-only, as of Integration. A webhook or workflow without one gets one: the answer has it as
+    config.secret_once, and no later one.
+    """
+
     redemption_mode: "RedemptionMode" = betterproto2.field(
         1, betterproto2.TYPE_ENUM, default_factory=lambda: RedemptionMode(0)
     )
@@ -5993,6 +5999,23 @@ default_message_pool.register_message("game.v1", "Rung", Rung)
 
 
 @dataclass(eq=False, repr=False)
+class SaveWarning(betterproto2.Message):
+    """
+    What was stored as it was given, and is not used by our pages: they show their default.
+    """
+
+    field: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    Its path, such as ui.theme.primary.
+    """
+
+    description: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "SaveWarning", SaveWarning)
+
+
+@dataclass(eq=False, repr=False)
 class Scope(betterproto2.Message):
     """
     ---------------------------------------------------------------- shared
@@ -6888,23 +6911,6 @@ class WalletBalance(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "WalletBalance", WalletBalance)
-
-
-@dataclass(eq=False, repr=False)
-class Warning(betterproto2.Message):
-    """
-    What was stored as it was given, and is not used by our pages: they show their default.
-    """
-
-    field: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
-    """
-    Its path, such as ui.theme.primary.
-    """
-
-    description: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
-
-
-default_message_pool.register_message("game.v1", "Warning", Warning)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,7 +1,7 @@
 // The secret by which a quest's events are signed, shown this once, with a call that tells one.
 import { html } from "../lib.js";
 import { Dialog } from "../parts/dialog.js";
-import { Copy } from "../parts/embed.js";
+import { SecretField } from "../parts/secret.js";
 import { me } from "../session.js";
 import { say } from "../words.js";
 
@@ -22,7 +22,7 @@ curl -sS "$ADMIN_URL/api/v1/quests/$QUEST/events?tenant_id=$TENANT" -H "webhook-
 export function Secret({ quest, close }) {
   return html`<${Dialog} title=${say("quests.secret_title", quest)} close=${close}>
     <p>${say("quests.secret_text")}</p>
-    <div class="row"><input class="code" readonly aria-label=${say("quests.secret")} value=${quest.secret} onFocus=${(/** @type {any} */ event) => event.target.select()} /><${Copy} text=${quest.secret} what=${say("quests.secret")} /></div>
+    <${SecretField} secret=${quest.secret} />
     <h3>${say("quests.call")}</h3>
     <pre tabindex="0" role="region" aria-label=${say("quests.call")}><code>${call(quest)}</code></pre>
     <footer><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>

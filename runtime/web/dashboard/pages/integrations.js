@@ -8,6 +8,7 @@ import { Form } from "../parts/form.js";
 import { Head, Section } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { PagedTable } from "../parts/paged_table.js";
+import { showSecret } from "../parts/secret.js";
 import { complain, tell } from "../parts/toast.js";
 import { Status, When } from "../parts/values.js";
 import { widget as choose } from "../prizes/definition.js";
@@ -134,10 +135,11 @@ function Making({ logsOnly, close, done }) {
     },
   };
   const save = async (/** @type {any} */ { config, ...rest }) => {
-    await api.post("/admin/integrations", { body: { ...rest, config: sends ? given(config) : {} } });
+    const made = await api.post("/admin/integrations", { body: { ...rest, config: sends ? given(config) : {} } });
     tell(say("integrations.made"));
     close();
     done();
+    await showSecret(made.config, nameOf(made));
   };
   const value = { type: TYPES[0], config: { url: "", secret: "" }, events: ["prize_won"], campaign_id: "" };
   return html`<${Dialog} title=${say("integrations.new")} close=${close}>
@@ -157,10 +159,11 @@ function Editing({ one, close, done }) {
   const save = async (/** @type {any} */ { config, events }) => {
     const typed = { config: given(config), events };
     const changed = differing({ config: had, events: one.events }, typed); // What is not is left to who changes that.
-    await api.put("/admin/integrations/{id}", { path: { id: one.id }, body: Object.fromEntries(changed.map((name) => [name, typed[/** @type {"config" | "events"} */ (name)]])) });
+    const now = await api.put("/admin/integrations/{id}", { path: { id: one.id }, body: Object.fromEntries(changed.map((name) => [name, typed[/** @type {"config" | "events"} */ (name)]])) });
     tell(say("integrations.changed"));
     close();
     done();
+    await showSecret(now.config, nameOf(now));
   };
   return html`<${Dialog} title=${nameOf(one)} close=${close}>
     <${Form} schema=${schema} value=${value} save=${save} widget=${EDITED} word=${say("save")} cancel=${close} />

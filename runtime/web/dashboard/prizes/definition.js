@@ -82,6 +82,7 @@ export function editable(prize) {
   const { redemption_mode, channel, config } = prize.fulfillment;
   const rest = { ...config };
   delete rest.secret_set;
+  delete rest.secret_once;
   const held = Object.keys(NEW).filter((name) => name !== "stock").map((name) => [name, prize[name]]);
   return { ...Object.fromEntries(held), fulfillment: { redemption_mode, channel, config: rest } };
 }

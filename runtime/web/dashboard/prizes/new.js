@@ -3,6 +3,7 @@ import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Form } from "../parts/form.js";
 import { Head } from "../parts/layout.js";
+import { showSecret } from "../parts/secret.js";
 import { tell } from "../parts/toast.js";
 import { address, go } from "../router.js";
 import { useTitle } from "../title.js";
@@ -16,6 +17,7 @@ export default function NewPrize({ query }) {
   const save = async (/** @type {any} */ typed) => {
     const made = await api.post("/admin/prizes", { body: sent(typed) });
     tell(say("prizes.made", { name: made.name }));
+    await showSecret(made.fulfillment.config, made.name);
     go(addressOf(made.prize_id));
   };
   return html`<${Head} title=${say("prizes.new")} back=${{ href: address("/prizes"), text: say("prizes.title") }} />

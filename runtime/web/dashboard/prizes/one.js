@@ -7,6 +7,7 @@ import { confirm } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
 import { Head, Section } from "../parts/layout.js";
 import { useData } from "../parts/requests.js";
+import { showSecret } from "../parts/secret.js";
 import { Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
 import { Id } from "../parts/values.js";
@@ -92,6 +93,7 @@ function Edit({ prize, saved }) {
     }
     saved(made);
     tell(say("saved"));
+    await showSecret(made.fulfillment.config, made.name);
   };
   return html`<div class="sheet"><${Form} key=${mixed.times} schema=${schemaOf(value)} value=${filled.current} save=${save} typed=${setValue} widget=${widget} word=${say("save")} /></div>`;
 }

@@ -127,6 +127,7 @@ export const words = {
   "quests.edit_title": "Edit quest",
   "quests.archive_title": "Archive {name}?",
   "quests.archive_text": "Nobody can complete it any more. The turns that it gave stay given. One that nobody completed is removed.",
+  "secret.text": "It signs what is sent, and verifies callbacks. Copy it now: it is not shown again.",
   "quests.secret": "Secret",
   "quests.secret_title": "The secret of {name}",
   "quests.secret_text": "Whoever has it can tell events of this quest. Copy it now: it is not shown again.",

@@ -347,13 +347,6 @@ async def test_distrust_by_a_failing_commit_applies_to_the_round_that_waits_for_
         assert cache.snapshot is not snapshot and not cache.distrusted, everything
 
 
-async def test_refresh_learns_the_version_of_the_catalogue(world: World, cache: GameCache, game_id: str) -> None:
-    known = cache.engine.catalog_versions.pop(cache.tenant_id)
-    await cache.refresh(await asks(game_id, "ann"), everything=False)
-    assert cache.snapshot is not None
-    assert cache.engine.catalog_versions[cache.tenant_id] == cache.snapshot.version >= known
-
-
 async def test_refresh_learns_the_databases_time(world: World, cache: GameCache, game_id: str) -> None:
     clock = cache.engine.clock
     clock._offset, clock._synced = clock._offset + 7200, clock._synced - 7200

@@ -119,13 +119,6 @@ async def test_metrics_are_not_served_by_an_edge(stack: Stack, surface: str) -> 
         assert answer.status == 404
 
 
-async def test_int64_is_quoted_on_core_and_a_number_on_the_edges(stack: Stack) -> None:
-    campaign = await make_campaign(stack, start_date=1767225600)
-    on_core = (await stack.core("GET", f"/campaigns/{campaign['id']}")).data["campaign"]
-    assert (on_core["start_date"], campaign["start_date"]) == ("1767225600", 1767225600)
-    assert on_core["status"] == campaign["status"] == "CAMPAIGN_STATUS_ACTIVE"
-
-
 async def test_scope_is_required_on_core(stack: Stack) -> None:
     async with stack.http.get(f"{stack.process.core_url}{API}/games") as answer:
         envelope = await answer.json()

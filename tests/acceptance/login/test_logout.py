@@ -75,12 +75,6 @@ async def test_logout_everywhere_ends_every_token_of_the_player(stack: Stack, ph
     assert (await me(stack, (await log_in(stack, phone))["token"])).code == "OK"
 
 
-async def test_logout_of_a_guest_ends_its_token(stack: Stack) -> None:
-    guest = stack.token("player_guest")
-    assert (await log_out(stack, guest)).code == "OK"
-    assert (await me(stack, guest)).reason == "TOKEN_INVALID"
-
-
 @pytest.mark.parametrize("ahead_seconds", [0, 4])
 async def test_logout_ends_tokens_made_by_a_clock_that_is_ahead(stack: Stack, ahead_seconds: int) -> None:
     with pytest.MonkeyPatch.context() as clock:

@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
 from tests.support.stack import Answer, Stack, fields_of, refused
-from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, TIMED, World, new_world, prize_ids
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, TIMED, World, new_world
 
 
 async def test_impossible_score_is_refused_and_uses_up_nothing(world: World) -> None:
@@ -45,23 +45,6 @@ async def test_clock_decides_only_where_a_game_verifies_timing(world: World) -> 
             assert [answer.reason for answer in answers] == [reason if verifies else ""] * 2
 
 
-async def test_caught_items_win_up_to_the_limit_and_the_stock(world: World) -> None:
-    gold = await world.prize(total=3)
-    drops = [
-        {"type": "gold", "prize_id": gold, "frequency": 3, "max_catchable": 2},
-        {"type": "coal", "prize_id": "", "frequency": 1, "max_catchable": 5},
-    ]
-    game_id = await world.game(GIFTS, {"drops": drops, "total_items": 20, "interval_ms": 1})
-    for expected in (2, 1, 0):  # of a prize that runs short as many are given as there are
-        started = (await world.start(game_id)).data
-        golden = [item["id"] for item in started["drop_plan"] if item["type"] == "gold"]
-        assert len(golden) > 2
-        told = (await world.play(game_id, started["session_id"], payload={"caught_items": golden})).data
-        assert sum(reward["quantity"] for reward in told["rewards"]) == expected
-        assert told["metadata"]["counted_items"] == {"gold": 2}
-    assert await world.stock(gold) == (0, 3)
-
-
 async def test_wallet_scope_decides_which_games_share_a_wallet(module_stack: Stack) -> None:
     merchant = await module_stack.admin("POST", "/admin/merchants", {"name": "Shop"})
     merchant_id = merchant.data["id"]
@@ -87,15 +70,6 @@ async def test_wallet_scope_decides_which_games_share_a_wallet(module_stack: Sta
             "MERCHANT": {merchant_id},
             "TENANT": {module_stack.tenant_id},
         }
-
-
-async def test_fallback_stands_in_and_may_itself_run_out(world: World) -> None:
-    gone, stand_in = await world.prize(total=1), await world.prize(total=2)
-    ui = {"wheel": {"segments": [{"prize_id": gone}, {"emoji": ":("}, {"prize_id": stand_in}]}}
-    game_id = await world.wheel(gone, on_unavailable="fallback", fallback_prize_id=stand_in, ui=ui)
-    answers = [await world.round(game_id) for _ in range(4)]
-    assert [prize_ids(answer) for answer in answers] == [[gone], [stand_in], [stand_in], []]
-    assert [answer.data["metadata"]["slot_index"] for answer in answers] == [0, 2, 2, 1]
 
 
 async def test_play_beyond_a_cap_is_refused_with_its_reset_time(world: World) -> None:

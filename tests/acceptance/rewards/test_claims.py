@@ -282,15 +282,6 @@ async def test_claim_with_wrong_answers_is_refused_and_changes_nothing(world: Wo
     assert (await shown(world, reward_id))["answers"] == KEPT
 
 
-async def test_claim_of_a_prize_without_fields_takes_no_answer(world: World) -> None:
-    prize_id = await world.prize(fulfillment=ON_CLAIM)
-    reward_id = await won(world, prize_id)
-    assert fields_of(await claim_with(world, reward_id, {"name": "Ann"})) == ["answers.name"]
-    bare = await world.stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="ann")
-    assert bare.data["status"] == "REWARD_STATUS_FULFILLED"
-    assert (await shown(world, reward_id))["reward"]["answered"] is False
-
-
 async def test_claim_answers_the_fields_of_the_moment_and_keeps_their_labels(world: World) -> None:
     prize_id = await prize(world)
     first, second = await won(world, prize_id), await won(world, prize_id, "bob")

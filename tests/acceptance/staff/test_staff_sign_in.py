@@ -108,15 +108,6 @@ async def test_expired_link_is_refused(stack: Stack, monkeypatch: pytest.MonkeyP
     assert refused(await use(stack, jwt.encode(old, secret, algorithm="HS256")))[2] == "TOKEN_EXPIRED"
 
 
-async def test_session_is_noted_once_and_ends_with_the_logout(stack: Stack) -> None:
-    token = (await use(stack, link(stack))).data["token"]
-    assert (await me(stack, token)).code == "OK"
-    rows = (await stack.admin("GET", "/admin/audit", actor="ann")).data["items"]
-    assert [row["action"] for row in rows] == ["staff.sign_in"]
-    assert (await stack.admin("POST", "/admin/auth/logout", {}, roles=(), headers=bearer(token))).code == "OK"
-    assert refused(await me(stack, token)) == INVALID
-
-
 async def test_oidc_sign_in_without_an_issuer_is_refused(stack: Stack) -> None:
     assert (await stack.admin("GET", "/admin/auth/methods", roles=())).data == {"oidc": False}
     answer = await stack.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": REDIRECT}, roles=())

@@ -272,7 +272,7 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "GetCampaign": ("CampaignService", "GetCampaignRequest", "CampaignReply"),
     "ListCampaigns": ("CampaignService", "ListCampaignsRequest", "ListCampaignsReply"),
     "UpdateCampaign": ("CampaignService", "UpdateCampaignRequest", "CampaignReply"),
-    "DuplicateCampaign": ("CampaignService", "DuplicateCampaignRequest", "CampaignReply"),
+    "DuplicateCampaign": ("CampaignService", "DuplicateCampaignRequest", "DuplicateCampaignReply"),
     "ImportCampaign": ("CampaignService", "ImportCampaignRequest", "ImportCampaignReply"),
     "GetCampaignAnalytics": ("CampaignService", "GetCampaignRequest", "CampaignAnalyticsReply"),
     "GetCampaignFigures": ("CampaignService", "GetCampaignFiguresRequest", "CampaignFiguresReply"),

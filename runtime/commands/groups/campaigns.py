@@ -97,7 +97,8 @@ async def duplicate_campaign(
     if connection.json:
         print_json(made)
     else:
-        people().print(f"{made['name']} is made, as a draft: {made['id']}", markup=False, highlight=False)
+        moved = f"; its dates are {made['shift_days']} days later" if made["shift_days"] else ""
+        people().print(f"{made['name']} is made, as a draft: {made['id']}{moved}", markup=False, highlight=False)
 
 
 @app.command(name="export")

@@ -11,6 +11,7 @@ from runtime.operations.campaigns.campaign_admin import create_campaign, get_cam
 from runtime.operations.campaigns.duplication import duplicate_campaign
 from runtime.operations.campaigns.launch import GET_LAUNCH_CHECK
 from runtime.operations.row import DESIGNERS, STAFF, Command, Operation
+from runtime.wire.shape import Shape
 
 ROWS: Final = (
     Operation(
@@ -60,6 +61,7 @@ ROWS: Final = (
         stales=True,
         refusals=("SECRET_UNAVAILABLE",),
         example={"name": "Summer sale", "start_date": 1798761600},
+        shape=Shape(opened="campaign", name="DuplicatedCampaign"),
     ),
     Operation(
         "GetCampaignAnalytics",

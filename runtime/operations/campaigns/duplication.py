@@ -8,7 +8,9 @@ finalized board is open again.
 
 Where the original has begun, the copy and all that is dated in it is moved by whole days of its time zone, so that it
 begins at the next such hour; where a start is asked for, to the day of that. What began or ended with the campaign does
-so still, and what is redeemed after the end is for as long. Its own integrations come along, paused.
+so still, and what is redeemed after the end is for as long. What has no date gets none: an original without a start has
+a copy without one, whose other dates stay while the original's end is ahead; else they move by whole days since it was
+made. The answer says by how many days (`shift_days`). Its own integrations come along, paused.
 """
 
 from __future__ import annotations
@@ -39,8 +41,11 @@ _REVISE: Final = sql.load("games")["insert_revision"]
 _GET_PRIZE: Final = sql.load("prizes")["get"]
 
 
-async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest) -> m.CampaignReply:
+async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest) -> m.DuplicateCampaignReply:
     """The copy, named `name` or the original's name with " (copy)". NOT_FOUND UNKNOWN_CAMPAIGN.
+
+    Where the original has begun and no start is given, the copy begins at the next such hour: all dates in it move by
+    the whole days of `shift_days`. With a `start_date` they move to the day of that. No start stays no start.
 
     INVALID_ARGUMENT where it, or a quest or leaderboard in it, would end before it begins, by the dates that are asked
     for or the original's moved ones.
@@ -50,7 +55,7 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
     checks.times(request.start_date, request.end_date)
     checks.raise_found()
 
-    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+    async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, int]:
         original = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
         later = _days_later(original, request.start_date, engine.clock.now())
         copy = _Copy(engine, connection, tenant_id, original, later, ids.make("camp"))
@@ -67,9 +72,10 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
         checks.raise_found()
         after = {**made, "copied_from": request.id, **copy.counts}
         await audit.record(connection, tenant_id, "campaign.duplicate", copy.new_id, after=after)
-        return made
+        return made, later
 
-    return m.CampaignReply(campaign=from_row(await catalog.change(engine, tenant_id, work)))
+    made, later = await catalog.change(engine, tenant_id, work)
+    return m.DuplicateCampaignReply(campaign=from_row(made), shift_days=later)
 
 
 def _name(wanted: str, original: str) -> str:
@@ -78,10 +84,12 @@ def _name(wanted: str, original: str) -> str:
 
 def _days_later(original: asyncpg.Record, wanted: int, now: float) -> int:
     """By how many days the copy is moved: to the day that is wanted, in the original's zone; else (0) to the next hour
-    that the original began at, or was made at if undated.
+    that the original began at, or was made at where it has no start, unless its end is ahead.
     """
     begun: int = original["start_date"] or original["created_at"]
     if not wanted:
+        if not original["start_date"] and original["end_date"] > now:
+            return 0
         return max(0, math.ceil((now - begun) / 86_400))
     zone = ZoneInfo(original["timezone"])
     try:

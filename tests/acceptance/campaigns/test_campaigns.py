@@ -348,7 +348,7 @@ async def test_duplicate_of_a_past_campaign_begins_at_the_next_such_hour(stack: 
         before, after = (datetime.fromtimestamp(one[field], zone) for one in (campaign, copy))
         assert before.time() == after.time()
         moved.add((after.date() - before.date()).days)
-    assert len(moved) == 1
+    assert moved == {copy["shift_days"]}
     for path in ("quests", "leaderboards"):
         (item,) = (await stack.admin("GET", f"/admin/{path}", campaign_id=copy["id"])).data["items"]
         assert (item["start_date"], item["end_date"]) == (copy["start_date"], copy["end_date"])
@@ -360,6 +360,20 @@ async def test_duplicate_of_a_future_campaign_keeps_its_dates(stack: Stack) -> N
     assert (copy["start_date"], copy["end_date"]) == tuple(dates.values())
     undated = await duplicate(stack, (await make_campaign(stack))["id"])
     assert (undated["start_date"], undated["end_date"]) == (0, 0)
+
+
+async def test_duplicate_of_a_campaign_without_a_start_has_none(stack: Stack) -> None:
+    made = await make_campaign(stack, end_date=(ahead := int(time.time()) + 9 * DAY))
+    await make_dated(stack, made["id"], "Q", start_date=0, end_date=ahead)
+    copy = await duplicate(stack, made["id"])
+    assert (copy["start_date"], copy["end_date"], copy["shift_days"]) == (0, ahead, 0)
+    for path in ("quests", "leaderboards"):
+        (item,) = (await stack.admin("GET", f"/admin/{path}", campaign_id=copy["id"])).data["items"]
+        assert (item["start_date"], item["end_date"]) == (0, ahead)
+    past = "UPDATE campaigns SET end_date = end_date - interval '20 days', created_at = now() - interval '708 hours'"
+    await stack.database.execute(f"{past} WHERE campaign_id = $1", made["id"])
+    copy = await duplicate(stack, made["id"])
+    assert (copy["start_date"], copy["shift_days"]) == (0, 30) and copy["end_date"] == ahead + 10 * DAY
 
 
 async def test_duplicate_with_dates_shifts_quests_and_boards(stack: Stack) -> None:

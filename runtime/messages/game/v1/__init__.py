@@ -62,6 +62,7 @@ __all__ = (
     "DeliveryAttempt",
     "DisqualifyPlayerReply",
     "DisqualifyPlayerRequest",
+    "DuplicateCampaignReply",
     "DuplicateCampaignRequest",
     "EligibilityReply",
     "EligibilityRequest",
@@ -2387,6 +2388,20 @@ default_message_pool.register_message("game.v1", "DisqualifyPlayerRequest", Disq
 
 
 @dataclass(eq=False, repr=False)
+class DuplicateCampaignReply(betterproto2.Message):
+    campaign: "Campaign | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    shift_days: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    By how many days, in the campaign's zone, the dates of the campaign, its quests and leaderboards were moved, but for
+    those that the request gives. A date that is not set stays so.
+    """
+
+
+default_message_pool.register_message("game.v1", "DuplicateCampaignReply", DuplicateCampaignReply)
+
+
+@dataclass(eq=False, repr=False)
 class DuplicateCampaignRequest(betterproto2.Message):
     """
     `start_date` and `end_date` of the copy, unix seconds; 0: by the original's (runtime.operations.campaigns.duplication).
@@ -2397,10 +2412,19 @@ class DuplicateCampaignRequest(betterproto2.Message):
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Left out: the original's, with " (copy)".
+    """
 
     start_date: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    The copy's; all dates in it move to that day. 0: the original's, moved to the next such hour if it is past.
+    """
 
     end_date: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    """
+    The copy's. 0: the original's, moved as its start is.
+    """
 
 
 default_message_pool.register_message("game.v1", "DuplicateCampaignRequest", DuplicateCampaignRequest)

@@ -204,7 +204,7 @@ const editable = ({ name, timezone, start_date, end_date, redeem_until, origins,
 function Duplicate({ campaign, close }) {
   const save = async (/** @type {any} */ value) => {
     const made = await api.post("/admin/campaigns/{id}/duplicate", { path: { id: campaign.id }, body: value });
-    tell(say("campaign.copied", { name: made.name }));
+    tell(say("campaign.copied", { name: made.name }) + (made.shift_days ? ` ${say("campaign.shifted", { count: made.shift_days })}` : ""));
     close();
     go(addressOf(made.id));
   };

@@ -711,6 +711,7 @@ export const words = {
   "campaign.duplicate_text": "The copy is a draft, with copies of its games, prizes at full stock, quests and leaderboards. Without dates it begins at the next hour that this one began at, and lasts as long; all in it moves along.",
   "campaign.duplicate_ends": "Left empty: it lasts as long as the original.",
   "campaign.copied": "{name} is made, as a draft.",
+  "campaign.shifted": { one: "Its dates are {count} day later.", other: "Its dates are {count} days later." },
   "campaign.moved": "{name} is now: {state}.",
   "campaign.games": "Games",
   "campaign.no_games": "No games yet",

@@ -37,6 +37,7 @@ async function showStanding() {
 }
 
 async function play() {
+  at("result").textContent = "...";
   const session = await ask("POST", `/games/${GAME}/start`, {}, crypto.randomUUID());
   if (session.guest_token) localStorage.guest = session.guest_token; // Only this browser can act for the guest.
   const body = { session_id: session.session_id, payload: {} };

@@ -160,13 +160,16 @@ async def test_callback_moves_a_task_only_from_allowed_states(outbox: Outbox) ->
         found: list[object] = [row["outcome"] for row in told]
         found += [(row["status"], row["reward"]) for row in (left, kept)]
         found.append(left["fulfilled_at"] == left["updated_at"] if delivered else left["fulfilled_at"])
-        found += [(left["external_id"], left["last_error"]), (kept["last_error"], kept["external_id"])]
+        found += [
+            (left["external_id"], left["last_error"]),
+            (kept["last_error"], kept["external_id"], kept["fulfilled_at"]),
+        ]
         expected: list[object] = ["delivered" if delivered else None, failed]
         expected.append(("delivered", "fulfilled") if delivered else (state, reward))
         expected.append((failed, "failed" if failed == "dead" else reward) if failed else (state, reward))
         expected.append(True if delivered else None)
         expected.append(("new ext", "") if delivered else ("ext", "as before"))
-        expected.append(("no" if failed else "as before", kept["external_id"] if failed else "ext"))
+        expected.append(("no" if failed else "as before", kept["external_id"] if failed else "ext", None))
         if failed:
             found.append((kept["lease_owner"], kept["lease_until"]))
             expected.append(("", None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -97,6 +98,16 @@ async def stopping(pid: int) -> AsyncIterator[None]:
 @pytest.mark.parametrize("name", RUN)
 def test_page_does_what_it_says(name: str, reader: Reader) -> None:
     assert reader.follow(name, "kill $(jobs -p) 2>/dev/null || true; echo followed").endswith("followed\n")
+
+
+def test_blocks_that_are_not_run_are_only_shown() -> None:
+    shown = {"text", "html", "css", "ini", "sql", "ts"}
+    for page in (ROOT / "docs").rglob("*.md"):
+        for language, title, text in BLOCK.findall(expanded(page.read_text())):
+            if language == "json":
+                json.loads(text)
+            elif not title and language not in {"sh", *shown}:
+                assert language == "python" and page.name in {*ELSEWHERE, "plugins.md"}, page
 
 
 async def test_front_end_of_the_tutorial_plays_claims_and_signs_in(reader: Reader) -> None:

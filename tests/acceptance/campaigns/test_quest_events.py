@@ -320,7 +320,7 @@ async def test_events_are_deleted_with_their_quest(world: World) -> None:
 async def test_docs_example_sends_an_event(world: World) -> None:
     quest = await taking(world)
     page = (Path(__file__).parents[3] / "docs/how-to/listen-to-events.md").read_text()
-    script = page.partition("## Tell events of quests")[2].partition("```sh\n")[2].partition("```")[0]
+    script = page.partition("## Send events of quests")[2].partition("```sh\n")[2].partition("```")[0]
     given = {"ADMIN_URL": world.stack.process.admin_url, "TENANT": world.stack.tenant_id}
     given |= {"QUEST": quest.id, "SECRET": quest.secret}
     shell = await asyncio.create_subprocess_exec(

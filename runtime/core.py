@@ -17,10 +17,11 @@ from prometheus_client import Counter, Histogram
 from runtime import trace
 from runtime.actors.engine import Actors, Engine
 from runtime.actors.idempotency import Replay, replayed
+from runtime.actors.keyed_starts import start_once
 from runtime.actors.mailbox import LATE
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import OPERATIONS, Operation, suspension
-from runtime.operations.row import Run
+from runtime.operations.row import Run, SessionUse
 from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.stores import cache_version
 from runtime.stores.database import StoreUnavailable
@@ -95,7 +96,10 @@ class Core:
             else:
                 assert operation.actor is not None
                 actors = self._actors[operation.actor]
-                reply = await actors.post(actors.key_of(request), request)
+                if operation.session is SessionUse.OPENS and request.idempotency_key:
+                    reply = await start_once(self.engine, request, lambda: actors.post(actors.key_of(request), request))
+                else:
+                    reply = await actors.post(actors.key_of(request), request)
                 if type(reply) is Replay:
                     reply = reply.reply
                     replayed.set(True)

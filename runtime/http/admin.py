@@ -141,7 +141,7 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
                 raise limited.fault()
         if keyed and (key := idempotency_key(request)):
             message.idempotency_key = key
-            return await _once(edge, operation, show, message, request)
+            return await _once(edge, operation, show, message, request, tagged)
         reply = await edge.caller.call(operation, message)
         if operation.tokens is TokenUse.MAKES:
             reply.token.secret = marks.marked(reply.token.secret)
@@ -149,7 +149,7 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
             # On this edge it holds at once; what was done is done, if Core cannot say so now.
             with suppress(Fault):
                 await edge.revocations.read()
-        return ok(show(reply), headers={"ETag": f'"{getattr(reply, tagged).revision}"'} if tagged else None)
+        return ok(show(reply), headers=_tag(reply, tagged))
 
     return answer
 
@@ -198,32 +198,41 @@ _PERSONAL: Final = (m.RankingReply, m.TaskReply)
 """Answers with a player's name, and with what a delivery failed by."""
 
 
-async def _once(edge: Edge, operation: Operation, show: View, message: Any, request: web.Request) -> web.Response:
+async def _once(
+    edge: Edge, operation: Operation, show: View, message: Any, request: web.Request, tagged: str
+) -> web.Response:
     """Core's answer to who asks, under an Idempotency-Key. Core keeps the key; the store only answers faster.
 
     But for a bulk's that was not all done: a retry asks Core again, which tries the rest, and answers what was done
-    as done. Of what may be about a person, which an erasure must reach, the store keeps only that there is an answer.
+    as done. Of what may be about a person, which an erasure must reach, or holds a secret or has an ETag, the store
+    keeps only that there is an answer.
     """
     asked = Asked(f"{request.method} {request.path}", message.idempotency_key, staff_request_hash(message))
     # A merchant's id has no space: nobody's subject reads like another merchant's.
     owner = f"staff {message.scope.merchant_id} {request[IDENTITY].subject}"
     admission = await edge.admission.admit(message.scope.tenant_id, owner=owner, asked=asked)
-    personal = operation.reply in _PERSONAL
-    if isinstance(admission, Replay):
-        answer = _encode(show(await edge.caller.call(operation, message))) if personal else admission.answer
-        return ok(answer, headers=REPLAYED)
-    if not isinstance(admission, Allowed):
+    kept_by_core = operation.confides or bool(tagged) or operation.reply in _PERSONAL
+    if isinstance(admission, Replay) and not kept_by_core:
+        return ok(admission.answer, headers=REPLAYED)
+    if not isinstance(admission, Allowed | Replay):
         raise admission.fault()
     try:
         reply = await edge.caller.call(operation, message)
-        headers = replay_headers()
+        headers = {**_tag(reply, tagged), **replay_headers()}
         data = _encode(show(reply))
     except BaseException:
-        edge.admission.settle(admission, None)
+        if isinstance(admission, Allowed):
+            edge.admission.settle(admission, None)
         raise
-    undone = isinstance(reply, m.BulkRewardsReply) and not all(one.ok for one in reply.results)
-    edge.admission.settle(admission, None if undone else b"" if personal else data)
+    if isinstance(admission, Allowed):
+        undone = isinstance(reply, m.BulkRewardsReply) and not all(one.ok for one in reply.results)
+        edge.admission.settle(admission, None if undone else b"" if kept_by_core else data)
     return ok(data, headers=headers)
+
+
+def _tag(reply: Any, tagged: str) -> dict[str, str]:
+    """The ETag of a reply; nothing where it has no revision."""
+    return {"ETag": f'"{getattr(reply, tagged).revision}"'} if tagged else {}
 
 
 def _scope(edge: Edge, request: web.Request) -> m.Scope:

@@ -147,7 +147,9 @@ class ActRoute(Route):
         message = self.read(request, body)
         scope = message.scope = await edge.checked_scope(request, identity)
         player_id = message.player_id = identity.player_id if identity is not None else ""
-        key = message.idempotency_key = idempotency_key(request)
+        key = idempotency_key(request)
+        # A start's key is kept by this edge alone: Core would ask the store a second time.
+        message.idempotency_key = "" if self.opens else key
         if not rated and not key:
             return ok(self._data(await edge.names.call(self.operation, message, request), scope))
         session = session_name(message.session_id) if plays else ""

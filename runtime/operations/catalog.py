@@ -11,13 +11,15 @@ It is the first lock there is (sql/locks.py).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
 import sql
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
+from runtime.operations import idempotent_writes
+from runtime.wire.scope import tenant_of
 
 T = TypeVar("T")
 
@@ -31,14 +33,41 @@ async def change(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connect
     """
 
     async def in_transaction(connection: asyncpg.Connection) -> tuple[T, int]:
-        version = await connection.fetchval(_SQL["raise_catalog_version"], tenant_id)
-        if version is None:
-            raise unknown("tenant", tenant_id)
+        version = await _raise_version(connection, tenant_id)
         return await work(connection), version
 
     result, version = await engine.database.transaction(in_transaction)
     engine.catalog_changed(tenant_id, version)
     return result
+
+
+async def create(engine: Engine, request: Any, kind: type[T], work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+    """As `change`, once for the request's Idempotency-Key. `work` makes the reply, a message of `kind`."""
+
+    raised: list[int] = []
+
+    async def in_transaction(connection: asyncpg.Connection) -> T:
+        raised.append(await _raise_version(connection, tenant_of(request)))
+        return await work(connection)
+
+    done = await idempotent_writes.create(engine, request, kind, in_transaction)
+    if not done.repeated:
+        engine.catalog_changed(tenant_of(request), raised[-1])
+    reply: T = done.reply
+    return reply
+
+
+async def create_beside(
+    engine: Engine, request: Any, kind: type[T], work: Callable[[asyncpg.Connection], Awaitable[T]]
+) -> T:
+    """As `change_beside`, once for the request's Idempotency-Key. `work` makes the reply, a message of `kind`."""
+
+    async def in_transaction(connection: asyncpg.Connection) -> T:
+        await _hold(connection, tenant_of(request))
+        return await work(connection)
+
+    reply: T = (await idempotent_writes.create(engine, request, kind, in_transaction)).reply
+    return reply
 
 
 async def change_beside(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
@@ -48,11 +77,22 @@ async def change_beside(engine: Engine, tenant_id: str, work: Callable[[asyncpg.
     """
 
     async def in_transaction(connection: asyncpg.Connection) -> T:
-        if await connection.fetchval(_SQL["hold_catalog"], tenant_id) is None:
-            raise unknown("tenant", tenant_id)
+        await _hold(connection, tenant_id)
         return await work(connection)
 
     return await engine.database.transaction(in_transaction)
+
+
+async def _raise_version(connection: asyncpg.Connection, tenant_id: str) -> int:
+    version: int | None = await connection.fetchval(_SQL["raise_catalog_version"], tenant_id)
+    if version is None:
+        raise unknown("tenant", tenant_id)
+    return version
+
+
+async def _hold(connection: asyncpg.Connection, tenant_id: str) -> None:
+    if await connection.fetchval(_SQL["hold_catalog"], tenant_id) is None:
+        raise unknown("tenant", tenant_id)
 
 
 def in_use(kind: str, identifier: str, used_by: list[dict[str, str]]) -> Fault:

@@ -4,22 +4,30 @@ The key is of who asks (the merchant in whose name, and the subject of the token
 may well have one), the operation, and its path's id. It is written in the transaction that does what is asked, and
 keeps the answer: a retry hears that, however much later, and nothing is done twice. A refusal undoes the key with
 the rest, so it may be tried again.
+
+A secret in a reply is kept sealed. Once its key is retired from CODE_KEYS, a retry gets the reply without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 import asyncpg
+from betterproto2 import Message
 
 import sql
 from runtime import trace
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import mismatch, replayed, staff_request_hash
-from runtime.wire.scope import merchant_of, tenant_of
+from runtime.outgoing.vault import VaultError, vault_of
+from runtime.wire.scope import merchant_of
 
 _SQL: Final = sql.load("once")
+
+SECRETS: Final = frozenset({"secret", "secret_once"})
+"""Fields of a reply that are told once."""
 
 Reply = TypeVar("Reply")
 
@@ -67,15 +75,28 @@ async def once(
             assert row is not None, "what was in the way is committed, and never removed"
             if row["request_hash"] not in known:
                 raise mismatch()
-            made: Any = kind
-            return Done(made.parse(row["reply"]), True)
+            return Done(_open_secrets(engine, key, kind, row["reply"]), True)
         reply: Any = await work(connection)
-        await connection.execute(_SQL["keep"], *key, bytes(reply))
+        await connection.execute(_SQL["keep"], *key, _seal_secrets(engine, key, reply))
         return Done(reply)
 
     done = await engine.database.transaction(keyed_work)
     replayed.set(done.repeated)
     return done
+
+
+async def create(
+    engine: Engine, request: Any, kind: type[Reply], work: Callable[[asyncpg.Connection], Awaitable[Reply]]
+) -> Done:
+    """As `once`, of a request that makes a resource. What it was asked by is kept as a keyed hash: a plain one of a
+    webhook's secret could be guessed from.
+    """
+    asked, resource = replace(request), type(request).__name__.removeprefix("Create").removesuffix("Request").lower()
+    if (made := getattr(request, resource, None)) is not None:
+        # One that a second person approved comes with the id that it was first tried under.
+        setattr(asked, resource, replace(made, id=""))
+    prints = vault_of(engine.keyring.code).fingerprints(staff_request_hash(asked).hex(), "request")
+    return await once(engine, request, kind, work, hashes=prints)
 
 
 async def keep(engine: Engine, request: Any, reply: Any) -> None:
@@ -95,7 +116,47 @@ def _key_of(request: Any, part: int = 0) -> _Key | None:
     key: str = request.idempotency_key
     if not key:
         return None
-    return _Key(tenant_of(request), merchant_of(request), trace.actor.get(), route_of(request, part), key)
+    # A tenant is made in nobody's scope.
+    tenant_id = request.scope.tenant_id if request.scope is not None else ""
+    return _Key(tenant_id, merchant_of(request), trace.actor.get(), route_of(request, part), key)
+
+
+def _seal_secrets(engine: Engine, key: _Key, reply: Any) -> bytes:
+    """The reply's bytes, with each of its secrets sealed."""
+    encoded = bytes(reply)
+    if not _secrets_in(reply):
+        return encoded
+    kept, vault, context = type(reply).parse(encoded), vault_of(engine.keyring.code), _context(key)
+    for holder, name, secret in _secrets_in(kept):
+        holder[name] = vault.seal_secret(secret, context)
+    return bytes(kept)
+
+
+def _open_secrets(engine: Engine, key: _Key, kind: Any, encoded: bytes) -> Any:
+    reply = kind.parse(encoded)
+    for holder, name, sealed in _secrets_in(reply):
+        try:
+            holder[name] = vault_of(engine.keyring.code).open_secret(sealed, _context(key))
+        except VaultError:
+            holder[name] = ""
+    return reply
+
+
+def _context(key: _Key) -> str:
+    """What the secrets of a kept reply are sealed in."""
+    return "reply/" + "/".join(key)
+
+
+def _secrets_in(value: Any) -> list[tuple[dict[str, Any], str, str]]:
+    """(what holds it, its name there, the secret) of each secret in a message, or in free-form JSON in it."""
+    found: list[tuple[dict[str, Any], str, str]] = []
+    holder = vars(value) if isinstance(value, Message) else value if isinstance(value, dict) else {}
+    for name, item in holder.items():
+        if name in SECRETS and item and isinstance(item, str):
+            found.append((holder, name, item))
+        for inner in item if isinstance(item, list) else (item,):
+            found += _secrets_in(inner)
+    return found
 
 
 def route_of(request: Any, part: int = 0) -> str:

@@ -17,6 +17,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import unknown
 from runtime.operations import audit, catalog, reading
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
+from runtime.operations.idempotent_writes import create
 from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Command, Operation
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
@@ -33,14 +34,15 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
     _check(tenant)
     status = token(tenant.status, "active")
 
-    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+    async def work(connection: asyncpg.Connection) -> m.TenantReply:
         tenant_id = ids.make("tenant")
         row = await connection.fetchrow(_SQL["insert_tenant"], tenant_id, tenant.name, status, tenant.origins)
         assert row is not None
         await audit.record(connection, tenant_id, "tenant.create", tenant_id, after=dict(row))
-        return row
+        return m.TenantReply(tenant=_tenant(row))
 
-    return m.TenantReply(tenant=_tenant(await engine.database.transaction(work)))
+    reply: m.TenantReply = (await create(engine, request, m.TenantReply, work)).reply
+    return reply
 
 
 async def update_tenant(engine: Engine, request: m.UpdateTenantRequest) -> m.TenantReply:
@@ -75,16 +77,17 @@ async def create_merchant(engine: Engine, request: m.CreateMerchantRequest) -> m
     tenant_id = tenant_of(request)
     _check(merchant)
 
-    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+    async def work(connection: asyncpg.Connection) -> m.MerchantReply:
         merchant_id = ids.make("merchant")
         status = token(merchant.status, "active")
         row = await connection.fetchrow(_SQL["insert_merchant"], tenant_id, merchant_id, merchant.name, status)
         if row is None:
             raise unknown("tenant", tenant_id)
         await audit.record(connection, tenant_id, "merchant.create", merchant_id, after=dict(row))
-        return row
+        return m.MerchantReply(merchant=_merchant(row))
 
-    return m.MerchantReply(merchant=_merchant(await engine.database.transaction(work)))
+    reply: m.MerchantReply = (await create(engine, request, m.MerchantReply, work)).reply
+    return reply
 
 
 async def update_merchant(engine: Engine, request: m.UpdateMerchantRequest) -> m.MerchantReply:

@@ -301,9 +301,11 @@ class _Lost(_Failed):
 
 
 def repeatable(operation: Operation, request: Any) -> bool:
-    """Whether asking twice does no more than asking once: a read, a play (its session), or a keyed request."""
-    plays = operation.session is SessionUse.PLAYS
-    return operation.verb == "GET" or plays or bool(getattr(request, "idempotency_key", ""))
+    """Whether asking twice does no more than asking once: a read, a start (which writes nothing), a play (its session),
+    or a keyed request.
+    """
+    of_session = operation.session is not SessionUse.NONE
+    return operation.verb == "GET" or of_session or bool(getattr(request, "idempotency_key", ""))
 
 
 def _unavailable(message: str) -> Fault:

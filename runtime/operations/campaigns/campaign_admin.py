@@ -40,10 +40,10 @@ BUDGET_MAX: Final = 1e15
 async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m.CampaignReply:
     """A new campaign. INVALID_ARGUMENT names every field that is wrong."""
 
-    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        return await make(connection, request)
+    async def work(connection: asyncpg.Connection) -> m.CampaignReply:
+        return _reply(from_row(await make(connection, request)))
 
-    return _reply(from_row(await catalog.change(engine, tenant_of(request), work)))
+    return await catalog.create(engine, request, m.CampaignReply, work)
 
 
 def _reply(written: m.Campaign) -> m.CampaignReply:

@@ -55,7 +55,7 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
     checks.times(request.start_date, request.end_date)
     checks.raise_found()
 
-    async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, int]:
+    async def work(connection: asyncpg.Connection) -> m.DuplicateCampaignReply:
         original = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
         later = _days_later(original, request.start_date, engine.clock.now())
         copy = _Copy(engine, connection, tenant_id, original, later, ids.make("camp"))
@@ -72,10 +72,9 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
         checks.raise_found()
         after = {**made, "copied_from": request.id, **copy.counts}
         await audit.record(connection, tenant_id, "campaign.duplicate", copy.new_id, after=after)
-        return made, later
+        return m.DuplicateCampaignReply(campaign=from_row(made), shift_days=later)
 
-    made, later = await catalog.change(engine, tenant_id, work)
-    return m.DuplicateCampaignReply(campaign=from_row(made), shift_days=later)
+    return await catalog.create(engine, request, m.DuplicateCampaignReply, work)
 
 
 def _name(wanted: str, original: str) -> str:

@@ -68,10 +68,10 @@ async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameRep
     APPROVAL_NEEDED.
     """
 
-    async def work(connection: asyncpg.Connection) -> m.Game:
-        return await make(engine, connection, request)
+    async def work(connection: asyncpg.Connection) -> m.GameReply:
+        return _reply(await make(engine, connection, request))
 
-    return _reply(await catalog.change(engine, tenant_of(request), work))
+    return await catalog.create(engine, request, m.GameReply, work)
 
 
 def _reply(written: m.Game) -> m.GameReply:

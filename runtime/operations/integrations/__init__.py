@@ -22,6 +22,7 @@ ROWS: Final = (
         run=create_integration,
         resource="integration",
         admin=ADMINS,
+        confides=True,
         refusals=("UNKNOWN_CAMPAIGN", "UNKNOWN_TENANT"),
         example={
             "type": "INTEGRATION_TYPE_WEBHOOK",

@@ -16,6 +16,7 @@ from runtime.errors import forbidden
 from runtime.operations import audit, reading
 from runtime.operations.campaigns.campaign_admin import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given, set_fields
+from runtime.operations.idempotent_writes import create
 from runtime.outgoing.channels import (
     as_given,
     header_problems,
@@ -51,7 +52,7 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
     integration_id = ids.make("integration")
     sealed = vault_of(engine.keyring.code).seal_config(config, integration_context(scope.tenant_id, integration_id))
 
-    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+    async def work(connection: asyncpg.Connection) -> m.IntegrationReply:
         await check_merchant(connection, checks, request, wanted.merchant_id)
         checks.raise_found()
         row = await connection.fetchrow(
@@ -68,9 +69,10 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
         if row is None:
             raise await not_to_write(connection, request, wanted.campaign_id)
         await audit.record(connection, scope.tenant_id, "integration.create", integration_id, after=_noted(row))
-        return row
+        return m.IntegrationReply(integration=_message(row, once))
 
-    return m.IntegrationReply(integration=_message(await engine.database.transaction(work), once))
+    reply: m.IntegrationReply = (await create(engine, request, m.IntegrationReply, work)).reply
+    return reply
 
 
 async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) -> m.ListIntegrationsReply:

@@ -50,12 +50,13 @@ log = structlog.get_logger(__name__)
 async def create_leaderboard(engine: Engine, request: m.CreateLeaderboardRequest) -> m.LeaderboardReply:
     """A new board, live from the start. Of a game where game_id is given, else of a whole campaign."""
 
-    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        return await make(connection, request)
+    async def work(connection: asyncpg.Connection) -> m.LeaderboardReply:
+        return m.LeaderboardReply(leaderboard=board_from_row(await make(connection, request)))
 
-    row = await catalog.change_beside(engine, tenant_of(request), work)
-    engine.rankings.rebuild_soon(tenant_of(request), row["id"])
-    return m.LeaderboardReply(leaderboard=board_from_row(row))
+    reply = await catalog.create_beside(engine, request, m.LeaderboardReply, work)
+    assert reply.leaderboard is not None
+    engine.rankings.rebuild_soon(tenant_of(request), reply.leaderboard.id)
+    return reply
 
 
 async def make(connection: asyncpg.Connection, request: m.CreateLeaderboardRequest) -> asyncpg.Record:

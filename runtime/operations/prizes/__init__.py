@@ -26,6 +26,7 @@ ROWS: Final = (
         resource="prize",
         admin=DESIGNERS,
         stales=True,
+        confides=True,
         refusals=("APPROVAL_NEEDED",),
         example={
             "name": "Fair mug",

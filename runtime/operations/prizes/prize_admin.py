@@ -61,10 +61,10 @@ async def create_prize(engine: Engine, request: m.CreatePrizeRequest) -> m.Prize
     One of more points than DUAL_ADJUSTMENT_ABOVE waits for a second person: 202 APPROVAL_NEEDED.
     """
 
-    async def work(connection: asyncpg.Connection) -> m.Prize:
-        return await make(engine, connection, request)
+    async def work(connection: asyncpg.Connection) -> m.PrizeReply:
+        return m.PrizeReply(prize=await make(engine, connection, request))
 
-    return m.PrizeReply(prize=await catalog.change(engine, tenant_of(request), work))
+    return await catalog.create(engine, request, m.PrizeReply, work)
 
 
 async def make(

@@ -18,6 +18,7 @@ ROWS: Final = (
         resource="quest",
         admin=DESIGNERS,
         stales=True,
+        confides=True,
         refusals=("UNKNOWN_CAMPAIGN", "APPROVAL_NEEDED"),
         example={
             "campaign_id": samples.CAMPAIGN,

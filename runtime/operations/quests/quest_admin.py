@@ -47,10 +47,10 @@ async def create_quest(engine: Engine, request: m.CreateQuestRequest) -> m.Quest
     One that takes events is answered with their `secret`, which nobody is told again.
     """
 
-    async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, str]:
-        return await make(connection, request, engine, settings=engine.settings)
+    async def work(connection: asyncpg.Connection) -> m.QuestReply:
+        return m.QuestReply(quest=quest_from_row(*await make(connection, request, engine, settings=engine.settings)))
 
-    return m.QuestReply(quest=quest_from_row(*await catalog.change_beside(engine, tenant_of(request), work)))
+    return await catalog.create_beside(engine, request, m.QuestReply, work)
 
 
 async def make(

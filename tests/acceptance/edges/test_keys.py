@@ -106,6 +106,70 @@ async def twice(stack: Stack, path: str, body: Any, changed: Any, **more: Any) -
     return first, again
 
 
+async def creations(world: World) -> list[tuple[str, str, dict[str, Any], str]]:
+    """(path, what Core wraps the body in, the body, the table that gets one row) of each keyed creation."""
+    campaign_id, prize_id = world.campaign_id, await world.prize()
+    wheel = {"type": "spin_wheel", "seed_generator": "none", "reward_handler": "probability", "validator": "basic"}
+    odds = {"handler_config": {"prizes": [{"prize_id": prize_id, "probability": 0.5}]}}
+    quest = {"name": "Mission", "turns": 1, "campaign_id": campaign_id, "condition": {"kind": "event", "count": 1}}
+    webhook = {"type": "webhook", "config": {"url": "https://hooks.example/in", "secret": "s" * 32}}
+    board = {"name": "Top", "metric": "plays", "mode": "sum", "campaign_id": campaign_id}
+    return [
+        ("/campaigns", "campaign", {"name": "Spring"}, "campaigns"),
+        (f"/campaigns/{campaign_id}/duplicate", "", {"name": "Copy"}, "campaigns"),
+        ("/games", "game", {"name": "Wheel", "campaign_id": campaign_id, **wheel, **odds}, "games"),
+        ("/prizes", "prize", {"name": "Mug", "type": "goods", "value": 2}, "prizes"),
+        ("/quests", "quest", quest, "quests"),
+        ("/leaderboards", "leaderboard", board, "leaderboards"),
+        ("/integrations", "integration", {**webhook, "events": ["prize_won"]}, "integrations"),
+        ("/tenants", "tenant", {"name": "Other"}, "tenants"),
+        ("/merchants", "merchant", {"name": "Shop"}, "merchants"),
+    ]
+
+
+async def test_key_makes_one_resource_of_each_kind(own_world: World) -> None:
+    stack, failed, told = own_world.stack, [], []
+    roles = {"roles": ("admin", "platform")}
+    for path, wrapper, body, table in await creations(own_world):
+        before = await own_world.count(table)
+        on_core = {wrapper: body} if wrapper else body
+        rivals = await asyncio.gather(*(stack.core("POST", path, on_core, headers=KEY) for _ in range(8)))
+        changed = {**body, **({"name": "Else"} if "name" in body else {"events": ["prize_claimed"]})}
+        first, again = await twice(stack, path.removeprefix("/"), body, changed, **roles)
+        ids = {(answer.data[wrapper or "campaign"])["id"] for answer in rivals}
+        replays = sum(answer.headers.get("Idempotency-Replayed") == "true" for answer in rivals)
+        other = await stack.core("POST", path, {**on_core, "idempotency_key": "k2"}, headers=None)
+        counted = await own_world.count(table) - before
+        # One of Core's caller, one of the staff, one under another key.
+        if (len(ids), replays, counted, again.data, other.http) != (1, 7, 3, first.data, 200):
+            failed.append((path, ids, replays, counted, first.data, again.data))
+        if again.headers.get("ETag") != first.headers.get("ETag"):
+            failed.append((path, first.headers, again.headers))
+        told += [first.data["secret"]] if first.data.get("secret") else []
+    assert failed == []
+    kept = await stack.database.fetch("SELECT reply FROM keyed_requests")
+    assert told and not [secret for secret in told for row in kept if secret.encode() in row["reply"]]
+
+
+async def test_key_starts_one_session_on_core(own_world: World) -> None:
+    stack, game_id = own_world.stack, await own_world.wheel()
+    path, body = f"/games/{game_id}/start", {"player_id": "ann"}
+    rivals = await asyncio.gather(*(stack.core("POST", path, body, headers=KEY) for _ in range(8)))
+    started = {answer.data["session_id"] for answer in rivals if answer.code == "OK"}
+    refusals = {refused(answer) for answer in rivals if answer.code != "OK"}
+    assert len(started) == 1 and refusals <= {(409, "ABORTED", "IDEMPOTENCY_IN_PROGRESS")}
+    request = m.StartRequest(m.Scope(tenant_id=stack.tenant_id), id=game_id, player_id="ann", idempotency_key="k1")
+    reply, replayed = await over_grpc(stack, "Start", request)
+    assert ({reply.session_id}, replayed) == (started, "true")
+    others = [
+        await stack.core("POST", path, {"player_id": "bob"}, headers=KEY),
+        await stack.core("POST", f"/games/{await own_world.wheel()}/start", body, headers=KEY),
+        await own_world.start(game_id, **KEY),  # The edge keeps the keys of its own players.
+        await stack.core("POST", path, body),
+    ]
+    assert len({answer.data["session_id"] for answer in others} - started) == 4
+
+
 async def test_key_makes_one_adjustment_for_each_of_staff(own_world: World) -> None:
     stack = own_world.stack
     for player in ("ann", "bob"):

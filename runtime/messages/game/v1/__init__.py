@@ -2169,6 +2169,8 @@ class CreateCampaignRequest(betterproto2.Message):
 
     campaign: "Campaign | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
+    idempotency_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
 
 default_message_pool.register_message("game.v1", "CreateCampaignRequest", CreateCampaignRequest)
 
@@ -2178,6 +2180,8 @@ class CreateGameRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     game: "Game | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+    idempotency_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "CreateGameRequest", CreateGameRequest)
@@ -2189,6 +2193,8 @@ class CreateIntegrationRequest(betterproto2.Message):
 
     integration: "Integration | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
+    idempotency_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
 
 default_message_pool.register_message("game.v1", "CreateIntegrationRequest", CreateIntegrationRequest)
 
@@ -2198,6 +2204,8 @@ class CreateLeaderboardRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     leaderboard: "Leaderboard | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+    idempotency_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "CreateLeaderboardRequest", CreateLeaderboardRequest)
@@ -2209,6 +2217,8 @@ class CreateMerchantRequest(betterproto2.Message):
 
     merchant: "Merchant | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
+    idempotency_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
 
 default_message_pool.register_message("game.v1", "CreateMerchantRequest", CreateMerchantRequest)
 
@@ -2218,6 +2228,8 @@ class CreatePrizeRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     prize: "Prize | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+    idempotency_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "CreatePrizeRequest", CreatePrizeRequest)
@@ -2229,6 +2241,8 @@ class CreateQuestRequest(betterproto2.Message):
 
     quest: "Quest | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
+    idempotency_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
 
 default_message_pool.register_message("game.v1", "CreateQuestRequest", CreateQuestRequest)
 
@@ -2238,6 +2252,8 @@ class CreateTenantRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     tenant: "Tenant | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+    idempotency_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "CreateTenantRequest", CreateTenantRequest)
@@ -2425,6 +2441,8 @@ class DuplicateCampaignRequest(betterproto2.Message):
     """
     The copy's. 0: the original's, moved as its start is.
     """
+
+    idempotency_key: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "DuplicateCampaignRequest", DuplicateCampaignRequest)

@@ -1,0 +1,66 @@
+"""A start's Idempotency-Key over Core's REST and RPC.
+
+A start writes no row, so its key and reply are in the ephemeral store alone, for as long as the session may be played.
+With the store away a retry opens another session, which costs the player nothing. The consumer edge keeps the keys of
+its own players in the call that charges their rates, and sends none of them on to Core.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from redis.exceptions import RedisError
+
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.actors.idempotency import Replay, in_progress
+from runtime.stores.ephemeral import Script
+from runtime.stores.pipeline import EphemeralDown
+
+RESERVATION_SECONDS: Final = 10
+"""How long the key of a start that crashed stays taken."""
+
+_PENDING: Final = b"?"
+
+_RESERVE: Final = Script("""
+local stored = redis.call('GET', KEYS[1])
+if not stored then
+  redis.call('SET', KEYS[1], '?', 'EX', ARGV[1])
+end
+return stored
+""")
+
+
+async def start_once(
+    engine: Engine, request: m.StartRequest, start: Callable[[], Awaitable[m.StartReply]]
+) -> m.StartReply | Replay:
+    """`start`'s reply, or the stored one of the player's earlier start of this game under the same key.
+
+    ABORTED IDEMPOTENCY_IN_PROGRESS while that one runs. A start asks for nothing but a game and a player, which both
+    are part of the stored key, so no other request can be under it.
+    """
+    store, name = engine.ephemeral, _name(request)
+    try:
+        stored = await store.script(_RESERVE, [name], [RESERVATION_SECONDS])
+    except (EphemeralDown, RedisError):
+        return await start()
+    if stored == _PENDING:
+        raise in_progress()
+    if stored is not None:
+        return Replay(m.StartReply.parse(stored))
+    try:
+        reply = await start()
+    except BaseException:
+        store.post("DEL", name)
+        raise
+    store.post("SET", name, bytes(reply), "EX", engine.settings.session_ttl_seconds)
+    return reply
+
+
+def _name(request: m.StartRequest) -> str:
+    assert request.scope is not None
+    said = (request.player_id, request.id, request.idempotency_key)
+    digest = hashlib.blake2b("".join(f"{len(part)}:{part}" for part in said).encode(), digest_size=16).hexdigest()
+    return f"{{{request.scope.tenant_id}}}o:{digest}"

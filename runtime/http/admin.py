@@ -31,7 +31,7 @@ from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import REPLAYED, Asked, Replay, idempotency_key, replay_headers
 from runtime.http.admission.local_rates import LocalRate
 from runtime.http.admission.rates import Policy
-from runtime.http.auth.identity import Identity, require_roles, token_missing
+from runtime.http.auth.identity import OF_STAFF, Identity, require_roles, token_missing
 from runtime.http.edge import Edge, body_of, reader
 from runtime.http.envelope import Handler, extra_headers, ok
 from runtime.http.feeds import exports, live
@@ -90,16 +90,17 @@ def served() -> list[tuple[Operation, Admin]]:
 
 def _guarded(edge: Edge, desk: Desk, route: str, admin: Admin, handler: Handler) -> Handler:
     """`handler` for those alone who may. TOKEN_MISSING for nobody, ROLE_REQUIRED for the others."""
-    roles = admin.roles(edge.settings.role_matrix)
+    roles, headers = admin.roles(edge.settings.role_matrix), edge.auth.header_fallback
 
     async def answer(request: web.Request) -> web.StreamResponse:
         identity = await edge.auth.identify(request)
         if identity is None:
-            raise token_missing()
+            raise token_missing(OF_STAFF, headers=headers)
         trace.actor.set(identity.subject)
         await desk.signed_in(request, identity)
         try:
-            request[IDENTITY] = require_roles(identity, roles)
+            request[IDENTITY] = require_roles(identity, roles, headers=headers)
+            await edge.checked_scope(request, identity)
             return await handler(request)
         except Fault as fault:
             if fault.reason in OF_ROLES:

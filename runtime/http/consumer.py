@@ -23,7 +23,7 @@ from runtime.http.admission.idempotency import REPLAYED, Asked, Replay, idempote
 from runtime.http.admission.local_rates import ClientRate, charge
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import OPEN, PLAYED, named_player, session_name
-from runtime.http.auth.identity import Identity, not_staff, require_player
+from runtime.http.auth.identity import Identity, not_staff, require_player, token_missing
 from runtime.http.bodies import read_body
 from runtime.http.edge import INTERNAL, Edge, body_of, reader
 from runtime.http.envelope import extra_headers, ok
@@ -78,7 +78,7 @@ class Route(ABC):
     async def identify(self, request: web.Request) -> Identity | None:
         """Who asks; a player, where only players may."""
         identity = not_staff(await self.edge.auth.identify(request))
-        return require_player(identity) if self.players_only else identity
+        return require_player(identity, headers=self.edge.auth.header_fallback) if self.players_only else identity
 
 
 class ReadRoute(Route):
@@ -138,7 +138,7 @@ class ActRoute(Route):
         edge, plays, rated = self.edge, self.plays, self.rated
         identity = await edge.auth.identify(request)
         if identity is not None or self.players_only:
-            require_player(identity)
+            require_player(identity, headers=edge.auth.header_fallback)
         elif self.opens:
             if rated:
                 charge(self.guests, request, client_of(request, self.proxies))
@@ -188,10 +188,13 @@ class ActRoute(Route):
             reply = await edge.names.call(self.operation, message, request)
             headers = {**(admission.headers or {}), **replay_headers()}
             data = self._data(reply, message.scope)
-        except BaseException:
+        except BaseException as error:
             edge.admission.settle(admission, None)
             if admission.headers:
                 extra_headers(request).update(admission.headers)
+            if isinstance(error, Fault) and error.reason == "TOKEN_MISSING":
+                # Core knows that the game needs a player, not which headers would say who it is.
+                raise token_missing(headers=edge.auth.header_fallback) from None
             raise
         if self.opens:
             # Once its session has ended, a start that is asked for again is better begun anew.

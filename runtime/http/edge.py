@@ -103,9 +103,9 @@ class Edge:
         return m.Scope(tenant_id=tenant_id, merchant_id=identity.merchant_id if identity is not None and own else "")
 
     async def checked_scope(self, request: web.Request, identity: Identity | None) -> m.Scope:
-        """The same, of a tenant that is there: who shows no token may have made its name up. NOT_FOUND otherwise."""
+        """The same, of a tenant that is there: only the token of its own needs no look. NOT_FOUND otherwise."""
         scope = self.scope(request, identity)
-        if identity is None or not identity.expires_at:
+        if identity is None or not identity.expires_at or identity.tenant_id != scope.tenant_id:
             await self.tenants.check(scope.tenant_id, request)
             request[TENANT] = scope.tenant_id
         return scope

@@ -71,7 +71,7 @@ def check_access(state: GameState, pending: PendingRequest) -> None:
     if type(request) in READS:
         return
     if needs_token(state.snapshot, pending):
-        raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player")
+        raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player: name one in player_id")
     if session is not None:
         refuse_guest(state, state.players[pending.player_id])
         if state.now - session.issued_ms / 1000 > state.session_seconds:

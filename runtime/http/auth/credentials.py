@@ -20,7 +20,7 @@ class Auth:
 
     def __init__(self, tokens: Tokens, *, header_fallback: bool = False, default_tenant: str = "") -> None:
         self._tokens = tokens
-        self._header_fallback = header_fallback
+        self.header_fallback = header_fallback
         self._default_tenant = default_tenant
 
     async def identify(self, request: web.Request) -> Identity | None:
@@ -31,7 +31,7 @@ class Auth:
             if scheme.lower() != "bearer" or not token:
                 raise Fault(Status.UNAUTHENTICATED, "TOKEN_INVALID", "Authorization must be a Bearer token")
             return await self._tokens.verify(token.strip())
-        if self._header_fallback:
+        if self.header_fallback:
             return self._from_headers(request)
         return None
 

@@ -13,6 +13,11 @@ IDENTIFIER_CHARACTERS_MAX: Final = 128
 IDENTIFIER: Final = re.compile(rf"[A-Za-z0-9_.:-]{{1,{IDENTIFIER_CHARACTERS_MAX}}}")
 
 
+OF_PLAYER: Final = ("player", "X-Player-Id")
+OF_STAFF: Final = ("staff", "X-Roles")
+"""Who must be identified, and the header that says so where headers are believed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Who makes a request. `player_id` is empty for staff; `expires_at` is unix seconds, 0 for a header identity.
@@ -41,25 +46,37 @@ def not_staff(identity: Identity | None) -> Identity | None:
     return identity
 
 
-def require_player(identity: Identity | None) -> Identity:
-    """A player's identity. TOKEN_MISSING without one, ROLE_REQUIRED for staff."""
+def require_player(identity: Identity | None, *, headers: bool = False) -> Identity:
+    """A player's identity. TOKEN_MISSING without one, ROLE_REQUIRED for staff. headers: X-Player-Id would do, too."""
     if identity is None:
-        raise token_missing()
+        raise token_missing(headers=headers)
     if not identity.player_id:
-        raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", "this route is a player's", roles=["player"])
+        message = f"this route is a player's: {_would_do(OF_PLAYER, headers)}"
+        raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", message, roles=["player"])
     return identity
 
 
-def require_roles(identity: Identity | None, allowed: frozenset[str] = MANAGEMENT) -> Identity:
-    """An identity with any of the roles. TOKEN_MISSING without an identity, ROLE_REQUIRED without any of the roles."""
+def require_roles(
+    identity: Identity | None, allowed: frozenset[str] = MANAGEMENT, *, headers: bool = False
+) -> Identity:
+    """An identity with any of the roles. TOKEN_MISSING without an identity, ROLE_REQUIRED without any of the roles.
+
+    headers: X-Roles would do, too.
+    """
     if identity is None:
-        raise token_missing()
+        raise token_missing(OF_STAFF, headers=headers)
     if not identity.roles & allowed:
         names = sorted(allowed)
-        raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", f"needs a role of {', '.join(names)}", roles=names)
+        message = f"needs a role of {', '.join(names)}" + (": X-Roles may name it" if headers else "")
+        raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", message, roles=names)
     return identity
 
 
-def token_missing() -> Fault:
-    """UNAUTHENTICATED: the request has no token."""
-    return Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this route needs a Bearer token")
+def token_missing(of: tuple[str, str] = OF_PLAYER, *, headers: bool = False) -> Fault:
+    """UNAUTHENTICATED: nothing says who asks. of: whose token, and which header, would."""
+    return Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", f"nothing says who asks: {_would_do(of, headers)}")
+
+
+def _would_do(of: tuple[str, str], headers: bool) -> str:
+    kind, header = of
+    return f"send Authorization: Bearer with a {kind} token" + (f", or the header {header}" if headers else "")

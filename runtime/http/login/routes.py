@@ -27,7 +27,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.errors import Fault, Status, invalid
 from runtime.http.admission.client_address import Client, client_of
-from runtime.http.auth.identity import not_staff, require_player
+from runtime.http.auth.identity import Identity, not_staff, require_player
 from runtime.http.bodies import read_body
 from runtime.http.edge import Edge
 from runtime.http.envelope import ok
@@ -156,12 +156,12 @@ class Login:
 
     async def logout(self, request: web.Request) -> web.Response:
         """Ends the login that the token is of, or all the player's; on this edge it holds at once."""
-        identity = require_player(await self.edge.auth.identify(request))
+        identity = await self._player(request)
         (everywhere,) = _flags(await read_body(request), rows.LOGOUT)
         await self.edge.caller.call(
             END_LOGINS,
             m.EndLoginsRequest(
-                scope=self.edge.scope(request, identity),
+                scope=await self.edge.checked_scope(request, identity),
                 player_id=identity.player_id,
                 login_id=identity.login_id,
                 everywhere=everywhere,
@@ -177,11 +177,11 @@ class Login:
 
         Whoever planted the guest's token in another's browser would hold one of the account that was made there.
         """
-        identity = require_player(await self.edge.auth.identify(request))
+        identity = await self._player(request)
         if not identity.login_id and ids.is_guest(identity.player_id):
             message = "a guest has no contacts: verify the code with this token, which logs in and keeps what was won"
             raise Fault(Status.PERMISSION_DENIED, "LOGIN_REQUIRED", message)
-        scope = self.edge.scope(request, identity)
+        scope = await self.edge.checked_scope(request, identity)
         type, text, challenge_id, code = _texts(await read_body(request), rows.LINK)
         kind = _contact_type(type, "type")
         value = normalized(kind, text)
@@ -196,6 +196,10 @@ class Login:
             ),
         )
         return ok(_CONTACT(linked.contact))
+
+    async def _player(self, request: web.Request) -> Identity:
+        auth = self.edge.auth
+        return require_player(await auth.identify(request), headers=auth.header_fallback)
 
     def _client(self, request: web.Request) -> Client:
         return client_of(request, self.edge.settings.trusted_proxies)

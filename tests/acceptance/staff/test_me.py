@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from runtime.http import admin
-from runtime.operations.row import PLATFORM
+from runtime.http import admin, consumer
+from runtime.http.login.rows import LINK, LOGOUT
+from runtime.operations.row import MANAGEMENT, PLATFORM
+from tests.support.login import bearer
 from tests.support.operations import make_merchant
-from tests.support.stack import Stack, fields_of
+from tests.support.stack import Stack, fields_of, refused
 
 
 async def test_me_tells_staff_who_they_are_and_what_they_may(stack: Stack) -> None:
@@ -80,3 +82,25 @@ async def test_merchant_belongs_to_its_tenant(stack: Any) -> None:
     refused = await nobody.core("POST", "/merchants", {"merchant": {"name": "Shop"}})
     assert refused.reason == "UNKNOWN_TENANT"
     assert (await nobody.core("POST", "/campaigns", {"campaign": {"name": "x"}})).reason == "UNKNOWN_TENANT"
+
+
+@pytest.mark.settings(header_fallback=True)
+async def test_unknown_tenant_of_a_header_is_refused_by_every_route(stack: Stack) -> None:
+    tenant = {"X-Tenant-Id": "tenant_none"}
+    player, staff = {**tenant, "X-Player-Id": "ann"}, {**tenant, "X-Roles": ",".join(sorted(MANAGEMENT | {PLATFORM}))}
+    token = bearer(stack.token("boss", ("admin", PLATFORM)))
+    asks = [(stack.consumer, row.verb, row.path, {"headers": player}) for row, _ in consumer.served()]
+    asks += [(stack.consumer, "POST", row.path, {"headers": player}) for row in (LINK, LOGOUT)]
+    for row, _ in admin.served():
+        asks += [
+            (stack.admin, row.verb, f"/admin{row.path}", {"headers": one, "roles": ()})
+            for one in (staff, token | tenant)
+        ]
+    asks += [(stack.admin, "GET", path, {"headers": staff, "roles": ()}) for path in ("/admin/me", "/admin/live")]
+    assert "X-Player-Id" in (await stack.consumer("GET", "/players/me")).envelope["message"]
+    assert "X-Roles" in (await stack.admin("GET", "/admin/games", roles=())).envelope["message"]
+    wrong = []
+    for ask, verb, path, options in asks:
+        answer = await ask(verb, path.replace("{id}", "x"), {} if verb in ("POST", "PUT") else None, **options)
+        wrong += [] if refused(answer) == (404, "NOT_FOUND", "UNKNOWN_TENANT") else [(verb, path, answer.envelope)]
+    assert wrong == []

@@ -1,7 +1,8 @@
 """Core's REST: every operation of the table, 1:1 with its RPC (spec.md, "Surfaces").
 
 The body is the RPC's message; on GET and DELETE its fields are query parameters (`scope.tenant_id`,
-`player_id`, `limit` ...). Core authenticates nobody: keep it private. `runtime.http.core_guard` says what may come in.
+`player_id`, `limit` ...). Both may be in any form that proto3's JSON mapping allows. Core authenticates nobody: keep it
+private. `runtime.http.core_guard` says what may come in.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from runtime.http.bodies import read_body
 from runtime.http.core_guard import JSON, Door
 from runtime.http.envelope import ok
 from runtime.operations import API, OPERATIONS, Operation
-from runtime.wire import codec
+from runtime.wire import codec, proto_json
 from runtime.wire.schema import Found, fields_of, refused
 
 PREFIXES: Final = (API, f"{API}/admin")
@@ -51,9 +52,10 @@ class CoreRoute:
 async def read_message(operation: Operation, request: web.Request) -> Any:
     """The operation's message, from the body or the query. Raises INVALID_ARGUMENT."""
     if operation.verb == "GET" or (operation.verb == "DELETE" and not request.can_read_body):
-        message: Any = codec.from_query(operation.request, request.query)
+        query = proto_json.rewritten_query(operation.request, request.query)
+        message: Any = codec.from_query(operation.request, query)
     else:
-        message = codec.decode(operation.request, await read_body(request))
+        message = codec.decode(operation.request, await read_body(request), rewrite=proto_json.rewritten)
         if message.scope is None:
             found: Found = []
             message.scope = codec.scope_from_query(request.query, found)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from runtime import messages as m
-from runtime.errors import invalid
+from runtime.errors import Fault, invalid
 from runtime.wire.schema import (
     INT32,
     INT64,
@@ -52,6 +52,7 @@ T = TypeVar("T")
 Int64As = Literal["number", "quoted"]
 View = Callable[[Any], dict[str, Any]]
 Names = frozenset[str]
+Rewrite = Callable[[Any, dict[str, Any]], dict[str, Any]]
 
 NONE: Final[Names] = frozenset()
 
@@ -64,8 +65,9 @@ _decode: Final = msgspec.json.Decoder(float_hook=float).decode
 # -- bodies ----------------------------------------------------------------------------------
 
 
-def decode(message: type[T], body: bytes, closed: Names = NONE) -> T:
-    """The message in a JSON body. `closed` are fields that the sender may not set: unknown to it.
+def decode(message: type[T], body: bytes, closed: Names = NONE, rewrite: Rewrite | None = None) -> T:
+    """The message in a JSON body. `closed` are fields that the sender may not set: unknown to it. rewrite: what makes
+    our own form of others, asked where the body is not in it.
 
     Enums are value names or stored tokens, int64 may be quoted, null is "not given". An update's
     `update_mask`, where it is not given, becomes the fields that the body's resource holds.
@@ -73,7 +75,13 @@ def decode(message: type[T], body: bytes, closed: Names = NONE) -> T:
     Raises INVALID_ARGUMENT with `violations` naming every field that is wrong.
     """
     value = parse(body)
-    made, _ = read(message, value, closed)
+    try:
+        made, _ = read(message, value, closed)
+    except Fault:
+        if rewrite is None:
+            raise
+        value = rewrite(message, value)
+        made, _ = read(message, value, closed)
     _refuse_doubles(body, value)
     known = fields_of(message)
     if "update_mask" in known and not made.update_mask:  # type: ignore[attr-defined]

@@ -7,13 +7,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from google.protobuf import descriptor_pool
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime import messages as m
 from runtime.errors import Fault
 from runtime.operations import OPERATIONS
-from runtime.wire import codec
+from runtime.rpc.server import _register_descriptors
+from runtime.wire import codec, proto_json
 from runtime.wire.schema import INT32, INT64, OBJECT_DEPTH_MAX, TEXT_CHARACTERS_MAX, Field, Kind, check, fields_of
 
 REQUESTS = sorted({operation.request for operation in OPERATIONS}, key=lambda one: one.__name__)
@@ -115,6 +119,33 @@ def test_request_is_read_as_shown() -> None:
 @given(made=st.sampled_from(REQUESTS).flatmap(messages))
 def test_request_of_any_values_is_read_as_shown(made: Any) -> None:
     assert is_read_as_shown(made)
+
+
+def test_request_is_read_in_every_form_of_proto3_json() -> None:
+    """As protobuf's own library writes it: lowerCamelCase, enums by number."""
+    _register_descriptors()
+    wrong = []
+    for one in REQUESTS:
+        made = filled(one)
+        described = descriptor_pool.Default().FindMessageTypeByName(f"game.v1.{one.__name__}")
+        theirs = GetMessageClass(described).FromString(bytes(made))
+        written = MessageToJson(theirs, use_integers_for_enums=True).encode()
+        read = codec.decode(one, written, rewrite=proto_json.rewritten)
+        wrong += [] if codec.view(one, "number")(read) == codec.view(one, "number")(made) else [(one, written)]
+    assert wrong == []
+    numbers = b'{"game": {"rules": {"maxPlaysPerDay": "3"}}, "updateMask": ["rules"]}'
+    assert codec.decode(m.UpdateGameRequest, numbers, rewrite=proto_json.rewritten).game.rules.max_plays_per_day == 3
+    prize = codec.decode(m.CreatePrizeRequest, b'{"prize": {"value": "1.5"}}', rewrite=proto_json.rewritten).prize
+    assert prize.value == 1.5
+    for body in (b'{"player_id": "a", "playerId": "b"}', b'{"player_id": 1}', b'{"playerid": "b"}'):
+        assert refused(lambda body=body: codec.decode(m.StartRequest, body, rewrite=proto_json.rewritten))
+    query = {"scope.tenantId": "t", "campaignId": "c", "status": "2", "playerID": "x"}
+    assert proto_json.rewritten_query(m.ListGamesRequest, query) == {
+        "scope.tenant_id": "t",
+        "campaign_id": "c",
+        "status": "GAME_STATUS_ACTIVE",
+        "playerID": "x",
+    }
 
 
 def test_reply_shows_all_of_its_fields() -> None:

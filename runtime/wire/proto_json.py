@@ -1,0 +1,74 @@
+"""What proto3's JSON mapping allows on input beside our own form: names in lowerCamelCase, enums by number, and quoted
+numbers (protobuf.dev, "ProtoJSON Format"). Core reads one form, so the others are rewritten to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from runtime.wire.schema import Field, Kind, fields_of, memo
+
+_NUMBER: Final = re.compile(r"-?\d{1,400}(\.\d{1,400})?([eE][+-]?\d{1,3})?", re.ASCII)
+_WHOLE: Final = re.compile(r"-?\d{1,19}", re.ASCII)
+
+
+def rewritten(message: Any, value: dict[str, Any]) -> dict[str, Any]:
+    """A parsed body in our own form. What no form allows stays as it is, to be refused by its name."""
+    fields, found = _by_both_names(message), {}
+    for name, item in value.items():
+        field = fields.get(name)
+        if field is None or (name != field.name and field.name in value):
+            found[name] = item  # Given under both names, the second is refused.
+        elif field.repeated and isinstance(item, list):
+            found[field.name] = [_value(field, one) for one in item]
+        else:
+            found[field.name] = _value(field, item)
+    return found
+
+
+def rewritten_query(message: Any, query: Mapping[str, str]) -> dict[str, str]:
+    """The same of query parameters, those of the scope included."""
+    fields, found = _by_both_names(message), {}
+    for name, text in query.items():
+        outer, _, inner = name.partition(".")
+        if (field := fields.get(outer)) is None:
+            found[name] = text
+        elif inner:
+            nested = _by_both_names(field.type).get(inner) if field.kind is Kind.MESSAGE else None
+            found[f"{field.name}.{nested.name if nested is not None else inner}"] = text
+        else:
+            by_number = field.kind is Kind.ENUM and _WHOLE.fullmatch(text)
+            found[field.name] = _names(field.type).get(int(text), text) if by_number else text
+    return found
+
+
+def _value(field: Field, item: Any) -> Any:
+    match field.kind:
+        case Kind.MESSAGE if isinstance(item, dict):
+            return rewritten(field.type, item)
+        case Kind.ENUM if type(item) is int:
+            return _names(field.type).get(item, item)
+        case Kind.INT32 if isinstance(item, str) and _WHOLE.fullmatch(item):
+            return int(item)
+        case Kind.NUMBER if isinstance(item, str) and _NUMBER.fullmatch(item):
+            return float(item)
+        case _:
+            return item
+
+
+@memo
+def _by_both_names(message: Any) -> dict[str, Field]:
+    fields = fields_of(message).values()
+    return {_camel(field.name): field for field in fields} | {field.name: field for field in fields}
+
+
+@memo
+def _names(enum: Any) -> dict[int, str]:
+    return {int(member): member.proto_name for member in enum}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

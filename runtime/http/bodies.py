@@ -27,7 +27,26 @@ VALUE_BYTES: Final = 64
 ON_BODY: Final[web.RequestKey[Callable[[int], None]]] = web.RequestKey("on_body")
 """Where a request whose body does not say its length keeps what is told how much has come of it, and may raise."""
 
+JSON: Final = "application/json"
+
+AS_JSON: Final = (JSON, "", "application/octet-stream", "application/x-www-form-urlencoded")
+"""Types whose body is read as JSON: beside its own, those that clients put on a body whose type nobody named. The last
+is what curl's -d and Python's urllib send. On Core no page can use it: its browser names the page (core_guard.py).
+"""
+
 T = TypeVar("T")
+
+
+def type_of(request: web.Request, *others: str) -> str:
+    """The type of the body, JSON for each of AS_JSON. CONTENT_TYPE_UNSUPPORTED for what is not in `others` either."""
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind in AS_JSON:
+        return JSON
+    if kind in others:
+        return kind
+    types = " or ".join((JSON, *others))
+    message = f"{kind[:100]!r} is not read here: send {types}, named by the header Content-Type: {JSON}"
+    raise Fault(Status.INVALID_ARGUMENT, "CONTENT_TYPE_UNSUPPORTED", message, http_status=415)
 
 
 def check_body(request: web.Request, max_bytes: int) -> None:
@@ -48,14 +67,16 @@ def _check(request: web.Request, length: int | None, max_bytes: int) -> None:
         )
 
 
-async def read_body(request: web.Request, most: int = 0) -> bytes:
-    """The whole body: at most `most` bytes (0: the application's `client_max_size`), within BODY_SECONDS.
+async def read_body(request: web.Request, most: int = 0, *types: str) -> bytes:
+    """The whole body of JSON, or of one of `types`: at most `most` bytes (0: the application's `client_max_size`),
+    within BODY_SECONDS.
 
     BODY_TOO_LARGE beyond the one, BODY_INCOMPLETE beyond the other; OVERLOADED while others hold all that there is.
     """
     most = most or request.client_max_size
     length = request.content_length
     _check(request, length, most)
+    type_of(request, *types)
     if length is not None and length <= SMALL_BYTES and request.content.is_eof():
         return await request.read()
     try:

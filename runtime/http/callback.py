@@ -106,7 +106,8 @@ async def _read(caller: Caller, verify: Operation, request: web.Request, default
     """The request, as far as `verify` believes it. UNAUTHENTICATED SIGNATURE_INVALID."""
     if (request.content_length or 0) > BODY_BYTES_MAX:
         raise not_signed()  # As whatever does not verify: it is not read for that.
-    body = await read_body(request, BODY_BYTES_MAX)
+    # A signature says whose it is: libraries name a text so, whatever is in it.
+    body = await read_body(request, BODY_BYTES_MAX, "text/plain")
     tenant_id = request.query.get("tenant_id") or request.headers.get("X-Tenant-Id") or default_tenant
     scope, subject_id = m.Scope(tenant_id=tenant_id), request.match_info["id"]
     return _Signed(scope, subject_id, await _verified(caller, verify, request, scope, subject_id, body), body)

@@ -24,7 +24,7 @@ from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
 from runtime.http.admission.idempotency import REPLAYED, idempotency_key, replay_headers
-from runtime.http.bodies import stream_body
+from runtime.http.bodies import JSON, stream_body, type_of
 from runtime.http.envelope import Handler, ok
 from runtime.operations import Operation
 from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX, ERRORS_MAX
@@ -263,11 +263,8 @@ class JsonCodes:
         return None if end == len(self._rest) and self._rest[start] not in '"{[' else (value, end)
 
 
-READERS: Final[dict[str, Callable[[], Reader]]] = {
-    "application/json": JsonCodes,
-    "text/csv": CsvLines,
-    "text/plain": TextLines,
-}
+_TEXTS: Final[dict[str, Callable[[], Reader]]] = {"text/csv": CsvLines, "text/plain": TextLines}
+READERS: Final[dict[str, Callable[[], Reader]]] = {JSON: JsonCodes, **_TEXTS}
 
 
 def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handler:
@@ -298,15 +295,7 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
             repeated.append(bool(replay_headers()))
             taken[part] = batch[-1].number if batch else 0
 
-        make = READERS.get(request.content_type)
-        if make is None:
-            raise Fault(
-                Status.INVALID_ARGUMENT,
-                "CONTENT_TYPE_UNSUPPORTED",
-                f"send one of {', '.join(READERS)}",
-                http_status=415,
-            )
-        reader = make()
+        reader = READERS[type_of(request, *_TEXTS)]()
         try:
             await _in_parts(_lines(request, reader), send)
         except Fault as fault:
@@ -429,4 +418,5 @@ def _scope_of(value: dict[str, Any] | None) -> m.Scope | None:
 
 
 def _not_json() -> Fault:
-    return invalid("", 'the body is not valid JSON of the form {"codes": ["..."]}')
+    of_text = " or ".join(_TEXTS)
+    return invalid("", f'the body is not valid JSON of the form {{"codes": ["..."]}}; of other forms, name {of_text}')

@@ -16,7 +16,7 @@ from runtime.errors import invalid
 from runtime.http import codes
 from runtime.http.admission.idempotency import idempotency_key, replay_headers
 from runtime.http.bodies import read_body
-from runtime.http.core_guard import JSON, Door
+from runtime.http.core_guard import Door
 from runtime.http.envelope import ok
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.wire import codec, proto_json
@@ -30,8 +30,7 @@ def mount(app: web.Application, caller: Caller, door: Door) -> None:
     """Adds every operation's routes, behind the door."""
     for operation in OPERATIONS:
         streamed = codes.import_handler(operation, caller, codes.core_scope) if operation.streamed else None
-        types = tuple(codes.READERS) if streamed else JSON
-        handler = door.guard(streamed or CoreRoute(operation, caller).serve, types)
+        handler = door.guard(streamed or CoreRoute(operation, caller).serve)
         for prefix in PREFIXES:
             app.router.add_route(operation.verb, prefix + operation.path, handler)
 

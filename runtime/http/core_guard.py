@@ -2,8 +2,8 @@
 
 A page that somebody with access to Core has open can have their browser ask it anything: with a body of a type
 that needs no leave (the Fetch standard's CORS-safelisted types), or under a name of its own that it has pointed
-at Core (DNS rebinding). So a request names Core by an address or one of its own names, comes from no page of
-another origin, and has a body of the types that are read here. And where SERVICE_TOKEN is set, it shows it.
+at Core (DNS rebinding). So a request names Core by an address or one of its own names, and comes from no page of
+another origin, which browsers say by themselves. And where SERVICE_TOKEN is set, it shows it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Final
 
 from aiohttp import web
 
 from runtime.errors import Fault, Status
-from runtime.http.bodies import check_body
 from runtime.http.envelope import Handler
 from runtime.service_token import check_bearer
-
-JSON: Final = ("application/json",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,30 +26,21 @@ class Door:
     hosts: Sequence[str] = ()
     tokens: Sequence[str] = ()
 
-    def guard(self, handler: Handler, types: Sequence[str] = JSON) -> Handler:
-        """`handler` for requests that may come in, with a body of one of these types (where it says its type)."""
-        return Guarded(self, handler, types).serve
+    def guard(self, handler: Handler) -> Handler:
+        """`handler` for requests that may come in."""
+        return Guarded(self, handler).serve
 
 
 class Guarded:
     """A handler behind the door."""
 
-    def __init__(self, door: Door, handler: Handler, types: Sequence[str]) -> None:
-        self._door, self._handler, self._types = door, handler, types
+    def __init__(self, door: Door, handler: Handler) -> None:
+        self._door, self._handler = door, handler
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         check_host(request.headers.get("Host", ""), self._door.hosts)
         check_origin(request.headers)
         check_bearer(self._door.tokens, request.headers.get("Authorization", ""))
-        kind = request.headers.get("Content-Type", "")
-        if kind and kind.partition(";")[0].strip().lower() not in self._types:
-            check_body(request, request.client_max_size)  # What is too large is told that first.
-            raise Fault(
-                Status.INVALID_ARGUMENT,
-                "CONTENT_TYPE_UNSUPPORTED",
-                f"send the body as {' or '.join(self._types)}, and say so in Content-Type",
-                http_status=415,
-            )
         return await self._handler(request)
 
 
@@ -71,9 +58,12 @@ def check_host(host: str, hosts: Sequence[str] = ()) -> None:
 
 
 def check_origin(headers: Mapping[str, str]) -> None:
-    """FORBIDDEN for a request of a page that Core did not serve: browsers name the page's origin themselves."""
-    origin = headers.get("Origin")
-    if origin is not None and origin.partition("://")[2] != headers.get("Host"):
+    """FORBIDDEN for a request of a page that Core did not serve: browsers name the page's origin themselves, and say
+    whether it is another's also where they leave the origin out.
+    """
+    origin, site = headers.get("Origin"), headers.get("Sec-Fetch-Site", "none")
+    foreign = origin is not None and origin.partition("://")[2] != headers.get("Host")
+    if foreign or site not in ("none", "same-origin"):
         raise _forbidden("pages of other origins may not ask Core")
 
 

@@ -224,7 +224,7 @@ class _Rows:
     def _of_surface(self, operation: Operation) -> Iterable[str]:
         """The reasons that the surface adds to Core's."""
         if self._core:
-            return ("FORBIDDEN", "TOKEN_MISSING", "TOKEN_INVALID", "CONTENT_TYPE_UNSUPPORTED")
+            return ("FORBIDDEN", "TOKEN_MISSING", "TOKEN_INVALID")
         if _is_signed(operation):
             return ("SIGNATURE_INVALID", "CORE_UNAVAILABLE", "RATE_LIMITED")
         found = [*refusals.TOKENS, *refusals.OF_EDGES, "TOKEN_MISSING", "ROLE_REQUIRED"]

@@ -134,7 +134,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
 }
 
 ALWAYS: Final = ("VALIDATION", "INTERNAL", "OVERLOADED", "STORE_UNAVAILABLE")
-WITH_BODY: Final = ("BODY_INCOMPLETE", "BODY_TOO_LARGE", "ENCODING_UNSUPPORTED")
+WITH_BODY: Final = ("BODY_INCOMPLETE", "BODY_TOO_LARGE", "CONTENT_TYPE_UNSUPPORTED", "ENCODING_UNSUPPORTED")
 OF_EDGES: Final = ("RATE_LIMITED", "CORE_UNAVAILABLE", "UNKNOWN_TENANT")
 TOKENS: Final = ("TOKEN_INVALID", "TOKEN_EXPIRED")
 
@@ -150,8 +150,6 @@ def reasons_of(operation: Operation) -> list[str]:
         found.append("FORBIDDEN")
     if operation.suspends:
         found.append("SUSPENDED")
-    if operation.streamed:
-        found.append("CONTENT_TYPE_UNSUPPORTED")
     if operation.keyed:
         found.append("IDEMPOTENCY_MISMATCH")
     return found

@@ -16,6 +16,7 @@ from runtime.app import running
 from runtime.operations import API
 from runtime.settings import Settings
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.rewards import Shelf
 from tests.support.stack import AS_SHIPPED, Stack
 from tests.support.waiting import until
 
@@ -46,6 +47,35 @@ async def test_refusal_is_in_the_envelope_with_its_trace(
         assert list(envelope) == ["code", "message", "trace_id", "data"]
         assert envelope["code"] in ("NOT_FOUND", "UNIMPLEMENTED")
         assert envelope["trace_id"] == TRACE
+
+
+async def test_content_type_is_read_alike_on_every_surface(stack: Stack, shelf: Shelf) -> None:
+    staff = {"Authorization": f"Bearer {stack.token('staff', ('admin',))}"}
+    player = {"Authorization": f"Bearer {stack.token('ann')}"}
+    codes = f"/prizes/{await shelf.prize(channel='voucher_code')}/codes"
+    scope = f'"scope": {{"tenant_id": "{stack.tenant_id}"}}'
+    routes = [
+        (stack.process.core_url, "/campaigns", f'{{{scope}, "campaign": {{"name": "x"}}}}', {}),
+        (stack.process.core_url, codes, f'{{{scope}, "codes": ["A"]}}', {}),
+        (stack.process.consumer_url, "/players/me", '{"display_name": "Ann"}', player),
+        (stack.process.admin_url, "/admin/campaigns", '{"name": "x"}', staff),
+        (stack.process.admin_url, f"/admin{codes}", '{"codes": ["A"]}', staff),
+    ]
+    read = ("application/json", "Application/JSON; charset=utf-8", "application/x-www-form-urlencoded", "")
+    wrong = []
+    for base, path, body, headers in routes:
+        for kind in (*read, "text/xml", "multipart/form-data; boundary=x", "application/jsonx"):
+            verb, sent = "PUT" if path == "/players/me" else "POST", headers | ({"Content-Type": kind} if kind else {})
+            asked = stack.http.request(
+                verb, base + API + path, data=body.encode(), headers=sent, skip_auto_headers=["Content-Type"]
+            )
+            async with asked as answer:
+                told = (answer.status, (await answer.json())["data"].get("reason"))
+                said = (await answer.json())["message"]
+            due = (200, None) if kind in read else (415, "CONTENT_TYPE_UNSUPPORTED")
+            if told != due or (told[0] == 415 and "Content-Type: application/json" not in said):
+                wrong.append((base, path, kind, told, said))
+    assert wrong == []
 
 
 @contextmanager

@@ -6,7 +6,7 @@ A `Checks` collects every problem, so that a designer who saves a game hears all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from runtime.errors import invalid, violations
 from runtime.stores.clock import zone
 from runtime.wire import origins
+from runtime.wire.schema import Kind, fields_of
 
 NAME_LENGTH_MAX: Final = 200
 TYPE_LENGTH_MAX: Final = 100
@@ -97,13 +98,38 @@ def given(resource: M | None, name: str) -> M:
     return resource
 
 
+def refuse_read_only(sent: Any, stored: Any) -> None:
+    """INVALID_ARGUMENT names each read-only field that is sent and is not what is stored.
+
+    So a resource may be sent back as it was read, and nothing that the service sets is passed over without a word.
+    stored: of what is made, what it is given.
+    """
+    if found := list(_read_only(sent, stored, "")):
+        raise violations(found)
+
+
+def _read_only(sent: Any, stored: Any, path: str) -> Iterator[tuple[str, str]]:
+    for name, field in fields_of(type(sent)).items():
+        value, kept = getattr(sent, name), getattr(stored, name)
+        if not value:
+            continue
+        if field.read_only and value != kept:
+            yield path + name, _SET_OTHERWISE.get(name, "is set by the service")
+        elif field.kind is Kind.MESSAGE and not field.repeated and kept is None:
+            yield from _read_only(value, field.type(), f"{path}{name}.")
+
+
+_SET_OTHERWISE: Final = {"tenant_id": "is the tenant that asks; the role platform names another in X-Tenant-Id"}
+
+
 def set_fields(current: M, update: M, mask: Sequence[str], settable: frozenset[str]) -> frozenset[str]:
     """Sets on `current` what an update gives, and returns the names that were set.
 
     mask: the fields that the update holds (REST makes it from the body); where empty, every field that
-    is not at its default (AIP-134). Fields outside `settable` (ids, times, counts) are what a client
-    sends back after reading: they change nothing. An enum given as unspecified keeps what is stored.
+    is not at its default (AIP-134). Read-only fields are refused as `refuse_read_only` has it. An enum given as
+    unspecified keeps what is stored.
     """
+    refuse_read_only(update, current)
     known = set(type(update).__dataclass_fields__)  # type: ignore[attr-defined]
     for name in mask:
         if name not in known:

@@ -16,7 +16,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import unknown
 from runtime.operations import audit, catalog, reading
-from runtime.operations.checks import Checks, given, search_pattern, set_fields
+from runtime.operations.checks import Checks, given, refuse_read_only, search_pattern, set_fields
 from runtime.operations.idempotent_writes import create
 from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Command, Operation
 from runtime.wire.enums import enum, token
@@ -31,6 +31,7 @@ SETTABLE: Final = frozenset({"name", "status"})
 async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.TenantReply:
     """A new tenant, active unless it says otherwise."""
     tenant = given(request.tenant, "tenant")
+    refuse_read_only(tenant, m.Tenant())
     _check(tenant)
     status = token(tenant.status, "active")
 
@@ -75,6 +76,7 @@ async def create_merchant(engine: Engine, request: m.CreateMerchantRequest) -> m
     """A new merchant of the tenant, active unless it says otherwise."""
     merchant = given(request.merchant, "merchant")
     tenant_id = tenant_of(request)
+    refuse_read_only(merchant, m.Merchant(tenant_id=tenant_id))
     _check(merchant)
 
     async def work(connection: asyncpg.Connection) -> m.MerchantReply:

@@ -108,9 +108,14 @@ def is_approved() -> bool:
     return _approved.get() is not None
 
 
+def pinned_id(tried_id: str) -> str:
+    """The id of what is made, where somebody approved it under that; else none yet, whatever was sent."""
+    return tried_id if is_approved() else ""
+
+
 def id_of_new(kind: str, tried_id: str) -> str:
     """The id of what is made: that which who approved it saw, else a new one."""
-    return tried_id if is_approved() and tried_id else ids.make(kind)
+    return pinned_id(tried_id) or ids.make(kind)
 
 
 async def settle(connection: asyncpg.Connection, waits: bool, held: Callable[[], Held]) -> None:

@@ -19,7 +19,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.approvals import policy
-from runtime.operations.approvals.pending import Held, id_of_new, is_approved, may_wait, settle
+from runtime.operations.approvals.pending import Held, id_of_new, is_approved, may_wait, pinned_id, settle
 from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.games.definitions import (
@@ -88,7 +88,7 @@ async def make(
     """
     tenant_id = tenant_of(request)
     wanted = given(request.game, "game")
-    game = m.Game(campaign_id=wanted.campaign_id)
+    game = m.Game(id=pinned_id(wanted.id), campaign_id=wanted.campaign_id)
     set_fields(game, wanted, (), SETTABLE)
     _fill_defaults(game)
     _name_rungs(game.milestones, None)

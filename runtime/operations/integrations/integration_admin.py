@@ -15,7 +15,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import forbidden
 from runtime.operations import audit, reading
 from runtime.operations.campaigns.campaign_admin import check_merchant, not_to_write
-from runtime.operations.checks import Checks, given, set_fields
+from runtime.operations.checks import Checks, given, refuse_read_only, set_fields
 from runtime.operations.idempotent_writes import create
 from runtime.outgoing.channels import (
     as_given,
@@ -43,6 +43,7 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
     """
     scope, wanted = request.scope, given(request.integration, "integration")
     assert scope is not None
+    refuse_read_only(wanted, m.Integration())
     config, once = _signed(wanted, as_given(wanted.config), {})
     checks = Checks()
     if not wanted.type:

@@ -21,7 +21,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import campaign_admin as campaigns
-from runtime.operations.checks import Checks, given, search_pattern, set_fields
+from runtime.operations.checks import Checks, given, refuse_read_only, search_pattern, set_fields
 from runtime.operations.idempotent_writes import keep, once
 from runtime.operations.players import merging
 from runtime.stores.pipeline import EphemeralDown
@@ -62,6 +62,7 @@ async def create_leaderboard(engine: Engine, request: m.CreateLeaderboardRequest
 async def make(connection: asyncpg.Connection, request: m.CreateLeaderboardRequest) -> asyncpg.Record:
     """`create_leaderboard` within a hold of the catalogue; its row, whose ranking is to be built."""
     tenant_id, board = tenant_of(request), given(request.leaderboard, "leaderboard")
+    refuse_read_only(board, m.Leaderboard(status=m.LeaderboardStatus.ACTIVE))
     _check(board)
     await _settle_scope(connection, request, board)
     await _check_prizes(connection, request, board)
@@ -116,7 +117,6 @@ async def alter(connection: asyncpg.Connection, request: m.UpdateLeaderboardRequ
     tenant_id, update = tenant_of(request), given(request.leaderboard, "leaderboard")
     before = await _lock_live(connection, request)
     board = board_from_row(before)
-    _refuse_status(board, update)
     names = set_fields(board, update, request.update_mask, SETTABLE)
     if "game_id" in names and "campaign_id" not in names and board.game_id:
         board.campaign_id = ""  # The new game's: settled below.
@@ -298,12 +298,6 @@ def _check_correction(player_id: str, reason: str, delta: int = 1) -> None:
     if delta == 0:
         checks.problem("delta", "must not be 0")
     checks.raise_found()
-
-
-def _refuse_status(board: m.Leaderboard, update: m.Leaderboard) -> None:
-    """An update may send back the status that it read."""
-    if update.status and update.status != board.status:
-        raise invalid("status", "is moved by finalize and delete")
 
 
 async def lock(connection: asyncpg.Connection, request: reading.Asked) -> asyncpg.Record:

@@ -22,7 +22,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, merged, unknown
 from runtime.operations import audit, catalog, suspension
-from runtime.operations.checks import NAME_LENGTH_MAX
+from runtime.operations.checks import NAME_LENGTH_MAX, refuse_read_only
 from runtime.operations.players import challenges, merging, revocations
 from runtime.operations.players.lookup import FIND, MEET, OWNER, contact_from_row, player_from_row
 from runtime.operations.row import ADMINS, Access, Command, Consumer, Operation
@@ -40,7 +40,7 @@ CONTACT: Final = _SQL["contact"]
 ATTRIBUTES_BYTES_MAX: Final = 16 * 1024
 
 READ_ONLY: Final = frozenset(name for name, field in fields_of(m.Player).items() if field.read_only)
-"""Passed over in an update, so that a profile may be sent back as it was read (AIP-203)."""
+"""What an update may hold as it was read (AIP-203)."""
 
 _AVATAR_URL: Final = fields_of(m.Player)["avatar_url"]
 
@@ -87,7 +87,10 @@ async def get_player(engine: Engine, request: m.GetPlayerRequest) -> m.PlayerRep
 async def update_player(engine: Engine, request: m.UpdatePlayerRequest) -> m.PlayerReply:
     """Sets the profile's fields that are given, and leaves the others."""
     tenant_id, player_id = tenant_of(request), player_id_of(request)
-    values = _changes(request.player or m.Player(), request.update_mask)
+    player = request.player or m.Player()
+    values = _changes(player, request.update_mask)
+    if any(getattr(player, name) for name in READ_ONLY):
+        refuse_read_only(player, (await _profile(engine, tenant_id, player_id)).player)
     if await engine.database.fetchval(UPDATE, tenant_id, player_id, *values) is None:
         raise unknown("tenant", tenant_id)
     return await _profile(engine, tenant_id, player_id)

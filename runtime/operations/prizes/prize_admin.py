@@ -27,7 +27,7 @@ from runtime.actors.game.state import POINTS, TURNS
 from runtime.errors import invalid
 from runtime.operations import audit, catalog, reading
 from runtime.operations.approvals import policy
-from runtime.operations.approvals.pending import Held, id_of_new, is_approved, may_wait, settle
+from runtime.operations.approvals.pending import Held, id_of_new, is_approved, may_wait, pinned_id, settle
 from runtime.operations.budget_alerts import usage
 from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
@@ -75,7 +75,7 @@ async def make(
     told: whether somebody is answered what is returned: else no secret is made, for nobody would know it.
     """
     tenant_id, wanted = tenant_of(request), given(request.prize, "prize")
-    prize = m.Prize(status=m.PrizeStatus.ACTIVE)
+    prize = m.Prize(id=pinned_id(wanted.id), status=m.PrizeStatus.ACTIVE)
     set_fields(prize, wanted, (), SETTABLE - {"status"})
     _fill_defaults(prize)
     checks = _checked(prize)
@@ -147,6 +147,8 @@ async def alter(
     update = given(request.prize, "prize")
     before = await reading.to_write(connection, _SQL["get"], request, "prize", request.id)
     prize = from_row(before)
+    if update.low:
+        await usage.fill_low(connection, tenant_id, [prize])
     named = set_fields(prize, update, request.update_mask, SETTABLE)
     _fill_defaults(prize)
     stored, given_config = before["channel_config"], _config(prize)

@@ -15,9 +15,9 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, catalog, reading
 from runtime.operations.approvals import policy
-from runtime.operations.approvals.pending import Held, id_of_new, may_wait, settle
+from runtime.operations.approvals.pending import Held, id_of_new, may_wait, pinned_id, settle
 from runtime.operations.campaigns import campaign_admin as campaigns
-from runtime.operations.checks import Checks, given, search_pattern, set_fields
+from runtime.operations.checks import Checks, given, refuse_read_only, search_pattern, set_fields
 from runtime.outgoing.signing import make_secret
 from runtime.outgoing.vault import quest_context, vault_of
 from runtime.settings import Settings
@@ -61,6 +61,7 @@ async def make(
     Without it there is none, until one is made for who is to have it.
     """
     tenant_id, quest = tenant_of(request), given(request.quest, "quest")
+    refuse_read_only(quest, m.Quest(id=pinned_id(quest.id)))
     quest_id = id_of_new("quest", quest.id)
     _check(quest)
     secret, signing = _new_secret(engine, tenant_id, quest_id, quest, None)

@@ -23,7 +23,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden, invalid, unknown
 from runtime.operations import audit, reading
 from runtime.operations.approvals.pending import withdraw_of
-from runtime.operations.checks import Checks, given, search_pattern
+from runtime.operations.checks import Checks, given, refuse_read_only, search_pattern
 from runtime.operations.players.revocations import API_TOKEN, REVOKE, SLACK_SECONDS
 from runtime.operations.row import ADMINS, MANAGEMENT, STAFF, Command, Operation, TokenUse
 from runtime.wire.scope import merchant_of, tenant_of
@@ -60,6 +60,7 @@ async def create_token(engine: Engine, request: m.CreateTokenRequest) -> m.Token
     FAILED_PRECONDITION TOO_MANY_TOKENS beyond TOKENS_MAX.
     """
     token, tenant_id, own_merchant_id = given(request.token, "token"), tenant_of(request), merchant_of(request)
+    refuse_read_only(token, m.ApiToken())
     merchant_id, now = token.merchant_id or own_merchant_id, int(engine.clock.now())
     life_max = engine.settings.api_token_seconds_max
     expires_at = token.expires_at or now + min(LIFE_SECONDS, life_max)

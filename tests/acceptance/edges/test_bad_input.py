@@ -34,11 +34,11 @@ def deep(levels: int) -> Any:
 
 WRONG: Final[dict[Kind, list[Any]]] = {
     Kind.TEXT: [1, True, [], {}, NUL, HALF, LONG],
-    Kind.INT32: ["1", "x", 1.5, True, [], {}, 2**31, -(2**31) - 1, 2**63, 2**64, 10**40, Raw("1e999"), Raw("-1e999")],
+    Kind.INT32: ["1.5", "x", 1.5, True, [], {}, 2**31, -(2**31) - 1, 2**63, 2**64, 10**40, Raw("1e999"), Raw("-1e999")],
     Kind.INT64: ["x", "1.0", str(2**63), "\u0663", 1.5, True, [], {}, 2**63, -(2**63) - 1, 10**40, Raw("1e999")],
-    Kind.NUMBER: ["1", True, [], {}, Raw("1e999"), 10**400],
+    Kind.NUMBER: ["one", True, [], {}, Raw("1e999"), 10**400],
     Kind.FLAG: [0, 1, "true", [], {}],
-    Kind.ENUM: [1, 0, True, [], {}, "", "NOPE", "UNSPECIFIED", HALF, NUL],
+    Kind.ENUM: [99, 1.5, True, [], {}, "", "NOPE", "UNSPECIFIED", HALF, NUL],
     Kind.OBJECT: [1, "x", True, []],
     Kind.MESSAGE: [1, "x", True, []],
     Kind.MAP: [1, "x", {}, {"a": 1}],
@@ -155,7 +155,7 @@ SIGNED: Final = {
     *("amount", "delta", "value", "id", "revision", "created_at", "updated_at", "remaining", "awarded"),
     *("last_used_at", "revoked_at", "used_at"),
 }
-"""Numbers that may be negative, and those that are read, and passed over where they are sent back."""
+"""Numbers that may be negative, and those that the service sets."""
 
 
 def numbers(message: Any, body: Body, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -194,6 +194,45 @@ async def test_negative_count_is_refused_by_its_path(furnished: Furnished) -> No
     assert failed == []
     assert {"game.rules.max_plays_per_day", "prize.stock.total", "quest.turns", "campaign.end_date"} <= tried
     assert await furnished.contents() == before
+
+
+OTHERS: Final[dict[Kind, Any]] = {
+    Kind.TEXT: "other",
+    Kind.INT64: 5,
+    Kind.FLAG: True,
+    Kind.ENUM: None,
+    Kind.MESSAGE: [{}],
+}
+
+
+async def test_read_only_field_is_refused_by_name_unless_it_is_stored(furnished: Furnished) -> None:
+    tried, failed = set(), []
+
+    async def ask(operation: Operation, resource: Body, due: int, field: str = "") -> Any:
+        body = {"scope": {"tenant_id": furnished.known["tenant"]}, **whole_body(operation, furnished.known)}
+        body[operation.resource] = resource
+        path = path_of(operation, furnished.known)
+        status, envelope = await furnished.send("core", operation.verb, path, encode(body))
+        named = [row["field"] for row in envelope["data"].get("violations", [])]
+        if status != due or (field and field not in named):
+            failed.append((operation.name, field, status, envelope))
+        return envelope["data"].get(operation.resource)
+
+    for operation in (row for row in WITH_BODY if row.resource):
+        resource = whole_body(operation, furnished.known)[operation.resource]
+        for name, field in fields_of(fields_of(operation.request)[operation.resource].type).items():
+            if field.read_only and (other := OTHERS[field.kind]) is not None:
+                await ask(operation, {**resource, name: other}, 400, name if field.kind is not Kind.MESSAGE else "")
+                tried.add((operation.name, name))
+        stored = await ask(operation, resource, 200)
+        if operation.verb == "PUT":
+            await ask(operation, {name: value for name, value in stored.items() if name != "secret"}, 200)
+    assert failed == []
+    assert {("CreateMerchant", "tenant_id"), ("UpdateGame", "created_at"), ("CreateTenant", "id")} <= tried
+    prize = {"name": "Mug", "type": "goods", "stock": {"total": 5, "remaining": 4}}
+    body = {"scope": {"tenant_id": furnished.known["tenant"]}, "prize": prize}
+    _, envelope = await furnished.send("core", "POST", "/prizes", encode(body))
+    assert [row["field"] for row in envelope["data"]["violations"]] == ["stock.remaining"]
 
 
 def required(operation: Operation, message: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -356,7 +395,7 @@ async def test_body_of_ten_megabytes_or_compressed_is_refused_unread(furnished: 
 WRONG_QUERIES: Final[dict[Kind, list[str]]] = {
     Kind.TEXT: ["%00"],
     Kind.INT32: ["x", "1.5", "", "2147483648", "9223372036854775808", "1e3", "٣"],
-    Kind.ENUM: ["NOPE", "", "1", "%00"],
+    Kind.ENUM: ["NOPE", "", "99", "%00"],
 }
 
 

@@ -1,14 +1,6 @@
 import { useEffect, useRef } from "react";
 import type { Reward, TombolaAttributes, TombolaGame as Game } from "./tombola";
 
-declare module "react" {
-  namespace JSX {
-    interface IntrinsicElements {
-      "tombola-game": TombolaAttributes & React.RefAttributes<Game>;
-    }
-  }
-}
-
 type Props = TombolaAttributes & {
   onWon?: (rewards: Reward[]) => void;
   /** The player's token is not taken any more: give another one. */

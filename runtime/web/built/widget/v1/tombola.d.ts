@@ -134,8 +134,33 @@ export class TombolaGame extends HTMLElement {
   addEventListener(type: string, listener: EventListenerOrEventListenerObject, options?: boolean | AddEventListenerOptions): void;
 }
 
+/** What JSX takes on <tombola-game>: its attributes, and what any element has. */
+export interface TombolaElements {
+  "tombola-game": TombolaAttributes & {
+    ref?: any;
+    key?: any;
+    id?: string;
+    class?: string;
+    className?: string;
+    slot?: string;
+    style?: any;
+    children?: any;
+  };
+}
+
 declare global {
   interface HTMLElementTagNameMap {
     "tombola-game": TombolaGame;
+  }
+  namespace JSX {
+    interface IntrinsicElements extends TombolaElements {}
+  }
+}
+
+// React 19 has no global JSX.
+// @ts-ignore A page without React has no such module.
+declare module "react" {
+  namespace JSX {
+    interface IntrinsicElements extends TombolaElements {}
   }
 }

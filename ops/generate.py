@@ -14,7 +14,8 @@
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
 `dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
 code, so that gRPC reflection can serve it without generating the messages twice. And what game_options.proto
-lets game.proto say of its fields, and the RPCs, both of which the compiler passes by, become `behavior.py`.
+lets game.proto say of its fields, and the RPCs, both of which the compiler passes by, become `behavior.py`; its
+comments on fields become `comments.py`, for the OpenAPI documents.
 """
 
 from __future__ import annotations
@@ -33,15 +34,18 @@ PROTO_DIR = ROOT / "runtime" / "rpc"
 ASYNCAPI = ROOT / "runtime" / "http" / "docs" / "asyncapi.json"
 COMMANDS = ROOT / "runtime" / "commands" / "commands.json"
 PLUGIN = "protoc-gen-python_betterproto2"
-OPTIONS = {50001: "REQUIRED", 50002: "READ_ONLY", 50005: "LINES", 50006: "ANY_CHARACTERS"}
+OPTIONS = {50001: "REQUIRED", 50002: "READ_ONLY", 50005: "LINES", 50006: "ANY_CHARACTERS", 50007: "SIGNED"}
 """The numbers of game_options.proto that say yes, and what each becomes: the fields of each message."""
 
-NUMBERS = {50003: "MOST", 50004: "MOST_ITEMS"}
+NUMBERS = {50003: "MOST", 50004: "MOST_ITEMS", 50008: "LEAST"}
 """Those that say how many: that, by field, of each message."""
 
 WEB = ROOT / "ops" / "web"
 
 OPTION = re.compile(r" \[\([^]]*\](?=;)|^import \"game_options.proto\";\n", re.MULTILINE)
+
+GLOSSARY = re.compile(r"^//   (\w+): (.*)$", re.MULTILINE)
+"""A line of game.proto's list of what names mean."""
 
 STRUCT_FIELD = re.compile(
     r'"__google__protobuf__\.Struct \| None" = '
@@ -89,6 +93,10 @@ def generate(out_dir: Path) -> None:
     )
     game.write_text(text)
     (out_dir / "behavior.py").write_text(behavior((out_dir / "game.binpb").read_bytes()))
+    with tempfile.TemporaryDirectory() as scratch:
+        sourced = Path(scratch) / "game.binpb"
+        _protoc(PROTO_DIR / "game.proto", "--include_source_info", f"--descriptor_set_out={sourced}")
+        (out_dir / "comments.py").write_text(comments(sourced.read_bytes(), (PROTO_DIR / "game.proto").read_text()))
 
 
 def _protoc(proto: Path, *options: str) -> None:
@@ -138,6 +146,29 @@ def behavior(described: bytes) -> str:
         "RPCS: dict[str, tuple[str, str, str]] = {",
     ]
     return "\n".join([*lines, *rpcs, "}"]) + "\n"
+
+
+def comments(described: bytes, proto: str) -> str:
+    """The source of comments.py: what game.proto's comments say of each field, and of a name wherever it has none."""
+    from google.protobuf import descriptor_pb2
+
+    found: dict[str, dict[str, str]] = {}
+    (file,) = descriptor_pb2.FileDescriptorSet.FromString(described).file
+    for location in file.source_code_info.location:
+        said = " ".join((location.leading_comments or location.trailing_comments).split())
+        match list(location.path):
+            case [4, index, 2, nested] if said:
+                message = file.message_type[index]
+                found.setdefault(message.name, {})[message.field[nested].name] = said
+    lines = [
+        '"""What game.proto\'s comments say of its fields: made by ops/generate.py."""',
+        "",
+        "# A name -> what it means where a field has no comment.",
+        f"NAMES: dict[str, str] = {json.dumps(dict(GLOSSARY.findall(proto)), indent=4, ensure_ascii=False)}",
+        "",
+        f"FIELDS: dict[str, dict[str, str]] = {json.dumps(found, indent=4, ensure_ascii=False)}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def write_asyncapi(document: Path) -> None:

@@ -175,6 +175,12 @@ ANY_CHARACTERS: dict[str, frozenset[str]] = {
     "FindOriginRequest": frozenset(["origin"]),
 }
 
+SIGNED: dict[str, frozenset[str]] = {
+    "MoveStockRequest": frozenset(["change"]),
+    "AdjustBalanceRequest": frozenset(["amount"]),
+    "AdjustScoreRequest": frozenset(["delta"]),
+}
+
 MOST: dict[str, dict[str, int]] = {
     "Budget": {"currency": 100},
     "Campaign": {"name": 200, "timezone": 64, "origins": 128},
@@ -272,6 +278,13 @@ MOST_ITEMS: dict[str, dict[str, int]] = {
     "Tenant": {"origins": 20},
     "BulkRewardsRequest": {"ids": 100},
     "ApiToken": {"roles": 3},
+}
+
+LEAST: dict[str, dict[str, int]] = {
+    "Rung": {"threshold": 1},
+    "QuestCondition": {"count": 1},
+    "RankPrize": {"from_rank": 1, "to_rank": 1},
+    "GrantTurnsRequest": {"amount": 1},
 }
 
 # RPC -> its service, and the messages that it takes and gives

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, cast, get_args, get_type_hints
 import betterproto2
 
 from runtime.errors import Fault, violations
-from runtime.messages.behavior import ANY_CHARACTERS, LINES, MOST, MOST_ITEMS, READ_ONLY, REQUIRED
+from runtime.messages.behavior import ANY_CHARACTERS, LEAST, LINES, MOST, MOST_ITEMS, READ_ONLY, REQUIRED, SIGNED
 
 TEXT_CHARACTERS_MAX: Final = 10_000
 """Of a text of which game.proto says nothing else."""
@@ -90,9 +90,9 @@ class Field:
     """A field of a message. `type` is the enum or the message that it holds, else None.
 
     required: without it the message is refused (a resource's: by what makes one). read_only: the service's
-    to set, so that what a client sends there is read and passed by. most: characters of a text. items_most: elements,
+    to set, so that a client sends there what is stored or nothing. most: characters of a text. items_most: elements,
     where it is repeated; 0: game.proto does not say. lines: a text of several. any_characters: a text that
-    nobody is shown.
+    nobody is shown. least: what a whole number in a request is at least; None: it may be negative.
     """
 
     name: str
@@ -105,6 +105,7 @@ class Field:
     items_most: int = 0
     lines: bool = False
     any_characters: bool = False
+    least: int | None = 0
 
     def text_problem(self, value: str) -> str | None:
         """What is wrong with a text of this field, or None."""
@@ -156,6 +157,7 @@ def _field(message: str, name: str, meta: Any, hint: Any) -> Field:
         items_most=MOST_ITEMS.get(message, {}).get(name, 0),
         lines=name in LINES.get(message, ()),
         any_characters=name in ANY_CHARACTERS.get(message, ()),
+        least=None if name in SIGNED.get(message, ()) else LEAST.get(message, {}).get(name, 0),
     )
 
 

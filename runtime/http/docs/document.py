@@ -8,8 +8,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from runtime import __version__
 from runtime.errors import Status
+from runtime.http.auth.identity import IDENTIFIER_CHARACTERS_MAX
 from runtime.http.docs import examples, refusals
 from runtime.http.docs.schemas import Schema, Schemas, ref
+from runtime.messages import comments
 
 Surface = Literal["core", "consumer", "admin"]
 
@@ -34,6 +36,39 @@ _ENVELOPE: Final[Schema] = {
     "message": {"type": "string"},
     "trace_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
 }
+_MEANS: Final[Mapping[str, str]] = comments.NAMES | {
+    "code": "A gRPC status name; OK where it was done.",
+    "message": "A sentence for people; empty where it was done.",
+    "trace_id": "The W3C trace id of the request, which the log has too.",
+    "data": "What was asked for, or the facts of the refusal.",
+    "reason": "Why it was refused, in a word that programs can rely on.",
+    "violations": "Each field that is wrong.",
+    "field": "The path of the field in the request.",
+    "expires_at": "When it ends. Unix seconds.",
+    "resend_at": "When another code may be sent. Unix seconds.",
+    "token": "The token, to be sent as Authorization: Bearer.",
+    "refresh_token": "Gets new tokens once, at /players/auth/refresh.",
+    "guest_merged": "Whether what the guest won is the player's now.",
+    "contact_type": "Phone or e-mail.",
+    "contact": "The phone number or the e-mail address.",
+    "type": "Phone or e-mail.",
+    "value": "The phone number or the e-mail address.",
+    "everywhere": "Whether all logins end, and not only this one.",
+    "operations": "The operations that the roles open.",
+    "consumer_url": "Where players are.",
+    "default_tenant": "The tenant of who names none.",
+    "oidc": "Whether staff may sign in at an issuer.",
+    "url": "Where to send the browser.",
+    "state": "What the issuer sends back with the code: compare it.",
+    "nonce": "Kept by the browser, and sent with the code.",
+    "verifier": "Kept by the browser, and sent with the code.",
+    "link": "The token of the link.",
+    "redirect_uri": "Where the issuer sends the browser back to.",
+    "status": "alive or ready.",
+    "checks": "The stores that answer.",
+}
+"""What a name means in what is described here by hand."""
+
 _TRACE_ID: Final = examples.text("trace_id")
 
 _SECURITY: Final[Mapping[Surface, dict[str, Any]]] = {
@@ -137,7 +172,7 @@ class Document:
             "description": "\n".join(lines),
             "content": {
                 "application/json": {
-                    "schema": ref("Error"),
+                    "schema": _refusing(http, reasons),
                     "examples": {reason: {"$ref": f"#/components/examples/{reason}"} for reason in reasons},
                 }
             },
@@ -159,17 +194,30 @@ class Path(NamedTuple):
 
 def _error() -> Schema:
     violation = object_of({"field": {"type": "string"}, "description": {"type": "string"}}, ["field", "description"])
-    data = {
-        "type": "object",
-        "properties": {
-            "reason": {"type": "string", "pattern": "^[A-Z][A-Z0-9_]*$"},
-            "violations": {"type": "array", "items": violation},
-        },
-        "required": ["reason"],
-        "additionalProperties": True,
+    facts: dict[str, Schema] = {
+        "reason": {"type": "string", "pattern": "^[A-Z][A-Z0-9_]*$"},
+        "violations": {"type": "array", "items": violation},
     }
+    data = object_of(facts, ["reason"])
     names = [status.name for status in Status if status is not Status.OK]
     return object_of({**_ENVELOPE, "code": {"type": "string", "enum": names}, "data": data}, [*_ENVELOPE, "data"])
+
+
+_ANYWHERE: Final[Mapping[int, str]] = {
+    400: "MALFORMED_REQUEST",
+    404: "UNKNOWN_ROUTE",
+    405: "METHOD_NOT_ALLOWED",
+    417: "EXPECTATION_FAILED",
+}
+"""What any request may meet, as the introduction says."""
+
+
+def _refusing(http: int, reasons: list[str]) -> Schema:
+    """An Error for one of these reasons."""
+    named = sorted({*reasons, *([_ANYWHERE[http]] if http in _ANYWHERE else [])})
+    reason: Schema = {"enum": named}
+    facts = object_of({"reason": reason}, ["reason"])
+    return {"allOf": [ref("Error"), object_of({"data": facts}, ["data"])]}
 
 
 def _refused(reason: str) -> dict[str, Any]:
@@ -179,9 +227,14 @@ def _refused(reason: str) -> dict[str, Any]:
     return {"code": refusal.status.name, "message": refusal.means, "trace_id": _TRACE_ID, "data": data}
 
 
-def object_of(properties: Mapping[str, Schema], required: list[str]) -> Schema:
-    """The schema of an object with these fields and no other."""
-    return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False}
+def object_of(properties: Mapping[str, Schema], required: list[str], *, closed: bool = False) -> Schema:
+    """The schema of an object with these fields, each with what its name means. closed: a body's, with no other."""
+    described = {
+        name: {"description": _MEANS[name], **schema} if name in _MEANS else schema
+        for name, schema in properties.items()
+    }
+    schema = {"type": "object", "properties": described, "required": required}
+    return schema | {"additionalProperties": False} if closed else schema
 
 
 def path_parameter(name: str) -> dict[str, Any]:
@@ -189,9 +242,20 @@ def path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
-def query_parameter(name: str, schema: Schema, *, required: bool = False) -> dict[str, Any]:
+def query_parameter(name: str, schema: Schema, *, required: bool = False, means: str = "") -> dict[str, Any]:
     """A query parameter."""
-    return {"name": name, "in": "query", "required": required, "schema": schema}
+    said = {"description": means} if means else {}
+    return {"name": name, "in": "query", "required": required, **said, "schema": schema}
+
+
+def tenant_parameters() -> list[dict[str, Any]]:
+    """How the consumer edge is told the tenant, where no token says it: by a header, or in the address."""
+    means = "Whose data, where no token says it"
+    schema = {"type": "string", "minLength": 1, "maxLength": IDENTIFIER_CHARACTERS_MAX}
+    return [
+        header_parameter("X-Tenant-Id", means, 1, IDENTIFIER_CHARACTERS_MAX),
+        query_parameter("tenant_id", schema, means=means),
+    ]
 
 
 def header_parameter(name: str, description: str, least: int, most: int) -> dict[str, Any]:

@@ -16,13 +16,15 @@ from runtime.wire.schema import Field, Kind, fields_of
 from runtime.wire.shape import Shape, apply
 
 _SEED: Final = "4c1f0d9e8b7a65544332211000ffeeddccbbaa99887766554433221100ffeedd"
-_SEED_HASH: Final = "7ebff9a0f8c88475a0b5b1d1f4a15c6b3ce50f1e2b9b1f6fd9dfc22a19e3f5c4"
+_SEED_HASH: Final = hashlib.sha256(bytes.fromhex(_SEED)).hexdigest()
 
 _TERMS: Final = (
     f'{{"fallback_prize_id":"","game_id":"{samples.GAME}","handler_config":{{"prizes":[{{"prize_id":"{samples.PRIZE}",'
-    f'"probability":0.05}}]}},"on_unavailable":"lose","prizes":[["{samples.PRIZE}","Fair mug","goods",8.0]],'
+    f'"probability":0.05}}]}},"on_unavailable":"lose","prizes":[["{samples.PRIZE}","Fair mug","voucher",8.0]],'
     '"reward_handler":"probability","seed_generator":"none","validator":"basic"}'
 )
+
+_REVISION_HASH: Final = hashlib.sha256(_TERMS.encode()).hexdigest()
 
 _TEXTS: Final[Mapping[str, str]] = {
     "campaign_id": samples.CAMPAIGN,
@@ -47,8 +49,8 @@ _TEXTS: Final[Mapping[str, str]] = {
     "channel": "voucher_code",
     "seed": _SEED,
     "seed_hash": _SEED_HASH,
-    "commitment": "1d0c5f6f1c9b6e0e5c6a2ad0c9cf2b1f6a1f8b0c3d4e5f60718293a4b5c6d7e8",
-    "revision_hash": hashlib.sha256(_TERMS.encode()).hexdigest(),
+    "commitment": hashlib.sha256(f"{_SEED_HASH}:{_REVISION_HASH}:{samples.SESSION}".encode()).hexdigest(),
+    "revision_hash": _REVISION_HASH,
     "terms": _TERMS,
     "unavailable": samples.PRIZE,
     "check": "prize_held",
@@ -152,6 +154,8 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "played_at": 1_767_225_660,
     "promised_at": 1_767_225_600,
     "won_at": 1_767_225_660,
+    "claimed_at": 1_767_225_720,
+    "fulfilled_at": 1_767_225_720,
     "achieved_at": 1_767_225_660,
     "disqualified_at": 1_767_225_660,
     "first_seen_at": 1_767_225_660,

@@ -6,16 +6,15 @@ from typing import Any, NamedTuple
 
 from runtime import messages as m
 from runtime.http.admin import EXPORT, LIVE, LOG_OUT, ME
-from runtime.http.auth.identity import IDENTIFIER_CHARACTERS_MAX
 from runtime.http.docs import examples, refusals
 from runtime.http.docs.document import (
     Document,
     Path,
-    header_parameter,
     object_of,
     path_parameter,
     query_parameter,
     summary_of,
+    tenant_parameters,
 )
 from runtime.http.docs.schemas import Schema, ref
 from runtime.http.login.oidc import TEXT_CHARACTERS_MAX
@@ -54,7 +53,7 @@ def add_login(document: Document) -> None:
         body = {field: _login_field(field) for field in row.fields}
         others: dict[str, Schema] = {name: {"type": "boolean"} for name in row.flags}
         others |= {name: {"type": "string", "maxLength": text_of(name).most} for name in row.optional}
-        components[f"{row.name}Body"] = object_of(body | others, list(body))
+        components[f"{row.name}Body"] = object_of(body | others, list(body), closed=True)
         example = dict(row.example) | dict.fromkeys(row.flags, True)
         content = {"application/json": {"schema": ref(f"{row.name}Body"), "example": example}}
         every = (*refusals.ALWAYS, *refusals.WITH_BODY, *refusals.TOKENS, *refusals.OF_EDGES, *row.refusals)
@@ -63,9 +62,7 @@ def add_login(document: Document) -> None:
             "tags": [document.tag("Login")],
             "summary": summary_of(row.name),
             "description": row.about,
-            "parameters": [
-                header_parameter("X-Tenant-Id", "Whose data, where no token says it", 1, IDENTIFIER_CHARACTERS_MAX)
-            ],
+            "parameters": tenant_parameters(),
             "requestBody": {"required": bool(body), "content": content},
             "security": [*([] if row.players_only else [{}]), *document.tokens()],
             "responses": {"200": document.answered(*answers[row.answers]), **document.refusals(every)},
@@ -166,7 +163,7 @@ def add_log_out(document: Document) -> None:
     """The admin edge's own route: staff end their tokens (runtime/http/login/staff.py)."""
     components = document.schemas.components
     components["Done"] = object_of({}, [])
-    components["LogOutBody"] = object_of({"everywhere": {"type": "boolean"}}, [])
+    components["LogOutBody"] = object_of({"everywhere": {"type": "boolean"}}, [], closed=True)
     content = {"application/json": {"schema": ref("LogOutBody"), "example": {"everywhere": True}}}
     every = (*refusals.ALWAYS, *refusals.WITH_BODY, *refusals.TOKENS, *refusals.OF_EDGES)
     described = {
@@ -236,7 +233,7 @@ def add_sign_in(document: Document) -> None:
         ),
     }
     for path, step in steps.items():
-        components[f"{step.name}Body"] = object_of(dict.fromkeys(step.body, some), list(step.body))
+        components[f"{step.name}Body"] = object_of(dict.fromkeys(step.body, some), list(step.body), closed=True)
         content = {"application/json": {"schema": ref(f"{step.name}Body"), "example": step.body}}
         every = (*refusals.ALWAYS, *refusals.WITH_BODY, *refusals.TOKENS, *refusals.OF_EDGES, "ROLE_REQUIRED")
         described = {

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from runtime.actors.idempotency import KEY_CHARACTERS_MAX
 from runtime.http import admin, consumer
-from runtime.http.auth.identity import IDENTIFIER_CHARACTERS_MAX
 from runtime.http.callback import HEADER_CHARACTERS_MAX
 from runtime.http.codes import READERS
 from runtime.http.docs import examples, extra_routes, refusals
@@ -26,11 +25,13 @@ from runtime.http.docs.document import (
     path_parameter,
     query_parameter,
     summary_of,
+    tenant_parameters,
 )
 from runtime.http.docs.schemas import Schema
 from runtime.http.edge import INTERNAL
 from runtime.http.views import ALIASES, shape_of
 from runtime.operations import API, OPERATIONS, Operation
+from runtime.operations.fulfillment import COMPLETE_TASK
 from runtime.operations.row import Access, RoutePolicy, SessionUse
 from runtime.wire.schema import fields_of
 from runtime.wire.shape import AS_IT_IS
@@ -132,8 +133,9 @@ class _Rows:
             found += self._query(operation)
         if operation.streamed:
             # Its lines have no room for it.
-            field = fields_of(operation.request)["expires_at"]
-            found.append(query_parameter("expires_at", self._document.schemas.parameter(field)))
+            found.append(
+                self._document.schemas.parameter(operation.request, fields_of(operation.request)["expires_at"])
+            )
         if operation.keyed:
             found.append(
                 header_parameter(
@@ -141,13 +143,16 @@ class _Rows:
                 )
             )
         if self._surface == "consumer":
-            found.append(
-                header_parameter("X-Tenant-Id", "Whose data, where no token says it", 1, IDENTIFIER_CHARACTERS_MAX)
-            )
+            found += tenant_parameters()
         if self._surface == "admin" and operation.verb == "PUT" and admin.revised(operation.request):
             found.append(header_parameter("If-Match", "The ETag that it was read with", 1, admin.ETAG_CHARACTERS_MAX))
         if self._surface == "admin" and _is_signed(operation):
-            found.append({"name": "tenant_id", "in": "query", "required": True, "schema": {"type": "string"}})
+            tenant: Schema = {"type": "string", "minLength": 1}
+            found.append(query_parameter("tenant_id", tenant, required=True, means="The tenant, as in the URL sent."))
+            if operation is COMPLETE_TASK:
+                token = {"type": "string", "minLength": 1, "maxLength": HEADER_CHARACTERS_MAX}
+                means = "Binds the signature to the task: the URL that the workflow was sent has it."
+                found.append(query_parameter("token", token, required=True, means=means))
             found += [
                 header_parameter(name, "Standard Webhooks", 1, HEADER_CHARACTERS_MAX)
                 for name in ("webhook-id", "webhook-timestamp")
@@ -159,11 +164,12 @@ class _Rows:
         found: list[dict[str, Any]] = []
         if self._core:
             tenant: Schema = {"type": "string", "minLength": 1}
-            found.append(query_parameter("scope.tenant_id", tenant, required=operation.scoped))
-            found.append(query_parameter("scope.merchant_id", {"type": "string"}))
+            found.append(query_parameter("scope.tenant_id", tenant, required=operation.scoped, means="The tenant."))
+            merchant = "The merchant in whose name; empty: the tenant's own."
+            found.append(query_parameter("scope.merchant_id", {"type": "string"}, means=merchant))
         for name, field in fields_of(operation.request).items():
             if name not in closed:
-                found.append(query_parameter(name, self._document.schemas.parameter(field), required=field.required))
+                found.append(self._document.schemas.parameter(operation.request, field))
         return found
 
     def _request_body(self, operation: Operation) -> dict[str, Any]:

@@ -12,19 +12,17 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from runtime import messages as m
-from runtime.rules import REWARD_HANDLERS
-from runtime.rules.schemas import camel, components_of
+from runtime.http.docs import free_form
+from runtime.messages import comments
 from runtime.wire.codec import LIMIT, QUERY_CHARACTERS_MAX, Int64As
 from runtime.wire.schema import INT32, INT64, Field, Kind, fields_of
 from runtime.wire.shape import AS_IT_IS, Shape
 
 Schema = dict[str, Any]
 
-OBJECT: Final[Schema] = {"type": "object", "additionalProperties": True}
-
-_TIME: Final = re.compile(r".*(_at|_date)$")
-_TIME_MEANS: Final = "Unix seconds; 0 = unset."
-_LINES: Final[Mapping[bool, Schema]] = {False: {}, True: {"description": "May be of several lines."}}
+_TIME: Final = re.compile(r".*(_at|_date)$|since|until")
+_SHAPES_OWN: Final = {"guest_token": "The guest's token: as a Bearer token it opens what the guest won."}
+"""What texts mean that an edge adds."""
 
 
 class Schemas:
@@ -37,7 +35,9 @@ class Schemas:
     # -- answers -----------------------------------------------------------------------------
 
     def answer(self, message: Any, shape: Shape = AS_IT_IS) -> Schema:
-        """A reference to what is shown of a message. Every field is there, but for the shape's optional ones."""
+        """A reference to what is shown of a message. Every field is there, but for the shape's optional ones; later
+        versions may add others.
+        """
         fields = fields_of(message)
         if shape.opened and len(fields) == 1:
             return self.answer(fields[shape.opened].type, shape.inner.get(shape.opened, AS_IT_IS))
@@ -49,7 +49,8 @@ class Schemas:
 
     def _shown(self, message: Any, shape: Shape) -> Schema:
         properties = {
-            name: self._answer_field(field, shape.inner.get(name, AS_IT_IS), always=name not in shape.optional)
+            name: meaning(message, field)
+            | self._answer_field(message, field, shape.inner.get(name, AS_IT_IS), always=name not in shape.optional)
             for name, field in fields_of(message).items()
             if name not in shape.without and name != shape.opened
         }
@@ -60,10 +61,10 @@ class Schemas:
             opened = fields_of(message)[shape.opened].type
             inner = self._shown(opened, shape.inner.get(shape.opened, AS_IT_IS))
             properties, required = inner["properties"] | properties, inner["required"] + required
-        properties |= {name: {"type": "string"} for name in sorted(shape.added)}
-        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        properties |= {name: {"description": _SHAPES_OWN[name], "type": "string"} for name in sorted(shape.added)}
+        return {"type": "object", "properties": properties, "required": required}
 
-    def _answer_field(self, field: Field, shape: Shape, *, always: bool) -> Schema:
+    def _answer_field(self, message: Any, field: Field, shape: Shape, *, always: bool) -> Schema:
         if field.kind is Kind.MESSAGE:
             one = self.answer(field.type, shape)
             if not field.repeated and field.type is not m.Pagination and always:
@@ -71,7 +72,7 @@ class Schemas:
         elif field.kind is Kind.MAP:
             one = {"type": "object", "additionalProperties": {"type": "integer", "format": "int32"}}
         else:
-            one = self._plain(field)
+            one = self._plain(message, field)
         return {"type": "array", "items": one} if field.repeated else one
 
     # -- bodies ------------------------------------------------------------------------------
@@ -97,14 +98,16 @@ class Schemas:
         fields = {name: field for name, field in fields_of(message).items() if name not in closed}
         properties: dict[str, Schema] = {}
         for name, field in fields.items():
-            properties[name] = inner.get(name) or self._body_field(field)
+            properties[name] = meaning(message, field, taken=True) | (
+                inner.get(name) or self._body_field(message, field)
+            )
             if field.read_only:
                 properties[name] = {**properties[name], "readOnly": True}
         schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         required = [] if partial else [name for name, field in fields.items() if field.required]
         return {**schema, "required": required} if required else schema
 
-    def _body_field(self, field: Field) -> Schema:
+    def _body_field(self, message: Any, field: Field) -> Schema:
         if field.kind is Kind.MESSAGE:
             name = f"{field.type.__name__}Input"
             if name not in self.components:
@@ -112,7 +115,7 @@ class Schemas:
                 self.components[name] = self._taken(field.type, (), False, {})
             one = ref(name)
         else:
-            one = self._plain(field, taken=True)
+            one = self._plain(message, field, taken=True)
         if not field.repeated:
             return one
         least, most = {"minItems": 1} if field.required else {}, field.elements_max
@@ -120,24 +123,33 @@ class Schemas:
 
     # -- query parameters --------------------------------------------------------------------
 
-    def parameter(self, field: Field) -> Schema:
-        """A query parameter's schema."""
+    def parameter(self, message: Any, field: Field) -> dict[str, Any]:
+        """A query parameter that is a field of the message."""
+        said = {"name": field.name, "in": "query", "required": field.required}
+        return said | meaning(message, field) | {"schema": self._asked(message, field)}
+
+    def _asked(self, message: Any, field: Field) -> Schema:
         if field.name == "limit":
             return {"type": "integer", "minimum": LIMIT[0], "maximum": LIMIT[1], "default": 20}
         if field.kind is Kind.TEXT:
             return {"type": "string", "maxLength": min(field.most, QUERY_CHARACTERS_MAX)}
-        return self._plain(field, taken=True)
+        return self._plain(message, field, taken=True)
 
     # -- values ------------------------------------------------------------------------------
 
-    def _plain(self, field: Field, *, taken: bool = False) -> Schema:
+    def _plain(self, message: Any, field: Field, *, taken: bool = False) -> Schema:
         match field.kind:
             case Kind.TEXT:
-                return {"type": "string", **({"maxLength": field.most, **_LINES[field.lines]} if taken else {})}
+                return {"type": "string", **({"maxLength": field.most} if taken else {})}
             case Kind.INT32:
-                return {"type": "integer", "format": "int32", "minimum": INT32[0], "maximum": INT32[1]}
+                return {
+                    "type": "integer",
+                    "format": "int32",
+                    "minimum": _least(field, taken, INT32),
+                    "maximum": INT32[1],
+                }
             case Kind.INT64:
-                return self._int64(field)
+                return self._int64(field, taken)
             case Kind.NUMBER:
                 return {"type": "number", "format": "double"}
             case Kind.FLAG:
@@ -147,23 +159,28 @@ class Schemas:
                 self.components[name] = {"type": "string", "enum": [member.proto_name for member in field.type]}
                 return ref(name)
             case _:
-                return self._handler_config() if field.name == "handler_config" else dict(OBJECT)
+                return free_form.schema_of(message, field.name, self.components)
 
-    def _handler_config(self) -> Schema:
-        """What each registered handler takes, plugins' too: which of them it is, `reward_handler` says."""
-        found: list[Schema] = []
-        for name in REWARD_HANDLERS.names():
-            schema, parts = components_of(name, ref("")["$ref"])
-            own = f"{camel(name)}Config"
-            self.components |= {**parts, own: {**schema, "title": own}}
-            found.append(ref(own))
-        return {"anyOf": found}
-
-    def _int64(self, field: Field) -> Schema:
-        means = {"description": _TIME_MEANS} if _TIME.fullmatch(field.name) else {}
+    def _int64(self, field: Field, taken: bool) -> Schema:
         if self._int64_as == "quoted":
-            return {"type": "string", "pattern": r"^-?[0-9]{1,19}$", **means}
-        return {"type": "integer", "format": "int64", "minimum": INT64[0], "maximum": INT64[1], **means}
+            sign = "" if taken and field.least is not None else "-?"
+            return {"type": "string", "pattern": f"^{sign}[0-9]{{1,19}}$"}
+        return {"type": "integer", "format": "int64", "minimum": _least(field, taken, INT64), "maximum": INT64[1]}
+
+
+def meaning(message: Any, field: Field, *, taken: bool = False) -> Schema:
+    """What game.proto's comments say of a field, as a `description`; nothing where they say nothing."""
+    said = comments.FIELDS.get(message.__name__, {}).get(field.name) or comments.NAMES.get(field.name, "")
+    if field.kind is Kind.INT64 and _TIME.fullmatch(field.name) and "unix seconds" not in said.lower():
+        said = f"{said} Unix seconds; 0 = unset.".strip()
+    if taken and field.lines:
+        said = f"{said} May be of several lines.".strip()
+    return {"description": said} if said else {}
+
+
+def _least(field: Field, taken: bool, bounds: tuple[int, int]) -> int:
+    """The least of what is taken; an answer's may be anything, such as -1 for no limit."""
+    return field.least if taken and field.least is not None else bounds[0]
 
 
 def ref(name: str) -> Schema:

@@ -13,7 +13,14 @@ import pytest
 from ops import asyncapi, commands
 from ops.generate import ASYNCAPI, COMMANDS, ROOT, generate
 
-GENERATED = ("game/v1/__init__.py", "google/protobuf/__init__.py", "message_pool.py", "behavior.py", "game.binpb")
+GENERATED = (
+    "game/v1/__init__.py",
+    "google/protobuf/__init__.py",
+    "message_pool.py",
+    "behavior.py",
+    "comments.py",
+    "game.binpb",
+)
 
 
 @pytest.mark.skipif(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 import runtime
+from runtime import messages as m
 from runtime.errors import Status
 from runtime.http import admin, callback, consumer
 from runtime.http import core as core_http
@@ -26,11 +28,15 @@ from runtime.http.edge import INTERNAL, Edge, reader
 from runtime.http.login import routes as login
 from runtime.http.login import sign_in
 from runtime.http.operational import mount_health, mount_metrics
-from runtime.operations import OPERATIONS
+from runtime.messages.comments import FIELDS, NAMES
+from runtime.operations import BY_NAME, OPERATIONS
+from runtime.rules import REWARD_HANDLERS
+from runtime.rules.schemas import camel
 from runtime.settings import Settings
 from runtime.stores.ephemeral import Ephemeral
 from runtime.wire import codec
-from runtime.wire.schema import fields_of
+from runtime.wire.schema import INT32, INT64, Field, Kind, fields_of
+from runtime.wire.shape import AS_IT_IS
 
 SURFACES: tuple[Surface, ...] = get_args(Surface)
 DOCUMENTS = {surface: document(surface) for surface in SURFACES}
@@ -93,6 +99,84 @@ def test_examples_match_their_schemas(surface: Surface) -> None:
                 assert shown, row["operationId"]
                 for example in shown:
                     validator(surface, media["schema"]).validate(example)
+
+
+def properties_of(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, schema) of each property, however deep."""
+    inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    for name, one in (schema.get("properties") or {}).items() if isinstance(schema, dict) else ():
+        if isinstance(one, dict) and "example" not in schema:
+            yield name, one
+    for one in inner:
+        yield from properties_of(one)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_properties_and_parameters_are_described(surface: Surface) -> None:
+    found = list(properties_of(DOCUMENTS[surface]["components"]["schemas"]))
+    found += [pair for _, _, row in rows(surface) for pair in properties_of([row["responses"], row.get("requestBody")])]
+    bare = sorted({name for name, one in found if not one.get("description")})
+    assert len(found) > 400 and sum(not one.get("description") for _, one in found) <= len(found) / 20, bare
+    used = {field.name for row in OPERATIONS for each in (row.request, row.reply) for field in every_field(each)}
+    assert set(NAMES) - used == set(), "a name that no field without a comment has"
+
+
+def every_field(message: Any, seen: set[Any] | None = None) -> Iterator[Field]:
+    """The fields without a comment of a message, and of those in it."""
+    seen = set() if seen is None else seen
+    if message in seen:
+        return
+    seen.add(message)
+    for field in fields_of(message).values():
+        if field.name not in FIELDS.get(message.__name__, {}):
+            yield field
+        if field.kind is Kind.MESSAGE:
+            yield from every_field(field.type, seen)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_answers_are_open_and_refusals_closed_to_reasons(surface: Surface) -> None:
+    handlers = tuple(map(camel, REWARD_HANDLERS.names()))
+    for name, schema in DOCUMENTS[surface]["components"]["schemas"].items():
+        if "additionalProperties" in schema and "properties" in schema:
+            of_a_body = name.endswith(("Body", "Fields", "Input", "Payload")) or name.startswith(handlers)
+            assert of_a_body, name
+    for _, _, row in rows(surface):
+        for http, answer in row["responses"].items():
+            content = answer.get("content", {}).get("application/json", {})
+            if http == "200" or "examples" not in content:
+                continue
+            _, own = content["schema"]["allOf"]
+            assert set(content["examples"]) <= set(own["properties"]["data"]["properties"]["reason"]["enum"])
+
+
+def test_consumer_operations_name_the_tenant_in_the_address() -> None:
+    for path, _, row in rows("consumer"):
+        named = {one["name"] for one in row.get("parameters", ()) if one["in"] == "query"}
+        assert "tenant_id" in named or not path.startswith("/api/"), path
+    [callback] = [row for _, _, row in rows("admin") if row["operationId"] == "CompleteTask"]
+    assert {"tenant_id", "token"} <= {one["name"] for one in callback["parameters"] if one["in"] == "query"}
+
+
+def test_whole_numbers_of_bodies_have_their_minimum() -> None:
+    schemas = DOCUMENTS["admin"]["components"]["schemas"]
+    least = {"GrantTurnsBody": ("amount", 1), "RungInput": ("threshold", 1), "StockInput": ("total", 0)}
+    least |= {"AdjustBalanceBody": ("amount", INT64[0]), "MoveStockBody": ("change", INT32[0])}
+    assert {name: (field, schemas[name]["properties"][field]["minimum"]) for name, (field, _) in least.items()} == least
+
+
+def test_examples_agree_with_each_other() -> None:
+    start, play = examples.answer(m.StartReply, AS_IT_IS, "number"), examples.answer(m.PlayReply, AS_IT_IS, "number")
+    revision = examples.answer(m.Revision, AS_IT_IS, "number")
+    assert play["seed_hash"] == start["seed_hash"] == hashlib.sha256(bytes.fromhex(play["seed"])).hexdigest()
+    assert start["revision_hash"] == hashlib.sha256(revision["terms"].encode()).hexdigest()
+    said = f"{start['seed_hash']}:{start['revision_hash']}:{start['session_id']}"
+    assert start["commitment"] == hashlib.sha256(said.encode()).hexdigest()
+    prize, [won] = examples.answer(m.Prize, AS_IT_IS, "number"), play["rewards"]
+    told = [prize["id"], prize["name"], prize["type"], prize["value"]]
+    assert json.loads(revision["terms"])["prizes"] == [told]
+    assert told == [won["prize_id"], won["name"], won["type"], won["value"]]
+    assert BY_NAME["Play"].example["session_id"] == start["session_id"]  # type: ignore[index]
 
 
 def test_example_bodies_are_accepted_by_their_readers() -> None:

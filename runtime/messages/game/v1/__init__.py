@@ -1534,6 +1534,9 @@ class AdjustScoreRequest(betterproto2.Message):
     player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
     delta: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    What is added to the score; negative: taken away.
+    """
 
     reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
@@ -1562,6 +1565,9 @@ class AnswerChallengeRequest(betterproto2.Message):
     challenge_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     code_hashes: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The code, as a hash under each key.
+    """
 
     contact: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
@@ -1604,6 +1610,9 @@ class ApiToken(betterproto2.Message):
     """
 
     made_by: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    Who made the token.
+    """
 
     created_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
 
@@ -1654,6 +1663,9 @@ class Approval(betterproto2.Message):
     after: "dict[str, Any] | None" = betterproto2.field(
         5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    The resource as it would be afterwards.
+    """
 
     merchant_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
@@ -1661,8 +1673,14 @@ class Approval(betterproto2.Message):
     """
 
     asked_by: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    Who asked for it.
+    """
 
     asked_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    When it was asked for.
+    """
 
     expires_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
 
@@ -1674,6 +1692,9 @@ class Approval(betterproto2.Message):
     """
 
     decided_at: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
+    """
+    When it was decided; 0: it was not.
+    """
 
     reason: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
 
@@ -1691,6 +1712,9 @@ default_message_pool.register_message("game.v1", "Approval", Approval)
 @dataclass(eq=False, repr=False)
 class ApprovalReply(betterproto2.Message):
     approval: "Approval | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The approval.
+    """
 
 
 default_message_pool.register_message("game.v1", "ApprovalReply", ApprovalReply)
@@ -1703,6 +1727,9 @@ class AuditEntry(betterproto2.Message):
     actor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     action: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    What was done: the resource and the verb, such as game.update.
+    """
 
     subject_type: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
@@ -1711,12 +1738,21 @@ class AuditEntry(betterproto2.Message):
     before: "dict[str, Any] | None" = betterproto2.field(
         6, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    The resource before; empty where it is new.
+    """
 
     after: "dict[str, Any] | None" = betterproto2.field(
         7, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    The resource afterwards.
+    """
 
     trace_id: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    The trace id of the request.
+    """
 
     created_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
 
@@ -1767,6 +1803,9 @@ class Budget(betterproto2.Message):
     """
 
     used_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    When `used` was counted.
+    """
 
 
 default_message_pool.register_message("game.v1", "Budget", Budget)
@@ -1777,6 +1816,9 @@ class BulkResult(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     ok: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+    """
+    Whether it was done.
+    """
 
     reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
@@ -1792,6 +1834,9 @@ default_message_pool.register_message("game.v1", "BulkResult", BulkResult)
 @dataclass(eq=False, repr=False)
 class BulkRewardsReply(betterproto2.Message):
     results: "list[BulkResult]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    What became of each, in the order of `ids`.
+    """
 
 
 default_message_pool.register_message("game.v1", "BulkRewardsReply", BulkRewardsReply)
@@ -1802,6 +1847,9 @@ class BulkRewardsRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     act: "BulkAct" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: BulkAct(0))
+    """
+    What is done with each reward.
+    """
 
     ids: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
     """
@@ -1838,6 +1886,9 @@ class Campaign(betterproto2.Message):
     settings: "dict[str, Any] | None" = betterproto2.field(
         8, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    Free-form JSON for the pages that show the campaign; the service does not read it.
+    """
 
     created_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
 
@@ -1859,6 +1910,9 @@ class Campaign(betterproto2.Message):
     """
 
     budget: "Budget | None" = betterproto2.field(14, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What its prizes may cost in all; left out: no budget.
+    """
 
 
 default_message_pool.register_message("game.v1", "Campaign", Campaign)
@@ -1875,6 +1929,9 @@ class CampaignAnalytics(betterproto2.Message):
     rewards_by_status: "dict[str, int]" = betterproto2.field(
         4, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_INT32)
     )
+    """
+    How many rewards are in each state, by its stored name.
+    """
 
     prizes: "list[PrizeSummary]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -1887,6 +1944,9 @@ default_message_pool.register_message("game.v1", "CampaignAnalytics", CampaignAn
 @dataclass(eq=False, repr=False)
 class CampaignAnalyticsReply(betterproto2.Message):
     analytics: "CampaignAnalytics | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The figures.
+    """
 
 
 default_message_pool.register_message("game.v1", "CampaignAnalyticsReply", CampaignAnalyticsReply)
@@ -1908,8 +1968,14 @@ class CampaignFigures(betterproto2.Message):
     """
 
     returning_players: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    Players who played on several days; of one game, more than once.
+    """
 
     funnel: "Funnel | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    How many starts led to plays, wins, and claimed and fulfilled rewards.
+    """
 
     cost: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
     """
@@ -1919,8 +1985,14 @@ class CampaignFigures(betterproto2.Message):
     by_day: "list[DayFigures]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
 
     by_hour: "list[HourFigures]" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    One row for each hour of the day.
+    """
 
     games: "list[GameFigures]" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The games.
+    """
 
     prizes: "list[PrizeCost]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -1938,6 +2010,9 @@ default_message_pool.register_message("game.v1", "CampaignFigures", CampaignFigu
 @dataclass(eq=False, repr=False)
 class CampaignFiguresReply(betterproto2.Message):
     figures: "CampaignFigures | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The figures.
+    """
 
 
 default_message_pool.register_message("game.v1", "CampaignFiguresReply", CampaignFiguresReply)
@@ -1963,10 +2038,19 @@ class ClaimAnswer(betterproto2.Message):
     """
 
     key: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The claim field's key.
+    """
 
     label: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    What the winner read.
+    """
 
     value: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    What the winner answered.
+    """
 
 
 default_message_pool.register_message("game.v1", "ClaimAnswer", ClaimAnswer)
@@ -1989,8 +2073,14 @@ class ClaimField(betterproto2.Message):
     """
 
     kind: "ClaimFieldKind" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: ClaimFieldKind(0))
+    """
+    What kind of answer it takes.
+    """
 
     required: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    Whether a claim without it is refused.
+    """
 
     options: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
     """
@@ -2037,8 +2127,14 @@ default_message_pool.register_message("game.v1", "CloseViolationRequest", CloseV
 @dataclass(eq=False, repr=False)
 class CodeError(betterproto2.Message):
     line: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    The number of the line, from 1.
+    """
 
     reason: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Why the line was not added.
+    """
 
 
 default_message_pool.register_message("game.v1", "CodeError", CodeError)
@@ -2047,12 +2143,21 @@ default_message_pool.register_message("game.v1", "CodeError", CodeError)
 @dataclass(eq=False, repr=False)
 class CodeTotals(betterproto2.Message):
     free: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    How many can be given out.
+    """
 
     assigned: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    How many were given to winners.
+    """
 
     withdrawn: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
     expired: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    """
+    How many free ones have expired.
+    """
 
 
 default_message_pool.register_message("game.v1", "CodeTotals", CodeTotals)
@@ -2079,6 +2184,9 @@ class CompleteQuestReply(betterproto2.Message):
     quest_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     turns_granted: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    How many turns were granted.
+    """
 
     balance: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
 
@@ -2113,6 +2221,9 @@ class CompleteTaskRequest(betterproto2.Message):
     status: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
     external_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The workflow's own id for what it did.
+    """
 
     error: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
@@ -2130,10 +2241,19 @@ class Contact(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     type: "ContactType" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: ContactType(0))
+    """
+    Phone or e-mail.
+    """
 
     value: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The phone number in E.164 form, or the e-mail address.
+    """
 
     verified: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    Whether the player has proved it by a code.
+    """
 
     created_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
@@ -2158,6 +2278,9 @@ class Cost(betterproto2.Message):
     currency: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     amount: "float" = betterproto2.field(2, betterproto2.TYPE_DOUBLE)
+    """
+    How much, in units of the currency.
+    """
 
 
 default_message_pool.register_message("game.v1", "Cost", Cost)
@@ -2336,6 +2459,9 @@ class DeleteReply(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     archived: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+    """
+    Whether it was archived, because it has a history, and not removed.
+    """
 
 
 default_message_pool.register_message("game.v1", "DeleteReply", DeleteReply)
@@ -2358,6 +2484,9 @@ class DeliveryAttempt(betterproto2.Message):
     """
 
     tried_at: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+    """
+    When it was tried.
+    """
 
     duration_ms: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
 
@@ -2378,12 +2507,18 @@ default_message_pool.register_message("game.v1", "DeliveryAttempt", DeliveryAtte
 @dataclass(eq=False, repr=False)
 class DisqualifyPlayerReply(betterproto2.Message):
     leaderboard_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The leaderboard's id.
+    """
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
     disqualified_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    When the player was disqualified.
+    """
 
 
 default_message_pool.register_message("game.v1", "DisqualifyPlayerReply", DisqualifyPlayerReply)
@@ -2455,6 +2590,9 @@ class EligibilityReply(betterproto2.Message):
     """
 
     can_play: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
+    """
+    Whether a start would be accepted now.
+    """
 
     reason: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
@@ -2463,10 +2601,19 @@ class EligibilityReply(betterproto2.Message):
     """
 
     remaining_turns: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    How many turns the player has; -1: no limit.
+    """
 
     free_plays_remaining: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    """
+    How many plays are left that spend no turn; -1: no limit.
+    """
 
     resets_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    """
+    When free plays are counted anew; 0: never.
+    """
 
     starts_at: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
     """
@@ -2494,6 +2641,9 @@ class EmitEventReply(betterproto2.Message):
     event_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     dispatched: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    How many integrations matched and were attempted.
+    """
 
 
 default_message_pool.register_message("game.v1", "EmitEventReply", EmitEventReply)
@@ -2504,12 +2654,18 @@ class EmitEventRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     type: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The event's type.
+    """
 
     campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
     data: "dict[str, Any] | None" = betterproto2.field(
         4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    The event's data.
+    """
 
     idempotency_key: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
@@ -2538,6 +2694,9 @@ class EndLoginsRequest(betterproto2.Message):
     login_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
     everywhere: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    Whether all of the player's logins end.
+    """
 
     address: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
@@ -2621,6 +2780,9 @@ class ExpireCodesRequest(betterproto2.Message):
     """
 
     never: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
+    """
+    The codes do not expire any more.
+    """
 
     reason: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
     """
@@ -2655,6 +2817,9 @@ class ExportedItem(betterproto2.Message):
     data: "dict[str, Any] | None" = betterproto2.field(
         3, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    The record.
+    """
 
 
 default_message_pool.register_message("game.v1", "ExportedItem", ExportedItem)
@@ -2695,6 +2860,9 @@ class FailingIntegration(betterproto2.Message):
     type: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     waiting: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    How many events wait to be sent again.
+    """
 
 
 default_message_pool.register_message("game.v1", "FailingIntegration", FailingIntegration)
@@ -2705,6 +2873,9 @@ class FinalizeLeaderboardReply(betterproto2.Message):
     leaderboard: "Leaderboard | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     standings: "list[Standing]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The final ranks and what each won.
+    """
 
 
 default_message_pool.register_message("game.v1", "FinalizeLeaderboardReply", FinalizeLeaderboardReply)
@@ -2713,6 +2884,9 @@ default_message_pool.register_message("game.v1", "FinalizeLeaderboardReply", Fin
 @dataclass(eq=False, repr=False)
 class FindOriginReply(betterproto2.Message):
     known: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
+    """
+    Whether some tenant or campaign names it.
+    """
 
 
 default_message_pool.register_message("game.v1", "FindOriginReply", FindOriginReply)
@@ -2727,6 +2901,9 @@ class FindOriginRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     origin: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The page's origin.
+    """
 
 
 default_message_pool.register_message("game.v1", "FindOriginRequest", FindOriginRequest)
@@ -2739,6 +2916,9 @@ class FulfillRewardRequest(betterproto2.Message):
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     note: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    A note for the audit log.
+    """
 
     idempotency_key: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
@@ -2762,6 +2942,9 @@ class Funnel(betterproto2.Message):
     wins: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
 
     rewards: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    How many rewards were won.
+    """
 
     claimed: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
 
@@ -2782,10 +2965,19 @@ class Game(betterproto2.Message):
     campaign_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
     seed_generator: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The registered generator of what a start shows: none or drop_sequence.
+    """
 
     reward_handler: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The registered handler that draws: probability, score_to_tier, collect_items or lucky_item.
+    """
 
     validator: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The registered check of what a play sends: basic or drop_plan.
+    """
 
     status: "GameStatus" = betterproto2.field(8, betterproto2.TYPE_ENUM, default_factory=lambda: GameStatus(0))
 
@@ -2794,12 +2986,18 @@ class Game(betterproto2.Message):
     handler_config: "dict[str, Any] | None" = betterproto2.field(
         10, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    What may be won, and how likely it is; its shape depends on `reward_handler`.
+    """
 
     ui: "dict[str, Any] | None" = betterproto2.field(
         11, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
 
     wallet_scope: "WalletScope" = betterproto2.field(12, betterproto2.TYPE_ENUM, default_factory=lambda: WalletScope(0))
+    """
+    What the game's balances belong to: the campaign, its merchant or the tenant.
+    """
 
     milestones: "Milestones | None" = betterproto2.field(13, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -2810,6 +3008,9 @@ class Game(betterproto2.Message):
     )
 
     fallback_prize_id: "str" = betterproto2.field(16, betterproto2.TYPE_STRING)
+    """
+    The prize that is given with ON_UNAVAILABLE_FALLBACK.
+    """
 
     revision: "int" = betterproto2.field(17, betterproto2.TYPE_INT32)
 
@@ -2859,6 +3060,9 @@ class GameRevision(betterproto2.Message):
     revision: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
 
     made_at: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    When the revision was made.
+    """
 
     made_by: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
@@ -2878,10 +3082,19 @@ class GameRules(betterproto2.Message):
     """
 
     max_plays_per_user: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    How often one player may play in all; 0: no limit.
+    """
 
     max_plays_per_day: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    How many plays a day are free, or with `requires_turn` allowed; 0: no limit.
+    """
 
     requires_turn: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    Whether every play spends a turn.
+    """
 
     admits_guests: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
     """
@@ -2921,8 +3134,14 @@ class GetCampaignFiguresRequest(betterproto2.Message):
     game_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
     from_day: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The first day, as YYYY-MM-DD; empty: the campaign's first.
+    """
 
     to_day: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The last day, as YYYY-MM-DD; empty: today.
+    """
 
 
 default_message_pool.register_message("game.v1", "GetCampaignFiguresRequest", GetCampaignFiguresRequest)
@@ -2968,26 +3187,50 @@ class GetLiveReply(betterproto2.Message):
     """
 
     at: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+    """
+    When the figures were read.
+    """
 
     plays: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
 
     wins: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
 
     deliveries_waiting: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    """
+    How many deliveries wait.
+    """
 
     deliveries_dead: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+    """
+    How many deliveries failed for good.
+    """
 
     integrations: "list[FailingIntegration]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The integrations that fail.
+    """
 
     prizes: "list[StockRunway]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
 
     cost_a_day: "float" = betterproto2.field(8, betterproto2.TYPE_DOUBLE)
+    """
+    The value of what was won in the last 24 hours, where it is of one currency.
+    """
 
     budgets: "list[UsedBudget]" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The campaigns' budgets, and what is used of them.
+    """
 
     low_prizes: "list[LowPrize]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The prizes that run low.
+    """
 
     costs_a_day: "list[Cost]" = betterproto2.field(11, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The value of what was won in the last 24 hours, by currency.
+    """
 
 
 default_message_pool.register_message("game.v1", "GetLiveReply", GetLiveReply)
@@ -3002,6 +3245,9 @@ class GetLiveRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     stock: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+    """
+    How many prizes to list at most.
+    """
 
 
 default_message_pool.register_message("game.v1", "GetLiveRequest", GetLiveRequest)
@@ -3125,6 +3371,9 @@ class HourFigures(betterproto2.Message):
     """
 
     hour: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    The hour of the local day, 0 to 23.
+    """
 
     plays: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
 
@@ -3145,10 +3394,19 @@ class ImportCampaignReply(betterproto2.Message):
     name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     created: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    How many resources were made.
+    """
 
     changed: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    """
+    How many resources were changed.
+    """
 
     kept: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+    """
+    How many resources were as the file has them.
+    """
 
 
 default_message_pool.register_message("game.v1", "ImportCampaignReply", ImportCampaignReply)
@@ -3165,6 +3423,9 @@ class ImportCampaignRequest(betterproto2.Message):
     file: "dict[str, Any] | None" = betterproto2.field(
         2, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    The file, as `tombola campaigns export` writes it.
+    """
 
     into: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
@@ -3180,14 +3441,29 @@ default_message_pool.register_message("game.v1", "ImportCampaignRequest", Import
 @dataclass(eq=False, repr=False)
 class ImportCodesReply(betterproto2.Message):
     added: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    How many codes were added.
+    """
 
     duplicates: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    How many were in the pool, or in the import, already.
+    """
 
     invalid: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    How many lines cannot be codes.
+    """
 
     errors: "list[CodeError]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The first 100 lines that were not added, and why.
+    """
 
     available: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+    """
+    How many codes of the prize are free.
+    """
 
 
 default_message_pool.register_message("game.v1", "ImportCodesReply", ImportCodesReply)
@@ -3204,6 +3480,9 @@ class ImportCodesRequest(betterproto2.Message):
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     codes: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The codes to add.
+    """
 
     lines: "list[int]" = betterproto2.field(4, betterproto2.TYPE_INT32, repeated=True)
     """
@@ -3241,6 +3520,9 @@ class InspectPlayerReply(betterproto2.Message):
     player: "PlayerRecord | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     counts: "PlayerCounts | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Figures about the player.
+    """
 
 
 default_message_pool.register_message("game.v1", "InspectPlayerReply", InspectPlayerReply)
@@ -3256,12 +3538,21 @@ class Integration(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     type: "IntegrationType" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: IntegrationType(0))
+    """
+    Where it sends events.
+    """
 
     events: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The event types that it receives.
+    """
 
     config: "dict[str, Any] | None" = betterproto2.field(
         4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    What the integration needs: `url`, `secret` and `headers` of webhook and workflow.
+    """
 
     campaign_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
@@ -3286,10 +3577,19 @@ class IntegrationDelivery(betterproto2.Message):
     event_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
     event_type: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The event's type.
+    """
 
     delivered: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    Whether the receiver accepted it.
+    """
 
     http_status: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
+    """
+    The receiver's HTTP status; 0: it gave none.
+    """
 
     error: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
 
@@ -3311,6 +3611,9 @@ class IntegrationDelivery(betterproto2.Message):
     """
 
     answer: "str" = betterproto2.field(14, betterproto2.TYPE_STRING)
+    """
+    The beginning of the receiver's answer.
+    """
 
 
 default_message_pool.register_message("game.v1", "IntegrationDelivery", IntegrationDelivery)
@@ -3319,6 +3622,9 @@ default_message_pool.register_message("game.v1", "IntegrationDelivery", Integrat
 @dataclass(eq=False, repr=False)
 class IntegrationDeliveryReply(betterproto2.Message):
     delivery: "IntegrationDelivery | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The delivery.
+    """
 
 
 default_message_pool.register_message("game.v1", "IntegrationDeliveryReply", IntegrationDeliveryReply)
@@ -3337,8 +3643,14 @@ class IssueChallengeReply(betterproto2.Message):
     expires_at: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
 
     resend_at: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    When another code may be sent.
+    """
 
     strong: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    Whether the longer code is to be sent.
+    """
 
 
 default_message_pool.register_message("game.v1", "IssueChallengeReply", IssueChallengeReply)
@@ -3357,12 +3669,21 @@ class IssueChallengeRequest(betterproto2.Message):
     contact: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
     contact_hash: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The contact, as a keyed hash.
+    """
 
     requester: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    Who asks, as a hash of the address.
+    """
 
     address: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
     code_hash: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The code, as a keyed hash.
+    """
 
     strong_code_hash: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
@@ -3409,6 +3730,9 @@ class LaunchItem(betterproto2.Message):
     """
 
     level: "LaunchLevel" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: LaunchLevel(0))
+    """
+    How serious it is.
+    """
 
     field: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
@@ -3434,8 +3758,14 @@ class Leaderboard(betterproto2.Message):
     metric: "LeaderboardMetric" = betterproto2.field(
         5, betterproto2.TYPE_ENUM, default_factory=lambda: LeaderboardMetric(0)
     )
+    """
+    What is counted.
+    """
 
     mode: "LeaderboardMode" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: LeaderboardMode(0))
+    """
+    How a player's scores become one.
+    """
 
     status: "LeaderboardStatus" = betterproto2.field(
         7, betterproto2.TYPE_ENUM, default_factory=lambda: LeaderboardStatus(0)
@@ -3476,6 +3806,9 @@ class LedgerEntry(betterproto2.Message):
     balance_after: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
     reason: "LedgerReason" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: LedgerReason(0))
+    """
+    Why the balance was moved.
+    """
 
     reference_id: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
 
@@ -3960,8 +4293,14 @@ class ListOriginsReply(betterproto2.Message):
     """
 
     tenant: "list[str]" = betterproto2.field(1, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Origins of pages that may show everything of the tenant.
+    """
 
     campaigns: "list[str]" = betterproto2.field(2, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Origins of pages that may show a campaign.
+    """
 
 
 default_message_pool.register_message("game.v1", "ListOriginsReply", ListOriginsReply)
@@ -4086,6 +4425,9 @@ class ListRankingsReply(betterproto2.Message):
     pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
     me: "Ranking | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The asking player's own rank; null: none.
+    """
 
 
 default_message_pool.register_message("game.v1", "ListRankingsReply", ListRankingsReply)
@@ -4113,6 +4455,9 @@ default_message_pool.register_message("game.v1", "ListRankingsRequest", ListRank
 @dataclass(eq=False, repr=False)
 class ListRevocationsReply(betterproto2.Message):
     revocations: "list[Revocation]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    What was revoked.
+    """
 
     since: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
@@ -4120,6 +4465,9 @@ class ListRevocationsReply(betterproto2.Message):
     """
 
     more: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    Whether there are more after these.
+    """
 
     login_token_seconds: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
@@ -4127,8 +4475,14 @@ class ListRevocationsReply(betterproto2.Message):
     """
 
     guest_token_seconds: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    """
+    How long a guest's token lives at most.
+    """
 
     token_seconds: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    """
+    How long any other token lives at most.
+    """
 
     now_us: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
     """
@@ -4148,6 +4502,9 @@ class ListRevocationsRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     since: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    From then on.
+    """
 
 
 default_message_pool.register_message("game.v1", "ListRevocationsRequest", ListRevocationsRequest)
@@ -4422,6 +4779,9 @@ class ListViolationsRequest(betterproto2.Message):
     )
 
     check: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The check that is violated.
+    """
 
     subject_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
@@ -4461,6 +4821,9 @@ class LowPrize(betterproto2.Message):
     remaining: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
 
     low_stock_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    The level at which it counts as low.
+    """
 
 
 default_message_pool.register_message("game.v1", "LowPrize", LowPrize)
@@ -4533,8 +4896,14 @@ class MergePlayerReply(betterproto2.Message):
     player_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     guest_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The guest's id.
+    """
 
     merged: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    Whether this request merged them.
+    """
 
     plays: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
@@ -4542,6 +4911,9 @@ class MergePlayerReply(betterproto2.Message):
     """
 
     rewards: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    """
+    How many rewards were moved.
+    """
 
     balances: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
 
@@ -4584,6 +4956,9 @@ class MilestoneProgress(betterproto2.Message):
     balance: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
     progress: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
+    """
+    How far the player is, from 0 to 1.
+    """
 
     prize_id: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
 
@@ -4592,6 +4967,9 @@ class MilestoneProgress(betterproto2.Message):
     )
 
     granted_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+    """
+    When it was granted; 0: it was not.
+    """
 
 
 default_message_pool.register_message("game.v1", "MilestoneProgress", MilestoneProgress)
@@ -4600,10 +4978,19 @@ default_message_pool.register_message("game.v1", "MilestoneProgress", MilestoneP
 @dataclass(eq=False, repr=False)
 class Milestones(betterproto2.Message):
     mode: "MilestoneMode" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: MilestoneMode(0))
+    """
+    Whether a rung is unlocked by the balance, or spends it.
+    """
 
     auto_grant: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+    """
+    Whether a play that reaches a rung grants it at once; otherwise the player redeems it.
+    """
 
     rungs: "list[Rung]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The rungs.
+    """
 
 
 default_message_pool.register_message("game.v1", "Milestones", Milestones)
@@ -4627,6 +5014,9 @@ class MoveStockRequest(betterproto2.Message):
     total: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
 
     unlimited: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    Whether the stock becomes unlimited.
+    """
 
     reason: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
@@ -4647,6 +5037,9 @@ class NextSession(betterproto2.Message):
     seed_hash: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     commitment: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    SHA-256 of seed_hash, revision_hash and session_id, with colons between, in hex.
+    """
 
     expires_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
 
@@ -4665,6 +5058,9 @@ class NotedReply(betterproto2.Message):
     """
 
     noted: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
+    """
+    Whether it was noted.
+    """
 
 
 default_message_pool.register_message("game.v1", "NotedReply", NotedReply)
@@ -4681,10 +5077,16 @@ class NoteRefusalRequest(betterproto2.Message):
     subject: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     route: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The verb and path that were refused.
+    """
 
     reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
     needed: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The roles that would have opened it.
+    """
 
     roles: "list[str]" = betterproto2.field(6, betterproto2.TYPE_STRING, repeated=True)
 
@@ -4724,20 +5126,38 @@ class OddsFigures(betterproto2.Message):
     """
 
     drawn: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The prize's id or the item that was drawn; empty: a loss.
+    """
 
     name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     declared: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
+    """
+    The probability that the game declares.
+    """
 
     draws: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
 
     expected: "float" = betterproto2.field(5, betterproto2.TYPE_DOUBLE)
+    """
+    How often it should have been drawn.
+    """
 
     low: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
+    """
+    The least count that chance explains, 999 times of 1,000.
+    """
 
     high: "float" = betterproto2.field(7, betterproto2.TYPE_DOUBLE)
+    """
+    The greatest count that chance explains, 999 times of 1,000.
+    """
 
     by_chance: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
+    """
+    Whether the count is between `low` and `high`.
+    """
 
 
 default_message_pool.register_message("game.v1", "OddsFigures", OddsFigures)
@@ -4752,6 +5172,9 @@ class OpenTokenRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     token_hash: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The token, as a hash.
+    """
 
 
 default_message_pool.register_message("game.v1", "OpenTokenRequest", OpenTokenRequest)
@@ -4760,8 +5183,14 @@ default_message_pool.register_message("game.v1", "OpenTokenRequest", OpenTokenRe
 @dataclass(eq=False, repr=False)
 class Pagination(betterproto2.Message):
     next_cursor: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    Sent as `cursor`, it gets the next page; empty on the last one.
+    """
 
     has_more: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+    """
+    Whether there is a next page.
+    """
 
 
 default_message_pool.register_message("game.v1", "Pagination", Pagination)
@@ -4774,6 +5203,9 @@ class PlannedDrop(betterproto2.Message):
     type: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     at_ms: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    When it falls, in milliseconds since the start.
+    """
 
 
 default_message_pool.register_message("game.v1", "PlannedDrop", PlannedDrop)
@@ -4792,6 +5224,9 @@ class Player(betterproto2.Message):
     attributes: "dict[str, Any] | None" = betterproto2.field(
         5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    Free-form JSON of your own about the player.
+    """
 
     contacts: "list[Contact]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -4819,10 +5254,19 @@ class PlayerCounts(betterproto2.Message):
     plays: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
 
     rewards: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    How many rewards the player won.
+    """
 
     sessions: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    How many logins are open.
+    """
 
     last_played_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    When the player last played; 0: never.
+    """
 
 
 default_message_pool.register_message("game.v1", "PlayerCounts", PlayerCounts)
@@ -4845,6 +5289,9 @@ class PlayerRecord(betterproto2.Message):
     locale: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
     auth_method: "AuthMethod" = betterproto2.field(5, betterproto2.TYPE_ENUM, default_factory=lambda: AuthMethod(0))
+    """
+    How the player was first identified.
+    """
 
     status: "PlayerStatus" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: PlayerStatus(0))
 
@@ -4925,6 +5372,9 @@ class PlayRecord(betterproto2.Message):
     revision: "int" = betterproto2.field(9, betterproto2.TYPE_INT32)
 
     played_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
+    """
+    When it was played.
+    """
 
     revision_hash: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
     """
@@ -4957,6 +5407,9 @@ class PlayReply(betterproto2.Message):
     balances: "list[CurrencyBalance]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
 
     milestones_granted: "list[GrantedMilestone]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The rungs that this play granted.
+    """
 
     next: "NextSession | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
     """
@@ -4983,6 +5436,9 @@ class PlayRequest(betterproto2.Message):
     payload: "dict[str, Any] | None" = betterproto2.field(
         5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    What the player did: nothing on a wheel or card; `score` and `duration_ms`, or `caught_items`, in a catcher.
+    """
 
     client_seed: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
@@ -5010,12 +5466,24 @@ class Prize(betterproto2.Message):
     campaign_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
     stock: "Stock | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    How many units there are, and are left; left out: unlimited.
+    """
 
     constraints: "PrizeConstraints | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Limits of how often it is won.
+    """
 
     fulfillment: "PrizeFulfillment | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    When and how it is delivered.
+    """
 
     expires_after_days: "int" = betterproto2.field(9, betterproto2.TYPE_INT32)
+    """
+    How many days after the win an unclaimed reward expires; 0: never.
+    """
 
     status: "PrizeStatus" = betterproto2.field(10, betterproto2.TYPE_ENUM, default_factory=lambda: PrizeStatus(0))
 
@@ -5034,6 +5502,9 @@ class Prize(betterproto2.Message):
     """
 
     terms: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
+    """
+    What its winners agree to.
+    """
 
     currency: "str" = betterproto2.field(16, betterproto2.TYPE_STRING)
     """
@@ -5066,8 +5537,14 @@ class PrizeConstraints(betterproto2.Message):
     """
 
     max_per_user: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    How many one player may win in all; 0: no limit.
+    """
 
     max_per_day: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    How many all players together may win a day; 0: no limit.
+    """
 
 
 default_message_pool.register_message("game.v1", "PrizeConstraints", PrizeConstraints)
@@ -5084,6 +5561,9 @@ class PrizeContent(betterproto2.Message):
     image_url: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     terms: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    What its winners agree to.
+    """
 
     currency: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
@@ -5105,8 +5585,14 @@ class PrizeCost(betterproto2.Message):
     name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     units: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    How many units were given.
+    """
 
     cost: "float" = betterproto2.field(4, betterproto2.TYPE_DOUBLE)
+    """
+    Their value.
+    """
 
     currency: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
@@ -5124,12 +5610,18 @@ class PrizeFulfillment(betterproto2.Message):
     redemption_mode: "RedemptionMode" = betterproto2.field(
         1, betterproto2.TYPE_ENUM, default_factory=lambda: RedemptionMode(0)
     )
+    """
+    When the delivery is due: at the win, at the claim, or when staff fulfil it.
+    """
 
     channel: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     config: "dict[str, Any] | None" = betterproto2.field(
         3, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    What the channel needs: `url`, `secret` and `headers` of webhook and workflow.
+    """
 
 
 default_message_pool.register_message("game.v1", "PrizeFulfillment", PrizeFulfillment)
@@ -5160,6 +5652,9 @@ class PrizeSummary(betterproto2.Message):
     fulfilled: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
 
     codes_available: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
+    """
+    How many codes are free.
+    """
 
     type: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
 
@@ -5186,6 +5681,9 @@ class PublicCampaignReply(betterproto2.Message):
     """
 
     quests: "list[PublicQuest]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The campaign's active quests.
+    """
 
     leaderboards: "list[Leaderboard]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
     """
@@ -5225,6 +5723,9 @@ class PublicQuest(betterproto2.Message):
     updated_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
 
     condition: "QuestCondition | None" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What must be done first; left out: the player's word is enough.
+    """
 
 
 default_message_pool.register_message("game.v1", "PublicQuest", PublicQuest)
@@ -5241,8 +5742,14 @@ class Quest(betterproto2.Message):
     description: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
     type: "QuestType" = betterproto2.field(5, betterproto2.TYPE_ENUM, default_factory=lambda: QuestType(0))
+    """
+    How often it can be completed.
+    """
 
     turns: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
+    """
+    How many turns a completion grants.
+    """
 
     status: "QuestStatus" = betterproto2.field(7, betterproto2.TYPE_ENUM, default_factory=lambda: QuestStatus(0))
 
@@ -5255,6 +5762,9 @@ class Quest(betterproto2.Message):
     updated_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
 
     condition: "QuestCondition | None" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What must be done first; left out: the player's word is enough.
+    """
 
     secret: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
     """
@@ -5279,6 +5789,9 @@ class QuestCompletion(betterproto2.Message):
     name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
     period: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The day, the week or `once`: each can be completed once.
+    """
 
     turns: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
 
@@ -5305,8 +5818,14 @@ class QuestCondition(betterproto2.Message):
     kind: "QuestConditionKind" = betterproto2.field(
         1, betterproto2.TYPE_ENUM, default_factory=lambda: QuestConditionKind(0)
     )
+    """
+    What is counted.
+    """
 
     count: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    How many of them complete the quest.
+    """
 
     game_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
@@ -5325,6 +5844,9 @@ class QuestEventReply(betterproto2.Message):
     event_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     told_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    When the event was first told.
+    """
 
 
 default_message_pool.register_message("game.v1", "QuestEventReply", QuestEventReply)
@@ -5342,10 +5864,19 @@ class QuestProgress(betterproto2.Message):
     campaign_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     have: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    How many are done.
+    """
 
     need: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    How many are needed.
+    """
 
     completed: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    Whether it is completed for this period.
+    """
 
     available_at: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
 
@@ -5380,6 +5911,9 @@ default_message_pool.register_message("game.v1", "Ranking", Ranking)
 @dataclass(eq=False, repr=False)
 class RankingReply(betterproto2.Message):
     ranking: "Ranking | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The player's rank.
+    """
 
 
 default_message_pool.register_message("game.v1", "RankingReply", RankingReply)
@@ -5388,8 +5922,14 @@ default_message_pool.register_message("game.v1", "RankingReply", RankingReply)
 @dataclass(eq=False, repr=False)
 class RankPrize(betterproto2.Message):
     from_rank: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    The first rank that wins the prize.
+    """
 
     to_rank: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    The last rank that wins the prize.
+    """
 
     prize_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
@@ -5404,12 +5944,24 @@ class ReadExportReply(betterproto2.Message):
     """
 
     head: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The header line.
+    """
 
     lines: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Lines of CSV.
+    """
 
     rows: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    How many rows there are.
+    """
 
     after: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The cursor of the last of these lines.
+    """
 
 
 default_message_pool.register_message("game.v1", "ReadExportReply", ReadExportReply)
@@ -5438,6 +5990,9 @@ class ReadExportRequest(betterproto2.Message):
     until: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
     after: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The cursor of the last line that was read.
+    """
 
     reveal: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
     """
@@ -5456,6 +6011,9 @@ default_message_pool.register_message("game.v1", "ReadExportRequest", ReadExport
 @dataclass(eq=False, repr=False)
 class RedeemReply(betterproto2.Message):
     milestone: "MilestoneProgress | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The rung, as it is now.
+    """
 
     reward: "Reward | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -5539,6 +6097,9 @@ class Render(betterproto2.Message):
     """
 
     ends_at: "int" = betterproto2.field(17, betterproto2.TYPE_INT64)
+    """
+    When the campaign ends; 0: it does not.
+    """
 
     timezone: "str" = betterproto2.field(18, betterproto2.TYPE_STRING)
 
@@ -5557,12 +6118,18 @@ class RenderPrize(betterproto2.Message):
     value: "float" = betterproto2.field(4, betterproto2.TYPE_DOUBLE)
 
     available: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    Whether it can be won now.
+    """
 
     description: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
     image_url: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
 
     terms: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    What its winners agree to.
+    """
 
     currency: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
 
@@ -5574,6 +6141,9 @@ class RenderPrize(betterproto2.Message):
     """
 
     gives_code: "bool" = betterproto2.field(12, betterproto2.TYPE_BOOL)
+    """
+    Whether its winner gets a code.
+    """
 
 
 default_message_pool.register_message("game.v1", "RenderPrize", RenderPrize)
@@ -5582,6 +6152,9 @@ default_message_pool.register_message("game.v1", "RenderPrize", RenderPrize)
 @dataclass(eq=False, repr=False)
 class RenderReply(betterproto2.Message):
     render: "Render | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What a page needs to show the game.
+    """
 
 
 default_message_pool.register_message("game.v1", "RenderReply", RenderReply)
@@ -5595,18 +6168,30 @@ class ReplayPlayReply(betterproto2.Message):
     """
 
     play: "PlayRecord | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The play as it was recorded.
+    """
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     payload: "dict[str, Any] | None" = betterproto2.field(
         3, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    What the player did; its shape depends on the game.
+    """
 
     replayed: "dict[str, Any] | None" = betterproto2.field(
         4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
+    """
+    The outcome that the replay gives.
+    """
 
     matches: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    Whether both are the same.
+    """
 
     commitment: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
@@ -5639,6 +6224,9 @@ class ResendDeliveryRequest(betterproto2.Message):
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     delivery_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The delivery's id.
+    """
 
 
 default_message_pool.register_message("game.v1", "ResendDeliveryRequest", ResendDeliveryRequest)
@@ -5649,6 +6237,9 @@ class ResolvePlayerReply(betterproto2.Message):
     player: "Player | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     created: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+    """
+    Whether the player was made by this request.
+    """
 
     guest_merged: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
     """
@@ -5776,6 +6367,9 @@ class Revocation(betterproto2.Message):
     tenant_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     kind: "RevocationKind" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: RevocationKind(0))
+    """
+    What was revoked.
+    """
 
     subject: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
@@ -5818,8 +6412,14 @@ class RevokeStaffReply(betterproto2.Message):
     """
 
     withdrawn: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    How many of the person's open approvals were withdrawn.
+    """
 
     tokens: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    How many of the person's API tokens still work.
+    """
 
 
 default_message_pool.register_message("game.v1", "RevokeStaffReply", RevokeStaffReply)
@@ -6003,6 +6603,9 @@ class RotateQuestSecretRequest(betterproto2.Message):
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     end_previous: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    Whether the previous secret stops working now.
+    """
 
 
 default_message_pool.register_message("game.v1", "RotateQuestSecretRequest", RotateQuestSecretRequest)
@@ -6019,6 +6622,9 @@ class RotateSecretRequest(betterproto2.Message):
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     secret: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The new secret; empty: there is none any more.
+    """
 
 
 default_message_pool.register_message("game.v1", "RotateSecretRequest", RotateSecretRequest)
@@ -6060,6 +6666,128 @@ default_message_pool.register_message("game.v1", "SaveWarning", SaveWarning)
 @dataclass(eq=False, repr=False)
 class Scope(betterproto2.Message):
     """
+    A field without a comment means what its name means here. Times are unix seconds.
+      access: Whether only players may play, or guests too.
+      achieved_at: When the score was reached; the earlier one ranks first.
+      actor: Who did it: the subject of the token; empty: a caller of Core.
+      address: The client's address.
+      all_free: All codes that are free, in place of `ids`.
+      amount: How much, in whole units; negative: taken away.
+      attempts: How often it was tried.
+      available_at: When it can be completed again; 0: never.
+      avatar_url: An http or https address of the player's picture; empty: none.
+      awarded: How many units were awarded.
+      balance: The balance now.
+      balance_after: The balance after the movement.
+      balances: The balances that were moved, as they are now.
+      by_day: One row for each day.
+      campaign: The campaign.
+      campaign_id: The campaign's id.
+      challenge_id: The login challenge's id.
+      channel: How it is delivered: none, voucher_code, webhook, workflow, manual or one of a plugin.
+      claim_fields: What the winner is asked at the claim.
+      claimed: How many were claimed.
+      claimed_at: When it was claimed; 0: it was not.
+      client_seed: A text of the player's own that the draw also depends on; empty: none.
+      completed_at: When it was completed.
+      contact: A phone number or an e-mail address.
+      contacts: The player's contacts.
+      created_at: When it was made.
+      currency: The name of the currency: `points`, an item of a collection, or an ISO 4217 code where it is money.
+      cursor: The `next_cursor` of the page before; empty: the first page.
+      day: The local day in the campaign's time zone, as YYYY-MM-DD.
+      description: A text for players.
+      display_name: The name that other players see.
+      draws: How many draws were made.
+      drop_plan: What falls and when, in a game that drops things.
+      duration_ms: How long the receiver took, in milliseconds.
+      end_date: When it ends; 0: it does not.
+      entry: The movement.
+      error: What went wrong; empty: nothing.
+      event_id: The event's id.
+      expires_at: When it ends; 0: it does not.
+      fulfilled: How many were fulfilled.
+      fulfilled_at: When it was fulfilled; 0: it was not.
+      game: The game.
+      game_id: The game's id.
+      id: The resource's id, given by the service.
+      idempotency_key: Sent again with the same request, it gets the first reply; nothing is done twice.
+      ids: The codes' ids.
+      image_url: An https address of a picture; empty: none.
+      integration: The integration.
+      integration_id: The integration's id.
+      items: The page's items.
+      leaderboard: The leaderboard.
+      limit: How many items a page holds: 1 to 100, 20 where it is left out.
+      locale: The player's language, as a BCP 47 tag such as en or pt-BR.
+      login_id: The login's id.
+      merchant: The merchant.
+      merchant_id: The merchant's id; empty: the tenant's own.
+      message: A sentence for people.
+      metadata: What the page shows of the draw; its fields depend on the reward handler.
+      milestone_id: The rung's id.
+      milestones: What balances unlock.
+      name: The name that people read.
+      network: The client's network, as a hash.
+      next_attempt_at: When it is tried again; 0: it is not.
+      odds: Draws compared with the declared odds.
+      on_unavailable: What happens where a drawn prize is out of stock or capped.
+      pagination: Where the next page begins.
+      play_id: The play's id.
+      player: The player.
+      player_id: The player's id.
+      players: How many different players.
+      plays: How many plays.
+      prize: The prize.
+      prize_id: The prize's id.
+      prizes: The prizes.
+      q: Part of a name, in either case; empty: all.
+      quantity: How many units.
+      quest: The quest.
+      quest_id: The quest's id.
+      rank: The rank, from 1.
+      reason: Why, for people and the audit log.
+      reference_id: What it refers to: a play, a reward, a quest, or an id of the caller's own.
+      remaining: How many units are left.
+      revision: The number of the revision; each update makes the next one.
+      revision_hash: SHA-256 of the terms that the play is decided by, in hex.
+      reward: The reward.
+      reward_id: The reward's id.
+      rewards: The rewards won.
+      roles: The roles of the token.
+      rules: Limits of plays.
+      scope: The tenant that the request is about, and the merchant in whose name it is made.
+      scope_key: What the balance belongs to: the id of a campaign, of a merchant or of the tenant.
+      score: The score.
+      seed: The seed in hex: with the client seed it gives the draw, so anyone can check it.
+      seed_hash: SHA-256 of the seed, in hex; told before the play.
+      session_id: The session: it is played once, by the player that started it.
+      sign_in_id: The sign-in's id.
+      start_date: When it begins; 0: at once.
+      starts: How many sessions were started.
+      state: Whether it is free, assigned or withdrawn.
+      status: Its state.
+      subject: The subject of the token.
+      subject_id: The id of the resource that it was done to.
+      subject_type: The kind of resource that it was done to.
+      task: The fulfillment task.
+      tenant: The tenant.
+      tenant_id: The tenant's id.
+      threshold: The balance at which the rung is reached.
+      timezone: An IANA time zone such as Europe/Berlin: its days begin at midnight there.
+      token: The API token.
+      total: How many units there are in all; 0: unlimited.
+      turns: How many turns.
+      type: Its type: a name of your own, such as voucher, points or spin_wheel.
+      ui: How the game looks. Any JSON object is stored and returned as sent; the widget reads the parts that it knows.
+      until: Before then.
+      update_mask: The names of the fields to set; empty: every field that is sent.
+      updated_at: When it was last changed.
+      value: What one unit is worth; of type points: how many.
+      wins: How many plays won something.
+      withdrawn: How many were withdrawn.
+      won_at: When it was won.
+
     ---------------------------------------------------------------- shared
 
     Whose data a request is about. Core trusts it; the edges fill it from the caller's identity.
@@ -6146,6 +6874,9 @@ class SearchRewardsRequest(betterproto2.Message):
     """
 
     won_until: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
+    """
+    Won before then.
+    """
 
     reveal: "bool" = betterproto2.field(13, betterproto2.TYPE_BOOL)
     """
@@ -6213,6 +6944,9 @@ class Standing(betterproto2.Message):
     reward_id: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
 
     reason: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    Why there is no reward.
+    """
 
     contact: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
     """
@@ -6310,12 +7044,24 @@ class StockMove(betterproto2.Message):
     """
 
     total_before: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+    """
+    `total` before the move.
+    """
 
     total_after: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
+    """
+    `total` after the move.
+    """
 
     remaining_before: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
+    """
+    `remaining` before the move.
+    """
 
     remaining_after: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
+    """
+    `remaining` after the move.
+    """
 
     created_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
 
@@ -6326,6 +7072,9 @@ default_message_pool.register_message("game.v1", "StockMove", StockMove)
 @dataclass(eq=False, repr=False)
 class StockMoveReply(betterproto2.Message):
     move: "StockMove | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The move.
+    """
 
 
 default_message_pool.register_message("game.v1", "StockMoveReply", StockMoveReply)
@@ -6344,8 +7093,14 @@ class StockRunway(betterproto2.Message):
     remaining: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
 
     a_day: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    How many were awarded in the last 24 hours.
+    """
 
     empty_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    """
+    When the stock is used up at that rate; 0: not soon.
+    """
 
 
 default_message_pool.register_message("game.v1", "StockRunway", StockRunway)
@@ -6370,6 +7125,9 @@ class Task(betterproto2.Message):
     attempts: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
 
     last_error: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+    """
+    Why the last attempt failed; empty: it did not.
+    """
 
     next_attempt_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
 
@@ -6412,8 +7170,14 @@ class TellQuestEventRequest(betterproto2.Message):
     player_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
     email: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The player's e-mail address, in place of `player_id`.
+    """
 
     phone: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The player's phone number, in place of `player_id`.
+    """
 
 
 default_message_pool.register_message("game.v1", "TellQuestEventRequest", TellQuestEventRequest)
@@ -6466,8 +7230,14 @@ class TestFrequency(betterproto2.Message):
     """
 
     slot_index: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    """
+    The segment or slot on which it was shown; -1: none.
+    """
 
     count: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+    """
+    How often it came out.
+    """
 
     share: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
     """
@@ -6552,8 +7322,14 @@ class TestRun(betterproto2.Message):
     revision: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
 
     times: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+    """
+    How many plays were made.
+    """
 
     frequencies: "list[TestFrequency]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    How often each outcome came out.
+    """
 
     plays: "list[TestPlay]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
     """
@@ -6561,6 +7337,9 @@ class TestRun(betterproto2.Message):
     """
 
     made_by: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    Who made the test plays.
+    """
 
     created_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
 
@@ -6571,6 +7350,9 @@ default_message_pool.register_message("game.v1", "TestRun", TestRun)
 @dataclass(eq=False, repr=False)
 class TestRunReply(betterproto2.Message):
     run: "TestRun | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The test plays, summed up.
+    """
 
 
 default_message_pool.register_message("game.v1", "TestRunReply", TestRunReply)
@@ -6593,6 +7375,9 @@ class TurnBalance(betterproto2.Message):
     updated_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
 
     completed_quests: "list[CompletedQuest]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The campaign's quests that are completed for this period.
+    """
 
 
 default_message_pool.register_message("game.v1", "TurnBalance", TurnBalance)
@@ -6653,6 +7438,9 @@ class UnlinkContactRequest(betterproto2.Message):
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     contact_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The contact's id.
+    """
 
 
 default_message_pool.register_message("game.v1", "UnlinkContactRequest", UnlinkContactRequest)
@@ -6805,10 +7593,16 @@ class UsedBudget(betterproto2.Message):
     name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     amount: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
+    """
+    The budget, in units of the currency.
+    """
 
     currency: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
     used: "float" = betterproto2.field(5, betterproto2.TYPE_DOUBLE)
+    """
+    What was used of it, in units of the currency.
+    """
 
 
 default_message_pool.register_message("game.v1", "UsedBudget", UsedBudget)
@@ -6817,6 +7611,9 @@ default_message_pool.register_message("game.v1", "UsedBudget", UsedBudget)
 @dataclass(eq=False, repr=False)
 class VerifyCallbackReply(betterproto2.Message):
     verified: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
+    """
+    Whether the signature is right.
+    """
 
 
 default_message_pool.register_message("game.v1", "VerifyCallbackReply", VerifyCallbackReply)
@@ -6834,14 +7631,29 @@ class VerifyCallbackRequest(betterproto2.Message):
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     webhook_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The header webhook-id.
+    """
 
     webhook_timestamp: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The header webhook-timestamp.
+    """
 
     webhook_signature: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The header webhook-signature.
+    """
 
     body: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The raw body, which was signed.
+    """
 
     token: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The token of the callback's URL.
+    """
 
 
 default_message_pool.register_message("game.v1", "VerifyCallbackRequest", VerifyCallbackRequest)
@@ -6865,6 +7677,9 @@ class Violation(betterproto2.Message):
     """
 
     holds: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    What must hold.
+    """
 
     subject_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
@@ -6872,6 +7687,9 @@ class Violation(betterproto2.Message):
     """
 
     row_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The row that violates it.
+    """
 
     scope_key: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
@@ -6879,12 +7697,24 @@ class Violation(betterproto2.Message):
     """
 
     expected: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    What must be there.
+    """
 
     found: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+    """
+    What is there.
+    """
 
     first_seen_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
+    """
+    When it was first found.
+    """
 
     last_seen_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
+    """
+    When it was last found.
+    """
 
     gone_at: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
     """
@@ -6892,8 +7722,14 @@ class Violation(betterproto2.Message):
     """
 
     closed_at: "int" = betterproto2.field(13, betterproto2.TYPE_INT64)
+    """
+    When somebody closed it; 0: nobody did.
+    """
 
     closed_by: "str" = betterproto2.field(14, betterproto2.TYPE_STRING)
+    """
+    Who closed it.
+    """
 
     reason: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
 
@@ -6904,6 +7740,9 @@ default_message_pool.register_message("game.v1", "Violation", Violation)
 @dataclass(eq=False, repr=False)
 class ViolationReply(betterproto2.Message):
     violation: "Violation | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The violation.
+    """
 
 
 default_message_pool.register_message("game.v1", "ViolationReply", ViolationReply)
@@ -6929,8 +7768,14 @@ class VoucherCode(betterproto2.Message):
     created_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
     assigned_at: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    """
+    When it was given to a winner; 0: it was not.
+    """
 
     withdrawn_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+    """
+    When it was withdrawn; 0: it was not.
+    """
 
     expires_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
     """
@@ -6992,6 +7837,9 @@ class WithdrawCodesReply(betterproto2.Message):
     withdrawn: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
 
     kept: "list[KeptCode]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The codes that were won or withdrawn before.
+    """
 
     available: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """

@@ -194,7 +194,15 @@ async def make_it_good(desk: Desk, fair: World, receiver: Receiver) -> None:
         await desk.press("Try again", within="main")
         await desk.press("Try again", within="dialog")
         await desk.page.wait_for_selector(f".toast:has-text('{told}')")
-    first, _, again = [await receiver.next() for _ in range(3)]
+        if "failed" in told:  # So is one that is tried again among several.
+            await desk.to(f"/rewards?contact={EMAIL}")
+            await desk.page.get_by_label("Choose Fair mug").check()
+            await desk.press("Deliver 1 again", within="main .head")
+            await desk.press("Try again", within="dialog")
+            await desk.page.wait_for_selector(f"tbody small:has-text('{told}')")
+            await desk.page.go_back()
+            await desk.settled()
+    first, *_, again = [await receiver.next() for _ in range(4)]
     assert again.json["id"] == first.json["id"] and again.json["data"]["prize"]["name"] == "Fair mug"
 
     async def delivered() -> bool:
@@ -212,7 +220,7 @@ async def make_it_good(desk: Desk, fair: World, receiver: Receiver) -> None:
 
 async def read_the_log(desk: Desk, player: str) -> None:
     log = await part(desk, "Audit log")
-    assert "player.grant_turns" in log and "task.retry" in log and log.count("sue") == 3
+    assert "player.grant_turns" in log and "task.retry" in log and log.count("sue") == 4
     await desk.press("Filter entries", within="main")
     await desk.page.wait_for_url(f"**/audit?player_id={player}")
     await desk.settled()
@@ -230,7 +238,7 @@ async def test_complaint_about_a_missing_prize_ends_in_its_delivery_and_an_audit
 ) -> None:
     stack = fair.stack
     async with receiving() as receiver, working(stack.engine, "deliveries"):
-        receiver.replies = [closed, closed]
+        receiver.replies = [closed] * 3
         player = await log_in(stack, contact=EMAIL)
         named = await stack.consumer("PUT", "/players/me", {"display_name": "Vera Vexed"}, player=player)
         assert named.code == "OK"

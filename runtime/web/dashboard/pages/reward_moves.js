@@ -36,6 +36,7 @@ export async function moveReward(move, reward, changed) {
 
 const UNDER_WAY = ["TASK_STATUS_PENDING", "TASK_STATUS_DELIVERING"];
 const LOOK_MS = 500;
+const FEW = 10;
 const LOOKS = 40; // An attempt ends within 15 seconds.
 
 /** The delivery of a reward once its attempt is over; null: it goes on for longer. @param {string} reward_id */
@@ -50,13 +51,16 @@ async function attempted(reward_id) {
   return null;
 }
 
+/** @param {any} task */
+const failed = (task) => ["TASK_STATUS_RETRY", "TASK_STATUS_DEAD"].includes(task?.status);
+
 /** Retries a delivery, and says how that ended. @param {any} task @param {() => any} changed */
 export async function retryTask(task, changed) {
   if (await confirm({ title: say("rewards.retry_title", { count: 1 }), text: say("rewards.retry_text", { count: 1 }), word: say("rewards.retry") })) {
     try {
       await api.post("/admin/fulfillment/tasks/{id}/retry", { path: { id: task.id } });
       const now = await attempted(task.reward_id);
-      if (now && ["TASK_STATUS_RETRY", "TASK_STATUS_DEAD"].includes(now.status)) {
+      if (failed(now)) {
         complain({ message: say("rewards.retry_failed", { error: now.last_error }) });
       } else {
         tell(say(now?.status === "TASK_STATUS_DELIVERED" ? "rewards.retry_delivered" : "rewards.retry_done", { count: 1 }));
@@ -86,11 +90,14 @@ export async function moveRewards(move, rewards) {
   }
   try {
     const { results } = await api.post("/admin/rewards/bulk", { body: { act: `BULK_ACT_${move.toUpperCase()}`, ids: rewards.map(({ id }) => id) }, key });
-    const done = results.filter((/** @type {any} */ one) => one.ok).length;
-    if (done) {
-      tell(say(`rewards.${move}_done`, { count: done }));
+    const moved = results.filter((/** @type {any} */ one) => one.ok);
+    // Of more than a few, the list shows later how each ended.
+    const ended = move === "retry" && moved.length <= FEW ? await Promise.all(moved.map(async (/** @type {any} */ { id }) => ({ id, task: await attempted(id) }))) : [];
+    const again = ended.filter(({ task }) => failed(task)).map(({ id, task }) => ({ id, message: say("rewards.retry_failed", { error: task.last_error }) }));
+    if (moved.length > again.length) {
+      tell(say(`rewards.${move}_done`, { count: moved.length - again.length }));
     }
-    const refused = results.filter((/** @type {any} */ one) => !one.ok);
+    const refused = [...results.filter((/** @type {any} */ one) => !one.ok), ...again];
     if (refused.length) {
       complain({ message: say("rewards.not_done", { count: refused.length }) });
     }

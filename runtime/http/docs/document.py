@@ -54,6 +54,7 @@ _MEANS: Final[Mapping[str, str]] = comments.NAMES | {
     "type": "Phone or e-mail.",
     "value": "The phone number or the e-mail address.",
     "everywhere": "Whether all logins end, and not only this one.",
+    "tenant_name": "The tenant's name.",
     "operations": "The operations that the roles open.",
     "consumer_url": "Where players are.",
     "default_tenant": "The tenant of who names none.",

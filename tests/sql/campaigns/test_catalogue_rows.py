@@ -94,7 +94,7 @@ SEEN: Final[list[tuple[str, tuple[Any, ...], list[str]]]] = [
     ("players.contact", ("email", "a"), ["x1"]),
     ("players.merged", (["ann", "gus", "gil"],), ["gil"]),
     ("players.merged", (["ann", "gus"],), []),
-    ("play.prizes", (["mug", "none"],), ["mug"]),
+    ("play.prizes", (["mug", "none"], []), ["mug"]),
 ]
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import asyncpg
 
+import sql
 from tests.support.bare_rows import BARE
 from tests.support.locks import held
 from tests.support.statements import ask_of_t as ask
@@ -255,7 +256,8 @@ async def test_reward_search_finds_by_every_criterion(connection: asyncpg.Connec
         assert await first(connection, "desk.rewards", *coded.values()) == by_code.split()
         assert await first(connection, "desk.rewards", *(shop | {"contacts": ["b"]}).values()) == by_code.split()
     await connection.execute("INSERT INTO claim_answers (reward_id) VALUES ('r4')")
-    assert [row[0] for row in await ask(connection, "desk.rewards", *every.values()) if row[-1]] == ["r4"]
+    rows = await connection.fetch(sql.load("desk")["rewards"], "t", *every.values())
+    assert [row["reward_id"] for row in rows if row["answered"]] == ["r4"]
     assert sorted(await first(connection, "desk.coded_prizes")) == ["cup", "mug"]
     assert await first(connection, "desk.task_of", "r4") == ["t4"]
     assert await first(connection, "desk.task_of", "r5") == []

@@ -356,7 +356,7 @@ SELECT p.tenant_id, p.prize_id,
 FROM code_pools AS p;
 
 CREATE TYPE code_move AS (
-    tenant_id text, prize_id text, expires_at timestamptz, free bigint, assigned bigint, withdrawn bigint
+    tenant_id ident, prize_id ident, expires_at timestamptz, free bigint, assigned bigint, withdrawn bigint
 );
 
 -- Moves what is counted of the pools by what a statement has changed of their codes, at its end.
@@ -411,6 +411,7 @@ BEGIN
     INSERT INTO code_ends AS e (tenant_id, prize_id, expires_at, free, assigned, withdrawn)
     SELECT m.*
     FROM unnest(moves) AS m JOIN code_pools AS p ON p.tenant_id = m.tenant_id AND p.prize_id = m.prize_id
+    ORDER BY m.tenant_id, m.prize_id, m.expires_at
     ON CONFLICT (tenant_id, prize_id, expires_at) DO UPDATE SET
         free = e.free + excluded.free, assigned = e.assigned + excluded.assigned,
         withdrawn = e.withdrawn + excluded.withdrawn;

@@ -74,7 +74,7 @@ async def make(
 
     told: whether somebody is answered what is returned: else no secret is made, for nobody would know it.
     """
-    tenant_id, wanted = tenant_of(request), given(request.prize, "prize")
+    tenant_id, wanted = tenant_of(request), _as_given(request.prize)
     prize = m.Prize(id=pinned_id(wanted.id), status=m.PrizeStatus.ACTIVE)
     set_fields(prize, wanted, (), SETTABLE - {"status"})
     _fill_defaults(prize)
@@ -144,7 +144,7 @@ async def alter(
 ) -> m.Prize:
     """`update_prize` within a change of the catalogue. Raises Held. told: as of `make`."""
     tenant_id = tenant_of(request)
-    update = given(request.prize, "prize")
+    update = _as_given(request.prize)
     before = await reading.to_write(connection, _SQL["get"], request, "prize", request.id)
     prize = from_row(before)
     if update.low:
@@ -201,6 +201,14 @@ async def delete_prize(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
 
 def _config(prize: m.Prize) -> dict[str, Any]:
     return (prize.fulfillment.config if prize.fulfillment else None) or {}
+
+
+def _as_given(prize: m.Prize | None) -> m.Prize:
+    """The prize of a request, without what its config only says when it is read: none of it is kept while it waits."""
+    found = given(prize, "prize")
+    if found.fulfillment is not None and found.fulfillment.config:
+        found.fulfillment.config = as_given(found.fulfillment.config)
+    return found
 
 
 def _held(

@@ -72,7 +72,7 @@ async def test_campaign_export_can_be_imported_and_is_the_same(tombola: Operator
 async def test_campaign_export_has_no_headers_and_an_import_keeps_them(tombola: Operator, stack: Stack) -> None:
     campaign = await make_campaign(stack)
     config = {"url": "https://shop.example/hooks", "headers": {"X-Key": "hunter2"}}
-    sent = {"channel": "webhook", "config": config}
+    sent = {"channel": "webhook", "config": {**config, "secret": ""}}
     prize = await make_prize(stack, name="Cider", campaign_id=campaign["id"], fulfillment=sent)
     exported = await tombola("campaigns", "export", campaign["id"], "out.yaml")
     assert exported.code == 0 and "what is in the headers of prize 'Cider' is not in the file" in exported.err
@@ -81,6 +81,12 @@ async def test_campaign_export_has_no_headers_and_an_import_keeps_them(tombola: 
     again = await tombola("campaigns", "import", "out.yaml", "--into", campaign["id"], "--yes")
     assert again.code == 0 and "as they are" in again.out, again.err
     assert await config_of_prize(stack, prize) == config
+
+
+async def test_command_shows_a_made_secret_and_warnings_beside_its_answer(tombola: Operator) -> None:
+    sent = "fulfillment: {channel: webhook, config: {url: 'https://shop.example/hooks'}}"
+    made = await tombola("prizes", "create", tombola.file(f"name: Cup\n{sent}\n"))
+    assert made.code == 0 and "not shown again: whsec_" in made.err and "whsec_" not in made.out
 
 
 async def test_campaign_import_shows_its_changes_and_needs_yes(tombola: Operator, stack: Stack) -> None:

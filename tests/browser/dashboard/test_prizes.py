@@ -141,6 +141,7 @@ async def test_form_of_a_webhook_hides_its_secrets_and_shows_each_error_at_its_p
     # A header is hidden, stays as it is, and is not sent to another host.
     config: dict[str, Any] = {"url": "https://shop.example/mugs", "headers": {"X-Key": "hunter2", "channel": "some"}}
     prize = await fair.prize(name="Fair mug", fulfillment={"channel": "webhook", "config": config})
+    config |= {"secret": (await config_of_prize(fair.stack, prize))["secret"]}
     await desk.to(f"/prizes/{prize}")
     url, header = field(desk, "fulfillment.config.url"), field(desk, "fulfillment.config.headers.X-Key")
 

@@ -19,8 +19,8 @@ from runtime.wire.schema import Kind, fields_of
 NAME_LENGTH_MAX: Final = 200
 TYPE_LENGTH_MAX: Final = 100
 OBJECT_BYTES_MAX: Final = 64 * 1024
-TIME_MAX: Final = 253_402_300_799
-"""The last second of the year 9999, in unix seconds."""
+TIME_MAX: Final = 253_402_214_399
+"""The last second in unix seconds that is of the year 9999 in every time zone: no later one has a date there."""
 VIOLATIONS_MAX: Final = 100
 
 M = TypeVar("M")

@@ -13,6 +13,7 @@ import pytest
 from runtime.commands import documents
 from runtime.commands.groups.campaigns import show_gallery
 from runtime.http import gallery
+from runtime.operations.checks import TIME_MAX
 from tests.support.gallery import applied
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import OTHER_TENANT, TENANT, Stack
@@ -76,9 +77,9 @@ async def test_campaign_page_opens_its_only_game_and_offers_several(own_world: W
     stack, campaign = own_world.stack, own_world.campaign_id
     cover, terms = "https://brand.example/cover.png", "No purchase\n<needed>."
 
-    async def page(address: str, **settings: Any) -> str:
+    async def page(address: str, starts: int = 2_000_000_000, zone: str = "Asia/Kathmandu", **settings: Any) -> str:
         """The page once the campaign has these settings, and starts in 2033."""
-        body = {"name": "Autumn Fair", "settings": settings, "start_date": 2_000_000_000, "timezone": "Asia/Kathmandu"}
+        body = {"name": "Autumn Fair", "settings": settings, "start_date": starts, "timezone": zone}
         assert (await stack.admin("PUT", f"/admin/campaigns/{campaign}", body)).code == "OK"
         async with aiohttp.ClientSession(stack.process.consumer_url) as browser:
             async with browser.get(address, params={"tenant_id": stack.tenant_id}) as answer:
@@ -100,6 +101,7 @@ async def test_campaign_page_opens_its_only_game_and_offers_several(own_world: W
     assert f'<img class="cover" src="{cover}"' in both and 'href="https://brand.example/terms"' in both
     assert "--primary:#0b5c8a" in both, "its games' theme, as the campaign has none"
     assert "--primary:teal" in await page(f"/c/{campaign}", theme={"primary": "teal"})
+    assert "Starts 9999-12-31 13:59 +14" in await page(f"/c/{campaign}", TIME_MAX, "Pacific/Kiritimati")
     games = (await stack.consumer("GET", f"/public/campaigns/{campaign}")).data["games"]
     assert not any("ui" in game for game in games)
 

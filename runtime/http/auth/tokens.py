@@ -38,7 +38,7 @@ from runtime.http.auth.revocations import Revocations, login_key, player_key, si
 from runtime.operations.players.revocations import LEEWAY_SECONDS
 from runtime.settings import Settings
 from runtime.wire.schema import fields_of
-from runtime.wire.subjects import subject_of
+from runtime.wire.subjects import is_seen, subject_of
 
 CACHE_MAX: Final = 20_000
 TOKEN_CHARACTERS_MAX: Final = 8_192
@@ -290,7 +290,7 @@ def _is_staff_subject(subject: str) -> bool:
 
     Of characters that cannot be seen it has none: two people for the second look at what one asks would look alike.
     """
-    return bool(subject) and subject.isprintable() and _SUBJECT.text_problem(subject) is None
+    return bool(subject) and is_seen(subject) and _SUBJECT.text_problem(subject) is None
 
 
 def _sign_in_id(token: str, claims: Mapping[str, Any]) -> str:

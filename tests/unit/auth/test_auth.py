@@ -118,6 +118,10 @@ async def test_token_is_its_own_sign_in_unless_it_continues_one() -> None:
         ("ann\u202e", ""),
         ("a\u00adnn", ""),
         ("ann\x07b", ""),
+        ("ann\u3164", ""),
+        ("ann\u2800", ""),
+        ("ann\ufe0f", ""),
+        ("ann\U000e0100", ""),
         (" ", ""),
     ],
 )

@@ -143,7 +143,7 @@ ROWS: Final = (
         shape=Shape(
             opened="campaign",
             inner={
-                "campaign": Shape(without=frozenset({"origins", "revision"})),
+                "campaign": Shape(without=frozenset({"budget", "origins", "revision"})),
                 "games": Shape(without=frozenset({"ui"}), name="PublicGame"),
             },
             name="PublicCampaign",

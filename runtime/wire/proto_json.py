@@ -29,18 +29,21 @@ def rewritten(message: Any, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def rewritten_query(message: Any, query: Mapping[str, str]) -> dict[str, str]:
-    """The same of query parameters, those of the scope included."""
-    fields, found = _by_both_names(message), {}
+    """The same of query parameters, those of the scope included. Given under both names, our own is taken: whoever
+    stands before Core and sees to the tenant that a request is about may know that name alone.
+    """
+    fields = _by_both_names(message)
+    found: dict[str, str] = {}
     for name, text in query.items():
         outer, _, inner = name.partition(".")
-        if (field := fields.get(outer)) is None:
-            found[name] = text
-        elif inner:
-            nested = _by_both_names(field.type).get(inner) if field.kind is Kind.MESSAGE else None
-            found[f"{field.name}.{nested.name if nested is not None else inner}"] = text
-        else:
-            by_number = field.kind is Kind.ENUM and _WHOLE.fullmatch(text)
-            found[field.name] = _names(field.type).get(int(text), text) if by_number else text
+        own, said = name, text
+        if (field := fields.get(outer)) is not None:
+            nested = _by_both_names(field.type).get(inner) if inner and field.kind is Kind.MESSAGE else None
+            own = ".".join(filter(None, (field.name, nested.name if nested is not None else inner)))
+            if not inner and field.kind is Kind.ENUM and _WHOLE.fullmatch(text):
+                said = _names(field.type).get(int(text), text)
+        if own == name or own not in query:
+            found.setdefault(own, said)
     return found
 
 

@@ -139,9 +139,11 @@ def test_request_is_read_in_every_form_of_proto3_json() -> None:
     assert prize.value == 1.5
     for body in (b'{"player_id": "a", "playerId": "b"}', b'{"player_id": 1}', b'{"playerid": "b"}'):
         assert refused(lambda body=body: codec.decode(m.StartRequest, body, rewrite=proto_json.rewritten))
-    query = {"scope.tenantId": "t", "campaignId": "c", "status": "2", "playerID": "x"}
+    query = {"scope.tenantId": "t", "scope.merchant_id": "m", "scope.merchantId": "other"}
+    query |= {"campaignId": "c", "status": "2", "playerID": "x"}
     assert proto_json.rewritten_query(m.ListGamesRequest, query) == {
         "scope.tenant_id": "t",
+        "scope.merchant_id": "m",
         "campaign_id": "c",
         "status": "GAME_STATUS_ACTIVE",
         "playerID": "x",

@@ -16,7 +16,7 @@ from runtime.operations import BY_NAME
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("runtime", "sql", "ops")
-GENERATED = ROOT / "runtime" / "messages" / "game"
+GENERATED = {ROOT / "runtime" / "messages" / name for name in ("game", "comments.py")}
 FOLDER_FILES_MAX = 20
 FILE_LINES_MAX = 450
 
@@ -25,7 +25,7 @@ FILE_LINES_MAX = 450
 def files() -> dict[Path, str]:
     """The text of every Python file that is written by hand."""
     found = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    written = [path for path in found if GENERATED not in path.parents and "node_modules" not in path.parts]
+    written = [path for path in found if not GENERATED & {path, *path.parents} and "node_modules" not in path.parts]
     return {path: path.read_text() for path in written}
 
 

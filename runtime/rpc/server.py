@@ -208,7 +208,7 @@ class RpcServer:
         task = asyncio.get_running_loop().create_task(self._run(operation, request), context=context)
         self._started(task)
         try:
-            return await asyncio.shield(task), context[replayed]
+            return await asyncio.shield(task), context.get(replayed, False)
         finally:
             del task  # It holds the error that it raised, whose frames hold this one.
 

@@ -26,6 +26,7 @@ import signal, sys
 from pathlib import Path
 from ops.servers.embedded import EmbeddedServers
 from ops.servers.postgres import DISPOSABLE
+signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's background process ignores it.
 servers = EmbeddedServers(Path(sys.argv[1]), postgres_settings=DISPOSABLE)
 servers.start()
 print(servers.postgres.pid, servers.valkey.pid, flush=True)

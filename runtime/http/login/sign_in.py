@@ -133,6 +133,7 @@ class _Counter:
     async def start(self, request: web.Request) -> web.Response:
         """Where to send the browser, and what it keeps until it is back."""
         told = await _read(request, StartBody)
+        checked_text("redirect_uri", told.redirect_uri)
         issuer = self._known_issuer()
         self._check_own(request, told.redirect_uri)
         return ok(await issuer.start(told.redirect_uri), headers=_NO_STORE)
@@ -149,7 +150,6 @@ class _Counter:
 
     def _check_own(self, request: web.Request, redirect_uri: str) -> None:
         """Refuses what is not the dashboard's address, as it was asked by or as CALLBACK_BASE_URL has it."""
-        checked_text("redirect_uri", redirect_uri)
         try:
             parts = urlsplit(redirect_uri)
         except ValueError:

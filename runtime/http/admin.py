@@ -142,7 +142,8 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
                 raise limited.fault()
         if keyed and (key := idempotency_key(request)):
             message.idempotency_key = key
-            return await _once(edge, operation, show, message, request, tagged)
+            if not operation.confides:
+                return await _once(edge, operation, show, message, request, tagged)
         reply = await edge.caller.call(operation, message)
         if operation.tokens is TokenUse.MAKES:
             reply.token.secret = marks.marked(reply.token.secret)
@@ -150,7 +151,7 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
             # On this edge it holds at once; what was done is done, if Core cannot say so now.
             with suppress(Fault):
                 await edge.revocations.read()
-        return ok(show(reply), headers=_tag(reply, tagged))
+        return ok(show(reply), headers={**_tag(reply, tagged), **replay_headers()})
 
     return answer
 
@@ -205,14 +206,14 @@ async def _once(
     """Core's answer to who asks, under an Idempotency-Key. Core keeps the key; the store only answers faster.
 
     But for a bulk's that was not all done: a retry asks Core again, which tries the rest, and answers what was done
-    as done. Of what may be about a person, which an erasure must reach, or holds a secret or has an ETag, the store
-    keeps only that there is an answer.
+    as done. Of what may be about a person, which an erasure must reach, or has an ETag, the store keeps only that there
+    is an answer; of what confides nothing, not even what was asked: a secret could be guessed from its hash.
     """
     asked = Asked(f"{request.method} {request.path}", message.idempotency_key, staff_request_hash(message))
     # A merchant's id has no space: nobody's subject reads like another merchant's.
     owner = f"staff {message.scope.merchant_id} {request[IDENTITY].subject}"
     admission = await edge.admission.admit(message.scope.tenant_id, owner=owner, asked=asked)
-    kept_by_core = operation.confides or bool(tagged) or operation.reply in _PERSONAL
+    kept_by_core = bool(tagged) or operation.reply in _PERSONAL
     if isinstance(admission, Replay) and not kept_by_core:
         return ok(admission.answer, headers=REPLAYED)
     if not isinstance(admission, Allowed | Replay):

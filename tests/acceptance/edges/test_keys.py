@@ -275,6 +275,15 @@ async def test_stored_answer_of_a_claim_holds_no_readable_code(stack: Stack, she
     assert stored and not [key for key, value in stored.items() if "MUG-SECRET-1" in value]
 
 
+async def test_key_of_what_confides_is_kept_by_core_alone(own_world: World, valkey: Any) -> None:
+    """A secret that was given could be guessed from a plain hash of what was asked."""
+    for path, wrapper, body, _ in await creations(own_world):
+        if wrapper in ("prize", "quest", "integration"):
+            first, again = [await own_world.stack.admin("POST", f"/admin{path}", body, headers=KEY) for _ in range(2)]
+            assert (again.data, again.headers.get("Idempotency-Replayed")) == (first.data, "true")
+    assert not [key for key in await everything_in(valkey) if "}k:" in str(key)]
+
+
 def test_key_of_every_keyed_operation_is_bounded() -> None:
     failed = []
     for row in (row for row in OPERATIONS if row.keyed and row.verb != "GET"):

@@ -241,7 +241,7 @@ def _scope(edge: Edge, request: web.Request) -> m.Scope:
     return edge.scope(request, request[IDENTITY])
 
 
-_BESIDE: Final = frozenset({"scope", "id", "update_mask"})
+_BESIDE: Final = frozenset({"scope", "id", "update_mask", "warnings", "shift_days"})
 
 
 def revised(message: Any) -> str:

@@ -108,6 +108,10 @@ WHERE tenant_id = $1 AND status = 'active'
   AND prizes @> jsonb_build_array(jsonb_build_object('prize_id', $2::text))
 ORDER BY board_id
 
+-- name: hold
+-- Holds the prize before it goes, so that `remove` sees the codes of imports that were under way.
+SELECT FROM prizes WHERE tenant_id = $1 AND prize_id = $2 FOR UPDATE
+
 -- name: has_history
 -- True where the prize was ever won, or could have been (points leave no reward, but a play names the revision).
 SELECT EXISTS (SELECT FROM rewards WHERE tenant_id = $1 AND prize_id = $2)

@@ -190,6 +190,7 @@ async def delete_prize(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
     async def work(connection: asyncpg.Connection) -> bool:
         before = await reading.to_write(connection, _SQL["get"], request, "prize", request.id)
         await _refuse_in_use(connection, tenant_id, request.id)
+        await connection.execute(_SQL["hold"], tenant_id, request.id)
         archived = bool(await connection.fetchval(_SQL["has_history"], tenant_id, request.id))
         await connection.execute(_SQL["archive" if archived else "remove"], tenant_id, request.id)
         after = _shown(before) | {"status": "archived"} if archived else None

@@ -7,9 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import asyncpg
 import pytest
 
+import sql
 from runtime.outgoing.vault import prize_context, vault_of
+from tests.support.locks import blocked
 from tests.support.resources import make_campaign, make_game, make_prize, play_once, wheel
 from tests.support.rivals import held, waits
 from tests.support.stack import Stack, fields_of
@@ -157,6 +160,20 @@ async def test_prize_in_use_cannot_be_deleted_or_archived(stack: Any) -> None:
     assert (await stack.admin("GET", f"/admin/prizes/{prize_id}")).reason == "UNKNOWN_PRIZE"
     again = await stack.admin("PUT", f"/admin/games/{game['id']}", {"status": "active"})
     assert fields_of(again) == ["handler_config.prizes[0].prize_id", "milestones.rungs[0].prize_id"]
+
+
+async def test_prize_that_goes_takes_along_the_codes_of_an_import_under_way(stack: Any) -> None:
+    prize_id = await make_prize(stack)
+    one = [["c"], ["key"], [b""], [b"h"], [], [], "", [0]]
+
+    async def importing(connection: asyncpg.Connection) -> asyncio.Task[Any]:
+        await connection.fetch(sql.load("codes")["add"], stack.tenant_id, prize_id, *one)
+        return await blocked(stack.database, stack.admin("DELETE", f"/admin/prizes/{prize_id}"))
+
+    deleting = await stack.database.transaction(importing)
+    assert (await deleting).data == {"id": prize_id, "archived": False}
+    for table in ("codes", "code_pools", "code_ends"):
+        assert await stack.database.fetchval(f"SELECT count(*) FROM {table}") == 0, table
 
 
 async def test_won_prize_is_archived_and_listed_only_by_status(stack: Any) -> None:

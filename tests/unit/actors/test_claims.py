@@ -52,10 +52,10 @@ def test_delivery_with_its_claim_is_counted() -> None:
     claimer = cast(Claimer, SimpleNamespace(engine=SimpleNamespace(publisher=publisher), tenant_id="t"))
     before = FULFILLMENT_TASKS.labels("delivered")._value.get()
     rows = [
-        {**told, "reward_id": "r1", "delivered": True},
-        {**told, "reward_id": "r2", "delivered": True},
-        {**told, "reward_id": "r3", "delivered": False, "sent_task_id": "task_1"},
-        {"reward_id": "r4", "outcome": "illegal", "delivered": True},
+        {**told, "reward_id": "r1", "delivered": True, "awaiting": False},
+        {**told, "reward_id": "r2", "delivered": True, "awaiting": False},
+        {**told, "reward_id": "r3", "delivered": False, "awaiting": False, "sent_task_id": "task_1"},
+        {"reward_id": "r4", "outcome": "illegal", "delivered": True, "awaiting": False},
     ]
     claims._publish(claimer, dict.fromkeys(("r1", "r2", "r3", "r4"), ""), rows)
     assert FULFILLMENT_TASKS.labels("delivered")._value.get() == before + 2

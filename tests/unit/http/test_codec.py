@@ -48,7 +48,7 @@ def values(field: Field) -> st.SearchStrategy[Any]:
     """Everything that a field may hold."""
     match field.kind:
         case Kind.TEXT:
-            one: st.SearchStrategy[Any] = LINE
+            one: st.SearchStrategy[Any] = LINE.map(lambda text: text[: field.most])
         case Kind.INT32:
             one = st.integers(*INT32)
         case Kind.INT64:

@@ -149,7 +149,7 @@ async def test_tabs_of_one_browser_share_one_guest_and_play_count(fair: World, b
         assert [bool(bearer) for bearer in under_way] == [False, True]
         await visit.page.context.unroute("**/api/v1/games/*/start")
         await other.page.reload()
-        await other.page.wait_for_function(f"{ROOT}.querySelector('.left').textContent === '2 plays left'")
+        await other.page.wait_for_function(f"{ROOT}.querySelector('.left')?.textContent === '2 plays left'")
         assert (await other.play())["play_id"]
         await visit.play()
         assert len(await fair.plays()) == 4 and len(set(await owners(fair))) == 1

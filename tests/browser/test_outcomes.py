@@ -70,7 +70,7 @@ async def played(fair: World, browser: Browser, shape: str, end: str, look: str)
         assert ("You won!" if end == "won" else "No prize this time") in result
         assert result.splitlines()[0] in await visit.page.inner_text("[role=status]")
         await visit.page.wait_for_selector(".main[aria-disabled=true]")
-        await visit.page.wait_for_function(f"{ROOT}.querySelector('.left').textContent.startsWith('Next plays')")
+        await visit.page.wait_for_function(f"{ROOT}.querySelector('.left')?.textContent.startsWith('Next plays')")
         await visit.page.reload()
         refused = await visit.result()
         assert await visit.kind() == "refused" and "all your plays for today" in refused

@@ -42,7 +42,8 @@ async def test_test_plays_change_their_own_table_and_the_audit_log_alone(world: 
         before, held = await contents(world.database), await ephemeral()
         run = (await tried(world, game_id, times=1000)).data
         after = await contents(world.database)
-        assert await ephemeral() == held
+        # Nothing is added or changed. What another test left may expire meanwhile.
+        assert (await ephemeral()).items() <= held.items()
     assert {name for name in before if after[name] != before[name]} == {"test_runs", "audit_entries"}
     [entry] = [row for row in after["audit_entries"] if row not in before["audit_entries"]]
     assert (entry["action"], entry["subject_id"], entry["after"]["times"]) == ("game.test", game_id, 1000)

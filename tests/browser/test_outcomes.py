@@ -132,11 +132,14 @@ async def test_page_says_that_its_campaign_has_not_begun_is_paused_over_or_sold_
     game_id = await fair.wheel(await fair.prize(name="Mug", total=1), access="public", rules={"max_plays_per_day": 3})
     page = visit.page
 
-    async def opened(reason: str, **change: Any) -> str:
+    async def open_as(reason: str, **change: Any) -> None:
         body = {"status": "active", "start_date": 0, "timezone": "Asia/Kathmandu", **change}
         assert (await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", body)).http == 200
         await visit.open(game_id)
         await page.wait_for_selector(f".card[data-reason={reason}]:not([hidden])")
+
+    async def opened(reason: str, **change: Any) -> str:
+        await open_as(reason, **change)
         assert await page.get_attribute("button.main", "aria-disabled") == ("false" if reason == "SOLD_OUT" else "true")
         await visit.shot(f"state-{reason.lower()}")
         assert await violations(page) == []
@@ -147,7 +150,7 @@ async def test_page_says_that_its_campaign_has_not_begun_is_paused_over_or_sold_
     assert (await page.inner_text("[role=timer]")).split()[:4] == ["2", "days", "0", "hours"]
     assert "paused" in await opened("PAUSED", status="paused")
     # It begins while the page is open, and nobody is asked.
-    await opened("NOT_STARTED", start_date=int(time.time()) + 4)
+    await open_as("NOT_STARTED", start_date=int(time.time()) + 12)
     await page.wait_for_selector("button.main[aria-disabled=false]")
     assert visit.api_calls() == [] and "3 plays left" in await page.inner_text(".frame")
     await visit.press()

@@ -97,7 +97,7 @@ class Core:
                 assert operation.actor is not None
                 actors = self._actors[operation.actor]
                 if operation.session is SessionUse.OPENS and request.idempotency_key:
-                    reply = await start_once(self.engine, request, lambda: actors.post(actors.key_of(request), request))
+                    reply = await start_once(self.engine, actors, request)
                 else:
                     reply = await actors.post(actors.key_of(request), request)
                 if type(reply) is Replay:

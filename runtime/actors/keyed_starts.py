@@ -8,13 +8,12 @@ its own players in the call that charges their rates, and sends none of them on 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from redis.exceptions import RedisError
 
 from runtime import messages as m
-from runtime.actors.engine import Engine
+from runtime.actors.engine import Actors, Engine
 from runtime.actors.idempotency import Replay, in_progress
 from runtime.stores.ephemeral import Script
 from runtime.stores.pipeline import EphemeralDown
@@ -33,29 +32,32 @@ return stored
 """)
 
 
-async def start_once(
-    engine: Engine, request: m.StartRequest, start: Callable[[], Awaitable[m.StartReply]]
-) -> m.StartReply | Replay:
-    """`start`'s reply, or the stored one of the player's earlier start of this game under the same key.
+async def start_once(engine: Engine, games: Actors[Any, Any, Any], request: m.StartRequest) -> m.StartReply | Replay:
+    """Starts a session, or returns the stored reply of the player's earlier start of this game under the same key.
 
-    ABORTED IDEMPOTENCY_IN_PROGRESS while that one runs. A start asks for nothing but a game and a player, which both
-    are part of the stored key, so no other request can be under it.
+    ABORTED IDEMPOTENCY_IN_PROGRESS while the earlier start runs. A start contains only a game and a player, and both
+    are part of the stored key, so one key never covers two different requests.
     """
     store, name = engine.ephemeral, _name(request)
     try:
         stored = await store.script(_RESERVE, [name], [RESERVATION_SECONDS])
     except (EphemeralDown, RedisError):
-        return await start()
+        return await _start(games, request)
     if stored == _PENDING:
         raise in_progress()
     if stored is not None:
         return Replay(m.StartReply.parse(stored))
     try:
-        reply = await start()
+        reply = await _start(games, request)
     except BaseException:
         store.post("DEL", name)
         raise
     store.post("SET", name, bytes(reply), "EX", engine.settings.session_ttl_seconds)
+    return reply
+
+
+async def _start(games: Actors[Any, Any, Any], request: m.StartRequest) -> m.StartReply:
+    reply: m.StartReply = await games.post(games.key_of(request), request)
     return reply
 
 

@@ -19,6 +19,8 @@ from runtime.registry import Registry
 
 URL_LENGTH_MAX: Final = 2048
 HEADERS_MAX: Final = 20
+BY_STAFF: Final = "manual"
+"""The channel whose deliveries await staff: no worker attempts them."""
 CALLBACK_SECONDS_MIN: Final = 60
 CALLBACK_SECONDS_MAX: Final = 366 * 86_400
 
@@ -172,4 +174,4 @@ CHANNELS.register("none", Channel(instant=True, config_problems=no_config))
 CHANNELS.register("voucher_code", Channel(instant=True, config_problems=no_config))
 CHANNELS.register("webhook", Channel(instant=False, config_problems=receiver_config, signed=True))
 CHANNELS.register("workflow", Channel(instant=False, config_problems=workflow_config, signed=True))
-CHANNELS.register("manual", Channel(instant=False, config_problems=no_config))
+CHANNELS.register(BY_STAFF, Channel(instant=False, config_problems=no_config))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from runtime import ids
 from runtime import messages as m
@@ -17,6 +17,7 @@ from runtime.actors.changes import Changes, NewGrant, NewPlay, NewReward, NewTas
 from runtime.actors.game.sessions import Session
 from runtime.actors.game.state import POINTS, GameState, PlayerState, Price, PrizeTerms
 from runtime.events import PrizeWon
+from runtime.outgoing.channels import BY_STAFF
 
 
 class Winner(NamedTuple):
@@ -323,10 +324,6 @@ def _record_rewards(changes: Changes, prize: PrizeTerms, winner: Winner, rewards
                     status="delivered" if delivered else "awaiting" if prize.channel == BY_STAFF else "pending",
                 )
             )
-
-
-BY_STAFF: Final = "manual"
-"""The channel whose deliveries await staff: no worker attempts them."""
 
 
 def pending_tasks(changes: Changes) -> list[str]:

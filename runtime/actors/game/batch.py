@@ -15,6 +15,7 @@ play's fault, and takes no batch apart.
 from __future__ import annotations
 
 import asyncio
+import collections
 import random
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -379,9 +380,9 @@ def _answer(cache: GameCache, batch: Batch) -> None:
         publisher.events(decision.events)
     tasks = pending_tasks(batch.changes)
     publisher.tasks(cache.tenant_id, tasks)
-    for task in batch.changes.tasks:
-        if task.status != "pending":
-            FULFILLMENT_TASKS.labels(task.status).inc()
+    for status, count in collections.Counter(task.status for task in batch.changes.tasks).items():
+        if status != "pending":
+            FULFILLMENT_TASKS.labels(status).inc(count)
 
 
 async def _resolve(cache: GameCache, batch: Batch, error: StoreUnavailable) -> None:

@@ -157,7 +157,7 @@ class GameSnapshot:
 
 
 def closed_reason(status: str, campaign_status: str, start_date: int, end_date: int, now: float) -> str:
-    """Why nobody may play a game that is shown: ENDED, PAUSED or NOT_STARTED (contract.md, "Eligibility"); "": open."""
+    """The reason why a game is closed: ENDED, PAUSED or NOT_STARTED. Empty: it is open."""
     if _has_ended(campaign_status, end_date, now):
         return "ENDED"
     if (status, campaign_status) != ("active", "active"):

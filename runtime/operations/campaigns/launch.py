@@ -18,7 +18,7 @@ from runtime.actors.game.snapshot import segments_of
 from runtime.errors import unknown
 from runtime.operations.games.definitions import prizes_named
 from runtime.operations.row import STAFF, Operation
-from runtime.outgoing.channels import CHANNELS
+from runtime.outgoing.channels import BY_STAFF, CHANNELS
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, INTEGRATION_PROVIDERS
 from runtime.rules import REWARD_HANDLERS
 from runtime.rules import ui as looks
@@ -29,7 +29,6 @@ from runtime.wire.scope import merchant_of, tenant_of
 _SQL: Final = sql.load("launch")
 
 ALMOST: Final = 1e-9
-BY_PEOPLE: Final = "manual"
 COUNTS: Final = ("points", "turns")
 """Types whose value is a count, and no money."""
 
@@ -241,7 +240,7 @@ def _delivery(prize: Any, settings: Settings) -> Items:
     """That what is delivered elsewhere has somebody who delivers it."""
     name, channel, field = prize["name"], prize["channel"], _of("prizes", prize["prize_id"], "fulfillment")
     known = CHANNELS.get(channel)
-    if known is None or not (known.instant or channel == BY_PEOPLE or CHANNEL_PROVIDERS.get(channel)):
+    if known is None or not (known.instant or channel == BY_STAFF or CHANNEL_PROVIDERS.get(channel)):
         yield _problem(field, f"Nobody delivers {name}: no plugin has the channel {channel}")
         return
     if prize["idle_codes"]:

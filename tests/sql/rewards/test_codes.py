@@ -190,11 +190,13 @@ async def test_expiry_change_waits_for_a_rival_and_sees_its_change(
 async def test_code_whose_expiry_is_changing_is_skipped_by_a_win(made: asyncpg.Pool) -> None:
     take = sql.load("rewards")["take_code"]
     await add(made, {"a": b"n1", "b": b"n2"}, ends=1_800_000_000)
-    async with made.acquire() as other, other.transaction():
-        await other.execute(UNCOUNTED)
-        await other.execute(HOLD, "t", "coupon", ["a"])
-        await other.execute(EXPIRE, "t", "coupon", ["a"], "", 0, LATER)
-        assert await made.fetch(take, "t", "coupon", "reward")
+    async with made.acquire() as other, made.acquire() as observer:
+        async with other.transaction():
+            await other.execute(HOLD, "t", "coupon", ["a"])
+            await other.execute(EXPIRE, "t", "coupon", ["a"], "", 0, LATER)
+            # It has taken another code, and waits to count it.
+            winning = await blocked(observer, made.fetch(take, "t", "coupon", "reward"))
+        assert await winning
     rows = await made.fetch("SELECT code_id, reward_id, unix(expires_at) AS end FROM codes WHERE code_id IN ('a', 'b')")
     assert {row["code_id"]: (row["reward_id"], row["end"]) for row in rows} == {
         "a": (None, LATER),

@@ -142,7 +142,8 @@ async def test_live_streams_of_a_subject_a_tenant_and_an_edge_are_bounded(
         shown = (token, own.token("dora", ("designer",)), other.token("dora", ("designer",)))
         for one, refused_too in zip(shown, refuses, strict=True):
             if refused_too:
-                answer = await own.admin("GET", "/admin/live", roles=(), headers=bearer(one))
+                async with asyncio.timeout(20):  # A stream that is not refused never ends.
+                    answer = await own.admin("GET", "/admin/live", roles=(), headers=bearer(one))
                 assert refused(answer) == (429, "RESOURCE_EXHAUSTED", "RATE_LIMITED")
             else:
                 async with watching(own, one) as events:

@@ -1,4 +1,4 @@
-"""A few lines of HTTP client for scripts: JSON over urllib, with the envelope taken off."""
+"""A small HTTP client for scripts: JSON over urllib, without the envelope."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIMEOUT_SECONDS: Final = 15.0
 
 
 class ApiError(RuntimeError):
-    """The service answered with an error: its HTTP `status` and whole `envelope`."""
+    """An error response: its HTTP `status` and whole `envelope`."""
 
     def __init__(self, request: str, status: int, envelope: dict[str, Any]) -> None:
         super().__init__(f"{request}: {status} {envelope.get('code')} {envelope.get('message')}")
@@ -21,7 +21,7 @@ class ApiError(RuntimeError):
 
 
 class Api:
-    """Calls `{base_url}/api/v1{path}`. Raises ApiError for an answer that is an error, OSError for none."""
+    """Calls `{base_url}/api/v1{path}`. Raises ApiError for an error response, OSError without a response."""
 
     def __init__(self, base_url: str, token: str | None = None, **headers: str) -> None:
         self.base_url = base_url
@@ -58,7 +58,7 @@ class Api:
 
 
 def answers(url: str) -> bool:
-    """Whether a GET of `url` gives 200."""
+    """Whether a GET of `url` returns 200."""
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
             return bool(answer.status == 200)

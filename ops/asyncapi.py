@@ -1,4 +1,4 @@
-"""The AsyncAPI document of the event streams, made from the Structs of runtime/events.py."""
+"""The AsyncAPI document of the event streams, generated from the Structs of runtime/events.py."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from runtime.events import DATA, EventData, ReceivedEvent
 _ABOUT: Final = (
     "Events are appended to Redis Streams, one stream per shard; a tenant's events are always in the same one (CRC-32 "
     "of the tenant id modulo STREAM_SHARDS). Each message has the field `e`, the event as JSON. Read them with a "
-    "consumer group of your own (XREADGROUP), and acknowledge after the effect. Delivery is at least once: know a "
-    "repeated event by its id. Streams are trimmed to STREAM_MAXLEN, and of what is older than STREAM_HOURS. A "
-    "message that also has the field `outside` was made up by an operator to try things out. Integrations of type "
-    "webhook and workflow get the same JSON by HTTP POST. Fields may be added, never renamed."
+    "separate consumer group (XREADGROUP), and acknowledge after processing. Delivery is at least once: deduplicate "
+    "events by id. Streams are trimmed to STREAM_MAXLEN entries and STREAM_HOURS hours. A message that also has the "
+    "field `outside` was sent by an operator as a test. Integrations of type webhook and workflow receive the same "
+    "JSON by HTTP POST. Fields may be added, but are never renamed."
 )
 
 
@@ -46,7 +46,7 @@ def document() -> dict[str, Any]:
             "publish": {
                 "action": "send",
                 "channel": {"$ref": "#/channels/events"},
-                "summary": "What Tombola appends.",
+                "summary": "The events that Tombola appends.",
                 "messages": [{"$ref": f"#/channels/events/messages/{one.TYPE}"} for one in DATA],
             }
         },
@@ -55,7 +55,7 @@ def document() -> dict[str, Any]:
 
 
 def text() -> str:
-    """The document as its file holds it."""
+    """The document as stored."""
     return json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -69,12 +69,12 @@ def _message(data: type[EventData]) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    """`event`, the types of it, and what their data is."""
+    """`event`, its types, and their data."""
     _, found = msgspec.json.schema_components((ReceivedEvent, *DATA), ref_template="#/components/schemas/{name}")
     event = found.pop(ReceivedEvent.__name__)
     del event["title"], event["description"]
     for schema in found.values():
-        # A field that has a default is always sent, too.
+        # A field with a default is always sent too.
         schema["required"] = list(schema["properties"])
         for shown in schema["properties"].values():
             shown.pop("default", None)

@@ -1,7 +1,7 @@
-"""Makes `.venv` with what a script needs, and goes on in it. Runs on a bare Python: standard library only.
+"""Creates `.venv` with what a script needs, and continues in it. Runs on a bare Python: standard library only.
 
-This file must also parse on Pythons too old for Tombola (3.7 on), so that they get a sentence and not
-a SyntaxError: no match, no walrus, and none of the newer standard library.
+This file must also parse on Pythons too old for Tombola (3.7 on), so that they print an explanation instead of
+a SyntaxError: no match, no walrus, and no newer standard library.
 
 A stamp in `.venv` (a hash of pyproject.toml, ops/constraints.txt, this directory and the interpreter)
 lets later starts skip pip.
@@ -24,20 +24,20 @@ PYTHON = os.path.join(VENV, "bin", "python")
 OLDEST = (3, 11)
 CONTAINED = {
     "embedded": ("embedded",),
-    "test": ("test", "embedded"),
+    "test": ("test", "embedded", "docs"),
     "docs": ("docs",),
     "dev": ("dev", "test", "embedded", "docs"),
 }
-"""An extra of pyproject.toml, and those that it brings along."""
+"""The extras of pyproject.toml, and those that each includes."""
 
 
 def require_python() -> None:
-    """Goes on in a Python that is new enough, or ends with what to install."""
+    """Continues in a Python that is new enough, or exits with what to install."""
     if sys.version_info >= OLDEST:
         return
     for minor in (14, 13, 12, 11):
         found = shutil.which(f"python3.{minor}")
-        # A version manager's shim may be there without its Python.
+        # A version manager's shim may exist without its Python.
         if found and subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL) == 0:
             os.execv(found, [found, *sys.argv])
     sys.exit(
@@ -47,7 +47,7 @@ def require_python() -> None:
 
 
 def enter(extra: str, module: str, arguments: list[str] | None = None) -> None:
-    """Installs `tombola[extra]` where it is missing, and becomes `.venv/bin/python -m module arguments`."""
+    """Installs `tombola[extra]` if missing, and becomes `.venv/bin/python -m module arguments`."""
     install(extra)
     os.environ["VIRTUAL_ENV"] = VENV
     os.environ["PATH"] = os.path.join(VENV, "bin") + os.pathsep + os.environ.get("PATH", "")
@@ -56,11 +56,11 @@ def enter(extra: str, module: str, arguments: list[str] | None = None) -> None:
 
 
 def install(extra: str) -> None:
-    """Makes the virtual environment hold `extra`. Ends the process with what to do where that fails."""
+    """Installs `extra` into the virtual environment. Exits with what to do if that fails."""
     if _is_stamped(extra):
         return
     with open(os.path.join(ROOT, ".venv.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two scripts started together would install over each other
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two concurrent installations would overwrite each other
         if _is_stamped(extra):
             return
         _make_venv()
@@ -73,7 +73,7 @@ def install(extra: str) -> None:
 
 
 def _run_quietly(what: str, command: list[str]) -> None:
-    """Runs a command behind one line of progress; what it said is printed only where it fails, and ends us then."""
+    """Runs a command behind one line of progress. On failure prints its output and exits."""
     started = time.monotonic()
     print(f"{what} ...", end="", flush=True)
     with tempfile.TemporaryFile() as said:
@@ -113,7 +113,7 @@ def _make_venv() -> None:
 
 
 def _version() -> str:
-    """Ours, as packages name it: "3.9"."""
+    """The running version, as packages name it: "3.9"."""
     return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
@@ -130,8 +130,8 @@ def _stamp_path(extra: str) -> str:
 
 
 def _fingerprint() -> str:
-    """What was installed from: another directory counts, since an editable installation names it."""
-    # The interpreter behind .venv, and not ours: it is what would run.
+    """The inputs of the installation, including the directory, which an editable installation refers to."""
+    # The interpreter behind .venv, not the running one: it is the one that will be used.
     digest = hashlib.sha256((ROOT + os.path.realpath(PYTHON)).encode())
     for name in ("pyproject.toml", os.path.join("ops", "constraints.txt")):
         with open(os.path.join(ROOT, name), "rb") as file:

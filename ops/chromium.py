@@ -1,4 +1,4 @@
-"""Where the system's Chromium is, which the pages are tested and measured in."""
+"""Finds the system's Chromium, for tests and measurements of the pages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import shutil
 from typing import Final
 
 NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""What a system may call it, best first: the one that has no window takes three fifths of the processor time."""
+"""Possible names, best first: the headless shell takes three fifths of the CPU time."""
 
 
 def chromium() -> str | None:
-    """The program's path. None where there is none."""
+    """The program's path; None if there is none."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)

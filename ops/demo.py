@@ -1,7 +1,7 @@
-"""The demo: one campaign, "Autumn Fair", with a game of every shape, made over the admin edge.
+"""The demo: one campaign, "Autumn Fair", with a game of every type, created through the admin edge.
 
-Each piece is looked for by its name before it is made, so that seeding again, or going on with a
-seeding that was cut short, makes nothing twice.
+Each resource is looked up by name before it is created, so that seeding again, or continuing an
+interrupted seeding, creates no duplicates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BACKGROUND = {"color": "#fff7ed", "emoji": "🍂"}
 
 
 def seed(admin_url: str, admin_token: str) -> dict[str, Any]:
-    """Makes the demo in the token's tenant and merchant, and returns its ids in the ready file's form.
+    """Creates the demo in the token's tenant and merchant, and returns its ids in the ready file's form.
 
     `{campaign_id, quest_id, leaderboard_id, games: {shape: id}, prizes: {name: id}}`. Raises ops.api.ApiError.
     """
@@ -54,7 +54,7 @@ def seed(admin_url: str, admin_token: str) -> dict[str, Any]:
         },
     )
     if campaign["status"] == "CAMPAIGN_STATUS_DRAFT":
-        # Last: with DUAL_ODDS a game that comes into a live campaign waits for a second person.
+        # Last: with DUAL_ODDS, adding a game to an active campaign needs a second person's approval.
         api.put(f"/admin/campaigns/{campaign_id}", {"status": "CAMPAIGN_STATUS_ACTIVE"})
     return {
         "campaign_id": campaign_id,
@@ -66,7 +66,7 @@ def seed(admin_url: str, admin_token: str) -> dict[str, Any]:
 
 
 def _find_or_make(api: Api, path: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """The resource at `path` that has the name and campaign of `spec`, made where there is none."""
+    """The resource at `path` with the name and campaign of `spec`; creates it if missing."""
     query = {"q": spec["name"], "limit": "100"}
     if "campaign_id" in spec:
         query["campaign_id"] = spec["campaign_id"]
@@ -115,7 +115,7 @@ def game_specs(campaign_id: str, prizes: dict[str, str]) -> dict[str, dict[str, 
             "reward_handler": reward_handler,
             "validator": validator,
             "status": "GAME_STATUS_ACTIVE",
-            "access": "GAME_ACCESS_PUBLIC",  # Played by whoever opens its page.
+            "access": "GAME_ACCESS_PUBLIC",  # Anyone who opens its page can play.
             "ui": {"theme": THEME, "background": BACKGROUND, **ui},
             **more,
         }

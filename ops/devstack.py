@@ -1,8 +1,8 @@
-"""The development stack: all of Tombola on this machine, until stopped (`ops/up`, once its environment is there).
+"""The development stack: all of Tombola on this machine, until stopped (`ops/up`, once its environment exists).
 
-The embedded servers, the migrations, one server process (`tombola all`, consumer groups included), a
-tenant with its merchant, and the demo. Everything that lasts is under the data directory: the
-servers' data, `keys.json` (secrets, made once) and `demo.json` (the demo's ids).
+The embedded servers, the migrations, one server process (`tombola all`, including the consumer groups), a
+tenant with a merchant, and the demo. The data directory has all permanent state: the servers' data, `keys.json`
+(secrets, created once) and `demo.json` (the demo's ids).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[1]
 PORTS: Final = {"CORE_PORT": 0, "CONSUMER_PORT": 1, "ADMIN_PORT": 2, "RPC_PORT": 3, "METRICS_PORT": 4}
-"""Setting -> its distance from --port-base."""
+"""Settings and their offsets from --port-base."""
 PORT_BASE_MAX: Final = 65535 - max(PORTS.values())
 SERVER_START_SECONDS: Final = 60.0
 WATCH_SECONDS: Final = 0.5
-"""How often the processes are looked at."""
+"""Interval of checking the processes."""
 DEATHS_MAX: Final = 3
 DEATHS_SECONDS: Final = 60.0
 """An embedded store that ends is restarted, unless stores ended DEATHS_MAX times within this time."""
@@ -48,7 +48,7 @@ MERCHANT_NAME: Final = "Fair stall"
 
 
 class Stopped(BaseException):
-    """SIGTERM, SIGINT or SIGHUP came. Not an Exception: no handler of errors may swallow it."""
+    """SIGTERM, SIGINT or SIGHUP came. Not an Exception, so that no error handler swallows it."""
 
 
 class UpError(RuntimeError):
@@ -75,9 +75,16 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         type=Path,
         default=ROOT / ".tombola",
         metavar="DIR",
-        help="where data and keys are kept (default: .tombola)",
+        help="directory for data and keys (default: .tombola)",
     )
-    parser.add_argument("--no-demo", action="store_true", help="do not make the demo campaign")
+    parser.add_argument(
+        "--processes",
+        default=os.environ.get("PROCESSES") or "1",
+        metavar="N",
+        help="server processes that share the ports, or auto: one per CPU; each has its own metrics port, from N+4 on"
+        " (default: %(default)s)",
+    )
+    parser.add_argument("--no-demo", action="store_true", help="do not create the demo campaign")
     parser.add_argument(
         "--ready-file",
         type=Path,
@@ -94,7 +101,7 @@ def _port_base(text: str) -> int:
 
 
 def refuse_taken_ports(port_base: int) -> None:
-    """Ends the process with what to do where a port cannot be had."""
+    """Exits with what to do if a port is unavailable."""
     problems = []
     for port in range(port_base, port_base + len(PORTS)):
         with socket.socket() as probe:
@@ -102,17 +109,22 @@ def refuse_taken_ports(port_base: int) -> None:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError as error:
-                why = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
+                why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
                 problems.append(f"port {port} {why}")
     if problems:
         sys.exit(
             f"ops/up: {', '.join(problems)}.\n"
-            f"Stop what listens there, or choose others: ops/up --port-base {_other_base(port_base)}"
+            f"Stop the process that listens there, or use: ops/up --port-base {_other_base(port_base)}"
         )
 
 
+def metrics_ports(settings: Settings) -> range:
+    """The metrics port of each server process."""
+    return range(settings.metrics_port, settings.metrics_port + settings.processes)
+
+
 def prepare() -> argparse.Namespace:
-    """The options, once nothing stands against them; a ready file that a killed run left behind is gone then."""
+    """The options, after all checks; removes the ready file of a killed run."""
     options = parse()
     refuse_taken_ports(options.port_base)
     if options.ready_file is not None:
@@ -125,7 +137,7 @@ def _other_base(port_base: int) -> int:
 
 
 def main() -> None:
-    """Runs until a signal. Exit status 0 after one, 1 with a message where something failed."""
+    """Runs until a signal. Exit status 0 after a signal, 1 with a message after a failure."""
     from ops.servers.base import STOP_SIGNALS
 
     options = prepare()
@@ -142,7 +154,7 @@ def main() -> None:
 
 
 def _expected() -> tuple[type[Exception], ...]:
-    """Errors that a sentence explains; any other shows its traceback."""
+    """Errors reported by their message alone; any other shows its traceback."""
     import asyncpg
 
     from ops.api import ApiError
@@ -156,7 +168,7 @@ def _stop(number: int, frame: object) -> NoReturn:
     from ops.servers.base import STOP_SIGNALS
 
     for again in STOP_SIGNALS:
-        signal.signal(again, signal.SIG_IGN)  # a second Ctrl-C must not break the stop that the first one began
+        signal.signal(again, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the stop
     say("stopping ...")
     raise Stopped
 
@@ -166,29 +178,34 @@ def say(text: str) -> None:
 
 
 def run(options: argparse.Namespace) -> NoReturn:
-    """Starts everything in order and waits. Raises Stopped after a signal, else says what failed; stops all first."""
+    """Starts everything in order and waits. Raises Stopped after a signal, or an error; stops everything first."""
     from ops.servers.embedded import EmbeddedServers
+    from runtime.settings.kinds import databases
     from sql.migrate import migrate
 
     started = time.monotonic()
     options.data.mkdir(parents=True, exist_ok=True)
-    (options.data / READY_NAME).unlink(missing_ok=True)  # of a run that was killed
+    (options.data / READY_NAME).unlink(missing_ok=True)  # of a killed run
     servers = EmbeddedServers(
         options.data,
         postgres=not os.environ.get("DATABASE_URL"),
         valkey=not os.environ.get("REDIS_URL"),
+        # For `tombola tenants move` between several databases.
+        postgres_settings={"wal_level": "logical"} if os.environ.get("DATABASES") else None,
         durable_valkey=True,
     )
     say(f"starting in {options.data} ...")
     with servers:
         environ = environment(options, servers.database_url, servers.redis_url)
-        asyncio.run(migrate(environ["DATABASE_URL"], report=lambda name: say(f"applying {name}")))
+        others = [url for _, url in databases().parse(environ.get("DATABASES", ""))]
+        for url in (environ["DATABASE_URL"], *others):
+            asyncio.run(migrate(url, report=lambda name: say(f"applying {name}")))
         tenant = _last_tenant(options.data)
         while True:
             with server(environ | {"DEFAULT_TENANT": tenant}) as (settings, process):
-                found, merchant_id = ensure_tenant(core_url(settings), tenant, settings.shown_token)
+                found, merchant_id = ensure_tenant(core_url(settings), tenant, settings.outgoing_service_token)
                 if found != tenant:
-                    # The public routes' tenant is a setting, and it is known only now: once more, with it.
+                    # The public routes' tenant is a setting, known only now: restart with it.
                     tenant = found
                     _remember(options.data, {"tenant_id": tenant})
                     continue
@@ -205,10 +222,10 @@ def run(options: argparse.Namespace) -> NoReturn:
 def _watch(
     process: subprocess.Popen[bytes], servers: EmbeddedServers, ready: dict[str, Any], paths: list[Path | None]
 ) -> NoReturn:
-    """Restarts an embedded store that ended, and writes its process id to the ready files.
+    """Restarts embedded stores that end, and writes their process ids to the ready files.
 
-    The service goes on beside it: it plays without Valkey, and answers 503 without Postgres. Raises where the service
-    ends, or stores end again and again.
+    The service continues meanwhile: plays work without Valkey, and get 503 without Postgres. Raises if the service
+    ends, or if stores end repeatedly.
     """
     from ops.servers.base import ServerError, wait_for
 
@@ -236,7 +253,7 @@ def _watch(
 
 
 def environment(options: argparse.Namespace, database_url: str | None, redis_url: str | None) -> dict[str, str]:
-    """The server's environment: defaults for this machine, then the caller's, then what the options say."""
+    """The server's environment: local defaults, overridden by the caller's environment, then by the options."""
     host = "127.0.0.1"
     defaults = {
         **keys(options.data),
@@ -254,11 +271,19 @@ def environment(options: argparse.Namespace, database_url: str | None, redis_url
     }
     given = {name: value for name, value in os.environ.items() if value}
     ports = {name: str(options.port_base + offset) for name, offset in PORTS.items()}
-    return {**defaults, **given, **ports, "HOST": host, "CORE_HOST": host, "CORE_RPC_ADDRESSES": ""}
+    return {
+        **defaults,
+        **given,
+        **ports,
+        "HOST": host,
+        "CORE_HOST": host,
+        "CORE_RPC_ADDRESSES": "",
+        "PROCESSES": options.processes,
+    }
 
 
 def keys(data: Path) -> dict[str, str]:
-    """SERVER_KEYS, CODE_KEYS and the secrets of tokens of this data directory, each made at its first use."""
+    """SERVER_KEYS, CODE_KEYS and the token secrets of this data directory, created at first use."""
     from ops.servers.base import write_private
 
     path = data / "keys.json"
@@ -277,15 +302,15 @@ def keys(data: Path) -> dict[str, str]:
 
 @contextmanager
 def server(environ: dict[str, str]) -> Iterator[tuple[Settings, subprocess.Popen[bytes]]]:
-    """`tombola all` for the length of the block: it answers at the start, and has drained and ended after."""
+    """Runs `tombola all` for the length of the block: ready at the start, drained and ended after."""
     from ops.servers.base import launch
     from runtime.settings import Settings, SettingsError
 
     try:
         settings = Settings.from_env(environ, ["core", "rpc", "consumer", "admin"])
     except SettingsError as error:
-        raise UpError(f"settings that cannot be used:\n{error}") from None
-    # Its stdin is not ours: what is typed here is for the terminal alone.
+        raise UpError(f"invalid settings:\n{error}") from None
+    # Its stdin is closed: terminal input is not for it.
     process = launch(
         [sys.executable, "-m", "runtime", "all"], signal.SIGTERM, env=environ, cwd=ROOT, stdin=subprocess.DEVNULL
     )
@@ -312,9 +337,10 @@ def _wait_until_it_answers(settings: Settings, process: subprocess.Popen[bytes])
         return UpError(f"the server ended with status {process.returncode} while starting: see the lines above")
 
     def all_answer() -> bool:
-        return answers(f"{core_url(settings)}/readyz") and all(
-            _accepts(port)
-            for port in (settings.consumer_port, settings.admin_port, settings.rpc_port, settings.metrics_port)
+        return (
+            answers(f"{core_url(settings)}/readyz")
+            and all(_accepts(port) for port in (settings.consumer_port, settings.admin_port, settings.rpc_port))
+            and all(answers(f"http://127.0.0.1:{port}/readyz") for port in metrics_ports(settings))
         )
 
     wait_for(all_answer, SERVER_START_SECONDS, ended)
@@ -329,9 +355,9 @@ def _accepts(port: int) -> bool:
 
 
 def ensure_tenant(core_url: str, known: str, token: str) -> tuple[str, str]:
-    """(tenant_id, merchant_id) of the demo's: `known` and its first merchant, made on Core where they are missing.
+    """(tenant_id, merchant_id) of the demo: `known` and its first merchant, created on Core if missing.
 
-    The tenant is known by its id (demo.json): its name is its people's to change. token: Core's, "" for none.
+    The tenant is identified by its id (demo.json), since users may rename it. token: Core's, "" for none.
     """
     from ops.api import Api
 
@@ -348,7 +374,7 @@ def ensure_tenant(core_url: str, known: str, token: str) -> tuple[str, str]:
 
 
 def every(core: Api, path: str, **query: str) -> Iterator[dict[str, Any]]:
-    """Every item of a list, page after page."""
+    """All items of a list, page by page."""
     cursor = ""
     while True:
         page = core.get(path, limit="100", cursor=cursor, **query)
@@ -359,7 +385,7 @@ def every(core: Api, path: str, **query: str) -> Iterator[dict[str, Any]]:
 
 
 def ensure_demo(data: Path, ready: dict[str, Any]) -> dict[str, Any]:
-    """The demo's ids: remembered where this tenant's demo was made before, so that what was edited stays edited."""
+    """The demo's ids. A demo that was created before is not recreated, which keeps edits."""
     from ops.demo import seed
 
     memory = _recall(data)

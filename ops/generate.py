@@ -1,4 +1,4 @@
-"""Makes what is generated: `python -m ops.generate`.
+"""Generates files: `python -m ops.generate`.
 
     runtime/messages                          from runtime/rpc/game.proto
     runtime/http/docs/asyncapi.json           from runtime/events.py
@@ -11,11 +11,11 @@
     docs/reference/audit.md                   from sql/conservation.sql
     runtime/web/built                         from the rest of runtime/web by ops/web/build.js, where there is an npm
 
-Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
-`dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
-code, so that gRPC reflection can serve it without generating the messages twice. And what game_options.proto
-lets game.proto say of its fields, and the RPCs, both of which the compiler passes by, become `behavior.py`; its
-comments on fields become `comments.py`, for the OpenAPI documents.
+Three things are added to the output of the proto compiler. A `google.protobuf.Struct` field becomes a plain
+`dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is stored beside the
+code, so that gRPC reflection can serve it without generating the messages twice. And `behavior.py` gets the options of
+game_options.proto on fields and the RPCs, which the compiler ignores; `comments.py` gets the comments on fields,
+for the OpenAPI documents.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ ASYNCAPI = ROOT / "runtime" / "http" / "docs" / "asyncapi.json"
 COMMANDS = ROOT / "runtime" / "commands" / "commands.json"
 PLUGIN = "protoc-gen-python_betterproto2"
 OPTIONS = {50001: "REQUIRED", 50002: "READ_ONLY", 50005: "LINES", 50006: "ANY_CHARACTERS", 50007: "SIGNED"}
-"""The numbers of game_options.proto that say yes, and what each becomes: the fields of each message."""
+"""Numbers of the boolean options in game_options.proto, and the name of the set of fields for each."""
 
 NUMBERS = {50003: "MOST", 50004: "MOST_ITEMS", 50008: "LEAST"}
-"""Those that say how many: that, by field, of each message."""
+"""Numbers of the integer options, and the name of the mapping by field for each."""
 
 WEB = ROOT / "ops" / "web"
 
 OPTION = re.compile(r" \[\([^]]*\](?=;)|^import \"game_options.proto\";\n", re.MULTILINE)
 
 GLOSSARY = re.compile(r"^//   (\w+): (.*)$", re.MULTILINE)
-"""A line of game.proto's list of what names mean."""
+"""A line of game.proto's glossary of names."""
 
 STRUCT_FIELD = re.compile(
     r'"__google__protobuf__\.Struct \| None" = '
@@ -54,11 +54,11 @@ STRUCT_FIELD = re.compile(
 
 
 def generate(out_dir: Path) -> None:
-    """Writes the messages' code, behavior.py and game.binpb into `out_dir`."""
-    # The compiler's plugin formats what it emits with the `ruff` that it finds on the path.
+    """Writes the messages, behavior.py and game.binpb into `out_dir`."""
+    # The compiler's plugin formats its output with the `ruff` on the path.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as scratch:
-        # The compiler knows no options of fields: it would make classes of all that describes them.
+        # The compiler ignores field options: it would generate classes for the file that defines them.
         plain = Path(scratch) / "plain" / "game.proto"
         plain.parent.mkdir()
         plain.write_text(OPTION.sub("", (PROTO_DIR / "game.proto").read_text()))
@@ -109,7 +109,7 @@ def _protoc(proto: Path, *options: str) -> None:
 
 
 def behavior(described: bytes) -> str:
-    """The source of behavior.py: the names of the fields that have each option, by message; and the RPCs."""
+    """The source of behavior.py: the fields with each option, by message; and the RPCs."""
     from google.protobuf import descriptor_pb2, unknown_fields
 
     found: dict[str, dict[str, list[str]]] = {name: {} for name in OPTIONS.values()}
@@ -118,20 +118,20 @@ def behavior(described: bytes) -> str:
     for file in descriptor_pb2.FileDescriptorSet.FromString(described).file:
         for message in file.message_type:
             for field in message.field:
-                # Known where this process has loaded game_options.proto (for reflection, say), else unknown.
-                said = {option.field_number: option.data for option in unknown_fields.UnknownFieldSet(field.options)}
-                said |= {option.number: value for option, value in field.options.ListFields()}
+                # Known if this process has loaded game_options.proto (for reflection), otherwise unknown.
+                options = {option.field_number: option.data for option in unknown_fields.UnknownFieldSet(field.options)}
+                options |= {option.number: value for option, value in field.options.ListFields()}
                 for number in OPTIONS:
-                    if said.get(number):
+                    if options.get(number):
                         found[OPTIONS[number]].setdefault(message.name, []).append(field.name)
                 for number in NUMBERS:
-                    if said.get(number):
-                        counts[NUMBERS[number]].setdefault(message.name, {})[field.name] = said[number]
+                    if options.get(number):
+                        counts[NUMBERS[number]].setdefault(message.name, {})[field.name] = options[number]
         for service in file.service:
             for rpc in service.method:
                 types = [named.rpartition(".")[2] for named in (rpc.input_type, rpc.output_type)]
                 rpcs.append(f'    "{rpc.name}": ("{service.name}", "{types[0]}", "{types[1]}"),')
-    lines = ['"""What game.proto says of its fields beside their types, and its RPCs: made by ops/generate.py."""']
+    lines = ['"""The field options of game.proto, and its RPCs: generated by ops/generate.py."""']
     for name, messages in found.items():
         lines += ["", f"{name}: dict[str, frozenset[str]] = {{"]
         lines += [f'    "{message}": frozenset({json.dumps(fields)}),' for message, fields in messages.items()]
@@ -142,28 +142,28 @@ def behavior(described: bytes) -> str:
         lines += ["}"]
     lines += [
         "",
-        "# RPC -> its service, and the messages that it takes and gives",
+        "# RPC -> its service, request and reply",
         "RPCS: dict[str, tuple[str, str, str]] = {",
     ]
     return "\n".join([*lines, *rpcs, "}"]) + "\n"
 
 
 def comments(described: bytes, proto: str) -> str:
-    """The source of comments.py: what game.proto's comments say of each field, and of a name wherever it has none."""
+    """The source of comments.py: the comment of each field, and the glossary for fields without one."""
     from google.protobuf import descriptor_pb2
 
     found: dict[str, dict[str, str]] = {}
     (file,) = descriptor_pb2.FileDescriptorSet.FromString(described).file
     for location in file.source_code_info.location:
-        said = " ".join((location.leading_comments or location.trailing_comments).split())
+        comment = " ".join((location.leading_comments or location.trailing_comments).split())
         match list(location.path):
-            case [4, index, 2, nested] if said:
+            case [4, index, 2, nested] if comment:
                 message = file.message_type[index]
-                found.setdefault(message.name, {})[message.field[nested].name] = said
+                found.setdefault(message.name, {})[message.field[nested].name] = comment
     lines = [
-        '"""What game.proto\'s comments say of its fields: made by ops/generate.py."""',
+        '"""The comments of game.proto on fields: generated by ops/generate.py."""',
         "",
-        "# A name -> what it means where a field has no comment.",
+        "# Name -> its meaning, for fields without a comment.",
         f"NAMES: dict[str, str] = {json.dumps(dict(GLOSSARY.findall(proto)), indent=4, ensure_ascii=False)}",
         "",
         f"FIELDS: dict[str, dict[str, str]] = {json.dumps(found, indent=4, ensure_ascii=False)}",
@@ -172,27 +172,27 @@ def comments(described: bytes, proto: str) -> str:
 
 
 def write_asyncapi(document: Path) -> None:
-    """Writes what runtime/events.py says of the event streams."""
+    """Writes the AsyncAPI document from runtime/events.py."""
     from ops import asyncapi
 
     document.write_text(asyncapi.text())
 
 
 def write_commands(file: Path) -> None:
-    """Writes what the operations' rows say of the command line."""
+    """Writes the commands derived from the operations' rows."""
     from ops import commands
 
     file.write_text(commands.text())
 
 
 def build_web() -> None:
-    """Bundles runtime/web with the packages of ops/web/package-lock.json. Nothing that a package installs is run."""
+    """Bundles runtime/web with the packages of ops/web/package-lock.json. Runs no package's install scripts."""
     for command in (("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"), ("run", "build")):
         subprocess.run(["npm", *command], cwd=WEB, check=True, stdout=subprocess.DEVNULL)
 
 
 def pages() -> dict[str, str]:
-    """The pages of docs/ that are tables which code says, by their names."""
+    """The pages of docs/ that are generated from code, by name."""
     from ops import asyncapi, commands
     from ops.proof import faults
     from runtime.http.admin import markdown as roles

@@ -1,4 +1,4 @@
-"""Makes docs/pictures/up.svg, a newcomer's terminal: `python -m ops.picture READY_FILE`, of a stack that runs."""
+"""Renders docs/pictures/up.svg, a newcomer's terminal: `python -m ops.picture READY_FILE`, for a running stack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS: Final = 92
 
 
 def play(ready: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a spin of the demo's wheel, as it came; those that lose are spun again."""
+    """The response to a winning spin of the demo's wheel."""
     edge = Api(ready["consumer_url"], **{"X-Player-Id": "ada"})
     game = ready["demo"]["games"]["spin_wheel"]
     while True:
@@ -32,7 +32,7 @@ def play(ready: dict[str, Any]) -> dict[str, Any]:
 
 
 def shortened(value: Any) -> Any:
-    """The value with its long texts cut: a picture has little room."""
+    """The value with long texts shortened to fit the picture."""
     if isinstance(value, dict):
         return {name: shortened(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -41,11 +41,11 @@ def shortened(value: Any) -> Any:
 
 
 def draw(ready: dict[str, Any]) -> str:
-    """The picture's SVG, which loads nothing from anywhere."""
+    """The picture as a self-contained SVG."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False)
-    told = welcome({**shortened(ready), "demo": ready["demo"]}, 9.1, "./ops/tombola games list")
+    text = welcome({**shortened(ready), "demo": ready["demo"]}, 9.1, "./ops/tombola games list")
     console.print("[bold green]$[/] ./ops/up --ready-file ready.json")
-    console.print(re.sub(r"127\.0\.0\.1:\d+(\d)\b", r"127.0.0.1:808\1", told.split("\nSpin the wheel")[0]))
+    console.print(re.sub(r"127\.0\.0\.1:\d+(\d)\b", r"127.0.0.1:808\1", text.split("\nSpin the wheel")[0]))
     console.print('[bold green]$[/] curl -X POST $API/games/$GAME/play -H "X-Player-Id: ada" -d "{...}"')
     answer = json.dumps(shortened(play(ready)), indent=2, ensure_ascii=False)
     console.print(Syntax(answer, "json", theme="monokai", background_color="default"))

@@ -1,6 +1,6 @@
-"""What tells of a stack that is up: the ready file, the welcome, and what `ops/tombola` finds of it.
+"""Information on a running stack: the ready file, the welcome text, and how `ops/tombola` finds the stack.
 
-Imported before there is an environment: the standard library alone, other things late.
+Imported before the environment exists: only the standard library at import time.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ROOT: Final = Path(__file__).parents[1]
 ADMIN_TOKEN_SECONDS: Final = 24 * 3600
 ADMIN_ROLES: Final = ("admin", "platform")
 READY_NAME: Final = "ready.json"
-"""In the data directory: the ready file that ops/tombola finds."""
+"""The ready file in the data directory, which ops/tombola reads."""
 
 
 def describe(settings: Settings, tenant_id: str, merchant_id: str, pids: dict[str, int]) -> dict[str, Any]:
-    """The ready file without the demo (contract.md, "Ready file")."""
+    """The ready file without the demo."""
     return {
         "core_url": core_url(settings),
         "consumer_url": f"http://127.0.0.1:{settings.consumer_port}",
@@ -37,14 +37,17 @@ def describe(settings: Settings, tenant_id: str, merchant_id: str, pids: dict[st
         "merchant_id": merchant_id,
         "admin_token": mint_admin_token(settings, tenant_id),
         "dashboard_url": dashboard_url(settings, tenant_id),
-        # "core" is the one process of Core, both edges and the consumer groups.
-        "metrics": {"core": f"http://127.0.0.1:{settings.metrics_port}/metrics"},
+        # "core" is the process of Core, both edges and the consumer groups; "core-2" and so on share its ports.
+        "metrics": {
+            f"core-{number + 1}" if number else "core": f"http://127.0.0.1:{settings.metrics_port + number}/metrics"
+            for number in range(settings.processes)
+        },
         "pids": pids,
     }
 
 
 def widget(settings: Settings) -> dict[str, str]:
-    """What a page names to have the widget, and holds it to: `{src, integrity}`."""
+    """`{src, integrity}` of the widget's script tag."""
     from runtime.http.pages.files import files
 
     found = files()
@@ -60,7 +63,7 @@ def core_url(settings: Settings) -> str:
 
 @contextmanager
 def ready_file(path: Path | None, ready: dict[str, Any]) -> Iterator[None]:
-    """The file at `path` is there for the length of the block, so that it never speaks of a stack that is down."""
+    """Writes the file at `path` for the length of the block, so that it never describes a stopped stack."""
     if path is not None:
         write(path, ready)
     try:
@@ -71,14 +74,14 @@ def ready_file(path: Path | None, ready: dict[str, Any]) -> Iterator[None]:
 
 
 def mint_admin_token(settings: Settings, tenant_id: str) -> str:
-    """A token of the roles admin and platform, of the whole tenant (no merchant), good for 24 hours."""
+    """A token with the roles admin and platform, for the whole tenant (no merchant), valid for 24 hours."""
     from runtime.http.auth.tokens import Tokens
 
     return Tokens.of(settings).mint("ops-up", tenant_id=tenant_id, seconds=ADMIN_TOKEN_SECONDS, roles=ADMIN_ROLES)
 
 
 def dashboard_url(settings: Settings, tenant_id: str) -> str:
-    """The dashboard, with a link that signs its first visitor in, within a quarter of an hour, as that token's are."""
+    """The dashboard, with a sign-in link for its first visitor within a quarter of an hour, with the token's roles."""
     from runtime.http.login.sign_in import link_of
 
     address = f"http://127.0.0.1:{settings.admin_port}"
@@ -86,7 +89,7 @@ def dashboard_url(settings: Settings, tenant_id: str) -> str:
 
 
 def welcome(ready: dict[str, Any], seconds: float, command_line: str) -> str:
-    """Where things are, and a play to try."""
+    """The welcome text: URLs, and an example play."""
     lines = [
         "",
         f"Tombola is up ({seconds:.1f} s).",
@@ -128,7 +131,7 @@ def welcome(ready: dict[str, Any], seconds: float, command_line: str) -> str:
 
 
 def command_line(data: Path) -> str:
-    """How to ask the stack on `data` from a terminal: a command that can be copied."""
+    """A command for the stack in `data` that can be copied."""
     script = ROOT / "ops" / "tombola"
     shown = "./ops/tombola" if Path.cwd() == ROOT else str(script)
     own = "" if data.resolve() == (ROOT / ".tombola").resolve() else f"TOMBOLA_DATA={shlex.quote(str(data.resolve()))} "
@@ -136,7 +139,7 @@ def command_line(data: Path) -> str:
 
 
 def found_environment() -> dict[str, str]:
-    """What the command line needs to reach the stack that runs on TOMBOLA_DATA: variables that nobody has set."""
+    """The variables that the command line needs for the stack in TOMBOLA_DATA and that are not set yet."""
     data = Path(os.environ.get("TOMBOLA_DATA") or ROOT / ".tombola")
     if not (data / READY_NAME).exists():
         return {}
@@ -153,7 +156,7 @@ def found_environment() -> dict[str, str]:
 
 
 def write(path: Path, value: dict[str, Any]) -> None:
-    """Private, since a ready file holds a token and passwords."""
+    """Writes privately, since a ready file has a token and passwords."""
     from ops.servers.base import write_private
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""The documentation's site: `./ops/docs` builds it from docs/ with MkDocs, and fails at a broken link.
+"""The documentation site: `./ops/docs` builds it from docs/ with MkDocs, and fails on a broken link.
 
-MkDocs also loads this file, as ops/mkdocs.yml names it among its hooks: each page is written as Markdown beside its
-HTML, with the files that it includes, and `llms.txt` lists all of them.
+MkDocs also loads this file as a hook (ops/mkdocs.yml): it writes each page as Markdown beside its
+HTML, with the files that it includes, and lists all pages in `llms.txt`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r"^--8<-- \"(.+)\"$", re.MULTILINE)
-"""A line that stands for a file of docs/, as a block of code. Each but a shell's has its name above it."""
+"""A line that includes a file of docs/ as a code block, titled with its name unless it is a shell script."""
 LANGUAGES = {".py": "python", ".js": "js", ".html": "html", ".sh": "sh", ".tsx": "tsx", ".vue": "vue"}
 
 _pages: dict[str, str] = {}
-"""The pages' Markdown by their address."""
+"""The pages' Markdown by address."""
 
 _order: list[Any] = []
-"""The pages as the navigation lists them."""
+"""The pages in navigation order."""
 
 
 def expanded(text: str) -> str:
@@ -64,7 +64,7 @@ def on_post_build(config: Any, **_: Any) -> None:
 
 
 def build(site: Path) -> None:
-    """Builds the site there. Ends the process with what is wrong."""
+    """Builds the site. Exits with the errors."""
     from mkdocs.__main__ import build_command
 
     build_command(["--strict", "--config-file", str(ROOT / "ops/mkdocs.yml"), "--site-dir", str(site)])

@@ -1,4 +1,4 @@
-"""`python -m runtime` is `tombola`."""
+"""`python -m runtime` runs `tombola`."""
 
 from __future__ import annotations
 

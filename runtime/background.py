@@ -1,9 +1,9 @@
-"""What a process does beside its requests: its background jobs, on one scheduler (aiojobs).
+"""Background jobs of a process, on one scheduler (aiojobs).
 
-A job that repeats is tried again at its next time; one that runs to its end is somebody's to start anew. Either
-way a failure is logged and counted. What belongs to a request, a batch or a connection (mailboxes, the committer,
-rates, the ephemeral store's lanes, a stream's reading) is not here but a task where it began: it ends with what it
-belongs to, and a job here costs four times as much as a task (22 us).
+A repeated job runs again at its next time after a failure; a one-time job is not restarted here. Either way failures
+are logged and counted. Work that belongs to a request, a batch or a connection (mailboxes, the committer, rate limits,
+the ephemeral store's lanes, stream reads) runs in plain tasks that end with their owner: a job costs four times as much
+as a task (22 us).
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from prometheus_client import Counter
 from runtime.errors import Fault, Status
 
 CLOSE_SECONDS: Final = 1.0
-"""What a job gets for ending once it is cancelled."""
+"""How long a cancelled job may take to end."""
 
-FAILURES: Final = Counter("tombola_background_failures", "Failures of background jobs, by job.", ["job"])
+# Not `job`: Prometheus has a label of that name, and would rename this one.
+FAILURES: Final = Counter("tombola_background_failures", "Failures of background jobs, by job.", ["task"])
 
 log = structlog.get_logger(__name__)
 
@@ -36,17 +37,17 @@ class Background:
         self._running: list[str] = []
 
     async def repeat(self, name: str, work: Work, every_seconds: float) -> None:
-        """Does the work every so often until `close`, the first time after so long."""
+        """Runs the work every `every_seconds` until `close`, first after one interval."""
         await self._scheduler.spawn(self._tracked(name, repeat(name, work, every_seconds)), name=name)
 
     async def run(self, name: str, work: Work) -> Job[None]:
-        """Does the work once. The job ends as the work does, and raises nothing."""
+        """Runs the work once. The job ends with the work and raises nothing."""
         return await self._scheduler.spawn(self._tracked(name, _run(name, work)), name=name)
 
     async def close(self) -> None:
-        """Cancels what still runs, and returns when it has ended, or had twice CLOSE_SECONDS to."""
-        # Not awaited: the scheduler itself waits without end for a job that swallows its cancellation, and says
-        # nothing of one that somebody had waited for.
+        """Cancels running jobs; returns when they have ended, at the latest after twice CLOSE_SECONDS."""
+        # Not awaited directly: the scheduler waits for ever for a job that swallows its cancellation, and does not
+        # report a job that has a waiter.
         closing = asyncio.ensure_future(self._scheduler.close())
         await asyncio.wait([closing], timeout=2 * CLOSE_SECONDS)
         for name in self._running:
@@ -62,7 +63,7 @@ class Background:
 
 
 async def repeat(name: str, work: Work, every_seconds: float, *, at_once: bool = False) -> None:
-    """Does the work every so often until cancelled, whatever becomes of it."""
+    """Runs the work every `every_seconds` until cancelled, whatever its result."""
     if at_once:
         await _run(name, work)
     while True:
@@ -71,21 +72,21 @@ async def repeat(name: str, work: Work, every_seconds: float, *, at_once: bool =
 
 
 async def _run(name: str, work: Work) -> None:
-    FAILURES.labels(name)  # Now: a series that appears only with its first event cannot be alerted on.
+    FAILURES.labels(name)  # Create the series now: one that first appears with a failure cannot be alerted on.
     await attempt(name, work())
 
 
 async def attempt(name: str, work: Awaitable[Any], **subject: str) -> bool:
-    """Does the job's work, or its work on one of many (`subject`): True where it was done.
+    """Runs a job's work, or its work on one `subject`. Returns whether it succeeded.
 
-    A failure is logged and counted, and goes no further: it hinders none of the others.
+    A failure is logged and counted but not raised, so it does not block other subjects.
     """
     try:
         await work
     except Exception as error:
         FAILURES.labels(name).inc()
         if isinstance(error, Fault) and error.status is Status.UNAVAILABLE:
-            log.warning("background_job_failed", job=name, error=error.message, **subject)  # a store that is away
+            log.warning("background_job_failed", job=name, error=error.message, **subject)  # A store is down.
         else:
             log.error("background_job_failed", job=name, exc_info=error, **subject)
         return False

@@ -1,6 +1,6 @@
 """The command line: `tombola core|consumer|admin|all|worker|migrate|settings`.
 
-Operator commands follow from the operations' rows, or are in `runtime/commands/groups/GROUP.py`.
+Operator commands are generated from the operations' rows, or are in `runtime/commands/groups/GROUP.py`.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
-from runtime import __version__
-from runtime.commands.environment import EXIT_USE, settings_for
+from runtime import __version__, inherited
+from runtime.commands.environment import EXIT_USE, fail_to_start, settings_for
 from runtime.commands.groups import OPERATOR_COMMANDS, RUN, TOOLS, shown_under
 from runtime.groups import GROUPS
+from runtime.inherited import READY, Inherited
 from runtime.settings import Settings
 from runtime.settings.documentation import markdown, misspelt, table
 
 CHECKOUT_COMMANDS: Final[dict[str, str]] = {
-    "ops.certification.remote.certify": "Try whether a deployment keeps its promises.",
+    "ops.certification.remote.certify": "Test a deployment's guarantees.",
 }
-"""Modules of the `ops` package with an `app`, and what they are for: a wheel or an image has none of them."""
+"""Modules of the `ops` package with an `app`, and their help. Wheels and images do not contain them."""
 
 if TYPE_CHECKING:
     GroupName = str
@@ -36,11 +38,14 @@ else:
     GroupName = Literal[tuple(GROUPS)]
 
 AUTOGROUP: Final = Path("/proc/self/autogroup")
-"""The kernel's figure of this session, where it has one."""
+"""The kernel's autogroup priority of this session, if supported."""
 
 SESSION_TRIES: Final = 40
 
 EXIT_PIPE: Final = 128 + signal.SIGPIPE
+
+ALL: Final = ("core", "rpc", "consumer", "admin")
+"""The roles of `tombola all`."""
 
 app = App(
     name="tombola",
@@ -51,7 +56,7 @@ app = App(
 
 @app.command(group=RUN)
 def core() -> None:
-    """Serve Core: REST on CORE_PORT, RPC on RPC_PORT, and the consumer groups that CORE_WORKERS names."""
+    """Serve Core: REST on CORE_PORT, RPC on RPC_PORT, and the consumer groups in CORE_WORKERS."""
     _serve("core", "rpc")
 
 
@@ -68,31 +73,44 @@ def admin() -> None:
 
 
 @app.command(name="all", group=RUN)
-def everything() -> None:
-    """Serve Core, RPC and both edges in one process, and the consumer groups that CORE_WORKERS names."""
-    _serve("core", "rpc", "consumer", "admin")
+def everything(*, processes: str = "") -> None:
+    """Serve Core, RPC, both edges and the consumer groups in CORE_WORKERS.
+
+    Parameters
+    ----------
+    processes
+        How many processes share the ports, or auto: one per CPU. SIGHUP restarts them one by one. Default: PROCESSES.
+    """
+    if processes:
+        os.environ["PROCESSES"] = processes
+    handed = inherited.take(os.environ)
+    settings = _settings(*ALL)
+    if settings.processes > 1 and handed is None:
+        _supervise(settings)
+    else:
+        _serve(*ALL, handed=handed)
 
 
 @app.command(group=RUN)
 def worker(
     group: Annotated[
         GroupName,
-        Parameter(help=f"Which one: {', '.join(f'{one.name} {one.purpose}' for one in GROUPS.values())}."),
+        Parameter(help=f"The group: {', '.join(f'{one.name} {one.purpose}' for one in GROUPS.values())}."),
     ],
     /,
 ) -> None:
-    """Run one consumer group. Start as many of these as its lag asks for."""
+    """Run one consumer group. Start more processes if its lag grows."""
     _serve(f"worker:{group}")
 
 
 @app.command(group=RUN)
 def migrate(*, dry_run: bool = False) -> None:
-    """Bring the database at DATABASE_URL to this version. Safe to run twice, and by several at once.
+    """Migrate the databases at DATABASE_URL and in DATABASES to this version. Safe to repeat and to run concurrently.
 
     Parameters
     ----------
     dry_run
-        Show what would be applied, and change nothing.
+        Show the pending migrations without applying them.
     """
     import asyncpg
 
@@ -101,27 +119,30 @@ def migrate(*, dry_run: bool = False) -> None:
 
     settings = _settings("migrate")
 
-    async def missing() -> list[str]:
-        connection = await asyncpg.connect(settings.database_url)
+    async def missing(url: str) -> list[str]:
+        connection = await asyncpg.connect(url)
         try:
             return await pending(connection)
         finally:
             await connection.close()
 
-    try:
-        if dry_run:
-            names = asyncio.run(missing())
-            print("\n".join(f"would apply {name}" for name in names) or "nothing to apply")
-        else:
-            names = asyncio.run(apply(settings.database_url, report=lambda name: print(f"applying {name}", flush=True)))
-            print(f"applied {len(names)}" if names else "nothing to apply")
-    except (MigrationError, OSError, asyncpg.PostgresError) as error:
-        sys.exit(f"tombola migrate: {error}")
+    for name, url in (("", settings.database_url), *settings.databases):
+        shown = f"{name}: " if name else ""
+        try:
+            if dry_run:
+                names = asyncio.run(missing(url))
+                print("\n".join(f"{shown}would apply {one}" for one in names) or f"{shown}nothing to apply")
+            else:
+                report = partial(print, f"{shown}applying", flush=True)
+                names = asyncio.run(apply(url, report=report))
+                print(f"{shown}applied {len(names)}" if names else f"{shown}nothing to apply")
+        except (MigrationError, OSError, asyncpg.PostgresError) as error:
+            sys.exit(f"tombola migrate: {shown}{error}")
 
 
 @app.command(name="settings", group=TOOLS)
 def show_settings(*, as_markdown: Annotated[bool, Parameter(name="--markdown")] = False) -> None:
-    """Print every setting: its variable, value, default and meaning.
+    """Print all settings: variable, type, default and meaning.
 
     Parameters
     ----------
@@ -140,44 +161,78 @@ def show_settings(*, as_markdown: Annotated[bool, Parameter(name="--markdown")] 
 
 @app.command(group=TOOLS)
 def healthcheck() -> None:
-    """Succeed where the process here answers /healthz on METRICS_PORT: for container health checks."""
+    """Check that each local process answers /healthz on its METRICS_PORT. For container health checks."""
     from urllib.request import urlopen
 
-    url = f"http://127.0.0.1:{_settings().metrics_port}/healthz"
-    try:
-        with urlopen(url, timeout=2):
-            return
-    except OSError as error:
-        sys.exit(f"tombola healthcheck: {url}: {error}")
+    settings = _settings()
+    for number in range(settings.processes):
+        url = f"http://127.0.0.1:{settings.metrics_port + number}/healthz"
+        try:
+            with urlopen(url, timeout=2):
+                pass
+        except OSError as error:
+            sys.exit(f"tombola healthcheck: {url}: {error}")
 
 
 def _settings(*roles: str) -> Settings:
-    """The environment's settings; ends the process with a line for each wrong one."""
+    """The environment's settings. Ends the process with one line per invalid setting."""
     for name, guess in misspelt(os.environ).items():
         print(f"tombola: {name} has no effect; did you mean {guess}?", file=sys.stderr)
     return settings_for(*roles)
 
 
-def _serve(*roles: str) -> None:
+def _supervise(settings: Settings) -> None:
+    """Runs several processes until SIGTERM or SIGINT."""
+    from runtime.supervisor import Port, Supervisor, SupervisorError
+
+    ports = (
+        Port("CORE_PORT", settings.core_host, settings.core_port),
+        Port("CONSUMER_PORT", settings.host, settings.consumer_port),
+        Port("ADMIN_PORT", settings.host, settings.admin_port),
+        Port("RPC_PORT", settings.core_host, settings.rpc_port),
+        Port("METRICS_PORT", settings.core_host, settings.metrics_port, each=True),
+    )
+
+    async def run() -> None:
+        supervisor = Supervisor(
+            [sys.executable, *sys.orig_argv[1:]],
+            ports,
+            settings.processes,
+            environment={**os.environ, "PROCESSES": str(settings.processes)},
+            # One process consumes for all: the groups' polling would grow with the processes.
+            environment_of_others={"CORE_WORKERS": "off"},
+            drain_seconds=settings.drain_seconds,
+        )
+        await supervisor.run()
+
+    try:
+        asyncio.run(run())
+    except SupervisorError as error:
+        sys.exit(f"tombola: {error}")
+
+
+def _serve(*roles: str, handed: Inherited | None = None) -> None:
     """Runs `roles` until SIGTERM or SIGINT; a second signal ends the process without a drain."""
-    # What is imported stays. Walking it again and again meanwhile was a third of the start's CPU; `serve` turns it on.
+    # Imported modules are never freed; collecting meanwhile took a third of the start's CPU. `serve` enables it again.
     gc.disable()
     import uvloop
 
     settings = _settings(*roles)
-    # On a machine that they share, plays come before what follows from them.
+    if settings.processes > 1 and roles != ALL:
+        fail_to_start("PROCESSES is for `tombola all`; set it to 1, and start more processes of this role instead")
+    # On a shared machine, plays have priority over workers.
     nice = settings.worker_nice if all(role.startswith("worker:") for role in roles) else 0
     os.nice(nice)
     if "core" in roles:
         roles = (*roles, *(f"worker:{group}" for group in settings.core_workers))
-    uvloop.run(_until_stopped(settings, roles, nice))
+    uvloop.run(_until_stopped(settings, roles, nice, handed))
 
 
 async def yield_session(by: int) -> None:
-    """Lets what runs in other sessions go first, as far as `nice` says; a session of somebody else's is left as it is.
+    """Lowers the priority of this process's session, as `nice` does for the process. Other sessions are unchanged.
 
-    A kernel that shares its processors by session (autogroup) compares the figures of sessions, and priorities only
-    within one. It takes one such figure every 0.1 s, of whoever may not administer it.
+    A kernel with autogroup scheduling compares the priorities of sessions, and `nice` only within one. It accepts one
+    change every 0.1 s from unprivileged processes, so the write is retried.
     """
     if not by or os.getsid(0) != os.getpid():
         return
@@ -188,25 +243,32 @@ async def yield_session(by: int) -> None:
         except BlockingIOError:
             await asyncio.sleep(random.uniform(0.1, 0.5))
         except OSError:
-            return  # There is none here.
+            return  # No autogroup support.
 
 
-async def _until_stopped(settings: Settings, roles: Sequence[str], nice: int) -> None:
-    from runtime.app import serve  # late: --help and migrate need none of it
+async def _until_stopped(settings: Settings, roles: Sequence[str], nice: int, handed: Inherited | None) -> None:
+    from runtime.app import serve  # a slow import that --help and migrate do not need
 
     yielding = asyncio.ensure_future(yield_session(nice))
 
+    stop = stop_on_signals()
+    if handed is not None:
+        # Only the supervisor's end makes the link readable.
+        asyncio.get_running_loop().add_reader(handed.link, stop.set)
+
     async def on_ready() -> None:
         print(f"tombola: ready ({', '.join(roles)})", file=sys.stderr, flush=True)
+        if handed is not None:
+            os.write(handed.link, READY)
 
     try:
-        await serve(settings, roles, stop=stop_on_signals(), on_ready=on_ready)
+        await serve(settings, roles, stop=stop, on_ready=on_ready, inherited=handed)
     finally:
         yielding.cancel()
 
 
 def stop_on_signals() -> asyncio.Event:
-    """An event that the first SIGTERM or SIGINT sets; the handlers leave then, so a second one kills."""
+    """An event that the first SIGTERM or SIGINT sets. It also removes the handlers, so a second signal kills."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     signals = (signal.SIGTERM, signal.SIGINT)
@@ -222,9 +284,11 @@ def stop_on_signals() -> asyncio.Event:
 
 
 def register() -> None:
-    """Adds the operator commands, each of which is imported when it is asked for."""
+    """Adds the operator commands, which are imported lazily."""
     for name, (means, _) in OPERATOR_COMMANDS.items():
-        app.command(f"runtime.commands.loop:{name.replace('-', '_')}", name=name, help=means, group=shown_under(name))
+        app.command(
+            f"runtime.commands.builder:{name.replace('-', '_')}", name=name, help=means, group=shown_under(name)
+        )
     if (Path(__file__).parents[1] / "ops" / "certification").is_dir():
         for module, means in CHECKOUT_COMMANDS.items():
             app.command(f"{module}:app", name=module.rpartition(".")[2], help=means, group=TOOLS)
@@ -232,17 +296,17 @@ def register() -> None:
 
 def main() -> None:
     """The console script."""
-    # A process' memory holds keys and opened codes: none of it goes to a disk where it crashes.
+    # No core dumps: the process's memory contains keys and decrypted codes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     register()
     try:
         try:
             app(exit_on_error=False)
         finally:
-            sys.stdout.flush()  # Else a reader that has gone is found out at the very end, where nobody can catch it.
-    except CycloptsError:  # It has been told.
+            sys.stdout.flush()  # Otherwise a closed pipe raises at interpreter exit, where it cannot be caught.
+    except CycloptsError:  # Already printed.
         sys.exit(EXIT_USE)
     except BrokenPipeError:
-        # Whoever read (`head`, a pager) has seen enough.
+        # The reader (`head`, a pager) has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_PIPE)

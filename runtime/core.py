@@ -1,7 +1,7 @@
-"""Core: `call(operation, request)`, the one way into the actors, for every surface alike.
+"""Core: `call(operation, request)`, the only entry to the actors, for every transport.
 
-It checks the scope, puts the request into its actor's mailbox or runs it, turns what the database
-says of bad input into INVALID_ARGUMENT, and counts: once, here, whatever the transport.
+It checks the scope, posts the request to its actor or runs its function, turns database errors about bad input into
+INVALID_ARGUMENT, and counts. All of that happens once, here, whatever the transport.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, Final, Protocol
 
 import asyncpg
 import structlog
-from prometheus_client import Counter, Histogram
 
 from runtime import trace
 from runtime.actors.engine import Actors, Engine
@@ -20,38 +19,35 @@ from runtime.actors.idempotency import Replay, replayed
 from runtime.actors.keyed_starts import start_once
 from runtime.actors.mailbox import LATE
 from runtime.errors import Fault, Status, invalid
+from runtime.metrics import CALLS, Histogram
 from runtime.operations import OPERATIONS, Operation, suspension
 from runtime.operations.row import Run, SessionUse
 from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.stores import cache_version
-from runtime.stores.database import StoreUnavailable
+from runtime.stores.database import HOME, StoreUnavailable
 from runtime.wire.scope import merchant_of, tenant_of
 
 log = structlog.get_logger(__name__)
 
-SECONDS: Final = Histogram(
-    "tombola_operation_seconds",
-    "Time of an operation in Core, in seconds.",
-    ["operation"],
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
-)
-OUTCOMES: Final = Counter("tombola_operations_total", "Operations by their gRPC status.", ["operation", "status"])
+SECONDS: Final = Histogram("tombola_operation_seconds", "Time of an operation in Core, in seconds.", ["operation"])
 
+for _operation in OPERATIONS:
+    CALLS.values[_operation.name, "OK"] = 0  # Present from the start, so that a rate has a first value.
 
 BOUNDED_QUEUE_MAX: Final = 256
-"""Logins that wait for their turn; the others are told at once to come again."""
+"""Logins that may wait; further ones are refused at once and may retry."""
 
 
 def bounded_at_once(connections: int) -> int:
-    """How many of the operations that strangers may flood are done at once: a third of the connections at most."""
+    """Concurrent operations that anonymous clients can flood: less than a third of the connections."""
     return max(1, connections * 3 // 10)
 
 
 class Caller(Protocol):
-    """What an edge holds: Core itself where they share a process, an RPC client where they do not."""
+    """An edge's access to Core: Core itself in the same process, otherwise an RPC client."""
 
     async def call(self, operation: Operation, request: Any) -> Any:
-        """The operation's reply. Raises Fault."""
+        """Returns the operation's reply. Raises Fault."""
         ...
 
 
@@ -64,25 +60,27 @@ class Core:
         self._answer_seconds = settings.answer_timeout_seconds
         kinds = {operation.actor for operation in OPERATIONS if operation.actor is not None}
         self._actors: dict[type[Actors[Any, Any, Any]], Actors[Any, Any, Any]] = {kind: kind(engine) for kind in kinds}
-        self._seconds = {operation.name: SECONDS.labels(operation.name) for operation in OPERATIONS}
-        self._ok = {operation.name: OUTCOMES.labels(operation.name, "OK") for operation in OPERATIONS}
-        self._suspends = frozenset(row.name for row in OPERATIONS if row.suspends)
-        self._bounded = Bulkhead(
-            places=bounded_at_once(settings.database_pool_size),
-            wait_seconds=settings.database_acquire_timeout_seconds,
-            queue_max=BOUNDED_QUEUE_MAX,
-        )
+        self._seconds = {operation.name: SECONDS.series(operation.name) for operation in OPERATIONS}
+        self._suspends = frozenset(row.name for row in OPERATIONS if row.refused_while_suspended)
+        self._bounded = {
+            part.name: Bulkhead(
+                places=bounded_at_once(settings.database_pool_size),
+                wait_seconds=settings.database_acquire_timeout_seconds,
+                queue_max=BOUNDED_QUEUE_MAX,
+            )
+            for part in engine.database.parts
+        }
         self._closing = False
         engine.database.on_other_history.append(self._distrust)
 
     def _distrust(self) -> None:
-        """The database goes on from another past: what was remembered of it may never have been."""
+        """The database continues from an older state, so cached data may be of transactions that never happened."""
         self.engine.catalog_versions.clear()
         for actors in self._actors.values():
             actors.distrust()
 
     async def call(self, operation: Operation, request: Any) -> Any:
-        """Does the operation. What it raises is always a Fault; a bug is INTERNAL, and logged."""
+        """Runs an operation. Every error becomes a Fault; a bug becomes INTERNAL and is logged."""
         started = time.perf_counter()
         replayed.set(False)
         before = trace.tenant.set("")
@@ -90,7 +88,7 @@ class Core:
             if self._closing:
                 raise Fault(Status.UNAVAILABLE, "OVERLOADED", "shutting down; try again", retry_after_seconds=1)
             if operation.scoped:
-                trace.tenant.set(tenant_of(request))  # which refuses a request without one
+                trace.tenant.set(tenant_of(request))  # Refuses a request without a tenant.
             if operation.run is not None:
                 reply = await self._run_in_time(operation.run, operation, request)
             else:
@@ -104,26 +102,26 @@ class Core:
                     reply = reply.reply
                     replayed.set(True)
         except Fault as fault:
-            OUTCOMES.labels(operation.name, fault.status.name).inc()
+            CALLS.add(operation.name, fault.status.name)
             raise
         except Exception as error:
-            # Not kept by a name: an error's frames would hold it, and it them.
+            # Not assigned to a variable: the error's frames would refer to it, a reference cycle.
             raise _counted(operation, _fault(operation, error)) from error
         finally:
             trace.tenant.reset(before)
-        if operation.stales:
+        if operation.invalidates_cache:
             cache_version.changed(self.engine.ephemeral, request.scope.tenant_id)
-        self._ok[operation.name].inc()
+        CALLS.add(operation.name, "OK")
         self._seconds[operation.name].observe(time.perf_counter() - started)
         return reply
 
     async def _run_in_time(self, work: Run, operation: Operation, request: Any) -> Any:
-        """Does what is a function's, or UNAVAILABLE after ANSWER_TIMEOUT_SECONDS: what it was at is undone, or done.
+        """Runs an operation's function; UNAVAILABLE after ANSWER_TIMEOUT_SECONDS, with unknown outcome.
 
-        Each of its waits for the store is bounded, but it has several; those for a connection are one together.
+        Each wait for the store is bounded, but a function has several; its waits for a connection share one limit.
         """
         run = self._run_bounded if operation.bounded else self._run
-        with self.engine.database.waiting_as_one():
+        with self.engine.database.share_acquire_limit():
             if operation.lengthy:
                 return await run(work, operation, request)
             try:
@@ -134,11 +132,11 @@ class Core:
                     raise
                 raise StoreUnavailable(LATE, sent=True) from error
             finally:
-                # It knows its task, and a task its error, whose traceback has this frame: they would outlive it.
+                # A reference cycle: the timeout refers to its task, the task to its error, the error to this frame.
                 del answering
 
     async def _run(self, work: Run, operation: Operation, request: Any) -> Any:
-        """Does it, for whom it is not refused to."""
+        """Runs the function, after checking the merchant's scope and suspensions."""
         merchant_id = merchant_of(request) if operation.admin is not None else ""
         if merchant_id and operation.tenant_wide:
             raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", "this is for the tenant's own staff")
@@ -149,20 +147,21 @@ class Core:
         return await work(self.engine, request)
 
     async def _run_bounded(self, work: Run, operation: Operation, request: Any) -> Any:
-        """The same, a few at once. UNAVAILABLE OVERLOADED where too many wait already, or nothing moves.
+        """As `_run`, with limited concurrency. UNAVAILABLE OVERLOADED if too many wait or a wait takes too long.
 
-        Else who floods logins, which queue behind each other's rows, would hold every connection to the database,
-        and plays would find none to commit on.
+        Otherwise a flood of logins, which queue for each other's row locks, would hold every database connection, and
+        plays could not commit.
         """
-        if await self._bounded.enter() is not Entry.ENTERED:
-            raise Fault(Status.UNAVAILABLE, "OVERLOADED", "too many logins wait; try again", retry_after_seconds=1)
+        bounded = self._bounded.get(self.engine.database.here().name) or self._bounded[HOME]
+        if await bounded.enter() is not Entry.ENTERED:
+            raise Fault(Status.UNAVAILABLE, "OVERLOADED", "too many queued logins; try again", retry_after_seconds=1)
         try:
             return await self._run(work, operation, request)
         finally:
-            self._bounded.leave()
+            bounded.leave()
 
     async def drain(self) -> None:
-        """Refuses what comes, and returns when what was accepted has been answered."""
+        """Refuses new calls, and returns when all accepted ones have been answered."""
         self._closing = True
         for actors in self._actors.values():
             await actors.drain()
@@ -172,13 +171,13 @@ class Core:
 
 
 def _counted(operation: Operation, fault: Fault) -> Fault:
-    OUTCOMES.labels(operation.name, fault.status.name).inc()
+    CALLS.add(operation.name, fault.status.name)
     return fault
 
 
 def _fault(operation: Operation, error: Exception) -> Fault:
     if isinstance(error, asyncpg.DataError | asyncpg.UntranslatableCharacterError):
-        # A value that passed the checks and that Postgres still cannot store (NUL, out of range).
+        # A value that passed the checks but cannot be stored by Postgres (NUL, out of range).
         return invalid("", "a value cannot be stored: " + str(error).splitlines()[0])
     log.error("operation_failed", operation=operation.name, exc_info=error)
-    return Fault(Status.INTERNAL, "INTERNAL", "something went wrong here; it has been logged")
+    return Fault(Status.INTERNAL, "INTERNAL", "an internal error occurred and was logged")

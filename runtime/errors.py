@@ -1,8 +1,8 @@
-"""The one way to refuse: a status, a reason, a sentence, and the facts.
+"""Faults: the only way to refuse a request, with a status, a reason, a message and facts.
 
-An actor raises `Fault`; it never knows HTTP or RPC. The edges and the RPC server turn a fault into
-their own form (contract.md, "Errors"): the envelope's `code` is the status' name, the HTTP status
-follows the google.rpc mapping unless the fault carries one of its own (413, 422).
+An actor raises `Fault`; it never knows HTTP or RPC. The edges and the RPC server turn a fault into their own form:
+the envelope's `code` is the status' name, and the HTTP status follows the google.rpc mapping unless the fault sets
+its own (413, 422).
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ HTTP_STATUS: Final[dict[Status, int]] = {
     Status.DATA_LOSS: 500,
     Status.UNAUTHENTICATED: 401,
 }
-"""google/rpc/code.proto's own mapping to HTTP."""
+"""The HTTP mapping of google/rpc/code.proto."""
 
 
 BALANCE_MAX: Final = 2**63 - 1
 
 
 class Fault(Exception):
-    """A refusal that the caller is told about.
+    """A refusal that is returned to the caller.
 
-    `facts` go into the envelope's `data` beside `reason`; `retry_after_seconds` becomes the
-    Retry-After header; `http_status` overrides the mapping where contract.md names one.
+    `facts` go into the envelope's `data` next to `reason`; `retry_after_seconds` becomes the Retry-After header;
+    `http_status` overrides the mapping.
     """
 
     __slots__ = ("status", "reason", "message", "facts", "retry_after_seconds", "http_status")
@@ -98,12 +98,12 @@ class Fault(Exception):
 
 
 def invalid(field: str, description: str) -> Fault:
-    """INVALID_ARGUMENT, naming the one field that is wrong (`handler_config.prizes[2].probability`)."""
+    """INVALID_ARGUMENT for one field (`handler_config.prizes[2].probability`)."""
     return violations([(field, description)])
 
 
 def violations(found: Iterable[tuple[str, str]]) -> Fault:
-    """INVALID_ARGUMENT with every (field, description) that was found wrong."""
+    """INVALID_ARGUMENT for several fields, as (field, description)."""
     rows = [{"field": field, "description": description} for field, description in found]
     return Fault(
         Status.INVALID_ARGUMENT,
@@ -114,30 +114,32 @@ def violations(found: Iterable[tuple[str, str]]) -> Fault:
 
 
 class BalanceFull(Fault):
-    """FAILED_PRECONDITION BALANCE_FULL: a balance of points or items would be more than is counted."""
+    """FAILED_PRECONDITION BALANCE_FULL: a balance of points or items would exceed the maximum."""
 
     def __init__(self, currency: str) -> None:
-        said = f"the balance of {currency} would be more than {BALANCE_MAX}, which is all that it can hold"
-        super().__init__(Status.FAILED_PRECONDITION, "BALANCE_FULL", said, currency=currency)
+        message = f"the balance of {currency} would exceed its maximum of {BALANCE_MAX}"
+        super().__init__(Status.FAILED_PRECONDITION, "BALANCE_FULL", message, currency=currency)
 
 
 def suspended(kind: str) -> Fault:
-    """PERMISSION_DENIED: the tenant, merchant or player (`kind`) that somebody acts under is suspended."""
+    """PERMISSION_DENIED: the caller's tenant, merchant or player (`kind`) is suspended."""
     return Fault(Status.PERMISSION_DENIED, "SUSPENDED", f"the {kind} is suspended", suspended=kind)
 
 
 def forbidden(kind: str, identifier: str) -> Fault:
-    """PERMISSION_DENIED: what is the tenant's own is to be read by a merchant's staff, and not written."""
+    """PERMISSION_DENIED: a merchant's staff may read the tenant's own resources, but not write them."""
     named = kind.lower().replace("_", " ")
-    return Fault(Status.PERMISSION_DENIED, "FORBIDDEN", f"{named} {identifier!r} is the tenant's, not the merchant's")
+    return Fault(
+        Status.PERMISSION_DENIED, "FORBIDDEN", f"{named} {identifier!r} belongs to the tenant, not the merchant"
+    )
 
 
 def unknown(kind: str, identifier: str) -> Fault:
-    """NOT_FOUND: also the answer for a resource of another tenant or merchant, so that ids cannot be probed."""
+    """NOT_FOUND. Also returned for resources of another tenant or merchant, so that ids cannot be probed."""
     named = kind.lower().replace("_", " ")
     return Fault(Status.NOT_FOUND, f"UNKNOWN_{kind.upper()}", f"there is no {named} {identifier!r}")
 
 
 def merged() -> Fault:
-    """PERMISSION_DENIED: a guest that has logged in is the player now, whom another's token must not open."""
+    """PERMISSION_DENIED: the guest has logged in and is now a player, whom a guest's token must not access."""
     return Fault(Status.PERMISSION_DENIED, "PLAYER_MERGED", "this guest has logged in; use the player's token")

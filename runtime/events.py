@@ -1,8 +1,8 @@
-"""Events: what Tombola tells other systems, as types (spec.md, Events).
+"""Events: the messages that Tombola sends to other systems, as types.
 
-The data of each event, of the five canonical ones and of ours, is one Struct here, and has one shape wherever it
-comes from: every field is always there, "" or 0 where there is none. Fields may be added to a Struct, never renamed or
-removed; asyncapi.json is made from these by `python -m ops.generate`.
+Each event type has one Struct for its data, with one shape whatever its source: every field is always present, "" or 0
+if unset. Fields may be added to a Struct, never renamed or removed. `python -m ops.generate` makes asyncapi.json from
+these.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from msgspec import Meta
 
 from runtime import ids, trace
 
-STANDINGS_TOLD: Final = 100
-"""Standings that leaderboard_finalized tells of: the first."""
+STANDINGS_MAX: Final = 100
+"""The number of standings in leaderboard_finalized, from the top."""
 
 
 class PlayCompleted(msgspec.Struct, frozen=True):
@@ -33,22 +33,23 @@ class PlayCompleted(msgspec.Struct, frozen=True):
 
 
 class PrizeWon(msgspec.Struct, frozen=True, kw_only=True):
-    """Once for each prize that was awarded: in a play, by a milestone, or by a leaderboard's rank."""
+    """One for each awarded prize: in a play, by a milestone, or by a rank of a leaderboard or a draw."""
 
     TYPE: ClassVar[str] = "prize_won"
 
     player_id: str
     prize_id: str
-    reward_id: Annotated[str, Meta(description="Empty for points that a play drew.")]
-    name: Annotated[str, Meta(description="The prize's.")]
-    type: Annotated[str, Meta(description="The prize's.")]
+    reward_id: Annotated[str, Meta(description="Empty for points won by a play.")]
+    name: Annotated[str, Meta(description="The prize's name.")]
+    type: Annotated[str, Meta(description="The prize's type.")]
     quantity: int
-    value: Annotated[float, Meta(description="Of one.")]
-    game_id: Annotated[str, Meta(description="Empty for a leaderboard's prize.")] = ""
-    play_id: Annotated[str, Meta(description="Empty for a prize that no play won.")] = ""
-    milestone_id: Annotated[str, Meta(description="Empty for a prize that no milestone granted.")] = ""
-    leaderboard_id: Annotated[str, Meta(description="Empty for a prize that no leaderboard gave.")] = ""
-    rank: Annotated[int, Meta(description="0 for a prize that no leaderboard gave.")] = 0
+    value: Annotated[float, Meta(description="The value of one unit.")]
+    game_id: Annotated[str, Meta(description="Empty for a prize of a leaderboard or a draw.")] = ""
+    play_id: Annotated[str, Meta(description="Empty unless a play won the prize.")] = ""
+    milestone_id: Annotated[str, Meta(description="Empty unless a milestone granted the prize.")] = ""
+    leaderboard_id: Annotated[str, Meta(description="Empty unless a leaderboard awarded the prize.")] = ""
+    draw_id: Annotated[str, Meta(description="Empty unless a draw awarded the prize.")] = ""
+    rank: Annotated[int, Meta(description="0 unless a leaderboard or a draw awarded the prize.")] = 0
 
 
 class PrizeClaimed(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +78,7 @@ class QuestCompleted(msgspec.Struct, frozen=True, kw_only=True):
     quest_id: str
     player_id: str
     turns_granted: int
-    balance: Annotated[int, Meta(description="The player's turns in the campaign, after it.")]
+    balance: Annotated[int, Meta(description="The player's turns in the campaign afterwards.")]
     period: Annotated[str, Meta(description="once, a local day (2026-11-21) or an ISO week (2026-W47).")]
 
 
@@ -89,9 +90,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     display_name: str
     score: int
     achieved_at: Annotated[int, Meta(description="Unix seconds.")]
-    prize_id: Annotated[str, Meta(description="Empty where the rank has no prize.")]
+    prize_id: Annotated[str, Meta(description="Empty if the rank has no prize.")]
     reward_id: str
-    reason: Annotated[str, Meta(description="Why the rank goes without its prize; empty where it has it.")]
+    reason: Annotated[str, Meta(description="Why the rank's prize was not awarded; empty if it was.")]
 
 
 class LeaderboardFinalized(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,12 +106,12 @@ class LeaderboardFinalized(msgspec.Struct, frozen=True, kw_only=True):
     players: int
     standings: Annotated[
         list[Standing],
-        Meta(description="The first hundred.", extra_json_schema={"maxItems": STANDINGS_TOLD}),
+        Meta(description="The first hundred.", extra_json_schema={"maxItems": STANDINGS_MAX}),
     ]
 
 
 class DeliveryFailed(msgspec.Struct, frozen=True, kw_only=True):
-    """A reward's delivery was given up, unless somebody retries it: no attempt is left, or no callback came in time."""
+    """A reward's delivery failed, until it is retried: no attempt is left, or no callback arrived in time."""
 
     TYPE: ClassVar[str] = "delivery_failed"
 
@@ -120,30 +121,30 @@ class DeliveryFailed(msgspec.Struct, frozen=True, kw_only=True):
     prize_id: str
     channel: Annotated[str, Meta(description="The prize's `fulfillment.channel`.")]
     attempts: int
-    error: Annotated[str, Meta(description="Why the last one failed.")]
+    error: Annotated[str, Meta(description="The error of the last attempt.")]
 
 
 class BudgetReached(msgspec.Struct, frozen=True, kw_only=True):
-    """A campaign has used 80 %, or all, of its budget: once each, and again where the budget was raised meanwhile."""
+    """A campaign has used 80 % or 100 % of its budget: once per threshold, and again after the budget was raised."""
 
     TYPE: ClassVar[str] = "campaign.budget_reached"
 
     campaign_id: str
-    name: Annotated[str, Meta(description="The campaign's.")]
-    percent: Annotated[int, Meta(description="80 or 100: the share that is reached.")]
+    name: Annotated[str, Meta(description="The campaign's name.")]
+    percent: Annotated[int, Meta(description="80 or 100: the threshold reached.")]
     amount: Annotated[float, Meta(description="The budget.")]
-    currency: Annotated[str, Meta(description="As ISO 4217 has it.")]
-    used: Annotated[float, Meta(description="The value of what was given and not given back.")]
+    currency: Annotated[str, Meta(description="ISO 4217 code.")]
+    used: Annotated[float, Meta(description="The value of awarded prizes, minus returned ones.")]
 
 
 class LowStock(msgspec.Struct, frozen=True, kw_only=True):
-    """No more is left of a prize than its `low_stock_at`: once, and again when it has risen above that meanwhile."""
+    """A prize's stock has fallen to its `low_stock_at`: once, and again after it has risen above that."""
 
     TYPE: ClassVar[str] = "prizes.low_stock"
 
     prize_id: str
-    name: Annotated[str, Meta(description="The prize's.")]
-    remaining: Annotated[int, Meta(description="Of its stock, or of its free codes where these are fewer.")]
+    name: Annotated[str, Meta(description="The prize's name.")]
+    remaining: Annotated[int, Meta(description="Units in stock, or free codes if fewer.")]
     low_stock_at: int
 
 
@@ -169,7 +170,7 @@ DATA: Final[tuple[type[EventData], ...]] = (
     LowStock,
 )
 TYPES: Final = tuple(data.TYPE for data in DATA)
-"""The canonical types, in the specification's order, then ours."""
+"""The event types: the core ones first."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -178,18 +179,18 @@ class Event(msgspec.Struct, frozen=True):
     id: Annotated[
         str,
         Meta(
-            description="Stable over every retry: what a receiver knows a repeated event by.",
+            description="The same for every retry. Use it to deduplicate events.",
             extra_json_schema={"pattern": "^evt_"},
         ),
     ]
     type: str
     occurred_at: Annotated[int, Meta(description="Unix seconds.")]
     tenant_id: str
-    merchant_id: Annotated[str, Meta(description="Empty where the campaign has no merchant.")]
+    merchant_id: Annotated[str, Meta(description="Empty if the campaign has no merchant.")]
     campaign_id: str
     data: EventData | dict[str, Any]
     trace_id: Annotated[str, Meta(description="W3C trace id, 32 hex digits, or empty.")] = ""
-    emitted: Annotated[bool, Meta(description="True of what staff emitted to try receivers: it did not happen.")] | (
+    emitted: Annotated[bool, Meta(description="True if staff emitted it to test receivers: it did not happen.")] | (
         msgspec.UnsetType
     ) = msgspec.UNSET
 
@@ -200,25 +201,25 @@ class ReceivedEvent(Event, frozen=True):
     data: dict[str, Any]
 
 
-SAID: Final = ("display_name", "error")
-"""What an event says of a player beside the id: the name, and what a receiver said of a delivery."""
+PERSONAL_FIELDS: Final = ("display_name", "error")
+"""Personal data in events, apart from the player's id: the name, and the error text of a delivery's receiver."""
 
 
-def said_of_players(value: Any) -> Iterator[dict[str, Any]]:
-    """The parts of an event, as JSON has it, that say something of the player whose id is in them."""
+def personal_data_in(value: Any) -> Iterator[dict[str, Any]]:
+    """The parts of an event's JSON that contain personal data about the player whose id they contain."""
     if isinstance(value, list):
         for item in value:
-            yield from said_of_players(item)
+            yield from personal_data_in(item)
     elif isinstance(value, dict):
-        if isinstance(value.get("player_id"), str) and any(name in value for name in SAID):
+        if isinstance(value.get("player_id"), str) and any(name in value for name in PERSONAL_FIELDS):
             yield value
         for item in value.values():
-            yield from said_of_players(item)
+            yield from personal_data_in(item)
 
 
-def forget(part: dict[str, Any]) -> None:
-    """Leaves of such a part what it says of the id alone."""
-    part.update({name: "" for name in SAID if name in part})
+def erase_personal_data(part: dict[str, Any]) -> None:
+    """Erases the personal data of such a part, except the id."""
+    part.update({name: "" for name in PERSONAL_FIELDS if name in part})
 
 
 def event_of(
@@ -232,10 +233,10 @@ def event_of(
     nth: int = 0,
     id: str = "",
 ) -> Event:
-    """The event of what happened; in the current trace, where a batch does not say whose it is.
+    """Builds an event. trace_id: default the current trace; a batch passes its request's.
 
-    nth: of a play's prizes, counted from 0. id: of a completed quest, and of what was noticed of budgets and stock,
-    whose rows keep it, and of a delivery that failed, which may fail again after a retry; others' follow from `data`.
+    nth: the index among a play's prizes, from 0. id: required for completed quests, budget and stock events, whose rows
+    store it, and for failed deliveries, which may fail again after a retry. Other ids are derived from `data`.
     """
     trace_id = trace.current.get() if trace_id is None else trace_id
     id = id or _id_of(data, nth)
@@ -252,20 +253,20 @@ def event_of(
 
 
 def _id_of(data: EventData, nth: int) -> str:
-    """The event's id: it follows from what is told of, so that who tells of it later, from rows, tells the same."""
+    """The event's deterministic id, so that the backfill emits the same event."""
     if isinstance(data, PlayCompleted):
         return "evt_" + data.play_id.removeprefix("play_")
     if isinstance(data, PrizeWon):
         if data.play_id:
             return f"evt_{data.play_id.removeprefix('play_')}_{nth}"
-        assert data.reward_id, "what no play won has left a reward, points too"
+        assert data.reward_id, "a prize that no play won has a reward, points too"
         return "evt_" + data.reward_id.rpartition("_")[2]
     if isinstance(data, PrizeClaimed):
         return f"evt_{data.reward_id.rpartition('_')[2]}_claimed"
     if isinstance(data, LeaderboardFinalized):
         return "evt_" + data.leaderboard_id.rpartition("_")[2]
-    # Quest, player and period would not do: the player is another after a login.
-    raise ValueError(f"an event {data.TYPE} is given its id")
+    # Not derived from quest, player and period: a login merges the player into another.
+    raise ValueError(f"an event {data.TYPE} requires an id")
 
 
 def new_event(
@@ -278,7 +279,7 @@ def new_event(
     data: dict[str, Any],
     id: str = "",
 ) -> Event:
-    """An event that somebody made up, of any type and any data; in the current trace."""
+    """An event emitted by staff, with any type and data; in the current trace."""
     return Event(
         id=id or ids.make("evt"),
         type=type,

@@ -1,4 +1,16 @@
-"""What each Core process repeats in the background."""
+"""The background jobs of Core.
+
+A job whose work belongs to the installation runs in one Core process at a time (runtime/stores/leases.py). A process
+that was suspended for longer than its lease may still run it beside the new holder. That is safe:
+
+| Job | Because |
+|---|---|
+| counting, figures | the watermark's row is locked, and advances in the transaction that counts: no play counts twice |
+| ending, draws | a board or draw closes by one conditional update, and each prize is paid by another |
+| limits | the tenant's mark is locked, and a threshold is marked by the statement that writes its event |
+| retention | idleness is checked again under the player's lock. A second erasure finds nothing to erase |
+| stream trimming, login purge | a repeated delete has no effect |
+"""
 
 from __future__ import annotations
 
@@ -11,17 +23,19 @@ from runtime.operations import purging
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
 from runtime.operations.desk import erasure
-from runtime.operations.leaderboards import ending
+from runtime.operations.draws import lifecycle as draws
+from runtime.operations.leaderboards import auto_finalize
 from runtime.operations.reporting import counting
 from runtime.stores import publisher
 
 
 class Job(NamedTuple):
-    """`name` is its name in logs and metrics."""
+    """A job. `name` appears in logs and metrics. leased: one process at a time runs it."""
 
     name: str
     run: Callable[[Engine], Awaitable[None]]
     every_seconds: float
+    leased: bool = True
 
 
 def jobs() -> tuple[Job, ...]:
@@ -29,19 +43,20 @@ def jobs() -> tuple[Job, ...]:
     return (
         Job(analytics.JOB, analytics.count_all, analytics.EVERY_SECONDS),
         Job(counting.JOB, counting.count_all, analytics.EVERY_SECONDS),
-        Job(ending.JOB, ending.finalize_all, ending.EVERY_SECONDS),
-        Job(thresholds.JOB, thresholds.look_all, thresholds.EVERY_SECONDS),
+        Job(auto_finalize.JOB, auto_finalize.finalize_all, auto_finalize.EVERY_SECONDS),
+        Job(draws.JOB, draws.finish_due, draws.EVERY_SECONDS),
+        Job(thresholds.JOB, thresholds.check_all, thresholds.EVERY_SECONDS),
         Job(erasure.JOB, erasure.retain, erasure.EVERY_SECONDS),
         Job("stream trimming", _trim, publisher.TRIM_SECONDS),
-        Job(starts.JOB, _keep_starts, starts.EVERY_SECONDS),
+        Job(starts.JOB, _write_starts, starts.EVERY_SECONDS, leased=False),  # Counts of this process.
         Job("login purge", purging.purge, purging.PURGE_SECONDS),
     )
 
 
 async def _trim(engine: Engine) -> None:
-    """Takes events off their streams that are older than STREAM_HOURS."""
+    """Deletes events older than STREAM_HOURS from the streams."""
     engine.publisher.trim(engine.clock.now(), engine.settings.stream_hours)
 
 
-async def _keep_starts(engine: Engine) -> None:
-    await engine.starts.keep()
+async def _write_starts(engine: Engine) -> None:
+    await engine.starts.write()

@@ -1,4 +1,4 @@
-"""Logs: one event a line on standard error."""
+"""Logs: one event per line on standard error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.settings import Settings
 
 
 def configure_logs(settings: Settings) -> None:
-    """Logs one event a line: as JSON, or as text for people (LOG_FORMAT), from LOG_LEVEL up."""
+    """Configures logs: one event per line, as JSON or readable text (LOG_FORMAT), from LOG_LEVEL up."""
     level = getattr(logging, settings.log_level.upper())
     logging.basicConfig(level=level, format="%(levelname)s %(name)s %(message)s")
     renderer: Any = (
@@ -39,8 +39,8 @@ def configure_logs(settings: Settings) -> None:
 
 
 def add_trace_id(_logger: Any, _method: str, event: Any) -> Any:
-    """A structlog processor: adds the request's trace id to every line that is logged while it is answered."""
-    trace_id = trace.current.get()  # aiohttp answers each request in a context of its own.
+    """A structlog processor that adds the request's trace id to every line."""
+    trace_id = trace.current.get()  # aiohttp handles each request in its own context.
     if trace_id:
         event.setdefault("trace_id", trace_id)
     return event

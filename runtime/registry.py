@@ -1,7 +1,7 @@
-"""Open registries: a name in configuration stands for a thing in code.
+"""Registries: map names in configuration to code.
 
-Seed generators, reward handlers, validators and providers are registries (spec.md, "Game composition"),
-so that a plugin can add one without a change here. A taken name is an error, never a replacement.
+Seed generators, reward handlers, validators and providers have registries, so that a plugin can add one without a
+change here. Registering a taken name is an error, never a replacement.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHOWN_NAME_LENGTH: Final = 200
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name; `kind` is how messages call them ("reward handler")."""
+    """Entries of one kind by name; `kind` is their name in messages ("reward handler")."""
 
     __slots__ = ("_things", "kind")
 
@@ -27,7 +27,7 @@ class Registry(Generic[T]):
         self._things: dict[str, T] = {}
 
     def register(self, name: str, thing: T) -> T:
-        """Give `thing` its name and return it. Raises ValueError when the name is empty or taken."""
+        """Registers `thing` and returns it. Raises ValueError if the name is empty or taken."""
         if not name:
             raise ValueError(f"a {self.kind} needs a name")
         if name in self._things:
@@ -36,7 +36,7 @@ class Registry(Generic[T]):
         return thing
 
     def get(self, name: str) -> T | None:
-        """The thing of that name, or None."""
+        """The entry of that name, or None."""
         return self._things.get(name)
 
     def names(self) -> list[str]:
@@ -44,10 +44,10 @@ class Registry(Generic[T]):
         return sorted(self._things)
 
     def require(self, name: str, field: str) -> T:
-        """The thing of that name; an unknown one is INVALID_ARGUMENT on `field`, listing what there is."""
+        """The entry of that name. An unknown name is INVALID_ARGUMENT on `field`, listing the known ones."""
         thing = self._things.get(name)
         if thing is None:
-            # repr also escapes what JSON could not carry (lone surrogates).
+            # repr also escapes characters that JSON cannot carry (lone surrogates).
             shown = repr(name[:_SHOWN_NAME_LENGTH])
             raise invalid(field, f"unknown {self.kind} {shown}; registered: {', '.join(self.names())}")
         return thing
@@ -57,11 +57,11 @@ _loaded: set[str] = set()
 
 
 def load_plugins(modules: Sequence[str]) -> None:
-    """Import each module that the setting PLUGINS names and call its `register()`, where it has one.
+    """Imports each module in PLUGINS and calls its `register()`, if it has one.
 
-    A module is loaded once per process, however many applications start in it. Raises RuntimeError,
-    naming the module and the setting, when it cannot be imported or its `register()` fails (a taken
-    name, for one): a process must not start with half of its rules.
+    A module is loaded once per process. Raises RuntimeError, naming the module and the setting, if it cannot be
+    imported or its `register()` fails (for example for a taken name): a process must not start with only part of its
+    rules.
     """
     for name in modules:
         if name in _loaded:

@@ -1,8 +1,8 @@
-"""The trace that the work at hand belongs to: a W3C trace id, 32 hex digits, or empty.
+"""The current trace: a W3C trace id, 32 hex digits, or empty.
 
-Set where a request comes in (HTTP, RPC, a stream's message); it goes into every log line, event,
-audit entry and outgoing call. Not by opentelemetry-api's propagator: taking a trace in costs 6 times as much by it
-and handing it on 4 times (22 ms more to import), and it makes no new ids: that takes the SDK.
+Set where a request arrives (HTTP, RPC, a stream's message); it is added to every log line, event, audit entry and
+outgoing call. Not opentelemetry-api's propagator: it takes 6 times as long to extract a trace, 4 times to inject one,
+and 22 ms to import, and only the SDK makes new ids.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from contextvars import ContextVar
 from typing import Final
 
-# Version 00 ends with its flags; a later one may go on (W3C Trace Context, 4.3). ff is none.
+# Version 00 ends after the flags; later ones may continue (W3C Trace Context, 4.3). ff is invalid.
 _TRACEPARENT: Final = re.compile(
     r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
 )
@@ -21,18 +21,18 @@ _bits: Final = random.Random(os.urandom(32)).getrandbits
 
 current: ContextVar[str] = ContextVar("trace_id", default="")
 
-# Who acts, for the audit log: the subject of the admin's token, set by the admin edge.
+# The acting person, for the audit log: the subject of the admin's token, set by the admin edge.
 actor: ContextVar[str] = ContextVar("actor", default="")
 
-# Whose work it is, for its share of the database's connections: set by Core and the committer; "" nobody's.
+# The tenant of the current work, for its connection quota: set by Core and the committer; "" for none.
 tenant: ContextVar[str] = ContextVar("tenant", default="")
 
-# The merchant in whose name, for the audit log: that of the request's scope, set by Core; "" the tenant's own.
+# The merchant of the request's scope, for the audit log: set by Core; "" for the tenant itself.
 merchant: ContextVar[str] = ContextVar("merchant", default="")
 
 
 def read(traceparent: str) -> str:
-    """The trace id in a `traceparent` (W3C Trace Context, level 1 and later versions); "" where it is none."""
+    """The trace id in a `traceparent` (W3C Trace Context, level 1 and later versions); "" if invalid."""
     match = _TRACEPARENT.fullmatch(traceparent)
     return match[1] if match is not None else ""
 
@@ -43,5 +43,5 @@ def new() -> str:
 
 
 def parent() -> str:
-    """A `traceparent` that hands the current trace on."""
+    """A `traceparent` that continues the current trace."""
     return f"00-{current.get()}-{_bits(64) or 1:016x}-00"

@@ -1,4 +1,4 @@
-"""The SQL of Tombola, one named and described statement each, kept in the `.sql` files beside this module.
+"""The SQL of Tombola: named, described statements in the `.sql` files of this folder.
 
 A file holds blocks:
 
@@ -43,9 +43,9 @@ class Query(NamedTuple):
 
 
 class Queries(Mapping[str, str]):
-    """The texts of one file's statements, read-only, in the file's order. KeyError names the ones there are.
+    """The statements of one file by name, read-only, in the file's order. A KeyError lists the known names.
 
-    Texts are plain `str`: asyncpg takes no subclass. `described` has their descriptions too.
+    The texts are plain `str`, since asyncpg accepts no subclass. `described` has the descriptions too.
     """
 
     def __init__(self, file: str, queries: Mapping[str, Query]) -> None:
@@ -67,17 +67,17 @@ class Queries(Mapping[str, str]):
 
 @cache
 def load(file: str) -> Queries:
-    """The statements of `sql/<file>.sql`. FileNotFoundError; ValueError where a block is malformed."""
+    """The statements of `sql/<file>.sql`. FileNotFoundError; ValueError if a block is malformed."""
     return Queries(file, parse(file, (DIRECTORY / f"{file}.sql").read_text(encoding="utf-8")))
 
 
 def files() -> list[str]:
-    """The names that `load` takes: every .sql file here but the schema."""
+    """The names that `load` accepts: every .sql file here except the schema."""
     return sorted(path.stem for path in DIRECTORY.glob("*.sql") if path != SCHEMA)
 
 
 def parse(file: str, text: str) -> dict[str, Query]:
-    """Cuts `text` into its blocks. ValueError: a name that is wrong or taken, no statement, SQL before a name."""
+    """Splits `text` into blocks. ValueError: invalid or duplicate name, no statement, SQL before the first name."""
     head, *parts = _NAME.split(text)
     if any(line.strip() and not line.lstrip().startswith("--") for line in head.splitlines()):
         raise ValueError(f"{file}.sql: SQL before the first '-- name:'")
@@ -95,7 +95,7 @@ def parse(file: str, text: str) -> dict[str, Query]:
 
 
 def _split(block: str) -> tuple[str, str]:
-    """(description, statement) of a block: leading comment lines, then everything else."""
+    """(description, statement) of a block: the leading comment lines, then the rest."""
     lines = block.strip("\n").splitlines()
     count = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
     doc = "\n".join(line.removeprefix("--").strip() for line in lines[:count])

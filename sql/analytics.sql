@@ -1,26 +1,26 @@
--- A campaign in numbers. See runtime/operations/campaigns/analytics.py.
+-- Campaign analytics. See runtime/operations/campaigns/analytics.py.
 
 -- name: campaign
 -- How many seconds ago the campaign's plays were last counted (null: never).
--- $3 the merchant whose staff asks ('' the tenant's own). No row: there is no campaign that it may read.
+-- $3 the staff's merchant ('': the tenant). No row: not found or not readable.
 SELECT CASE WHEN isfinite(m.counted_until) THEN extract(epoch FROM now() - m.counted_until)::float8 END AS age
 FROM campaigns AS c
 LEFT JOIN campaign_marks AS m USING (tenant_id, campaign_id)
 WHERE c.tenant_id = $1 AND c.campaign_id = $2
   AND ($3 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
 
--- name: make_mark
--- A campaign begins uncounted.
+-- name: create_watermark
+-- Creates the watermark of a campaign without counts.
 INSERT INTO campaign_marks (tenant_id, campaign_id) VALUES ($1, $2) ON CONFLICT DO NOTHING
 
--- name: lock_mark
--- Holds the campaign's mark until the transaction ends. No row: another process counts it now.
+-- name: lock_watermark
+-- Locks the campaign's watermark until the transaction ends. No row: another process is counting.
 SELECT true FROM campaign_marks WHERE tenant_id = $1 AND campaign_id = $2 FOR UPDATE SKIP LOCKED
 
 -- name: horizon
--- A moment before which no play can appear any more. A play's played_at is the start of its
--- transaction, so that is the start of the oldest one under way; less a second, for a transaction
--- whose start is not on show yet. One that has written nothing for five minutes (a backup) will not play.
+-- A watermark: no play before it can still appear. played_at is the start of the play's transaction, so this is the
+-- start of the oldest running transaction, less a second for one that pg_stat_activity does not show yet. A transaction
+-- older than five minutes that has written nothing (a backup) is ignored.
 SELECT least(
     clock_timestamp(),
     (SELECT min(xact_start) FROM pg_stat_activity
@@ -29,8 +29,8 @@ SELECT least(
 ) - interval '1 second'
 
 -- name: count_plays
--- Counts the campaign's plays from its mark to before $3 into its days, and moves the mark there.
--- The caller holds the mark's lock, so the zone is the one that the days before were counted by.
+-- Adds the campaign's plays from its watermark to before $3 to its days, and advances the watermark to $3.
+-- The caller has locked the watermark, so the time zone is the one that the earlier days were counted in.
 WITH fresh AS (
     SELECT p.player_id, (p.played_at AT TIME ZONE c.timezone)::date AS day,
            count(*) AS plays, count(*) FILTER (WHERE p.wins > 0) AS wins
@@ -47,7 +47,7 @@ met AS (
     RETURNING player_id, day
 ),
 came AS (
-    -- Who was not there on any day before, and who is now there on a second one; those days are of before `met`.
+    -- New players, and players now seen on a second day. The counts do not include the rows of `met`.
     SELECT count(*) FILTER (WHERE d.before = 0) AS players,
            count(*) FILTER (WHERE d.before < 2 AND d.before + m.days > 1) AS returned
     FROM (SELECT player_id, count(*) AS days FROM met GROUP BY player_id) AS m
@@ -72,8 +72,8 @@ FROM came
 WHERE tenant_id = $1 AND campaign_id = $2 AND counted_until < $3
 
 -- name: days
--- Every day of the campaign that had a play: what is counted, and what came since. One snapshot, so the
--- two neither overlap nor leave a gap. `players_in_all` is the same in each row.
+-- Every day of the campaign with plays: the stored counts plus later plays. One snapshot, so that the two neither
+-- overlap nor leave a gap. `players_in_all` is the same in each row.
 WITH mark AS (
     SELECT counted_until, players FROM campaign_marks WHERE tenant_id = $1 AND campaign_id = $2
 ),
@@ -86,7 +86,7 @@ fresh AS (
     GROUP BY p.player_id, day
 ),
 met AS (
-    -- One look for each fresh player and day: an aggregate is never turned into a join with all that is counted.
+    -- One lookup per new player and day: the aggregate keeps the planner from joining all counted days.
     SELECT f.player_id, f.day, f.plays, f.wins, d.ever, d.that_day
     FROM fresh AS f
     CROSS JOIN LATERAL (
@@ -108,7 +108,7 @@ GROUP BY day
 ORDER BY day
 
 -- name: rewards
--- The campaign's rewards by status and prize: rows, units, and units that their players have claimed.
+-- The campaign's rewards by status and prize: rows, units, and claimed units.
 SELECT status, prize_id, count(*) AS rewards, sum(quantity)::bigint AS units,
        coalesce(sum(quantity) FILTER (WHERE claimed_at IS NOT NULL), 0)::bigint AS claimed
 FROM rewards
@@ -116,7 +116,7 @@ WHERE tenant_id = $1 AND campaign_id = $2
 GROUP BY status, prize_id
 
 -- name: prizes
--- Stock of the campaign's own prizes and of those among $3, that it awarded.
+-- Stock of the campaign's own prizes and of those in $3, which it awarded.
 WITH own AS MATERIALIZED (
     SELECT p.prize_id, p.name, p.type, p.channel, p.status, s.total, s.remaining, s.awarded
     FROM prizes AS p
@@ -128,19 +128,19 @@ FROM own AS p
 LEFT JOIN free_codes AS f ON f.tenant_id = $1 AND f.prize_id = p.prize_id
 ORDER BY p.prize_id
 
--- name: forget
--- The campaign is uncounted again: its days begin at other moments now.
+-- name: reset_counts
+-- Discards the campaign's counts, because its days now begin at other times.
 WITH unmet AS (
     DELETE FROM campaign_player_days WHERE tenant_id = $1 AND campaign_id = $2 RETURNING 1
 ),
 undone AS (
-    -- After the players, as the order of locks has it (sql/locks.py); the mark comes first of all.
+    -- Locked after the players, as in sql/locks.py; the caller has locked the watermark first.
     DELETE FROM campaign_days WHERE tenant_id = $1 AND campaign_id = $2 AND (SELECT count(*) FROM unmet) >= 0
 )
 UPDATE campaign_marks SET counted_until = '-infinity', players = 0, returned = 0 WHERE tenant_id = $1 AND campaign_id = $2
 
--- name: lock_marks_of_player
--- Holds the marks of every campaign that the player played in, so that nobody counts its plays meanwhile.
+-- name: lock_watermarks_of_player
+-- Locks the watermarks of all campaigns that the player played in, in key order, so that nothing is counted meanwhile.
 SELECT m.campaign_id
 FROM campaign_marks AS m
 WHERE m.tenant_id = $1
@@ -151,7 +151,7 @@ ORDER BY m.campaign_id
 FOR UPDATE
 
 -- name: merge_players
--- The counted days of player $2 become those of $3; where both were counted, one less was there.
+-- Moves the counted days of guest $2 to player $3. A day on which both were counted loses one player.
 WITH guest AS (
     DELETE FROM campaign_player_days WHERE tenant_id = $1 AND player_id = $2 RETURNING campaign_id, day
 ),
@@ -166,7 +166,7 @@ days AS (
     FROM (SELECT campaign_id, day FROM guest EXCEPT SELECT campaign_id, day FROM moved) AS both_on
     WHERE c.tenant_id = $1 AND c.campaign_id = both_on.campaign_id AND c.day = both_on.day
 )
--- One who was there less, and of two who may have come back each, one who has if they have two days together.
+-- One player fewer. Up to two returning players become one, who is returning with more than one day in total.
 UPDATE campaign_marks AS m SET players = m.players - 1,
     returned = m.returned - (g.days > 1)::int - (p.days > 1)::int + (p.days + coalesce(o.days, 0) > 1)::int
 FROM (SELECT campaign_id, count(*) AS days FROM guest GROUP BY campaign_id) AS g
@@ -182,7 +182,7 @@ WHERE m.tenant_id = $1 AND m.campaign_id = g.campaign_id AND p.days > 0
 SELECT tenant_id FROM tenants ORDER BY tenant_id
 
 -- name: campaigns_to_count
--- The tenant's campaigns that are being played: active ones, and those counted until less than a day ago.
+-- The tenant's campaigns in play: active ones, and those counted less than a day ago.
 SELECT c.campaign_id
 FROM campaigns AS c
 LEFT JOIN campaign_marks AS m USING (tenant_id, campaign_id)

@@ -1,30 +1,30 @@
--- What waits for a second person. See runtime/operations/approvals.
+-- Requests that need a second person's approval. See runtime/operations/approvals.
 
--- name: keep
--- Keeps a request until it is decided, for 7 days. No row: it was kept before, under its key.
+-- name: insert
+-- Stores a request for approval, for 7 days. No row: its idempotency key was stored before.
 -- $1 tenant, $2 id, $3 merchant, $4 operation, $5 route, $6 the request, $7 its hash, $8 its key (null: none),
--- $9 what it is about, $10 that before, $11 after, $12 who asks, $13 the digest of what it rests on (empty: nothing).
+-- $9 the subject, $10 its state before, $11 after, $12 the requester, $13 digest of the state it rests on (empty: none).
 INSERT INTO approvals (tenant_id, approval_id, merchant_id, operation, route, request, request_hash, idempotency_key,
-                       subject_id, before, after, asked_by, rests_on)
+                       subject_id, before, after, requested_by, rests_on)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT DO NOTHING
 RETURNING approval_id
 
 -- name: find
--- What was kept under a key.
+-- The request stored under an idempotency key.
 SELECT approval_id, request_hash FROM approvals
-WHERE tenant_id = $1 AND merchant_id = $2 AND asked_by = $3 AND route = $4 AND idempotency_key = $5
+WHERE tenant_id = $1 AND merchant_id = $2 AND requested_by = $3 AND route = $4 AND idempotency_key = $5
 
 -- name: get
--- One approval, to who may read it. $3 the merchant whose staff asks ('' the tenant's own).
-SELECT approval_id AS id, operation, subject_id, before, after, merchant_id, asked_by, unix(asked_at) AS asked_at,
+-- One approval. $3 the staff's merchant ('': the tenant).
+SELECT approval_id AS id, operation, subject_id, before, after, merchant_id, requested_by, unix(requested_at) AS requested_at,
        unix(expires_at) AS expires_at, approval_status(status, expires_at, decided_at) AS status, decided_by,
        unix(decided_at) AS decided_at, reason, outcome
 FROM approvals WHERE tenant_id = $1 AND approval_id = $2 AND ($3 = '' OR merchant_id = $3)
 
 -- name: list
--- Approvals newest first, after $4. $2 status ('': all), $3 the merchant whose staff asks ('' the tenant's own).
-SELECT approval_id AS id, operation, subject_id, before, after, merchant_id, asked_by, unix(asked_at) AS asked_at,
+-- Approvals newest first, after $4. $2 status ('': all), $3 the staff's merchant ('': the tenant).
+SELECT approval_id AS id, operation, subject_id, before, after, merchant_id, requested_by, unix(requested_at) AS requested_at,
        unix(expires_at) AS expires_at, approval_status(status, expires_at, decided_at) AS status, decided_by,
        unix(decided_at) AS decided_at, reason, outcome
 FROM approvals
@@ -36,49 +36,49 @@ ORDER BY approval_id DESC
 LIMIT $5
 
 -- name: request
--- What was asked, as it came.
+-- The request as received.
 SELECT request, idempotency_key, rests_on FROM approvals WHERE tenant_id = $1 AND approval_id = $2
 
 -- name: decide
--- Moves what waits to $3, once: by $4, because of $5; $6 says what it came to. What was approved and is not all done
--- can be rejected still: what was done stays. No row: it waits no more.
+-- Decides a pending request once: status $3, by $4, for reason $5, with outcome $6. A partly done approved request can
+-- still be rejected; its completed parts stay. No row: no longer pending.
 UPDATE approvals SET status = $3, decided_by = $4, decided_at = now(), reason = $5, outcome = $6
 WHERE tenant_id = $1 AND approval_id = $2
   AND (status = 'waiting' AND expires_at > now()
        OR $3 = 'rejected' AND approval_status(status, expires_at, decided_at) = 'approved')
-RETURNING operation, asked_by, subject_id
+RETURNING operation, requested_by, subject_id
 
--- name: goes_on
--- True while what was approved and is done in parts is to be gone on with.
+-- name: is_unfinished
+-- True while an approved operation of several transactions should continue.
 SELECT approval_status(status, expires_at, decided_at) = 'approved'
 FROM approvals WHERE tenant_id = $1 AND approval_id = $2
 
--- name: withdraw_of
--- Withdraws all that waits of $2, by $3, because of $4: of a person who is dismissed, and of the API tokens that they
--- made; or of a token, by its id. A token asks as "name (id)". Each row is one.
-WITH theirs AS (
+-- name: withdraw
+-- Withdraws all pending requests of $2, by $3, for reason $4: of a dismissed person and of the API tokens that they
+-- created, or of one token by its id. A token's requested_by is "name (id)". One row per request.
+WITH pending AS (
     SELECT approval_id FROM approvals AS a
     WHERE tenant_id = $1 AND status = 'waiting' AND expires_at > now()
-      AND (asked_by = $2 OR EXISTS (
+      AND (requested_by = $2 OR EXISTS (
           SELECT FROM api_tokens AS t
           WHERE t.tenant_id = $1 AND $2 IN (t.made_by, t.token_id)
-            AND right(a.asked_by, length(t.token_id) + 3) = ' (' || t.token_id || ')'))
+            AND right(a.requested_by, length(t.token_id) + 3) = ' (' || t.token_id || ')'))
     ORDER BY approval_id
     FOR UPDATE
 )
 UPDATE approvals AS a SET status = 'withdrawn', decided_by = $3, decided_at = now(), reason = $4
-FROM theirs WHERE a.tenant_id = $1 AND a.approval_id = theirs.approval_id
-RETURNING a.approval_id, a.operation, a.asked_by, a.subject_id, a.merchant_id, a.reason
+FROM pending WHERE a.tenant_id = $1 AND a.approval_id = pending.approval_id
+RETURNING a.approval_id, a.operation, a.requested_by, a.subject_id, a.merchant_id, a.reason
 
 -- name: finish
--- Moves what was approved and done in parts to done, once; $3 says what it came to. No row: it is done.
+-- Completes an approved operation of several transactions once, with outcome $3. No row: already done.
 UPDATE approvals SET status = 'done', outcome = $3
 WHERE tenant_id = $1 AND approval_id = $2 AND status = 'approved'
-RETURNING operation, asked_by, subject_id
+RETURNING operation, requested_by, subject_id
 
 -- name: rewards
--- What a bulk request is about, as far as who asks may write it. $2 rewards, $3 the merchant whose staff asks.
-SELECT reward_id AS id, name, player_id, standing(status, expires_at, EXISTS (
+-- The rewards $2 of a bulk request that the caller may write. $3 the staff's merchant.
+SELECT reward_id AS id, name, player_id, reward_status(status, expires_at, EXISTS (
            SELECT FROM tasks AS t WHERE t.tenant_id = rewards.tenant_id AND t.reward_id = rewards.reward_id)) AS status
 FROM rewards
 WHERE tenant_id = $1 AND reward_id = ANY ($2::text[])
@@ -86,8 +86,8 @@ WHERE tenant_id = $1 AND reward_id = ANY ($2::text[])
 ORDER BY reward_id
 
 -- name: prize_is_live
--- True where a game names prize $2, anywhere in its definition, and was played, or is active in a campaign that is active
--- or was played; or an active board of such a campaign is to award it.
+-- True if the definition of a game names prize $2, and the game was played, or is active in a campaign that is active or
+-- was played; or if an active board of such a campaign awards the prize.
 SELECT EXISTS (
     SELECT FROM games AS g
     JOIN game_revisions AS r USING (tenant_id, game_id, revision)
@@ -108,7 +108,7 @@ SELECT EXISTS (
 )
 
 -- name: game_is_live
--- Whether game $2 was ever played; whether its campaign $3 is active, and whether any of its games was played.
+-- Whether game $2 was ever played, its campaign $3 is active, and any game of that campaign was played.
 SELECT c.status = 'active' AS campaign_active,
        EXISTS (SELECT FROM game_players AS p WHERE p.tenant_id = $1 AND p.game_id = $2) AS was_played,
        EXISTS (SELECT FROM games AS g JOIN game_players AS p USING (tenant_id, game_id)
@@ -116,13 +116,13 @@ SELECT c.status = 'active' AS campaign_active,
 FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = $3
 
 -- name: prizes
--- What a game's prizes $2 are worth, for who decides on its odds.
+-- The values of a game's prizes $2, for the person who approves its odds.
 SELECT prize_id AS id, name, type, value, currency FROM prizes
 WHERE tenant_id = $1 AND prize_id = ANY ($2::text[])
 ORDER BY prize_id
 
 -- name: games_of_prize
--- Games in whose definition the id of prize $2 stands anywhere, live or not, archived too.
+-- Games of any status whose definition contains the id of prize $2.
 SELECT g.game_id AS id, g.name, r.definition
 FROM games AS g
 JOIN game_revisions AS r USING (tenant_id, game_id, revision)

@@ -1,19 +1,19 @@
 -- The audit log. See runtime/operations/audit.py.
 
--- name: note
+-- name: append
 -- Appends one entry.
 INSERT INTO audit_entries
     (tenant_id, entry_id, actor, action, subject_type, subject_id, before, after, trace_id, merchant_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: list
--- Entries newest first, after entry $12 (null: from the newest). Empty filters match all: $2 the subject's type, $3 its
--- id, $4 the actor, $6 how the action begins, $7 and $8 since when and until (unix seconds, 0: ever), $9 a LIKE pattern
--- of what it says, $10 and $11 between which ids entries of those times are. $5 the merchant whose staff asks ('' the
--- tenant's own): it sees what was done in the merchant's name.
+-- Entries newest first, after entry $12 (null: from the newest). Empty filters match all: $2 subject type, $3 subject
+-- id, $4 actor, $6 prefix of the action, $7 from and $8 until (unix seconds, 0: unbounded), $9 a LIKE pattern on the
+-- entry's text, $10 and $11 the range of ids for those times. $5 the staff's merchant ('': the tenant): it sees what
+-- was done on the merchant's behalf.
 SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, trace_id, unix(created_at) AS created_at
 FROM (
-    -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
+    -- OFFSET 0 forces a scan in id order, here and below: the planner cannot estimate the filters.
     SELECT * FROM audit_entries
     WHERE tenant_id = $1 AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($12::text, '~')
     ORDER BY entry_id DESC OFFSET 0
@@ -33,7 +33,6 @@ LIMIT $13
 -- As `list`, of one subject.
 SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, trace_id, unix(created_at) AS created_at
 FROM (
-    -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
     SELECT * FROM audit_entries
     WHERE tenant_id = $1 AND subject_id = $3
       AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($12::text, '~')
@@ -50,10 +49,9 @@ ORDER BY entry_id DESC
 LIMIT $13
 
 -- name: list_of_player
--- As `list`, of what was done to player $12, or to the player's rewards, deliveries, scores and wallet; after entry $13.
+-- As `list`, for player $12 and the player's rewards, deliveries, scores and wallet; after entry $13.
 SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, trace_id, unix(created_at) AS created_at
 FROM (
-    -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
     SELECT * FROM audit_entries
     WHERE tenant_id = $1 AND audit_player(subject_type, subject_id, before, after) = $12
       AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($13::text, '~')
@@ -74,7 +72,6 @@ LIMIT $14
 -- As `list`, of one actor.
 SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, trace_id, unix(created_at) AS created_at
 FROM (
-    -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
     SELECT * FROM audit_entries
     WHERE tenant_id = $1 AND actor = $4
       AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($12::text, '~')
@@ -94,7 +91,6 @@ LIMIT $13
 -- As `list`, of one type of subject.
 SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, trace_id, unix(created_at) AS created_at
 FROM (
-    -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
     SELECT * FROM audit_entries
     WHERE tenant_id = $1 AND subject_type = $2
       AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($12::text, '~')

@@ -1,22 +1,21 @@
 -- Campaigns. See runtime/operations/campaigns/campaign_admin.py.
 
 -- name: insert
--- Makes a campaign.
+-- Creates a campaign.
 INSERT INTO campaigns
     (tenant_id, campaign_id, name, merchant_id, status, start_date, end_date, redeem_until, timezone, settings, origins,
-     budget, budget_currency)
-VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), at_unix($8), $9, $10, $11, $12, $13)
+     budget, budget_currency, entry, entry_needs, entry_since)
+VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), at_unix($8), $9, $10, $11, $12, $13, $14, $15, clock_timestamp())
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-          timezone, settings, origins, budget, budget_currency, revision,
+          timezone, settings, origins, budget, budget_currency, entry, revision,
           unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: get
--- One campaign. $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
--- No row: there is none that may be.
+-- One campaign. $3 the staff's merchant ('': the tenant), $4 whether to write. No row: not found or not permitted.
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-       timezone, settings, origins, budget, budget_currency, revision,
+       timezone, settings, origins, budget, budget_currency, entry, revision,
        unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND campaign_id = $2
@@ -24,10 +23,10 @@ WHERE tenant_id = $1 AND campaign_id = $2
 
 -- name: list
 -- Campaigns newest first, after $5. $2 is a status or '', $3 a LIKE pattern of the name,
--- $4 the merchant whose staff asks ('' the tenant's own).
+-- $4 the staff's merchant ('': the tenant).
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-       timezone, settings, origins, budget, budget_currency, revision,
+       timezone, settings, origins, budget, budget_currency, entry, revision,
        unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND ($2 = '' OR campaign_status(status, end_date) = $2) AND name ILIKE $3 AND ($5::text IS NULL OR campaign_id < $5)
@@ -36,24 +35,31 @@ ORDER BY campaign_id DESC
 LIMIT $6
 
 -- name: update
--- Writes every field of a campaign, as its next revision; the caller holds the tenant's lock. $14 the revision that
--- it is written over, 0 any. No row: there is no such campaign, or it is at another revision.
+-- Writes every field of a campaign as its next revision; the caller has locked the tenant. $16 the expected revision
+-- (optimistic lock), 0 any. entry_since is the clock's time under that lock: every earlier play has committed. No row: no such campaign, or another revision.
 UPDATE campaigns SET
     name = $3, merchant_id = $4, status = $5, start_date = at_unix($6), end_date = at_unix($7),
     redeem_until = at_unix($8), timezone = $9, settings = $10, origins = $11, budget = $12,
-    budget_currency = $13, revision = revision + 1, updated_at = now()
-WHERE tenant_id = $1 AND campaign_id = $2 AND $14::integer IN (0, revision)
+    budget_currency = $13, entry = $14, entry_needs = $15,
+    entry_since = CASE WHEN entry_needs IS DISTINCT FROM $15 OR entry ->> 'mode' IS DISTINCT FROM $14::jsonb ->> 'mode'
+                       THEN clock_timestamp() ELSE entry_since END,
+    revision = revision + 1, updated_at = now()
+WHERE tenant_id = $1 AND campaign_id = $2 AND $16::integer IN (0, revision)
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-          timezone, settings, origins, budget, budget_currency, revision,
+          timezone, settings, origins, budget, budget_currency, entry, revision,
           unix(created_at) AS created_at, unix(updated_at) AS updated_at
+
+-- name: stop_counting_entries
+-- Deletes the campaign's count of entries, because its form has no limit any more. It is counted anew with the next limit.
+DELETE FROM entry_counts WHERE tenant_id = $1 AND campaign_id = $2
 
 -- name: live_boards
 -- The campaign's boards that have a live ranking.
 SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' ORDER BY board_id
 
 -- name: merchants_wallet
--- Whether games of the campaign credit its merchant's wallet, and whether any of them was played or granted a rung.
+-- Whether the campaign's games credit its merchant's wallet, and whether any of those was played or granted a milestone.
 SELECT count(*) > 0 AS used, coalesce(bool_or(
     EXISTS (SELECT FROM game_players AS p WHERE p.tenant_id = $1 AND p.game_id = g.game_id)
     OR EXISTS (SELECT FROM milestone_grants AS m WHERE m.tenant_id = $1 AND m.game_id = g.game_id)), false) AS moved
@@ -79,8 +85,8 @@ WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status <> 'archived'
 ORDER BY g.game_id
 
 -- name: prizes_to_copy
--- Ids of the prizes that go with the campaign: its own, and those among $3 that are no campaign's. These are the
--- tenant's: where a merchant's staff asks ($4; '' the tenant's own) they stay so, and the copy names them too.
+-- Ids of the prizes to copy with the campaign: its own, and those in $3 without a campaign. The latter belong to the
+-- tenant: for a merchant's staff ($4; '': the tenant's) they are not copied, and the copy refers to the originals.
 SELECT prize_id
 FROM prizes
 WHERE tenant_id = $1 AND status = 'active'
@@ -99,17 +105,22 @@ ORDER BY board_id
 -- The campaign's quests that are not archived.
 SELECT quest_id, condition FROM quests WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'archived' ORDER BY quest_id
 
+-- name: packs_to_copy
+-- The campaign's packs that are not archived.
+SELECT pack_id, scope_key FROM packs WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'archived' ORDER BY pack_id
+
 -- name: copy_campaign
 -- A copy of campaign $2, with the fields of $3 in place of its own, $4 days later in the time zone $5.
 INSERT INTO campaigns
 SELECT (jsonb_populate_record(c, $3 || jsonb_build_object(
     'start_date', days_later(c.start_date, $4, $5), 'end_date', days_later(c.end_date, $4, $5),
-    'redeem_until', days_later(c.redeem_until, $4, $5), 'revision', 1, 'created_at', now(), 'updated_at', now()))).*
+    'redeem_until', days_later(c.redeem_until, $4, $5), 'revision', 1, 'created_at', now(), 'updated_at', now(),
+    'entry_since', clock_timestamp()))).*
 FROM campaigns AS c
 WHERE c.tenant_id = $1 AND c.campaign_id = $2
 
 -- name: date
--- Gives copy $2 its start $3 and its end $4 (0: as it is); and what begins or ends with it, with it.
+-- Gives copy $2 the start $3 and the end $4 (0: unchanged). Boards and quests with the same start or end follow.
 WITH was AS (
     SELECT start_date, end_date FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
 ),
@@ -155,7 +166,7 @@ INSERT INTO stock (tenant_id, prize_id, total, remaining, awarded)
 SELECT tenant_id, $3, total, total, 0 FROM stock WHERE tenant_id = $1 AND prize_id = $2
 
 -- name: copy_game
--- A copy of game $2 with the fields of $3; its revisions begin anew.
+-- A copy of game $2 with the fields of $3; its revisions start at 1.
 INSERT INTO games
 SELECT (jsonb_populate_record(g, $3 || jsonb_build_object('revision', 1, 'created_at', now(), 'updated_at', now()))).*
 FROM games AS g
@@ -170,8 +181,17 @@ SELECT (jsonb_populate_record(q, $3 || jsonb_build_object(
 FROM quests AS q
 WHERE q.tenant_id = $1 AND q.quest_id = $2
 
+-- name: copy_pack
+-- A copy of pack $2 with the fields of $3, $4 days later in the time zone $5; without codes and secret.
+INSERT INTO packs
+SELECT (jsonb_populate_record(p, $3 || jsonb_build_object(
+    'until', days_later(p.until, $4, $5), 'codes', 0, 'withdrawn', 0, 'signing', '{}'::jsonb,
+    'created_at', now(), 'updated_at', now()))).*
+FROM packs AS p
+WHERE p.tenant_id = $1 AND p.pack_id = $2
+
 -- name: copy_board
--- A copy of board $2 with the fields of $3, $4 days later in the time zone $5, open again where it was finalized.
+-- A copy of board $2 with the fields of $3, $4 days later in the time zone $5; active even if it was finalized.
 INSERT INTO leaderboards
 SELECT (jsonb_populate_record(b, $3 || jsonb_build_object(
     'start_date', days_later(b.start_date, $4, $5), 'end_date', days_later(b.end_date, $4, $5),
@@ -180,11 +200,11 @@ FROM leaderboards AS b
 WHERE b.tenant_id = $1 AND b.board_id = $2
 
 -- name: integrations_to_copy
--- The integrations that are narrowed to the campaign.
+-- The integrations limited to the campaign.
 SELECT integration_id, config FROM integrations WHERE tenant_id = $1 AND campaign_id = $2 ORDER BY integration_id
 
 -- name: copy_integration
--- A copy of integration $2 with the fields of $3; nothing is told to it before somebody has looked at it.
+-- A copy of integration $2 with the fields of $3, paused until somebody has reviewed it.
 INSERT INTO integrations
 SELECT (jsonb_populate_record(i, $3 || jsonb_build_object('status', 'paused', 'created_at', now()))).*
 FROM integrations AS i

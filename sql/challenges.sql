@@ -1,8 +1,8 @@
 -- Login challenges and the counts of wrong guesses. See runtime/operations/players/challenges.py.
--- Rows are locked in this order: a challenge, guesses by requester, rates by key (sql/locks.py).
+-- Lock order: challenge, guess counters by requester, rate limits by key (sql/locks.py).
 
--- name: charge
--- Takes one from the bucket $2: it refills one in $3 seconds and holds $4. No row: it is empty.
+-- name: take_token
+-- Takes a token from bucket $2, which refills one every $3 seconds and holds $4. No row: the bucket is empty.
 INSERT INTO login_rates AS r (tenant_id, rate_key, full_at)
 VALUES ($1, $2, now() + make_interval(secs => $3::float8))
 ON CONFLICT (tenant_id, rate_key) DO UPDATE SET
@@ -10,18 +10,19 @@ ON CONFLICT (tenant_id, rate_key) DO UPDATE SET
 WHERE greatest(r.full_at, now()) <= now() + make_interval(secs => $3::float8 * ($4::integer - 1))
 RETURNING full_at;
 
--- name: empty
--- The first of the buckets $2 that is empty ($3, $4 as for `charge`), and for how many seconds. No row: none is.
+-- name: first_empty
+-- The first empty one of the buckets $2 ($3, $4 as for `take_token`), and the seconds until it refills. No row: none is
+-- empty.
 SELECT n.nth, extract(epoch FROM r.full_at - now())::float8 - n.seconds * (n.most - 1) AS wait_seconds
 FROM unnest($2::text[], $3::float8[], $4::integer[]) WITH ORDINALITY AS n (rate_key, seconds, most, nth)
 JOIN login_rates AS r ON r.tenant_id = $1 AND r.rate_key = n.rate_key
 WHERE r.full_at > now() + make_interval(secs => n.seconds * (n.most - 1))
 ORDER BY n.nth LIMIT 1;
 
--- name: look
--- What a code to the contact $2 that the requester $3 asks for may be refused by, without a lock: for how long the
--- requester waits, and the bucket $4, which holds one. proved: as in `lock_guesses`. known: whether $5 is a login,
--- over or not, of the player of this contact, of type $6 and value $7. No row: there is no such tenant.
+-- name: read_refusals
+-- The reasons to refuse a code for contact $2 to requester $3, read without a lock: the requester's remaining wait, and
+-- that of the resend bucket $4, which holds one. proved: as in `lock_guesses`. known: whether $5 is a login, ended or not,
+-- of the player with the contact of type $6 and value $7. No row: no such tenant.
 SELECT coalesce(extract(epoch FROM g.wait_until - now())::float8, 0) AS wait_seconds,
        g.proved_at IS NOT NULL AS proved,
        EXISTS (
@@ -34,19 +35,19 @@ LEFT JOIN login_guesses AS g ON g.tenant_id = $1 AND g.contact_hash = $2 AND g.r
 LEFT JOIN login_rates AS r ON r.tenant_id = $1 AND r.rate_key = $4
 WHERE t.tenant_id = $1;
 
--- name: give_back
--- Puts one back into the bucket $2.
+-- name: return_token
+-- Returns a token to bucket $2.
 UPDATE login_rates SET full_at = full_at - make_interval(secs => $3::float8) WHERE tenant_id = $1 AND rate_key = $2;
 
--- name: meet
--- Makes the rows of guesses of the contact $2 by the requester $3 and by strangers, where they are not there yet,
--- and keeps them from being purged.
+-- name: create_counters
+-- Creates the guess counters of contact $2, for requester $3 and for strangers (''), if missing. Also protects them from
+-- the purge.
 INSERT INTO login_guesses (tenant_id, contact_hash, requester)
 SELECT tenant_id, $2, requester FROM tenants, unnest(ARRAY['', $3::text]) AS requester WHERE tenant_id = $1
 ON CONFLICT (tenant_id, contact_hash, requester) DO UPDATE SET updated_at = now();
 
 -- name: lock_guesses
--- Both rows, held until the transaction ends, strangers' first. No row: there is no such tenant.
+-- Locks both counters until the transaction ends, strangers' first. No row: no such tenant.
 SELECT wrong, coalesce(extract(epoch FROM wait_until - now())::float8, 0) AS wait_seconds, proved_at IS NOT NULL AS proved
 FROM login_guesses
 WHERE tenant_id = $1 AND contact_hash = $2 AND requester IN ('', $3::text)
@@ -54,32 +55,32 @@ ORDER BY requester
 FOR UPDATE;
 
 -- name: issue
--- A new challenge, good for $8 seconds. No row: there is one of this id.
+-- A new challenge, valid for $8 seconds. No row: the id exists.
 INSERT INTO login_challenges (tenant_id, challenge_id, contact, contact_hash, requester, code_hash, strong, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8::float8))
 ON CONFLICT DO NOTHING
 RETURNING unix(expires_at) AS expires_at, unix(now()) AS issued_at;
 
 -- name: lock_challenge
--- The challenge, held until the transaction ends. No row: there is none, or its code was used.
+-- Locks the challenge until the transaction ends. No row: unknown, or its code was used.
 SELECT contact, contact_hash, requester, code_hash, strong, tries, expires_at <= now() AS expired
 FROM login_challenges WHERE tenant_id = $1 AND challenge_id = $2
 FOR UPDATE;
 
 -- name: count_try
--- One more wrong code for the challenge.
+-- Counts a wrong code for the challenge.
 UPDATE login_challenges SET tries = tries + 1 WHERE tenant_id = $1 AND challenge_id = $2;
 
 -- name: count_wrong
--- One more wrong code for the contact $2 by $3, who waits $4 seconds now (0: as before).
+-- Counts a wrong code for contact $2 by requester $3, who must wait $4 seconds (0: unchanged).
 UPDATE login_guesses SET
     wrong = wrong + 1,
     wait_until = CASE WHEN $4::float8 > 0 THEN now() + make_interval(secs => $4::float8) ELSE wait_until END,
     updated_at = now()
 WHERE tenant_id = $1 AND contact_hash = $2 AND requester = $3;
 
--- name: prove
--- The requester $3 had the right code: its wrong ones are forgotten, and strangers' too.
+-- name: reset_counters
+-- Requester $3 entered the correct code: resets its counter and the strangers'.
 UPDATE login_guesses SET
     wrong = 0,
     wait_until = NULL,
@@ -88,25 +89,25 @@ UPDATE login_guesses SET
 WHERE tenant_id = $1 AND contact_hash = $2 AND requester IN ('', $3::text);
 
 -- name: remove
--- Ends the challenge. Its contact and requester; no row: it is over.
+-- Ends the challenge and returns its contact and requester. No row: already ended.
 DELETE FROM login_challenges WHERE tenant_id = $1 AND challenge_id = $2 RETURNING contact, contact_hash, requester;
 
 -- name: purge_challenges
--- Forgets challenges an hour after they expired: until then they are told from ones that never were. At most $2.
+-- Deletes challenges an hour after they expire, at most $2. Until then the reply is "expired", not "unknown".
 DELETE FROM login_challenges WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
     SELECT ctid FROM login_challenges WHERE tenant_id = $1 AND expires_at < now() - interval '1 hour'
     ORDER BY expires_at LIMIT $2::integer FOR UPDATE SKIP LOCKED
 ));
 
 -- name: purge_rates
--- Forgets buckets that are full, at most $2.
+-- Deletes full buckets, at most $2.
 DELETE FROM login_rates WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
     SELECT ctid FROM login_rates WHERE tenant_id = $1 AND full_at < now()
     ORDER BY full_at LIMIT $2::integer FOR UPDATE SKIP LOCKED
 ));
 
 -- name: purge_unmarked
--- Forgets requesters of whom there is nothing to remember after a day, at most $2.
+-- Deletes counters without wrong guesses or proof after a day, at most $2.
 DELETE FROM login_guesses WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
     SELECT ctid FROM login_guesses
     WHERE tenant_id = $1 AND updated_at < now() - interval '1 day' AND wrong = 0 AND proved_at IS NULL
@@ -114,7 +115,7 @@ DELETE FROM login_guesses WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
 ));
 
 -- name: purge_guesses
--- Forgets the others after a year, at most $2.
+-- Deletes the other counters after a year, at most $2.
 DELETE FROM login_guesses WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
     SELECT ctid FROM login_guesses WHERE tenant_id = $1 AND updated_at < now() - interval '1 year'
     ORDER BY updated_at LIMIT $2::integer FOR UPDATE SKIP LOCKED

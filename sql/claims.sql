@@ -1,34 +1,35 @@
--- What players do to their rewards, a batch at a time. See runtime/actors/claims.py.
+-- Claims of rewards by players, in batches. See runtime/actors/claims.py.
 
 -- name: claim
--- Claims rewards; each place of the arrays is one claim, and one that may not be done hinders no other.
--- Each reward comes once at most. A key is of its reward alone; the request's answers are kept beside the reward.
+-- Claims rewards. Each position of the arrays is one claim; one that fails does not affect the others. A reward appears
+-- at most once. An idempotency key belongs to its reward; the answers are stored with the reward.
 -- $1 tenant; $2 reward, $3 player, $4 idempotency key (NULL: none), $5 id for a task; $6 names of the instant channels;
--- $7 answers to what the prize asks now, an object of texts, none empty, for each place.
--- One row a claim, in the order given, with its outcome:
---   claimed       the reward as it is now, and the task's id where a worker is to deliver it
---   replayed      done before, under this key; rewards.as_claimed has with which answers
+-- $7 answers to the prize's current claim form, an object of non-empty texts, per position.
+-- One row per claim, in the given order, with its outcome:
+--   claimed       the reward as it is now, and the task's id if a worker must deliver it
+--   replayed      done before with this key; rewards.as_claimed has the answers
 --   unknown       no such reward, or another player's
---   suspended     the tenant, the campaign's merchant or the player is
---   illegal       not won (any more): status and claimed_at say what it is
---   unanswered    problems says what is wrong with the answers; nothing was changed
---   out_of_stock  no code is left; nothing was changed
+--   suspended     the tenant, the campaign's merchant or the player is suspended
+--   illegal       not won, or no longer; see status and claimed_at
+--   unentered     the campaign needs an entry before claims; `entry_missing` lists what it lacks
+--   unanswered    invalid answers, listed in `problems`; nothing was changed
+--   out_of_stock  no code is free; nothing was changed
 WITH
-asked AS (
+requested AS (
     SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $7::jsonb[])
         WITH ORDINALITY AS a (reward_id, player_id, claim_key, task_id, answers, nth)
 ),
-held AS (
-    -- Locked, so that what a rival has just done to the reward is seen here.
+locked AS (
+    -- Locked in key order, so that this sees the result of a concurrent claim.
     SELECT a.nth, a.task_id, a.answers, r.*,
            EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id) AS tasked
-    FROM asked AS a
+    FROM requested AS a
     JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = a.reward_id AND r.player_id = a.player_id
     ORDER BY r.reward_id
     FOR UPDATE OF r
 ),
-standing AS (
-    SELECT h.*, standing(h.status, h.expires_at, h.tasked) AS stands,
+evaluated AS (
+    SELECT h.*, reward_status(h.status, h.expires_at, h.tasked) AS effective_status,
            CASE
                WHEN EXISTS (SELECT FROM tenants WHERE tenant_id = $1 AND status = 'suspended') THEN 'tenant'
                WHEN EXISTS (SELECT FROM campaigns AS c JOIN merchants AS o USING (tenant_id, merchant_id)
@@ -37,35 +38,40 @@ standing AS (
                WHEN EXISTS (SELECT FROM players
                             WHERE tenant_id = $1 AND player_id = h.player_id AND status = 'suspended') THEN 'player'
            END AS suspended,
-           prize_content(p) AS prize, p.claim_fields, claim_problems(p.claim_fields, h.answers) AS problems
-    FROM held AS h
+           prize_content(p) AS prize, p.claim_fields, claim_problems(p.claim_fields, h.answers) AS problems,
+           entry_missing(c.entry_needs, e.given) AS entry_missing
+    FROM locked AS h
+    LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = h.campaign_id
+        AND c.entry ->> 'mode' = 'before_claim'
+    LEFT JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = c.campaign_id AND e.player_id = h.player_id
     LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = h.prize_id
 ),
 due AS (
-    -- What may be claimed. Its delivery falls due now, unless it did before or waits for an admin.
+    -- Claimable rewards. Delivery is due now, unless it was due before or an admin triggers it.
     SELECT h.*, p.channel,
            p.due AND p.instant AS instant,
            p.due AND NOT p.instant AND p.channel <> 'manual' AS sent,
            p.due AND p.channel = 'manual' AS awaited,
            p.due AND p.channel = 'voucher_code' AS coded,
            p.due AND p.channel = 'voucher_code' AND k.code_id IS NULL AS uncoded,
-           k.key_id AS held_key_id,
-           k.ciphertext AS held_ciphertext,
+           k.key_id AS reserved_key_id,
+           k.ciphertext AS reserved_ciphertext,
            row_number() OVER (
                PARTITION BY h.prize_id, p.due AND p.channel = 'voucher_code' AND k.code_id IS NULL ORDER BY h.nth
            ) AS code_nth
-    FROM standing AS h
+    FROM evaluated AS h
     CROSS JOIN LATERAL (
         SELECT z.channel, z.channel = ANY($6::text[]) AS instant,
                z.redemption_mode <> 'manual' AND NOT h.tasked AS due
         FROM prizes AS z WHERE z.tenant_id = $1 AND z.prize_id = h.prize_id
     ) AS p
-    -- The win took a code, unless the prize had another channel then. Not locked: it is the reward's, which is.
+    -- The win took a code unless the prize's channel was another. No lock needed: the reward's lock covers it.
     LEFT JOIN codes AS k ON k.tenant_id = $1 AND k.reward_id = h.reward_id
-    WHERE h.stands = 'won' AND h.suspended IS NULL AND h.problems IS NULL
+    WHERE h.effective_status = 'won' AND h.suspended IS NULL AND h.problems IS NULL
+      AND h.entry_missing IS NULL
 ),
 code_picks AS (
-    -- SKIP LOCKED: a rival's pick is not waited for.
+    -- SKIP LOCKED: do not wait for concurrent picks.
     SELECT w.prize_id, f.code_id, row_number() OVER (PARTITION BY w.prize_id ORDER BY f.code_id) AS nth
     FROM (SELECT d.prize_id, count(*) AS wanted FROM due AS d WHERE d.uncoded GROUP BY d.prize_id) AS w
     CROSS JOIN LATERAL (
@@ -86,13 +92,13 @@ moved AS (
         claimed_at = now(),
         fulfilled_at = CASE WHEN d.instant THEN now() END,
         claim_key = a.claim_key
-    FROM ready AS d JOIN asked AS a ON a.nth = d.nth
+    FROM ready AS d JOIN requested AS a ON a.nth = d.nth
     WHERE r.tenant_id = $1 AND r.reward_id = d.reward_id AND r.status = 'won'
     RETURNING d.nth, r.reward_id, r.status, r.claimed_at, r.fulfilled_at, d.prize_id, d.picked_code_id
 ),
 answered AS (
     INSERT INTO claim_answers (tenant_id, reward_id, answers)
-    SELECT $1, d.reward_id, claim_answered(d.claim_fields, d.answers)
+    SELECT $1, d.reward_id, answers_as_list(d.claim_fields, d.answers)
     FROM ready AS d JOIN moved AS n ON n.nth = d.nth
     WHERE d.answers <> '{}'
 ),
@@ -118,24 +124,25 @@ SELECT
         WHEN h.claim_key = a.claim_key THEN 'replayed'
         WHEN h.nth IS NULL THEN 'unknown'
         WHEN h.suspended IS NOT NULL THEN 'suspended'
-        WHEN h.stands <> 'won' THEN 'illegal'
+        WHEN h.effective_status <> 'won' THEN 'illegal'
+        WHEN h.entry_missing IS NOT NULL THEN 'unentered'
         WHEN h.problems IS NOT NULL THEN 'unanswered'
         ELSE 'out_of_stock'
     END AS outcome,
-    a.reward_id, h.player_id, h.prize_id, h.name, h.type, h.value, h.quantity, coalesce(n.status, h.stands) AS status,
+    a.reward_id, h.player_id, h.prize_id, h.name, h.type, h.value, h.quantity, coalesce(n.status, h.effective_status) AS status,
     h.game_id, h.play_id, h.campaign_id, h.milestone_id, unix(h.won_at) AS won_at,
     unix(coalesce(n.claimed_at, h.claimed_at)) AS claimed_at,
     unix(coalesce(n.fulfilled_at, h.fulfilled_at)) AS fulfilled_at,
     unix(h.expires_at) AS expires_at,
-    h.problems, h.prize,
-    coalesce(k.key_id, CASE WHEN d.coded THEN d.held_key_id END) AS key_id,
-    coalesce(k.ciphertext, CASE WHEN d.coded THEN d.held_ciphertext END) AS ciphertext,
+    h.problems, h.entry_missing, h.prize,
+    coalesce(k.key_id, CASE WHEN d.coded THEN d.reserved_key_id END) AS key_id,
+    coalesce(k.ciphertext, CASE WHEN d.coded THEN d.reserved_ciphertext END) AS ciphertext,
     h.suspended,
     CASE WHEN d.sent THEN d.task_id END AS sent_task_id,
     coalesce(d.instant, false) AS delivered, coalesce(d.awaited, false) AS awaiting,
     (SELECT c.merchant_id FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = h.campaign_id) AS merchant_id
-FROM asked AS a
-LEFT JOIN standing AS h ON h.nth = a.nth
+FROM requested AS a
+LEFT JOIN evaluated AS h ON h.nth = a.nth
 LEFT JOIN ready AS d ON d.nth = a.nth
 LEFT JOIN moved AS n ON n.nth = a.nth
 LEFT JOIN codes_taken AS k ON k.reward_id = a.reward_id

@@ -1,38 +1,48 @@
--- The one statement that commits: plays, redeems, finalized boards. See runtime/actors/committer.py.
+-- The single commit statement, for plays, redeems and finalized boards. See runtime/actors/committer.py.
 
 -- name: commit
--- Everything that a batch decided, or nothing of it.
--- Each part is conditional: a balance must be what it was, stock must suffice, a cap must hold, a
--- session, an idempotency key and a rung are used once. Where a part matches fewer rows than it was
--- given, refuse() names the part and undoes the whole statement (SQLSTATE TB001).
--- Arrays come sorted by their keys, and what an update changes is held in that order first (a small table is read
--- from its beginning, wherever its rows lie), so that every commit locks rows in the same order (sql/locks.py): that of
--- the guards at the end, each of which first counts all that its part wrote. A part that no guard read to its end
--- would be done last, in any order. A row that is not as it must be is not waited for: held is what meets the
--- condition, and Postgres asks it again of a row that changed meanwhile.
--- $1 tenant, $2 the catalogue version that it was decided by (0: any), $3.. the changes.
--- What stands between `--[ part` and `--]` is left out where a batch has nothing of that part: a
--- statement costs by the tables that it names, and most plays touch few of them.
--- One row: the database's time, and the sold-out state of what was taken.
+-- Commits everything that a batch decided, or nothing.
+-- Each part is conditional: a balance must be unchanged, stock must suffice, a cap must hold; a session, an idempotency
+-- key and a milestone are used once. If a part matches fewer rows than it was given, refuse() names the part and fails
+-- the whole statement (SQLSTATE TB001).
+-- Lock order: arrays are sorted by key, and a `_locked` part locks rows in that order before they are updated. Otherwise
+-- the plan could visit a small table in physical order. The guards at the end read their parts completely and so fix
+-- the order of the parts, that of sql/locks.py. A part that no guard reads to its end would run last, in any order.
+-- Only rows that meet the condition are locked, so a stale row is not waited for; Postgres checks the condition again
+-- after a wait.
+-- $1 tenant, $2 the catalogue version that the batch was decided with (0: any), $3.. the changes.
+-- The lines between `--[ part` and `--]` are removed if a batch has no changes for the part: a statement costs by the
+-- number of its tables, and most plays touch few.
+-- One row: the database's time, and the remaining stock of what was taken.
 WITH
 --[ debuts
-catalog_held AS (
-    -- No row: the catalogue is another one. To share, so that who changes it waits, and then finds that the game was
-    -- played; and where somebody is changing it, this waits, and is of an old one. Read without a lock, as else, it
-    -- may change between this statement's beginning and its end.
+catalog_locked AS (
+    -- No row: the catalogue has changed. FOR SHARE: a later change waits and then sees that the game was played;
+    -- behind a change in progress this waits and then fails. An unlocked read, as elsewhere, could become stale
+    -- before this statement ends.
     SELECT 1 FROM tenants
     WHERE tenant_id = $1 AND catalog_version = $2 AND cardinality($18::game_debut[]) > 0
     FOR SHARE
 ),
 --]
 --[ guests
-guests_held AS (
-    -- Fewer rows than given: a guest has become a player. To share, so that none does before this is committed.
+guests_locked AS (
+    -- Fewer rows than given: a guest was merged into a player. FOR SHARE: no merge before this commits.
     SELECT p.player_id
     FROM unnest($17::still_guest[]) AS n
     JOIN players AS p ON p.tenant_id = $1 AND p.player_id = n.player_id AND p.merged_into IS NULL
     ORDER BY p.player_id
     FOR SHARE OF p
+),
+--]
+--[ entries
+entries_held AS (
+    -- Fewer rows than given: an entry was changed (a consent withdrawn). Not locked: a change that commits from here on
+    -- comes after the play.
+    SELECT e.player_id
+    FROM unnest($19::held_entry[]) AS n
+    JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = n.campaign_id AND e.player_id = n.player_id
+        AND e.revision = n.revision
 ),
 --]
 --[ play_counts
@@ -41,17 +51,17 @@ counted AS (
     SELECT $1, n.game_id, n.player_id, n.plays, n.day, n.plays, n.busy_until FROM unnest($4::play_count[]) AS n
     ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET
         plays = c.plays + excluded.plays,
-        -- A row's day that is still to come (the zone moved west) is today's: `refresh` counts it so too.
+        -- A future day (the time zone moved west) counts as today, as in `refresh`.
         day = excluded.day,
         day_plays = CASE WHEN c.day >= excluded.day THEN c.day_plays ELSE 0 END + excluded.plays,
-        -- By what it was decided from: who takes time is exact.
+        -- Decided from the stored value: plays that use time are committed as `exact`.
         busy_until = greatest(c.busy_until, excluded.busy_until)
     RETURNING c.game_id, c.player_id, c.plays, c.day_plays, extract(epoch FROM clock_timestamp()) AS counted_at
 ),
 --]
 --[ plays
 played AS (
-    -- Fewer rows than given: a session was played already, or its idempotency key was used.
+    -- Fewer rows than given: the session or its idempotency key was used before.
     INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,
                        outcome, score, wins, points, idempotency_key, request_hash)
     SELECT $1, n.play_id, n.game_id, n.player_id, n.session_id, n.revision, n.seed, n.client_seed, n.payload,
@@ -62,7 +72,7 @@ played AS (
 ),
 --]
 --[ turns
-turns_held AS MATERIALIZED (
+turns_locked AS MATERIALIZED (
     SELECT t.player_id, t.campaign_id
     FROM unnest($5::turn_move[]) AS n
     JOIN turn_balances AS t ON t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id
@@ -72,25 +82,25 @@ turns_held AS MATERIALIZED (
 ),
 turns_moved AS (
     UPDATE turn_balances AS t SET balance = n.after, updated_at = now()
-    FROM turns_held JOIN unnest($5::turn_move[]) AS n USING (player_id, campaign_id)
+    FROM turns_locked JOIN unnest($5::turn_move[]) AS n USING (player_id, campaign_id)
     WHERE t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id
     RETURNING 1
 ),
-turns_made AS (
-    -- Who never had any has no row. Where there is one, of none or of a rival's, this adds nothing.
+turns_created AS (
+    -- The row may be missing if the balance was never above 0. An existing row conflicts and adds nothing here.
     INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance)
     SELECT $1, n.player_id, n.campaign_id, n.after FROM unnest($5::turn_move[]) AS n
     WHERE n.before = 0
     ON CONFLICT DO NOTHING
     RETURNING 1
 ),
-turns_noted AS (
+turns_recorded AS (
     INSERT INTO turn_entries (tenant_id, entry_id, player_id, campaign_id, amount, balance_after, reason, reference_id)
     SELECT $1, n.* FROM unnest($6::new_turn_entry[]) AS n
 ),
 --]
 --[ balances
-balances_held AS MATERIALIZED (
+balances_locked AS MATERIALIZED (
     SELECT b.player_id, b.scope_key, b.currency
     FROM unnest($7::balance_move[]) AS n
     JOIN balances AS b
@@ -104,11 +114,11 @@ balances_moved AS (
         balance = n.after,
         seq = greatest(b.seq, microseconds()) + cardinality($8::new_ledger_entry[]),
         updated_at = now()
-    FROM balances_held JOIN unnest($7::balance_move[]) AS n USING (player_id, scope_key, currency)
+    FROM balances_locked JOIN unnest($7::balance_move[]) AS n USING (player_id, scope_key, currency)
     WHERE b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = n.scope_key AND b.currency = n.currency
     RETURNING b.player_id, b.scope_key, b.currency, b.seq
 ),
-balances_made AS (
+balances_created AS (
     INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance, seq)
     SELECT $1, n.player_id, n.scope_key, n.currency, n.after,
            microseconds() + cardinality($8::new_ledger_entry[])
@@ -117,8 +127,8 @@ balances_made AS (
     ON CONFLICT DO NOTHING
     RETURNING player_id, scope_key, currency, seq
 ),
-ledger_noted AS (
-    -- Each balance has taken as many numbers as there are entries in all: an entry's is that of its place.
+ledger_recorded AS (
+    -- Every balance reserved a seq for each entry of the batch; an entry takes the one at its position.
     INSERT INTO ledger_entries (tenant_id, entry_id, seq, player_id, scope_key, currency, amount, balance_after,
                                 reason, reference_id, reward_id)
     SELECT $1, n.entry_id, b.seq - cardinality($8::new_ledger_entry[]) + n.nth, n.player_id, n.scope_key, n.currency,
@@ -126,16 +136,16 @@ ledger_noted AS (
     FROM unnest($8::new_ledger_entry[]) WITH ORDINALITY AS n (
         entry_id, player_id, scope_key, currency, amount, balance_after, reason, reference_id, reward_id, nth
     )
-    JOIN (SELECT * FROM balances_moved UNION ALL SELECT * FROM balances_made) AS b
+    JOIN (SELECT * FROM balances_moved UNION ALL SELECT * FROM balances_created) AS b
       USING (player_id, scope_key, currency)
 ),
 --]
 --[ stock
-stock_held AS MATERIALIZED (
-    -- Fewer rows than given: sold out.
+stock_locked AS MATERIALIZED (
+    -- Fewer rows than given: sold out, or units are not released yet.
     SELECT s.prize_id
     FROM unnest($9::stock_take[]) AS n JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = n.prize_id
-    WHERE s.total = 0 OR s.remaining >= n.quantity
+    WHERE s.total = 0 OR s.remaining - n.quantity >= n.held_back
     ORDER BY s.prize_id
     FOR NO KEY UPDATE OF s
 ),
@@ -143,7 +153,7 @@ taken AS (
     UPDATE stock AS s SET
         remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining - n.quantity END,
         awarded = s.awarded + n.quantity
-    FROM stock_held JOIN unnest($9::stock_take[]) AS n USING (prize_id)
+    FROM stock_locked JOIN unnest($9::stock_take[]) AS n USING (prize_id)
     WHERE s.tenant_id = $1 AND s.prize_id = n.prize_id
     RETURNING s.prize_id, s.total, s.remaining
 ),
@@ -177,7 +187,7 @@ rewarded AS (
 --]
 --[ codes
 code_picks AS (
-    -- SKIP LOCKED: a rival's pick is not waited for; where too few are left, the guard says so.
+    -- SKIP LOCKED: do not wait for concurrent picks. If too few codes remain, the guard fails.
     SELECT w.prize_id, f.code_id, row_number() OVER (PARTITION BY w.prize_id ORDER BY f.code_id) AS nth
     FROM (SELECT n.prize_id, count(*) AS wanted FROM unnest($13::code_take[]) AS n GROUP BY n.prize_id) AS w
     CROSS JOIN LATERAL (
@@ -206,7 +216,7 @@ tasked AS (
 --]
 --[ grants
 granted AS (
-    -- Fewer rows than given: the rung was granted, or the redeem's idempotency key was used.
+    -- Fewer rows than given: the milestone was granted, or the redeem's idempotency key was used.
     INSERT INTO milestone_grants (tenant_id, game_id, player_id, milestone_id, reward_id, idempotency_key, request_hash,
                                   reply)
     SELECT $1, n.* FROM unnest($15::new_grant[]) AS n
@@ -215,8 +225,8 @@ granted AS (
 ),
 --]
 --[ awards
-standings_held AS MATERIALIZED (
-    -- Fewer rows than given: the rank's prize was given, or withheld, before.
+standings_locked AS MATERIALIZED (
+    -- Fewer rows than given: the rank's prize was already given or withheld.
     SELECT s.board_id, s.rank
     FROM unnest($16::standing_award[]) AS n
     JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = n.board_id AND s.rank = n.rank
@@ -226,7 +236,7 @@ standings_held AS MATERIALIZED (
 ),
 awarded AS (
     UPDATE leaderboard_standings AS s SET reward_id = n.reward_id, reason = ''
-    FROM standings_held JOIN unnest($16::standing_award[]) AS n USING (board_id, rank)
+    FROM standings_locked JOIN unnest($16::standing_award[]) AS n USING (board_id, rank)
     WHERE s.tenant_id = $1 AND s.board_id = n.board_id AND s.rank = n.rank
     RETURNING 1
 ),
@@ -245,33 +255,36 @@ WHERE CASE
     WHEN $2::bigint <> 0 AND NOT EXISTS (SELECT FROM tenants WHERE tenant_id = $1 AND catalog_version = $2)
         THEN refuse('catalog')
     --[ debuts
-    WHEN NOT EXISTS (SELECT FROM catalog_held) THEN refuse('catalog')
+    WHEN NOT EXISTS (SELECT FROM catalog_locked) THEN refuse('catalog')
     --]
     --[ guests
-    WHEN (SELECT count(*) FROM guests_held) <> cardinality($17::still_guest[]) THEN refuse('guest')
+    WHEN (SELECT count(*) FROM guests_locked) <> cardinality($17::still_guest[]) THEN refuse('guest')
+    --]
+    --[ entries
+    WHEN (SELECT count(*) FROM entries_held) <> cardinality($19::held_entry[]) THEN refuse('entry')
     --]
     --[ plays
     WHEN (SELECT count(*) FROM played) <> cardinality($3::new_play[]) THEN refuse('session')
     --]
     --[ play_counts
     WHEN (SELECT count(*) FROM counted) <> cardinality($4::play_count[]) OR EXISTS (
-        -- With the row locked: a play of yesterday never follows one of today, which would begin today anew.
+        -- Checked under the row lock: a play of yesterday committed after one of today would restart today's count.
         SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (game_id, player_id)
         WHERE n.day_ends > 0 AND c.counted_at >= n.day_ends
     ) THEN refuse('day')
     WHEN EXISTS (
         SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (game_id, player_id)
         WHERE (n.cap > 0 AND c.plays > n.cap) OR (n.day_cap > 0 AND c.day_plays > n.day_cap)
-           -- Fewer: a play before it was undone, and this one would be of an ordinal whose plan is shown again.
+           -- Fewer: an earlier play was rolled back, and this play's ordinal, whose plan was shown, will be used again.
            OR (n.exact AND c.plays < n.cap)
     ) THEN refuse('plays')
     --]
     --[ turns
-    WHEN (SELECT count(*) FROM turns_moved) + (SELECT count(*) FROM turns_made)
+    WHEN (SELECT count(*) FROM turns_moved) + (SELECT count(*) FROM turns_created)
         <> cardinality($5::turn_move[]) THEN refuse('turns')
     --]
     --[ balances
-    WHEN (SELECT count(*) FROM balances_moved) + (SELECT count(*) FROM balances_made)
+    WHEN (SELECT count(*) FROM balances_moved) + (SELECT count(*) FROM balances_created)
         <> cardinality($7::balance_move[]) THEN refuse('balance')
     --]
     --[ stock

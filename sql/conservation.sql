@@ -1,20 +1,20 @@
--- Conservation: what is true of the rows at every moment between transactions. See runtime/operations/conservation/.
+-- Conservation: invariants of the rows between transactions. See runtime/operations/conservation/.
 --
--- A check is one statement that finds what breaks it. It is named <kind>_<what>, and looks at the things of that kind
--- whose keys are $2 of tenant $1. The first sentence of its description is what must hold. Its columns: id (the key),
--- row_id (what of it, '' it itself), scope_key (the campaign, merchant or tenant that it is of), expected, found.
--- Keys of two parts have a space between them.
+-- A check is one statement that finds violations. It is named <kind>_<what> and checks the objects of that kind with keys
+-- $2 of tenant $1. The first sentence of its description is the invariant. Columns: id (the key), row_id (the row
+-- concerned, '': the object itself), scope_key (its campaign, merchant or tenant), expected, found.
+-- Keys of two parts are separated by a space.
 --
--- What staff may change later (a cap, a channel, a zone) is compared with what came ten minutes after it last became
--- another, as staff's log says: a change is not seen by what is decided while it is under way. A campaign's zone of then
--- is what the first change of it since says that it was before.
+-- Settings that staff may change (a cap, a channel, a time zone) are compared only with rows from ten minutes after the
+-- last change in the audit log: decisions in progress do not see a change. A campaign's time zone at an earlier time is
+-- the `before` of the first later change.
 --
--- `changed` says what to look at anew, and `walk_<kind>` what to look at next on the way around everything.
+-- `changed` selects recently changed objects; `walk_<kind>` selects the next objects of a full pass.
 
 -- name: changed
--- The things (kind, id) that something happened to from $2 to before $3. It sees what transactions wrote that began in
--- that time, so $3 is at most a time by which all of them have ended (settled_at). What leaves no time (an expiry, a
--- hand on the rows) is found on the way around.
+-- The objects (kind, id) changed from $2 to before $3. It sees the writes of transactions that began in that interval, so
+-- $3 must not be later than the watermark settled_at(). Changes without a timestamp (an expiry, a manual edit) are found
+-- by the full pass.
 WITH played AS MATERIALIZED (
     SELECT play_id, game_id, player_id FROM plays WHERE tenant_id = $1 AND played_at >= $2 AND played_at < $3
 ),
@@ -52,7 +52,7 @@ FROM (
 ) AS o
 
 -- name: walk_player
--- The next $3 players after $2: whoever has anything, known or not. A step from one to the next is a look into each.
+-- The next $3 players after $2: all ids with any row, known or not. A skip scan: one index probe per table and player.
 WITH RECURSIVE walked (id) AS (
     SELECT $2::text COLLATE "C"
     UNION ALL
@@ -79,7 +79,7 @@ WITH RECURSIVE walked (id) AS (
 SELECT id FROM walked WHERE id > $2 LIMIT $3
 
 -- name: walk_counter
--- The next $3 counters of a player's plays of a game after $2.
+-- The next $3 play counters (game and player) after $2.
 SELECT game_id || ' ' || player_id AS id FROM game_players
 WHERE tenant_id = $1 AND (game_id, player_id) > (split_part($2, ' ', 1), substr($2, strpos($2, ' ') + 1))
 ORDER BY game_id, player_id LIMIT $3
@@ -129,7 +129,7 @@ GROUP BY m.player_id, m.scope_key, m.currency
 HAVING sum(CASE WHEN m.held THEN m.amount ELSE -m.amount END) <> 0
 
 -- name: player_ledger_chain
--- In the order of a ledger each entry begins where the one before ended, the first from nothing.
+-- Each ledger entry starts at the balance where the previous one ended, the first at 0.
 SELECT c.player_id AS id, c.entry_id AS row_id, c.scope_key, (c.before + c.amount)::text AS expected,
        c.balance_after::text AS found
 FROM (
@@ -142,7 +142,7 @@ FROM (
 WHERE c.balance_after <> c.before + c.amount
 
 -- name: player_ledger_seq
--- No entry of a ledger is beyond its balance's seq.
+-- No entry of a ledger has a seq greater than its balance's.
 SELECT b.player_id AS id, b.scope_key || ' ' || b.currency AS row_id, b.scope_key, 'at most ' || b.seq AS expected,
        max(e.seq)::text AS found
 FROM balances AS b
@@ -153,7 +153,7 @@ GROUP BY b.player_id, b.scope_key, b.currency, b.seq
 HAVING max(e.seq) > b.seq
 
 -- name: player_negative
--- No balance, of a wallet or of turns, is negative, and none ever was.
+-- No balance of a wallet or of turns is or ever was negative.
 SELECT m.player_id AS id, m.row_id, m.scope_key, 'at least 0' AS expected, m.balance::text AS found
 FROM (
     SELECT player_id, scope_key || ' ' || currency AS row_id, scope_key, balance FROM balances
@@ -170,14 +170,14 @@ FROM (
 ) AS m
 
 -- name: player_points
--- The points that a play gave are in the ledger, and no others in its name.
+-- The points that a play won are in the ledger, and no others refer to it.
 SELECT m.player_id AS id, m.play_id AS row_id, coalesce(max(m.scope_key), '') AS scope_key,
        sum(m.won)::text AS expected, sum(m.credited)::text AS found
 FROM (
     SELECT player_id, play_id, points AS won, 0::bigint AS credited, NULL::text AS scope_key FROM plays
     WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND points <> 0
     UNION ALL
-    -- Not the points of a rung, which are a reward of their own.
+    -- Without the points of a milestone, which are a reward of their own.
     SELECT player_id, reference_id, 0, amount, scope_key FROM ledger_entries
     WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND reason = 'play_reward' AND currency = 'points'
       AND reward_id = ''
@@ -186,11 +186,11 @@ GROUP BY m.player_id, m.play_id
 HAVING sum(m.won) <> sum(m.credited)
 
 -- name: player_items
--- The items that a play gave are in the ledger, and no others in a play's name; quests give none.
+-- The items that a play won are in the ledger, and no others refer to a play; quests give none.
 SELECT m.player_id AS id, m.play_id || ' ' || m.item AS row_id, coalesce(max(m.scope_key), '') AS scope_key,
-       sum(m.told)::text AS expected, sum(m.credited)::text AS found
+       sum(m.listed)::text AS expected, sum(m.credited)::text AS found
 FROM (
-    SELECT p.player_id, p.play_id, o.reward ->> 'name' AS item, (o.reward ->> 'quantity')::bigint AS told,
+    SELECT p.player_id, p.play_id, o.reward ->> 'name' AS item, (o.reward ->> 'quantity')::bigint AS listed,
            0::bigint AS credited, NULL::text AS scope_key
     FROM plays AS p
     CROSS JOIN LATERAL json_array_elements(p.outcome -> 'rewards') AS o (reward)
@@ -202,10 +202,10 @@ FROM (
       AND (reason = 'play_reward' AND currency <> 'points' OR reason = 'quest_reward')
 ) AS m
 GROUP BY m.player_id, m.play_id, m.item
-HAVING sum(m.told) <> sum(m.credited)
+HAVING sum(m.listed) <> sum(m.credited)
 
 -- name: player_reversed
--- What a reward moved in a wallet is moved back where it is revoked, and only there.
+-- The movements of a reward add up to 0 if it is revoked, and only then.
 SELECT e.player_id AS id, e.reward_id AS row_id, e.scope_key,
        CASE WHEN r.reward_id IS NULL THEN 'its reward' WHEN r.status = 'revoked' THEN '0' ELSE 'not 0' END AS expected,
        e.amount || ' ' || e.currency AS found
@@ -218,8 +218,8 @@ LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = e.reward_id
 WHERE r.reward_id IS NULL OR (r.status = 'revoked') <> (e.amount = 0)
 
 -- name: player_credited
--- The points of a reward of points came with it, once, and no others in its name. A guest's reward may be of points that
--- are its player's by now.
+-- A reward of points was credited once, with its amount, and no other entry refers to it. A guest's reward may be of
+-- points that now belong to the player it was merged into.
 WITH credited AS (
     SELECT w.player_id, e.reward_id, sum(e.amount) AS points
     FROM (
@@ -249,8 +249,8 @@ WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[]) AND e.reason = 'play_re
   AND r.reward_id IS NULL
 
 -- name: player_adjusted
--- Staff's log says of what was moved by hand, in a wallet or of turns, that it was, and by how much. It was told of the
--- guest that a player was then.
+-- The audit log has an entry, with the amount, for every manual adjustment of a wallet or of turns. The entry may name a
+-- guest that was merged into the player since.
 SELECT m.player_id AS id, m.entry_id AS row_id, m.scope_key, m.amount || ' in the audit log' AS expected,
        'nothing' AS found
 FROM (
@@ -273,7 +273,7 @@ WHERE NOT EXISTS (
 -- ---------------------------------------------------------------- a player's turns
 
 -- name: player_turn_sum
--- The sum of a player's turn entries is the turns left.
+-- The sum of a player's turn entries is the balance of turns.
 SELECT m.player_id AS id, m.campaign_id AS row_id, m.campaign_id AS scope_key,
        coalesce(sum(m.amount) FILTER (WHERE NOT m.held), 0)::text AS expected,
        coalesce(sum(m.amount) FILTER (WHERE m.held), 0)::text AS found
@@ -288,9 +288,8 @@ GROUP BY m.player_id, m.campaign_id
 HAVING sum(CASE WHEN m.held THEN m.amount ELSE -m.amount END) <> 0
 
 -- name: player_turn_chain
--- Each turn entry begins where another ended, and one of them from none. Entries of one moment have no order that is
--- kept, so beginnings and ends are counted: whatever number of turns is begun from is ended at as often, but for the
--- first none.
+-- Each turn entry starts at a balance where another one ended, and one of them at 0. Entries of the same time have no
+-- stored order, so starts and ends are counted per balance: they must be equal in number, except for the first 0.
 SELECT n.player_id AS id, n.campaign_id AS row_id, n.campaign_id AS scope_key,
        'ended at as often as begun from' AS expected,
        string_agg(n.turns || ' (' || n.often || ')', ', ' ORDER BY n.turns) AS found
@@ -310,7 +309,7 @@ GROUP BY n.player_id, n.campaign_id
 HAVING bool_or(n.often > 0 AND n.turns <> 0) OR sum(n.often) FILTER (WHERE n.often > 0) > 1
 
 -- name: player_turn_spent
--- A turn that was spent is one play's, and a play spends one at most.
+-- A spent turn belongs to one play, and a play spends at most one.
 SELECT e.player_id AS id, e.play_id AS row_id, e.campaign_id AS scope_key, 'one turn of one play' AS expected,
        CASE WHEN p.play_id IS NULL THEN 'no such play' ELSE -e.turns || ' turns' END AS found
 FROM (
@@ -322,7 +321,7 @@ LEFT JOIN plays AS p ON p.tenant_id = $1 AND p.play_id = e.play_id
 WHERE p.play_id IS NULL OR e.turns <> -1
 
 -- name: player_turn_needed
--- A play that needs a turn has spent one. A guest's stay in the guest's name where the play is the player's that it became.
+-- A play that requires a turn has spent one. The entry stays with the guest if the play was merged into a player.
 WITH needing AS MATERIALIZED (
     SELECT r.game_id, r.revision
     FROM (
@@ -351,9 +350,9 @@ LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
 WHERE NOT EXISTS (SELECT FROM spent AS s WHERE s.play_id = p.play_id)
 
 -- name: player_quests
--- The turns of the quests that a player completed came with them, and no others in their name. With the guests that
--- became the player, whose turns stay in their names. Quests are those of campaigns that the player has turns of.
-WITH whose AS MATERIALIZED (
+-- A player's completed quests have granted their turns, and no other entries refer to quests. Includes guests merged into
+-- the player, who keep their entries. Quests are those of campaigns in which the player has turns.
+WITH movers AS MATERIALIZED (
     SELECT a.player_id, a.player_id AS mover FROM unnest($2::text[]) AS a (player_id)
     WHERE NOT EXISTS (
         SELECT FROM players AS p
@@ -361,24 +360,24 @@ WITH whose AS MATERIALIZED (
     UNION ALL
     SELECT p.merged_into, p.player_id FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = ANY($2::text[])
 ),
-given AS MATERIALIZED (
+granted AS MATERIALIZED (
     SELECT w.player_id, e.reference_id AS quest_id, count(*) AS times, sum(e.amount) AS turns
-    FROM whose AS w
+    FROM movers AS w
     JOIN turn_entries AS e ON e.tenant_id = $1 AND e.player_id = w.mover AND e.reason = 'quest'
     GROUP BY w.player_id, e.reference_id
 ),
-asked AS MATERIALIZED (
-    SELECT player_id, quest_id FROM given
+relevant AS MATERIALIZED (
+    SELECT player_id, quest_id FROM granted
     UNION
     SELECT w.player_id, q.quest_id
-    FROM whose AS w
+    FROM movers AS w
     JOIN turn_balances AS b ON b.tenant_id = $1 AND b.player_id = w.mover
     JOIN quests AS q ON q.tenant_id = $1 AND q.campaign_id = b.campaign_id
 ),
 completed AS (
     SELECT o.player_id, o.quest_id, count(c.quest_id) AS times, coalesce(sum(c.turns), 0) AS turns
-    FROM asked AS o
-    JOIN whose AS w ON w.player_id = o.player_id
+    FROM relevant AS o
+    JOIN movers AS w ON w.player_id = o.player_id
     LEFT JOIN quest_completions AS c ON c.tenant_id = $1 AND c.quest_id = o.quest_id AND c.player_id = w.mover
         AND c.turns > 0
     GROUP BY o.player_id, o.quest_id
@@ -387,14 +386,60 @@ SELECT c.player_id AS id, c.quest_id AS row_id, coalesce(q.campaign_id, '') AS s
        c.turns || ' turns, ' || c.times || ' times' AS expected,
        coalesce(g.turns, 0) || ' turns, ' || coalesce(g.times, 0) || ' times' AS found
 FROM completed AS c
-LEFT JOIN given AS g ON g.player_id = c.player_id AND g.quest_id = c.quest_id
+LEFT JOIN granted AS g ON g.player_id = c.player_id AND g.quest_id = c.quest_id
 LEFT JOIN quests AS q ON q.tenant_id = $1 AND q.quest_id = c.quest_id
 WHERE (c.times, c.turns) <> (coalesce(g.times, 0), coalesce(g.turns, 0))
 
--- name: player_turn_given
--- The turns that a reward gives came with it, and are taken back where it is revoked, and only there.
--- A guest's stay in the guest's name where the reward is the player's that it became, and the other way round.
-WITH whose AS (
+-- name: player_codes
+-- A redeemed code or receipt was paid by one entry of turns or of a wallet, with its amount, and no other entry refers to
+-- it; its code is marked as used by it. Includes guests merged into the player, who keep their entries of turns.
+WITH movers AS MATERIALIZED (
+    SELECT a.player_id, a.player_id AS mover FROM unnest($2::text[]) AS a (player_id)
+    WHERE NOT EXISTS (
+        SELECT FROM players AS p
+        WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.merged_into IS NOT NULL)
+    UNION ALL
+    SELECT p.merged_into, p.player_id FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = ANY($2::text[])
+),
+paid AS MATERIALIZED (
+    SELECT o.player_id, o.redemption_id, count(*) AS times, min(o.what) AS what, sum(o.amount) AS amount
+    FROM (
+        SELECT w.player_id, e.reference_id AS redemption_id, 'turns ' || e.campaign_id AS what, e.amount
+        FROM movers AS w
+        JOIN turn_entries AS e ON e.tenant_id = $1 AND e.player_id = w.mover AND e.reason = 'code'
+        UNION ALL
+        SELECT w.player_id, e.reference_id, e.currency || ' ' || e.scope_key, e.amount
+        FROM movers AS w
+        JOIN ledger_entries AS e ON e.tenant_id = $1 AND e.player_id = w.mover AND e.reason = 'code'
+    ) AS o
+    GROUP BY o.player_id, o.redemption_id
+),
+redeemed AS MATERIALIZED (
+    SELECT w.player_id, r.redemption_id, r.campaign_id, r.code_hash,
+           CASE WHEN r.turns > 0 THEN 'turns ' || r.campaign_id ELSE r.currency || ' ' || r.scope_key END AS what,
+           CASE WHEN r.turns > 0 THEN r.turns ELSE r.amount END AS amount
+    FROM movers AS w JOIN redemptions AS r ON r.tenant_id = $1 AND r.player_id = w.mover
+)
+SELECT coalesce(r.player_id, p.player_id) AS id, coalesce(r.redemption_id, p.redemption_id) AS row_id,
+       coalesce(r.campaign_id, '') AS scope_key,
+       coalesce(r.amount || ' ' || r.what || ', once', 'nothing') AS expected,
+       coalesce(p.amount || ' ' || p.what || ', times ' || p.times, 'nothing') AS found
+FROM redeemed AS r
+FULL JOIN paid AS p ON p.player_id = r.player_id AND p.redemption_id = r.redemption_id
+WHERE (r.amount, r.what, 1) IS DISTINCT FROM (p.amount, p.what, p.times)
+UNION ALL
+SELECT r.player_id, r.redemption_id, r.campaign_id, 'a code that it uses', 'none'
+FROM redeemed AS r
+WHERE r.code_hash IS NOT NULL AND NOT EXISTS (
+    SELECT FROM pack_codes AS k
+    WHERE k.tenant_id = $1 AND k.campaign_id = r.campaign_id AND k.code_hash = r.code_hash
+      AND k.redemption_id = r.redemption_id
+)
+
+-- name: player_turn_credited
+-- A reward of turns was credited, and is taken back if it is revoked, and only then.
+-- Entry and reward may be one with the guest and the other with the player it was merged into.
+WITH movers AS (
     SELECT a.player_id, o.player_id AS mover
     FROM unnest($2::text[]) AS a (player_id)
     CROSS JOIN LATERAL (
@@ -410,7 +455,7 @@ moved AS (
     SELECT w.player_id, e.campaign_id, e.reference_id,
            coalesce(sum(e.amount) FILTER (WHERE e.reason = 'prize'), 0) AS given,
            coalesce(-sum(e.amount) FILTER (WHERE e.reason = 'reversal'), 0) AS taken
-    FROM whose AS w
+    FROM movers AS w
     JOIN turn_entries AS e ON e.tenant_id = $1 AND e.player_id = w.mover AND e.reason IN ('prize', 'reversal')
     GROUP BY w.player_id, e.campaign_id, e.reference_id
 )
@@ -434,7 +479,7 @@ WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[]) AND e.reason IN ('prize
 -- ---------------------------------------------------------------- a player's rewards
 
 -- name: player_due_task
--- A reward whose delivery is due has its task. By the prize's terms of its win, or of its claim.
+-- A reward with a delivery due has a task. Judged by the prize's settings at the win or the claim.
 SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'a task' AS expected,
        'none, and ' || r.status AS found
 FROM rewards AS r
@@ -451,28 +496,28 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND t.task_id IS NULL A
         )
 )
 
--- name: player_told
--- A reward of a play is one that the play's row tells of, and its player's.
-SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'told of by ' || r.play_id AS expected,
+-- name: player_outcome
+-- A play's reward is listed in the play's outcome, and belongs to its player.
+SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'listed in ' || r.play_id AS expected,
        CASE WHEN p.play_id IS NULL THEN 'no such play'
             WHEN p.player_id NOT IN (r.player_id, coalesce(o.merged_into, r.player_id)) THEN 'a play of ' || p.player_id
-            ELSE 'not told of' END AS found
+            ELSE 'not listed' END AS found
 FROM rewards AS r
 LEFT JOIN plays AS p ON p.tenant_id = $1 AND p.play_id = r.play_id
 LEFT JOIN players AS o ON o.tenant_id = $1 AND o.player_id = r.player_id
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.play_id <> '' AND (
     p.player_id NOT IN (r.player_id, coalesce(o.merged_into, r.player_id))
-    OR NOT EXISTS (  -- Also where there is no such play.
+    OR NOT EXISTS (  -- Also true if there is no such play.
         SELECT FROM json_array_elements(
             p.outcome -> CASE WHEN r.milestone_id = '' THEN 'rewards' ELSE 'milestones_granted' END
-        ) AS told
-        WHERE told ->> 'reward_id' = r.reward_id
+        ) AS listed
+        WHERE listed ->> 'reward_id' = r.reward_id
     )
 )
 
 -- name: player_prize_counter
--- A prize's counter of a player counts the player's rewards. Of points that plays won there are no rewards, so of a
--- prize that is one of points, or was, there may be more.
+-- A player's counter of a prize is the number of units in the player's rewards. Plays that win points create no rewards,
+-- so it may be greater for a prize that is or was one of points.
 SELECT r.player_id AS id, r.prize_id AS row_id, p.campaign_id AS scope_key, r.units::text AS expected,
        coalesce(c.awarded, 0)::text AS found
 FROM (
@@ -491,7 +536,7 @@ WHERE coalesce(c.awarded, 0) < r.units OR (
 )
 
 -- name: player_prize_cap
--- A player has won no more of a prize than its cap per player. Since the cap is what it is now.
+-- A player has won no more of a prize than its cap per player. Counted since the cap was last changed.
 SELECT c.player_id AS id, c.prize_id AS row_id, c.campaign_id AS scope_key, 'at most ' || c.max_per_user AS expected,
        s.units::text AS found
 FROM (
@@ -514,7 +559,7 @@ CROSS JOIN LATERAL (
 WHERE s.units > c.max_per_user
 
 -- name: player_code_taken
--- A win of a code has taken it, also before it is shown.
+-- A win of a voucher prize has reserved a code, even before it is shown.
 SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'a code' AS expected,
        'none, and ' || r.status AS found
 FROM rewards AS r
@@ -530,7 +575,7 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.type <> 'points' 
   )
 
 -- name: player_code_returned
--- A reward that ended without its code being shown has given it back.
+-- A reward that ended without its code being shown has returned the code.
 SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'no code' AS expected,
        c.code_id || ', and ' || r.status AS found
 FROM rewards AS r
@@ -548,7 +593,7 @@ LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.fulfilled_at IS NOT NULL AND c.code_id IS NULL
 
 -- name: player_revoked
--- Staff's log says of a reward that was revoked that it was: by somebody, or as what a guest had beyond a player's.
+-- The audit log has an entry for every revoked reward: by staff, or as a surplus of a merge.
 SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'an entry of the audit log' AS expected,
        'none' AS found
 FROM rewards AS r
@@ -566,13 +611,13 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.status = 'revoked
   )
 
 -- name: player_board_reward
--- A reward that neither a play nor a rung gave is of a rank of a board. The rank may be in the name of a guest, or of
--- the player that a guest became.
-SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'a rank of a board' AS expected,
+-- A reward without a play or milestone belongs to a rank of a leaderboard. The rank may be with a guest or with the player
+-- it was merged into.
+SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'a rank of a board or draw' AS expected,
        'none' AS found
 FROM rewards AS r
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.play_id = '' AND r.milestone_id = '' AND NOT EXISTS (
-    SELECT FROM leaderboards AS b
+    SELECT FROM ranked AS b
     CROSS JOIN LATERAL (
         SELECT r.player_id
         UNION ALL
@@ -588,8 +633,8 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.play_id = '' AND 
 -- ---------------------------------------------------------------- a player's rungs
 
 -- name: player_rung_reward
--- A rung's reward and its grant name each other. So a player has a rung once, as its grant; what a guest had beyond a
--- player's may be the guest's still.
+-- A milestone's grant and its reward refer to each other. So a player has a milestone at most once; a surplus grant may
+-- stay with the guest.
 SELECT g.player_id AS id, g.game_id || ' ' || g.milestone_id AS row_id, coalesce(o.campaign_id, '') AS scope_key,
        'reward ' || g.reward_id AS expected,
        CASE WHEN r.reward_id IS NULL THEN 'no such reward' ELSE 'of rung ' || r.milestone_id END AS found
@@ -609,9 +654,9 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.milestone_id <> '
 )
 
 -- name: player_rung_paid
--- A rung that is bought is paid once, at its price. The price is in what its redeem was answered. What a guest had bought
--- that its player has too is the guest's still, and was paid from what is the player's. That a redeem bought is certain
--- where every revision of the game that may have decided it sells its rungs.
+-- A bought milestone is paid once, at its price. The price is in the redeem's reply. A surplus one stays with the guest,
+-- but was paid from what is now the player's. A redeem certainly was a purchase if every revision of the game that may
+-- have decided it sells its milestones.
 WITH paid AS MATERIALIZED (
     SELECT e.player_id, e.reward_id, min(e.scope_key) AS scope_key, min(e.currency) AS currency,
            min(e.reference_id) AS milestone_id, count(*) AS times, -sum(e.amount) AS price
@@ -657,7 +702,7 @@ WHERE g.tenant_id = $1 AND g.player_id = ANY($2::text[]) AND g.reply IS NOT NULL
 -- ---------------------------------------------------------------- a guest that became a player
 
 -- name: player_merged
--- Whoever became another player has nothing left but what that player may not have.
+-- A merged guest has nothing left except the surplus.
 SELECT g.player_id AS id, o.what AS row_id, '' AS scope_key, '0' AS expected, o.n::text AS found
 FROM players AS g
 CROSS JOIN LATERAL (
@@ -686,6 +731,8 @@ CROSS JOIN LATERAL (
     UNION ALL
     SELECT 'quest_events', count(*) FROM quest_events AS e WHERE e.tenant_id = $1 AND e.player_id = g.player_id
     UNION ALL
+    SELECT 'redemptions', count(*) FROM redemptions AS r WHERE r.tenant_id = $1 AND r.player_id = g.player_id
+    UNION ALL
     SELECT 'turn_balances', count(*) FROM turn_balances AS t
     WHERE t.tenant_id = $1 AND t.player_id = g.player_id AND t.balance > 0 AND NOT EXISTS (
         SELECT FROM quest_completions AS k
@@ -700,7 +747,7 @@ CROSS JOIN LATERAL (
 WHERE g.tenant_id = $1 AND g.player_id = ANY($2::text[]) AND g.merged_into IS NOT NULL AND o.n > 0
 
 -- name: player_turns_merged
--- The turns that left a guest reached the player that it became, and no others did.
+-- The turns that a merge took from a guest were credited to the player, and no others.
 SELECT g.player_id AS id, g.campaign_id AS row_id, g.campaign_id AS scope_key, g.given::text AS expected,
        coalesce(sum(e.amount), 0)::text AS found
 FROM (
@@ -725,8 +772,8 @@ WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[]) AND e.reason = 'merge' 
 -- ---------------------------------------------------------------- plays
 
 -- name: play_session
--- A play has the session that it is named after, and no other.
--- A session's token begins with its nonce, which names the play.
+-- A play belongs to the session that it is named after.
+-- A session's token begins with its nonce, which is also the play's id.
 SELECT p.play_id AS id, '' AS row_id, coalesce(g.campaign_id, '') AS scope_key,
        'sess_' || substr(p.play_id, 6) AS expected, substr(p.session_id, 1, 31) AS found
 FROM plays AS p
@@ -735,7 +782,7 @@ WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[])
   AND (substr(p.session_id, 6, 26) <> substr(p.play_id, 6) OR p.session_id !~ '^sess_')
 
 -- name: play_terms
--- A play has the terms that its session was promised by, of its own game.
+-- A play has the terms that its session was promised, of its own game.
 SELECT p.play_id AS id, '' AS row_id, coalesce(g.campaign_id, '') AS scope_key,
        'terms ' || coalesce(promised_by(p.session_id), 'in its session') AS expected, 'none' AS found
 FROM plays AS p
@@ -747,7 +794,7 @@ WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[]) AND NOT EXISTS (
 )
 
 -- name: play_rewards
--- What a play's row tells of is there, as it tells it, and what of it is not its player's is noted.
+-- The rewards in a play's outcome exist with the same fields, and those of another player are recorded as surplus.
 SELECT p.play_id AS id, w.reward_id AS row_id, coalesce(g.campaign_id, '') AS scope_key, w.expected, w.found
 FROM plays AS p
 LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
@@ -755,45 +802,69 @@ CROSS JOIN LATERAL (
     SELECT '' AS reward_id, n.wins || ' wins, ' || n.points || ' points' AS expected,
            p.wins || ' wins, ' || p.points || ' points' AS found
     FROM (
-        -- An item that is called points is kept as points are.
+        -- An item named points is stored like points.
         SELECT count(*) AS wins, coalesce(sum(
-            CASE WHEN o.told ->> 'type' = 'points' THEN trunc((o.told ->> 'value')::numeric)
-                 WHEN coalesce(o.told ->> 'prize_id', '') = '' AND o.told ->> 'name' = 'points' THEN 1 ELSE 0 END
-            * (o.told ->> 'quantity')::bigint
+            CASE WHEN o.listed ->> 'type' = 'points' THEN trunc((o.listed ->> 'value')::numeric)
+                 WHEN coalesce(o.listed ->> 'prize_id', '') = '' AND o.listed ->> 'name' = 'points' THEN 1 ELSE 0 END
+            * (o.listed ->> 'quantity')::bigint
         ), 0) AS points
-        FROM json_array_elements(p.outcome -> 'rewards') AS o (told)
+        FROM json_array_elements(p.outcome -> 'rewards') AS o (listed)
     ) AS n
     WHERE (p.wins, p.points) <> (n.wins, n.points)
     UNION ALL
-    SELECT o.told ->> 'reward_id', (o.told ->> 'quantity') || ' of ' || (o.told ->> 'prize_id')
-               || coalesce(', ' || (o.told ->> 'type') || ' of ' || (o.told ->> 'value')::float8, ''),
+    SELECT o.listed ->> 'reward_id', (o.listed ->> 'quantity') || ' of ' || (o.listed ->> 'prize_id')
+               || coalesce(', ' || (o.listed ->> 'type') || ' of ' || (o.listed ->> 'value')::float8, ''),
            coalesce(r.quantity || ' of ' || r.prize_id || ', ' || r.type || ' of ' || r.value || ' by ' || r.play_id,
                     'no such reward')
-    FROM json_array_elements(p.outcome -> 'rewards') AS o (told)
-    LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = o.told ->> 'reward_id'
-    WHERE coalesce(o.told ->> 'reward_id', '') <> ''
-      AND (r.play_id IS DISTINCT FROM p.play_id OR r.prize_id <> o.told ->> 'prize_id'
-           OR r.quantity <> (o.told ->> 'quantity')::integer OR r.type <> o.told ->> 'type'
-           OR r.value <> (o.told ->> 'value')::float8)
+    FROM json_array_elements(p.outcome -> 'rewards') AS o (listed)
+    LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = o.listed ->> 'reward_id'
+    WHERE coalesce(o.listed ->> 'reward_id', '') <> ''
+      AND (r.play_id IS DISTINCT FROM p.play_id OR r.prize_id <> o.listed ->> 'prize_id'
+           OR r.quantity <> (o.listed ->> 'quantity')::integer OR r.type <> o.listed ->> 'type'
+           OR r.value <> (o.listed ->> 'value')::float8)
     UNION ALL
-    SELECT o.told ->> 'reward_id', '1 of ' || (o.told ->> 'prize_id') || ' for rung ' || (o.told ->> 'id'),
+    SELECT o.listed ->> 'reward_id', '1 of ' || (o.listed ->> 'prize_id') || ' for rung ' || (o.listed ->> 'id'),
            coalesce(r.quantity || ' of ' || r.prize_id || ' for rung ' || r.milestone_id || ' by ' || r.play_id,
                     'no such reward')
-    FROM json_array_elements(p.outcome -> 'milestones_granted') AS o (told)
-    LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = o.told ->> 'reward_id'
-    WHERE r.play_id IS DISTINCT FROM p.play_id OR r.prize_id <> o.told ->> 'prize_id' OR r.quantity <> 1
-       OR r.milestone_id <> o.told ->> 'id'
+    FROM json_array_elements(p.outcome -> 'milestones_granted') AS o (listed)
+    LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = o.listed ->> 'reward_id'
+    WHERE r.play_id IS DISTINCT FROM p.play_id OR r.prize_id <> o.listed ->> 'prize_id' OR r.quantity <> 1
+       OR r.milestone_id <> o.listed ->> 'id'
     UNION ALL
-    SELECT '', count(*) || ' of another', coalesce(p.surplus_wins, 0) || ' noted'
-    FROM json_array_elements(p.outcome -> 'rewards') AS o (told)
-    JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = o.told ->> 'reward_id'
+    SELECT '', count(*) || ' of another', coalesce(p.surplus_wins, 0) || ' recorded'
+    FROM json_array_elements(p.outcome -> 'rewards') AS o (listed)
+    JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = o.listed ->> 'reward_id'
     WHERE r.player_id <> p.player_id
     HAVING count(*) > coalesce(p.surplus_wins, 0)
 ) AS w
 WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[])
 
+-- name: play_entered
+-- A play of a campaign that requires an entry is of a player with an entry, whose receipts name a current text of each
+-- required consent, given before the play. Plays from before the last change of the form are not checked.
+SELECT p.play_id AS id, ''::text AS row_id, c.campaign_id AS scope_key, 'an entry' AS expected,
+       CASE WHEN e.entry_id IS NULL THEN 'none' ELSE concat('no receipt of ', v.consent_id) END AS found
+FROM plays AS p
+JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
+JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = g.campaign_id
+    AND c.entry ->> 'mode' = 'before_play' AND p.played_at >= c.entry_since
+LEFT JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = c.campaign_id AND e.player_id = p.player_id
+LEFT JOIN LATERAL (
+    SELECT t.consent ->> 'id' AS consent_id
+    FROM jsonb_array_elements(c.entry -> 'consents') AS t (consent)
+    WHERE (t.consent -> 'required')::boolean AND NOT EXISTS (
+        SELECT FROM entry_consents AS k
+        WHERE k.tenant_id = $1 AND k.entry_id = e.entry_id AND k.consent_id = t.consent ->> 'id'
+          AND k.given AND k.decided_at <= p.played_at
+          AND k.text_sha256 IN (
+              SELECT encode(sha256(convert_to(s.value, 'UTF8')), 'hex') FROM jsonb_each_text(t.consent -> 'text') AS s)
+    )
+    LIMIT 1
+) AS v ON true
+WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[]) AND (e.entry_id IS NULL OR v.consent_id IS NOT NULL)
+
 -- name: play_counted
--- A play is of a player that is there, and is counted.
+-- A play belongs to an existing player and is counted.
 SELECT p.play_id AS id, '' AS row_id, coalesce(g.campaign_id, '') AS scope_key, 'player and counter' AS expected,
        CASE WHEN o.player_id IS NULL THEN 'no player ' ELSE 'no counter of ' END || p.player_id AS found
 FROM plays AS p
@@ -805,7 +876,7 @@ WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[]) AND (o.player_id IS NULL 
 -- ---------------------------------------------------------------- counters and caps of plays
 
 -- name: counter_plays
--- A player's counter of a game counts the player's plays.
+-- A player's counter of a game is the number of the player's plays.
 SELECT a.k AS id, '' AS row_id, coalesce(g.campaign_id, '') AS scope_key, n.plays::text AS expected,
        coalesce(c.plays, 0)::text AS found
 FROM (
@@ -821,8 +892,8 @@ LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = a.game_id
 WHERE n.plays <> coalesce(c.plays, 0)
 
 -- name: counter_day
--- A player's day counts the plays of that local day. But for one within seconds of midnight, which may be counted on
--- the day on which it was decided, and days about a move of the campaign's zone.
+-- A player's daily counter is the number of plays on that local day. Ignores plays within seconds of midnight, which may
+-- count for the day of their decision, and days around a change of the campaign's time zone.
 WITH moves AS MATERIALIZED (
     SELECT e.subject_id AS campaign_id, e.created_at, e.before ->> 'timezone' AS zone FROM audit_entries AS e
     WHERE e.tenant_id = $1 AND e.subject_type = 'campaign' AND e.action = 'campaign.update'
@@ -861,9 +932,9 @@ WHERE c.day_plays <> n.plays AND NOT n.near_midnight AND NOT EXISTS (
 )
 
 -- name: counter_cap
--- Nobody has played more of a game than its cap. Of the plays that a revision decided, by its cap; with those of the
--- revisions before it that had a cap, by the greatest: the last of these plays was admitted by one of the caps. Each
--- session names who played it, whoever that has become.
+-- Nobody has played a game more often than its cap. Compares the plays of a revision with its cap, and the plays of all
+-- capped revisions so far with their greatest cap: one of the caps admitted the last of them. The session names the
+-- original player, even after a merge.
 SELECT n.k AS id, n.revision || ' ' || n.who AS row_id, n.campaign_id AS scope_key,
        'at most ' || CASE WHEN n.plays > n.cap THEN n.cap ELSE n.most END AS expected,
        (CASE WHEN n.plays > n.cap THEN n.plays ELSE n.upto END)::text AS found
@@ -889,8 +960,8 @@ FROM (
 WHERE n.plays > n.cap OR n.upto > n.most
 
 -- name: counter_day_cap
--- Nobody has played more free plays of a game in a day than it has. Nor any more where every play needs a turn. By
--- revision and session as `counter_cap`; plays at midnight and days of moved zones are left out, as in `counter_day`.
+-- Nobody has played more free plays of a game on a day than allowed, or more plays if each requires a turn. By revision
+-- and session as in `counter_cap`; ignores plays near midnight and days of a time zone change, as in `counter_day`.
 WITH moves AS MATERIALIZED (
     SELECT e.subject_id AS campaign_id, e.created_at, e.before ->> 'timezone' AS zone FROM audit_entries AS e
     WHERE e.tenant_id = $1 AND e.subject_type = 'campaign' AND e.action = 'campaign.update'
@@ -942,7 +1013,7 @@ WHERE n.plays - s.turns > n.cap AND NOT EXISTS (
 -- ---------------------------------------------------------------- tasks
 
 -- name: task_reward
--- A task has its reward, and agrees with it on whose it is and on what is delivered.
+-- A task has a reward with the same player, prize and delivery status.
 SELECT t.task_id AS id, '' AS row_id, t.campaign_id AS scope_key,
        t.status || ', ' || t.prize_id || ' of ' || t.player_id AS expected,
        coalesce(r.status || ', ' || r.prize_id || ' of ' || r.player_id, 'no such reward') AS found
@@ -955,7 +1026,7 @@ WHERE t.tenant_id = $1 AND t.task_id = ANY($2::text[])
 -- ---------------------------------------------------------------- prizes
 
 -- name: prize_stock
--- A prize's total is what remains and what is awarded. Each prize has its own.
+-- A prize's total is the sum of remaining and awarded. Every prize has a stock row.
 SELECT s.prize_id AS id, '' AS row_id, coalesce(p.campaign_id, '') AS scope_key,
        CASE WHEN s.total = 0 THEN '0 left' ELSE s.total - s.awarded || ' left' END AS expected,
        s.remaining || ' left, ' || s.awarded || ' awarded' AS found
@@ -970,7 +1041,7 @@ LEFT JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = p.prize_id
 WHERE p.tenant_id = $1 AND p.prize_id = ANY($2::text[]) AND s.prize_id IS NULL
 
 -- name: prize_moves
--- A prize's total is what the newest of its moves left, and each begins with what the one before it left.
+-- A prize's total is that of its latest stock move, and each move starts where the previous one ended.
 SELECT n.prize_id AS id, n.seq::text AS row_id, coalesce(p.campaign_id, '') AS scope_key,
        n.total_after || ' in all' AS expected, n.came || ' in all' AS found
 FROM (
@@ -983,9 +1054,9 @@ FROM (
 LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = n.prize_id
 WHERE n.came <> n.total_after
 
--- name: prize_held
--- What is awarded of a prize is what its rewards hold.
--- One that expired, failed or was revoked gave its units back, unless they had been delivered; points take none.
+-- name: prize_awarded
+-- The awarded units of a prize are those that its rewards hold.
+-- Expired, failed and revoked rewards have returned theirs, unless delivered; points take no stock.
 SELECT s.prize_id AS id, '' AS row_id, coalesce(p.campaign_id, '') AS scope_key, h.held::text AS expected,
        s.awarded::text AS found
 FROM stock AS s
@@ -998,7 +1069,7 @@ CROSS JOIN LATERAL (
 WHERE s.tenant_id = $1 AND s.prize_id = ANY($2::text[]) AND s.awarded <> h.held
 
 -- name: prize_counters
--- What a prize counts by day is what it counts by player.
+-- A prize's daily counters and its counters per player have the same sum.
 SELECT a.prize_id AS id, '' AS row_id, coalesce(p.campaign_id, '') AS scope_key,
        coalesce(n.players, 0) || ' by player' AS expected, coalesce(d.days, 0) || ' by day' AS found
 FROM unnest($2::text[]) AS a (prize_id)
@@ -1012,8 +1083,8 @@ CROSS JOIN LATERAL (
 WHERE coalesce(d.days, 0) <> coalesce(n.players, 0)
 
 -- name: prize_winners
--- Whoever a prize counts as a winner has a reward of it. Of points that plays won there are none, as in
--- `player_prize_counter`, which says how many.
+-- A player counted as a winner of a prize has a reward of it. Except for points, as in `player_prize_counter`, which checks
+-- the amount.
 SELECT c.prize_id AS id, c.player_id AS row_id, p.campaign_id AS scope_key, 'a reward' AS expected,
        c.awarded || ' without' AS found
 FROM prize_players AS c
@@ -1027,13 +1098,13 @@ WHERE c.tenant_id = $1 AND c.prize_id = ANY($2::text[]) AND c.awarded > 0 AND NO
 )
 
 -- name: prize_day_cap
--- No more of a prize went out on a day than its cap per day. On days since the cap is what it is now.
+-- No more of a prize was awarded on a day than its cap per day. For days since the cap was last changed.
 SELECT d.prize_id AS id, to_char(d.day, 'YYYY-MM-DD') AS row_id, p.campaign_id AS scope_key,
        'at most ' || p.max_per_day AS expected, d.awarded::text AS found
 FROM prize_days AS d
 JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = d.prize_id
 WHERE d.tenant_id = $1 AND d.prize_id = ANY($2::text[]) AND p.max_per_day > 0 AND d.awarded > p.max_per_day
-  -- A day begins 14 hours before UTC's at the earliest.
+  -- A local day begins up to 14 hours before UTC's.
   AND NOT EXISTS (
       SELECT FROM audit_entries AS e
       WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.subject_id = p.prize_id AND e.action = 'prize.update'
@@ -1042,7 +1113,7 @@ WHERE d.tenant_id = $1 AND d.prize_id = ANY($2::text[]) AND p.max_per_day > 0 AN
   )
 
 -- name: prize_codes
--- A code is given to a reward that is there, of its own prize.
+-- An assigned code belongs to an existing reward of the same prize.
 SELECT c.prize_id AS id, c.code_id AS row_id, coalesce(p.campaign_id, '') AS scope_key,
        'reward ' || c.reward_id || ' of ' || c.prize_id AS expected,
        coalesce('of ' || r.prize_id, 'no such reward') AS found
@@ -1053,7 +1124,7 @@ WHERE c.tenant_id = $1 AND c.prize_id = ANY($2::text[]) AND c.reward_id IS NOT N
   AND (r.reward_id IS NULL OR r.prize_id <> c.prize_id)
 
 -- name: prize_free_codes
--- What is counted of a prize's codes is what its pool has: of each end what is free, assigned and withdrawn, and the free.
+-- The counters of a code pool match its codes: free, assigned and withdrawn per expiry, and free in total.
 SELECT n.prize_id AS id, n.row_id, coalesce(p.campaign_id, '') AS scope_key, n.pool AS expected, n.counted AS found
 FROM (
     SELECT coalesce(c.prize_id, e.prize_id) AS prize_id, coalesce(c.expires_at, e.expires_at)::text AS row_id,
@@ -1080,7 +1151,7 @@ WHERE n.pool <> n.counted
 -- ---------------------------------------------------------------- leaderboards
 
 -- name: board_ranks
--- A finalized board's ranks have no gaps, and each is of a score that is no better than the one above it.
+-- A finalized board's ranks have no gaps, and no score is better than the one above it.
 SELECT s.board_id AS id, s.rank::text AS row_id, coalesce(b.campaign_id, '') AS scope_key,
        'rank ' || s.nth || ', at most ' || coalesce(s.above::text, 'any') AS expected,
        'rank ' || s.rank || ', ' || s.score AS found
@@ -1095,9 +1166,8 @@ LEFT JOIN leaderboards AS b ON b.tenant_id = $1 AND b.board_id = s.board_id
 WHERE s.rank <> s.nth OR s.score > s.above OR (s.score = s.above AND s.achieved_at < s.above_at)
 
 -- name: board_scores
--- A finalized board's standings are what its players' plays and adjustments say. Of players with no play about the moment
--- in which the board was finalized, if it was not over by then; and who have not become others, or taken others' plays,
--- since. What a score is says sql/leaderboards.sql.
+-- A finalized board's scores are those of its players' plays and adjustments. Ignores players with a play around the
+-- moment of an early finalization, and players in a merge since. sql/leaderboards.sql defines a score.
 SELECT s.board_id AS id, s.rank::text AS row_id, b.campaign_id AS scope_key,
        coalesce(v.value + a.delta, 0)::text AS expected, s.score::text AS found
 FROM leaderboard_standings AS s
@@ -1134,8 +1204,8 @@ WHERE s.tenant_id = $1 AND s.board_id = ANY($2::text[]) AND s.score <> v.value +
   AND NOT EXISTS (SELECT FROM players AS o WHERE o.tenant_id = $1 AND o.merged_into = s.player_id)
 
 -- name: board_players
--- Whoever had a score on a board is on it when it is finalized, but for whom it disqualified. Of scores by what was played
--- five seconds before that or earlier. A guest's disqualification comes along to a player who is on it rightly.
+-- Everybody with a score on a finalized board has a rank, except disqualified players. Counts plays up to five seconds
+-- before. A merged guest's disqualification may appear on a player who is ranked rightly.
 SELECT b.board_id AS id, c.player_id AS row_id, b.campaign_id AS scope_key, 'a rank' AS expected, 'none' AS found
 FROM leaderboards AS b
 CROSS JOIN LATERAL (
@@ -1172,7 +1242,7 @@ WHERE s.tenant_id = $1 AND s.board_id = ANY($2::text[])
   AND NOT EXISTS (SELECT FROM players AS o WHERE o.tenant_id = $1 AND o.merged_into = s.player_id)
 
 -- name: board_awards
--- A rank whose prize was given has its reward, and no other has one.
+-- A rank with an awarded prize has its reward, and no other rank has one.
 SELECT s.board_id AS id, s.rank::text AS row_id, coalesce(b.campaign_id, '') AS scope_key,
        CASE WHEN s.prize_id = '' OR s.reason <> '' THEN 'no reward' ELSE 'a reward of ' || s.prize_id END AS expected,
        CASE WHEN s.reward_id = '' THEN 'none' ELSE coalesce('one of ' || r.prize_id, 'no such reward') END AS found
@@ -1186,7 +1256,7 @@ WHERE s.tenant_id = $1 AND s.board_id = ANY($2::text[])
 -- ---------------------------------------------------------------- campaigns' counts
 
 -- name: day_counts
--- A campaign's day counts the plays, the players and the wins of that local day, up to where they are counted.
+-- A campaign's day has the plays, players and wins of that local day, up to the watermark.
 SELECT a.k AS id, '' AS row_id, a.campaign_id AS scope_key,
        n.plays || ' plays, ' || n.players || ' players, ' || n.wins || ' wins' AS expected,
        d.plays || ' plays, ' || d.players || ' players, ' || d.wins || ' wins' AS found
@@ -1200,7 +1270,7 @@ JOIN campaign_days AS d ON d.tenant_id = $1 AND d.campaign_id = a.campaign_id AN
 CROSS JOIN LATERAL (
     SELECT count(*) AS plays, count(DISTINCT p.player_id) AS players, count(*) FILTER (WHERE p.wins > 0) AS wins
     FROM plays AS p
-    -- The bounds are for the index: a day is at most an hour or two longer than 24.
+    -- Bounds for the index: a local day is at most an hour or two longer than 24.
     WHERE p.tenant_id = $1 AND p.played_at < m.counted_until AND (p.played_at AT TIME ZONE c.timezone)::date = a.day
       AND p.played_at >= (a.day::timestamp AT TIME ZONE c.timezone) - interval '3 hours'
       AND p.played_at < (a.day::timestamp AT TIME ZONE c.timezone) + interval '30 hours'
@@ -1210,7 +1280,7 @@ CROSS JOIN LATERAL (
 WHERE (n.plays, n.players, n.wins) IS DISTINCT FROM (d.plays, d.players, d.wins)
 
 -- name: campaign_players
--- A campaign counts as many players as were there on its days, and as many of them as were there on several.
+-- A campaign's player counts match its days: distinct players, and those on more than one day.
 SELECT m.campaign_id AS id, '' AS row_id, m.campaign_id AS scope_key,
        coalesce(n.players, 0) || ' players, ' || coalesce(n.returned, 0) || ' returned' AS expected,
        m.players || ' players, ' || m.returned || ' returned' AS found
@@ -1226,3 +1296,68 @@ LEFT JOIN (
 ) AS n ON n.campaign_id = m.campaign_id
 WHERE m.tenant_id = $1 AND m.campaign_id = ANY($2::text[])
   AND (m.players, m.returned) <> (coalesce(n.players, 0), coalesce(n.returned, 0))
+
+-- name: campaign_codes
+-- Every used code of a campaign's packs belongs to a redemption.
+SELECT k.campaign_id AS id, k.pack_id || ' ' || encode(k.code_hash, 'hex') AS row_id, k.campaign_id AS scope_key,
+       'a redemption' AS expected, 'none' AS found
+FROM pack_codes AS k
+LEFT JOIN redemptions AS r ON r.tenant_id = $1 AND r.redemption_id = k.redemption_id AND r.code_hash = k.code_hash
+WHERE k.tenant_id = $1 AND k.campaign_id = ANY($2::text[]) AND k.redemption_id IS NOT NULL AND r.redemption_id IS NULL
+
+-- name: campaign_pack_counts
+-- A pack counts its codes, and those withdrawn.
+SELECT p.campaign_id AS id, p.pack_id AS row_id, p.campaign_id AS scope_key,
+       count(k.code_hash) || ' codes, ' || count(k.withdrawn_at) || ' withdrawn' AS expected,
+       p.codes || ' codes, ' || p.withdrawn || ' withdrawn' AS found
+FROM packs AS p
+LEFT JOIN pack_codes AS k ON k.tenant_id = $1 AND k.campaign_id = p.campaign_id AND k.pack_id = p.pack_id
+WHERE p.tenant_id = $1 AND p.campaign_id = ANY($2::text[])
+GROUP BY p.campaign_id, p.pack_id, p.codes, p.withdrawn
+HAVING (count(k.code_hash), count(k.withdrawn_at)) <> (p.codes, p.withdrawn)
+
+-- name: campaign_odds
+-- Each result of a game is drawn as often as the game declares. The test stays valid however often it runs: it reports one
+-- true game in 10,000, for ever (runtime/operations/reporting/odds_test.py). Results that are not declared: chance 0.
+WITH drawn AS (
+    SELECT g.campaign_id, d.game_id, d.revision, d.drawn::text AS result, sum(d.draws)::bigint AS draws
+    FROM games AS g JOIN game_draws AS d ON d.tenant_id = $1 AND d.game_id = g.game_id
+    WHERE g.tenant_id = $1 AND g.campaign_id = ANY($2::text[])
+    GROUP BY g.campaign_id, d.game_id, d.revision, d.drawn
+),
+whole AS (
+    SELECT d.campaign_id, d.game_id, d.revision, sum(d.draws)::bigint AS plays,
+           r.definition ->> 'reward_handler' AS handler, r.definition -> 'handler_config' AS config
+    FROM drawn AS d
+    JOIN game_revisions AS r ON r.tenant_id = $1 AND r.game_id = d.game_id AND r.revision = d.revision
+    WHERE r.definition ->> 'reward_handler' IN ('probability', 'lucky_item')
+    GROUP BY d.campaign_id, d.game_id, d.revision, r.definition
+),
+declared AS (
+    SELECT w.campaign_id, w.game_id, w.revision, w.plays, c.result, sum(c.chance) AS chance,
+           count(*) OVER (PARTITION BY w.game_id, w.revision) AS results
+    FROM whole AS w
+    CROSS JOIN LATERAL (
+        SELECT p ->> 'prize_id' AS result, (p ->> 'probability')::float8 AS chance
+        FROM jsonb_array_elements(w.config -> 'prizes') AS p WHERE w.handler = 'probability'
+        UNION ALL
+        SELECT '', greatest(0, 1 - coalesce(sum((p ->> 'probability')::float8), 0))
+        FROM jsonb_array_elements(w.config -> 'prizes') AS p HAVING w.handler = 'probability'
+        UNION ALL
+        SELECT i ->> 'item', (i ->> 'weight')::float8 / sum((i ->> 'weight')::float8) OVER ()
+        FROM jsonb_array_elements(w.config -> 'items') AS i WHERE w.handler = 'lucky_item'
+        UNION ALL
+        SELECT d.result, 0 FROM drawn AS d WHERE d.game_id = w.game_id AND d.revision = w.revision
+    ) AS c
+    GROUP BY w.campaign_id, w.game_id, w.revision, w.plays, c.result
+)
+SELECT o.campaign_id AS id, rtrim(concat_ws(' ', o.game_id, o.revision, o.result)) AS row_id, o.campaign_id AS scope_key,
+       concat('about ', round((o.plays * o.chance)::numeric), ' of ', o.plays) AS expected,
+       coalesce(d.draws, 0)::text AS found
+FROM declared AS o
+LEFT JOIN drawn AS d ON d.game_id = o.game_id AND d.revision = o.revision AND d.result = o.result
+WHERE CASE
+    WHEN o.chance <= 0 THEN coalesce(d.draws, 0) > 0
+    WHEN o.chance >= 1 THEN coalesce(d.draws, 0) < o.plays
+    ELSE odds_log_ratio(coalesce(d.draws, 0), o.plays, o.chance) >= ln(o.results / 0.0001)
+END

@@ -1,8 +1,8 @@
--- Players as staff see them. See runtime/operations/desk/.
+-- Players as staff sees them. See runtime/operations/desk/.
 
 -- name: search
--- Players, the newest first, after $6 (NULL: from the newest), but '' for all: $2 is a whole id, $3 a LIKE pattern of
--- the name, $4 contacts as they are kept, and $5 a status.
+-- Players, newest first, after $6 (NULL: from the newest). '' matches all: $2 an exact id, $3 a LIKE pattern of the
+-- name, $4 contacts in stored form, $5 a status.
 SELECT p.player_id, p.display_name, p.avatar_url, p.locale, p.auth_method, p.status, p.merged_into,
        unix(p.erased_at) AS erased_at, unix(p.created_at) AS created_at, unix(p.updated_at) AS updated_at,
        coalesce((
@@ -36,8 +36,8 @@ FROM players AS p
 WHERE p.tenant_id = $1 AND p.player_id = $2
 
 -- name: counts
--- How much there is of player $2, and when it played last: by the hundred sessions that were begun last, since the times
--- of ten thousand plays lie on as many pages.
+-- Counts of player $2, and the time of the last play: that of the latest hundred sessions, since reading it from all of
+-- ten thousand plays would touch as many pages.
 SELECT (SELECT count(*) FROM plays AS p WHERE p.tenant_id = $1 AND p.player_id = $2) AS plays,
        (SELECT unix(max(p.played_at)) FROM plays AS p
         WHERE p.tenant_id = $1 AND p.play_id = ANY (ARRAY(
@@ -48,12 +48,12 @@ SELECT (SELECT count(*) FROM plays AS p WHERE p.tenant_id = $1 AND p.player_id =
         WHERE l.tenant_id = $1 AND l.player_id = $2 AND l.ended_at IS NULL AND l.expires_at > now()) AS sessions
 
 -- name: is_known
--- Whether there is such a player.
+-- Whether the player exists.
 SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = $2)
 
 -- name: plays
--- Plays of player $2, the newest first, after $5, in campaign $3 ('' all). $4 the merchant whose staff asks ('' the
--- tenant's own). Which they are an index tells alone, and only theirs are read.
+-- Plays of player $2, newest first, after $5, in campaign $3 ('' all). $4 the staff's merchant ('': the tenant). An
+-- index-only subquery selects the page, so only its plays are read.
 SELECT p.play_id, p.game_id, p.session_id, p.revision, p.seed, p.client_seed, p.outcome,
        unix(p.played_at) AS played_at, coalesce(t.revision_hash, '') AS revision_hash
 FROM (
@@ -74,7 +74,7 @@ ORDER BY p.play_id DESC
 
 -- name: balances
 -- Balances of player $2 by scope and currency, after $5 and $6 (NULL: from the first), of scope $3 ('' all). $4 the
--- merchant whose staff asks ('' the tenant's own): it sees its own scopes, and the tenant's.
+-- staff's merchant ('': the tenant): it sees its own scopes and the tenant's.
 SELECT scope_key, currency, balance, unix(updated_at) AS updated_at
 FROM balances
 WHERE tenant_id = $1 AND player_id = $2 AND ($3 = '' OR scope_key = $3)
@@ -84,7 +84,7 @@ ORDER BY scope_key, currency
 LIMIT $7
 
 -- name: ledger
--- Movements of player $2, the newest first, after the seq $5 and id $6 (NULL: from the newest); $3 and $4 as above.
+-- Movements of player $2, newest first, after seq $5 and id $6 (NULL: from the newest); $3 and $4 as above.
 SELECT entry_id, seq, currency, scope_key, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
 FROM ledger_entries
 WHERE tenant_id = $1 AND player_id = $2 AND ($3 = '' OR scope_key = $3)
@@ -94,8 +94,8 @@ ORDER BY seq DESC, entry_id DESC
 LIMIT $7
 
 -- name: turns
--- Turns of player $2 by campaign, after $5 (NULL: from the first), in campaign $3 ('' all). $4 the merchant whose
--- staff asks ('' the tenant's own).
+-- Turns of player $2 by campaign, after $5 (NULL: from the first), in campaign $3 ('' all). $4 the staff's merchant
+-- ('': the tenant).
 SELECT campaign_id, balance, unix(updated_at) AS updated_at
 FROM turn_balances
 WHERE tenant_id = $1 AND player_id = $2 AND ($3 = '' OR campaign_id = $3)
@@ -115,7 +115,7 @@ ORDER BY entry_id DESC
 LIMIT $6
 
 -- name: completions
--- Quests that player $2 completed, the newest first, after the event $5 (NULL: from the newest); $3 and $4 as above.
+-- Quests that player $2 completed, newest first, after event $5 (NULL: from the newest); $3 and $4 as above.
 SELECT c.event_id AS id, c.quest_id, q.campaign_id, q.name, c.period, c.turns, unix(c.completed_at) AS completed_at
 FROM quests AS q
 JOIN quest_completions AS c ON c.tenant_id = $1 AND c.quest_id = q.quest_id AND c.player_id = $2
@@ -126,7 +126,7 @@ ORDER BY c.event_id DESC
 LIMIT $6
 
 -- name: sessions
--- Logins of player $2 that go on, the newest first, after the time $3 and id $4 (NULL: from the newest).
+-- Active logins of player $2, newest first, after time $3 and id $4 (NULL: from the newest).
 SELECT login_id AS id, merchant_id, unix(created_at) AS created_at, unix(expires_at) AS expires_at,
        (extract(epoch FROM created_at) * 1000000)::bigint AS begun_us
 FROM logins
@@ -137,19 +137,19 @@ ORDER BY begun_us DESC, login_id DESC
 LIMIT $5
 
 -- name: grant_turns
--- Gives player $2 turns in campaign $3: so many, $4, noted as entry $5 about $6.
-WITH given AS (
+-- Credits player $2 with $4 turns in campaign $3, as entry $5 with reference $6 and reason $7.
+WITH credited AS (
     INSERT INTO turn_balances AS t (tenant_id, campaign_id, player_id, balance) VALUES ($1, $3, $2, $4::bigint)
     ON CONFLICT (tenant_id, player_id, campaign_id) DO UPDATE SET
         balance = t.balance + excluded.balance, updated_at = now()
     RETURNING balance
 )
 INSERT INTO turn_entries (tenant_id, entry_id, campaign_id, player_id, amount, balance_after, reason, reference_id)
-SELECT $1, $5, $3, $2, $4, balance, 'adjustment', $6 FROM given
+SELECT $1, $5, $3, $2, $4, balance, $7, $6 FROM credited
 RETURNING entry_id AS id, campaign_id, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
 
 -- name: has
--- What guest $2 has, that a merge would move. No row: there is no such player.
+-- What a merge would move from guest $2. No row: no such player.
 SELECT p.auth_method, p.merged_into, p.status,
        EXISTS (SELECT FROM contacts AS c WHERE c.tenant_id = $1 AND c.player_id = $2) AS has_contacts,
        (SELECT count(*) FROM plays AS y WHERE y.tenant_id = $1 AND y.player_id = $2) AS plays,
@@ -161,17 +161,17 @@ SELECT p.auth_method, p.merged_into, p.status,
 FROM players AS p
 WHERE p.tenant_id = $1 AND p.player_id = $2
 
--- name: hold
--- Player $2, until the transaction ends. No row: there is none.
+-- name: lock_player
+-- Locks player $2 until the transaction ends. No row: no such player.
 SELECT player_id FROM players WHERE tenant_id = $1 AND player_id = $2 FOR NO KEY UPDATE
 
 -- name: unlink
--- Takes contact $3 from player $2. No row: the player has no such contact.
+-- Removes contact $3 of player $2. No row: the player has no such contact.
 DELETE FROM contacts WHERE tenant_id = $1 AND player_id = $2 AND contact_id = $3 RETURNING type
 
 -- name: tasks
--- Deliveries of rewards of player $2, the newest first, after $5 (NULL: from the newest), in campaign $3 ('' all). $4
--- the merchant whose staff asks ('' the tenant's own).
+-- Deliveries of player $2's rewards, newest first, after $5 (NULL: from the newest), in campaign $3 ('' all). $4 the
+-- staff's merchant ('': the tenant).
 SELECT t.task_id, t.reward_id, t.prize_id, t.campaign_id, t.player_id, t.channel, t.status, t.attempts, t.last_error,
        unix(t.next_attempt_at) AS next_attempt_at, unix(t.created_at) AS created_at, unix(t.updated_at) AS updated_at,
        r.name AS prize_name
@@ -184,9 +184,9 @@ ORDER BY t.task_id DESC
 LIMIT $6
 
 -- name: rewards
--- As rewards.search, of what the players of contacts $8 won (NULL: whoever), or has one of the codes that $9 and $10
--- say, each with its prize (NULL: any), from the time $11 until $12 (unix seconds, 0: any), after $13. By a contact or a
--- code the staff of a merchant finds only what it may move.
+-- As rewards.search, limited to rewards of the players with contacts $8 (NULL: any) or with one of the codes $9, $10
+-- (prize and code hash; NULL: any), from time $11 until $12 (unix seconds, 0: unbounded), after $13. In a search by
+-- contact or code a merchant's staff finds only rewards that it may write.
 WITH winners AS MATERIALIZED (
     SELECT c.player_id FROM contacts AS c
     WHERE c.tenant_id = $1 AND c.type IN ('phone', 'email') AND c.value = ANY($8::text[])
@@ -207,7 +207,7 @@ SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity
            'none'
        ) AS channel
 FROM (
-    -- By the key that leaves least, in its order, as in rewards.search.
+    -- One branch for the most selective key, each in key order, as in rewards.search.
     (SELECT * FROM rewards WHERE tenant_id = $1 AND $9::text[] IS NOT NULL
        AND reward_id = ANY (ARRAY(SELECT o.reward_id FROM coded AS o)) ORDER BY reward_id DESC OFFSET 0)
     UNION ALL
@@ -221,7 +221,7 @@ FROM (
        AND ($13::text IS NULL OR reward_id < $13) ORDER BY reward_id DESC OFFSET 0)
 ) AS r
 CROSS JOIN LATERAL (
-    SELECT standing(
+    SELECT reward_status(
         r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
     ) AS status
 ) AS s
@@ -240,7 +240,7 @@ ORDER BY r.reward_id DESC
 LIMIT $14
 
 -- name: coded_prizes
--- The prizes that have codes.
+-- Prizes with codes.
 SELECT p.prize_id FROM prizes AS p
 WHERE p.tenant_id = $1 AND EXISTS (SELECT FROM codes AS c WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id)
 
@@ -248,9 +248,8 @@ WHERE p.tenant_id = $1 AND EXISTS (SELECT FROM codes AS c WHERE c.tenant_id = $1
 -- The delivery of reward $2. No row: it has none.
 SELECT task_id FROM tasks WHERE tenant_id = $1 AND reward_id = $2
 
--- name: told
--- The delivery of reward $2, with its attempts, and what its receiver is told of, as fulfillment.lease has it.
--- No row: it has none.
+-- name: delivery_of_reward
+-- The delivery of reward $2 with its attempts and the payload's fields, as in fulfillment.lease. No row: it has none.
 SELECT t.task_id, t.reward_id, t.prize_id, t.campaign_id, t.player_id, t.channel, t.status, t.attempts, t.last_error,
        unix(t.next_attempt_at) AS next_attempt_at, unix(t.created_at) AS created_at, unix(t.updated_at) AS updated_at,
        unix(t.tried_at) AS tried_at, t.duration_ms, t.answer, t.earlier, r.name, r.type, r.value, r.quantity,

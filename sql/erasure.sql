@@ -1,26 +1,26 @@
--- What says who a player is goes; what was played, won and paid stays, under the id. See
--- runtime/operations/desk/erasure.py. $1 tenant, $2 players: the player, and the guests that became it.
+-- Erasure: personal data is deleted; plays, wins and payments stay under the id. See
+-- runtime/operations/desk/erasure.py. $1 tenant, $2 players: the player and the guests merged into it.
 
--- name: all_of
--- Player $2, and the guests that became it.
+-- name: with_guests
+-- Player $2 and the guests merged into it.
 SELECT player_id FROM players WHERE tenant_id = $1 AND (player_id = $2 OR merged_into = $2) ORDER BY player_id
 
--- name: hold
--- All of them, until the transaction ends.
+-- name: lock_players
+-- Locks them, in key order, until the transaction ends.
 SELECT player_id FROM players WHERE tenant_id = $1 AND player_id = ANY($2::text[]) ORDER BY player_id FOR NO KEY UPDATE
 
 -- name: names
--- Their names alone, before the rest: who is on a board that is finalized from now on is there without.
+-- Clears only the names, before the rest: a board finalized from now on stores none.
 UPDATE players SET display_name = '' WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND display_name <> ''
 
 -- name: profiles
--- Their names, pictures, languages and attributes. By the clock, not by the transaction's beginning: rankings follow
--- who changed of late.
+-- Clears names, pictures, locales and attributes. Uses the clock instead of the transaction's start, because rankings
+-- poll for recently changed players.
 UPDATE players SET display_name = '', avatar_url = '', locale = '', attributes = '{}', erased_at = c.at, updated_at = c.at
 FROM (SELECT clock_timestamp() AS at) AS c WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
 -- name: guesses
--- What is counted of guesses at their contacts, as far as a challenge says which these are.
+-- Deletes guess counters of their contacts, as far as a challenge links the hash to the contact.
 DELETE FROM login_guesses WHERE tenant_id = $1 AND contact_hash IN (
     SELECT l.contact_hash FROM login_challenges AS l
     JOIN contacts AS c ON c.tenant_id = $1 AND c.type || ':' || c.value = l.contact AND c.player_id = ANY($2::text[])
@@ -28,34 +28,34 @@ DELETE FROM login_guesses WHERE tenant_id = $1 AND contact_hash IN (
 )
 
 -- name: challenges
--- Codes that were sent to their contacts.
+-- Deletes login codes sent to their contacts.
 DELETE FROM login_challenges WHERE tenant_id = $1 AND contact IN (
     SELECT c.type || ':' || c.value FROM contacts AS c WHERE c.tenant_id = $1 AND c.player_id = ANY($2::text[])
 )
 
 -- name: contacts
--- Their contacts: whoever proves one later is another player.
+-- Deletes their contacts. A later login with one creates a new player.
 DELETE FROM contacts WHERE tenant_id = $1 AND player_id = ANY($2::text[]) RETURNING contact_id
 
--- name: hold_logins
--- Their logins, until the transaction ends: they are locked before the revocations that ending them writes.
+-- name: lock_logins
+-- Locks their logins: ending a login writes a revocation, which comes later in the lock order.
 SELECT login_id FROM logins WHERE tenant_id = $1 AND player_id = ANY($2::text[]) ORDER BY login_id FOR UPDATE
 
 -- name: logins
--- Their logins, which have ended.
+-- Deletes their ended logins.
 DELETE FROM logins WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
 -- name: login_quarters
--- When they signed in.
+-- Deletes their login times.
 DELETE FROM login_quarters WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
 -- name: boards
--- Waits for the boards that are being finalized: one of them may have read their names, and shows nobody yet where it
--- keeps them. The next one reads what is left.
+-- Waits for boards that are being finalized. Such a transaction may have read the names, and its standings are not
+-- visible yet. Later ones read the cleared names.
 SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND status = 'active' ORDER BY board_id FOR SHARE
 
 -- name: plays
--- What they sent with at most $3 of their plays: seeds and keys of their own words, and what a payload held.
+-- Clears what they sent with at most $3 plays: client seeds, payloads and idempotency keys.
 WITH batch AS (
     SELECT play_id FROM plays
     WHERE tenant_id = $1 AND player_id = ANY($2::text[])
@@ -66,65 +66,90 @@ UPDATE plays AS p SET client_seed = '', payload = '{}', idempotency_key = NULL, 
 FROM batch WHERE p.tenant_id = $1 AND p.play_id = batch.play_id
 
 -- name: grants
--- Keys of their redeems.
+-- Clears the idempotency keys of their redeems.
 UPDATE milestone_grants SET idempotency_key = NULL, request_hash = NULL
 WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND idempotency_key IS NOT NULL
 
 -- name: completions
--- Keys of their quests.
+-- Clears the idempotency keys of their quest completions.
 UPDATE quest_completions SET idempotency_key = NULL, request_hash = NULL
 WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND idempotency_key IS NOT NULL
   AND quest_id = ANY(ARRAY(SELECT quest_id FROM quests WHERE tenant_id = $1))
 
 -- name: quest_events
--- What was told of them from outside.
+-- Deletes events reported about them.
 DELETE FROM quest_events WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
+-- name: redemptions
+-- Clears the idempotency keys of their redemptions. A receipt's id stays, so that it is not paid again.
+UPDATE redemptions SET idempotency_key = NULL, request_hash = NULL
+WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND idempotency_key IS NOT NULL
+
+-- name: code_guesses
+-- Deletes the counts of their wrong codes.
+DELETE FROM code_guesses WHERE tenant_id = $1
+  AND guesser = ANY(ARRAY(SELECT 'player ' || p FROM unnest($2::text[]) AS p))
+
+-- name: entries
+-- Clears what they entered. The receipts of consents stay under the id, without anything personal.
+UPDATE entries SET fields = '{}', given = '{}', age = 0, age_on = NULL, country = '', locale = '', revision = revision + 1,
+                   updated_at = now()
+WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+
+-- name: entry_contacts
+-- Deletes the hashes of contacts that they entered with.
+DELETE FROM entry_contacts AS k USING entries AS e
+WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[]) AND k.tenant_id = $1 AND k.entry_id = e.entry_id
+
+-- name: entry_keys
+-- Deletes the idempotency keys of their entries.
+DELETE FROM entry_keys WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+
 -- name: standings
--- Their names on boards that are finalized.
+-- Clears their names on finalized boards.
 UPDATE leaderboard_standings SET display_name = ''
 WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND display_name <> ''
   AND board_id = ANY(ARRAY(SELECT board_id FROM leaderboards WHERE tenant_id = $1))
 
 -- name: rewards
--- Keys of their claims.
+-- Clears the idempotency keys of their claims.
 UPDATE rewards SET claim_key = NULL WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND claim_key IS NOT NULL
 
 -- name: answers
--- What they answered when they claimed.
+-- Deletes their claim answers.
 DELETE FROM claim_answers AS a USING rewards AS r
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND a.tenant_id = $1 AND a.reward_id = r.reward_id
 
 -- name: tasks
--- What receivers said of deliveries to them.
+-- Clears receivers' responses to their deliveries.
 UPDATE tasks AS t SET last_error = '', external_id = '', answer = '', earlier = '[]'
 FROM rewards AS r
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND t.tenant_id = $1 AND t.reward_id = r.reward_id
   AND (t.last_error <> '' OR t.external_id <> '' OR t.answer <> '' OR t.earlier <> '[]')
 
 -- name: events
--- Events of integrations' logs, told or to be told, that tell of them.
+-- Logged integration events, delivered or pending, that contain their ids. Locked in key order.
 SELECT integration_id, delivery_id, event FROM integration_deliveries
 WHERE tenant_id = $1 AND event IS NOT NULL
   AND EXISTS (SELECT FROM unnest($2::text[]) AS p (player_id) WHERE position(p.player_id IN event::text) > 0)
 ORDER BY integration_id, delivery_id FOR UPDATE
 
 -- name: set_event
--- Event $4 in place of what delivery $3 of integration $2 told, or would tell; what was answered is gone.
+-- Replaces the event of delivery $3 of integration $2 by $4 and clears the response.
 UPDATE integration_deliveries SET event = $4, answer = '' WHERE tenant_id = $1 AND integration_id = $2 AND delivery_id = $3
 
 -- name: is_erased
--- Whether player $2 was erased since the time $3 (unix seconds).
+-- Whether player $2 was erased at or after time $3 (unix seconds).
 SELECT erased_at >= at_unix($3) FROM players WHERE tenant_id = $1 AND player_id = $2
 
 -- name: tenants
--- The tenants that a sweep goes through one by one.
+-- The tenants that the retention job visits.
 SELECT tenant_id FROM tenants ORDER BY tenant_id
 
 -- name: idle
--- Of the next $5 players after $2, or of player $6 alone, who has done nothing for so many days: guests for $3, others
--- for $4 (0: they are kept). Who was erased, and not changed since, is not idle any more.
-WITH looked AS (
+-- Retention: which of the next $5 players after $2, or of player $6 only, have been idle: guests for $3 days, others for
+-- $4 (0: never). A player already erased and not changed since does not count as idle.
+WITH candidates AS (
     SELECT player_id, erased_at, updated_at, merged_into,
            now() - make_interval(days => CASE WHEN auth_method = 'guest' THEN $3::integer ELSE $4::integer END) AS since,
            CASE WHEN auth_method = 'guest' THEN $3::integer ELSE $4::integer END > 0 AS ends
@@ -144,4 +169,4 @@ SELECT n.player_id,
            SELECT FROM logins AS l WHERE l.tenant_id = $1 AND l.player_id = n.player_id AND l.ended_at IS NULL
              AND l.expires_at > now())
        AS idle
-FROM looked AS n ORDER BY n.player_id
+FROM candidates AS n ORDER BY n.player_id

@@ -1,8 +1,8 @@
--- Everything that is held of a player, a statement a kind. See runtime/operations/desk/export.py. $1 tenant, $2 player,
+-- A player's data export, one statement per kind. See runtime/operations/desk/export.py. $1 tenant, $2 player,
 -- $3 after this key (NULL: from the first), $4 how many.
 
 -- name: profile
--- Who the player is.
+-- The profile.
 SELECT x.player_id AS key, to_jsonb(x) - '{tenant_id}'::text[] AS data
 FROM players AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.player_id > $3)
@@ -46,7 +46,7 @@ WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.reward_id
 ORDER BY x.reward_id LIMIT $4
 
 -- name: answer
--- What claims of rewards were answered.
+-- Answers to claim forms.
 SELECT x.reward_id AS key, to_jsonb(x) - '{tenant_id}'::text[] AS data
 FROM rewards AS r JOIN claim_answers AS x ON x.tenant_id = $1 AND x.reward_id = r.reward_id
 WHERE r.tenant_id = $1 AND r.player_id = $2 AND ($3::text IS NULL OR x.reward_id > $3)
@@ -90,7 +90,7 @@ WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.entry_id 
 ORDER BY x.entry_id LIMIT $4
 
 -- name: rung
--- Rungs that were granted.
+-- Granted milestones.
 SELECT x.game_id || ' ' || x.milestone_id AS key, to_jsonb(x) - '{tenant_id,player_id,request_hash}'::text[] AS data
 FROM milestone_grants AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2
@@ -98,7 +98,7 @@ WHERE x.tenant_id = $1 AND x.player_id = $2
 ORDER BY x.game_id, x.milestone_id LIMIT $4
 
 -- name: quest
--- Quests that were completed.
+-- Completed quests.
 SELECT x.event_id AS key, to_jsonb(x) - '{tenant_id,player_id,request_hash}'::text[] AS data
 FROM quest_completions AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.event_id > $3)
@@ -106,23 +106,46 @@ WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.event_id 
 ORDER BY x.event_id LIMIT $4
 
 -- name: quest_event
--- Events of quests that were told of the player.
+-- Quest events reported about the player.
 SELECT x.quest_id || ' ' || x.event_id AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
 FROM quest_events AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2
   AND ($3::text IS NULL OR (x.quest_id, x.event_id) > (split_part($3, ' ', 1), substr($3, strpos($3, ' ') + 1)))
 ORDER BY x.quest_id, x.event_id LIMIT $4
 
+-- name: redemption
+-- Redeemed codes and receipts, without the codes.
+SELECT x.redemption_id AS key, to_jsonb(x) - '{tenant_id,player_id,code_hash,request_hash}'::text[] AS data
+FROM redemptions AS x
+WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.redemption_id > $3)
+ORDER BY x.redemption_id LIMIT $4
+
+-- name: entry
+-- Entries to campaigns, with the decisions about consents and the texts that were shown.
+SELECT e.campaign_id::text AS key, jsonb_build_object(
+    'campaign_id', e.campaign_id, 'fields', e.fields, 'old_enough', e.age, 'old_enough_on', e.age_on, 'country', e.country,
+    'locale', e.locale, 'created_at', iso(e.created_at), 'updated_at', iso(e.updated_at), 'consents', (
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+            'id', k.consent_id, 'given', k.given, 'text_sha256', k.text_sha256, 'text', t.text, 'locale', k.locale,
+            'decided_at', iso(k.decided_at)) ORDER BY k.consent_id, k.revision), '[]')
+        FROM entry_consents AS k
+        LEFT JOIN entry_texts AS t USING (tenant_id, text_sha256)
+        WHERE k.tenant_id = $1 AND k.entry_id = e.entry_id
+    )) AS data
+FROM entries AS e
+WHERE e.tenant_id = $1 AND e.player_id = $2 AND ($3::text IS NULL OR e.campaign_id > $3)
+ORDER BY e.campaign_id LIMIT $4
+
 -- name: standing
--- Places on boards that are finalized.
+-- Ranks on finalized boards and in draws.
 SELECT x.board_id AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
 FROM leaderboard_standings AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.board_id > $3)
-  AND x.board_id = ANY(ARRAY(SELECT b.board_id FROM leaderboards AS b WHERE b.tenant_id = $1))
+  AND x.board_id = ANY(ARRAY(SELECT b.board_id FROM ranked AS b WHERE b.tenant_id = $1))
 ORDER BY x.board_id LIMIT $4
 
 -- name: score
--- Scores that staff adjusted.
+-- Score adjustments by staff.
 SELECT x.entry_id AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
 FROM leaderboard_adjustments AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.entry_id > $3)
@@ -130,7 +153,7 @@ WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.entry_id 
 ORDER BY x.entry_id LIMIT $4
 
 -- name: disqualification
--- Boards that staff took the player out of.
+-- Disqualifications from boards.
 SELECT x.board_id AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
 FROM leaderboard_disqualifications AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.board_id > $3)

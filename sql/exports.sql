@@ -1,15 +1,19 @@
--- What is exported, a part at a time in the order of its keys. See runtime/operations/reporting/exports.py.
+-- Exports, in batches by key. See runtime/operations/reporting/exports.py.
 --
--- Of each: $1 tenant, $2 the merchant whose staff asks ('' the tenant's own), $3 the campaign ('' all), $4 from when on
--- and $5 before when (unix seconds; 0: not bounded), $6 the key to go on after, $7 how many rows are looked at. So a
--- part costs the same however few of them are asked for; seen_until and seen say where it ended. One row without cells
--- where none of them is.
+-- Each: $1 tenant, $2 the staff's merchant ('': the tenant), $3 the campaign ('' all), $4 from and $5 until (exclusive;
+-- unix seconds, 0: unbounded), $6 the key to continue after, $7 how many rows to scan. The limit is on scanned rows, so
+-- a batch costs the same however few match; seen_until and seen say where it ended. If nothing matches, there is one
+-- row with empty cells.
 
 -- name: campaign
--- Whether staff of merchant $3 ('' the tenant's own) may read the campaign. No row: there is none that it may.
+-- Whether staff of merchant $3 ('': the tenant's) may read the campaign. No row: not found or not readable.
 SELECT true FROM campaigns
 WHERE tenant_id = $1 AND campaign_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
+
+-- name: entry_form
+-- The entry form of campaign $2. No row: unknown.
+SELECT entry FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
 
 -- name: plays
 -- Plays, by their ids.
@@ -31,7 +35,7 @@ LEFT JOIN (
 ORDER BY found.id
 
 -- name: rewards
--- Rewards, by their ids. No staff's to see are codes: only whether there is one.
+-- Rewards, by id. Codes are masked: staff only sees whether there is one.
 WITH seen AS (
     SELECT * FROM rewards WHERE tenant_id = $1 AND reward_id > $6::text ORDER BY reward_id LIMIT $7
 )
@@ -40,7 +44,7 @@ FROM (SELECT) AS always
 LEFT JOIN (
     SELECT r.reward_id AS id, iso(r.won_at) AS won_at, r.campaign_id, r.game_id, r.play_id, r.player_id, r.prize_id,
            r.name AS prize, r.type, r.value, r.quantity,
-           standing(r.status, r.expires_at, EXISTS (
+           reward_status(r.status, r.expires_at, EXISTS (
                SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)) AS status,
            iso(r.claimed_at) AS claimed_at, iso(r.fulfilled_at) AS fulfilled_at, iso(r.expires_at) AS expires_at,
            CASE WHEN EXISTS (SELECT FROM codes AS c WHERE c.tenant_id = $1 AND c.reward_id = r.reward_id)
@@ -53,8 +57,8 @@ LEFT JOIN (
 ORDER BY found.id
 
 -- name: winners
--- Who won what, and how to reach them, by the rewards' ids; what was revoked or has expired is nobody's. theirs: whether
--- it was won in a campaign that who asks may write; a merchant's staff is not told who the tenant's own winners are.
+-- Winners and their contacts, by reward id, without revoked and expired rewards. theirs: whether the caller may write the
+-- campaign; a merchant's staff does not see the contacts of the tenant's own winners.
 WITH seen AS (
     SELECT * FROM rewards WHERE tenant_id = $1 AND reward_id > $6::text ORDER BY reward_id LIMIT $7
 )
@@ -70,7 +74,7 @@ LEFT JOIN (
            $2 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $2, true) AS o) AS theirs
     FROM seen AS r
     CROSS JOIN LATERAL (
-        SELECT standing(
+        SELECT reward_status(
             r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
         ) AS status
     ) AS s
@@ -83,8 +87,8 @@ LEFT JOIN (
 ORDER BY found.id
 
 -- name: ledger
--- Movements of wallets, player by player, each player's in their order. $6 to $8: the player, seq and id to go on
--- after; $9 how many rows are looked at. The wallets of the tenant are every merchant's to read.
+-- Wallet movements by player, each player's in order. $6 to $8: the player, seq and id to continue after; $9 how many
+-- rows to scan. All merchants may read the tenant's wallets.
 WITH seen AS (
     SELECT * FROM ledger_entries
     WHERE tenant_id = $1 AND (player_id, seq, entry_id) > ($6::text, $7::bigint, $8::text)
@@ -122,9 +126,26 @@ LEFT JOIN (
 ) AS found ON true
 ORDER BY found.id
 
+-- name: redemptions
+-- Redeemed codes and receipts, by their ids. The codes are not stored.
+WITH seen AS (
+    SELECT * FROM redemptions WHERE tenant_id = $1 AND redemption_id > $6::text ORDER BY redemption_id LIMIT $7
+)
+SELECT (SELECT max(redemption_id) FROM seen) AS seen_until, (SELECT count(*) FROM seen) AS seen, found.*
+FROM (SELECT) AS always
+LEFT JOIN (
+    SELECT r.redemption_id AS id, iso(r.redeemed_at) AS redeemed_at, r.campaign_id, r.pack_id, r.player_id, r.receipt_id,
+           r.turns, r.currency, r.scope_key, r.amount, r.balance_after
+    FROM seen AS r
+    WHERE ($2 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
+      AND ($3 = '' OR r.campaign_id = $3)
+      AND ($4::bigint = 0 OR r.redeemed_at >= at_unix($4)) AND ($5::bigint = 0 OR r.redeemed_at < at_unix($5))
+) AS found ON true
+ORDER BY found.id
+
 -- name: audit
--- The audit log, by its entries' ids. A merchant's staff reads what was done in the merchant's name. Of a campaign:
--- what was done to it, and to what says that it is of it.
+-- The audit log, by entry id. A merchant's staff sees what was done on the merchant's behalf. A campaign's entries are
+-- those on the campaign itself and on objects that name it.
 WITH seen AS (
     SELECT * FROM audit_entries WHERE tenant_id = $1 AND entry_id > $6::text ORDER BY entry_id LIMIT $7
 )
@@ -138,5 +159,38 @@ LEFT JOIN (
       AND ($3 = '' OR (a.subject_type = 'campaign' AND a.subject_id = $3)
            OR $3 IN (a.before ->> 'campaign_id', a.after ->> 'campaign_id'))
       AND ($4::bigint = 0 OR a.created_at >= at_unix($4)) AND ($5::bigint = 0 OR a.created_at < at_unix($5))
+) AS found ON true
+ORDER BY found.id
+
+-- name: participants
+-- Entries, by id, with the consents in force and the player's plays and wins in the campaign. $8 only those whose consent
+-- of this id is in force ('': all). kinds: of the form's fields. theirs: as for winners.
+WITH seen AS (
+    SELECT * FROM entries WHERE tenant_id = $1 AND entry_id > $6::text ORDER BY entry_id LIMIT $7
+)
+SELECT (SELECT max(entry_id) FROM seen) AS seen_until, (SELECT count(*) FROM seen) AS seen, found.*
+FROM (SELECT) AS always
+LEFT JOIN (
+    SELECT e.entry_id AS id, iso(e.created_at) AS entered_at, e.campaign_id, e.player_id, e.locale, e.country,
+           e.age AS old_enough, e.age_on::text AS old_enough_on, e.fields, d.consents, p.plays, p.wins,
+           (SELECT jsonb_object_agg(f ->> 'key', f ->> 'kind') FROM jsonb_array_elements(c.entry -> 'fields') AS f) AS kinds,
+           $2 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $2, true) AS o) AS theirs
+    FROM seen AS e
+    JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = e.campaign_id
+    CROSS JOIN LATERAL (
+        SELECT coalesce(jsonb_object_agg(k ->> 'id', jsonb_build_object(
+            'given_at', iso(at_unix((k -> 'decided_at')::bigint)), 'text_sha256', k -> 'text_sha256', 'locale', k -> 'locale'
+        )), '{}') AS consents
+        FROM jsonb_array_elements(entry_decisions($1, e.entry_id, e.given)) AS k WHERE (k -> 'given')::boolean
+    ) AS d
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS plays, count(*) FILTER (WHERE o.wins > coalesce(o.surplus_wins, 0)) AS wins
+        FROM plays AS o JOIN games AS g ON g.tenant_id = $1 AND g.game_id = o.game_id
+        WHERE o.tenant_id = $1 AND o.player_id = e.player_id AND g.campaign_id = e.campaign_id
+    ) AS p
+    WHERE ($8 = '' OR d.consents ? $8)
+      AND ($2 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
+      AND ($3 = '' OR e.campaign_id = $3)
+      AND ($4::bigint = 0 OR e.created_at >= at_unix($4)) AND ($5::bigint = 0 OR e.created_at < at_unix($5))
 ) AS found ON true
 ORDER BY found.id

@@ -1,28 +1,27 @@
--- The outbox: tasks from due to done. A task's states, and who moves it:
+-- The outbox: delivery tasks. The states of a task, and the statements that change them:
 --
 --   pending --lease--> delivering --record--> delivered   (final)
 --      ^                  |   ^        |----> awaiting  --complete--> delivered | retry | dead
---      |                  |   |        |               --give_up_overdue--> dead
+--      |                  |   |        |               --fail_overdue--> dead
 --      |                  |   '-lease--|----> retry       (due again at next_attempt_at)
 --      |                  |            '----> dead
---      |                  '-- lease of a lease that ran out: its worker is gone
+--      |                  '-- lease of an expired lease: its worker has died
 --      '-- rearm: from awaiting, retry, dead
 --   cancelled: by a revoke (sql/rewards.sql), from every state but delivered
 --
--- A reward is locked before its task (sql/locks.py), by the reward that the task is of for good: by the statement, or by
--- its caller where that is said; what a lease takes, it takes with SKIP LOCKED, and waits for nothing. Where a delivery
--- is given up, or comes after that, stock and codes move too: the caller holds them before.
+-- Lock order (sql/locks.py): a reward before its task, which belongs to it for good. The statement locks the reward, or
+-- its caller where the comment says so. A lease uses SKIP LOCKED and waits for nothing. Where a delivery fails for good,
+-- or succeeds after that, stock and codes change too: the caller locks them first.
 --
--- `lease` and `record` find rows by their keys, whatever the planner believes of a table that has just grown: each
--- id is looked up by itself (LATERAL), and a status is asked in a way that no index of statuses answers (CASE,
--- NOT IN). By such an index a batch would read, for each of its tasks, everything of its tenant that is under way.
+-- `lease` and `record` look up rows by key whatever the statistics of a fast-growing table are: each id separately
+-- (LATERAL), and with status conditions that no status index can serve (CASE, NOT IN). Through such an index a batch
+-- would read all active tasks of its tenant once per task.
 
 -- name: lock_due
--- Locks at most $2 of a tenant's tasks that are due, for `lease` to take in the same transaction: of each prize those
--- that wait longest, of the prizes $3 at most as many as $4 says. Those that another worker has locked are passed
--- by: workers share the work.
+-- Locks at most $2 of a tenant's due tasks, for `lease` in the same transaction: per prize the longest waiting, and of
+-- prizes $3 at most $4 each. Skips tasks locked by other workers, so that workers share the backlog.
 WITH RECURSIVE waiting (prize_id) AS (
-    -- The prizes that have something waiting, each found by one look into tasks_due.
+    -- Prizes with waiting tasks: a skip scan with one probe of tasks_due each.
     (SELECT t.prize_id FROM tasks AS t WHERE t.tenant_id = $1 AND t.status IN ('pending', 'retry')
      ORDER BY t.prize_id LIMIT 1)
     UNION ALL
@@ -54,9 +53,9 @@ abandoned AS (
 SELECT task_id FROM due UNION ALL SELECT task_id FROM abandoned LIMIT $2
 
 -- name: lease
--- Takes those of the tasks $3 that are due, with their rewards and prizes.
--- No row: not due, leased by another, being changed at this moment, or done.
--- $1 tenant, $2 lease seconds, $4 the lease's owner. Of the prizes $5 at most as many as $6 says.
+-- Leases those of tasks $3 that are due, and returns them with their rewards and prizes.
+-- No row: not due, leased by another worker, locked right now, or done.
+-- $1 tenant, $2 lease seconds, $4 lease owner. At most $6 of each of the prizes $5.
 WITH picked AS MATERIALIZED (
     SELECT s.task_id
     FROM (
@@ -73,7 +72,7 @@ due AS (
     SELECT t.task_id, t.channel, t.reward_id, r.status AS reward_status, r.name, r.type, r.value, r.quantity,
            r.game_id, r.play_id, r.milestone_id, r.won_at, r.claimed_at
     FROM picked AS n
-    -- SKIP LOCKED: another worker has it, or an admin; nothing is waited for, so nothing can deadlock.
+    -- SKIP LOCKED: another worker or an admin has the row. Nothing is waited for, so nothing can deadlock.
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.reward_id, t.channel FROM tasks AS t
         WHERE t.tenant_id = $1 AND t.task_id = n.task_id
@@ -102,7 +101,7 @@ leased AS (
     RETURNING t.task_id, t.reward_id, t.prize_id, t.campaign_id, t.player_id, t.channel, t.attempts, t.created_at
 ),
 begun AS (
-    -- A person's delivery has no attempt: its reward stays what it is.
+    -- Manual deliveries have no attempt: the reward's status stays.
     UPDATE rewards AS r SET status = 'fulfilling'
     FROM due AS d
     WHERE r.tenant_id = $1 AND r.reward_id = d.reward_id
@@ -123,12 +122,12 @@ LEFT JOIN LATERAL (
 ) AS a ON true
 
 -- name: record
--- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt: task, the lease's owner,
--- status ('put_back': no attempt was made), error, external id, seconds until the next attempt, or for which a
--- callback is awaited (0: for ever), how the receiver's answer began, milliseconds that it took.
--- A task without a row: the lease was taken over, or a callback or a revoke came first. Nothing is changed.
--- given_up: the reward, where its delivery was; the caller returns what it held.
-WITH given AS MATERIALIZED (
+-- Records the results of attempts on their tasks and rewards. $2.. are arrays with a position per attempt: task, lease
+-- owner, status ('put_back': no attempt was made), error, external id, seconds until the next attempt or callback timeout
+-- (0: none), start of the receiver's response, duration in milliseconds.
+-- A missing row: the lease was taken over, or a callback or revoke came first; nothing is changed.
+-- failed_reward_id: the reward of a delivery that failed for good; the caller returns its stock.
+WITH results AS MATERIALIZED (
     SELECT g.*, t.reward_id
     FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::text[], $9::integer[])
         AS g (task_id, lease_owner, status, last_error, external_id, delay_seconds, answer, duration_ms)
@@ -137,20 +136,20 @@ WITH given AS MATERIALIZED (
     ) AS t
     ORDER BY t.reward_id
 ),
-rewards_held AS MATERIALIZED (
+rewards_locked AS MATERIALIZED (
     SELECT r.reward_id
-    FROM given AS g
+    FROM results AS g
     CROSS JOIN LATERAL (
         SELECT r.reward_id FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = g.reward_id FOR UPDATE
     ) AS r
 ),
-held AS (
+locked AS (
     SELECT g.*
-    FROM (SELECT count(*) AS n FROM rewards_held) AS all_rewards
-    CROSS JOIN (SELECT * FROM given ORDER BY task_id) AS g
+    FROM (SELECT count(*) AS n FROM rewards_locked) AS all_rewards
+    CROSS JOIN (SELECT * FROM results ORDER BY task_id) AS g
     CROSS JOIN LATERAL (
         SELECT t.task_id FROM tasks AS t
-        -- Only a task that is being delivered has an owner.
+        -- Only a task being delivered has an owner.
         WHERE t.tenant_id = $1 AND t.task_id = g.task_id AND t.lease_owner = g.lease_owner AND all_rewards.n >= 0
         FOR UPDATE
     ) AS t
@@ -171,8 +170,8 @@ recorded AS (
         duration_ms = CASE h.status WHEN 'put_back' THEN t.duration_ms ELSE h.duration_ms END,
         answer = CASE h.status WHEN 'put_back' THEN t.answer ELSE h.answer END,
         earlier = CASE WHEN h.status = 'put_back' OR t.tried_at IS NULL THEN t.earlier
-            ELSE and_earlier(t.earlier, t.tried_at, t.duration_ms, t.last_error, t.answer) END
-    FROM held AS h
+            ELSE append_attempt(t.earlier, t.tried_at, t.duration_ms, t.last_error, t.answer) END
+    FROM locked AS h
     WHERE t.tenant_id = $1 AND t.task_id = h.task_id
     RETURNING t.task_id, h.status, t.reward_id
 ),
@@ -180,41 +179,47 @@ moved AS (
     UPDATE rewards AS r SET
         status = CASE WHEN h.status = 'delivered' THEN 'fulfilled' ELSE 'failed' END,
         fulfilled_at = CASE WHEN h.status = 'delivered' THEN now() END
-    FROM held AS h
+    FROM locked AS h
     WHERE r.tenant_id = $1 AND r.reward_id = h.reward_id AND h.status IN ('delivered', 'dead')
       AND r.status NOT IN ('fulfilled', 'expired', 'revoked', 'failed')
     RETURNING r.reward_id, r.status
 )
-SELECT n.task_id, n.status, m.reward_id AS given_up
+SELECT n.task_id, n.status, m.reward_id AS failed_reward_id
 FROM recorded AS n LEFT JOIN moved AS m ON m.reward_id = n.reward_id AND m.status = 'failed'
 
 -- name: tenants_with_due
--- Tenants that have a task to lease. A plain read over all of them; the leases go tenant by tenant.
+-- Tenants with a task to lease. Reads all tenants; the leases are per tenant.
 SELECT tenant_id FROM tasks WHERE status IN ('pending', 'retry') AND next_attempt_at <= now()
 UNION
 SELECT tenant_id FROM tasks WHERE status = 'delivering' AND lease_until <= now()
 
+-- name: due
+-- How many tasks are due, at most 10,000. Reads all tenants, through the index of waiting tasks.
+SELECT count(*) FROM (
+    SELECT FROM tasks WHERE status IN ('pending', 'retry') AND next_attempt_at <= now() LIMIT 10000
+) AS due
+
 -- name: tenants_with_overdue
--- Tenants that have a task for `give_up_overdue`. A plain read over all of them.
+-- Tenants with a task for `fail_overdue`. Reads all tenants.
 SELECT DISTINCT tenant_id FROM tasks WHERE status = 'awaiting' AND lease_until <= now()
 
 -- name: overdue
--- At most $2 of a tenant's tasks whose callback did not come in time, with what their end may move. No row: none.
+-- At most $2 of a tenant's tasks with a callback overdue, with the rewards and prizes to lock. No row: none.
 SELECT task_id, reward_id, prize_id FROM tasks
 WHERE tenant_id = $1 AND status = 'awaiting' AND lease_until <= now()
 ORDER BY lease_until LIMIT $2
 
--- name: give_up_overdue
--- Ends those of the tasks $2, of the rewards $3, that are still overdue, as $4 says. SKIP LOCKED: what a callback or
--- an admin is at, is theirs to decide, and comes next time.
--- given_up: the reward, which failed with its task; the caller, who holds what it held, returns that.
-WITH rewards_held AS MATERIALIZED (
+-- name: fail_overdue
+-- Fails those of tasks $2, of rewards $3, that are still overdue, with error $4. SKIP LOCKED: a row in use by a callback
+-- or an admin is left to them, and checked again in the next run.
+-- failed_reward_id: the reward that failed with its task; the caller has locked its stock and returns it.
+WITH rewards_locked AS MATERIALIZED (
     SELECT r.reward_id FROM rewards AS r
     WHERE r.tenant_id = $1 AND r.reward_id = ANY($3::text[]) ORDER BY r.reward_id FOR UPDATE SKIP LOCKED
 ),
-held AS MATERIALIZED (
+locked AS MATERIALIZED (
     SELECT t.task_id, t.reward_id
-    FROM (SELECT array_agg(reward_id) AS reward_ids FROM rewards_held) AS h
+    FROM (SELECT array_agg(reward_id) AS reward_ids FROM rewards_locked) AS h
     JOIN tasks AS t ON t.tenant_id = $1 AND t.task_id = ANY($2::text[]) AND t.reward_id = ANY(h.reward_ids)
         AND t.status = 'awaiting' AND t.lease_until <= now()
     ORDER BY t.task_id
@@ -223,7 +228,7 @@ held AS MATERIALIZED (
 recorded AS (
     UPDATE tasks AS t SET
         status = 'dead', last_error = $4, next_attempt_at = NULL, lease_until = NULL, updated_at = now()
-    FROM held AS h
+    FROM locked AS h
     WHERE t.tenant_id = $1 AND t.task_id = h.task_id
     RETURNING t.task_id, t.reward_id, t.prize_id
 ),
@@ -233,11 +238,11 @@ moved AS (
     WHERE r.tenant_id = $1 AND r.reward_id = n.reward_id AND r.status IN ('won', 'claimed', 'fulfilling')
     RETURNING r.reward_id
 )
-SELECT n.task_id, n.prize_id, m.reward_id AS given_up
+SELECT n.task_id, n.prize_id, m.reward_id AS failed_reward_id
 FROM recorded AS n LEFT JOIN moved AS m ON m.reward_id = n.reward_id
 
 -- name: dead
--- Those of tasks $2 that were given up and are still, and when, with their campaign's merchant.
+-- Those of tasks $2 that are dead, and since when, with their campaign's merchant.
 SELECT t.updated_at AS at, t.task_id AS id, t.reward_id, t.player_id, t.prize_id, t.channel, t.attempts,
        t.last_error AS error, t.campaign_id, coalesce(c.merchant_id, '') AS merchant_id
 FROM tasks AS t
@@ -245,37 +250,37 @@ LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = t.campaign_id
 WHERE t.tenant_id = $1 AND t.task_id = ANY($2::text[]) AND t.status = 'dead'
 
 -- name: about
--- The reward and the prize of a task, and what its last failure said. No row: no such task.
+-- A task's reward, prize and last error. No row: no such task.
 SELECT reward_id, prize_id, last_error FROM tasks WHERE tenant_id = $1 AND task_id = $2
 
 -- name: complete
--- A callback: $3 'delivered' or 'failed', $4 external id, $5 error, $6 the callback's id, $7 the delay in
--- seconds before each next attempt, by the number of attempts made; beyond the last the task is dead.
--- A delivery is believed in every state but cancelled; a failure counts where an answer was awaited. A callback's id
--- counts once in the tenant, for the task that it came for first: `misused` where that is another. One that comes during
--- an attempt ends it, without an answer, and its worker records nothing. `outcome` is what the task became, NULL where
--- nothing was changed. The caller holds the reward. No row: no such task.
-WITH held AS (
-    -- Before the callback's id: who waits for the task, behind a sweep that looks at it, must not keep others from that.
+-- Applies a callback: $3 'delivered' or 'failed', $4 external id, $5 error, $6 the callback's id, $7 the seconds before
+-- each next attempt, by attempts made; after the last the task is dead.
+-- 'delivered' is accepted in every state but cancelled; 'failed' only while a result is expected. A callback id counts
+-- once per tenant, for its first task; `misused`: it belongs to another task. A callback during an attempt ends it, and
+-- the worker then records nothing. `outcome` is the task's new status; NULL: unchanged. The caller has locked the reward.
+-- No row: no such task.
+WITH locked AS (
+    -- Before the callback's id: a wait for the task must not happen while holding the id, which others need.
     SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 FOR UPDATE
 ),
-noted AS (
-    -- A rival that brings the same id waits here, behind its own task's lock: nothing waits for what it holds.
+callback AS (
+    -- A concurrent callback with the same id waits here, holding only its own task, which nobody waits for.
     INSERT INTO callbacks AS c (tenant_id, callback_id, task_id)
-    SELECT $1, $6, h.task_id FROM held AS h WHERE $6 <> ''
+    SELECT $1, $6, h.task_id FROM locked AS h WHERE $6 <> ''
     ON CONFLICT (tenant_id, callback_id) DO UPDATE SET uses = c.uses + 1
     RETURNING c.task_id, c.uses
 ),
 decided AS (
     SELECT h.*,
-        EXISTS (SELECT FROM noted AS n WHERE n.task_id <> h.task_id) AS misused,
+        EXISTS (SELECT FROM callback AS n WHERE n.task_id <> h.task_id) AS misused,
         CASE
-            WHEN EXISTS (SELECT FROM noted AS n WHERE n.uses > 1) THEN NULL
+            WHEN EXISTS (SELECT FROM callback AS n WHERE n.uses > 1) THEN NULL
             WHEN $3 = 'delivered' AND h.status NOT IN ('delivered', 'cancelled') THEN 'delivered'
             WHEN $3 = 'failed' AND h.status IN ('awaiting', 'delivering')
                 THEN CASE WHEN h.attempts > cardinality($7::float8[]) THEN 'dead' ELSE 'retry' END
         END AS outcome
-    FROM held AS h
+    FROM locked AS h
 ),
 recorded AS (
     UPDATE tasks AS t SET
@@ -291,7 +296,7 @@ recorded AS (
         duration_ms = CASE d.status WHEN 'delivering' THEN 0 ELSE t.duration_ms END,
         answer = CASE d.status WHEN 'delivering' THEN '' ELSE t.answer END,
         earlier = CASE WHEN d.status <> 'delivering' OR t.tried_at IS NULL THEN t.earlier
-            ELSE and_earlier(t.earlier, t.tried_at, t.duration_ms, t.last_error, t.answer) END
+            ELSE append_attempt(t.earlier, t.tried_at, t.duration_ms, t.last_error, t.answer) END
     FROM decided AS d
     WHERE t.tenant_id = $1 AND t.task_id = d.task_id AND d.outcome IS NOT NULL
     RETURNING t.*
@@ -312,10 +317,10 @@ SELECT d.outcome, d.misused, coalesce(n.status, d.status) AS status, d.task_id, 
 FROM decided AS d LEFT JOIN recorded AS n ON n.task_id = d.task_id
 
 -- name: rearm
--- Makes a task due now, with all of its attempts before it: from awaiting, retry and dead, and from a
--- lease that ran out; one that is pending stays so. `rearmed` says whether it was. The caller holds the reward.
--- $3 the merchant whose staff asks ('' the tenant's own). No row: there is none that it may write.
-WITH held AS (
+-- Makes a task due now, with all attempts again: from awaiting, retry, dead, or an expired lease; a pending one stays
+-- pending. `rearmed` says whether it applied. The caller has locked the reward.
+-- $3 the staff's merchant ('': the tenant). No row: not found or not writable.
+WITH locked AS (
     SELECT t.* FROM tasks AS t
     WHERE t.tenant_id = $1 AND t.task_id = $2
       AND ($3 = '' OR t.campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))
@@ -324,7 +329,7 @@ WITH held AS (
 armed AS (
     UPDATE tasks AS t SET status = 'pending', attempts = 0, next_attempt_at = now(), lease_until = NULL,
         lease_owner = '', updated_at = now()
-    FROM held AS h
+    FROM locked AS h
     WHERE t.tenant_id = $1 AND t.task_id = h.task_id
       AND (h.status IN ('awaiting', 'retry', 'dead', 'pending')
            OR (h.status = 'delivering' AND h.lease_until <= now()))
@@ -339,17 +344,17 @@ SELECT a.task_id IS NOT NULL AS rearmed, coalesce(a.status, h.status) AS status,
        unix(coalesce(a.next_attempt_at, h.next_attempt_at)) AS next_attempt_at,
        unix(h.created_at) AS created_at, unix(coalesce(a.updated_at, h.updated_at)) AS updated_at,
        (SELECT r.name FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = h.reward_id) AS prize_name
-FROM held AS h LEFT JOIN armed AS a ON a.task_id = h.task_id
+FROM locked AS h LEFT JOIN armed AS a ON a.task_id = h.task_id
 
 -- name: seen
--- No row: there is no task that staff of merchant $3 ('' the tenant's own) may read, or with $4 write.
+-- No row: no task that staff of merchant $3 ('': the tenant's) may read or, with $4, write.
 SELECT task_id FROM tasks
 WHERE tenant_id = $1 AND task_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 
 -- name: list
 -- Tasks, the newest first. $2 status, $3 campaign, $4 prize ('' = any),
--- $5 the merchant whose staff asks ('' the tenant's own), $6 after this id (NULL: from the first).
+-- $5 the staff's merchant ('': the tenant), $6 after this id (NULL: from the first).
 SELECT task_id, reward_id, prize_id, campaign_id, player_id, channel, status, attempts, last_error,
        unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at,
        (SELECT r.name FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = tasks.reward_id) AS prize_name
@@ -360,9 +365,8 @@ WHERE tenant_id = $1 AND ($2 = '' OR status = $2) AND ($3 = '' OR campaign_id = 
 ORDER BY task_id DESC LIMIT $7
 
 -- name: search
--- As `list`, of what the players of contacts $6 won (NULL: whoever), made from the time $7 until $8 (unix seconds, 0:
--- any), whose ids are from $9 on and before $10, after $11. By a contact the staff of a merchant finds only what it may
--- move.
+-- As `list`, for the players with contacts $6 (NULL: any), created from $7 to before $8 (unix seconds, 0: unbounded), with
+-- ids from $9 to before $10, after $11. In a search by contact a merchant's staff finds only tasks that it may write.
 WITH winners AS MATERIALIZED (
     SELECT c.player_id FROM contacts AS c
     WHERE c.tenant_id = $1 AND c.type IN ('phone', 'email') AND c.value = ANY ($6::text[])
@@ -371,7 +375,7 @@ SELECT task_id, reward_id, prize_id, campaign_id, player_id, channel, status, at
        unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at,
        (SELECT r.name FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = t.reward_id) AS prize_name
 FROM (
-    -- By the key that leaves least.
+    -- One branch for the most selective key.
     (SELECT t.* FROM rewards AS r
      CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tenant_id = $1 AND reward_id = r.reward_id OFFSET 0) AS t
      WHERE r.tenant_id = $1 AND r.player_id = ANY (ARRAY(SELECT w.player_id FROM winners AS w)))
@@ -386,7 +390,7 @@ WHERE ($2 = '' OR status = $2) AND ($3 = '' OR campaign_id = $3) AND ($4 = '' OR
 ORDER BY task_id DESC LIMIT $12
 
 -- name: receiver
--- Where a task's callback gets its secret from. No row: no such task.
+-- The config with the secret for a task's callbacks. No row: no such task.
 SELECT t.prize_id, p.channel_config
 FROM tasks AS t JOIN prizes AS p ON p.tenant_id = t.tenant_id AND p.prize_id = t.prize_id
 WHERE t.tenant_id = $1 AND t.task_id = $2

@@ -1,16 +1,16 @@
 -- Games and their revisions. See runtime/operations/games/game_admin.py.
 
 -- name: insert
--- Makes a game at revision 1.
-WITH made AS (
+-- Creates a game at revision 1.
+WITH created AS (
     INSERT INTO games (tenant_id, game_id, campaign_id, name, type, status)
     VALUES ($1, $2, $3, $4, $5, $6)
 )
 INSERT INTO game_revisions (tenant_id, game_id, revision, definition) VALUES ($1, $2, 1, $7)
 
 -- name: get
--- One game with its current definition. $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
--- No row: there is none that may be.
+-- One game with its current definition. $3 the staff's merchant ('': the tenant), $4 whether to write.
+-- No row: not found or not permitted.
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
        unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at
 FROM games AS g
@@ -20,7 +20,7 @@ WHERE g.tenant_id = $1 AND g.game_id = $2
 
 -- name: list
 -- Games newest first, after $7. $2 status ('': all but archived), $3 campaign, $4 type, $5 a LIKE pattern of the name,
--- $6 the merchant whose staff asks ('' the tenant's own).
+-- $6 the staff's merchant ('': the tenant).
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
        unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at
 FROM games AS g
@@ -36,7 +36,7 @@ ORDER BY g.game_id DESC
 LIMIT $8
 
 -- name: revise
--- Makes the next revision of a game that is at $3. No row: it is not (any more).
+-- Creates the next revision of a game that is at $3 (optimistic lock). No row: it is at another revision.
 WITH revised AS (
     UPDATE games SET name = $4, type = $5, status = $6, revision = revision + 1, updated_at = now()
     WHERE tenant_id = $1 AND game_id = $2 AND revision = $3
@@ -51,22 +51,22 @@ RETURNING revision
 SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND game_id = $2 AND status = 'active' ORDER BY board_id
 
 -- name: has_history
--- True where the game was ever played, granted a rung, or was counted by a board.
+-- True if the game was ever played, granted a milestone, or was on a leaderboard.
 SELECT EXISTS (SELECT FROM game_players WHERE tenant_id = $1 AND game_id = $2)
     OR EXISTS (SELECT FROM milestone_grants WHERE tenant_id = $1 AND game_id = $2)
     OR EXISTS (SELECT FROM leaderboards WHERE tenant_id = $1 AND game_id = $2)
 
 -- name: was_played
--- True where anybody ever played the game.
+-- True if the game was ever played.
 SELECT EXISTS (SELECT FROM game_players WHERE tenant_id = $1 AND game_id = $2)
 
 -- name: has_moved
--- True where the game was ever played or granted a rung, and may have moved wallets.
+-- True if the game was ever played or granted a milestone, and so may have changed wallets.
 SELECT EXISTS (SELECT FROM game_players WHERE tenant_id = $1 AND game_id = $2)
     OR EXISTS (SELECT FROM milestone_grants WHERE tenant_id = $1 AND game_id = $2)
 
 -- name: remove
--- Removes a game that was never played, with its revisions.
+-- Deletes a game that was never played, with its revisions.
 WITH forgotten AS (
     DELETE FROM game_revisions WHERE tenant_id = $1 AND game_id = $2
 )
@@ -77,11 +77,11 @@ DELETE FROM games WHERE tenant_id = $1 AND game_id = $2
 UPDATE games SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND game_id = $2
 
 -- name: on_show
--- A game that the public may see, as `get`, with its campaign's merchant, status, dates and zone, and whether there are quests and boards for
--- who plays it. No row: there is none, it or its campaign is a draft, or it is archived.
+-- A public game, as `get`, with its campaign's merchant, status, dates, time zone and settings, and whether there are
+-- quests, leaderboards and codes for its players. No row: unknown, archived, a draft, or in a draft campaign.
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
        unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at, c.merchant_id,
-       c.status AS campaign_status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, c.timezone,
+       c.status AS campaign_status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, c.timezone, c.settings,
        EXISTS (
            SELECT FROM quests AS q WHERE q.tenant_id = $1 AND q.campaign_id = g.campaign_id AND q.status = 'active'
        ) AS has_quests,
@@ -89,14 +89,17 @@ SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
            SELECT FROM leaderboards AS b
            WHERE b.tenant_id = $1 AND b.campaign_id = g.campaign_id AND b.game_id IN ('', g.game_id)
              AND b.status <> 'archived'
-       ) AS has_leaderboards
+       ) AS has_leaderboards,
+       EXISTS (
+           SELECT FROM packs AS p WHERE p.tenant_id = $1 AND p.campaign_id = g.campaign_id AND p.status = 'active'
+       ) AS has_codes
 FROM games AS g
 JOIN game_revisions AS r USING (tenant_id, game_id, revision)
 JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE g.tenant_id = $1 AND g.game_id = $2 AND g.status IN ('active', 'paused') AND c.status <> 'draft'
 
 -- name: active_of_campaign
--- The campaign's active games as the public sees them, newest first.
+-- The campaign's public active games, newest first.
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
        unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at
 FROM games AS g
@@ -106,9 +109,8 @@ ORDER BY g.game_id DESC
 LIMIT $3
 
 -- name: prizes_on_show
--- What a player may know of the prizes $2. available: there is stock, and a code where it takes one. needs_claim: a
--- reward of it waits for its winner.
--- A missing row: an unknown or archived prize, which nobody wins.
+-- The public part of prizes $2. available: in stock, and with a free code if it needs one. needs_claim: the winner must
+-- claim it. A missing row: an unknown or archived prize, which cannot be won.
 SELECT p.prize_id, p.name, p.type, p.value, p.description, p.image_url, p.terms, p.currency, p.claim_fields,
        p.redemption_mode <> 'on_win' AND p.type NOT IN ('points', 'turns') AS needs_claim,
        p.channel = 'voucher_code' AND p.type <> 'points' AS gives_code,
@@ -124,7 +126,7 @@ WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[]) AND p.status = 'active'
 INSERT INTO game_revisions (tenant_id, game_id, revision, definition) VALUES ($1, $2, $3, $4)
 
 -- name: revisions
--- What a game was, newest first, after $4, and who made it so. $3 the one that is asked for (0: all).
+-- A game's revisions, newest first, after $4, each with its author. $3 a single revision (0: all).
 SELECT r.revision::text AS id, r.revision, r.definition, unix(r.created_at) AS made_at, coalesce(made.actor, '') AS made_by
 FROM game_revisions AS r
 LEFT JOIN LATERAL (

@@ -1,9 +1,8 @@
--- Which history of the database a process sees. See runtime/stores/history.py.
+-- Identifies the database's history (timeline). See runtime/stores/history.py.
 
 -- name: history
--- The history's name: another one after a restore, to a point in time too, and after a standby's promotion; and how
--- far it is written, in bytes, which only a restored copy of the same files can undo. No row: a standby, which has none
--- of its own.
+-- The name of the history, which changes with a restore (point-in-time too) and with a standby's promotion; and its WAL
+-- position in bytes, which decreases only if the same files are restored. No row: a standby.
 SELECT system_identifier || '.' || coalesce(to_regclass('tenants')::oid, 0)
            || '.' || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS name,
        (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint AS written

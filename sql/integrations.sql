@@ -1,8 +1,7 @@
--- Integrations: who is told of events, and what became of each telling. See runtime/operations/integrations/.
+-- Integrations and their delivery log. See runtime/operations/integrations/.
 
 -- name: insert
--- No row: the campaign ($4, '' for the whole scope) is none to write in.
--- $8 the merchant whose staff asks ('' the tenant's own).
+-- No row: campaign $4 ('': the whole scope) is unknown or not writable. $8 the staff's merchant ('': the tenant).
 INSERT INTO integrations (tenant_id, integration_id, merchant_id, campaign_id, type, events, config)
 SELECT $1::text, $2, $3, $4::text, $5, $6, $7
 WHERE $4 = '' OR EXISTS (SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = $4
@@ -11,7 +10,7 @@ RETURNING integration_id, merchant_id, campaign_id, type, events, config, status
 
 -- name: list
 -- Newest first. $2 type, $3 campaign, $4 status ('' = any),
--- $5 the merchant whose staff asks ('' the tenant's own), $6 after this id (NULL: from the first).
+-- $5 the staff's merchant ('': the tenant), $6 after this id (NULL: from the first).
 SELECT integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
 FROM integrations
 WHERE tenant_id = $1 AND ($2 = '' OR type = $2) AND ($3 = '' OR campaign_id = $3) AND ($4 = '' OR status = $4)
@@ -20,69 +19,69 @@ WHERE tenant_id = $1 AND ($2 = '' OR type = $2) AND ($3 = '' OR campaign_id = $3
 ORDER BY integration_id DESC LIMIT $7
 
 -- name: delete
--- $3 the merchant whose staff asks ('' the tenant's own). No row: there is none that it may write. Its delivery log goes with it.
-WITH gone AS (
+-- Deletes an integration and its delivery log. $3 the staff's merchant ('': the tenant).
+-- No row: not found or not writable.
+WITH deleted AS (
     DELETE FROM integrations WHERE tenant_id = $1 AND integration_id = $2
       AND ($3 = '' OR merchant_id = $3 OR (merchant_id = '' AND campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o)))
     RETURNING integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
 ),
-log_gone AS (
-    DELETE FROM integration_deliveries WHERE tenant_id = $1 AND integration_id IN (SELECT integration_id FROM gone)
+log_deleted AS (
+    DELETE FROM integration_deliveries WHERE tenant_id = $1 AND integration_id IN (SELECT integration_id FROM deleted)
 )
-SELECT * FROM gone
+SELECT * FROM deleted
 
 -- name: exists
--- $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write. No row: there is none that may be.
+-- $3 the staff's merchant ('': the tenant), $4 whether to write. No row: not found or not permitted.
 SELECT 1 FROM integrations WHERE tenant_id = $1 AND integration_id = $2
   AND ($3 = '' OR merchant_id = $3 OR (merchant_id = '' AND campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o)))
 
 -- name: get
--- $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write. No row: there is none that may be.
+-- $3 the staff's merchant ('': the tenant), $4 whether to write. No row: not found or not permitted.
 SELECT integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
 FROM integrations WHERE tenant_id = $1 AND integration_id = $2
   AND ($3 = '' OR merchant_id = $3 OR (merchant_id = '' AND campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o)))
 
 -- name: lock
--- Holds an integration as it is until the transaction ends. No row: no such integration.
+-- Locks an integration until the transaction ends. No row: no such integration.
 SELECT integration_id FROM integrations WHERE tenant_id = $1 AND integration_id = $2 FOR UPDATE
 
 -- name: update
--- $3 campaign, $4 events, $5 config, $6 status, $7 the merchant whose staff asks; the caller holds the row's lock.
--- What happened while it was paused is not told. No row: the campaign is none to write in, or the whole scope is
--- asked for by a merchant's staff of a row that is not the merchant's: without a campaign it would hear of everybody.
+-- $3 campaign, $4 events, $5 config, $6 status, $7 the staff's merchant; the caller has locked the row.
+-- Events from while it was paused are not delivered. No row: the campaign is unknown or not writable, or a merchant's
+-- staff clears the campaign of an integration of the tenant, which would then receive all merchants' events.
 UPDATE integrations SET campaign_id = $3::text, events = $4, config = $5, status = $6,
-    heard_from = CASE WHEN status = 'paused' AND $6 = 'active' THEN now() ELSE heard_from END
+    active_since = CASE WHEN status = 'paused' AND $6 = 'active' THEN now() ELSE active_since END
 WHERE tenant_id = $1 AND integration_id = $2
   AND (($3::text = '' AND ($7 = '' OR merchant_id = $7)) OR $3::text = campaign_id OR EXISTS (SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3
     AND ($7 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $7, true) AS o))))
 RETURNING integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
 
 -- name: rotate
--- Sets what an integration sends with; the caller holds it. $3 the config, $4 the merchant whose staff asks ('' the
--- tenant's own). No row: there is none that it may write.
+-- Replaces the config with its secrets; the caller has locked the row. $3 the config, $4 the staff's merchant ('': the
+-- tenant). No row: not found or not writable.
 UPDATE integrations SET config = $3
 WHERE tenant_id = $1 AND integration_id = $2
   AND ($4 = '' OR merchant_id = $4 OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, true) AS o))
 RETURNING integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
 
 -- name: active
--- Those of a tenant that are told of events.
+-- A tenant's active integrations.
 SELECT integration_id, merchant_id, campaign_id, type, events, config,
-       extract(epoch FROM heard_from)::float8 AS heard_from
+       extract(epoch FROM active_since)::float8 AS active_since
 FROM integrations WHERE tenant_id = $1 AND status = 'active'
 
 -- name: campaign_merchant
--- Whose a campaign is. $3 the merchant whose staff asks ('' the tenant's own).
--- No row: there is none that it may write.
+-- The merchant of a campaign. $3 the staff's merchant ('': the tenant). No row: not found or not writable.
 SELECT merchant_id FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))
 
--- name: note_deliveries
--- What became of events at integrations, a row each: the newest of what is said, but what was delivered stays so, and
--- the event is the one that the row has: whoever is told of it a second time may hold what was erased since.
--- Arrays of a place per event, in the order of the log's rows, in which every such statement locks them; then the
--- seconds before each next try, by the number of attempts made, and for how many seconds an event is tried at all.
--- Of integrations that are gone nothing is kept: those that are there are held, so that none goes meanwhile.
+-- name: record_deliveries
+-- Records deliveries, one row per integration and event. The latest result wins, except that 'delivered' is final. The
+-- stored event is kept: a redelivered copy may still contain data erased since.
+-- Arrays with a position per event, sorted by the log's key, in which order every such statement locks the rows; then the
+-- seconds before each next attempt, by attempts made ($14), and the seconds after which an event is dead ($15).
+-- KEY SHARE on the integrations: none is deleted meanwhile, and deleted ones get no rows.
 WITH there AS (
     SELECT integration_id FROM integrations WHERE tenant_id = $1 AND integration_id = ANY($2::text[])
     ORDER BY integration_id FOR KEY SHARE
@@ -109,18 +108,18 @@ ON CONFLICT (tenant_id, integration_id, event_id) DO UPDATE SET
     WHERE d.status <> 'delivered'
 
 -- name: erased
--- When players $2 were erased (unix seconds; 0: never). Held, so that an erasure under way is waited for, and none
--- begins before what is noted of them is there for it.
+-- When players $2 were erased (unix seconds; 0: never). FOR SHARE: waits for an erasure in progress, and lets none begin
+-- before the deliveries about to be recorded are visible to it.
 SELECT player_id, unix(erased_at) AS erased_at FROM players WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 ORDER BY player_id FOR SHARE
 
--- name: told
--- Who has a delivery of one of the events $2: done, or waiting for its next try.
+-- name: delivered
+-- Integrations that already have a delivery, in any state, of events $2.
 SELECT integration_id, event_id FROM integration_deliveries WHERE tenant_id = $1 AND event_id = ANY($2::text[])
   AND integration_id IN (SELECT integration_id FROM integrations WHERE tenant_id = $1)
 
 -- name: tenants_with_retries
--- Tenants that have a try due: a look at the index for each integration, however many events wait.
+-- Tenants with a due retry: one index probe per integration, whatever the backlog.
 SELECT DISTINCT i.tenant_id FROM integrations AS i WHERE i.status = 'active' AND EXISTS (
     SELECT FROM integration_deliveries AS d
     WHERE d.tenant_id = i.tenant_id AND d.integration_id = i.integration_id AND d.status = 'retry'
@@ -128,9 +127,8 @@ SELECT DISTINCT i.tenant_id FROM integrations AS i WHERE i.status = 'active' AND
 )
 
 -- name: lease_retries
--- Takes the tries that are due, of each integration ($2) at most as many as it has room for ($3), those that wait
--- longest; for $4 seconds they are nobody else's. Found once and by themselves: joined to what is written, they could
--- be looked for again for each row of it, and those that are taken already would be passed over for the next ones.
+-- Leases due retries for $4 seconds: of each integration ($2) at most $3, the longest waiting. MATERIALIZED: joined to the
+-- UPDATE directly, the subquery could run again for each row and skip the rows that it has just locked.
 WITH due AS MATERIALIZED (
     SELECT o.integration_id, o.delivery_id
     FROM unnest($2::text[], $3::bigint[]) AS r (integration_id, room)
@@ -146,19 +144,19 @@ WHERE d.tenant_id = $1 AND d.integration_id = due.integration_id AND d.delivery_
 RETURNING d.integration_id, d.event_id, d.event_type, d.attempts, d.event
 
 -- name: prune_deliveries
--- Keeps the newest $3 of an integration's deliveries, what is to be tried again, and all whose events may come once
--- more: those of the last ten minutes, and since everything was told, which may be longer ago.
+-- Keeps the newest $3 of an integration's deliveries, all retries, and all whose events may be published again: those of
+-- the last ten minutes, and those since the backfill's watermark.
 DELETE FROM integration_deliveries
 WHERE tenant_id = $1 AND integration_id = $2 AND status <> 'retry'
-  AND created_at < coalesce((SELECT told_until FROM event_marks WHERE tenant_id = $1), now()) - interval '10 minutes'
+  AND created_at < coalesce((SELECT backfilled_until FROM event_marks WHERE tenant_id = $1), now()) - interval '10 minutes'
   AND delivery_id < (
     SELECT delivery_id FROM integration_deliveries WHERE tenant_id = $1 AND integration_id = $2
     ORDER BY delivery_id DESC OFFSET $3 LIMIT 1
 )
 
 -- name: list_deliveries
--- An integration's deliveries, the newest first, after $4. $3 the merchant whose staff asks ('' the tenant's own): it
--- reads of its own campaigns' events alone, since the tenant's integrations are told of every merchant's.
+-- An integration's deliveries, newest first, after $4. $3 the staff's merchant ('': the tenant): it
+-- sees only events of its own campaigns, since the tenant's integrations receive those of all merchants.
 SELECT delivery_id, integration_id, event_id, event_type, status, attempts, http_status, error, duration_ms, event,
        answer, unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at
 FROM integration_deliveries
@@ -167,7 +165,7 @@ WHERE tenant_id = $1 AND integration_id = $2 AND ($3 = '' OR event ->> 'merchant
 ORDER BY delivery_id DESC LIMIT $5
 
 -- name: delivery
--- One of an integration's deliveries, with the event that it told. $4 the merchant whose staff asks ('' the tenant's
--- own). No row: it has no such delivery, or of another's event.
+-- One of an integration's deliveries with its event. $4 the staff's merchant ('': the tenant).
+-- No row: no such delivery, or another merchant's event.
 SELECT status, attempts, event, unix(created_at) AS created_at FROM integration_deliveries
 WHERE tenant_id = $1 AND integration_id = $2 AND delivery_id = $3 AND ($4 = '' OR event ->> 'merchant_id' = $4)

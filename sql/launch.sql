@@ -1,8 +1,8 @@
--- What a campaign's launch check looks at. See runtime/operations/campaigns/launch.py. $3 of the first: the merchant
--- whose staff asks ('' the tenant's own); the others are asked of what that one found.
+-- The data of a campaign's launch check. See runtime/operations/campaigns/launch.py. Only the first statement checks
+-- access: $3 is the staff's merchant ('': the tenant).
 
 -- name: campaign
--- The campaign, with how many origins its tenant has. No row: there is none that may be read.
+-- The campaign, and the number of its tenant's origins. No row: not found or not readable.
 SELECT c.campaign_id, c.status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, c.origins, c.budget,
        c.budget_currency, coalesce(b.used, 0) AS used,
        (SELECT cardinality(t.origins) FROM tenants AS t WHERE t.tenant_id = $1) AS origins_of_tenant, c.settings
@@ -21,13 +21,13 @@ WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status = 'active'
 ORDER BY g.game_id
 
 -- name: boards
--- What ranks of its active boards win.
+-- Rank prizes of its active boards.
 SELECT prizes FROM leaderboards WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active'
 
 -- name: prizes
--- The prizes $2, with their free codes; idle_codes: whether there are such of one that is not delivered by code.
+-- The prizes $2 with their free codes. idle_codes: has free codes but another delivery channel.
 SELECT p.prize_id, p.name, p.type, p.value, p.currency, p.channel, p.channel_config, p.image_url, p.low_stock_at,
-       s.total, s.remaining,
+       s.total, s.remaining, p.release -> 'terms' AS release,
        CASE WHEN p.channel = 'voucher_code' THEN coalesce(f.free, 0) END AS codes,
        p.channel <> 'voucher_code' AND coalesce(f.free, 0) > 0 AS idle_codes
 FROM prizes AS p
@@ -43,7 +43,7 @@ WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' AND turns > 0 AN
 ORDER BY quest_id
 
 -- name: integrations
--- Types of the active integrations that hear of it.
+-- Types of the active integrations that receive its events.
 SELECT DISTINCT i.type
 FROM integrations AS i
 JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = $2

@@ -1,11 +1,10 @@
--- Leaderboards: what they are, the scores that follow from the rows, and the standings that finalize keeps.
+-- Leaderboards, the scores computed from plays, and the standings stored at finalization.
 -- See runtime/operations/leaderboards/board_admin.py, rankings.py and finalize.py. Lock order: tenant, board, standings.
 
 -- name: insert
--- $1 tenant, $2 board, $3 campaign, $4 game ('' = the whole campaign), $5 name, $6 metric, $7 mode,
--- $8 start_date and $9 end_date in unix seconds, $10 prizes,
--- $11 the merchant whose staff asks ('' the tenant's own).
--- No row: a campaign that is none to write in, an unknown game, or a game of another campaign.
+-- $1 tenant, $2 board, $3 campaign, $4 game ('' = the whole campaign), $5 name, $6 metric, $7 mode, $8 start_date and
+-- $9 end_date in unix seconds, $10 prizes, $11 the staff's merchant ('': the tenant). No row: the campaign is unknown
+-- or not writable, or the game is not in it.
 INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, start_date, end_date, prizes)
 SELECT c.tenant_id, $2::text, c.campaign_id, $4::text, $5, $6, $7, at_unix($8), at_unix($9), $10
 FROM campaigns AS c
@@ -16,28 +15,26 @@ RETURNING board_id AS id, campaign_id, game_id, name, metric, mode, status, unix
           unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at;
 
 -- name: game_campaign
--- The campaign of a game. $1 tenant, $2 game, $3 the merchant whose staff asks ('' the tenant's own).
--- No row: an unknown game.
+-- The campaign of a game. $1 tenant, $2 game, $3 the staff's merchant ('': the tenant). No row: an unknown game.
 SELECT campaign_id FROM games WHERE tenant_id = $1 AND game_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o));
 
 -- name: get
 -- $1 tenant, $2 board,
--- $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write. No row: there is none that may be.
+-- $3 the staff's merchant ('': the tenant), $4 whether to write. No row: not found or not permitted.
 SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
        unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM leaderboards WHERE tenant_id = $1 AND board_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o));
 
 -- name: on_show
--- A board that the public may see. $1 tenant, $2 board.
--- No row: there is none, it is archived, or its campaign is a draft.
+-- A public board. $1 tenant, $2 board. No row: unknown, archived, or in a draft campaign.
 SELECT b.finalized_at IS NOT NULL AS finalized
 FROM leaderboards AS b JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE b.tenant_id = $1 AND b.board_id = $2 AND b.status <> 'archived' AND c.status <> 'draft';
 
 -- name: of_campaign
--- The campaign's boards that the public may see, newest first: not archived, and of no game that is a draft.
+-- The campaign's public boards, newest first: not archived, and not of a draft game.
 SELECT b.board_id AS id, b.campaign_id, b.game_id, b.name, b.metric, b.mode, b.status,
        unix(b.start_date) AS start_date, unix(b.end_date) AS end_date, b.prizes, unix(b.created_at) AS created_at,
        unix(b.updated_at) AS updated_at
@@ -48,8 +45,8 @@ ORDER BY b.board_id DESC
 LIMIT $3;
 
 -- name: lock
--- As `get`, and holds the board as it is until the transaction ends. $1 tenant, $2 board,
--- $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write. No row: there is none that may be.
+-- As `get`, and locks the board until the transaction ends. $1 tenant, $2 board,
+-- $3 the staff's merchant ('': the tenant), $4 whether to write. No row: not found or not permitted.
 SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
        unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM leaderboards WHERE tenant_id = $1 AND board_id = $2
@@ -57,24 +54,25 @@ FROM leaderboards WHERE tenant_id = $1 AND board_id = $2
 FOR UPDATE;
 
 -- name: ending
--- A tenant's boards to finalize: those past their end, once every play of before is there to be seen, and those that
--- were closed and still owe a prize.
+-- A tenant's boards to finalize: those past their end, once all earlier plays are visible, and those closed with prizes
+-- still to award.
 SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND status = 'active' AND end_date <= settled_at()
 UNION
-SELECT board_id FROM leaderboard_standings WHERE tenant_id = $1 AND reason = 'PENDING'
+SELECT s.board_id FROM leaderboard_standings AS s
+JOIN leaderboards AS b ON b.tenant_id = $1 AND b.board_id = s.board_id
+WHERE s.tenant_id = $1 AND s.reason = 'PENDING'
 ORDER BY board_id;
 
 -- name: tenants_with_ending
--- The tenants that may have something in `ending`.
+-- Tenants that may have boards in `ending`.
 SELECT tenant_id FROM leaderboards WHERE status = 'active' AND end_date <= now()
 UNION
 SELECT tenant_id FROM leaderboard_standings WHERE reason = 'PENDING'
 ORDER BY tenant_id;
 
 -- name: list
--- Newest first. $1 tenant, $2 campaign, $3 status ('' = any; archived ones only where asked for),
--- $4 LIKE pattern of the name, $5 the merchant whose staff asks ('' the tenant's own),
--- $6 the id of the last one shown (null at first), $7 how many.
+-- Newest first. $1 tenant, $2 campaign, $3 status ('' = any but archived), $4 LIKE pattern of the name, $5 the staff's
+-- merchant ('': the tenant), $6 the id of the last one shown (null at first), $7 how many.
 SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
        unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM leaderboards
@@ -86,7 +84,7 @@ ORDER BY board_id DESC
 LIMIT $7;
 
 -- name: update
--- As `insert` has them. No row: an unknown campaign or game, as there; the caller holds the board's lock.
+-- Parameters as in `insert`. No row: unknown campaign or game, as there; the caller has locked the board.
 UPDATE leaderboards AS b SET
     campaign_id = c.campaign_id, game_id = $4, name = $5, metric = $6, mode = $7, start_date = at_unix($8),
     end_date = at_unix($9), prizes = $10, updated_at = now()
@@ -100,8 +98,7 @@ RETURNING b.board_id AS id, b.campaign_id, b.game_id, b.name, b.metric, b.mode, 
           unix(b.created_at) AS created_at, unix(b.updated_at) AS updated_at;
 
 -- name: remove
--- Removes a board that ranked nobody. No row: it has history. The caller holds the board's lock.
--- $1 tenant, $2 board.
+-- Deletes a board without any scores. No row: it has history. The caller has locked the board. $1 tenant, $2 board.
 DELETE FROM leaderboards AS b
 WHERE b.tenant_id = $1 AND b.board_id = $2 AND b.status = 'active'
   AND NOT EXISTS (SELECT FROM leaderboard_adjustments AS a WHERE a.tenant_id = $1 AND a.board_id = $2)
@@ -118,12 +115,12 @@ UPDATE leaderboards SET status = 'archived', updated_at = now() WHERE tenant_id 
 RETURNING board_id;
 
 -- name: knows_player
--- True where the tenant has the player: registered, or one who has played. $1 tenant, $2 player.
+-- True if the tenant has the player: registered, or with plays. $1 tenant, $2 player.
 SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = $2)
     OR EXISTS (SELECT FROM plays WHERE tenant_id = $1 AND player_id = $2);
 
 -- name: contacts
--- The oldest phone number or e-mail address of each of players $2. No row: a player has none.
+-- The oldest phone number or e-mail address of each of players $2. A missing row: the player has none.
 SELECT DISTINCT ON (player_id) player_id, value FROM contacts
 WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND type IN ('phone', 'email')
 ORDER BY player_id, contact_id;
@@ -134,13 +131,13 @@ SELECT EXISTS (
     SELECT FROM leaderboard_disqualifications WHERE tenant_id = $1 AND board_id = $2 AND player_id = $3);
 
 -- name: adjust
--- Notes a correction of a score. $1 tenant, $2 board, $3 player, $4 entry, $5 delta, $6 reason.
+-- Records a score adjustment. $1 tenant, $2 board, $3 player, $4 entry, $5 delta, $6 reason.
 INSERT INTO leaderboard_adjustments (tenant_id, board_id, player_id, entry_id, delta, reason)
 VALUES ($1, $2, $3, $4, $5, $6)
 RETURNING entry_id;
 
 -- name: disqualify
--- Takes a player off the board; the first reason stays. No row: was disqualified before.
+-- Disqualifies a player; the first reason stays. No row: already disqualified.
 -- $1 tenant, $2 board, $3 player, $4 reason.
 INSERT INTO leaderboard_disqualifications (tenant_id, board_id, player_id, reason)
 VALUES ($1, $2, $3, $4)
@@ -153,21 +150,20 @@ SELECT board_id AS leaderboard_id, player_id, reason, unix(disqualified_at) AS d
 FROM leaderboard_disqualifications WHERE tenant_id = $1 AND board_id = $2 AND player_id = $3;
 
 -- name: scores
--- The score of players on boards: the one place that says what a score is. Live updates ask for some
--- players, a rebuild and finalize for all.
+-- The scores of players on boards. This is the only definition of a score: live updates use it for some players, a
+-- rebuild and finalization for all.
 --
--- A play counts with the board's metric (score, wins, points, or 1 for plays) where its game is the
--- board's, or is of the board's campaign, and it was played in [start_date, end_date). The mode makes one
--- value of them: their sum, the best, or the latest. Adjustments are added. achieved_at is when the score
+-- A play counts with the board's metric (score, wins, points, or 1 for plays) if its game is the
+-- board's, or is in the board's campaign, and it was played in [start_date, end_date). The mode reduces the values to
+-- their sum, the best or the latest. Adjustments are added. achieved_at is when the score
 -- was reached: by the last play that changed a sum, by the first play that was the best, by the latest, or
 -- by a later adjustment. A player who is disqualified, or has neither play nor adjustment, has no score.
 --
--- $1 tenant, $2 boards (null = the active ones), $3 only boards that one of these games counts for
+-- $1 tenant, $2 boards (null = the active ones), $3 only boards that count one of these games
 -- (null = any), $4 players (null = all).
--- One row for each board and player asked for; score is null where there is none. A board that nobody was
--- asked for or is on has one row without a player. `version` orders what two statements saw: the greater
--- one saw everything that the lesser one saw. `config` says by which definition the board was counted. `status` is
--- draft where the campaign is one, so that no live ranking is kept of what nobody is shown.
+-- One row per board and requested player; score is null if there is none. A board without players has one row with a
+-- null player. `version` orders results: the greater one saw everything that the lesser one saw. `config` identifies the
+-- board's definition. `status` is draft if the campaign is, so that no live ranking is stored for an unpublished board.
 WITH boards AS MATERIALIZED (
     SELECT b.board_id, b.metric, b.mode, b.start_date, b.end_date, s.games,
            md5(concat_ws('|', b.metric, b.mode, unix(b.start_date), unix(b.end_date), array_to_string(s.games, ','))) AS config,
@@ -234,7 +230,7 @@ scored AS (
         ON d.tenant_id = $1 AND d.board_id = s.board_id AND d.player_id = s.player_id
 ),
 seen AS MATERIALIZED (
-    -- Both ends of a snapshot only rise, and between the same ends what is under way only shrinks.
+    -- xmin and xmax only increase, and between equal ones the set of running transactions only shrinks.
     SELECT lpad(pg_snapshot_xmax(s)::text, 20, '0') || lpad(pg_snapshot_xmin(s)::text, 20, '0')
            || lpad((9999999999 - (SELECT count(*) FROM pg_snapshot_xip(s)))::text, 10, '0') AS version,
            extract(epoch FROM CASE WHEN $4 IS NULL THEN settled_at() ELSE now() END)::float8 AS as_of
@@ -252,19 +248,19 @@ LEFT JOIN players AS u ON u.tenant_id = $1 AND u.player_id = s.player_id
 ORDER BY b.board_id, s.score DESC, s.achieved_at, s.player_id;
 
 -- name: active
--- The tenant's boards that are live. $1 tenant.
+-- The tenant's active boards. $1 tenant.
 SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND status = 'active' ORDER BY board_id;
 
 -- name: tenants
--- Tenants with a live board, or with the board $2. $1 only this tenant ('' = any), $2 only this board ('' = any).
--- For the sweep and the rebuild command, which then go tenant by tenant.
+-- Tenants with an active board, or with board $2. $1 only this tenant ('' = any), $2 only this board ('' = any).
+-- For the sweep and the rebuild command, which then work per tenant.
 SELECT DISTINCT tenant_id FROM leaderboards
 WHERE status = 'active' AND ($1::text = '' OR tenant_id = $1) AND ($2::text = '' OR board_id = $2)
 ORDER BY tenant_id;
 
 -- name: touched
 -- Players whose scores or names may have changed since $2 (unix seconds): played, adjusted, disqualified,
--- renamed, merged. as_of: from when on to ask the next time. $1 tenant. Always a row.
+-- renamed, merged. as_of: the value of $2 for the next call. $1 tenant. Always a row.
 SELECT extract(epoch FROM settled_at())::float8 AS as_of, coalesce((
     SELECT array_agg(DISTINCT t.player_id) FROM (
         SELECT player_id::text FROM plays WHERE tenant_id = $1 AND played_at >= to_timestamp($2)
@@ -281,17 +277,17 @@ SELECT extract(epoch FROM settled_at())::float8 AS as_of, coalesce((
 ), '{}') AS players;
 
 -- name: finalize
--- Closes the board for good. No row: somebody closed it before, or there is none to close. $1 tenant, $2 board.
+-- Closes the board for good. No row: already closed, or unknown. $1 tenant, $2 board.
 UPDATE leaderboards SET status = 'finalized', finalized_at = now(), updated_at = now()
 WHERE tenant_id = $1 AND board_id = $2 AND status = 'active'
 RETURNING board_id;
 
 -- name: has_standings
--- True where the board was finalized, archived since or not. $1 tenant, $2 board. No row: unknown.
+-- True if the board was ever finalized, even if archived since. $1 tenant, $2 board. No row: unknown.
 SELECT finalized_at IS NOT NULL FROM leaderboards WHERE tenant_id = $1 AND board_id = $2;
 
--- name: keep_standings
--- The snapshot. Rank i is the i-th of the arrays; a rank with a prize is PENDING until it is awarded.
+-- name: insert_standings
+-- Stores the final ranking. Rank i is position i of the arrays; a rank with a prize is PENDING until awarded.
 -- $1 tenant, $2 board, $3 players, $4 names, $5 scores, $6 achieved_at in microseconds, $7 prizes ('' = none).
 INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, display_name, score, achieved_at, prize_id,
                                    reason)
@@ -302,19 +298,19 @@ FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[]) WITH
     AS n (player_id, display_name, score, achieved_us, prize_id, rank);
 
 -- name: standings
--- Of a finalized board, by rank. $1 tenant, $2 board, $3 the last rank shown (0 at first), $4 how many.
+-- The ranks of a finalized board. $1 tenant, $2 board, $3 the last rank shown (0 at first), $4 how many.
 SELECT rank, player_id, display_name, score, unix(achieved_at) AS achieved_at, prize_id, reward_id, reason
 FROM leaderboard_standings WHERE tenant_id = $1 AND board_id = $2 AND rank > $3
 ORDER BY rank LIMIT $4;
 
 -- name: standing_of
--- A player's place on a finalized board. No row: was not on it. $1 tenant, $2 board, $3 player.
+-- A player's rank on a finalized board. No row: not ranked. $1 tenant, $2 board, $3 player.
 SELECT rank, player_id, display_name, score, unix(achieved_at) AS achieved_at
 FROM leaderboard_standings WHERE tenant_id = $1 AND board_id = $2 AND player_id = $3;
 
 -- name: owed
--- Standings whose prizes are not given yet, by rank, each with whom it is given to: a guest that has logged in since
--- is the player it became. $1 tenant, $2 board, $3 how many.
+-- Ranks with prizes still to award, each with the recipient: a guest merged since is replaced by the player.
+-- $1 tenant, $2 board, $3 how many.
 SELECT s.rank, coalesce(p.merged_into, s.player_id) AS player_id, s.prize_id,
        p.merged_into IS NULL AND p.auth_method = 'guest' AS guest
 FROM leaderboard_standings AS s
@@ -323,18 +319,17 @@ WHERE s.tenant_id = $1 AND s.board_id = $2 AND s.reason = 'PENDING'
 ORDER BY s.rank LIMIT $3;
 
 -- name: turns_of
--- The turns of player $2 in campaign $3. No row: there were none ever.
+-- The turns of player $2 in campaign $3. No row: the player never had any.
 SELECT balance FROM turn_balances WHERE tenant_id = $1 AND player_id = $2 AND campaign_id = $3;
 
 -- name: withhold
--- A standing goes without its prize, for the reason $4. No row: it was settled before.
--- $1 tenant, $2 board, $3 rank.
+-- Withholds a rank's prize for reason $4. No row: already awarded or withheld. $1 tenant, $2 board, $3 rank.
 UPDATE leaderboard_standings SET reason = $4
 WHERE tenant_id = $1 AND board_id = $2 AND rank = $3 AND reason = 'PENDING'
 RETURNING rank;
 
 -- name: closed_board
--- What awarding and the event need of a finalized board. $1 tenant, $2 board. No row: unknown.
+-- The fields of a finalized board for awarding and for the event. $1 tenant, $2 board. No row: unknown.
 SELECT b.campaign_id, b.game_id, b.name, c.merchant_id, c.timezone, unix(b.finalized_at) AS finalized_at,
        (SELECT count(*) FROM leaderboard_standings AS s WHERE s.tenant_id = $1 AND s.board_id = $2)::integer AS players
 FROM leaderboards AS b JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = b.campaign_id

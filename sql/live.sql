@@ -1,4 +1,4 @@
--- What happens now. See runtime/operations/reporting/live.py. $2: the merchant whose staff asks ('' the tenant's own).
+-- Live figures. See runtime/operations/reporting/live.py. $2: the staff's merchant ('': the tenant).
 
 -- name: plays
 -- Plays and wins of the last minute.
@@ -10,7 +10,7 @@ WHERE tenant_id = $1 AND played_at > now() - interval '1 minute'
       WHERE tenant_id = $1 AND campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o)))
 
 -- name: deliveries
--- Deliveries that wait and that were given up, $3 of each at most.
+-- Pending and dead deliveries, each counted up to $3.
 SELECT (SELECT count(*) FROM (
             SELECT FROM tasks WHERE tenant_id = $1 AND status IN ('pending', 'retry')
               AND ($2 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o)) LIMIT $3) AS t) AS waiting,
@@ -19,7 +19,7 @@ SELECT (SELECT count(*) FROM (
               AND ($2 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o)) LIMIT $3) AS t) AS dead
 
 -- name: integrations
--- Active integrations with something to send again, and how much of that there is, 1,000 at most.
+-- Active integrations with pending retries, and how many, up to 1,000.
 SELECT i.integration_id, i.type, w.waiting::int AS waiting
 FROM integrations AS i
 CROSS JOIN LATERAL (
@@ -34,8 +34,8 @@ ORDER BY w.waiting DESC, i.integration_id
 LIMIT 10
 
 -- name: won
--- What was won in the last 24 hours, by prize, and what it cost, in the prize's currency: the value of points and turns
--- is a count, and no money. $3: a key before all rewards of that time, so that their index tells which they are.
+-- Prizes won in the last 24 hours and their cost in the prize's currency (points and turns are counts, not money).
+-- $3: a key before all rewards of that time, so that the primary key limits the scan.
 SELECT w.*, coalesce(p.currency, '') AS currency
 FROM (
     SELECT prize_id, sum(quantity)::bigint AS units,
@@ -49,7 +49,7 @@ FROM (
 LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = w.prize_id
 
 -- name: stock
--- What is left of prizes $2 that can run out: of their stock, and of their free codes, where these are at most $3.
+-- What remains of the limited prizes $2: of their stock, and of their free codes if these are at most $3.
 SELECT prize_id, name, remaining
 FROM (
     SELECT p.prize_id, p.name, least(CASE WHEN s.total > 0 THEN s.remaining END,

@@ -1,16 +1,15 @@
-"""The order in which every transaction takes its row locks: whoever keeps to it waits for nobody in a circle.
+"""The order in which every transaction takes its row locks, which rules out deadlocks.
 
-A transaction locks rows of an earlier table before those of a later one, and the rows of one table by their
-primary key. Two transactions that each wait for the other have taken theirs in different orders: Postgres
-ends one of them after a second (deadlock_timeout), and everybody behind them waits that long.
-tests/sql/test_lock_order.py watches what each transaction takes, and every test session fails on a deadlock.
+A transaction locks rows of an earlier table before those of a later one, and the rows of one table by primary key.
+Two transactions that violate the order can wait for each other: Postgres aborts one after a second
+(deadlock_timeout), and everything behind them waits that long. tests/sql/test_lock_order.py records the locks that
+each transaction takes, and every test session fails on a deadlock.
 
-What is taken with SKIP LOCKED waits for nothing, so it may come out of order, as long as what follows it
-in its transaction waits for nothing else: free codes, and tasks with their rewards at a lease.
-A row that is inserted is nobody's to wait for, but for its twin in a unique index: batches insert by key.
+SKIP LOCKED never waits, so it may break the order if the rest of its transaction waits for nothing: free codes, and
+tasks with their rewards at a lease. An inserted row blocks only a duplicate in a unique index: batches insert by key.
 
-An operation that finds out only from a later row what it needs of an earlier one reads the later row
-first, without a lock (a reward's prize and a task's reward never change), then locks both in order.
+An operation that learns from a later row which earlier row it needs reads the later one first without a lock (a
+reward's prize and a task's reward never change), then locks both in order.
 """
 
 from __future__ import annotations
@@ -18,37 +17,49 @@ from __future__ import annotations
 from typing import Final
 
 LOCK_ORDER: Final[tuple[str, ...]] = (
-    # That a process lives: it says nothing else with it.
+    # Heartbeats: no other statement in their transaction.
     "processes",
-    # Keys of the processes, before anything that is done with one. Sealing itself waits behind no row of them: for
-    # who retires its key by an advisory lock, and that holds nothing else (sql/schema.sql, hold_key).
+    # Leases of background jobs: the same.
+    "job_leases",
+    # Keys of the processes, before their use. Encrypting waits for no row of them: a key is retired under an advisory
+    # lock, in a transaction that holds nothing else (sql/schema.sql, lock_key).
     "key_holders",
     "retired_keys",
-    # The key of a request of staff: its twin waits here, and holds nothing.
+    # The idempotency key of a staff request: a concurrent duplicate waits here and holds nothing.
     "keyed_requests",
-    # The tenant. A change of its catalogue holds this row, so such changes take turns.
+    # The directory, written with the key of the request that creates a tenant.
+    "tenant_databases",
+    # The tenant. A catalogue change locks this row, which serializes such changes.
     "tenants",
     "merchants",
-    # The player. A guest's row is held to share by what the guest does, and alone by what ends the guest.
+    # The player. A guest's actions lock the row FOR SHARE; a merge locks it exclusively.
     "players",
     "contacts",
-    # How players log in.
+    # Pictures and fonts, under the lock of the tenant.
+    "assets",
+    # Login.
     "login_challenges",
     "login_guesses",
     "login_rates",
     "logins",
-    # An API token, then that it is revoked.
+    # An API token, then its revocation.
     "api_tokens",
     "login_quarters",
+    "code_guesses",
     "revocations",
-    # What is played, and what is counted of it.
+    # Games, and the counts of plays.
     "campaigns",
     "games",
     "game_revisions",
     "test_runs",
     "quests",
+    # The codes, then their pack, which counts them; a redeemed code's payment comes later.
+    "pack_keys",
+    "pack_codes",
+    "packs",
     "integrations",
     "leaderboards",
+    "draws",
     "campaign_marks",
     "campaign_player_days",
     "campaign_days",
@@ -61,10 +72,10 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "turn_balances",
     "balances",
     "ledger_entries",
-    # What is won: the prize, then its stock, which every winner takes from.
+    # The prize, then its stock, which every win updates.
     "prizes",
     "stock",
-    # Only ever inserted, but for the prize's going.
+    # Insert-only until the prize is deleted.
     "stock_moves",
     "prize_days",
     "prize_players",
@@ -72,28 +83,35 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "milestone_grants",
     "quest_completions",
     "quest_events",
+    "redemptions",
+    # The campaign's count of entries, then a player's entry and what it consists of.
+    "entry_counts",
+    "entries",
+    "entry_consents",
+    "entry_contacts",
+    "entry_keys",
     "leaderboard_adjustments",
     "leaderboard_standings",
-    # The reward, then what delivers it.
+    # The reward, then its delivery.
     "rewards",
     "claim_answers",
     "tasks",
     "callbacks",
-    # How many codes are free, at the end of a statement that moves codes; the ends under the lock of their pool.
+    # Code counters, updated by a trigger at the end of a statement; code_ends under the lock of its pool.
     "code_pools",
     "code_ends",
-    # A log that its integration's going takes along.
+    # The delivery log, deleted with its integration.
     "integration_deliveries",
     "event_marks",
-    # Budgets and stock: that they are looked at, then what has been told of them, and is to be.
+    # Budget and stock alerts: the lock of a check, the thresholds reached, the events.
     "limit_marks",
     "budget_marks",
     "low_prizes",
     "notices",
-    # What waits for a second person moves with what is done, last of all.
+    # An approval is decided in the transaction of its operation, last.
     "approvals",
-    # What the auditor found, and where it is.
+    # The auditor's progress and findings.
     "audit_marks",
     "violations",
 )
-"""Tables whose rows are updated, deleted or locked; what is only ever inserted is not here."""
+"""Tables with rows that are updated, deleted or locked. Insert-only tables are not listed."""

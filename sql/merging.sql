@@ -1,26 +1,26 @@
--- A guest becomes the player it turns out to be: all in one transaction, in the order of sql/locks.py.
--- See runtime/operations/players/merging.py. $1 tenant, $2 guest, $3 player where nothing else is said.
+-- Merges a guest into a player, in one transaction, in the order of sql/locks.py.
+-- See runtime/operations/players/merging.py. $1 tenant, $2 guest, $3 player unless stated otherwise.
 --
--- Tables whose keys name something before the player are asked for each of these things, by the key: a tenant may have
--- millions of their rows, and a guest has a few.
+-- For tables whose keys have another column before the player, the conditions list its values (`= ANY(ARRAY(...))`), so
+-- that the key is used: a tenant may have millions of such rows, and a guest has few.
 
--- name: hold_players
--- Both alone, until the transaction ends: what was decided for the guest has committed, or waits and is then refused.
+-- name: lock_players
+-- Locks both exclusively until the transaction ends: earlier commits for the guest are done, later ones are refused.
 SELECT player_id, auth_method, status, merged_into FROM players
 WHERE tenant_id = $1 AND player_id IN ($2, $3) ORDER BY player_id FOR UPDATE;
 
 -- name: has_contacts
--- A statement of its own: what was linked while the guest was waited for is seen.
+-- A separate statement: its snapshot includes contacts linked while the guest's lock was waited for.
 SELECT EXISTS (SELECT FROM contacts WHERE tenant_id = $1 AND player_id = $2);
 
 -- name: end_guest
--- The guest is the player from now on, and can become nobody else. By the clock, not by the transaction's beginning:
--- rankings follow who changed of late.
+-- Marks the guest as merged, for good. Uses the clock instead of the transaction's start, because rankings poll for
+-- recently changed players.
 UPDATE players SET merged_into = $3::text, updated_at = clock_timestamp() WHERE tenant_id = $1 AND player_id = $2;
 
--- name: hold_counts
--- What both have played of each of the guest's games, $4. A player who has played none of one gets a row, for nobody
--- else to make: plays lock these rows by their key, those that they make too.
+-- name: lock_play_counts
+-- Locks both players' play counts of the guest's games, $4, by key. Creates missing rows of the player, so that no play
+-- can insert one meanwhile; plays lock these rows in the same order.
 INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays)
 SELECT $1::text, g.game_id, who.player_id, 0, g.day, 0
 FROM game_players AS g CROSS JOIN unnest(ARRAY[$2::text, $3::text]) AS who (player_id)
@@ -28,21 +28,20 @@ WHERE g.tenant_id = $1 AND g.player_id = $2 AND g.game_id = ANY($4::text[])
 ORDER BY g.game_id, who.player_id COLLATE "C"
 ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET plays = c.plays;
 
--- name: hold_turns
--- Both players' turns.
+-- name: lock_turns
+-- Locks both players' turns, in key order.
 SELECT 1 FROM turn_balances WHERE tenant_id = $1 AND player_id IN ($2, $3)
 ORDER BY player_id, campaign_id FOR UPDATE;
 
--- name: hold_balances
--- Both players' balances.
+-- name: lock_balances
+-- Locks both players' balances, in key order.
 SELECT 1 FROM balances WHERE tenant_id = $1 AND player_id IN ($2, $3)
 ORDER BY player_id, scope_key, currency FOR UPDATE;
 
 -- name: surplus_rewards
--- What of the guest's is beyond what one player may have: rewards of a prize with max_per_user that the two of them
--- have won more of, and those of rungs that both were granted. The guest's best are within: what is delivered, then
--- what is on its way, then the oldest. What the player has is never touched. play_id: of the play that won it ('':
--- a rung's, or a board's).
+-- The guest's surplus, which exceeds what one player may have: rewards of a prize with max_per_user beyond the cap, and
+-- rewards of milestones granted to both. The guest's best rewards fit first: delivered, then in delivery, then the oldest.
+-- The player's own are never touched. play_id: the play that won the reward ('': a milestone's or a board's).
 WITH ranked AS (
     SELECT r.reward_id, r.prize_id, r.quantity, r.type, r.status,
            CASE WHEN r.milestone_id = '' THEN r.play_id ELSE '' END AS play_id,
@@ -68,8 +67,8 @@ JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = g.reward_id
 WHERE g.tenant_id = $1 AND g.player_id = $2;
 
 -- name: surplus_points
--- The same of the points that plays won, which left no rewards: of each play and prize the units beyond, what they were
--- won for, whatever the prize is now, and how many wins they are whole. Units of rewards count first.
+-- The surplus of points won by plays, which create no rewards: per play and prize the units over the cap, their points
+-- at the time of the play, and the number of complete wins. Units of rewards count first.
 WITH capped AS (
     SELECT g.prize_id, p.max_per_user - coalesce(mine.awarded, 0) - (
         SELECT coalesce(sum(r.quantity), 0) FROM rewards AS r
@@ -109,7 +108,7 @@ SELECT play_id, prize_id, scope_key, currency, sum(units)::bigint AS units, sum(
 FROM beyond GROUP BY play_id, prize_id, scope_key, currency ORDER BY prize_id, play_id;
 
 -- name: granted_to_both
--- The rungs that guest and player were both granted.
+-- The milestones granted to both.
 SELECT g.game_id, g.milestone_id
 FROM milestone_grants AS g
 JOIN milestone_grants AS o ON o.tenant_id = $1 AND o.player_id = $3
@@ -117,19 +116,19 @@ JOIN milestone_grants AS o ON o.tenant_id = $1 AND o.player_id = $3
 WHERE g.tenant_id = $1 AND g.player_id = $2;
 
 -- name: grants
--- The rungs that the guest was granted.
+-- The milestones granted to the guest.
 SELECT game_id, milestone_id FROM milestone_grants WHERE tenant_id = $1 AND player_id = $2;
 
 -- name: movements
--- What rewards $3 moved in the balances of player $2: the price of a bought rung, the points of one that gave points.
+-- The balance movements of rewards $3 of player $2: the price of a bought milestone, or points as a prize.
 SELECT reward_id, scope_key, currency, sum(amount)::bigint AS amount FROM ledger_entries
 WHERE tenant_id = $1 AND player_id = $2 AND reward_id = ANY($3::text[])
 GROUP BY reward_id, scope_key, currency HAVING sum(amount) <> 0
 ORDER BY reward_id, scope_key, currency;
 
--- name: move_back
--- Takes $5 from the balance of player $2, scope $3 and currency $4, or what there is of it; notes it as entry $6
--- about $7, and as of reward $8 ('' none). How much it took. No row: there was nothing.
+-- name: take_back
+-- Takes $5, or as much as there is, from the balance of player $2, scope $3 and currency $4, as entry $6 with reference $7
+-- and reward $8 ('': none). Returns how much. No row: the balance was 0.
 WITH moved AS (
     UPDATE balances AS b SET
         balance = b.balance - least($5::bigint, b.balance), seq = greatest(b.seq + 1, microseconds()),
@@ -147,11 +146,11 @@ SELECT $1, $6, seq, $3, $4, $2, amount, balance, 'reversal', $7, $8 FROM moved
 RETURNING -amount AS taken;
 
 -- name: statuses
--- What became of rewards $2 until they were locked.
+-- The statuses of rewards $2 once they are locked.
 SELECT reward_id, status FROM rewards WHERE tenant_id = $1 AND reward_id = ANY($2::text[]) ORDER BY reward_id;
 
 -- name: revoke_surplus
--- Ends surplus rewards $2 and cancels their tasks. They stay the guest's, for whom nobody claims any more.
+-- Revokes surplus rewards $2 and cancels their tasks. They stay with the guest, who can no longer claim.
 WITH ended AS (
     UPDATE rewards SET status = 'revoked' WHERE tenant_id = $1 AND reward_id = ANY($2::text[]) RETURNING reward_id
 )
@@ -160,7 +159,7 @@ UPDATE tasks AS t SET
 FROM ended AS n WHERE t.tenant_id = $1 AND t.reward_id = n.reward_id AND t.status <> 'delivered';
 
 -- name: prize_counts
--- What both have had of each capped prize that the guest has had.
+-- Both players' awards of each capped prize of the guest.
 SELECT g.prize_id, g.awarded AS guests, coalesce(mine.awarded, 0) AS players
 FROM prize_players AS g
 JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = g.prize_id AND p.max_per_user > 0
@@ -168,8 +167,8 @@ LEFT JOIN prize_players AS mine ON mine.tenant_id = $1 AND mine.prize_id = g.pri
 WHERE g.tenant_id = $1 AND g.player_id = $2 AND g.prize_id = ANY(ARRAY(SELECT prize_id FROM prizes WHERE tenant_id = $1))
 ORDER BY g.prize_id;
 
--- name: hold_prize_counts
--- What both had of each prize that the guest has had. A player who had none gets a row, for nobody else to make.
+-- name: lock_prize_counts
+-- Locks both players' award counts of the guest's prizes, in key order. Creates missing rows of the player.
 INSERT INTO prize_players AS c (tenant_id, prize_id, player_id, awarded)
 SELECT $1::text, g.prize_id, who.player_id, 0
 FROM prize_players AS g CROSS JOIN unnest(ARRAY[$2::text, $3::text]) AS who (player_id)
@@ -177,19 +176,19 @@ WHERE g.tenant_id = $1 AND g.player_id = $2 AND g.prize_id = ANY(ARRAY(SELECT pr
 ORDER BY g.prize_id, who.player_id COLLATE "C"
 ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded;
 
--- name: hold_rewards
--- The guest's rewards.
+-- name: lock_rewards
+-- Locks the guest's rewards, in key order.
 SELECT 1 FROM rewards WHERE tenant_id = $1 AND player_id = $2 ORDER BY reward_id FOR UPDATE;
 
--- name: hold_tasks
--- The tasks of the guest's rewards.
+-- name: lock_tasks
+-- Locks the tasks of the guest's rewards, in key order.
 SELECT 1 FROM tasks AS t
 WHERE t.tenant_id = $1
   AND t.reward_id IN (SELECT r.reward_id FROM rewards AS r WHERE r.tenant_id = $1 AND r.player_id = $2)
 ORDER BY t.task_id FOR UPDATE;
 
 -- name: move_play_counts
--- The counts of both together, of the games $4.
+-- Adds the guest's play counts to the player's, for games $4.
 WITH moved AS (
     DELETE FROM game_players
     WHERE tenant_id = $1 AND player_id = $2 AND game_id = ANY($4::text[])
@@ -205,8 +204,8 @@ ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET
     busy_until = greatest(c.busy_until, excluded.busy_until);
 
 -- name: turns
--- The turns that guest $2 has left, by campaign, and how many of them stay: those of quests that the player has
--- completed in the same period too. $3 the quests and $4 the periods of these.
+-- The guest's turns per campaign, and how many of them stay with the guest: those of quests that the player has completed
+-- in the same period. $3 the quests and $4 the periods of these.
 SELECT t.campaign_id, t.balance, least(t.balance, coalesce(s.turns, 0)) AS kept
 FROM turn_balances AS t
 LEFT JOIN (
@@ -221,7 +220,7 @@ WHERE t.tenant_id = $1 AND t.player_id = $2
 ORDER BY t.campaign_id;
 
 -- name: completed_by_both
--- The quests, with the period, that guest and player have both completed.
+-- The quests and periods completed by both.
 SELECT g.quest_id, g.period
 FROM quest_completions AS g
 JOIN quest_completions AS o ON o.tenant_id = $1 AND o.quest_id = g.quest_id AND o.player_id = $3 AND o.period = g.period
@@ -229,29 +228,29 @@ WHERE g.tenant_id = $1 AND g.player_id = $2
   AND g.quest_id = ANY(ARRAY(SELECT quest_id FROM quests WHERE tenant_id = $1));
 
 -- name: completions
--- The quests, with the period, that the guest has completed.
+-- The quests and periods completed by the guest.
 SELECT quest_id, period FROM quest_completions
 WHERE tenant_id = $1 AND player_id = $2
   AND quest_id = ANY(ARRAY(SELECT quest_id FROM quests WHERE tenant_id = $1));
 
--- name: give_turns
--- Gives the turns to the player and notes both sides.
--- $4 campaigns, $5 amounts, $6 entry ids of the guest's side, $7 of the player's, $8 what the guest keeps.
+-- name: move_turns
+-- Moves turns to the player, with an entry on either side.
+-- $4 campaigns, $5 amounts, $6 ids of the guest's entries, $7 of the player's, $8 what the guest keeps.
 WITH moved AS (
     SELECT * FROM unnest($4::text[], $5::bigint[], $6::text[], $7::text[], $8::bigint[])
         AS m (campaign_id, amount, left_id, right_id, kept)
     ORDER BY campaign_id
 ),
-gone AS (
+deleted AS (
     DELETE FROM turn_balances AS t USING moved AS m
     WHERE t.tenant_id = $1 AND t.player_id = $2 AND t.campaign_id = m.campaign_id AND m.kept = 0
 ),
-kept AS (
+reduced AS (
     UPDATE turn_balances AS t SET balance = m.kept, updated_at = now()
     FROM moved AS m
     WHERE t.tenant_id = $1 AND t.player_id = $2 AND t.campaign_id = m.campaign_id AND m.kept > 0
 ),
-given AS (
+credited AS (
     INSERT INTO turn_balances AS t (tenant_id, campaign_id, player_id, balance)
     SELECT $1, campaign_id, $3, amount FROM moved
     ON CONFLICT (tenant_id, player_id, campaign_id) DO UPDATE SET
@@ -261,10 +260,10 @@ given AS (
 INSERT INTO turn_entries (tenant_id, entry_id, campaign_id, player_id, amount, balance_after, reason, reference_id)
 SELECT $1, left_id, campaign_id, $2, -amount, kept, 'merge', $3 FROM moved
 UNION ALL
-SELECT $1, right_id, campaign_id, $3, amount, balance, 'merge', $2 FROM moved JOIN given USING (campaign_id);
+SELECT $1, right_id, campaign_id, $3, amount, balance, 'merge', $2 FROM moved JOIN credited USING (campaign_id);
 
 -- name: move_balances
--- Adds the balances of $2 to those of $3, scope by scope.
+-- Adds the guest's balances to the player's.
 WITH moved AS (
     DELETE FROM balances WHERE tenant_id = $1 AND player_id = $2
     RETURNING scope_key, currency, balance, seq
@@ -275,9 +274,9 @@ ON CONFLICT (tenant_id, player_id, scope_key, currency) DO UPDATE SET
     balance = b.balance + excluded.balance, seq = greatest(b.seq, excluded.seq), updated_at = now();
 
 -- name: move_ledger
--- Moves the entries behind their balances, so that both ledgers go on summing to these. Entries since the guest's first
--- say what both had together: told from what they have now, back over what came after, in one walk.
-WITH held AS (
+-- Moves the guest's ledger entries and recomputes balance_after since the guest's first one, so that the ledger still adds
+-- up: backwards from the merged balance, in one pass. Locks the entries in key order.
+WITH locked AS (
     SELECT player_id, seq, entry_id, scope_key, currency, amount FROM ledger_entries
     WHERE tenant_id = $1 AND player_id IN ($2, $3)
       AND seq >= (SELECT min(seq) FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2)
@@ -287,7 +286,7 @@ walked AS (
     SELECT player_id, seq, entry_id, scope_key, currency,
            amount - sum(amount) OVER (PARTITION BY scope_key, currency ORDER BY seq DESC, entry_id DESC) AS behind,
            min(seq) FILTER (WHERE player_id = $2) OVER (PARTITION BY scope_key, currency) AS first_seq
-    FROM held
+    FROM locked
 )
 UPDATE ledger_entries AS e SET player_id = $3::text, balance_after = b.balance + w.behind
 FROM walked AS w
@@ -296,8 +295,8 @@ WHERE e.tenant_id = $1 AND e.player_id = w.player_id AND e.seq = w.seq AND e.ent
   AND w.seq >= w.first_seq;
 
 -- name: move_prize_counts
--- Adds what $2 had of each prize to what $3 had: the caps go on from there. But for the surplus, whose prizes are $4
--- and units $5: that stays.
+-- Adds the guest's award counts to the player's, so that caps continue from the sum. The surplus ($4 prizes, $5 units) stays
+-- with the guest.
 WITH surplus AS (
     SELECT s.prize_id, s.units FROM unnest($4::text[], $5::bigint[]) AS s (prize_id, units)
 ),
@@ -307,11 +306,11 @@ had AS (
     WHERE c.tenant_id = $1 AND c.player_id = $2
       AND c.prize_id = ANY(ARRAY(SELECT prize_id FROM prizes WHERE tenant_id = $1))
 ),
-kept AS (
+reduced AS (
     UPDATE prize_players AS c SET awarded = h.kept
     FROM had AS h WHERE c.tenant_id = $1 AND c.player_id = $2 AND c.prize_id = h.prize_id AND h.kept > 0
 ),
-gone AS (
+deleted AS (
     DELETE FROM prize_players AS c USING had AS h
     WHERE c.tenant_id = $1 AND c.player_id = $2 AND c.prize_id = h.prize_id AND h.kept = 0
 ),
@@ -323,7 +322,7 @@ SELECT $1, prize_id, $3, awarded FROM moved ORDER BY prize_id
 ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded + excluded.awarded;
 
 -- name: move_plays
--- The games that the guest has played. A key that the player has used for a play of its own stays with that one.
+-- Moves the plays and returns their games. An idempotency key that the player has used too is cleared.
 WITH moved AS (
     UPDATE plays AS p SET
         player_id = $3::text,
@@ -337,9 +336,9 @@ WITH moved AS (
 )
 SELECT DISTINCT game_id FROM moved;
 
--- name: note_surplus
--- Notes of plays $2 how many of their wins, $3, and of their points, $4, stay with the guest: so that nothing counts them
--- as the player's.
+-- name: record_surplus
+-- Records on plays $2 how many of their wins ($3) and points ($4) stay with the guest, so that they do not count for the
+-- player.
 UPDATE plays AS p SET
     surplus_wins = least(p.wins, coalesce(p.surplus_wins, 0) + n.wins),
     surplus_points = least(p.points, coalesce(p.surplus_points, 0) + n.points)
@@ -347,7 +346,7 @@ FROM unnest($2::text[], $3::integer[], $4::bigint[]) AS n (play_id, wins, points
 WHERE p.tenant_id = $1 AND p.play_id = n.play_id;
 
 -- name: move_rewards
--- With their deliveries; but for the surplus, $4.
+-- Moves rewards and their tasks, except the surplus $4.
 WITH moved AS (
     UPDATE rewards AS r SET player_id = $3::text
     WHERE r.tenant_id = $1 AND r.player_id = $2 AND NOT r.reward_id = ANY($4::text[])
@@ -357,7 +356,7 @@ UPDATE tasks AS t SET player_id = $3::text
 FROM moved WHERE t.tenant_id = $1 AND t.reward_id = moved.reward_id;
 
 -- name: move_grants
--- A rung that the player was granted too stays the guest's: a player has one grant of a rung.
+-- Moves milestone grants. One that the player has too stays with the guest: a player has at most one.
 UPDATE milestone_grants AS g SET
     player_id = $3::text,
     idempotency_key = CASE WHEN NOT EXISTS (
@@ -370,7 +369,7 @@ WHERE g.tenant_id = $1 AND g.player_id = $2 AND NOT EXISTS (
 );
 
 -- name: move_completions
--- A quest that the player completed in the same period too stays the guest's.
+-- Moves quest completions. One that the player has too in the same period stays with the guest.
 UPDATE quest_completions AS q SET
     player_id = $3::text,
     idempotency_key = CASE WHEN NOT EXISTS (
@@ -385,29 +384,81 @@ WHERE q.tenant_id = $1 AND q.player_id = $2
 );
 
 -- name: move_quest_events
--- What was told of the guest counts for the player.
+-- Moves the quest events reported about the guest.
 UPDATE quest_events SET player_id = $3::text WHERE tenant_id = $1 AND player_id = $2;
 
+-- name: move_redemptions
+-- Moves the guest's redemptions of codes and receipts. A key that the player has used too is dropped.
+UPDATE redemptions AS r SET
+    player_id = $3::text,
+    idempotency_key = CASE WHEN NOT EXISTS (
+        SELECT FROM redemptions AS o
+        WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.idempotency_key = r.idempotency_key
+    ) THEN r.idempotency_key END
+WHERE r.tenant_id = $1 AND r.player_id = $2;
+
+-- name: lock_entry_counts
+-- Locks the counts of campaigns that both entered, in key order.
+SELECT campaign_id FROM entry_counts AS n
+WHERE n.tenant_id = $1
+  AND n.campaign_id IN (SELECT e.campaign_id FROM entries AS e WHERE e.tenant_id = $1 AND e.player_id = $2)
+  AND n.campaign_id IN (SELECT e.campaign_id FROM entries AS e WHERE e.tenant_id = $1 AND e.player_id = $3)
+ORDER BY n.campaign_id FOR UPDATE;
+
+-- name: end_entries
+-- Deletes the guest's entries to campaigns that the player entered too: the player's own count. Their receipts, which
+-- name the texts that the guest's plays were made under, and their contacts go to the player's entry.
+WITH pairs AS (
+    SELECT g.campaign_id, g.entry_id AS guests, p.entry_id AS players
+    FROM entries AS g
+    JOIN entries AS p ON p.tenant_id = $1 AND p.campaign_id = g.campaign_id AND p.player_id = $3
+    WHERE g.tenant_id = $1 AND g.player_id = $2
+),
+discounted AS (
+    UPDATE entry_counts AS n SET entries = n.entries - 1
+    FROM pairs WHERE n.tenant_id = $1 AND n.campaign_id = pairs.campaign_id
+    RETURNING 1
+),
+deleted AS (
+    DELETE FROM entries AS e USING pairs
+    WHERE e.tenant_id = $1 AND e.campaign_id = pairs.campaign_id AND e.player_id = $2
+      AND (SELECT count(*) FROM discounted) >= 0
+    RETURNING 1
+),
+receipts AS (
+    -- Older than the player's own: numbered before the oldest.
+    UPDATE entry_consents AS k SET entry_id = pairs.players, revision = k.revision - 1000000 + least(0, (
+        SELECT min(o.revision) FROM entry_consents AS o WHERE o.tenant_id = $1 AND o.entry_id = pairs.players))
+    FROM pairs WHERE k.tenant_id = $1 AND k.entry_id = pairs.guests AND (SELECT count(*) FROM deleted) >= 0
+)
+UPDATE entry_contacts AS k SET entry_id = pairs.players
+FROM pairs WHERE k.tenant_id = $1 AND k.entry_id = pairs.guests;
+
+-- name: move_entries
+-- Moves the guest's other entries to the player.
+UPDATE entries SET player_id = $3::text, revision = revision + 1 WHERE tenant_id = $1 AND player_id = $2;
+
 -- name: move_adjustments
--- Of scores on leaderboards.
+-- Moves score adjustments.
 UPDATE leaderboard_adjustments SET player_id = $3::text
 WHERE tenant_id = $1 AND player_id = $2 AND board_id = ANY(ARRAY(SELECT board_id FROM leaderboards WHERE tenant_id = $1));
 
 -- name: move_standings
--- Of boards that are finalized; where the player has a place of its own, both keep theirs.
+-- Moves ranks on finalized boards and in draws. If the player has a rank of its own, the guest keeps the other.
 UPDATE leaderboard_standings AS s SET player_id = $3::text
 WHERE s.tenant_id = $1 AND s.player_id = $2
-  AND s.board_id = ANY(ARRAY(SELECT board_id FROM leaderboards WHERE tenant_id = $1))
+  AND s.board_id = ANY(ARRAY(SELECT board_id FROM ranked WHERE tenant_id = $1))
   AND NOT EXISTS (
     SELECT FROM leaderboard_standings AS o WHERE o.tenant_id = $1 AND o.board_id = s.board_id AND o.player_id = $3);
 
 -- name: copy_disqualifications
--- Logging in does not clear a name.
+-- A login does not lift a disqualification.
 INSERT INTO leaderboard_disqualifications (tenant_id, board_id, player_id, reason, disqualified_at)
 SELECT $1::text, board_id, $3::text, reason, disqualified_at FROM leaderboard_disqualifications
 WHERE tenant_id = $1 AND player_id = $2 AND board_id = ANY(ARRAY(SELECT board_id FROM leaderboards WHERE tenant_id = $1))
 ON CONFLICT DO NOTHING;
 
--- name: hold_guest
--- Whom a guest has become; one that is still a guest stays it until the transaction ends. No row, and null: nobody.
+-- name: lock_target
+-- The player that a guest was merged into. FOR SHARE: one still a guest stays so until the transaction ends. No row, or
+-- null: not merged.
 SELECT merged_into FROM players WHERE tenant_id = $1 AND player_id = $2 AND auth_method = 'guest' FOR SHARE;

@@ -1,21 +1,20 @@
-"""Brings a database to the newest migration, safely from several processes at once.
+"""Migrates a database to the newest version, safely from several processes at once.
 
-Our own loop rather than pogo-migrate: that one takes no lock, so two replicas that start together
-race; it splits files into statements with a parser of its own, and asks of every file a rollback
-section and a dependency header, so that the first migration could not be `schema.sql` itself; and it
-brings sqlglot, rtoml and three more packages into the service.
+We do not use pogo-migrate: it takes no lock, so two replicas that start together race. It splits files with its own
+parser and requires a rollback section and a dependency header in each, so `schema.sql` could not be the first
+migration. And it adds sqlglot, rtoml and three more packages to the service.
 
-Migrations are the files `migrations/NNNN_name.sql`, applied in the order of their names, each in a
-transaction of its own under an advisory lock that ends with it (so a pooler in transaction mode does
-no harm). There is no way down: a wrong migration is put right by the next one.
+Migrations are the files `migrations/NNNN_name.sql`, applied in order of name. Each runs in its own transaction under a
+transaction-level advisory lock, which also works with a pooler in transaction mode. There are no down migrations: the
+next migration corrects a wrong one.
 
-Processes of the version before go on beside a migration, and are started beside it, so one that takes away what
-they use must come a version later, and says at its head which migration a process must have to go on beside it:
+During a rolling upgrade, processes of the previous version run, and start, against the new schema. So a migration that
+removes something must come a version after the last use. Its header names the migration that a process must have:
 
     -- needs: 0007_expand.sql
 
-It is not applied while a process lives that lacks that one (`processes`: runtime/stores/heartbeat.py). One that comes
-later does not start, and one that was silent for LIVE_SECONDS, and lives, ends (`pending` raises).
+It is refused while a live process lacks that one (`processes`: runtime/stores/heartbeat.py). A process without it that
+starts later is refused; one that was silent for LIVE_SECONDS and comes back ends (`pending` raises).
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ import sql
 from sql import MIGRATIONS
 
 LOCK_KEY: Final = 0x746F6D626F6C61  # "tombola" in ASCII
-TAKING_AWAY: Final = 0x746F6D74616B65  # "tomtake" in ASCII
-"""Of a migration that takes something away, so that no process comes beside it unseen."""
+REMOVAL_LOCK_KEY: Final = 0x746F6D74616B65  # "tomtake" in ASCII
+"""Advisory lock of a migration that removes something: no process may start unseen meanwhile."""
 
 LIVE_SECONDS: Final = 30.0
-"""A process that has said nothing for longer has ended."""
+"""A process without a heartbeat for longer counts as ended."""
 
-NOBODYS: Final = ""
-"""In place of the tenant."""
+NO_TENANT: Final = ""
+"""tenant_id of rows that belong to no tenant."""
 
 _LEDGER: Final = """
 create table if not exists schema_migration (
@@ -52,7 +51,7 @@ create table if not exists schema_migration (
 """
 
 LOCK_SECONDS: Final = 0.5
-"""How long a migration waits for a table at a time: whoever comes after it waits behind it, plays too."""
+"""How long one try waits for a table lock. Everything later queues behind it, plays included."""
 
 LOCK_TRIES: Final = 120
 LOCK_PAUSE_SECONDS: Final = 1.0
@@ -61,11 +60,11 @@ _NEEDS: Final = re.compile(r"^-- needs: (\S+)$", re.MULTILINE)
 
 
 class MigrationError(RuntimeError):
-    """The database was made by other files than these; nothing was changed."""
+    """The database does not match these migrations; nothing was changed."""
 
 
 class _Applied(NamedTuple):
-    """A migration as the ledger has it. needs: which one a process must have to go on beside it; "" for any."""
+    """An applied migration. needs: the migration that a process must have to run after it; "" for none."""
 
     sha256: str
     needs: str
@@ -74,10 +73,10 @@ class _Applied(NamedTuple):
 async def migrate(
     database_url: str, *, directory: Path = MIGRATIONS, report: Callable[[str], None] = lambda name: None
 ) -> list[str]:
-    """Applies what is missing and returns its names; `report` hears each name before it is applied.
+    """Applies the missing migrations and returns their names; calls `report` with each name first.
 
-    Raises MigrationError where an applied file was changed since, or where this version is too old for the
-    database, and whatever the database raises, with that migration undone and the ones before it kept.
+    Raises MigrationError if an applied file was changed, or if this version is too old for the database. A database
+    error rolls back its migration; the earlier ones stay.
     """
     applied: list[str] = []
     tries = 0
@@ -100,21 +99,21 @@ async def migrate(
 
 
 async def pending(connection: asyncpg.Connection, directory: Path = MIGRATIONS) -> list[str]:
-    """The names of the migrations that this database lacks, in order. Changes nothing. Raises MigrationError."""
+    """The names of the missing migrations, in order. Changes nothing. Raises MigrationError."""
     if not await connection.fetchval("select to_regclass('schema_migration') is not null"):
         return [path.name for path in _files(directory)]
     return [path.name for path in _missing(await _ledger(connection), directory)]
 
 
 def newest(directory: Path = MIGRATIONS) -> str:
-    """The name of the newest migration that this version has."""
+    """The newest migration of this version."""
     return _files(directory)[-1].name
 
 
 async def _apply_next(connection: asyncpg.Connection, directory: Path, report: Callable[[str], None]) -> str | None:
-    """Applies the first missing migration; None where none is missing."""
+    """Applies the first missing migration and returns its name; None if none is missing."""
     async with connection.transaction():
-        # The ledger is read after the lock: what a rival applied while we waited is then seen.
+        # Read the ledger under the lock, so that migrations applied by a concurrent process are seen.
         await connection.execute("select pg_advisory_xact_lock($1)", LOCK_KEY)
         await connection.execute(_LEDGER)
         missing = _missing(await _ledger(connection), directory)
@@ -124,9 +123,9 @@ async def _apply_next(connection: asyncpg.Connection, directory: Path, report: C
         text = path.read_text(encoding="utf-8")
         needs = found[1] if (found := _NEEDS.search(text)) else ""
         if needs and not (needs <= path.name and (directory / needs).exists()):
-            raise MigrationError(f"{path.name} needs {needs}, which is no migration before it")
+            raise MigrationError(f"{path.name} needs {needs}, which is not an earlier migration")
         if needs:
-            await _refuse_beneath_others(connection, path.name, needs)
+            await _require_live_processes(connection, path.name, needs)
         report(path.name)
         await connection.execute(f"set local lock_timeout = '{LOCK_SECONDS * 1000:.0f}ms'")
         await connection.execute(text)
@@ -136,17 +135,17 @@ async def _apply_next(connection: asyncpg.Connection, directory: Path, report: C
         return path.name
 
 
-async def _refuse_beneath_others(connection: asyncpg.Connection, name: str, needs: str) -> None:
-    """MigrationError where a process lives that lacks what it must have to go on beside this migration."""
-    await connection.execute("select pg_advisory_xact_lock($1)", TAKING_AWAY)
+async def _require_live_processes(connection: asyncpg.Connection, name: str, needs: str) -> None:
+    """Raises MigrationError if a live process lacks the migration that this one needs."""
+    await connection.execute("select pg_advisory_xact_lock($1)", REMOVAL_LOCK_KEY)
     if not await connection.fetchval("select to_regclass('processes') is not null"):
         return
-    behind = await connection.fetch(sql.load("processes")["behind"], NOBODYS, needs, LIVE_SECONDS)
+    behind = await connection.fetch(sql.load("processes")["behind"], NO_TENANT, needs, LIVE_SECONDS)
     if behind:
         who = "; ".join(f"{row['many']} of {row['migration']} ({row['processes']})" for row in behind)
         raise MigrationError(
-            f"{name} takes away what processes use that lack {needs}, and such live: {who}. Have a version in their"
-            f" place that has it, or end them (one that was killed counts for {LIVE_SECONDS:.0f} seconds more)"
+            f"{name} needs all live processes to have {needs}, but some lack it: {who}. Upgrade or stop them (a killed"
+            f" process counts as live for {LIVE_SECONDS:.0f} more seconds)"
         )
 
 
@@ -161,18 +160,18 @@ def _missing(ledger: dict[str, _Applied], directory: Path) -> list[Path]:
     for name, applied in ledger.items():
         if name not in files and applied.needs and applied.needs not in files:
             raise MigrationError(
-                f"the database has {name}, beside which no version goes on that lacks {applied.needs}:"
-                " it is newer than this; start that version"
+                f"the database has {name}, which needs {applied.needs}: this version is too old for it;"
+                " start a newer version"
             )
         if name in files and _digest(files[name]) != applied.sha256:
             raise MigrationError(
-                f"{name} was changed after this database had applied it: make a new migration instead"
-                " (of a development database: start over with an empty one)"
+                f"{name} was changed after this database applied it: add a new migration instead"
+                " (in development: start with an empty database)"
             )
     missing = [path for name, path in files.items() if name not in ledger]
     if missing and unknown:
         raise MigrationError(
-            f"the database has {', '.join(unknown)} and lacks {missing[0].name}: it is newer than this, and another's"
+            f"the database has the unknown {', '.join(unknown)} and lacks {missing[0].name}: another version made it"
         )
     return missing
 

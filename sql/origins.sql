@@ -1,7 +1,7 @@
--- Whose pages may ask. See runtime/operations/campaigns/origins.py.
+-- Allowed origins (CORS). See runtime/operations/campaigns/origins.py.
 
 -- name: of_tenant
--- The tenant's origins, and those that its campaigns add together. No row: there is no such tenant.
+-- The tenant's origins, and those that its campaigns add. No row: no such tenant.
 SELECT t.origins AS tenant, ARRAY(
     SELECT DISTINCT unnest(c.origins) FROM campaigns AS c
     WHERE c.tenant_id = $1 AND c.origins <> '{}' AND c.status <> 'draft'
@@ -10,8 +10,8 @@ FROM tenants AS t
 WHERE t.tenant_id = $1
 
 -- name: of_campaign
--- The tenant's origins, and those that campaign $2 adds, or where that is '' game $3's campaign: none for one that is
--- not there, or a draft. No row: there is no such tenant.
+-- The tenant's origins, and those of campaign $2 or, if that is '', of game $3's campaign; none if it is unknown or a
+-- draft. No row: no such tenant.
 SELECT t.origins AS tenant, coalesce((
     SELECT c.origins FROM campaigns AS c
     WHERE c.tenant_id = $1 AND c.status <> 'draft' AND c.campaign_id = coalesce(
@@ -21,7 +21,7 @@ FROM tenants AS t
 WHERE t.tenant_id = $1
 
 -- name: known
--- Whether any tenant, or any campaign, has one of these. Over all tenants: a browser that asks whether it may ask
--- (a preflight) says nothing of whose.
+-- Whether any tenant or campaign has one of these origins. Across tenants: a CORS preflight does not say which tenant it
+-- is for.
 SELECT EXISTS (SELECT FROM tenants WHERE origins && $1::text[])
     OR EXISTS (SELECT FROM campaigns WHERE origins && $1::text[] AND origins <> '{}' AND status <> 'draft')

@@ -1,14 +1,15 @@
--- What the play actor reads. What it writes is commit.sql. See runtime/actors/game/batch.py.
+-- What the play actor reads; commit.sql is what it writes. See runtime/actors/game/batch.py.
 
 -- name: snapshot
--- A game as it is now, with its campaign, the catalogue version that all of it belongs to, and the hashes of the terms
--- that were kept of late.
--- No row: there is no such game.
+-- A game with its campaign, the catalogue version of both, and the hashes of its 20 latest stored terms.
+-- No row: no such game.
 SELECT t.catalog_version, g.status, g.revision, r.definition, g.campaign_id,
        c.merchant_id, c.status AS campaign_status,
        CASE WHEN t.status = 'suspended' THEN 'tenant' WHEN o.status = 'suspended' THEN 'merchant' ELSE '' END AS suspended,
        unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, unix(c.redeem_until) AS redeem_until,
        c.timezone,
+       CASE WHEN c.entry ->> 'mode' = 'before_play' THEN c.entry_needs END AS entry_needs,
+       CASE WHEN c.entry ->> 'mode' = 'before_play' THEN c.entry -> 'countries' END AS entry_countries,
        ARRAY(SELECT k.revision_hash::text FROM promised_terms AS k
              WHERE k.tenant_id = $1 AND k.game_id = $2 ORDER BY k.created_at DESC LIMIT 20) AS kept,
        EXISTS (SELECT FROM game_players AS p WHERE p.tenant_id = $1 AND p.game_id = $2) AS played
@@ -19,16 +20,16 @@ JOIN game_revisions AS r ON r.tenant_id = g.tenant_id AND r.game_id = g.game_id 
 LEFT JOIN merchants AS o ON o.tenant_id = g.tenant_id AND o.merchant_id = c.merchant_id
 WHERE g.tenant_id = $1 AND g.game_id = $2
 
--- name: keep_terms
--- Keeps the terms $4 of game $3, whose hash is $2. No row: they are kept already, or the catalogue is past the version
--- $5 that they were read at, so that they may be of two, and are read again.
+-- name: insert_terms
+-- Stores the terms $4 of game $3 under their hash $2. No row: already stored, or the catalogue has passed version $5
+-- that they were read at. They may then mix two versions and must be read again.
 INSERT INTO promised_terms (tenant_id, revision_hash, game_id, terms)
 SELECT tenant_id, $2, $3, $4 FROM tenants WHERE tenant_id = $1 AND catalog_version = $5
 ON CONFLICT DO NOTHING
 
 -- name: terms
--- The terms whose hash is $2. $3 the merchant whose staff asks ('' the tenant's own, or a player), $4 whether to write.
--- No row: no start has promised any such.
+-- The terms with hash $2. $3 the staff's merchant ('': the tenant's staff, or a player), $4 whether to write.
+-- No row: no start has promised them.
 SELECT p.revision_hash, p.game_id, p.terms, unix(p.created_at) AS promised_at
 FROM promised_terms AS p
 WHERE p.tenant_id = $1 AND p.revision_hash = $2
@@ -37,22 +38,21 @@ WHERE p.tenant_id = $1 AND p.revision_hash = $2
       WHERE g.tenant_id = $1 AND g.game_id = p.game_id AND g.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o)
   ))
 
--- name: looks
--- How a game looked at a revision, which says where a wheel stopped. No row: there is no such revision.
+-- name: ui
+-- The UI of a game at a revision, which determines where a wheel stopped. No row: no such revision.
 SELECT definition -> 'ui' AS ui FROM game_revisions WHERE tenant_id = $1 AND game_id = $2 AND revision = $3
 
 -- name: prizes
--- The prizes $2 that a game names, and of $3 of them what players read. A missing row: an unknown prize, which is never
--- available.
-SELECT prize_id, name, type, value, max_per_user, max_per_day, redemption_mode, channel, expires_after_days, status,
+-- The prizes $2 that a game names; `content` is set for those in $3. A missing row: an unknown prize, never available.
+SELECT prize_id, name, type, value, max_per_user, max_per_day, redemption_mode, channel, expires_after_days, status, release,
        CASE WHEN prize_id = ANY($3::text[]) THEN prize_content(prizes) END AS content
 FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[])
 
 -- name: refresh
--- What the players ($3) and the prizes ($4) of a game ($2) are at now; makes the players ($5) that are not there
--- yet. $6 campaign, $7 scope of the wallet, $8 local day.
--- Always one row; a player or prize without a row of some kind has zeros or nulls there.
-WITH made AS (
+-- The current state of players ($3) and prizes ($4) of a game ($2). Creates the missing players ($5). $6 campaign, $7
+-- wallet scope, $8 local day, $9 whether plays need an entry. Always one row; missing data of a player or prize is zero or
+-- null.
+WITH created AS (
     INSERT INTO players (tenant_id, player_id, auth_method)
     SELECT $1, n.player_id, first_known_as(n.player_id) FROM unnest($5::text[]) AS n (player_id)
     ON CONFLICT DO NOTHING
@@ -76,7 +76,11 @@ SELECT
              WHERE m.tenant_id = $1 AND m.player_id = n.player_id AND m.game_id = $2),
             p.auth_method = 'guest',
             p.merged_into,
-            coalesce(g.busy_until, 0)
+            coalesce(g.busy_until, 0),
+            CASE WHEN $9 THEN (
+                SELECT json_build_array(e.revision, e.given) FROM entries AS e
+                WHERE e.tenant_id = $1 AND e.campaign_id = $6 AND e.player_id = n.player_id
+            ) END
         ))
         FROM unnest($3::text[]) AS n (player_id)
         LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = n.player_id
@@ -96,12 +100,14 @@ SELECT
         LEFT JOIN free_codes AS k ON k.tenant_id = $1 AND k.prize_id = n.prize_id
     ) AS prizes
 
--- name: set_back
--- The day of counters that are ahead of the local day $4, which ends at $5 (unix seconds): the campaign's zone has
--- moved west, and what they count was played on this day or before. Fewer rows: that day is over, or they are not;
--- or some statement began before the catalogue's last change: a play decided by the zone before, which is committed
--- after this, would begin its day anew and lose what was counted; or the catalogue is past the version $6 that says
--- which day it is: the zone may have moved on, and the day set back would begin anew and give its free plays twice.
+-- name: rewind_days
+-- Sets back day counters that are ahead of the local day $4, which ends at $5 (unix seconds). The campaign's time zone
+-- has moved west, so they count plays of this day or earlier. Fewer rows, for one of these reasons:
+--   the day is over, or the counters are not ahead;
+--   a statement from before the last catalogue change still runs: a play decided in the old time zone could commit
+--   later, restart its day and lose the count;
+--   the catalogue has passed version $6, which determined the day: the time zone may have changed again, and setting
+--   the day back would restart it and grant its free plays twice.
 UPDATE game_players SET day = $4
 WHERE tenant_id = $1 AND game_id = $2 AND player_id = ANY($3::text[]) AND day > $4
   AND extract(epoch FROM clock_timestamp()) < $5::bigint
@@ -129,8 +135,7 @@ JOIN milestone_grants AS g ON g.tenant_id = $1 AND g.player_id = n.player_id AND
     AND g.idempotency_key = n.key
 
 -- name: history
--- A player's plays of a game, newest first, before $4 (NULL: from the newest), each with the hash of what it was
--- promised by.
+-- A player's plays of a game, newest first, before $4 (NULL: from the newest), each with its revision_hash.
 SELECT p.play_id, p.game_id, p.session_id, p.revision, p.seed, p.client_seed, p.outcome,
        unix(p.played_at) AS played_at, coalesce(t.revision_hash, '') AS revision_hash
 FROM plays AS p
@@ -140,14 +145,13 @@ WHERE p.tenant_id = $1 AND p.game_id = $2 AND p.player_id = $3 AND ($4::text IS 
 ORDER BY p.play_id DESC
 LIMIT $5
 
--- name: known_game
--- No row: there is no such game that the public knows of (games.sql, `on_show`).
+-- name: game_exists
+-- No row: no such public game (games.sql, `on_show`).
 SELECT 1 FROM games AS g JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE g.tenant_id = $1 AND g.game_id = $2 AND g.status IN ('active', 'paused') AND c.status <> 'draft'
 
 -- name: play
--- One play, whole, with the terms that it was promised by. $3 the merchant whose staff asks ('' the tenant's own).
--- No row: there is none that it may read.
+-- One play with the terms it was promised. $3 the staff's merchant ('': the tenant). No row: not found or not readable.
 SELECT p.play_id, p.game_id, p.player_id, p.session_id, p.revision, p.seed, p.client_seed, p.payload, p.outcome,
        unix(p.played_at) AS played_at, coalesce(t.revision_hash, '') AS revision_hash, t.terms
 FROM plays AS p

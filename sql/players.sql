@@ -1,7 +1,7 @@
 -- Players and their contacts. See runtime/operations/players/profiles.py.
 
 -- name: find
--- A player with the contacts. $1 tenant, $2 player. No row: not known yet.
+-- A player with contacts. $1 tenant, $2 player. No row: unknown.
 SELECT p.player_id, p.display_name, p.avatar_url, p.locale, p.attributes, p.auth_method, p.status,
        unix(p.created_at) AS created_at, unix(p.updated_at) AS updated_at,
        coalesce((
@@ -13,16 +13,16 @@ SELECT p.player_id, p.display_name, p.avatar_url, p.locale, p.attributes, p.auth
 FROM players AS p
 WHERE p.tenant_id = $1 AND p.player_id = $2;
 
--- name: meet
--- Makes a player of an outside identity on its first use, or of a guest. $1 tenant, $2 player.
--- No row: the player is known, or the tenant is not.
+-- name: create
+-- Creates a player on the first use of an external identity or guest id. $1 tenant, $2 player.
+-- No row: the player exists, or the tenant does not.
 INSERT INTO players (tenant_id, player_id, auth_method)
 SELECT tenant_id, $2::text, first_known_as($2::text) FROM tenants WHERE tenant_id = $1
 ON CONFLICT DO NOTHING
 RETURNING player_id;
 
 -- name: update
--- Sets what is not null; makes the player where it is not known yet. No row: the tenant is unknown.
+-- Sets the fields that are not null; creates the player if missing. No row: unknown tenant.
 -- $1 tenant, $2 player, $3 display_name, $4 avatar_url, $5 locale, $6 attributes.
 INSERT INTO players AS p (tenant_id, player_id, auth_method, display_name, avatar_url, locale, attributes)
 SELECT tenant_id, $2::text, first_known_as($2::text), coalesce($3::text, ''), coalesce($4::text, ''), coalesce($5::text, ''),
@@ -37,18 +37,18 @@ ON CONFLICT (tenant_id, player_id) DO UPDATE SET
 RETURNING player_id;
 
 -- name: set_status
--- Suspends a player, or restores it; the caller holds the tenant's lock. No row: there is no such player, or it is a
--- guest that became another player, perhaps while this waited for its row.
+-- Suspends or restores a player; the caller has locked the tenant. No row: unknown, or a guest that was merged, perhaps
+-- while this waited for the row lock.
 UPDATE players SET status = $3, updated_at = now() WHERE tenant_id = $1 AND player_id = $2 AND merged_into IS NULL
 RETURNING player_id;
 
 -- name: owner
--- Whose a contact is. $1 tenant, $2 type, $3 value. No row: nobody's.
+-- The player of a contact. $1 tenant, $2 type, $3 value. No row: unassigned.
 SELECT player_id FROM contacts WHERE tenant_id = $1 AND type = $2 AND value = $3;
 
 -- name: sign_up
--- Makes a player together with the contact. No row: the contact became somebody's meanwhile, or the
--- tenant is unknown. $1 tenant, $2 player, $3 auth method, $4 contact id, $5 contact type, $6 value.
+-- Creates a player with a contact. No row: the contact was assigned meanwhile, or the tenant is
+-- unknown. $1 tenant, $2 player, $3 auth method, $4 contact id, $5 contact type, $6 value.
 WITH contact AS (
     INSERT INTO contacts (tenant_id, contact_id, player_id, type, value)
     SELECT tenant_id, $4, $2, $5, $6 FROM tenants WHERE tenant_id = $1
@@ -60,11 +60,11 @@ SELECT $1, player_id, $3 FROM contact
 RETURNING player_id;
 
 -- name: link
--- Gives a contact that is nobody's to a player; was_guest: who has logged in with it, and is no guest any more. No
--- row: it is somebody's, or the player is a guest that became another player.
+-- Links an unassigned contact to a player; was_guest: the player was a guest until now, and is registered with this login.
+-- No row: the contact is assigned, or the player is a merged guest.
 -- $1 tenant, $2 player, $3 contact id, $4 type, $5 value, $6 auth method.
 WITH player AS (
-    -- Held, so that the guest does not become another player in this very moment.
+    -- Locked, so that the guest is not merged meanwhile.
     SELECT player_id, auth_method FROM players
     WHERE tenant_id = $1 AND player_id = $2 AND merged_into IS NULL
     FOR NO KEY UPDATE
@@ -82,11 +82,11 @@ logged_in AS (
 SELECT linked.*, (SELECT auth_method = 'guest' FROM player) AS was_guest FROM linked;
 
 -- name: contact
--- A contact by its value. $1 tenant, $2 type, $3 value. No row: nobody's.
+-- A contact by its value. $1 tenant, $2 type, $3 value. No row: unassigned.
 SELECT contact_id, player_id, type, value, verified, unix(created_at) AS created_at
 FROM contacts WHERE tenant_id = $1 AND type = $2 AND value = $3;
 
 -- name: merged
--- Those of the players $2 that were guests and have logged in, and who they are now. $1 tenant.
+-- The merged guests among players $2, with the players they were merged into. $1 tenant.
 SELECT player_id, merged_into FROM players
 WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND merged_into IS NOT NULL;

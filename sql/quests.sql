@@ -1,21 +1,21 @@
 -- Quests, their completions, and the turns that they grant. See runtime/operations/quests/quest_admin.py.
 
 -- name: insert
--- No row: the campaign is none to write in, or has not the condition's game. $1 tenant, $2 quest, $3 campaign, $4 name,
--- $5 description, $6 type, $7 turns, $8 status, $9 start_date and $10 end_date in unix seconds, $11 condition or null,
--- $12 the merchant whose staff asks ('' the tenant's own), $13 the sealed secret of who may tell its events.
+-- No row: the campaign is unknown or not writable, or lacks the condition's game. $1 tenant, $2 quest, $3 campaign, $4
+-- name, $5 description, $6 type, $7 turns, $8 status, $9 start_date and $10 end_date in unix seconds, $11 condition or
+-- null, $12 the staff's merchant ('': the tenant), $13 the encrypted secret that verifies its events.
 INSERT INTO quests (tenant_id, quest_id, campaign_id, name, description, type, turns, status, start_date, end_date,
                     condition, signing)
 SELECT tenant_id, $2, campaign_id, $4, $5, $6, $7, $8, at_unix($9), at_unix($10), $11, coalesce($13::jsonb, '{}')
-FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3 AND has_condition_s_game(tenant_id, campaign_id, $11)
+FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3 AND has_game_of_condition(tenant_id, campaign_id, $11)
   AND ($12 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $12, true) AS o))
 RETURNING quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
           unix(end_date) AS end_date, condition, signing ? 'secret' AS secret_set, unix(created_at) AS created_at,
        unix(updated_at) AS updated_at;
 
 -- name: get
--- $1 tenant, $2 quest, $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
--- No row: there is none that may be.
+-- $1 tenant, $2 quest, $3 the staff's merchant ('': the tenant), $4 whether to write.
+-- No row: not found or not permitted.
 SELECT quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
        unix(end_date) AS end_date, condition, signing ? 'secret' AS secret_set, unix(created_at) AS created_at,
        unix(updated_at) AS updated_at
@@ -23,9 +23,8 @@ FROM quests WHERE tenant_id = $1 AND quest_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o));
 
 -- name: list
--- Newest first. $1 tenant, $2 campaign, $3 type, $4 status ('' = any; archived ones only where asked for),
--- $5 LIKE pattern of the name, $6 the merchant whose staff asks ('' the tenant's own),
--- $7 the id of the last one shown (null at first), $8 how many.
+-- Newest first. $1 tenant, $2 campaign, $3 type, $4 status ('' = any but archived), $5 LIKE pattern of the name, $6 the
+-- staff's merchant ('': the tenant), $7 the id of the last one shown (null at first), $8 how many.
 SELECT quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
        unix(end_date) AS end_date, condition, signing ? 'secret' AS secret_set, unix(created_at) AS created_at,
        unix(updated_at) AS updated_at
@@ -38,8 +37,9 @@ ORDER BY quest_id DESC
 LIMIT $8;
 
 -- name: update
--- No row: the campaign is none to write in, or has not the condition's game. The change holds the tenant's lock, so the quest is there still.
--- $1 tenant, $2 quest, then as `insert` has them; the secret stays where none is given, for as long as it is of use.
+-- No row: the campaign is unknown or not writable, or lacks the condition's game. The caller has locked the tenant, so the
+-- quest still exists. $1 tenant, $2 quest, then as in `insert`. Without a new secret the old one stays while events are
+-- accepted.
 UPDATE quests AS q SET
     campaign_id = c.campaign_id, name = $4, description = $5, type = $6, turns = $7, status = $8,
     start_date = at_unix($9), end_date = at_unix($10), condition = $11,
@@ -47,37 +47,37 @@ UPDATE quests AS q SET
     updated_at = now()
 FROM campaigns AS c
 WHERE q.tenant_id = $1 AND q.quest_id = $2 AND c.tenant_id = $1 AND c.campaign_id = $3
-  AND has_condition_s_game(c.tenant_id, c.campaign_id, $11)
+  AND has_game_of_condition(c.tenant_id, c.campaign_id, $11)
   AND ($12 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $12, true) AS o))
 RETURNING q.quest_id AS id, q.campaign_id, q.name, q.description, q.type, q.turns, q.status,
           unix(q.start_date) AS start_date, unix(q.end_date) AS end_date, q.condition, q.signing ? 'secret' AS secret_set,
           unix(q.created_at) AS created_at, unix(q.updated_at) AS updated_at;
 
 -- name: lock
--- Keeps completions out until the transaction ends: each locks the quest's row to share.
+-- Blocks completions until the transaction ends: each locks the quest's row FOR KEY SHARE.
 -- $1 tenant, $2 quest. No row: unknown.
 SELECT quest_id FROM quests WHERE tenant_id = $1 AND quest_id = $2 FOR UPDATE;
 
 -- name: remove
--- Removes a quest that nobody ever completed, and the events that were told of it. No row: it has history.
-WITH gone AS (
+-- Deletes a quest without completions, and its reported events. No row: it has completions.
+WITH deleted AS (
     DELETE FROM quests AS q WHERE q.tenant_id = $1 AND q.quest_id = $2
       AND NOT EXISTS (SELECT FROM quest_completions AS c WHERE c.tenant_id = $1 AND c.quest_id = $2)
     RETURNING quest_id
 ),
-events_gone AS (
-    DELETE FROM quest_events WHERE tenant_id = $1 AND quest_id IN (SELECT quest_id FROM gone)
+events_deleted AS (
+    DELETE FROM quest_events WHERE tenant_id = $1 AND quest_id IN (SELECT quest_id FROM deleted)
 )
-SELECT quest_id FROM gone;
+SELECT quest_id FROM deleted;
 
 -- name: archive
--- Closes a quest for good; its completions stay. No row: there is no such quest.
+-- Closes a quest for good; its completions stay. No row: no such quest.
 UPDATE quests SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND quest_id = $2
 RETURNING quest_id;
 
 -- name: for_completion
--- A quest as a player meets it, the player's completion of the latest period, and what the
--- idempotency key was used for. $1 tenant, $2 quest, $3 player, $4 key (null = none). No row: unknown quest.
+-- A quest for a player: with the player's completions that may be in the current period, and the use of the
+-- idempotency key. $1 tenant, $2 quest, $3 player, $4 key (null = none). No row: unknown quest.
 SELECT q.campaign_id, q.type, q.status, q.turns, unix(q.start_date) AS start_date, unix(q.end_date) AS end_date,
        q.condition, c.status AS campaign_status, c.merchant_id, c.timezone,
        EXISTS (SELECT FROM merchants AS o
@@ -95,18 +95,18 @@ LEFT JOIN quest_completions AS k ON k.tenant_id = $1 AND k.quest_id = $2 AND k.p
 WHERE q.tenant_id = $1 AND q.quest_id = $2;
 
 -- name: complete
--- Grants the quest's turns, and notes the completion that allows it. The whole statement is undone by a
--- unique violation where the player has completed it in this period, or the key was used.
--- No row: the quest, its campaign or the player is not what it was when it was looked at, or the quest's condition is
--- not met. What it asks for is only ever more, so that it is met still when this commits.
+-- Grants the quest's turns and records the completion. A unique violation fails the whole statement if the player has
+-- completed the quest in this period, or has used the key.
+-- No row: the quest, its campaign or the player has changed since it was checked, or the condition is not met. Progress
+-- never decreases, so the condition still holds at the commit.
 -- $1 tenant, $2 quest, $3 player, $4 period, $5 type, $6 turns, $7 campaign, $8 entry id, $9 key, $10 request hash,
--- $11 event id, $12 condition or null, $13 since when what is done counts for it, in unix seconds (0: ever).
+-- $11 event id, $12 condition or null, $13 start of the condition's period in unix seconds (0: ever).
 WITH guest AS MATERIALIZED (
-    -- Held, so that it does not become a player in this very moment.
+    -- Locked, so that the guest is not merged meanwhile.
     SELECT merged_into FROM players WHERE tenant_id = $1 AND player_id = $3 AND auth_method = 'guest' FOR SHARE
 ),
 quest AS (
-    -- Locked, so that it is not removed as one without history in this very moment.
+    -- Locked, so that the quest is not deleted as unused meanwhile.
     SELECT q.campaign_id, q.turns FROM quests AS q
     JOIN campaigns AS c ON c.tenant_id = q.tenant_id AND c.campaign_id = q.campaign_id
     WHERE q.tenant_id = $1 AND q.quest_id = $2 AND q.status = 'active' AND q.type = $5 AND q.turns = $6
@@ -148,7 +148,7 @@ ORDER BY campaign_id
 LIMIT $5;
 
 -- name: completed
--- A player's completions of active quests that may be of the period that is now: what periods are is not known here.
+-- A player's recent completions of active quests. The caller picks those of the current period.
 -- $1 tenant, $2 player, $3 campaigns.
 SELECT q.campaign_id, q.quest_id, q.type, c.timezone, d.period, unix(d.completed_at) AS completed_at
 FROM quests AS q
@@ -159,8 +159,8 @@ WHERE q.tenant_id = $1 AND q.campaign_id = ANY($3) AND q.status = 'active'
 ORDER BY q.quest_id, d.period;
 
 -- name: progress
--- How far a player is with conditions of quests. $1 tenant, $2 player, $3 quests, $4 since when what is done counts for
--- each, in unix seconds (0: ever). Quests without a condition have no row.
+-- A player's progress on quest conditions. $1 tenant, $2 player, $3 quests, $4 the start of each one's period in unix
+-- seconds (0: ever). A missing row: the quest has no condition.
 SELECT q.quest_id, quest_progress($1, $2, q.quest_id, q.campaign_id, q.condition, at_unix(n.since)) AS have,
        (q.condition ->> 'count')::bigint AS need
 FROM unnest($3::text[], $4::bigint[]) AS n (quest_id, since)
@@ -168,9 +168,8 @@ JOIN quests AS q ON q.tenant_id = $1 AND q.quest_id = n.quest_id
 WHERE q.condition IS NOT NULL;
 
 -- name: own
--- Active quests of campaigns that the public may see, newest first, each with the player's completions that may be of the
--- period that is now. $1 tenant, $2 campaign ('' = all), $3 player, $4 the id of the last one shown (null at first),
--- $5 how many.
+-- Active quests of public campaigns, newest first, each with the player's completions that may be in the current
+-- period. $1 tenant, $2 campaign ('' = all), $3 player, $4 the id of the last one shown (null at first), $5 how many.
 SELECT q.quest_id AS id, q.campaign_id, q.type, c.timezone, unix(q.start_date) AS start_date,
        (SELECT array_agg(d.period) FROM quest_completions AS d
         WHERE d.tenant_id = $1 AND d.quest_id = q.quest_id AND d.player_id = $3

@@ -1,16 +1,16 @@
--- Rewards as they are read, and what admins and time do to them.
+-- Queries on rewards, and their changes by admins and by expiry.
 -- See runtime/operations/rewards/reward_queries.py and runtime/operations/rewards/reward_admin.py.
 
 -- name: list
 -- A player's rewards, newest first, after reward $7 (NULL: from the newest). Empty filters match all.
--- The sealed code only of what was delivered and not taken back.
+-- The encrypted code is included only if delivered and not revoked.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
        unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at, c.key_id, c.ciphertext,
        prize_content(p) AS prize
 FROM rewards AS r
 CROSS JOIN LATERAL (
-    SELECT standing(
+    SELECT reward_status(
         r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
     ) AS status
 ) AS s
@@ -27,8 +27,8 @@ ORDER BY r.reward_id DESC
 LIMIT $8
 
 -- name: search
--- Every player's rewards, newest first, after reward $8 (NULL: from the newest). Empty filters match all.
--- $7 the merchant whose staff asks ('' the tenant's own).
+-- All players' rewards, newest first, after reward $8 (NULL: from the newest). Empty filters match all.
+-- $7 the staff's merchant ('': the tenant).
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
        unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
@@ -39,8 +39,8 @@ SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity
            'none'
        ) AS channel
 FROM (
-    -- In the order of a key each, so that it ends with the page: sorted after all filters it would read everything
-    -- that was ever won, since the plan is one for any of them.
+    -- Each branch is ordered by its key, so that the scan stops with the page. The generic plan would otherwise read
+    -- all rewards, filter and sort.
     (SELECT * FROM rewards WHERE tenant_id = $1 AND $6 <> '' AND player_id = $6 AND ($8::text IS NULL OR reward_id < $8)
      ORDER BY reward_id DESC OFFSET 0)
     UNION ALL
@@ -48,7 +48,7 @@ FROM (
      ORDER BY reward_id DESC OFFSET 0)
 ) AS r
 CROSS JOIN LATERAL (
-    SELECT standing(
+    SELECT reward_status(
         r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
     ) AS status
 ) AS s
@@ -61,10 +61,10 @@ ORDER BY r.reward_id DESC
 LIMIT $9
 
 -- name: get
--- Reward $2 as `search` has it, and what its winner answered. $3 the merchant whose staff asks ('' the tenant's own),
--- $4 whether to write. theirs: whether they may, though they only read. No row: there is none that may be.
+-- Reward $2 as in `search`, with the winner's answers. $3 the staff's merchant ('': the tenant),
+-- $4 whether to write. theirs: whether they may also write it. No row: not found or not permitted.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity,
-       standing(
+       reward_status(
            r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = $2)
        ) AS status,
        r.game_id, r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at,
@@ -82,14 +82,14 @@ WHERE r.tenant_id = $1 AND r.reward_id = $2
   AND ($3 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 
 -- name: as_claimed
--- Rewards ($2) as their claims answered, whatever became of them later: claimed, or fulfilled where the
--- claim itself delivered (both times are the claiming statement's own). A claim's replay answers this, where it was
--- given the same: `given`, which the claim itself could not look up, for it may have waited for the one that did it.
+-- Rewards ($2) as their claims returned them, whatever happened later: claimed, or fulfilled if the claim itself
+-- delivered (both times are then equal). The response to a replayed claim, if `given` equals its answers. The claim
+-- statement cannot read them: its snapshot may be older than the concurrent claim that it waited for.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, r.game_id, r.play_id, r.campaign_id,
        r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at, unix(r.expires_at) AS expires_at,
        CASE WHEN r.fulfilled_at = r.claimed_at THEN 'fulfilled' ELSE 'claimed' END AS status,
        CASE WHEN r.fulfilled_at = r.claimed_at THEN unix(r.fulfilled_at) ELSE 0 END AS fulfilled_at,
-       c.key_id, c.ciphertext, prize_content(p) AS prize, coalesce(claim_given(a.answers), '{}') AS given
+       c.key_id, c.ciphertext, prize_content(p) AS prize, coalesce(answers_as_object(a.answers), '{}') AS given
 FROM rewards AS r
 LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
 LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id AND r.fulfilled_at = r.claimed_at
@@ -97,22 +97,22 @@ LEFT JOIN claim_answers AS a ON a.tenant_id = $1 AND a.reward_id = r.reward_id
 WHERE r.tenant_id = $1 AND r.reward_id = ANY($2::text[]) AND r.claimed_at IS NOT NULL
 
 -- name: about
--- Whose a reward is, of which prize, and of what type. No row: there is no such reward.
+-- A reward's player, prize, type and campaign. No row: no such reward.
 SELECT player_id, prize_id, type, campaign_id FROM rewards WHERE tenant_id = $1 AND reward_id = $2
 
--- name: hold_turns
--- The turns of player $2 in campaign $3, which a reward's may be taken from. No row: there were none ever.
+-- name: lock_turns
+-- Locks the turns of player $2 in campaign $3 before a revoke takes some. No row: the player never had turns.
 SELECT balance FROM turn_balances WHERE tenant_id = $1 AND player_id = $2 AND campaign_id = $3 FOR NO KEY UPDATE
 
--- name: take_turns
--- Takes from player $2 the turns that reward $3 gave, and notes it as entry $4. No row: not all of them are left.
-WITH given AS (
+-- name: take_back_turns
+-- Takes back from player $2 the turns that reward $3 gave, as entry $4. No row: too few turns remain.
+WITH granted AS (
     SELECT r.campaign_id, trunc(r.value)::bigint * r.quantity AS amount FROM rewards AS r
     WHERE r.tenant_id = $1 AND r.reward_id = $3 AND r.type = 'turns'
 ),
 taken AS (
     UPDATE turn_balances AS t SET balance = t.balance - g.amount, updated_at = now()
-    FROM given AS g
+    FROM granted AS g
     WHERE t.tenant_id = $1 AND t.player_id = $2 AND t.campaign_id = g.campaign_id AND t.balance >= g.amount
     RETURNING t.campaign_id, g.amount, t.balance
 )
@@ -120,8 +120,9 @@ INSERT INTO turn_entries (tenant_id, entry_id, campaign_id, player_id, amount, b
 SELECT $1, $4, campaign_id, $2, -amount, balance, 'reversal', $3 FROM taken
 RETURNING balance_after
 
--- name: hold_movements
--- What reward $3 moved in the balances of its player ($2), or of whom that guest has become: they are locked.
+-- name: lock_balances
+-- Locks the balances, in key order, that reward $3 moved, and returns the amounts. They belong to its player ($2) or to
+-- the player that this guest was merged into.
 SELECT b.player_id, b.scope_key, b.currency, e.amount
 FROM (
     SELECT player_id, scope_key, currency, sum(amount)::bigint AS amount FROM ledger_entries
@@ -134,28 +135,28 @@ JOIN balances AS b ON b.tenant_id = $1 AND b.player_id = e.player_id
 ORDER BY b.player_id, b.scope_key, b.currency
 FOR NO KEY UPDATE OF b
 
--- name: hold_stock
--- The stock of prizes $2, which rewards of theirs may return to or take from.
+-- name: lock_stock
+-- Locks the stock of prizes $2, in key order, before rewards return or take some.
 SELECT prize_id FROM stock WHERE tenant_id = $1 AND prize_id = ANY($2::text[]) ORDER BY prize_id FOR NO KEY UPDATE
 
--- name: hold_codes
--- The codes of rewards $2, which may be freed. No row: they have none.
+-- name: lock_codes
+-- Locks the codes of rewards $2, which may be freed. No row: they have none.
 SELECT code_id FROM codes WHERE tenant_id = $1 AND reward_id = ANY($2::text[])
 ORDER BY prize_id, code_id FOR NO KEY UPDATE
 
--- name: hold
--- The reward, and its stored state. No row: there is no such reward.
+-- name: lock
+-- Locks the reward and returns its stored status. No row: no such reward.
 SELECT status FROM rewards WHERE tenant_id = $1 AND reward_id = $2 FOR UPDATE
 
--- name: hold_task
--- The reward's task. No row: none is due yet.
+-- name: lock_task
+-- Locks the reward's task. No row: no delivery is due yet.
 SELECT task_id FROM tasks WHERE tenant_id = $1 AND reward_id = $2 FOR UPDATE
 
--- name: held
--- What a reward is that is held. $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
--- No row: there is none that may be.
+-- name: get_locked
+-- A reward that the caller has locked. $3 the staff's merchant ('': the tenant), $4 whether to write.
+-- No row: not found or not permitted.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity,
-       standing(
+       reward_status(
            r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = $2)
        ) AS status,
        r.game_id, r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at,
@@ -168,11 +169,11 @@ LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
 WHERE r.tenant_id = $1 AND r.reward_id = $2
   AND ($3 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 
--- name: give_back
--- Returns what rewards $2 held and nobody was shown: their stock and their codes. The caller holds both, and has
--- moved each reward out of a state that holds some. An unlimited prize has only its count.
+-- name: return_stock
+-- Returns the stock and the unseen codes of rewards $2. The caller has locked both and has moved each reward out of the
+-- statuses that hold stock. An unlimited prize has only a count to reduce.
 WITH restocked AS (
-    -- Never more than is out: a prize that was unlimited when this was won may have counted less.
+    -- At most what is awarded: a prize that was unlimited at the win may have counted less.
     UPDATE stock AS s SET
         awarded = s.awarded - least(n.quantity, s.awarded),
         remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining + least(n.quantity, s.awarded) END
@@ -184,8 +185,8 @@ WITH restocked AS (
 )
 UPDATE codes SET reward_id = NULL, assigned_at = NULL WHERE tenant_id = $1 AND reward_id = ANY($2::text[])
 
--- name: take_again
--- Takes the stock of reward $2 anew, which gave it back when its delivery was given up. No row: sold out.
+-- name: retake_stock
+-- Takes stock again for reward $2, which returned it when its delivery failed. No row: sold out.
 UPDATE stock AS s SET
     awarded = s.awarded + r.quantity,
     remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining - r.quantity END
@@ -195,15 +196,15 @@ WHERE r.tenant_id = $1 AND r.reward_id = $2 AND s.tenant_id = $1 AND s.prize_id 
 RETURNING s.prize_id
 
 -- name: take_code
--- Gives reward $3 a free code of prize $2, unless it has one. No row: it has none, and none is free.
+-- Assigns a free code of prize $2 to reward $3, unless it has one. No row: it has none and none is free.
 WITH
-kept AS (
+assigned AS (
     SELECT key_id, ciphertext FROM codes WHERE tenant_id = $1 AND reward_id = $3
 ),
 picked AS (
     SELECT c.code_id FROM codes AS c
     WHERE c.tenant_id = $1 AND c.prize_id = $2 AND c.reward_id IS NULL AND c.withdrawn_at IS NULL AND c.expires_at > now()
-      AND NOT EXISTS (SELECT FROM kept)
+      AND NOT EXISTS (SELECT FROM assigned)
     ORDER BY c.expires_at, c.code_id LIMIT 1 FOR UPDATE SKIP LOCKED
 ),
 taken AS (
@@ -211,11 +212,11 @@ taken AS (
     FROM picked AS p WHERE c.tenant_id = $1 AND c.prize_id = $2 AND c.code_id = p.code_id
     RETURNING c.key_id, c.ciphertext
 )
-SELECT key_id, ciphertext FROM kept UNION ALL SELECT key_id, ciphertext FROM taken
+SELECT key_id, ciphertext FROM assigned UNION ALL SELECT key_id, ciphertext FROM taken
 
 -- name: fulfill
--- Delivers a reward by an admin's hand: from one of the states $3, its task (made as $4 over channel $5
--- where there is none) delivered. No row: it was in another state.
+-- Marks a reward as delivered by an admin, from one of the statuses $3, with its task (created as $4 over channel $5 if
+-- missing). No row: it had another status.
 WITH
 moved AS (
     UPDATE rewards SET status = 'fulfilled', fulfilled_at = now()
@@ -231,17 +232,23 @@ delivered AS (
 SELECT fulfilled_at FROM moved
 
 -- name: sealed
--- The code of reward $2 as its winner is shown it, once it was delivered. $3 the merchant whose staff asks ('' the tenant's
--- own), $4 whether to write. No row: there is no reward that may be.
-SELECT r.player_id, r.prize_id, c.key_id, c.ciphertext
+-- The encrypted code of reward $2, once delivered. $3 the staff's merchant ('': the tenant), $4 whether
+-- to write. No row: not found or not permitted.
+SELECT r.player_id, r.prize_id, r.name, c.key_id, c.ciphertext
 FROM rewards AS r
 LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id AND r.status = 'fulfilled'
 WHERE r.tenant_id = $1 AND r.reward_id = $2
   AND ($3 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 
+-- name: contact
+-- The verified contact of player $2 to send to, of one of the types $3: an e-mail address before a phone number, then
+-- the newest. No row: the player has none.
+SELECT type, value FROM contacts
+WHERE tenant_id = $1 AND player_id = $2 AND verified AND type = ANY($3::text[])
+ORDER BY type, created_at DESC, contact_id DESC LIMIT 1
+
 -- name: revoke
--- Takes a reward back from one of the states $3, and cancels its task unless it was delivered.
--- No row: it was in another state.
+-- Revokes a reward from one of the statuses $3, and cancels its task unless delivered. No row: it had another status.
 WITH
 moved AS (
     UPDATE rewards SET status = 'revoked'
@@ -257,7 +264,7 @@ cancelled AS (
 SELECT reward_id FROM moved
 
 -- name: tenants_with_expired
--- The tenants that have something for `expire` to do.
+-- Tenants with rewards to expire.
 SELECT t.tenant_id FROM tenants AS t
 WHERE EXISTS (
     SELECT FROM rewards AS r
@@ -266,16 +273,16 @@ WHERE EXISTS (
 )
 ORDER BY t.tenant_id
 
--- name: late
--- At most $2 of a tenant's rewards that were won and not claimed in time, with their prizes. No row: none.
+-- name: overdue
+-- At most $2 of a tenant's overdue unclaimed rewards, with their prizes. No row: none.
 SELECT r.reward_id, r.prize_id FROM rewards AS r
 WHERE r.tenant_id = $1 AND r.status = 'won' AND r.expires_at <= now()
   AND NOT EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
 ORDER BY r.expires_at LIMIT $2
 
 -- name: expire
--- Ends those of the rewards $2 that are still late. SKIP LOCKED: one that a player is claiming at this
--- moment is that claim's to decide, and comes next time.
+-- Expires those of rewards $2 that are still overdue. SKIP LOCKED: a reward being claimed right now is left to that
+-- claim, and checked again in the next run.
 WITH late AS (
     SELECT r.reward_id FROM rewards AS r
     WHERE r.tenant_id = $1 AND r.reward_id = ANY($2::text[]) AND r.status = 'won' AND r.expires_at <= now()

@@ -1,30 +1,30 @@
--- Tombola's tables: the readable truth. migrations/ rebuild exactly this (a test compares).
+-- The tables of Tombola. migrations/ rebuild exactly this schema (a test compares the two).
 --
--- Every primary key leads with tenant_id (the distribution column where a cluster shards), and
--- nothing refers across tenants. Closed sets are text with a CHECK, stored as lowercase tokens.
--- Times are timestamptz, NULL where the wire says 0. Identifiers compare byte by byte.
+-- Every primary key begins with tenant_id (the distribution column of a sharded cluster), and no row refers to
+-- another tenant's. Closed sets are text with a CHECK, stored as lowercase tokens. Times are timestamptz, NULL where
+-- the wire format says 0. Identifiers compare byte by byte.
 
 CREATE DOMAIN ident AS text COLLATE "C";
 
--- Unix seconds of a time, 0 where unset: the wire's form.
+-- A time as unix seconds, the wire format; 0 if NULL.
 CREATE FUNCTION unix(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN coalesce(floor(extract(epoch FROM at))::bigint, 0);
 
--- A time of unix seconds, NULL where 0: the stored form.
+-- Unix seconds as a stored time; NULL if 0.
 CREATE FUNCTION at_unix(seconds bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN to_timestamp(nullif(seconds, 0));
 
--- A time as people's tables show it, in UTC; NULL where unset. For exports.
+-- A time as ISO 8601 text in UTC, for exports; NULL if NULL.
 CREATE FUNCTION iso(at timestamptz) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
     RETURN to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"');
 
--- The database's time in microseconds, as it is at this moment and not at the transaction's beginning.
+-- The database's clock in microseconds, at this moment rather than at the start of the transaction.
 CREATE FUNCTION microseconds() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
     RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
--- A time before which nothing more will appear: whatever began earlier has ended. A transaction writes
--- now(), the time it began, and is seen when it ends, so who follows rows by their time goes on from here.
--- One that has written nothing for 10 s (a backup) holds nobody up.
+-- A watermark: no row with an earlier created_at can still appear. Rows carry now(), the start of their transaction,
+-- but become visible when it commits, so a reader that follows rows by time continues from here.
+-- A transaction older than 10 s that has written nothing (a backup) is ignored.
 CREATE FUNCTION settled_at() RETURNS timestamptz LANGUAGE sql STABLE
     RETURN least(now(), (
         SELECT min(xact_start) FROM pg_stat_activity
@@ -32,7 +32,7 @@ CREATE FUNCTION settled_at() RETURNS timestamptz LANGUAGE sql STABLE
           AND (backend_xid IS NOT NULL OR xact_start > now() - interval '10 seconds')
     ));
 
--- Undoes the whole statement that calls it: the guard of a batch (SQLSTATE TB001).
+-- Fails the whole statement that calls it: the guard of a batch (SQLSTATE TB001).
 CREATE FUNCTION refuse(guard text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RAISE EXCEPTION 'guard %', guard USING ERRCODE = 'TB001';
@@ -40,10 +40,10 @@ END $$;
 
 -- ---------------------------------------------------------------- tenancy
 
--- catalog_version rises with every change to the tenant's campaigns, games or prizes. A commit
--- names the version that it was decided by, so nothing is decided by a stale configuration.
+-- catalog_version increases with every change to the tenant's campaigns, games or prizes. A commit names the version
+-- that it was decided with, so no decision from a stale configuration is committed.
 CREATE TABLE tenants (
-    tenant_id       ident       NOT NULL PRIMARY KEY,
+    tenant_id       text COLLATE "C" NOT NULL PRIMARY KEY,
     name            text        NOT NULL,
     status          text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
     catalog_version bigint      NOT NULL DEFAULT 1,
@@ -53,7 +53,7 @@ CREATE TABLE tenants (
 CREATE INDEX tenants_origins ON tenants USING gin (origins);
 
 CREATE TABLE merchants (
-    tenant_id   ident       NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     merchant_id ident       NOT NULL,
     name        text        NOT NULL,
     status      text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
@@ -61,19 +61,19 @@ CREATE TABLE merchants (
     PRIMARY KEY (tenant_id, merchant_id)
 );
 
--- What an entry of the audit log says in words: who did what to what, as it is called, and why.
+-- The searchable text of an audit entry: actor, action, subject, its name before and after, and the reason.
 CREATE FUNCTION audit_words(actor text, action text, subject_id text, before jsonb, after jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN actor || ' ' || action || ' ' || subject_id || ' ' || coalesce(before ->> 'name', '') || ' '
     || coalesce(after ->> 'name', '') || ' ' || coalesce(after ->> 'reason', '');
 
--- The player that an entry of the audit log is about: its subject, or whose reward, delivery or score was moved. NULL: none.
+-- The player that an audit entry is about: its subject, or the owner of the reward, delivery or score. NULL: none.
 CREATE FUNCTION audit_player(subject_type text, subject_id text, before jsonb, after jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN subject_type = 'player' THEN subject_id ELSE coalesce(after ->> 'player_id', before ->> 'player_id') END;
 
 CREATE TABLE audit_entries (
-    tenant_id    ident       NOT NULL,
+    tenant_id    text COLLATE "C" NOT NULL,
     entry_id     ident       NOT NULL,
     actor        text        NOT NULL,
     action       text        NOT NULL,
@@ -82,7 +82,7 @@ CREATE TABLE audit_entries (
     before       jsonb,
     after        jsonb,
     trace_id     text        NOT NULL DEFAULT '',
-    -- In whose name it was done: '' the tenant's own.
+    -- The merchant on whose behalf the change was made; '': the tenant itself.
     merchant_id  ident       NOT NULL DEFAULT '',
     created_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, entry_id)
@@ -93,11 +93,11 @@ CREATE INDEX audit_entries_player ON audit_entries
     (tenant_id, audit_player(subject_type, subject_id, before, after), entry_id)
     WHERE audit_player(subject_type, subject_id, before, after) IS NOT NULL;
 CREATE INDEX audit_entries_type ON audit_entries (tenant_id, subject_type, entry_id);
--- What happened of late, for the auditor (sql/conservation.sql); likewise of ledgers, turns and tasks. Rows lie in the
--- order of time, so this costs next to nothing.
+-- Recent entries, for the auditor (sql/conservation.sql); ledgers, turns and tasks have the same index. Rows are stored
+-- in time order, so a BRIN index costs almost nothing.
 CREATE INDEX audit_entries_time ON audit_entries USING brin (created_at) WITH (autosummarize = on, pages_per_range = 32);
 
--- What was noted stays as it is, whoever is connected: the database itself refuses to change or remove a row.
+-- Append-only for every database user: the trigger refuses to change or delete a row.
 CREATE FUNCTION refuse_rewriting() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
@@ -105,8 +105,8 @@ END $$;
 CREATE TRIGGER audit_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_entries
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
 
--- Nor has anybody but its owner the right to: whoever is given every table as it is made (ops/database/roles.sql)
--- keeps reading and adding.
+-- Revokes UPDATE and DELETE too: default privileges (ops/database/roles.sql) grant them on every new table.
+-- Other roles can still read and insert.
 DO $$
 DECLARE
     grantee text;
@@ -121,10 +121,12 @@ END $$;
 
 -- ---------------------------------------------------------------- catalogue
 
--- redeem_until: what was earned is redeemed until then, though the campaign has ended; NULL: not beyond its end.
--- budget: what its prizes may cost in all, which informs and stops nothing; 0: none is said.
+-- redeem_until: deadline for redeeming what was earned, after the campaign's end; NULL: ends with the campaign.
+-- budget: planned total cost of the prizes, for alerts only, never enforced; 0: none.
+-- entry: the entry form (EntryForm of game.proto, enums as stored tokens); NULL: none. entry_needs: what a complete entry
+-- has, a list of [name, [accepted tokens of entries.given]]; NULL: no form. entry_since: when entry_needs was last changed.
 CREATE TABLE campaigns (
-    tenant_id    ident       NOT NULL,
+    tenant_id    text COLLATE "C" NOT NULL,
     campaign_id  ident       NOT NULL,
     merchant_id  ident       NOT NULL DEFAULT '',
     name         text        NOT NULL,
@@ -140,33 +142,36 @@ CREATE TABLE campaigns (
     updated_at   timestamptz NOT NULL DEFAULT now(),
     budget          double precision NOT NULL DEFAULT 0 CHECK (budget >= 0),
     budget_currency text             NOT NULL DEFAULT '',
+    entry           jsonb,
+    entry_needs     jsonb,
+    entry_since     timestamptz,
     PRIMARY KEY (tenant_id, campaign_id)
 );
 CREATE INDEX campaigns_origins ON campaigns USING gin (origins) WHERE origins <> '{}';
 CREATE INDEX campaigns_with_budget ON campaigns (tenant_id, campaign_id) WHERE budget > 0;
 CREATE INDEX campaigns_with_origins ON campaigns (tenant_id) WHERE origins <> '{}';
 
--- What a campaign is now: one that ran and is past its end has ended, whatever is stored; a draft's end is a plan.
--- One expression, so that it is inlined.
+-- The effective status: an active or paused campaign past its end has ended, whatever is stored; a draft has not.
+-- A single expression, so that Postgres inlines it.
 CREATE FUNCTION campaign_status(status text, end_date timestamptz) RETURNS text LANGUAGE sql STABLE RETURN
     CASE WHEN status IN ('active', 'paused') AND end_date <= now() THEN 'ended' ELSE status END;
 
--- The time so many days later, at the same local time of the zone.
+-- The same local time `days` days later in the zone.
 CREATE FUNCTION days_later(at timestamptz, days integer, zone text) RETURNS timestamptz LANGUAGE sql STABLE RETURN
     (at AT TIME ZONE zone + make_interval(days => days)) AT TIME ZONE zone;
 
--- The campaigns that staff of a merchant may read, or with `writing` write: the merchant's own, and to read
--- those that name no merchant, which are the tenant's. Likewise '', the campaign of what is of none. Staff of
--- no merchant ('') is the tenant's and may all. Every statement that staff reaches has this as a condition.
+-- The campaigns that a merchant's staff may read or, if `writing`, write: the merchant's own. For reading also those of
+-- no merchant (the tenant's) and '', the campaign id of objects without a campaign. merchant '' is the tenant's staff,
+-- who may do everything. Every statement that staff can reach has this condition.
 CREATE FUNCTION campaigns_of(tenant text, merchant text, writing boolean) RETURNS SETOF ident LANGUAGE sql STABLE AS $$
     SELECT campaign_id FROM campaigns
     WHERE tenant_id = tenant AND (merchant = '' OR merchant_id = merchant OR (merchant_id = '' AND NOT writing))
     UNION ALL SELECT '' WHERE merchant = '' OR NOT writing
 $$;
 
--- What a game is now; game_revisions has what it was at every play.
+-- The current state of a game; game_revisions has the definition that each play used.
 CREATE TABLE games (
-    tenant_id   ident       NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     game_id     ident       NOT NULL,
     campaign_id ident       NOT NULL,
     name        text        NOT NULL,
@@ -181,7 +186,7 @@ CREATE INDEX games_campaign ON games (tenant_id, campaign_id, game_id);
 
 -- definition: every configured field of the game (Game of game.proto, enums as stored tokens).
 CREATE TABLE game_revisions (
-    tenant_id  ident       NOT NULL,
+    tenant_id  text COLLATE "C" NOT NULL,
     game_id    ident       NOT NULL,
     revision   integer     NOT NULL,
     definition jsonb       NOT NULL,
@@ -189,10 +194,10 @@ CREATE TABLE game_revisions (
     PRIMARY KEY (tenant_id, game_id, revision)
 );
 
--- What staff played in test mode, for a day: of each run what its plays came to, and the first of them. Nothing refers to
--- it, and it to nothing but the game: a test play moves nothing else.
+-- Test-mode runs by staff, kept for a day: the outcome frequencies and the first plays of each run. A test play changes
+-- nothing else.
 CREATE TABLE test_runs (
-    tenant_id   ident       NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     run_id      ident       NOT NULL,
     game_id     ident       NOT NULL,
     revision    integer     NOT NULL,
@@ -206,11 +211,10 @@ CREATE TABLE test_runs (
 CREATE INDEX test_runs_game ON test_runs (tenant_id, game_id, run_id);
 CREATE INDEX test_runs_age ON test_runs (tenant_id, created_at);
 
--- What starts have promised to decide their plays by (runtime/actors/game/terms.py): the very bytes whose SHA-256 a
--- start answers as revision_hash. Written before a start names them, and never taken away: whoever has the hash may
--- ask for them in years.
+-- The terms that starts have committed to (runtime/actors/game/terms.py): the exact bytes whose SHA-256 a start returns
+-- as revision_hash. Written before a start returns the hash and never deleted: a player may verify years later.
 CREATE TABLE promised_terms (
-    tenant_id     ident       NOT NULL,
+    tenant_id     text COLLATE "C" NOT NULL,
     revision_hash ident       NOT NULL,
     game_id       ident       NOT NULL,
     terms         bytea       NOT NULL,
@@ -222,13 +226,23 @@ CREATE INDEX promised_terms_game ON promised_terms (tenant_id, game_id, created_
 CREATE TRIGGER promised_terms_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON promised_terms
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
 
--- The first half of the revision_hash that a session was promised by, as its token says; NULL: it says none.
+-- Every release schedule that a prize ever had, by its commitment, so that it can be opened after a change or a deletion.
+CREATE TABLE promised_releases (
+    tenant_id  text COLLATE "C" NOT NULL,
+    commitment ident       NOT NULL,
+    prize_id   ident       NOT NULL,
+    release    jsonb       NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, commitment)
+);
+
+-- The first half of the revision_hash in a session's token; NULL: the token has none.
 CREATE FUNCTION promised_by(session_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN substring(split_part(session_id, '.', 3) FROM '^[0-9a-f]{32}');
 
--- low_stock_at: it runs low where no more than this is left of it; 0: it is not watched.
+-- low_stock_at: alert threshold for the remaining stock; 0: no alert.
 CREATE TABLE prizes (
-    tenant_id          ident            NOT NULL,
+    tenant_id          text COLLATE "C" NOT NULL,
     prize_id           ident            NOT NULL,
     campaign_id        ident            NOT NULL DEFAULT '',
     name               text             NOT NULL,
@@ -250,14 +264,16 @@ CREATE TABLE prizes (
     currency           text             NOT NULL DEFAULT '',
     low_stock_at       bigint           NOT NULL DEFAULT 0 CHECK (low_stock_at >= 0),
     claim_fields       jsonb            NOT NULL DEFAULT '[]',
+    -- The release schedule (runtime/operations/prizes/release.py); NULL: none.
+    release            jsonb,
     PRIMARY KEY (tenant_id, prize_id)
 );
--- What is watched of a thousand prizes is read without the others.
+-- Finds the few watched prizes without reading the others.
 CREATE INDEX prizes_watched ON prizes (tenant_id, prize_id) WHERE low_stock_at > 0;
 
--- total 0 = unlimited. Apart from prizes, so that the hottest row of the service is a narrow one.
+-- total 0: unlimited. Separate from prizes, so that the most contended row of the service is narrow.
 CREATE TABLE stock (
-    tenant_id ident  NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
     prize_id  ident  NOT NULL,
     total     bigint NOT NULL DEFAULT 0 CHECK (total >= 0),
     remaining bigint NOT NULL DEFAULT 0 CHECK (remaining >= 0),
@@ -266,9 +282,9 @@ CREATE TABLE stock (
     CHECK (CASE WHEN total = 0 THEN remaining = 0 ELSE total = remaining + awarded END)
 ) WITH (fillfactor = 40);
 
--- How a prize's total came to be what it is: in the order of seq each begins with the total that the last one left.
+-- The history of a prize's total: in seq order, each row starts at the total where the previous one ended.
 CREATE TABLE stock_moves (
-    tenant_id        ident       NOT NULL,
+    tenant_id        text COLLATE "C" NOT NULL,
     prize_id         ident       NOT NULL,
     seq              bigint      NOT NULL,
     actor            text        NOT NULL,
@@ -281,28 +297,28 @@ CREATE TABLE stock_moves (
     PRIMARY KEY (tenant_id, prize_id, seq)
 );
 
--- How many of a prize went out on a local day (max_per_day).
+-- Awards of a prize per local day (max_per_day).
 CREATE TABLE prize_days (
-    tenant_id ident  NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
     prize_id  ident  NOT NULL,
     day       date   NOT NULL,
     awarded   bigint NOT NULL CHECK (awarded >= 0),
     PRIMARY KEY (tenant_id, prize_id, day)
 ) WITH (fillfactor = 40);
 
--- How many of a prize a player has had, for ever (max_per_user).
+-- Awards of a prize per player, in total (max_per_user).
 CREATE TABLE prize_players (
-    tenant_id ident  NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
     prize_id  ident  NOT NULL,
     player_id ident  NOT NULL,
     awarded   bigint NOT NULL CHECK (awarded >= 0),
     PRIMARY KEY (tenant_id, prize_id, player_id)
 ) WITH (fillfactor = 80);
 
--- A voucher code at rest: encrypted with the key that key_id names; code_hash finds duplicates.
--- It is free, and may be given out, while it is nobody's, was not withdrawn and is not expired.
+-- A voucher code, encrypted with key key_id; code_hash finds duplicates.
+-- A code is free if it is not assigned, withdrawn or expired.
 CREATE TABLE codes (
-    tenant_id   ident       NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     prize_id    ident       NOT NULL,
     code_id     ident       NOT NULL,
     key_id      text        NOT NULL,
@@ -318,14 +334,14 @@ CREATE TABLE codes (
 );
 CREATE UNIQUE INDEX codes_once ON codes (tenant_id, prize_id, code_hash);
 CREATE UNIQUE INDEX codes_reward ON codes (tenant_id, reward_id) WHERE reward_id IS NOT NULL;
--- By their end: who takes one takes what ends first, and passes by no expired one on the way to it.
+-- By expiry: a win takes the code that expires first and skips no expired ones on the way.
 CREATE INDEX codes_free ON codes (tenant_id, prize_id, expires_at, code_id)
     WHERE reward_id IS NULL AND withdrawn_at IS NULL;
 
--- How many codes of a pool are free, as the trigger below keeps it: those that end after counted_at, of which none ends
--- before ends_at. A play reads this row, and nothing of the pool.
+-- The free codes of each pool, maintained by the trigger below: those that expire after counted_at. None of them
+-- expires before ends_at. A play reads only this row of the pool.
 CREATE TABLE code_pools (
-    tenant_id  ident       NOT NULL,
+    tenant_id  text COLLATE "C" NOT NULL,
     prize_id   ident       NOT NULL,
     free       bigint      NOT NULL DEFAULT 0,
     counted_at timestamptz NOT NULL DEFAULT '-infinity',
@@ -333,10 +349,10 @@ CREATE TABLE code_pools (
     PRIMARY KEY (tenant_id, prize_id)
 ) WITH (fillfactor = 50);
 
--- The codes of a pool by their end. free: nobody's and not withdrawn; they come off the pool when their end has come.
--- Written only under the lock of its pool's row.
+-- The codes of a pool per expiry time. free: neither assigned nor withdrawn; they leave the pool at their expiry.
+-- Written only under the row lock of the pool.
 CREATE TABLE code_ends (
-    tenant_id  ident       NOT NULL,
+    tenant_id  text COLLATE "C" NOT NULL,
     prize_id   ident       NOT NULL,
     expires_at timestamptz NOT NULL,
     free       bigint      NOT NULL,
@@ -345,7 +361,7 @@ CREATE TABLE code_ends (
     PRIMARY KEY (tenant_id, prize_id, expires_at)
 ) WITH (fillfactor = 50);
 
--- The free codes of each pool as of now. A missing row: it never had any.
+-- The free codes of each pool now. No row: it never had any.
 CREATE VIEW free_codes AS
 SELECT p.tenant_id, p.prize_id,
        p.free - CASE WHEN p.ends_at > now() THEN 0 ELSE (
@@ -359,7 +375,7 @@ CREATE TYPE code_move AS (
     tenant_id ident, prize_id ident, expires_at timestamptz, free bigint, assigned bigint, withdrawn bigint
 );
 
--- Moves what is counted of the pools by what a statement has changed of their codes, at its end.
+-- Applies what a statement changed in codes to the pools' counters, at the end of that statement.
 CREATE FUNCTION count_codes() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     moves code_move[];
@@ -444,7 +460,7 @@ CREATE TRIGGER codes_moved AFTER UPDATE ON codes REFERENCING OLD TABLE AS gone N
 CREATE TRIGGER codes_gone AFTER DELETE ON codes REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION count_codes();
 
--- What a code is now.
+-- The effective state of a code.
 CREATE FUNCTION code_state(reward_id text, withdrawn_at timestamptz, expires_at timestamptz) RETURNS text
     LANGUAGE sql STABLE RETURN
     CASE WHEN reward_id IS NOT NULL THEN 'assigned'
@@ -454,21 +470,32 @@ CREATE FUNCTION code_state(reward_id text, withdrawn_at timestamptz, expires_at 
 
 -- ---------------------------------------------------------------- processes and keys
 
--- The processes that live, and the newest migration that each has: none takes away what one of them uses
+-- Live processes and the newest migration of each: a migration must not remove what a live process uses
 -- (sql/migrate.py). tenant_id is '', since a process serves every tenant.
 CREATE TABLE processes (
-    tenant_id  ident       NOT NULL,
+    tenant_id  text COLLATE "C" NOT NULL,
     process_id ident       NOT NULL,
     process    text        NOT NULL,
     migration  text        NOT NULL,
     seen_at    timestamptz NOT NULL DEFAULT now(),
+    -- The newest change of the directory that the process has read; NULL: it does not read it.
+    directory_at timestamptz,
     PRIMARY KEY (tenant_id, process_id)
 );
 
--- What each process that lives has of the keys of a kind (SERVER_KEYS, CODE_KEYS), and which one it signs or seals
--- with: one that all have (runtime/stores/keyring.py). tenant_id is '', as above.
+-- The process that runs each background job, until its lease ends (runtime/stores/leases.py). tenant_id is '', as above.
+CREATE TABLE job_leases (
+    tenant_id    text COLLATE "C" NOT NULL,
+    job          ident       NOT NULL,
+    holder_id    ident       NOT NULL,
+    leased_until timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, job)
+);
+
+-- The keys that each live process knows of a kind (SERVER_KEYS, CODE_KEYS), and the one that it signs or encrypts with:
+-- one that all processes know (runtime/stores/keyring.py). tenant_id is '', as above.
 CREATE TABLE key_holders (
-    tenant_id ident       NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
     kind      text        NOT NULL CHECK (kind IN ('server', 'code')),
     holder_id ident       NOT NULL,
     process   text        NOT NULL,
@@ -478,22 +505,36 @@ CREATE TABLE key_holders (
     PRIMARY KEY (tenant_id, kind, holder_id)
 );
 
--- Keys of CODE_KEYS that nothing is sealed with any more, whatever process tries: `tombola keys rotate` is moving, or
--- has moved, all that was. tenant_id is '', as above.
+-- Retired keys of CODE_KEYS: no process may encrypt with them again. `tombola keys rotate` re-encrypts, or has
+-- re-encrypted, everything that used them. tenant_id is '', as above.
 CREATE TABLE retired_keys (
-    tenant_id  ident       NOT NULL,
+    tenant_id  text COLLATE "C" NOT NULL,
     key_id     text        NOT NULL,
     retired_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, key_id)
 );
 
--- The advisory lock of a key: shared by who seals with it, had alone by who retires it.
+-- The directory: the database (a name in DATABASES) of each tenant that does not live at home, or no longer does; 'home'
+-- is the database at DATABASE_URL. Only home has rows. Processes follow changed_at (runtime/stores/databases.py).
+CREATE TABLE tenant_databases (
+    tenant_id  text COLLATE "C" NOT NULL PRIMARY KEY,
+    database   text        NOT NULL,
+    changed_at timestamptz NOT NULL DEFAULT now(),
+    -- A move (runtime/stores/moving.py). moving_to: where its rows are being copied. paused_until: until then no process
+    -- sends a statement for the tenant. moved_from: where its old rows still are.
+    moving_to    text        NOT NULL DEFAULT '',
+    paused_until timestamptz,
+    moved_from   text        NOT NULL DEFAULT ''
+);
+CREATE INDEX tenant_databases_changed ON tenant_databases (changed_at);
+
+-- The advisory lock of a key: shared for encrypting with it, exclusive for retiring it.
 CREATE FUNCTION key_lock(key_id text) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN hashtextextended('tombola key ' || key_id, 0);
 
--- Undoes what was sealed with a retired key (SQLSTATE TB002). Who retires it waits for whoever came before, so no row
--- is left behind: not by a process that stood still meanwhile either.
-CREATE FUNCTION hold_key(key text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+-- Fails if the key is retired (SQLSTATE TB002). Retiring waits for the shared locks of earlier writers, so rotation
+-- misses no row, not even from a process that was suspended meanwhile.
+CREATE FUNCTION lock_key(key text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(key_lock(key));
     IF EXISTS (SELECT FROM retired_keys WHERE tenant_id = '' AND key_id = key) THEN
@@ -501,22 +542,22 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION hold_keys_of_new_codes() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION lock_keys_of_new_codes() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM hold_key(used.key_id) FROM (SELECT DISTINCT key_id FROM added) AS used;
+    PERFORM lock_key(used.key_id) FROM (SELECT DISTINCT key_id FROM added) AS used;
     RETURN NULL;
 END $$;
 CREATE TRIGGER codes_sealed AFTER INSERT ON codes REFERENCING NEW TABLE AS added
-    FOR EACH STATEMENT EXECUTE FUNCTION hold_keys_of_new_codes();
+    FOR EACH STATEMENT EXECUTE FUNCTION lock_keys_of_new_codes();
 
-CREATE FUNCTION hold_key_of_code() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION lock_key_of_code() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM hold_key(new.key_id);
+    PERFORM lock_key(new.key_id);
     RETURN new;
 END $$;
-CREATE TRIGGER codes_resealed BEFORE UPDATE OF key_id ON codes FOR EACH ROW EXECUTE FUNCTION hold_key_of_code();
+CREATE TRIGGER codes_resealed BEFORE UPDATE OF key_id ON codes FOR EACH ROW EXECUTE FUNCTION lock_key_of_code();
 
--- What is sealed in a receiver's config: its secrets, and what its headers carry.
+-- The encrypted values in a receiver's config: its secrets and header values.
 CREATE FUNCTION sealed_in(config jsonb) RETURNS SETOF text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT held FROM (
         SELECT config ->> name AS held FROM unnest(ARRAY['secret', 'previous_secret']) AS name
@@ -527,27 +568,27 @@ CREATE FUNCTION sealed_in(config jsonb) RETURNS SETOF text LANGUAGE sql IMMUTABL
     WHERE starts_with(held, 'sealed:')
 $$;
 
--- Of what is sealed in a receiver's config (the column that the trigger names), that which was not there before.
-CREATE FUNCTION hold_keys_of_config() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Checks the keys of the encrypted values that this write adds to a config (the column that the trigger names).
+CREATE FUNCTION lock_keys_of_config() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     config jsonb := to_jsonb(new) -> tg_argv[0];
     before jsonb := CASE WHEN tg_op = 'UPDATE' THEN to_jsonb(old) -> tg_argv[0] END;
 BEGIN
-    PERFORM hold_key(split_part(s, ':', 2)) FROM (SELECT sealed_in(config) EXCEPT SELECT sealed_in(before)) AS added (s);
+    PERFORM lock_key(split_part(s, ':', 2)) FROM (SELECT sealed_in(config) EXCEPT SELECT sealed_in(before)) AS added (s);
     RETURN new;
 END $$;
 CREATE TRIGGER prizes_sealed BEFORE INSERT OR UPDATE OF channel_config ON prizes
-    FOR EACH ROW EXECUTE FUNCTION hold_keys_of_config('channel_config');
+    FOR EACH ROW EXECUTE FUNCTION lock_keys_of_config('channel_config');
 
 -- ---------------------------------------------------------------- players
 
--- How a player is known who has no row yet: the ids that are made for guests say so (runtime/ids.py).
+-- The auth_method of a player without a row yet: guest ids have a recognizable form (runtime/ids.py).
 CREATE FUNCTION first_known_as(player_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN starts_with(player_id, 'guest_') AND length(player_id) = 32 THEN 'guest' ELSE 'external' END;
 
--- erased_at: when the personal data were removed; what is kept of the player is under the id (sql/erasure.sql).
+-- erased_at: when the personal data was removed; the remaining rows keep the id (sql/erasure.sql).
 CREATE TABLE players (
-    tenant_id    ident       NOT NULL,
+    tenant_id    text COLLATE "C" NOT NULL,
     player_id    ident       NOT NULL,
     display_name text        NOT NULL DEFAULT '',
     avatar_url   text        NOT NULL DEFAULT '',
@@ -562,12 +603,12 @@ CREATE TABLE players (
     updated_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id)
 );
--- Who changed of late: rankings show names.
+-- Recently changed players: rankings show names.
 CREATE INDEX players_updated ON players (tenant_id, updated_at);
 CREATE INDEX players_merged ON players (tenant_id, merged_into) WHERE merged_into IS NOT NULL;
 
 CREATE TABLE contacts (
-    tenant_id  ident       NOT NULL,
+    tenant_id  text COLLATE "C" NOT NULL,
     contact_id ident       NOT NULL,
     player_id  ident       NOT NULL,
     type       text        NOT NULL CHECK (type IN ('phone', 'email')),
@@ -579,10 +620,10 @@ CREATE TABLE contacts (
 CREATE UNIQUE INDEX contacts_once ON contacts (tenant_id, type, value);
 CREATE INDEX contacts_player ON contacts (tenant_id, player_id);
 
--- A code sent to a contact. code_hash: the edge's HMAC, which only its secret can make. strong: the code is too
--- long to be guessed. requester: who asked for it, as a hash.
+-- A login code sent to a contact. code_hash: an HMAC with the edge's secret. strong: the code is too long to guess.
+-- requester: a hash of the client that requested it.
 CREATE TABLE login_challenges (
-    tenant_id    ident       NOT NULL,
+    tenant_id    text COLLATE "C" NOT NULL,
     challenge_id ident       NOT NULL,
     contact      text        NOT NULL,
     contact_hash ident       NOT NULL,
@@ -595,10 +636,10 @@ CREATE TABLE login_challenges (
 );
 CREATE INDEX login_challenges_expiry ON login_challenges (tenant_id, expires_at);
 
--- Codes of a contact that were guessed wrong since the last right one, by who asked for them; requester '' has
--- those of all who never proved to be the contact's. proved_at: when this requester did.
+-- Wrong codes for a contact since the last correct one, per requester. Requester '' counts all clients that never
+-- proved to own the contact. proved_at: when this requester did.
 CREATE TABLE login_guesses (
-    tenant_id    ident       NOT NULL,
+    tenant_id    text COLLATE "C" NOT NULL,
     contact_hash ident       NOT NULL,
     requester    ident       NOT NULL,
     wrong        integer     NOT NULL DEFAULT 0 CHECK (wrong >= 0),
@@ -608,25 +649,25 @@ CREATE TABLE login_guesses (
     PRIMARY KEY (tenant_id, contact_hash, requester)
 );
 CREATE INDEX login_guesses_updated ON login_guesses (tenant_id, updated_at);
--- The purge would walk over those that are kept for a year, again and again, to find these.
+-- For the purge: otherwise it would scan the rows that are kept for a year each time.
 CREATE INDEX login_guesses_unmarked ON login_guesses (tenant_id, updated_at) WHERE wrong = 0 AND proved_at IS NULL;
 
--- Rates of logins, and of what is noted of staff's, by GCRA: when the bucket will be full again. tenant_id is ''
--- where one holds over all tenants.
+-- GCRA rate limits of logins and of audit entries about staff sign-ins. full_at: when the bucket is full again.
+-- tenant_id is '' for limits across all tenants.
 CREATE TABLE login_rates (
-    tenant_id ident       NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
     rate_key  ident       NOT NULL,
     full_at   timestamptz NOT NULL,
     PRIMARY KEY (tenant_id, rate_key)
 );
 CREATE INDEX login_rates_full ON login_rates (tenant_id, full_at);
 
--- A login: a family of refresh tokens, of which the one of `generation` counts. The tokens have an HMAC that
--- nothing here can make. expires_at: unless it is used; ends_at: however often it is. turned_by: who used the token
--- of the generation before, at turned_at, and may use it once more for a moment; '' for nobody. repeats: of how many
--- generations in a row the token was used once more.
+-- A login: a family of refresh tokens, of which only the current `generation` is valid. The tokens carry an HMAC with
+-- a secret that the database lacks. expires_at: idle expiry; ends_at: absolute expiry. turned_by: the client that used
+-- the previous generation at turned_at; it may use it once more within a grace period; '': none. repeats: generations in
+-- a row whose token was used twice.
 CREATE TABLE logins (
-    tenant_id   ident       NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     login_id    ident       NOT NULL,
     player_id   ident       NOT NULL,
     merchant_id ident       NOT NULL DEFAULT '',
@@ -643,34 +684,35 @@ CREATE TABLE logins (
 CREATE INDEX logins_player ON logins (tenant_id, player_id) WHERE ended_at IS NULL;
 CREATE INDEX logins_expiry ON logins (tenant_id, expires_at);
 
--- When players signed in, or renewed a login, by quarters of an hour: every zone's days are made of them. Quests count
--- these days; the logins themselves are forgotten once they have expired.
+-- When players logged in or renewed a login, in quarter hours, from which the local days of every time zone can be
+-- derived. Quests count these days; the logins themselves are purged after they expire.
 CREATE TABLE login_quarters (
-    tenant_id ident       NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
     player_id ident       NOT NULL,
     quarter   timestamptz NOT NULL,
     PRIMARY KEY (tenant_id, player_id, quarter)
 );
 
--- Tokens that end before their time: those of a login (kind 'login'), or those of a player that belong to none; of
--- staff those of a sign-in, or of a subject ('staff'), and an API token ('token'). issued_until: those issued until then; NULL: all. Nobody needs the row after kept_until: they have expired.
+-- Tokens revoked early. kind: 'login' (the tokens of a login), 'player' (a player's tokens that belong to no login),
+-- 'sign_in' (of a staff sign-in), 'staff' (of a staff subject), 'token' (an API token). issued_until: only tokens issued
+-- until then; NULL: all. After expires_at the tokens have expired and the row is purged.
 CREATE TABLE revocations (
-    tenant_id    ident       NOT NULL,
+    tenant_id    text COLLATE "C" NOT NULL,
     kind         text        NOT NULL CHECK (kind IN ('login', 'player', 'sign_in', 'staff', 'token')),
     subject      ident       NOT NULL,
     issued_until timestamptz,
-    kept_until   timestamptz NOT NULL,
+    expires_at   timestamptz NOT NULL,
     revoked_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, kind, subject)
 );
--- The edges read on from where they were, over all tenants.
+-- The edges poll for new rows, across all tenants.
 CREATE INDEX revocations_time ON revocations (revoked_at, tenant_id, kind, subject);
-CREATE INDEX revocations_expiry ON revocations (tenant_id, kept_until);
+CREATE INDEX revocations_expiry ON revocations (tenant_id, expires_at);
 
--- API tokens, as SHA-256: of 256 random bits a plain hash cannot be turned back, and is looked up by an index; who reads
--- this table has no token. used_at: the hour of its last use.
+-- API tokens as SHA-256. A plain hash suffices: 256 random bits cannot be guessed, the hash can be indexed, and the
+-- table reveals no token. used_at: the hour of the last use.
 CREATE TABLE api_tokens (
-    tenant_id   ident       NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     token_id    ident       NOT NULL,
     token_hash  bytea       NOT NULL,
     name        text        NOT NULL,
@@ -687,12 +729,12 @@ CREATE UNIQUE INDEX api_tokens_hash ON api_tokens (tenant_id, token_hash);
 
 -- ---------------------------------------------------------------- plays
 
--- play_id is the session's nonce, so the primary key is what makes a session single-use.
--- idempotency_key and request_hash make a retry find this row even with the ephemeral store gone.
--- surplus_wins, surplus_points: how much of wins and points a merge left with the guest, as beyond what one player may
--- have (sql/merging.sql). Null: none.
+-- play_id is the session's nonce, so the primary key makes a session single-use.
+-- idempotency_key and request_hash let a retry find this row even if Valkey has lost its data.
+-- surplus_wins, surplus_points: how much of wins and points a merge left with the guest because it exceeds a player's
+-- limits (sql/merging.sql). NULL: none.
 CREATE TABLE plays (
-    tenant_id       ident       NOT NULL,
+    tenant_id       text COLLATE "C" NOT NULL,
     play_id         ident       NOT NULL,
     game_id         ident       NOT NULL,
     player_id       ident       NOT NULL,
@@ -715,14 +757,15 @@ CREATE TABLE plays (
 CREATE INDEX plays_player ON plays (tenant_id, player_id, game_id, play_id);
 CREATE UNIQUE INDEX plays_idempotency ON plays (tenant_id, player_id, game_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
--- The plays of late, for whoever must catch up: rows lie in the order of time, so this costs next to nothing.
-CREATE INDEX plays_time ON plays USING brin (played_at) WITH (autosummarize = on, pages_per_range = 32);
+-- Recent plays of a tenant, for all that follows them (counts, alerts, backfill, rankings, auditor). By time alone, each
+-- tenant's reader would read every tenant's plays. Plays of a batch have one time, which the index stores once.
+CREATE INDEX plays_time ON plays (tenant_id, played_at);
 
--- A player's plays of a game: for ever, and on the local day that the last one counted on. Where the campaign's
--- zone has moved west since, that day may be one that has not begun: its plays count on the day before.
--- busy_until: up to when plays have taken the player's time, in unix milliseconds (runtime/actors/game/eligibility.py).
+-- A player's plays of a game: in total, and on the local day of the last play. If the campaign's time zone has moved
+-- west since, `day` may be in the future; its plays then count for the current day.
+-- busy_until: unix milliseconds up to which plays have used the player's time (runtime/actors/game/eligibility.py).
 CREATE TABLE game_players (
-    tenant_id  ident   NOT NULL,
+    tenant_id  text COLLATE "C" NOT NULL,
     game_id    ident   NOT NULL,
     player_id  ident   NOT NULL,
     plays      bigint  NOT NULL CHECK (plays >= 0),
@@ -734,11 +777,11 @@ CREATE TABLE game_players (
 
 -- ---------------------------------------------------------------- wallet and turns
 
--- seq: no entry of the balance is beyond it. Whoever moves the balance takes the next ones under the row's lock:
--- greatest(seq, microseconds()) and on, so that they rise within a balance whatever the clock does, and put the
--- entries of a player's several balances in the order of their time.
+-- seq: the highest seq of the balance's entries. A movement takes the next numbers under the row lock, from
+-- greatest(seq, microseconds()): they increase within a balance even if the clock steps back, and order the entries of
+-- a player's balances by time.
 CREATE TABLE balances (
-    tenant_id  ident       NOT NULL,
+    tenant_id  text COLLATE "C" NOT NULL,
     scope_key  ident       NOT NULL,
     currency   ident       NOT NULL,
     player_id  ident       NOT NULL,
@@ -748,10 +791,10 @@ CREATE TABLE balances (
     PRIMARY KEY (tenant_id, player_id, scope_key, currency)
 ) WITH (fillfactor = 80);
 
--- The sum of a balance's entries is the balance, always; in the order of seq each begins where the last one ended.
--- reward_id: of the reward that the movement paid for, or that it is; a revoke moves it back. Empty: of none.
+-- The entries of a balance always add up to it; in seq order, each starts where the previous one ended.
+-- reward_id: the reward that the movement paid for or credited, which a revoke reverses. '': none.
 CREATE TABLE ledger_entries (
-    tenant_id     ident       NOT NULL,
+    tenant_id     text COLLATE "C" NOT NULL,
     entry_id      ident       NOT NULL,
     seq           bigint      NOT NULL,
     scope_key     ident       NOT NULL,
@@ -760,7 +803,7 @@ CREATE TABLE ledger_entries (
     amount        bigint      NOT NULL CHECK (amount <> 0),
     balance_after bigint      NOT NULL CHECK (balance_after >= 0),
     reason        text        NOT NULL
-                  CHECK (reason IN ('play_reward', 'milestone_spend', 'quest_reward', 'adjustment', 'reversal')),
+                  CHECK (reason IN ('play_reward', 'milestone_spend', 'quest_reward', 'adjustment', 'reversal', 'code')),
     reference_id  text        NOT NULL,
     reward_id     ident       NOT NULL DEFAULT '',
     created_at    timestamptz NOT NULL DEFAULT now(),
@@ -768,28 +811,27 @@ CREATE TABLE ledger_entries (
 );
 CREATE INDEX ledger_entries_time ON ledger_entries USING brin (created_at) WITH (autosummarize = on, pages_per_range = 32);
 
--- What staff did under an idempotency key, written with what it did: asked again, it is answered by this row.
--- merchant_id: in whose name ('' the tenant's own). subject: who asked (the token's; empty: a caller of Core).
--- route: the operation, and its path's id.
--- reply: protobuf's bytes of the reply's message.
+-- Idempotency keys of staff requests, written in the same transaction as their effect; a retry returns `reply`.
+-- merchant_id: on whose behalf ('': the tenant). subject: the token's subject ('': a caller of Core).
+-- route: the operation and the id in its path. reply: the encoded protobuf message.
 CREATE TABLE keyed_requests (
-    tenant_id       ident       NOT NULL,
+    tenant_id       text COLLATE "C" NOT NULL,
     merchant_id     ident       NOT NULL DEFAULT '',
     subject         ident       NOT NULL,
     route           ident       NOT NULL,
     idempotency_key ident       NOT NULL,
     request_hash    bytea       NOT NULL,
     reply           bytea       NOT NULL DEFAULT '',
-    asked_at        timestamptz NOT NULL DEFAULT now(),
+    requested_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, merchant_id, subject, route, idempotency_key)
 );
 
--- What staff asked for that waits for a second person. request: protobuf's bytes of the request's message. route: the
--- operation, and its path's id. asked_by: the subject of the token; nobody approves what is their own. One key of one
--- who asks is one approval. waiting -> done | rejected | withdrawn | failed; what is done in several transactions is
--- approved before it is done, or rejected half done. rests_on: SHA-256 of what must still be so then; empty: nothing.
+-- Staff requests that need a second person's approval. request: the encoded protobuf message. route: the operation and
+-- the id in its path. requested_by: the token's subject, who cannot approve it. One idempotency key of a requester is
+-- one approval. waiting -> done | rejected | withdrawn | failed. An operation of several transactions is 'approved' while
+-- it runs and can be rejected half done. rests_on: SHA-256 of the state it depends on, checked then; empty: none.
 CREATE TABLE approvals (
-    tenant_id       ident       NOT NULL,
+    tenant_id       text COLLATE "C" NOT NULL,
     approval_id     ident       NOT NULL,
     merchant_id     ident       NOT NULL DEFAULT '',
     operation       text        NOT NULL,
@@ -800,8 +842,8 @@ CREATE TABLE approvals (
     subject_id      ident       NOT NULL,
     before          jsonb       NOT NULL,
     after           jsonb       NOT NULL,
-    asked_by        text        NOT NULL,
-    asked_at        timestamptz NOT NULL DEFAULT now(),
+    requested_by    text        NOT NULL,
+    requested_at    timestamptz NOT NULL DEFAULT now(),
     expires_at      timestamptz NOT NULL DEFAULT now() + interval '7 days',
     status          text        NOT NULL DEFAULT 'waiting'
                     CHECK (status IN ('waiting', 'approved', 'done', 'rejected', 'withdrawn', 'failed')),
@@ -812,12 +854,12 @@ CREATE TABLE approvals (
     rests_on        bytea       NOT NULL,
     PRIMARY KEY (tenant_id, approval_id)
 );
-CREATE UNIQUE INDEX approvals_key ON approvals (tenant_id, merchant_id, asked_by, route, idempotency_key)
+CREATE UNIQUE INDEX approvals_key ON approvals (tenant_id, merchant_id, requested_by, route, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX approvals_waiting ON approvals (tenant_id, approval_id) WHERE status = 'waiting';
 
--- What an approval is now: what nobody decided in time has expired, and what nobody has gone on with for 7 days since
--- it was approved. One expression, so that it is inlined.
+-- The effective status: a request expires if nobody decides in time, or if an approved one makes no progress for
+-- 7 days. A single expression, so that Postgres inlines it.
 CREATE FUNCTION approval_status(status text, expires_at timestamptz, decided_at timestamptz) RETURNS text
     LANGUAGE sql STABLE RETURN
     CASE WHEN status = 'waiting' AND expires_at <= now() THEN 'expired'
@@ -825,7 +867,7 @@ CREATE FUNCTION approval_status(status text, expires_at timestamptz, decided_at 
          ELSE status END;
 
 CREATE TABLE turn_balances (
-    tenant_id   ident       NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     campaign_id ident       NOT NULL,
     player_id   ident       NOT NULL,
     balance     bigint      NOT NULL CHECK (balance >= 0),
@@ -834,13 +876,14 @@ CREATE TABLE turn_balances (
 ) WITH (fillfactor = 80);
 
 CREATE TABLE turn_entries (
-    tenant_id     ident       NOT NULL,
+    tenant_id     text COLLATE "C" NOT NULL,
     entry_id      ident       NOT NULL,
     campaign_id   ident       NOT NULL,
     player_id     ident       NOT NULL,
     amount        bigint      NOT NULL CHECK (amount <> 0),
     balance_after bigint      NOT NULL CHECK (balance_after >= 0),
-    reason        text        NOT NULL CHECK (reason IN ('quest', 'play', 'adjustment', 'merge', 'prize', 'reversal')),
+    reason        text        NOT NULL
+                  CHECK (reason IN ('quest', 'play', 'adjustment', 'merge', 'prize', 'reversal', 'code')),
     reference_id  text        NOT NULL,
     created_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, entry_id)
@@ -849,11 +892,11 @@ CREATE INDEX turn_entries_time ON turn_entries USING brin (created_at) WITH (aut
 
 -- ---------------------------------------------------------------- rewards and delivery
 
--- won -> claimed -> fulfilling -> fulfilled; also expired, revoked, failed. The legal moves are
--- written once, with the code that claims. name, type and value are the prize's at the win.
--- A reward that is expired or failed, or revoked before it was shown, holds no stock and no code.
+-- won -> claimed -> fulfilling -> fulfilled; also expired, revoked, failed. sql/claims.sql and the statements beside it
+-- define the transitions. name, type and value are copied from the prize at the win.
+-- A reward that is expired, failed, or revoked before its code was shown holds no stock and no code.
 CREATE TABLE rewards (
-    tenant_id    ident            NOT NULL,
+    tenant_id    text COLLATE "C" NOT NULL,
     reward_id    ident            NOT NULL,
     player_id    ident            NOT NULL,
     prize_id     ident            NOT NULL,
@@ -877,23 +920,23 @@ CREATE TABLE rewards (
 CREATE INDEX rewards_player ON rewards (tenant_id, player_id, reward_id);
 CREATE INDEX rewards_prize ON rewards (tenant_id, prize_id, status);
 CREATE INDEX rewards_campaign ON rewards (tenant_id, campaign_id, status);
--- What no play won, and claims, by their times, for whoever must catch up (sql/gaps.sql): a play writes to neither.
+-- Rewards without a play, and claims, by time, for the backfill (sql/backfill.sql): a play writes to neither index.
 CREATE INDEX rewards_unplayed ON rewards (tenant_id, won_at) WHERE play_id = '';
 CREATE INDEX rewards_claimed ON rewards (tenant_id, claimed_at) WHERE claimed_at IS NOT NULL;
 CREATE INDEX rewards_expiry ON rewards (tenant_id, expires_at) WHERE status = 'won' AND expires_at IS NOT NULL;
 
--- What winners answered when they claimed, each with the label that was read then: a list of key, label and value.
--- Personal: it goes with whoever is erased.
+-- The winner's answers to the claim form, with the labels shown at that time: a list of key, label and value.
+-- Personal data: deleted when the player is erased.
 CREATE TABLE claim_answers (
-    tenant_id  ident       NOT NULL,
+    tenant_id  text COLLATE "C" NOT NULL,
     reward_id  ident       NOT NULL,
     answers    jsonb       NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, reward_id)
 );
 
--- What is wrong with answers (an object of texts, none of them empty) to a prize's claim_fields: a list of a key and
--- required, unknown, option, long or lines each. NULL: nothing.
+-- Validates claim answers (an object of non-empty texts) against a prize's claim_fields. Returns a list of [key,
+-- problem], problem being required, unknown, option, long or lines. NULL: valid.
 CREATE FUNCTION claim_problems(fields jsonb, answers jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN
     CASE WHEN fields <> '[]' OR answers <> '{}' THEN (
         SELECT jsonb_agg(jsonb_build_array(p.key, p.problem) ORDER BY p.nth, p.key COLLATE "C")
@@ -915,25 +958,123 @@ CREATE FUNCTION claim_problems(fields jsonb, answers jsonb) RETURNS jsonb LANGUA
         WHERE p.problem IS NOT NULL
     ) END;
 
--- Answers as they are kept: a list of key, label and value, in the order of the fields.
-CREATE FUNCTION claim_answered(fields jsonb, answers jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN (
+-- Answers in stored form: a list of key, label and value, in field order.
+CREATE FUNCTION answers_as_list(fields jsonb, answers jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN (
     SELECT coalesce(jsonb_agg(jsonb_build_object('key', f.field ->> 'key', 'label', f.field ->> 'label',
                                                  'value', answers ->> (f.field ->> 'key')) ORDER BY f.nth), '[]')
     FROM jsonb_array_elements(fields) WITH ORDINALITY AS f (field, nth)
     WHERE answers ? (f.field ->> 'key')
 );
 
--- And back: an object of texts.
-CREATE FUNCTION claim_given(answers jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN (
+-- The reverse: an object of texts.
+CREATE FUNCTION answers_as_object(answers jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN (
     SELECT coalesce(jsonb_object_agg(a ->> 'key', a ->> 'value'), '{}') FROM jsonb_array_elements(answers) AS a
 );
 
--- The outbox: one row for each delivery that is due, written with what made it due.
--- pending -> delivering (leased) -> delivered | awaiting | retry | dead; cancelled. The legal moves
--- are in sql/fulfillment.sql. lease_until: when another worker may take what one is delivering; of what is
--- awaited, when that is given up (NULL: never).
+-- What a list of needs (campaigns.entry_needs) lacks in an entry with these tokens: names. NULL: complete, or nothing is
+-- needed. given NULL: there is no entry.
+CREATE FUNCTION entry_missing(needs jsonb, given text[]) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN
+    CASE WHEN needs IS NOT NULL THEN coalesce((
+        SELECT jsonb_agg(n.need -> 0 ORDER BY n.nth)
+        FROM jsonb_array_elements(needs) WITH ORDINALITY AS n (need, nth)
+        WHERE given IS NULL OR NOT (n.need -> 1) ?| given
+    ), CASE WHEN given IS NULL THEN '["entry"]'::jsonb END) END;
+
+-- A player's entry to a campaign. fields: values by key. given: tokens of its complete parts, which campaigns.entry_needs
+-- lists: field:KEY, age:YEARS, consent:ID:SHA256, and country:CODE. revision: increases with every change; a play's commit
+-- names the revision that it was decided with. age, age_on: the age that was proven and when; the date of birth is not
+-- stored. country: by the trusted proxy's header.
+CREATE TABLE entries (
+    tenant_id   text COLLATE "C" NOT NULL,
+    campaign_id ident       NOT NULL,
+    player_id   ident       NOT NULL,
+    entry_id    ident       NOT NULL,
+    revision    integer     NOT NULL DEFAULT 1,
+    fields      jsonb       NOT NULL DEFAULT '{}',
+    given       text[]      NOT NULL DEFAULT '{}',
+    age         integer     NOT NULL DEFAULT 0,
+    age_on      date,
+    country     text        NOT NULL DEFAULT '',
+    locale      text        NOT NULL DEFAULT '',
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    updated_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, campaign_id, player_id)
+);
+CREATE UNIQUE INDEX entries_id ON entries (tenant_id, entry_id);
+CREATE INDEX entries_player ON entries (tenant_id, player_id, campaign_id);
+
+-- Receipts: each decision about a consent, with the text that was shown. revision: the entry's, of that decision;
+-- negative: moved from a merged guest's entry, older than all others.
+CREATE TABLE entry_consents (
+    tenant_id   text COLLATE "C" NOT NULL,
+    entry_id    ident       NOT NULL,
+    consent_id  ident       NOT NULL,
+    revision    integer     NOT NULL,
+    given       boolean     NOT NULL,
+    text_sha256 ident       NOT NULL,
+    locale      text        NOT NULL DEFAULT '',
+    actor       text        NOT NULL DEFAULT '',
+    decided_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (tenant_id, entry_id, consent_id, revision)
+);
+
+-- The texts that players have consented to. Never deleted: a receipt names its text years later.
+CREATE TABLE entry_texts (
+    tenant_id   text COLLATE "C" NOT NULL,
+    text_sha256 ident NOT NULL,
+    text        text  NOT NULL,
+    PRIMARY KEY (tenant_id, text_sha256),
+    CHECK (text_sha256 = encode(sha256(convert_to(text, 'UTF8')), 'hex'))
+);
+
+-- The latest decision about each consent of an entry, as a list. given: whether its token is among the entry's.
+CREATE FUNCTION entry_decisions(tenant text, entry text, tokens text[]) RETURNS jsonb LANGUAGE sql STABLE RETURN (
+    SELECT coalesce(jsonb_agg(jsonb_build_object(
+        'id', k.consent_id, 'given', k.given AND concat('consent:', k.consent_id, ':', k.text_sha256) = ANY (tokens),
+        'text_sha256', k.text_sha256, 'locale', k.locale, 'decided_at', unix(k.decided_at), 'text', coalesce(t.text, '')
+    ) ORDER BY k.consent_id), '[]')
+    FROM (
+        SELECT DISTINCT ON (consent_id) * FROM entry_consents
+        WHERE tenant_id = tenant AND entry_id = entry ORDER BY consent_id, revision DESC
+    ) AS k
+    LEFT JOIN entry_texts AS t ON t.tenant_id = tenant AND t.text_sha256 = k.text_sha256
+);
+
+-- Keyed hashes of the canonical contacts of a campaign with one entry per contact. A changed contact keeps its row, so
+-- that it cannot be used for another entry.
+CREATE TABLE entry_contacts (
+    tenant_id    text COLLATE "C" NOT NULL,
+    campaign_id  ident NOT NULL,
+    contact_hash bytea NOT NULL,
+    entry_id     ident NOT NULL,
+    PRIMARY KEY (tenant_id, campaign_id, contact_hash)
+);
+CREATE INDEX entry_contacts_entry ON entry_contacts (tenant_id, entry_id);
+
+-- The number of entries of a campaign with max_entries; no row: not counted.
+CREATE TABLE entry_counts (
+    tenant_id   text COLLATE "C" NOT NULL,
+    campaign_id ident  NOT NULL,
+    entries     bigint NOT NULL CHECK (entries >= 0),
+    PRIMARY KEY (tenant_id, campaign_id)
+);
+
+-- Idempotency keys of submitted entries, with the reply.
+CREATE TABLE entry_keys (
+    tenant_id       text COLLATE "C" NOT NULL,
+    player_id       ident NOT NULL,
+    campaign_id     ident NOT NULL,
+    idempotency_key text  NOT NULL,
+    request_hash    bytea NOT NULL,
+    reply           json  NOT NULL,
+    PRIMARY KEY (tenant_id, player_id, campaign_id, idempotency_key)
+);
+
+-- The outbox: one row per delivery, written in the transaction that made it due.
+-- pending -> delivering (leased) -> delivered | awaiting | retry | dead; cancelled. sql/fulfillment.sql defines the
+-- transitions. lease_until: when another worker may take over a delivery; when an awaited one times out (NULL: never).
 CREATE TABLE tasks (
-    tenant_id       ident       NOT NULL,
+    tenant_id       text COLLATE "C" NOT NULL,
     task_id         ident       NOT NULL,
     reward_id       ident       NOT NULL,
     prize_id        ident       NOT NULL,
@@ -950,33 +1091,33 @@ CREATE TABLE tasks (
     lease_owner     text        NOT NULL DEFAULT '',
     created_at      timestamptz NOT NULL DEFAULT now(),
     updated_at      timestamptz NOT NULL DEFAULT now(),
-    -- The last attempt that ended: when (NULL: none has), how long it took, and how its receiver's answer began.
+    -- The last finished attempt: its time (NULL: none), its duration, and the start of the receiver's response.
     tried_at        timestamptz,
     duration_ms     integer     NOT NULL DEFAULT 0,
     answer          text        NOT NULL DEFAULT '',
-    -- Those before it, as and_earlier() keeps them.
+    -- Earlier attempts, as append_attempt() builds them.
     earlier         jsonb       NOT NULL DEFAULT '[]',
     PRIMARY KEY (tenant_id, task_id)
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX tasks_reward ON tasks (tenant_id, reward_id);
--- By prize: what waits for a receiver that hangs is passed by, however much it is.
+-- By prize: lets workers skip any backlog of a receiver that hangs.
 CREATE INDEX tasks_due ON tasks (tenant_id, prize_id, next_attempt_at) WHERE status IN ('pending', 'retry');
 CREATE INDEX tasks_leased ON tasks (tenant_id, lease_until) WHERE status = 'delivering';
 CREATE INDEX tasks_awaited ON tasks (tenant_id, lease_until) WHERE status = 'awaiting';
 CREATE INDEX tasks_time ON tasks USING brin (updated_at) WITH (autosummarize = on, pages_per_range = 32);
--- For whoever must catch up (sql/gaps.sql).
+-- For the backfill (sql/backfill.sql).
 CREATE INDEX tasks_dead ON tasks (tenant_id, updated_at) WHERE status = 'dead';
 
--- A task's earlier attempts with one more, the oldest first, at most 20: when each ended (unix seconds), how long it took,
--- why it failed ('' it did not), and how its receiver's answer began.
-CREATE FUNCTION and_earlier(earlier jsonb, tried_at timestamptz, duration_ms integer, error text, answer text)
+-- Appends an attempt to a task's earlier ones and keeps the last 20: unix time of its end, duration, error ('' if it
+-- succeeded), and the start of the receiver's response.
+CREATE FUNCTION append_attempt(earlier jsonb, tried_at timestamptz, duration_ms integer, error text, answer text)
 RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
     CASE WHEN jsonb_array_length(earlier) < 20 THEN earlier ELSE earlier - 0 END
     || jsonb_build_object('tried_at', unix(tried_at), 'duration_ms', duration_ms, 'error', error, 'answer', answer);
 
--- The id of a signed callback is of one task, for ever; `uses` counts how often it came.
+-- A signed callback's id belongs to one task, for ever; `uses` counts its deliveries.
 CREATE TABLE callbacks (
-    tenant_id   ident       NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     callback_id text        NOT NULL,
     task_id     ident       NOT NULL,
     uses        integer     NOT NULL DEFAULT 1,
@@ -984,13 +1125,12 @@ CREATE TABLE callbacks (
     PRIMARY KEY (tenant_id, callback_id)
 );
 
--- What a reward is now: one that was won and not claimed in time is expired, also before the job that
--- writes it down has come by. One whose delivery is due (it has a task) is on its way and does not expire.
--- One expression, so that it is inlined. tasked: whether the reward has a task.
-CREATE FUNCTION standing(status text, expires_at timestamptz, tasked boolean) RETURNS text LANGUAGE sql STABLE RETURN
+-- The effective status of a reward: one that was not claimed in time is expired even before the job records it. One with
+-- a due delivery (`tasked`: it has a task) does not expire. A single expression, so that Postgres inlines it.
+CREATE FUNCTION reward_status(status text, expires_at timestamptz, tasked boolean) RETURNS text LANGUAGE sql STABLE RETURN
     CASE WHEN status = 'won' AND expires_at <= now() AND NOT tasked THEN 'expired' ELSE status END;
 
--- What players read of a prize; all of it empty for NULL, a prize that is gone.
+-- What players see of a prize; empty values if NULL (the prize was deleted).
 CREATE FUNCTION prize_content(prize prizes) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN
     jsonb_build_object('description', coalesce(prize.description, ''), 'image_url', coalesce(prize.image_url, ''),
                        'terms', coalesce(prize.terms, ''), 'currency', coalesce(prize.currency, ''),
@@ -998,10 +1138,10 @@ CREATE FUNCTION prize_content(prize prizes) RETURNS jsonb LANGUAGE sql IMMUTABLE
 
 -- ---------------------------------------------------------------- milestones
 
--- One grant of a rung to a player, whatever the mode: the primary key is what makes it once.
--- reply: what a redeem was answered, for its retries; NULL for a rung granted inside a play.
+-- One grant of a milestone to a player, in either mode: the primary key makes it happen once.
+-- reply: the response to a redeem, for its retries; NULL for a milestone granted inside a play.
 CREATE TABLE milestone_grants (
-    tenant_id       ident       NOT NULL,
+    tenant_id       text COLLATE "C" NOT NULL,
     game_id         ident       NOT NULL,
     player_id       ident       NOT NULL,
     milestone_id    ident       NOT NULL,
@@ -1017,10 +1157,10 @@ CREATE UNIQUE INDEX milestone_grants_idempotency ON milestone_grants (tenant_id,
 
 -- ---------------------------------------------------------------- quests
 
--- condition: {kind, count, game_id} of what a player must have done; null: the player says so. signing: the secrets,
--- sealed, of who may tell its events (condition of kind 'event'); {}: nobody may.
+-- condition: {kind, count, game_id} that the player must meet; null: the player reports completion. signing: encrypted
+-- secrets of the systems that may report events (condition kind 'event'); {}: none.
 CREATE TABLE quests (
-    tenant_id   ident       NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     quest_id    ident       NOT NULL,
     campaign_id ident       NOT NULL,
     name        text        NOT NULL,
@@ -1039,33 +1179,33 @@ CREATE TABLE quests (
 CREATE INDEX quests_campaign ON quests (tenant_id, campaign_id, quest_id);
 
 CREATE TRIGGER quests_sealed BEFORE INSERT OR UPDATE OF signing ON quests
-    FOR EACH ROW EXECUTE FUNCTION hold_keys_of_config('signing');
+    FOR EACH ROW EXECUTE FUNCTION lock_keys_of_config('signing');
 
--- What happened elsewhere, as the tenant's own systems told it of a player: each event of a quest once.
+-- Events about players that the tenant's own systems reported, each once per quest.
 CREATE TABLE quest_events (
-    tenant_id ident       NOT NULL,
-    quest_id  ident       NOT NULL,
-    event_id  ident       NOT NULL,
-    player_id ident       NOT NULL,
-    told_at   timestamptz NOT NULL DEFAULT now(),
+    tenant_id   text COLLATE "C" NOT NULL,
+    quest_id    ident       NOT NULL,
+    event_id    ident       NOT NULL,
+    player_id   ident       NOT NULL,
+    reported_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, quest_id, event_id)
 );
-CREATE INDEX quest_events_player ON quest_events (tenant_id, player_id, quest_id, told_at);
+CREATE INDEX quest_events_player ON quest_events (tenant_id, player_id, quest_id, reported_at);
 
--- Whether the campaign has the game that a quest's condition names, or it names none.
-CREATE FUNCTION has_condition_s_game(tenant text, campaign text, condition jsonb) RETURNS boolean LANGUAGE sql STABLE
+-- Whether the game that a quest's condition names belongs to the campaign; true if it names none.
+CREATE FUNCTION has_game_of_condition(tenant text, campaign text, condition jsonb) RETURNS boolean LANGUAGE sql STABLE
 RETURN coalesce(condition ->> 'game_id', '') = '' OR EXISTS (
     SELECT FROM games AS g
     WHERE g.tenant_id = tenant AND g.game_id = condition ->> 'game_id' AND g.campaign_id = campaign);
 
--- How much of what a quest's condition counts a player has done since then (null: ever): plays of the campaign's games, or
--- of the one game; the prizes won by them; the points credited for them; the local days with a login; or the quest's
--- events that were told of the player. Of what a guest won, what became the player's.
+-- A player's progress on a quest's condition since a time (NULL: ever): plays of the campaign's games or of one game,
+-- prizes won by them, points credited for them, local days with a login, or events reported for the quest. A merged
+-- guest's wins and points count without the surplus.
 CREATE FUNCTION quest_progress(
     tenant text, player text, quest text, campaign text, condition jsonb, since timestamptz)
 RETURNS bigint LANGUAGE sql STABLE RETURN CASE WHEN condition ->> 'kind' = 'event' THEN (
     SELECT count(*) FROM quest_events AS e
-    WHERE e.tenant_id = tenant AND e.player_id = player AND e.quest_id = quest AND (since IS NULL OR e.told_at >= since)
+    WHERE e.tenant_id = tenant AND e.player_id = player AND e.quest_id = quest AND (since IS NULL OR e.reported_at >= since)
 ) WHEN condition ->> 'kind' = 'logins' THEN (
     SELECT count(DISTINCT (q.quarter AT TIME ZONE c.timezone)::date)
     FROM campaigns AS c
@@ -1085,10 +1225,10 @@ RETURNS bigint LANGUAGE sql STABLE RETURN CASE WHEN condition ->> 'kind' = 'even
           AND coalesce(condition ->> 'game_id', '') IN ('', g.game_id)))
 ) END;
 
--- period: 'once', a local day '2026-11-21', or an ISO week '2026-W47'. event_id: of the event that tells of it, also
--- where the player it was completed by is another since.
+-- period: 'once', a local day '2026-11-21', or an ISO week '2026-W47'. event_id: id of the completion event, which
+-- stays the same if the player is merged into another.
 CREATE TABLE quest_completions (
-    tenant_id       ident       NOT NULL,
+    tenant_id       text COLLATE "C" NOT NULL,
     quest_id        ident       NOT NULL,
     player_id       ident       NOT NULL,
     period          text        NOT NULL,
@@ -1104,10 +1244,98 @@ CREATE INDEX quest_completions_time ON quest_completions (tenant_id, completed_a
 CREATE UNIQUE INDEX quest_completions_idempotency ON quest_completions (tenant_id, player_id, quest_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 
+-- ---------------------------------------------------------------- packs of codes
+
+-- The secret that keys the hashes of a campaign's codes, encrypted with CODE_KEYS. A rotation re-encrypts it; the hashes
+-- stay valid.
+CREATE TABLE pack_keys (
+    tenant_id   text COLLATE "C" NOT NULL,
+    campaign_id ident NOT NULL,
+    sealed      jsonb NOT NULL,
+    PRIMARY KEY (tenant_id, campaign_id)
+);
+CREATE TRIGGER pack_keys_sealed BEFORE INSERT OR UPDATE OF sealed ON pack_keys
+    FOR EACH ROW EXECUTE FUNCTION lock_keys_of_config('sealed');
+
+-- A code or receipt gives either turns, or an amount of a currency. codes, withdrawn: counts of pack_codes. signing: the
+-- secrets of its receipts. until NULL: until the campaign ends.
+CREATE TABLE packs (
+    tenant_id   text COLLATE "C" NOT NULL,
+    pack_id     ident       NOT NULL,
+    campaign_id ident       NOT NULL,
+    name        text        NOT NULL,
+    status      text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'paused', 'archived')),
+    turns       integer     NOT NULL CHECK (turns >= 0),
+    currency    ident       NOT NULL DEFAULT '',
+    scope_key   ident       NOT NULL DEFAULT '',
+    amount      bigint      NOT NULL CHECK (amount >= 0),
+    until       timestamptz,
+    codes       integer     NOT NULL DEFAULT 0 CHECK (codes >= 0),
+    withdrawn   integer     NOT NULL DEFAULT 0 CHECK (withdrawn >= 0),
+    signing     jsonb       NOT NULL DEFAULT '{}',
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    updated_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, pack_id),
+    CHECK ((turns > 0) <> (amount > 0))
+);
+CREATE INDEX packs_campaign ON packs (tenant_id, campaign_id, pack_id);
+CREATE TRIGGER packs_sealed BEFORE INSERT OR UPDATE OF signing ON packs
+    FOR EACH ROW EXECUTE FUNCTION lock_keys_of_config('signing');
+
+-- The codes of a campaign's packs, each once, as keyed hashes. redemption_id: the code is used.
+CREATE TABLE pack_codes (
+    tenant_id     text COLLATE "C" NOT NULL,
+    campaign_id   ident NOT NULL,
+    code_hash     bytea NOT NULL,
+    pack_id       ident NOT NULL,
+    redemption_id ident,
+    withdrawn_at  timestamptz,
+    PRIMARY KEY (tenant_id, campaign_id, code_hash),
+    CHECK (redemption_id IS NULL OR withdrawn_at IS NULL)
+) WITH (fillfactor = 90);
+
+-- What a player got for a code or a receipt; turns and amount as in the pack at that time.
+CREATE TABLE redemptions (
+    tenant_id       text COLLATE "C" NOT NULL,
+    redemption_id   ident       NOT NULL,
+    pack_id         ident       NOT NULL,
+    campaign_id     ident       NOT NULL,
+    player_id       ident       NOT NULL,
+    code_hash       bytea,
+    receipt_id      ident,
+    turns           integer     NOT NULL,
+    currency        ident       NOT NULL,
+    scope_key       ident       NOT NULL,
+    amount          bigint      NOT NULL,
+    balance_after   bigint      NOT NULL,
+    idempotency_key text,
+    request_hash    bytea,
+    redeemed_at     timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, redemption_id),
+    CHECK ((code_hash IS NULL) <> (receipt_id IS NULL))
+);
+CREATE INDEX redemptions_player ON redemptions (tenant_id, player_id, redemption_id);
+CREATE INDEX redemptions_pack ON redemptions (tenant_id, pack_id, redemption_id);
+CREATE UNIQUE INDEX redemptions_receipt ON redemptions (tenant_id, pack_id, receipt_id) WHERE receipt_id IS NOT NULL;
+CREATE UNIQUE INDEX redemptions_idempotency ON redemptions (tenant_id, player_id, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+
+-- Wrong codes of a player, of an address or network, or in a campaign. level: their number, less what has leaked until
+-- updated_at (a leaky bucket). wait_until: no further guess before this time.
+CREATE TABLE code_guesses (
+    tenant_id  text COLLATE "C" NOT NULL,
+    guesser    ident            NOT NULL,
+    level      double precision NOT NULL,
+    wait_until timestamptz,
+    updated_at timestamptz      NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, guesser)
+);
+CREATE INDEX code_guesses_updated ON code_guesses (tenant_id, updated_at);
+
 -- ---------------------------------------------------------------- leaderboards
 
 CREATE TABLE leaderboards (
-    tenant_id    ident       NOT NULL,
+    tenant_id    text COLLATE "C" NOT NULL,
     board_id     ident       NOT NULL,
     campaign_id  ident       NOT NULL DEFAULT '',
     game_id      ident       NOT NULL DEFAULT '',
@@ -1126,7 +1354,7 @@ CREATE TABLE leaderboards (
 CREATE INDEX leaderboards_campaign ON leaderboards (tenant_id, campaign_id, board_id);
 
 CREATE TABLE leaderboard_adjustments (
-    tenant_id  ident       NOT NULL,
+    tenant_id  text COLLATE "C" NOT NULL,
     entry_id   ident       NOT NULL,
     board_id   ident       NOT NULL,
     player_id  ident       NOT NULL,
@@ -1137,7 +1365,7 @@ CREATE TABLE leaderboard_adjustments (
 );
 
 CREATE TABLE leaderboard_disqualifications (
-    tenant_id       ident       NOT NULL,
+    tenant_id       text COLLATE "C" NOT NULL,
     board_id        ident       NOT NULL,
     player_id       ident       NOT NULL,
     reason          text        NOT NULL,
@@ -1145,10 +1373,11 @@ CREATE TABLE leaderboard_disqualifications (
     PRIMARY KEY (tenant_id, board_id, player_id)
 );
 
--- The snapshot that finalize takes. A rank's prize is PENDING in `reason` until the commit that awards it;
--- after that `reason` says why it went without, or is empty.
+-- The final ranking, taken when a board is finalized, or the drawn ranks of a draw (board_id is the draw's, score the
+-- holder's tickets). `reason` is PENDING until the commit that awards the rank's prize; then it is empty, or says why
+-- there was no prize. Before a draw is confirmed it is DRAWN or ALTERNATE; REPLACED: an alternate has the prize.
 CREATE TABLE leaderboard_standings (
-    tenant_id    ident       NOT NULL,
+    tenant_id    text COLLATE "C" NOT NULL,
     board_id     ident       NOT NULL,
     rank         integer     NOT NULL,
     player_id    ident       NOT NULL,
@@ -1163,12 +1392,92 @@ CREATE TABLE leaderboard_standings (
 CREATE UNIQUE INDEX leaderboard_standings_player ON leaderboard_standings (tenant_id, board_id, player_id);
 CREATE INDEX leaderboard_standings_owed ON leaderboard_standings (tenant_id, board_id, rank) WHERE reason = 'PENDING';
 
+-- ---------------------------------------------------------------- draws
+
+-- A picture or font. asset_id has the SHA-256 of the body, so equal files are one asset. merchant_id: '' for the tenant.
+-- position: microseconds, orders the list. No play reads this table.
+CREATE TABLE assets (
+    tenant_id   text COLLATE "C" NOT NULL,
+    asset_id    ident       NOT NULL,
+    merchant_id ident       NOT NULL,
+    name        text        NOT NULL,
+    type        text        NOT NULL,
+    body        bytea       NOT NULL,
+    size        integer     NOT NULL CHECK (size > 0),
+    width       integer     NOT NULL,
+    height      integer     NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    position    bigint      NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    PRIMARY KEY (tenant_id, asset_id)
+);
+CREATE INDEX assets_listed ON assets (tenant_id, position, asset_id) INCLUDE (size);
+-- The bodies are compressed already.
+ALTER TABLE assets ALTER COLUMN body SET STORAGE EXTERNAL;
+
+-- A prize draw. randomness has its kind and terms, once drawn also the value; for a secret seed the id of the server key
+-- that it is derived from. salt: of the holders' pseudonyms. result: [{ticket, holder}] by rank.
+CREATE TABLE draws (
+    tenant_id    text COLLATE "C" NOT NULL,
+    draw_id      ident       NOT NULL,
+    campaign_id  ident       NOT NULL,
+    name         text        NOT NULL,
+    status       text        NOT NULL DEFAULT 'open'
+                 CHECK (status IN ('open', 'closed', 'drawn', 'confirmed', 'cancelled')),
+    tickets      jsonb       NOT NULL,
+    prizes       jsonb       NOT NULL,
+    alternates   integer     NOT NULL DEFAULT 0 CHECK (alternates >= 0),
+    closes_at    timestamptz,
+    randomness   jsonb       NOT NULL,
+    salt         bytea       NOT NULL,
+    tickets_root text        NOT NULL DEFAULT '',
+    ticket_count bigint      NOT NULL DEFAULT 0,
+    holder_count integer     NOT NULL DEFAULT 0,
+    result       jsonb       NOT NULL DEFAULT '[]',
+    result_hash  text        NOT NULL DEFAULT '',
+    closed_at    timestamptz,
+    drawn_at     timestamptz,
+    confirmed_at timestamptz,
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    updated_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, draw_id)
+);
+CREATE INDEX draws_campaign ON draws (tenant_id, campaign_id, draw_id);
+
+-- The tickets of a closed draw: a holder's are first_ticket up to first_ticket + tickets - 1.
+CREATE TABLE draw_tickets (
+    tenant_id    text COLLATE "C" NOT NULL,
+    draw_id      ident  NOT NULL,
+    first_ticket bigint NOT NULL CHECK (first_ticket >= 0),
+    tickets      bigint NOT NULL CHECK (tickets > 0),
+    player_id    ident  NOT NULL,
+    holder       text   NOT NULL,
+    PRIMARY KEY (tenant_id, draw_id, first_ticket)
+);
+CREATE INDEX draw_tickets_player ON draw_tickets (tenant_id, player_id, draw_id);
+
+-- A player's pseudonym in a draw: 128 bits of a salted hash, in hex.
+CREATE FUNCTION pseudonym(salt bytea, player_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN left(encode(sha256(salt || convert_to(player_id, 'UTF8')), 'hex'), 32);
+
+-- Whether a player, or the player that a guest became, is suspended.
+CREATE FUNCTION is_suspended(tenant text, player text) RETURNS boolean LANGUAGE sql STABLE RETURN EXISTS (
+    SELECT FROM players AS p
+    JOIN players AS o ON o.tenant_id = tenant AND o.player_id = coalesce(p.merged_into, p.player_id)
+    WHERE p.tenant_id = tenant AND p.player_id = player AND o.status = 'suspended'
+);
+
+-- What has standings: the final ranking of a board, or the drawn ranks of a draw.
+CREATE VIEW ranked AS
+SELECT tenant_id, board_id, campaign_id, false AS is_draw FROM leaderboards
+UNION ALL
+SELECT tenant_id, draw_id, campaign_id, true FROM draws;
+
 -- ---------------------------------------------------------------- analytics
 
--- A campaign's plays, counted up to a moment: what came since is counted when asked for. players: all
--- different ones up to then; returned: those of them who were there on more than one day.
+-- Running counts of a campaign's plays up to a watermark; later plays are counted when read. players: distinct players
+-- so far; returned: those who played on more than one day.
 CREATE TABLE campaign_marks (
-    tenant_id     ident       NOT NULL,
+    tenant_id     text COLLATE "C" NOT NULL,
     campaign_id   ident       NOT NULL,
     counted_until timestamptz NOT NULL DEFAULT '-infinity',
     players       bigint      NOT NULL DEFAULT 0 CHECK (players >= 0),
@@ -1176,9 +1485,9 @@ CREATE TABLE campaign_marks (
     PRIMARY KEY (tenant_id, campaign_id)
 );
 
--- Each local day of the campaign. players: different ones of that day; wins: plays that won something.
+-- Per local day of the campaign. players: distinct players of that day; wins: plays that won something.
 CREATE TABLE campaign_days (
-    tenant_id   ident  NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     campaign_id ident  NOT NULL,
     day         date   NOT NULL,
     plays       bigint NOT NULL,
@@ -1187,9 +1496,9 @@ CREATE TABLE campaign_days (
     PRIMARY KEY (tenant_id, campaign_id, day)
 );
 
--- Who is counted on which day.
+-- The players already counted for a day.
 CREATE TABLE campaign_player_days (
-    tenant_id   ident NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     player_id   ident NOT NULL,
     campaign_id ident NOT NULL,
     day         date  NOT NULL,
@@ -1197,15 +1506,15 @@ CREATE TABLE campaign_player_days (
 );
 CREATE INDEX campaign_player_days_day ON campaign_player_days (tenant_id, campaign_id, day, player_id);
 
--- A tenant's plays, counted up to a moment, by the quarters of an hour that they were played in: every zone's days and
--- hours are made of them (runtime/operations/reporting/counting.py). wins: plays that won something.
+-- A tenant's plays up to a watermark, in quarter hours, from which the days and hours of every time zone can be derived
+-- (runtime/operations/reporting/counting.py). wins: plays that won something.
 CREATE TABLE figure_marks (
-    tenant_id     ident       NOT NULL PRIMARY KEY,
+    tenant_id     text COLLATE "C" NOT NULL PRIMARY KEY,
     counted_until timestamptz NOT NULL DEFAULT '-infinity'
 );
 
 CREATE TABLE game_quarters (
-    tenant_id ident       NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
     game_id   ident       NOT NULL,
     quarter   timestamptz NOT NULL,
     plays     bigint      NOT NULL,
@@ -1213,19 +1522,18 @@ CREATE TABLE game_quarters (
     PRIMARY KEY (tenant_id, game_id, quarter)
 );
 
--- How often games were started, in quarters of an hour. Apart, so that who adds to it waits for nobody who counts plays.
+-- Game starts per quarter hour. A table of its own, so that counting starts never waits for counting plays.
 CREATE TABLE game_starts (
-    tenant_id ident       NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
     game_id   ident       NOT NULL,
     quarter   timestamptz NOT NULL,
     starts    bigint      NOT NULL,
     PRIMARY KEY (tenant_id, game_id, quarter)
 );
 
--- What the draws of a game's revision came to, before stock and caps were asked. drawn: a prize, or a lucky item; '': a
--- loss.
+-- Draw results of a game's revision, before stock and caps apply. drawn: a prize or a lucky item; '': a loss.
 CREATE TABLE game_draws (
-    tenant_id ident       NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
     game_id   ident       NOT NULL,
     quarter   timestamptz NOT NULL,
     revision  integer     NOT NULL,
@@ -1234,11 +1542,26 @@ CREATE TABLE game_draws (
     PRIMARY KEY (tenant_id, game_id, quarter, revision, drawn)
 );
 
+-- The logarithm of the gamma function for x >= 0.5, to ten digits: Stirling's series at x + 10. PostgreSQL has its own
+-- from version 18 on.
+CREATE FUNCTION log_gamma(x double precision) RETURNS double precision LANGUAGE sql IMMUTABLE RETURN
+    (x + 9.5) * ln(x + 10) - (x + 10) + 0.5 * ln(2 * pi()) + 1 / (12 * (x + 10)) - 1 / (360 * (x + 10) ^ 3)
+    + 1 / (1260 * (x + 10) ^ 5) - (SELECT sum(ln(x + i)) FROM generate_series(0, 9) AS i);
+
+-- log_ratio of runtime/operations/reporting/odds_test.py: how strongly the count speaks against the chance.
+CREATE FUNCTION odds_log_ratio(count double precision, plays double precision, chance double precision)
+RETURNS double precision LANGUAGE sql IMMUTABLE RETURN (
+    SELECT log_gamma(hits + count) + log_gamma(misses + plays - count) - log_gamma(hits + misses + plays)
+           - log_gamma(hits) - log_gamma(misses) + log_gamma(hits + misses)
+           - count * ln(chance) - (plays - count) * ln(1 - chance)
+    FROM (SELECT greatest(0.5, 1000 * chance) AS hits, greatest(0.5, 1000 * (1 - chance)) AS misses) AS prior
+);
+
 -- ---------------------------------------------------------------- integrations
 
--- heard_from: what happened before it was made, or while it was paused, is not told.
+-- active_since: earlier events, from before it was created or while it was paused, are not delivered.
 CREATE TABLE integrations (
-    tenant_id      ident       NOT NULL,
+    tenant_id      text COLLATE "C" NOT NULL,
     integration_id ident       NOT NULL,
     merchant_id    ident       NOT NULL DEFAULT '',
     campaign_id    ident       NOT NULL DEFAULT '',
@@ -1246,19 +1569,19 @@ CREATE TABLE integrations (
     events         text[]      NOT NULL,
     config         jsonb       NOT NULL DEFAULT '{}',
     status         text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'paused')),
-    heard_from     timestamptz NOT NULL DEFAULT now(),
+    active_since     timestamptz NOT NULL DEFAULT now(),
     created_at     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, integration_id)
 );
 
 CREATE TRIGGER integrations_sealed BEFORE INSERT OR UPDATE OF config ON integrations
-    FOR EACH ROW EXECUTE FUNCTION hold_keys_of_config('config');
+    FOR EACH ROW EXECUTE FUNCTION lock_keys_of_config('config');
 
--- What became of each event at each integration: for the operator to read, and for the next try.
--- One that is to be tried again is so from next_attempt_at on. The event is kept, to be told again and to be read;
--- answer is how the receiver's began, without what it was sent in confidence.
+-- The delivery log: the state of each event at each integration, for operators and for retries. next_attempt_at: when a
+-- retry is due. The event is stored for retries and for display; answer is the start of the receiver's response, with
+-- secrets removed.
 CREATE TABLE integration_deliveries (
-    tenant_id      ident       NOT NULL,
+    tenant_id      text COLLATE "C" NOT NULL,
     delivery_id    ident       NOT NULL,
     integration_id ident       NOT NULL,
     event_id       text        NOT NULL,
@@ -1279,50 +1602,51 @@ CREATE UNIQUE INDEX integration_deliveries_event ON integration_deliveries (tena
 CREATE INDEX integration_deliveries_due ON integration_deliveries (tenant_id, integration_id, next_attempt_at)
     WHERE status = 'retry';
 
--- Up to when the integrations of a tenant have been told of everything that happened (runtime/streams/backfill.py).
+-- The watermark up to which a tenant's events are known to be published (runtime/streams/backfill.py).
 CREATE TABLE event_marks (
-    tenant_id    ident       NOT NULL PRIMARY KEY,
-    told_until   timestamptz NOT NULL,
-    leased_until timestamptz NOT NULL
+    tenant_id        text COLLATE "C" NOT NULL PRIMARY KEY,
+    backfilled_until timestamptz NOT NULL,
+    leased_until     timestamptz NOT NULL
 );
 
 -- ---------------------------------------------------------------- limits
 
--- How much is left of a prize, of its stock and of its free codes (NULL: it never had any); NULL: it cannot run out.
-CREATE FUNCTION left_of_prize(channel text, total bigint, remaining bigint, free bigint)
+-- The remaining quantity of a prize: the lower of stock and free codes (NULL codes: none); NULL: unlimited.
+CREATE FUNCTION remaining_of_prize(channel text, total bigint, remaining bigint, free bigint)
 RETURNS bigint LANGUAGE sql IMMUTABLE RETURN least(
     CASE WHEN total > 0 THEN remaining END, CASE WHEN channel = 'voucher_code' THEN coalesce(free, 0) END);
 
--- When a tenant's budgets and stock are looked at next (runtime/operations/budget_alerts/thresholds.py). Who looks holds the row.
+-- When a tenant's budgets and stock are next checked (runtime/operations/budget_alerts/thresholds.py). The row is the
+-- lock of a check.
 CREATE TABLE limit_marks (
-    tenant_id ident       NOT NULL PRIMARY KEY,
+    tenant_id text COLLATE "C" NOT NULL PRIMARY KEY,
     next_at   timestamptz NOT NULL
 );
 
--- What of a campaign's budget was used when it was counted last, and which share of that budget has been told of: 0, 80
--- or 100 percent.
+-- A campaign's budget use at the last check, and the highest threshold for which an event was emitted: 0, 80 or 100
+-- percent.
 CREATE TABLE budget_marks (
-    tenant_id   ident            NOT NULL,
-    campaign_id ident            NOT NULL,
-    amount      double precision NOT NULL,
-    currency    text             NOT NULL,
-    used        double precision NOT NULL,
-    told        integer          NOT NULL CHECK (told IN (0, 80, 100)),
-    counted_at  timestamptz      NOT NULL DEFAULT now(),
+    tenant_id        text COLLATE "C" NOT NULL,
+    campaign_id      ident            NOT NULL,
+    amount           double precision NOT NULL,
+    currency         text             NOT NULL,
+    used             double precision NOT NULL,
+    notified_percent integer          NOT NULL CHECK (notified_percent IN (0, 80, 100)),
+    counted_at       timestamptz      NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, campaign_id)
 );
 
--- Prizes that run low, since when, as has been told. What is here is told of no more until it has risen again.
+-- Prizes whose low-stock event was emitted. No further event until the stock rises above the threshold.
 CREATE TABLE low_prizes (
-    tenant_id ident       NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
     prize_id  ident       NOT NULL,
     since     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, prize_id)
 );
 
--- What integrations are told of that no other row says (runtime/streams/backfill.py): the events themselves.
+-- Events that the backfill cannot rebuild from other rows (runtime/streams/backfill.py), stored whole.
 CREATE TABLE notices (
-    tenant_id   ident       NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
     event_id    ident       NOT NULL,
     type        text        NOT NULL CHECK (type IN ('campaign.budget_reached', 'prizes.low_stock')),
     campaign_id ident       NOT NULL,
@@ -1334,10 +1658,10 @@ CREATE INDEX notices_time ON notices (tenant_id, noticed_at);
 
 -- ---------------------------------------------------------------- conservation
 
--- How far the auditor is on each of its ways through a tenant's rows: along what happens ('changed': seen_until), and
--- around everything of a kind (after_key). leased_until: another process may go on then.
+-- The auditor's progress on each pass over a tenant's rows: following changes ('changed': seen_until), or cycling
+-- through all rows of a kind (after_key). leased_until: when another process may take over.
 CREATE TABLE audit_marks (
-    tenant_id    ident       NOT NULL,
+    tenant_id    text COLLATE "C" NOT NULL,
     way          ident       NOT NULL,
     after_key    text        NOT NULL DEFAULT '',
     seen_until   timestamptz NOT NULL DEFAULT now(),
@@ -1345,12 +1669,12 @@ CREATE TABLE audit_marks (
     PRIMARY KEY (tenant_id, way)
 );
 
--- What the auditor found that breaks a check of conservation.sql: kept until somebody closes it, saying why.
--- subject_id: the thing that was looked at; row_id: what of it. scope_key: the campaign or merchant that it is of, ''
--- the tenant. deviation: by how much, or how; a closed one is another where this is another. gone_at: since when it is
--- found no more.
+-- Findings of the checks in conservation.sql, open until staff closes them with a reason.
+-- subject_id: the checked object; row_id: the row in it. scope_key: its campaign or merchant; '': the tenant.
+-- deviation: the difference; a closed finding that then deviates otherwise becomes a new one. gone_at: when a check
+-- no longer found it.
 CREATE TABLE violations (
-    tenant_id     ident       NOT NULL,
+    tenant_id     text COLLATE "C" NOT NULL,
     violation_id  ident       NOT NULL,
     check_name    ident       NOT NULL,
     subject_id    ident       NOT NULL,
@@ -1372,21 +1696,21 @@ CREATE INDEX violations_subject ON violations (tenant_id, check_name, subject_id
 
 -- ---------------------------------------------------------------- one commit's changes
 
--- What commit.sql takes: an array of each. The code has a row type for each, and checks the two at import.
+-- The parameters of commit.sql, an array of each. The code has a row type for each and compares the two at import.
 CREATE TYPE new_play AS (
     play_id text, game_id text, player_id text, session_id text, revision integer, seed bytea, client_seed text,
     payload json, outcome json, score bigint, wins integer, points bigint, idempotency_key text, request_hash bytea
 );
--- plays more of a game by a player on a day, which is over at day_ends (unix seconds; 0: not held to). A cap of 0 is
--- none; day_cap holds for the plays of the day. exact: cap is how many plays it must then be, and no fewer.
--- busy_until: up to when they take the player's time.
+-- plays to add for a player, game and day. day_ends: unix end of the day, after which the commit fails; 0: not checked.
+-- cap, day_cap: maximum plays in total and on the day; 0: none. exact: the total must equal cap afterwards.
+-- busy_until: up to when they use the player's time.
 CREATE TYPE play_count AS (
     game_id text, player_id text, day date, plays bigint, cap bigint, day_cap bigint, day_ends bigint, exact boolean,
     busy_until bigint
 );
--- Turns that must be `before` and become `after`; 0 before: the row may be there or not.
+-- Turns that must be `before` and become `after`; before = 0: the row may be missing.
 CREATE TYPE turn_move AS (player_id text, campaign_id text, before bigint, after bigint);
--- A balance that must be `before` (NULL: not there yet) and becomes `after`.
+-- A balance that must be `before` (NULL: no row yet) and becomes `after`.
 CREATE TYPE balance_move AS (player_id text, scope_key text, currency text, before bigint, after bigint);
 CREATE TYPE new_turn_entry AS (
     entry_id text, player_id text, campaign_id text, amount bigint, balance_after bigint, reason text, reference_id text
@@ -1395,7 +1719,7 @@ CREATE TYPE new_ledger_entry AS (
     entry_id text, player_id text, scope_key text, currency text, amount bigint, balance_after bigint, reason text,
     reference_id text, reward_id text
 );
-CREATE TYPE stock_take AS (prize_id text, quantity bigint);
+CREATE TYPE stock_take AS (prize_id text, quantity bigint, held_back bigint);
 CREATE TYPE prize_day_count AS (prize_id text, day date, quantity bigint, cap bigint);
 CREATE TYPE prize_player_count AS (prize_id text, player_id text, quantity bigint, cap bigint);
 CREATE TYPE new_reward AS (
@@ -1411,9 +1735,11 @@ CREATE TYPE new_grant AS (
     game_id text, player_id text, milestone_id text, reward_id text, idempotency_key text, request_hash bytea,
     reply json
 );
--- A player who must be a guest still, and not have become another player.
+-- A player who must still be a guest, not merged into a player.
 CREATE TYPE still_guest AS (player_id text);
--- A game that nobody was known to have played.
+-- A game that had no plays when this was decided.
 CREATE TYPE game_debut AS (game_id text);
--- The prize of a finalized board's rank is given, as this reward.
+-- The revision of a player's entry that admitted a play.
+CREATE TYPE held_entry AS (player_id text, campaign_id text, revision integer);
+-- Records the reward that a finalized board's rank was given.
 CREATE TYPE standing_award AS (board_id text, rank integer, reward_id text);

@@ -1,17 +1,16 @@
 -- Tenants and merchants. See runtime/operations/tenancy.py and catalog.py.
 
 -- name: raise_catalog_version
--- The tenant's next catalogue version; its row stays locked until the transaction ends.
--- No row: there is no such tenant.
+-- Increments the tenant's catalogue version; the row stays locked until the transaction ends. No row: no such tenant.
 UPDATE tenants SET catalog_version = catalog_version + 1 WHERE tenant_id = $1 RETURNING catalog_version
 
--- name: hold_catalog
--- Takes the turn of who changes the tenant's catalogue, and leaves its version: no play is decided by what is changed.
--- No row: there is no such tenant.
+-- name: lock_catalog
+-- Locks the tenant like a catalogue change, without a new version: for changes that no play's decision depends on.
+-- No row: no such tenant.
 SELECT tenant_id FROM tenants WHERE tenant_id = $1 FOR NO KEY UPDATE
 
 -- name: insert_tenant
--- Makes a tenant.
+-- Creates a tenant.
 INSERT INTO tenants (tenant_id, name, status, origins) VALUES ($1, $2, $3, $4)
 RETURNING tenant_id AS id, name, status, origins, unix(created_at) AS created_at
 
@@ -24,27 +23,27 @@ ORDER BY tenant_id DESC
 LIMIT $4
 
 -- name: get_tenant
--- No row: there is no such tenant.
+-- No row: no such tenant.
 SELECT tenant_id AS id, name, status, origins, unix(created_at) AS created_at FROM tenants WHERE tenant_id = $1
 
 -- name: update_tenant
--- Writes a tenant; the caller holds its lock.
+-- Writes a tenant; the caller has locked it.
 UPDATE tenants SET name = $2, status = $3, origins = $4 WHERE tenant_id = $1
 RETURNING tenant_id AS id, name, status, origins, unix(created_at) AS created_at
 
 -- name: get_merchant
--- No row: the tenant has no such merchant.
+-- No row: no such merchant of the tenant.
 SELECT merchant_id AS id, tenant_id, name, status, unix(created_at) AS created_at
 FROM merchants WHERE tenant_id = $1 AND merchant_id = $2
 
 -- name: update_merchant
--- Writes a merchant; the caller holds the tenant's lock.
+-- Writes a merchant; the caller has locked the tenant.
 UPDATE merchants SET name = $3, status = $4 WHERE tenant_id = $1 AND merchant_id = $2
 RETURNING merchant_id AS id, tenant_id, name, status, unix(created_at) AS created_at
 
 -- name: suspended
--- What of a tenant ($1), one of its merchants ($2, '' for none) and of its players ($3, '' for none) is suspended:
--- 'tenant', 'merchant' or 'player'. Null: none, also where there is no such thing.
+-- Which of a tenant ($1), its merchant ($2, '' for none) and its player ($3, '' for none) is suspended:
+-- 'tenant', 'merchant' or 'player'. Null: none, or not found.
 SELECT CASE
     WHEN EXISTS (SELECT FROM tenants WHERE tenant_id = $1 AND status = 'suspended') THEN 'tenant'
     WHEN EXISTS (SELECT FROM merchants WHERE tenant_id = $1 AND merchant_id = $2 AND status = 'suspended') THEN 'merchant'
@@ -52,14 +51,14 @@ SELECT CASE
 END
 
 -- name: insert_merchant
--- Makes a merchant. No row: there is no such tenant.
+-- Creates a merchant. No row: no such tenant.
 INSERT INTO merchants (tenant_id, merchant_id, name, status)
 SELECT tenant_id, $2, $3, $4 FROM tenants WHERE tenant_id = $1
 RETURNING merchant_id AS id, tenant_id, name, status, unix(created_at) AS created_at
 
 -- name: list_merchants
 -- The tenant's merchants newest first, after $4. $2 is a LIKE pattern of the name,
--- $3 the merchant whose staff asks ('' the tenant's own): it sees itself.
+-- $3 the staff's merchant ('': the tenant): it sees only itself.
 SELECT merchant_id AS id, tenant_id, name, status, unix(created_at) AS created_at
 FROM merchants
 WHERE tenant_id = $1 AND name ILIKE $2 AND ($3 = '' OR merchant_id = $3) AND ($4::text IS NULL OR merchant_id < $4)
@@ -67,5 +66,5 @@ ORDER BY merchant_id DESC
 LIMIT $5
 
 -- name: has_merchant
--- True where the tenant has the merchant. To staff of merchant $3 ('' the tenant's own) there is no other.
+-- True if the tenant has the merchant. Staff of merchant $3 ('': the tenant's) sees only its own.
 SELECT EXISTS (SELECT FROM merchants WHERE tenant_id = $1 AND merchant_id = $2 AND ($3 = '' OR merchant_id = $3))

@@ -1,7 +1,7 @@
--- What staff play in test mode. See runtime/operations/games/trials.py.
+-- Test-mode runs by staff. See runtime/operations/games/trials.py.
 
--- name: keep
--- Keeps a run of test plays for a day. No row: the game is gone.
+-- name: insert
+-- Stores a run of test plays for a day. No row: the game was deleted.
 INSERT INTO test_runs (tenant_id, run_id, game_id, revision, times, frequencies, plays, made_by)
 SELECT tenant_id, $2, game_id, $4, $5, $6, $7, $8 FROM games WHERE tenant_id = $1 AND game_id = $3
 RETURNING unix(created_at) AS created_at
@@ -15,7 +15,7 @@ ORDER BY run_id DESC
 LIMIT $4
 
 -- name: purge
--- Forgets runs of more than a day ago, at most $2.
+-- Deletes runs older than a day, at most $2.
 DELETE FROM test_runs WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
     SELECT ctid FROM test_runs WHERE tenant_id = $1 AND created_at < now() - interval '1 day'
     ORDER BY created_at LIMIT $2::integer FOR UPDATE SKIP LOCKED

@@ -11,21 +11,20 @@ ORDER BY scope_key, currency
 LIMIT $6;
 
 -- name: ledger
--- Newest first, which is the order in which the balances were moved. $1 tenant, $2 player, $3 scope_key,
--- $4 currency ('' = all), $5 and $6 the seq and id of the last one shown (null at first), $7 how many.
+-- Newest first, in the order of the movements. $1 tenant, $2 player, $3 scope_key, $4 currency ('' = all),
+-- $5 and $6 the seq and id of the last one shown (null at first), $7 how many.
 SELECT entry_id, seq, currency, scope_key, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
 FROM ledger_entries
 WHERE tenant_id = $1 AND player_id = $2
-  -- No OR: it would keep a generic plan from beginning at the cursor.
+  -- No OR: with one, a generic plan could not start at the cursor.
   AND (seq, entry_id) < (coalesce($5::bigint, 9223372036854775807), coalesce($6::text, ''))
   AND ($3::text = '' OR scope_key = $3) AND ($4::text = '' OR currency = $4)
 ORDER BY seq DESC, entry_id DESC
 LIMIT $7;
 
 -- name: move
--- Moves a balance and notes it. No row: the balance does not suffice.
--- $1 tenant, $2 player, $3 scope_key, $4 currency, $5 amount, $6 entry id, $7 reason, $8 reference id,
--- $9 the reward that the movement is about ('' = none).
+-- Moves a balance and records the entry. No row: insufficient balance. $1 tenant, $2 player, $3 scope_key, $4 currency,
+-- $5 amount, $6 entry id, $7 reason, $8 reference id, $9 the reward that the movement belongs to ('' = none).
 WITH added AS (
     INSERT INTO balances AS b (tenant_id, scope_key, currency, player_id, balance, seq)
     SELECT $1, $3, $4, $2, $5::bigint, microseconds() WHERE $5 > 0
@@ -53,9 +52,8 @@ FROM entry;
 SELECT balance FROM balances WHERE tenant_id = $1 AND player_id = $2 AND scope_key = $3 AND currency = $4;
 
 -- name: target
--- Whether there is such a player, and such a wallet: a campaign's, a merchant's or the tenant's.
--- `own`: whether staff of merchant $4 ('' the tenant's own) may move it; `scope`: whether it may know of it.
--- $1 tenant, $2 player, $3 scope_key.
+-- Whether the player exists, and the wallet: a campaign's, a merchant's or the tenant's. `own`: whether staff of
+-- merchant $4 ('': the tenant's) may move it; `scope`: whether they may see it. $1 tenant, $2 player, $3 scope_key.
 SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = $2) AS player,
        $3::text = $1::text
        OR $3 IN (SELECT o FROM campaigns_of($1, $4, false) AS o WHERE o <> '')

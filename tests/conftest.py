@@ -44,7 +44,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 import pytest
@@ -55,6 +55,7 @@ from ops.servers.postgres import DISPOSABLE, Postgres
 from ops.servers.valkey import Valkey
 from runtime.actors.engine import Engine
 from runtime.settings import Settings
+from runtime.stores.database import chosen
 from sql.migrate import migrate
 from tests.support import order
 from tests.support.bodies import Furnished
@@ -72,6 +73,9 @@ from tests.support.stack import TENANT, Stack, new_stack, settings_of
 from tests.support.world import World, new_world
 
 _TEMPLATE = "tombola_template"
+
+DATABASES: Final = int(os.environ.get("TOMBOLA_TEST_DATABASES", "1"))
+"""With 2, services have two databases, and the tests' tenants live in the two in turn (tests/support/shared.py)."""
 
 seed_hypothesis()
 gc.disable()  # until the tests are collected, of which nothing is dropped
@@ -143,9 +147,10 @@ async def services(
 
     def named(name: str) -> SharedService:
         if name not in shared:
-            kept = KEPT if name == "none" else KEPT_FOR_SERVICES
-            database = SharedDatabase(make_database, partial(_drop, postgres), kept=kept)
-            shared[name] = SharedService(database, valkey_server.url)
+            stored = KEPT if name == "none" else KEPT_FOR_SERVICES
+            count = 1 if name == "none" else DATABASES
+            databases = [SharedDatabase(make_database, partial(_drop, postgres), kept=stored) for _ in range(count)]
+            shared[name] = SharedService(databases, valkey_server.url)
         return shared[name]
 
     yield named
@@ -247,7 +252,9 @@ async def stack(
     alone = counts or request.node.get_closest_marker("own_service") is not None or TENANT in repr(extra_settings)
     if alone:
         await service.stop()
-    yield await service.with_settings(extra_settings, tenant_id=TENANT if alone else "")
+    stack = await service.with_settings(extra_settings, tenant_id=TENANT if alone else "")
+    with chosen(stack.database):  # What a test runs by itself, such as a background job.
+        yield stack
     if alone:
         await service.stop()
 
@@ -289,7 +296,9 @@ async def module_stack(
     shared = services("module")
     if (module_database_url, valkey_url) == (shared.database_url, valkey_server.url):
         named = TENANT if TENANT in repr(module_extra_settings) else ""
-        yield await shared.with_settings(module_extra_settings, tenant_id=named)
+        stack = await shared.with_settings(module_extra_settings, tenant_id=named)
+        with chosen(stack.database):
+            yield stack
     else:  # The module has a store of its own.
         async with new_stack(settings_of(module_database_url, valkey_url, **module_extra_settings)) as stack:
             yield stack

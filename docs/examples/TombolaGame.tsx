@@ -3,7 +3,7 @@ import type { Reward, TombolaAttributes, TombolaGame as Game } from "./tombola";
 
 type Props = TombolaAttributes & {
   onWon?: (rewards: Reward[]) => void;
-  /** The player's token is not taken any more: give another one. */
+  /** The player's token has expired: set a new one. */
   onExpired?: () => void;
 };
 

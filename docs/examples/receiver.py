@@ -1,7 +1,7 @@
 """Receives deliveries of prizes: SECRET=whsec_... python3 receiver.py [PORT]
 
-POST /webhook   delivers while Tombola waits: 204 says that the prize is delivered
-POST /workflow  takes the order: 202 says that it is taken, and a signed callback says later that it is delivered
+POST /webhook   delivers while Tombola waits: 204 means that the prize is delivered
+POST /workflow  accepts the order: 202 means accepted, and a signed callback confirms the delivery later
 """
 
 import base64
@@ -29,7 +29,7 @@ def sign(message_id, timestamp, body):
 def is_signed(headers, body):
     message_id, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "0")
     fresh = timestamp.isdigit() and abs(time.time() - int(timestamp)) <= 300
-    # There are two signatures while a secret is rotated. One that verifies is enough.
+    # During a secret rotation there are two signatures. One valid signature is enough.
     return fresh and any(
         hmac.compare_digest(sign(message_id, timestamp, body), one)
         for one in headers.get("webhook-signature", "").split()
@@ -37,14 +37,14 @@ def is_signed(headers, body):
 
 
 def is_new(task_id):
-    """Whether this delivery was not done before: a retry has the id of the first attempt."""
+    """Whether this delivery is new: a retry has the id of the first attempt."""
     with sqlite3.connect(DATABASE) as database:
         database.execute("CREATE TABLE IF NOT EXISTS deliveries (task_id TEXT PRIMARY KEY)")
         return database.execute("INSERT OR IGNORE INTO deliveries VALUES (?)", (task_id,)).rowcount == 1
 
 
 def call_back(url):
-    """Says that the delivery is done. Call again until the answer is 200: a repeated callback changes nothing."""
+    """Confirms the delivery. Retry until the response is 200: a repeated callback changes nothing."""
     body = json.dumps({"status": "delivered", "external_id": "shipment-1"}).encode()
     message_id, timestamp = f"msg_{uuid.uuid4().hex}", str(int(time.time()))
     headers = {"Content-Type": "application/json", "webhook-id": message_id, "webhook-timestamp": timestamp}

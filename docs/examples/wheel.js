@@ -1,9 +1,10 @@
-// A wheel of your own over Tombola's HTTP API. Open wheel.html?game=game_...
+// Your own wheel with Tombola's HTTP API. Open wheel.html?game=game_...
 const API = "http://127.0.0.1:8081/api/v1";
 const GAME = new URLSearchParams(location.search).get("game");
 const at = (id) => document.getElementById(id);
-const login = () => JSON.parse(localStorage.login ?? "null"); // What /players/auth/verify answered.
+const login = () => JSON.parse(localStorage.login ?? "null"); // The response of /players/auth/verify.
 let segments = [];
+let angle = 0;
 let challenge, reward;
 
 async function ask(method, path, body, key) {
@@ -13,7 +14,7 @@ async function ask(method, path, body, key) {
   if (key) headers["Idempotency-Key"] = key;
   for (let tries = 1; ; tries++) {
     const answer = await fetch(API + path, { method, headers, body: body && JSON.stringify(body) }).catch(() => null);
-    // No answer, or a busy service: the act may have been done. The same key makes it safe to ask again.
+    // No response, or a busy service: the action may have taken effect. The same key makes a retry safe.
     if ((!answer || answer.status === 503) && (method === "GET" || key) && tries < 5) {
       await new Promise((resolve) => setTimeout(resolve, 1000 * tries));
       continue;
@@ -22,11 +23,13 @@ async function ask(method, path, body, key) {
     const { code, message, data } = await answer.json();
     if (code === "OK") return data;
     if (data.reason === "TOKEN_EXPIRED" && login() && path !== "/players/auth/refresh") {
-      const refresh_token = login().refresh_token; // It is good for one use: keep the new one.
+      const refresh_token = login().refresh_token; // It can be used once: store the new one.
       localStorage.login = JSON.stringify(await ask("POST", "/players/auth/refresh", { refresh_token }));
       return ask(method, path, body, key);
     }
-    throw Object.assign(new Error(message), { reason: data.reason });
+    // Forget a token that is refused, or expired without a refresh. Otherwise every later request would fail.
+    if (["TOKEN_INVALID", "TOKEN_EXPIRED"].includes(data.reason)) localStorage.removeItem(login() ? "login" : "guest");
+    throw Object.assign(new Error(message), data);
   }
 }
 
@@ -44,7 +47,9 @@ async function play() {
   const { rewards, metadata } = await ask("POST", `/games/${GAME}/play`, body, crypto.randomUUID());
   if (metadata.slot_index >= 0) {
     const turn = 360 / segments.length;
-    at("wheel").style.transform = `rotate(${3600 - (metadata.slot_index + 0.5) * turn}deg)`;
+    // Always forwards: with a fixed number of turns, the same segment twice in a row would not move the wheel.
+    angle = (Math.ceil(angle / 360) + 4) * 360 - (metadata.slot_index + 0.5) * turn;
+    at("wheel").style.transform = `rotate(${angle}deg)`;
   }
   reward = rewards.find((one) => one.reward_id); // Points and other wallet items have no reward to claim.
   at("result").textContent = rewards.length ? `You won: ${rewards.map((one) => one.name).join(", ")}` : "Nothing this time.";
@@ -65,11 +70,26 @@ async function signIn() {
     return;
   }
   const entered = { challenge_id: challenge.challenge_id, code: at("code").value };
-  const { guest_merged, ...tokens } = await ask("POST", "/players/auth/verify", entered); // The guest's token goes along.
+  const verified = await ask("POST", "/players/auth/verify", entered).catch((error) => { // Sends the guest's token.
+    // Forget a challenge that has ended. Otherwise no new code could be sent.
+    if (["CODE_EXPIRED", "UNKNOWN_CHALLENGE"].includes(error.reason) || error.attempts_left === 0) forgetChallenge();
+    throw error;
+  });
+  const { guest_merged, ...tokens } = verified;
   localStorage.login = JSON.stringify(tokens);
-  if (guest_merged) localStorage.removeItem("guest"); // The guest is the player now. Otherwise keep its token.
-  at("login").textContent = `Signed in as ${tokens.player.contacts[0].value}`;
+  if (guest_merged) localStorage.removeItem("guest"); // The guest was merged. Otherwise keep its token.
+  showLogin();
   await showStanding();
+}
+
+function forgetChallenge() {
+  challenge = undefined;
+  at("code").value = "";
+  at("code").hidden = true; // The next submit sends a new code.
+}
+
+function showLogin() {
+  if (login()) at("login").textContent = `Signed in as ${login().player.contacts[0].value}`;
 }
 
 const say = (act) => (event) => (event?.preventDefault(), act().catch((error) => (at("result").textContent = error.message)));
@@ -84,4 +104,5 @@ say(async () => {
   const colours = segments.map((_, n) => `hsl(${(n * 360) / segments.length} 70% 60%) 0 ${((n + 1) * 360) / segments.length}deg`);
   at("wheel").style.background = `conic-gradient(${colours.join(", ")})`;
   await showStanding();
+  showLogin();
 })();

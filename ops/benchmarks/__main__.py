@@ -20,15 +20,24 @@ from ops.benchmarks.cases import CASES
 from ops.servers.base import ServerError
 
 ROOT: Final = Path(__file__).parents[2]
-QUICK: Final = Scale(seconds=1.0, rounds=1, players=500, full_plays=100_000, idle_games=1_000, pool_codes=20_000)
+QUICK: Final = Scale(
+    seconds=1.0,
+    rounds=1,
+    players=500,
+    full_plays=100_000,
+    idle_games=1_000,
+    pool_codes=20_000,
+    import_codes=20_000,
+    draw_holders=5_000,
+)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="ops/bench",
-        description="Measures Tombola on a stack of its own (embedded PostgreSQL with fsync on, Valkey, server and"
-        " load in processes of their own), and prints a table with ratios to a bare aiohttp handler and to pgbench.",
+        description="Measures Tombola on a separate stack (embedded PostgreSQL with fsync on, Valkey, server and"
+        " load in separate processes), and prints a table with ratios to a bare aiohttp handler and to pgbench.",
         epilog="Cases: " + ", ".join(case.name for case in CASES) + ".",
     )
     parser.add_argument(
@@ -36,29 +45,29 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         action="append",
         default=[],
         metavar="CASE",
-        help="this case and those it is compared with; may be given again",
+        help="this case and those it is compared with; repeatable",
     )
     parser.add_argument("--seconds", type=float, metavar="N", help="length of one run (default: 4; with --quick 1)")
     parser.add_argument("--rounds", type=int, metavar="N", help="runs of each case (default: 3; with --quick 1)")
     parser.add_argument(
-        "--quick", action="store_true", help="one short round over small data: shows that all runs, not how fast"
+        "--quick", action="store_true", help="one short round over small data: a smoke test, not a measurement"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE")
     parser.add_argument(
         "--data",
         type=Path,
         metavar="DIR",
-        help="where the data is kept while it runs: on a disk, as fsync counts (default: below .tombola)",
+        help="directory for the data, on a real disk since fsync matters (default: below .tombola)",
     )
     options = parser.parse_args(arguments)
     unknown = set(options.only) - {case.name for case in CASES}
     if unknown:
-        parser.error(f"there is no case {', '.join(sorted(unknown))}; see --help")
+        parser.error(f"unknown case: {', '.join(sorted(unknown))}; see --help")
     return options
 
 
 def chosen(names: list[str]) -> list[Case]:
-    """The cases of these names, and those that their ratios name; all where none is named."""
+    """The cases with these names and those in their ratios; all if no name is given."""
     if not names:
         return list(CASES)
     wanted = set(names) | {ratio.to for case in CASES if case.name in names for ratio in case.ratios}
@@ -66,20 +75,20 @@ def chosen(names: list[str]) -> list[Case]:
 
 
 def scale_of(options: argparse.Namespace) -> Scale:
-    """How much to measure."""
+    """The scale of the measurement."""
     given = {name: value for name in ("seconds", "rounds") if (value := getattr(options, name)) is not None}
     return replace(QUICK if options.quick else Scale(), **given)
 
 
 def main() -> None:
-    """Runs the bench. Exit status 1 where a case could not be measured, whatever the figures of the others."""
+    """Runs the bench. Exit status 1 if a case could not be measured."""
     options = parse()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     (ROOT / ".tombola").mkdir(exist_ok=True)
     directory = options.data or Path(tempfile.mkdtemp(prefix="bench-", dir=ROOT / ".tombola"))
     directory.mkdir(parents=True, exist_ok=True)
-    directory.chmod(directory.stat().st_mode | 0o011)  # as root, PostgreSQL runs as another account and passes here
+    directory.chmod(directory.stat().st_mode | 0o011)  # as root, PostgreSQL runs as another account and must pass here
     console = Console(stderr=True)
     bench = Bench(directory.resolve(), scale_of(options))
     try:

@@ -1,8 +1,8 @@
-"""What the figures are compared with: an aiohttp that does nothing, a receiver that does less, and bare POSTs.
+"""Baselines: an aiohttp handler that does nothing, a minimal receiver, and bare POSTs.
 
 python -m ops.benchmarks.bare handler PORT             answers GET / and POST / at once
-python -m ops.benchmarks.bare receiver PORT LOG        answers each POST with 204 and notes when it came
-python -m ops.benchmarks.bare hung PORT LOG            notes when each POST came, and never answers
+python -m ops.benchmarks.bare receiver PORT LOG        answers each POST with 204 and records its time
+python -m ops.benchmarks.bare hung PORT LOG            records the time of each POST and never answers
 python -m ops.benchmarks.bare posts URL COUNT CLIENTS  POSTs with aiohttp's client; prints {"seconds"}
 """
 
@@ -22,11 +22,11 @@ from aiohttp import web
 
 ANSWER: Final = b'{"code":"OK","message":"","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","data":{}}'
 DELIVERY: Final = json.dumps({"id": "task_" + 26 * "0", "type": "bare", "data": {"filler": "x" * 500}}).encode()
-"""About as long as what a webhook is sent."""
+"""About as long as a webhook delivery."""
 
 
 async def handler(port: int) -> None:
-    """The least that aiohttp can do: one route a verb, the body read, a constant answered, no access log."""
+    """The minimum for aiohttp: one route per verb, the body read, a constant response, no access log."""
 
     async def answer(request: web.Request) -> web.Response:
         await request.read()
@@ -42,7 +42,7 @@ async def handler(port: int) -> None:
 
 
 class Receiver(asyncio.Protocol):
-    """A webhook receiver that costs next to nothing: answers 204 to each POST."""
+    """A minimal webhook receiver: answers 204 to each POST."""
 
     arrivals: Final = array("d")
     answer = b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"
@@ -68,13 +68,13 @@ class Receiver(asyncio.Protocol):
 
 
 class Hung(Receiver):
-    """One that takes each POST and says nothing."""
+    """Accepts each POST and never answers."""
 
     answer = b""
 
 
 async def receiver(port: int, log: Path, kind: type[Receiver] = Receiver) -> None:
-    """Listens; twenty times a second `log` is written: `{count, first, last}` (unix seconds) of what came."""
+    """Listens. Writes `{count, first, last}` (unix seconds) of the arrivals to `log` twenty times a second."""
     loop = asyncio.get_running_loop()
     await loop.create_server(kind, "127.0.0.1", port)
     while True:

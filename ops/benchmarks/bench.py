@@ -1,8 +1,8 @@
-"""The bench itself: prepares cases, runs them in rounds, and hands them what they share.
+"""The bench: prepares cases and runs them in rounds.
 
-A round is one short run of every case, one after the other. What a case is compared with is run again just
-before it unless it ran a moment ago: a machine that is slow for a while is then slow for both, and their
-ratio says more than either figure. Figures are medians.
+A round is one short run of every case in turn. The case that a ratio refers to is run again just before, unless it ran
+a moment ago: if the machine is slow for a while, both are slow, and the ratio means more than either figure. Figures
+are medians.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ops.benchmarks.requests import Player, make_players
 from ops.benchmarks.stack import BenchStack, Process, StackError
 
 FRESH_SECONDS: Final = 30.0
-"""A run that ended longer ago is no longer what a new one is compared with."""
+"""An older run is repeated before a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is measured. seconds: about how long one run takes."""
+    """How much is measured. seconds: approximate length of one run."""
 
     seconds: float = 4.0
     rounds: int = 3
@@ -35,9 +35,11 @@ class Scale:
     full_plays: int = 3_000_000
     idle_games: int = 10_000
     pool_codes: int = 5_000_000
+    import_codes: int = 1_000_000
+    draw_holders: int = 1_000_000
 
     def count(self, per_second: float) -> int:
-        """How many requests make a run of `seconds`, at a rate."""
+        """The number of requests for a run of `seconds` at a given rate."""
         return max(2 * self.connections, int(per_second * self.seconds))
 
 
@@ -57,13 +59,19 @@ class Bench:
         return self.shared("server", lambda: self.stack.serve("all", "server"))
 
     def shared(self, name: str, make: Callable[[], Process]) -> Process:
-        """A process that several cases load, made by the first that asks."""
+        """A process that several cases load, started at its first use."""
         if name not in self._servers:
             self._servers[name] = make()
         return self._servers[name]
 
+    def processes(self, count: int) -> Process:
+        """`tombola all` in several processes that share its ports."""
+        return self.shared(
+            f"processes-{count}", lambda: self.stack.serve("all", "server", valkey_db=3, processes=count)
+        )
+
     def separate_server(self, database: str, valkey_db: int) -> Process:
-        """`tombola all` on a database of its own, which the first case that asks makes."""
+        """`tombola all` on its own database, created at its first use."""
 
         def make() -> Process:
             self.stack.make_database(database)
@@ -80,7 +88,7 @@ class Bench:
         return known[:wanted]
 
     def measure(self, load: Callable[[], Loaded]) -> Run:
-        """Runs a load and reads what it cost."""
+        """Runs a load and measures its resource use."""
         before = self.stack.read()
         loaded = load()
         after = self.stack.read()
@@ -96,12 +104,13 @@ class Bench:
             cpu_seconds={**cpu, "generator": loaded.cpu_seconds},
             database_trips=after.database_trips - before.database_trips,
             ephemeral_trips=after.ephemeral_trips - before.ephemeral_trips,
+            wal_bytes=after.wal_bytes - before.wal_bytes,
             others=after.others_since(before),
         )
 
 
 def run(bench: Bench, cases: Sequence[Case], say: Callable[[str], None]) -> dict[str, Result]:
-    """Prepares and runs the cases; what goes wrong with one is told in its result, and ends only that one."""
+    """Prepares and runs the cases. An error ends only its own case and is reported in its result."""
     results = {case.name: Result(case) for case in cases}
     for result in results.values():
         say(f"preparing {result.case.name}")
@@ -123,7 +132,7 @@ def run(bench: Bench, cases: Sequence[Case], say: Callable[[str], None]) -> dict
 
 
 def _run(bench: Bench, result: Result) -> None:
-    """One run. One in which the database had a deadlock has failed, whatever its figures."""
+    """One run. A deadlock in the database makes it fail, whatever its figures."""
     before = len(bench.stack.postgres.deadlocks())
     _guarded(result, lambda: result.runs.append(result.case.run(bench)))
     if (met := bench.stack.postgres.deadlocks()[before:]) and not result.error:
@@ -131,7 +140,7 @@ def _run(bench: Bench, result: Result) -> None:
 
 
 def _stale(result: Result, results: dict[str, Result]) -> list[Result]:
-    """What the case has to reach a target beside, and did not run a moment ago."""
+    """The cases of ratios with a target that did not run a moment ago."""
     wanted = [results[one.to] for one in result.case.ratios if one.target and one.to in results]
     limit = time.monotonic() - FRESH_SECONDS
     return [one for one in wanted if not one.error and (not one.runs or one.runs[-1].at < limit)]

@@ -1,4 +1,4 @@
-"""What a case of the bench is, and what is known of it after it ran."""
+"""A case of the bench, and its results."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One short run. done: what counts (answers with code OK); cpu_seconds by process.
+    """One short run. done: successful operations (responses with code OK); cpu_seconds by process.
 
-    database_trips, ephemeral_trips: round trips of all Tombola's processes; None where nobody counts them.
-    others: part of the machine's CPU time that went to processes that are not the bench's; None where it is
-    not known. at: when it ended, by the clock of time.monotonic.
+    database_trips, ephemeral_trips: round trips of all Tombola processes; None if not counted.
+    wal_bytes: what PostgreSQL wrote to its log; None if not counted.
+    others: share of the machine's CPU time used by processes outside the bench; None if unknown.
+    at: the time of its end (time.monotonic).
     """
 
     done: int
@@ -31,6 +32,7 @@ class Run:
     cpu_seconds: Mapping[str, float] = field(default_factory=dict)
     database_trips: float | None = None
     ephemeral_trips: float | None = None
+    wal_bytes: float | None = None
     others: float | None = None
     note: str = ""
     at: float = field(default_factory=time.monotonic)
@@ -39,19 +41,22 @@ class Run:
     def per_second(self) -> float:
         return self.done / self.seconds if self.seconds else 0.0
 
-    @property
-    def cpu_each(self) -> float:
-        """CPU seconds of each done, of every process but the generator; 0 where nothing was done."""
-        used = sum(seconds for name, seconds in self.cpu_seconds.items() if name != "generator")
+    def cpu_each(self, process: str = "") -> float:
+        """CPU seconds per operation of a process, or of all except the generator; 0 if nothing was done."""
+        used = sum(
+            seconds
+            for name, seconds in self.cpu_seconds.items()
+            if name == process or (not process and name != "generator")
+        )
         return used / self.done if self.done else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A case's rate over that of the case `to` at about the same time; with `cost`, the other way round.
+    """A case's rate relative to that of the case `to` at about the same time; with `cost`, the inverse.
 
-    p99: of the 99th percentiles of their latencies instead. cpu: of the CPU time of each done, of every process but the
-    generator. least, most: the target, where there is one.
+    p99: relates the 99th percentiles of the latencies instead. cpu: relates the CPU time per operation of all
+    processes except the generator; cpu_of: of this process. least, most: the target, if any.
     """
 
     to: str
@@ -60,19 +65,23 @@ class Ratio:
     cost: bool = False
     p99: bool = False
     cpu: bool = False
+    cpu_of: str = ""
 
     def of(self, run: Run, other: Run) -> float | None:
-        """None where one of the two did nothing."""
+        """None if one of the two did nothing."""
         if self.p99:
             return run.p99_ms / other.p99_ms if run.p99_ms and other.p99_ms else None
-        if self.cpu:
-            return run.cpu_each / other.cpu_each if run.cpu_each and other.cpu_each else None
+        if self.cpu or self.cpu_of:
+            ours, theirs = run.cpu_each(self.cpu_of), other.cpu_each(self.cpu_of)
+            return ours / theirs if ours and theirs else None
         over, under = (other, run) if self.cost else (run, other)
         return over.per_second / under.per_second if under.per_second else None
 
     @property
     def what(self) -> str:
-        """What of the other case it is a multiple of: words before its name."""
+        """The quantity compared, as words before the other case's name."""
+        if self.cpu_of:
+            return f"the CPU ({self.cpu_of}) of "
         return "the p99 of " if self.p99 else "the CPU of " if self.cpu else "the cost of " if self.cost else ""
 
     @property
@@ -82,16 +91,16 @@ class Ratio:
         return f"<= {self.most:g}" if self.most is not None else ""
 
     def holds(self, value: float) -> bool | None:
-        """Whether a measured ratio reaches the target; None where there is none."""
+        """Whether a measured ratio meets the target; None if there is none."""
         if self.least is not None:
             return value >= self.least
         return value <= self.most if self.most is not None else None
 
 
 class Case(ABC):
-    """One row of the table. `prepare` makes all that a run needs; `run` is called once a round.
+    """One row of the table. `prepare` creates everything that a run needs; `run` is called once per round.
 
-    once: a case that takes long or changes what it measures runs in the first round only. facts: further
+    once: runs in the first round only, since it takes long or changes what it measures. facts: further
     figures, for the notes below the table.
     """
 
@@ -112,12 +121,12 @@ class Case(ABC):
         """One short run."""
 
     def finish(self, bench: Bench) -> None:  # noqa: B027  nor this
-        """Called once, after the rounds: what must be true of the data is looked up here, for `facts`."""
+        """Called once, after the rounds. Verifies the data and adds to `facts`."""
 
 
 @dataclass(slots=True)
 class Result:
-    """A case with its runs: one a round, and more where others are compared with it. error: why none."""
+    """A case with its runs: one per round, and more for comparisons. error: why it could not be measured."""
 
     case: Case
     runs: list[Run] = field(default_factory=list)
@@ -130,17 +139,17 @@ class Result:
 
     @property
     def spread(self) -> float:
-        """(highest - lowest) / median of the rates: how much to believe."""
+        """(highest - lowest) / median of the rates: a measure of noise."""
         rates = [run.per_second for run in self.runs]
         return (max(rates) - min(rates)) / median(rates) if rates and median(rates) else 0.0
 
     def per_done(self, of: str) -> float | None:
-        """The median over the rounds of an attribute of Run, for each thing done."""
+        """The median over the rounds of an attribute of Run, per operation."""
         values = [value / run.done for run in self.runs if run.done and (value := getattr(run, of)) is not None]
         return median(values) if values else None
 
     def cpu_per_1000(self) -> dict[str, float]:
-        """CPU seconds for 1,000 things done, by process: medians over the rounds."""
+        """CPU seconds per 1,000 operations, by process: medians over the rounds."""
         names = dict.fromkeys(name for run in self.runs for name in run.cpu_seconds)
         return {
             name: median([run.cpu_seconds.get(name, 0.0) / run.done * 1000 for run in self.runs if run.done] or [0.0])
@@ -149,9 +158,9 @@ class Result:
 
 
 def ratio(result: Result, wanted: Ratio, results: Mapping[str, Result]) -> float | None:
-    """The median of a ratio over the case's runs, each beside the other case's nearest; None where there is none.
+    """The median ratio over the case's runs, each relative to the other case's nearest in time; None without one.
 
-    The nearest in time, since a shared machine is faster in one minute than in another.
+    Nearest, because the speed of a shared machine varies over time.
     """
     other = results.get(wanted.to)
     if other is None or not other.runs:

@@ -1,4 +1,4 @@
-"""Tenants, campaigns, prizes and games to measure, made over Core's REST."""
+"""Tenants, campaigns, prizes and games for measurements, created through Core's REST."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from typing import Any, Final
 from ops.api import Api
 
 STOCK: Final = 1_000_000_000
-"""So much that it does not run out; what matters is that it is counted."""
+"""High enough never to run out; it must be counted nevertheless."""
 CHANCE: Final = 0.5
 
 
 @dataclass(slots=True)
 class Fixture:
-    """A tenant with an active campaign, and what is made in it."""
+    """A tenant with an active campaign and its resources."""
 
     api: Api
+    database: str = ""
     tenant_id: str = ""
     campaign_id: str = ""
     scope: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.tenant_id = self.api.post("/tenants", {"tenant": {"name": "bench"}})["tenant"]["id"]
+        self.tenant_id = self.api.post("/tenants", {"tenant": {"name": "bench", "database": self.database}})["tenant"][
+            "id"
+        ]
         self.scope = {"tenant_id": self.tenant_id}
         campaign = {"name": "bench", "status": "CAMPAIGN_STATUS_ACTIVE", "timezone": "UTC"}
         self.campaign_id = self._make("campaign", campaign)
 
     def prize(self, *, mode: str = "ON_WIN", stock: int = STOCK, **more: Any) -> str:
-        """A voucher with stock, delivered by no channel unless `fulfillment` says otherwise; its id."""
+        """Creates a voucher with stock, without delivery unless `fulfillment` is given; returns its id."""
         spec = {
             "name": "Coffee voucher",
             "type": "voucher",
@@ -41,12 +44,12 @@ class Fixture:
         return self._make("prize", spec)
 
     def spin(self, prize_id: str, chance: float = CHANCE, **more: Any) -> str:
-        """A spin wheel that gives the prize with `chance`; its id."""
+        """Creates a spin wheel that wins the prize with `chance`; returns its id."""
         handler_config = {"prizes": [{"prize_id": prize_id, "probability": chance}]}
         return self.game("probability", handler_config, **more)
 
     def collection(self, prize_id: str, currency: str, thresholds: range) -> str:
-        """A collection that credits one `currency` a play and grants a rung at each threshold; its id."""
+        """Creates a collection that credits one `currency` per play and grants a milestone at each threshold."""
         rungs = [
             {"id": f"rung_{n}", "name": f"{n} of them", "currency": currency, "threshold": n, "prize_id": prize_id}
             for n in thresholds
@@ -56,7 +59,7 @@ class Fixture:
         return self.game("lucky_item", {"items": items}, type="collection", milestones=milestones)
 
     def game(self, reward_handler: str, handler_config: dict[str, Any], **more: Any) -> str:
-        """An active game; its id."""
+        """Creates an active game; returns its id."""
         spec = {
             "name": "bench",
             "type": "spin_wheel",
@@ -71,7 +74,7 @@ class Fixture:
         return self._make("game", spec)
 
     def leaderboard(self, game_id: str) -> str:
-        """A board of the plays of a game; its id."""
+        """Creates a leaderboard of the plays of a game; returns its id."""
         spec = {
             "name": "bench",
             "campaign_id": self.campaign_id,
@@ -82,7 +85,7 @@ class Fixture:
         return self._make("leaderboard", spec)
 
     def integration(self, url: str, events: list[str]) -> str:
-        """A webhook that gets these events; its id."""
+        """Creates a webhook for these events; returns its id."""
         spec = {"type": "INTEGRATION_TYPE_WEBHOOK", "events": events, "config": {"url": url, "secret": "bench" * 5}}
         return self._make("integration", spec)
 

@@ -1,11 +1,10 @@
-"""The bundled load generator: prepared requests over raw sockets, in a process of its own.
+"""The bundled load generator: prepared requests over raw sockets, in its own process.
 
     python -m ops.benchmarks.generator SPEC.json    (prints one JSON object: see `Loaded` in load.py)
 
-A client that builds requests and reads answers as it goes costs more than the server that it measures.
-Here a request is bytes that were made before; of an answer only the status, Content-Length and code are
-looked at. Each connection sends its next request when it has the answer to its last: a closed loop,
-keep-alive, no pipelining.
+A client that builds requests and parses responses on the fly costs more than the server that it measures.
+Here requests are prepared bytes, and only status, Content-Length and code of a response are read. Each connection sends
+its next request after the response to its last: a closed loop, keep-alive, no pipelining.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _SHOWN_BYTES: Final = 400
 
 
 class Shot:
-    """What all connections share: the requests that are left, and what came of those that were sent.
+    """The state shared by all connections: the remaining requests, and the results.
 
-    plays: empty, or one for each request, with the session of its answer; the two count as one.
+    plays: empty, or one for each request, sent with the session from its response; the two count as one.
     """
 
     def __init__(self, requests: list[bytes], plays: list[bytes], *, collect: bool) -> None:
@@ -47,7 +46,7 @@ class Shot:
         self.open = 0
 
     def ended(self, error: Exception | None = None) -> None:
-        """A connection has nothing more to do, or was lost in the middle of it."""
+        """A connection has finished, or was lost before."""
         self.open -= 1
         if self.over.done():
             return
@@ -76,7 +75,7 @@ class Connection(asyncio.Protocol):
             self.shot.ended(exc or ConnectionError("the server closed a connection in the middle of the run"))
 
     def go(self) -> None:
-        """Sends the next request, or ends."""
+        """Sends the next request, or finishes."""
         number = next(self.shot.left, None)
         if number is None:
             self.done = True
@@ -127,14 +126,14 @@ def _session_in(answer: bytes) -> bytes:
 
 
 def _with_session(play: bytes, session: bytes) -> bytes:
-    """The request whose body begins with `{"session_id":"` and lacks the session, and whose head lacks its length."""
+    """Inserts the session into a body that begins with `{"session_id":"`, and the Content-Length into the head."""
     head, _, body = play.partition(b"\r\n\r\n")
     body = body.replace(_SESSION, _SESSION + session, 1)
     return b"%b\r\nContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
 
 
 def read_requests(path: Path) -> list[bytes]:
-    """Requests from a file of `write_requests`."""
+    """Requests from a file written by `write_requests`."""
     data, found, at = path.read_bytes(), [], 0
     while at < len(data):
         size = int.from_bytes(data[at : at + 4], "big")
@@ -144,12 +143,12 @@ def read_requests(path: Path) -> list[bytes]:
 
 
 def write_requests(path: Path, requests: list[bytes]) -> None:
-    """A file of requests, each after its length as 4 bytes, big-endian."""
+    """Writes a file of requests, each preceded by its length (4 bytes, big-endian)."""
     path.write_bytes(b"".join([len(request).to_bytes(4, "big") + request for request in requests]))
 
 
 def main(spec: dict[str, Any]) -> None:
-    """`spec`: host, port, connections, and the files requests, plays ("": none) and sessions ("": not wanted)."""
+    """`spec`: host, port, connections, and the files requests, plays ("": none) and sessions ("": none)."""
     requests = read_requests(Path(spec["requests"]))
     plays = read_requests(Path(spec["plays"])) if spec["plays"] else []
     said, sessions = uvloop.run(_run(spec, requests, plays))

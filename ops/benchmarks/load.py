@@ -1,4 +1,4 @@
-"""Puts load on a server from a process of its own, and tells what came of it."""
+"""Loads a server from a separate process and reports the results."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _ROOT: Final = Path(__file__).parents[2]
 
 
 class LoadFailed(RuntimeError):
-    """The generator did not end well; the message is what it said."""
+    """The generator failed; the message is its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What came of a load. ok: answers with code OK, the only ones that count as done."""
+    """The result of a load. ok: responses with code OK, the only ones that count."""
 
     ok: int
     failed: int
@@ -33,13 +33,13 @@ class Loaded:
 
 
 class Loader:
-    """Sends prepared requests. directory: where they are put for the generator to read."""
+    """Sends prepared requests. directory: where the generator reads them from."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def send(self, port: int, requests: list[bytes], connections: int) -> Loaded:
-        """Sends each request once, and returns when the last is answered."""
+        """Sends each request once, and returns after the last response."""
         return self._generate(port, requests, connections)
 
     def start_sessions(self, port: int, starts: list[bytes], connections: int) -> list[bytes]:
@@ -51,7 +51,7 @@ class Loader:
         return path.read_bytes().split(b"\n")
 
     def pairs(self, port: int, starts: list[bytes], plays: list[bytes], connections: int) -> Loaded:
-        """Each start, and at once its play (`requests.open_play`); a pair counts as one."""
+        """Sends each start and immediately its play (`requests.open_play`); a pair counts as one."""
         return self._generate(port, starts, connections, plays=plays)
 
     def _generate(
@@ -82,7 +82,7 @@ class Loader:
 
 
 def _said(command: list[str]) -> dict[str, Any]:
-    """The JSON of the last line that a generator printed."""
+    """The JSON in the generator's last output line."""
     done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, timeout=RUN_SECONDS_MAX + 10)
     lines = done.stdout.strip().splitlines()
     if done.returncode != 0 or not lines or not lines[-1].startswith("{"):

@@ -1,5 +1,5 @@
--- A play as one transaction of single statements: what commit.sql writes, without the batch.
--- The hottest row (the stock) comes last, so that its lock is held for as short a time as it can be.
+-- A play as one transaction of single statements: the same writes as commit.sql, without batching.
+-- The most contended row (the stock) comes last, to hold its lock as briefly as possible.
 -- {tenant}, {game}, {prize}, {campaign}: identifiers; {session}, {won}, {lost}: columns of real plays.
 \set player random(0, {players} - 1)
 \set salt random(0, 1099511627775)

@@ -1,4 +1,4 @@
-"""Requests as bytes, made before they are sent."""
+"""Requests prepared as bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Player:
 
 
 def make_players(jwt_secret: str, tenant_id: str, count: int, prefix: str = "bench") -> list[Player]:
-    """`count` players of a tenant; they come to be in the database with their first start."""
+    """`count` players of a tenant; their first start creates them in the database."""
     tokens = Tokens.of(Settings(jwt_secret=jwt_secret))
     names = [f"player_{prefix}{number:019d}" for number in range(count)]
     return [Player(tenant_id, name, tokens.mint(name, tenant_id=tenant_id, seconds=TOKEN_SECONDS)) for name in names]
@@ -39,7 +39,7 @@ def idempotency_key() -> str:
 
 
 def post(path: str, body: bytes, player: Player, *, key: str = "") -> bytes:
-    """A POST under /api/v1 by a player, under an Idempotency-Key where one is given."""
+    """A POST under /api/v1 by a player, optionally with an Idempotency-Key."""
     return b"%b\r\nContent-Length: %d\r\n\r\n%b" % (_head(path, player, key), len(body), body)
 
 
@@ -54,7 +54,7 @@ def start(game_id: str, player: Player) -> bytes:
 
 
 def play(game_id: str, player: Player, session: bytes) -> bytes:
-    """POST /games/{id}/play of a spin, under a key of its own."""
+    """POST /games/{id}/play of a spin, with a new key."""
     return post(f"/games/{game_id}/play", _BODY % session, player, key=idempotency_key())
 
 
@@ -73,3 +73,11 @@ def _head(path: str, player: Player, key: str) -> bytes:
     if key:
         lines.append(f"Idempotency-Key: {key}")
     return "\r\n".join(lines).encode()
+
+
+BARE_PLAY: Final = (
+    _head("", Player("", "", "t" * 400), "k" * 32).replace(f"POST {API} ".encode(), b"POST / ")
+    + b"\r\nContent-Length: 160\r\n\r\n"
+    + b"x" * 160
+)
+"""A request with the headers and the size of a play, for a handler that does nothing."""

@@ -1,6 +1,6 @@
-"""The bench's own stack: embedded PostgreSQL with fsync on, Valkey, and Tombola's processes, each apart.
+"""The bench's stack: embedded PostgreSQL with fsync on, Valkey, and Tombola's processes, each separate.
 
-What a process costs is read from the operating system, what it asks of its stores from its /metrics.
+The CPU use of processes is read from the operating system, their round trips to the stores from /metrics.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Final
 import psutil
 
 from ops.api import Api, answers
-from ops.servers.base import free_port, launch, wait_for
+from ops.servers.base import free_port, free_ports, launch, wait_for
 from ops.servers.embedded import EmbeddedServers
 from ops.servers.postgres import Postgres
 from runtime.http.auth.tokens import Tokens
@@ -34,7 +34,7 @@ START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 40.0
 HIGH: Final = "1000000"
 ENVIRONMENT: Final[Mapping[str, str]] = {
-    # Rates are counted as ever, only so high that they refuse nobody.
+    # Rate limits are enforced as usual, but too high to refuse anything.
     "RATE_PLAYER_PER_SECOND": HIGH,
     "RATE_PLAYER_BURST": HIGH,
     "RATE_IP_PER_SECOND": HIGH,
@@ -50,12 +50,12 @@ _ALSO_BUSY: Final = ("nice", "irq", "softirq", "steal")
 
 
 class StackError(RuntimeError):
-    """A process of the bench did not do what it should; the message holds the end of its log."""
+    """A process of the bench failed; the message has the end of its log."""
 
 
 @dataclass(slots=True)
 class Process:
-    """A child process of the bench. url: where its consumer edge listens, or what it serves; "" where nothing."""
+    """A child process of the bench. url: its consumer edge, or what it serves; "" if it serves nothing."""
 
     name: str
     popen: subprocess.Popen[bytes]
@@ -64,6 +64,7 @@ class Process:
     core_url: str = ""
     admin_url: str = ""
     rpc_address: str = ""
+    metrics_ports: range = range(0)
 
     @property
     def port(self) -> int:
@@ -71,11 +72,11 @@ class Process:
 
     @property
     def rss_bytes(self) -> int:
-        """Memory that it holds now."""
+        """Its current memory."""
         return int(psutil.Process(self.popen.pid).memory_info().rss)
 
     def failure(self) -> StackError | None:
-        """Why waiting on is pointless: it ended (None: it runs)."""
+        """An error if the process has ended; None while it runs."""
         if self.popen.poll() is None:
             return None
         return StackError(f"{self.name} ended with {self.popen.returncode}:\n{self.tail()}")
@@ -84,7 +85,7 @@ class Process:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-12:])
 
     def stop(self) -> None:
-        """SIGTERM, and the drain."""
+        """SIGTERM; waits for the drain."""
         if self.popen.poll() is None:
             self.popen.send_signal(signal.SIGTERM)
             try:
@@ -98,19 +99,20 @@ class Process:
 class Reading:
     """Counters at one moment.
 
-    cpu: seconds by process; trips: to the database and to the ephemeral store; busy, idle: CPU seconds of the
-    whole machine; own: those of the bench itself and of its generators that have ended.
+    cpu: seconds by process; trips: to the database and to the ephemeral store; wal_bytes: the position of PostgreSQL's
+    log; busy, idle: CPU seconds of the whole machine; own: those of the bench itself and its finished generators.
     """
 
     cpu: dict[str, float]
     database_trips: float
     ephemeral_trips: float
+    wal_bytes: float
     busy: float
     idle: float
     own: float
 
     def others_since(self, before: Reading) -> float:
-        """Part of the machine's CPU time since `before` that went to none of the bench's processes."""
+        """The share of the machine's CPU time since `before` used outside the bench."""
         busy, idle = self.busy - before.busy, self.idle - before.idle
         ours = self.own - before.own + sum(seconds - before.cpu.get(name, 0.0) for name, seconds in self.cpu.items())
         return max(0.0, busy - ours) / (busy + idle) if busy + idle else 0.0
@@ -118,7 +120,7 @@ class Reading:
 
 @dataclass
 class BenchStack:
-    """Everything that runs, on `directory`; `stop` ends all of it."""
+    """All processes and stores, in `directory`; `stop` ends all of them."""
 
     directory: Path
     servers: EmbeddedServers = field(init=False)
@@ -143,32 +145,47 @@ class BenchStack:
         return self.servers.postgres
 
     def start(self) -> None:
-        """Starts the stores, and migrates the first database."""
+        """Starts the stores and migrates the first database."""
         self.servers.start()
         self.make_database("bench")
 
     def make_database(self, name: str) -> None:
-        """A new, migrated database."""
+        """Creates and migrates a database."""
         self.postgres.psql(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")  # of an earlier run in the same directory
         self.postgres.psql(f"CREATE DATABASE {name}")
         asyncio.run(migrate(self.postgres.url(name)))
 
     def sql(self, statement: str, database: str = "bench") -> str:
-        """Runs SQL, and returns its bare output."""
+        """Runs SQL and returns its bare output."""
         return self.postgres.psql(statement, database)
 
     # -- processes ---------------------------------------------------------------------------
 
-    def serve(self, role: str, name: str, *, database: str = "bench", valkey_db: int = 0, **environ: str) -> Process:
-        """`tombola ROLE` ("all", "core", "consumer", "worker deliveries"), answering when this returns."""
-        ports = {f"{part}_PORT": str(free_port()) for part in ("CORE", "CONSUMER", "ADMIN", "RPC", "METRICS")}
+    def serve(
+        self,
+        role: str,
+        name: str,
+        *,
+        database: str = "bench",
+        valkey_db: int = 0,
+        processes: int = 1,
+        **environ: str,
+    ) -> Process:
+        """Starts `tombola ROLE` ("all", "core", "consumer", "worker deliveries") and waits until it is ready.
+
+        processes: how many of them share the ports.
+        """
+        ports = {f"{part}_PORT": str(free_port()) for part in ("CORE", "CONSUMER", "ADMIN", "RPC")}
+        ports["METRICS_PORT"] = str(free_ports(processes))
         assert self.servers.redis_url is not None
         stores = {
             "DATABASE_URL": self.postgres.url(database),
             "REDIS_URL": f"{self.servers.redis_url.rpartition('/')[0]}/{valkey_db}",
         }
         process = self.spawn(
-            name, ["-m", "runtime", *role.split()], {**self.keys, **ENVIRONMENT, **stores, **ports, **environ}
+            name,
+            ["-m", "runtime", *role.split()],
+            {**self.keys, **ENVIRONMENT, **stores, **ports, **environ, "PROCESSES": str(processes)},
         )
         process.url = f"http://127.0.0.1:{ports['CONSUMER_PORT']}"
         process.admin_url = f"http://127.0.0.1:{ports['ADMIN_PORT']}"
@@ -177,19 +194,21 @@ class BenchStack:
             process.rpc_address = f"127.0.0.1:{ports['RPC_PORT']}"
         if role.startswith("worker"):
             process.core_url = f"http://127.0.0.1:{ports['METRICS_PORT']}"
+        process.metrics_ports = range(int(ports["METRICS_PORT"]), int(ports["METRICS_PORT"]) + processes)
         ready = process.core_url or process.url
-        wait_for(lambda: answers(f"{ready}/readyz"), START_SECONDS, process.failure)
+        urls = [f"{ready}/readyz", *(f"http://127.0.0.1:{port}/readyz" for port in process.metrics_ports)]
+        wait_for(lambda: all(map(answers, urls)), START_SECONDS, process.failure)
         return process
 
     def helper(self, name: str, port: int, *arguments: str) -> Process:
-        """A helper (bare.py) that listens on `port`."""
+        """Starts a helper (bare.py) that listens on `port`."""
         process = self.spawn(name, ["-m", "ops.benchmarks.bare", *arguments], {})
         process.url = f"http://127.0.0.1:{port}"
         wait_for(lambda: _accepts(port), START_SECONDS, process.failure)
         return process
 
     def spawn(self, name: str, arguments: list[str], environ: Mapping[str, str]) -> Process:
-        """Any Python process of the bench; its output goes to a log of its own."""
+        """Starts a Python process of the bench with its own log."""
         log = self.directory / f"{name}-{next(self._numbers)}.log"
         inherited = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "LANG", "PYTHONPATH")}
         with log.open("wb") as output:
@@ -207,7 +226,7 @@ class BenchStack:
         return process
 
     def end(self, process: Process) -> None:
-        """Stops one process and forgets it."""
+        """Stops and removes one process."""
         process.stop()
         self.processes.remove(process)
 
@@ -219,18 +238,18 @@ class BenchStack:
         self.servers.stop()
 
     def core(self, process: Process) -> Api:
-        """Core's REST of a process."""
+        """A client for Core's REST of a process."""
         return Api(process.core_url)
 
     def staff_token(self, tenant_id: str) -> str:
-        """A token of the tenant's admin."""
+        """A token of an admin of the tenant."""
         settings = Settings(jwt_secret=self.keys["JWT_SECRET"], jwt_staff_secret=self.keys["JWT_STAFF_SECRET"])
         return Tokens.of(settings).mint("ann", tenant_id=tenant_id, seconds=7200, roles=("admin",))
 
     # -- readings ----------------------------------------------------------------------------
 
     def read(self) -> Reading:
-        """What everything has cost up to now."""
+        """The current counters of all processes."""
         cpu: dict[str, float] = {}
         for process in self.processes:
             cpu[process.name] = cpu.get(process.name, 0.0) + _cpu_seconds(process.popen.pid)
@@ -239,8 +258,8 @@ class BenchStack:
         cpu["valkey"] = _cpu_seconds(self.servers.valkey.pid)
         database = ephemeral = 0.0
         for process in self.processes:
-            if process.core_url:
-                trips = dict(_TRIPS.findall(read_url(f"{process.core_url}/metrics")))
+            for port in process.metrics_ports if process.core_url else ():
+                trips = dict(_TRIPS.findall(read_url(f"http://127.0.0.1:{port}/metrics")))
                 database += float(trips.get("database", 0))
                 ephemeral += float(trips.get("ephemeral", 0))
         machine, own = psutil.cpu_times(), os.times()
@@ -249,6 +268,7 @@ class BenchStack:
             cpu,
             database,
             ephemeral,
+            wal_bytes=float(self.sql("SELECT pg_current_wal_insert_lsn() - '0/0'")),
             busy=machine.user + machine.system + sum(getattr(machine, name, 0.0) for name in _ALSO_BUSY),
             idle=idle,
             own=own.user + own.system + own.children_user + own.children_system,
@@ -256,7 +276,7 @@ class BenchStack:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of a process and all below it that runs."""
+    """CPU seconds of a process and its running descendants."""
     total = 0.0
     root = psutil.Process(pid)
     for one in (root, *root.children(recursive=True)):
@@ -269,7 +289,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def read_url(url: str) -> str:
-    """What is at a URL."""
+    """The content at a URL."""
     with urllib.request.urlopen(url, timeout=10) as answer:
         text: str = answer.read().decode()
     return text
@@ -286,7 +306,7 @@ def _accepts(port: int) -> bool:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A helper's log of one JSON object; {} where it is not there yet."""
+    """The JSON object in a helper's log; {} if it does not exist yet."""
     try:
         said: dict[str, Any] = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):

@@ -1,10 +1,10 @@
 """`./ops/certify`: every fault of docs/reference/faults.md at full size, against real processes.
 
-The faults are the tests that are marked with one (`pytest.mark.fault`); the suite runs the same ones small.
+The faults are the tests marked `pytest.mark.fault`; the test suite runs them at a small size.
 
-__main__, table   the command, and its table
-process, deployment, proxy    the processes and stores, and what is done to them and to the network between
-site, client, load    a tenant, its players and staff, and the recorded history of their requests
+__main__, table   the command and its table
+process, deployment, proxy    processes, stores and network, and their faults
+site, client, load    a tenant with players and staff, and the recorded history of their requests
 judge             conservation, rankings and the history checker, after each scenario
-remote            `tombola certify`: a deployment that runs elsewhere, tested from outside
+remote            `tombola certify`: tests a deployment elsewhere from outside
 """

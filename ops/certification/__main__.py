@@ -1,4 +1,4 @@
-"""`./ops/certify`: makes every fault of docs/reference/faults.md at full size, and reports what came of each."""
+"""`./ops/certify`: causes every fault of docs/reference/faults.md at full size, and reports the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ops.certification.table import Table
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 3600
-"""How long one scenario may take at full size."""
+"""Time limit of one scenario at full size."""
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -23,14 +23,16 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     sizes.add_argument("--quick", action="store_true", help="small sizes, as in the suite")
     sizes.add_argument("--full", action="store_true", help="the sizes of docs/reference/faults.md (the default)")
     parser.add_argument("--row", nargs="+", default=[], metavar="NAME", help="only faults whose name contains NAME")
-    parser.add_argument("--list", action="store_true", help="print every scenario, and end")
-    parser.add_argument("--out", type=Path, default=ROOT / ".tombola" / "certify", metavar="DIR", help="for its record")
+    parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / ".tombola" / "certify", metavar="DIR", help="directory for the results"
+    )
     parser.add_argument("--simulate", action="store_true", help="simulate instead: see ops/certify --simulate --help")
     return parser.parse_args(arguments)
 
 
 def main() -> None:
-    """Exit status 1 if a scenario fails, 5 if none was chosen."""
+    """Exit status 1 if a scenario fails, 5 if none was selected."""
     options = parse()
     if not options.quick:
         os.environ["TOMBOLA_FULL"] = "1"

@@ -1,6 +1,6 @@
-"""Both stores, two Cores, both edges, and the workers that a scenario asks for, each a process of its own.
+"""Both stores, two Cores, both edges, and the workers that a scenario needs, each in its own process.
 
-They listen on 127.0.0.1, on free ports, and keep their files in one directory. PostgreSQL runs with fsync.
+They listen on free ports of 127.0.0.1 and keep their files in one directory. PostgreSQL runs with fsync.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HIGH: Final = "1000000"
 DATABASE: Final = "certify"
 CONNECTIONS: Final = 10
 ENVIRONMENT: Final = {
-    # Rates are counted as always, and are too high to refuse anyone.
+    # Rate limits are enforced as usual, but too high to refuse anything.
     **{f"RATE_{who}_{what}": HIGH for who in ("PLAYER", "IP", "LOGIN", "GUEST") for what in ("PER_SECOND", "BURST")},
     "DEVELOPMENT": "on",
     "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8",
@@ -43,10 +43,14 @@ ENVIRONMENT: Final = {
 
 @dataclass
 class Deployment:
-    """Everything that runs, in the order in which it was started."""
+    """All processes, in the order of their start.
+
+    together: so many processes of `tombola all` share their ports, in place of Cores and edges.
+    """
 
     directory: Path
     http: aiohttp.ClientSession
+    together: int = 0
     servers: EmbeddedServers = field(init=False)
     environment: dict[str, str] = field(init=False)
     processes: dict[str, Process] = field(default_factory=dict)
@@ -71,7 +75,7 @@ class Deployment:
 
     def of(self, surface: str) -> list[Process]:
         """The processes that serve "core", "consumer" or "admin"."""
-        return [process for process in self.processes.values() if process.role == surface]
+        return [process for process in self.processes.values() if surface in process.surfaces]
 
     @property
     def cores(self) -> list[Process]:
@@ -79,13 +83,13 @@ class Deployment:
 
     @property
     def settings(self) -> Settings:
-        """The processes' settings, to mint tokens and to read the stores here."""
+        """The processes' settings, for minting tokens and reading the stores here."""
         return Settings.from_env({**self.environment, "CORE_RPC_ADDRESSES": ""})
 
     async def blocking(self, work: Callable[..., T], *args: Any) -> T:
-        """Runs what blocks (starting or stopping a store) while the load goes on.
+        """Runs blocking work (starting or stopping a store) while the load continues.
 
-        On one thread that lives as long as the deployment: a store ends with the thread that started it.
+        On one thread for the life of the deployment: a store ends with the thread that started it.
         """
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
 
@@ -103,15 +107,18 @@ class Deployment:
             "JWT_STAFF_SECRET": secrets.token_hex(32),
             **ENVIRONMENT,
         }
+        if self.together:
+            await self.add("all", f"all --processes {self.together}").start()
+            return
         cores = [self.add(f"core-{nth}", "core") for nth in (1, 2)]
         self.environment["CORE_RPC_ADDRESSES"] = ",".join(core.rpc_address for core in cores)
         for process in (*cores, self.add("consumer-1", "consumer"), self.add("admin-1", "admin")):
             process.environment = dict(self.environment)
-            # One after the other: together they would all be slow on few processors.
+            # One by one: all at once would be slow on few processors.
             await process.start()
 
     def add(self, name: str, role: str, **environment: str) -> Process:
-        """A further process, not yet started. environment: in place of the deployment's settings."""
+        """A further process, not started. environment: overrides the deployment's settings."""
         own = {**getattr(self, "environment", {}), **environment}
         made = self.processes[name] = Process(name, role, self.directory / f"{name}.log", own)
         return made
@@ -121,19 +128,19 @@ class Deployment:
         del self.processes[process.name]
 
     async def worker(self, group: str) -> Process:
-        """The worker of a consumer group, which is started if it does not run yet."""
+        """The worker of a consumer group; starts it if necessary."""
         if group not in self.processes:
             await self.add(group, f"worker {group}").start()
         return self.processes[group]
 
     async def restart(self, process: Process, **environment: str) -> float:
-        """Restarts a process with these settings in place of the deployment's; seconds until it is ready."""
+        """Restarts a process with these settings over the deployment's; seconds until it is ready."""
         await process.stop()
         process.environment = {**self.environment, **environment}
         return await process.start()
 
     async def mend(self) -> None:
-        """Starts what does not run, and restarts what has other settings: each scenario begins with all of it."""
+        """Restores the initial state for the next scenario: every process runs with the deployment's settings."""
         for process in self.processes.values():
             if not process.running:
                 process.environment = dict(self.environment)
@@ -146,7 +153,7 @@ class Deployment:
 
     @asynccontextmanager
     async def linked(self, process: Process, to: str) -> AsyncIterator[Sequence[Proxy]]:
-        """Restarts a process with a proxy before its "core" (one before each), "postgres" or "valkey"."""
+        """Restarts a process with a proxy in front of its "core" (one each), "postgres" or "valkey"."""
         ports = {
             "core": [core.ports["RPC_PORT"] for core in self.cores],
             "postgres": [self.postgres.port],
@@ -167,7 +174,7 @@ class Deployment:
                 await self.restart(process)
 
     async def stop(self) -> None:
-        """Ends every process, the stores last."""
+        """Stops every process, the stores last."""
         for process in reversed(list(self.processes.values())):
             await process.stop()
         await self.blocking(self.servers.stop)
@@ -175,10 +182,10 @@ class Deployment:
 
 
 @asynccontextmanager
-async def deployed(directory: Path) -> AsyncIterator[Deployment]:
+async def deployed(directory: Path, *, together: int = 0) -> AsyncIterator[Deployment]:
     """A deployment for the length of the block."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
-        deployment = Deployment(directory, http)
+        deployment = Deployment(directory, http, together)
         try:
             await deployment.start()
             yield deployment
@@ -188,7 +195,7 @@ async def deployed(directory: Path) -> AsyncIterator[Deployment]:
 
 @contextmanager
 def paused(*processes: Process) -> Iterator[None]:
-    """SIGSTOP to these processes for the length of the block."""
+    """Suspends these processes (SIGSTOP) for the length of the block."""
     for process in processes:
         process.pause()
     try:

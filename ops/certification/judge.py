@@ -1,4 +1,4 @@
-"""Judges a site once it is quiet: rankings, conservation, and whether the recorded history can be explained."""
+"""Judges a site after the load: rankings, conservation, and whether the recorded history can be explained."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ops.history.tables import broken, connected, read
 from runtime.stores.database import Database
 
 QUIET_SECONDS: Final = 240.0
-"""How long deliveries and rankings may take to settle after the load. A lease is a minute."""
+"""How long deliveries and rankings may take to settle after the load. A lease lasts a minute."""
 PLAYERS: Final = 30
 """Players whose reads are checked against the rows at the end."""
 SHOWN: Final = 100
@@ -29,7 +29,7 @@ GROUP BY p.player_id ORDER BY count(*) DESC, max(p.played_at), p.player_id LIMIT
 
 
 async def judge(site: Site) -> list[str]:
-    """What is wrong with the site, a line each."""
+    """What is wrong with the site, one line each."""
     async with connected(site.deployment.settings) as database:
 
         async def quiet() -> bool:
@@ -39,7 +39,7 @@ async def judge(site: Site) -> list[str]:
         ranked = "board" in site.ids and "leaderboards" in site.deployment.processes
         wrong = await _rankings(site, database) if ranked else []
         if "paid" in site.ids:
-            await _look(site)
+            await _read_back(site)
         found = await broken(database, site.tenant_id)
         tables = await read(database, site.tenant_id)
     wrong += [f"{holds} {row}" for holds, rows in found.items() for row in rows]
@@ -47,7 +47,7 @@ async def judge(site: Site) -> list[str]:
 
 
 async def until(fact: Callable[[], Awaitable[bool]], seconds: float = QUIET_SECONDS) -> float:
-    """Waits for a fact; the seconds that it took. TimeoutError if it does not come about."""
+    """Waits for a fact; returns the seconds it took. TimeoutError if it never holds."""
     began = time.monotonic()
     async with asyncio.timeout(seconds):
         while not await fact():  # noqa: ASYNC110  no event reports it
@@ -56,15 +56,15 @@ async def until(fact: Callable[[], Awaitable[bool]], seconds: float = QUIET_SECO
 
 
 async def _rankings(site: Site, database: Database) -> list[str]:
-    """Waits until the board shows what the plays' rows say; the difference, if it never does."""
+    """Waits until the board matches the rows of the plays; returns the difference if it never does."""
     wanted = [(row["player_id"], row["score"]) for row in await database.fetch(_COUNTED, site.tenant_id)]
     path = f"/leaderboards/{site.ids['board']}/rankings?limit={SHOWN}"
     shown: list[Any] = []
 
     async def agree() -> bool:
         nonlocal shown
-        asked = await site.client.ask("ListRankings", "onlooker", "GET", path, of=site.ids["board"])
-        shown = [(one["player_id"], int(one["score"])) for one in asked.data["items"]] if asked.ok else []
+        request = await site.client.ask("ListRankings", "onlooker", "GET", path, of=site.ids["board"])
+        shown = [(one["player_id"], int(one["score"])) for one in request.data["items"]] if request.ok else []
         return shown == wanted
 
     try:
@@ -74,9 +74,9 @@ async def _rankings(site: Site, database: Database) -> list[str]:
     return []
 
 
-async def _look(site: Site) -> None:
-    """Players read what they have: the checker compares it with the rows."""
-    players = sorted({asked.who for asked in site.history.of("Play") if asked.ok})[:PLAYERS]
+async def _read_back(site: Site) -> None:
+    """Players read their state, which the checker compares with the rows."""
+    players = sorted({request.who for request in site.history.of("Play") if request.ok})[:PLAYERS]
     for player in players:
         ask, ids = site.client.ask, site.ids
         await ask("ListBalances", player, "GET", f"/wallet?scope_key={site.campaign}")

@@ -1,7 +1,7 @@
-"""The load: players with several requests in flight each, and staff beside them.
+"""The load: players with several requests in flight each, and staff.
 
-A player acts at random and leaves after LIFE acts. Others replace it, so that caps and quests are reached again and
-again, and each player's history stays short enough for the checker.
+A player acts at random and leaves after LIFE actions. New ones replace it, so that caps and quests are reached again
+and again, and each player's history stays short enough for the checker.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from typing import Any, Final
 from ops.certification.site import GAMES, STAFF, THRESHOLDS, Site
 
 FLIGHTS: Final = 3
-"""Requests that a player has in flight at once."""
+"""Concurrent requests of a player."""
 
 LIFE: Final = 40
-"""Acts of a player before it leaves."""
+"""Actions of a player before it leaves."""
 
 THINK_SECONDS: Final = 0.05
-"""Mean pause between two acts: it leaves the machine idle enough to be measured."""
+"""Mean pause between two actions, which leaves the machine enough idle time for measurements."""
 
 LOAD_SECONDS_MAX: Final = 180.0
 """How long a scenario waits for further plays."""
 
 AGAIN: Final = 0.05
-"""Part of the requests that are sent once more, under the same key."""
+"""Share of requests that are sent once more with the same key."""
 
 
 @dataclass
 class Player:
-    """A player, and the rewards that it knows of. known: whether the service has met it."""
+    """A player and the rewards it knows. known: the service has a row for it."""
 
     name: str
     rewards: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Player:
 
 @dataclass
 class Load:
-    """Players of a site. players: at once. staff: whether staff acts beside them."""
+    """The load on a site. players: concurrent ones. staff: whether staff acts too."""
 
     site: Site
     dice: random.Random
@@ -64,7 +64,7 @@ class Load:
             self._tasks.append(asyncio.ensure_future(self._manage()))
 
     async def end(self) -> None:
-        """Returns once every request is answered. Raises the first failure."""
+        """Waits for all responses. Raises the first failure."""
         self._stopping.set()
         await asyncio.gather(*self._tasks)
 
@@ -73,7 +73,7 @@ class Load:
             task.cancel()
 
     async def more(self, plays: int) -> None:
-        """Returns once so many further plays are answered. TimeoutError after LOAD_SECONDS_MAX."""
+        """Waits for further plays. TimeoutError after LOAD_SECONDS_MAX."""
         wanted = self.plays + plays
         async with asyncio.timeout(LOAD_SECONDS_MAX):
             while self.plays < wanted:
@@ -83,13 +83,13 @@ class Load:
                 await asyncio.sleep(0.005)
 
     async def for_seconds(self, seconds: float) -> float:
-        """Plays for so long; the answered plays a second."""
+        """Runs for some seconds; returns the plays per second."""
         before, began = self.plays, time.monotonic()
         await asyncio.sleep(seconds)
         return (self.plays - before) / (time.monotonic() - began)
 
     def key(self) -> str:
-        """A fresh idempotency key."""
+        """A new idempotency key."""
         self._keys += 1
         return f"{self.prefix}-key-{self._keys}"
 
@@ -109,14 +109,14 @@ class Load:
             await asyncio.sleep(self.dice.expovariate(1 / self.think_seconds) if self.think_seconds else 0)
 
     async def ask(self, player: Player, operation: str, verb: str, path: str, body: Any = None, **more: Any) -> Any:
-        """A player's request, under its own key if it writes; the answer's data, None if refused."""
+        """A player's request, with a new key if it writes. Returns the response's data, None if refused."""
         key = self.key() if verb == "POST" else ""
         again = bool(key) and self.dice.random() < AGAIN
-        asked = await self.site.client.ask(operation, player.name, verb, path, body, key=key, again=again, **more)
-        return asked.data
+        request = await self.site.client.ask(operation, player.name, verb, path, body, key=key, again=again, **more)
+        return request.data
 
     async def round(self, player: Player, game: str = "") -> None:
-        """Starts a game and plays it; sometimes submits the session twice at once."""
+        """Starts a game and plays it; sometimes submits the session twice concurrently."""
         game = game or self.dice.choice(GAMES)
         path = f"/games/{self.site.ids[game]}"
         started = await self.ask(player, "Start", "POST", f"{path}/start", {}, of=game)
@@ -177,12 +177,12 @@ class Load:
             await asyncio.sleep(self.dice.expovariate(1 / (4 * THINK_SECONDS)))
 
     async def manage(self, operation: str, verb: str, path: str, body: Any, **more: Any) -> Any:
-        """A request of staff, under its own key; the answer's data, None if refused."""
+        """A staff request with a new key. Returns the response's data, None if refused."""
         key = self.key() if verb == "POST" else ""
         again = bool(key) and self.dice.random() < AGAIN
         client = self.site.client
-        asked = await client.ask(operation, STAFF, verb, path, body, surface="admin", key=key, again=again, **more)
-        return asked.data
+        request = await client.ask(operation, STAFF, verb, path, body, surface="admin", key=key, again=again, **more)
+        return request.data
 
     async def _adjust(self) -> None:
         known = [player for player in self.people[-2 * self.players :] if player.known]
@@ -242,7 +242,7 @@ CHORES: Final = (Load._adjust, Load._restock, Load._revoke, Load._fulfill)
 
 @asynccontextmanager
 async def loaded(site: Site, dice: random.Random, **more: Any) -> AsyncIterator[Load]:
-    """The load for the length of the block, after which every request is answered."""
+    """Runs the load for the length of the block, then waits for all responses."""
     load = Load(site, dice, **more)
     load.begin()
     try:
@@ -254,4 +254,4 @@ async def loaded(site: Site, dice: random.Random, **more: Any) -> AsyncIterator[
 
 
 Begin = Callable[..., AbstractAsyncContextManager[Load]]
-"""Begins the load of a site for the length of a block. It takes the fields of Load."""
+"""Starts the load of a site for the length of a block. Takes the fields of Load."""

@@ -13,23 +13,28 @@ from pathlib import Path
 from typing import Final
 
 import aiohttp
+import psutil
 
-from ops.servers.base import free_port, launch
+from ops.servers.base import free_port, free_ports, launch
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.02
+ALL: Final = ("core", "consumer", "admin")
+PROCESSES_MAX: Final = 4
+"""The most processes that `all --processes N` may have here: each has its own METRICS_PORT."""
+
 PORTS: Final = ("CORE_PORT", "CONSUMER_PORT", "ADMIN_PORT", "RPC_PORT", "METRICS_PORT")
 
 
 class ProcessError(RuntimeError):
-    """A process did not start; the message holds the end of its log."""
+    """A process did not start; the message has the end of its log."""
 
 
 @dataclass
 class Process:
-    """`tombola ROLE`. environment: its settings, by variable; a change holds from the next start."""
+    """`tombola ROLE`. environment: its settings; a change takes effect at the next start."""
 
     name: str
     role: str
@@ -41,6 +46,21 @@ class Process:
     def url(self, surface: str) -> str:
         """The URL of its "core", "consumer", "admin" or "metrics" port."""
         return f"http://127.0.0.1:{self.ports[f'{surface.upper()}_PORT']}"
+
+    def __post_init__(self) -> None:
+        if self.surfaces == ALL:
+            self.ports["METRICS_PORT"] = free_ports(PROCESSES_MAX)
+
+    @property
+    def surfaces(self) -> tuple[str, ...]:
+        """Its surfaces among "core", "consumer" and "admin"."""
+        kind = self.role.split()[0]
+        return ALL if kind == "all" else (kind,) if kind in ALL else ()
+
+    @property
+    def children(self) -> list[int]:
+        """The process ids of `all --processes N`."""
+        return [child.pid for child in psutil.Process(self.pid).children()]
 
     @property
     def rpc_address(self) -> str:
@@ -58,10 +78,10 @@ class Process:
 
     @property
     def _ready_url(self) -> str:
-        return f"{self.url(self.role if self.role in ('core', 'consumer', 'admin') else 'metrics')}/readyz"
+        return f"{self.url((*self.surfaces, 'metrics')[0])}/readyz"
 
     async def start(self) -> float:
-        """Starts it; seconds until it is ready, the interpreter's start included."""
+        """Starts it; returns the seconds until it is ready, including the interpreter's start."""
         began = time.monotonic()
         inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
         ports = {name: str(port) for name, port in self.ports.items()}
@@ -79,7 +99,7 @@ class Process:
         return time.monotonic() - began
 
     async def ready(self) -> None:
-        """Returns once /readyz is 200. ProcessError if the process ends instead, or is never ready."""
+        """Waits until /readyz is 200. ProcessError if the process ends, or is not ready in time."""
         gives_up = time.monotonic() + START_SECONDS
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as http:
             while not await _is_ok(http, self._ready_url):
@@ -101,7 +121,7 @@ class Process:
         os.kill(self.pid, signal.SIGCONT)
 
     async def stop(self) -> tuple[int, float]:
-        """SIGTERM: (exit code, seconds that its drain took). It is killed after STOP_SECONDS."""
+        """SIGTERM; returns (exit code, seconds of its drain). Kills it after STOP_SECONDS."""
         if self._popen is None or not self.running:
             return 0, 0.0
         began = time.monotonic()

@@ -1,8 +1,8 @@
-"""A TCP proxy between two processes, which delays, holds back and cuts what goes through it.
+"""A TCP proxy between two processes, which delays, holds and cuts their traffic.
 
-A partition holds the bytes back, as TCP does over a network that loses every packet: they arrive once it is healed.
-What is cut ends with a reset. A connection that is half open is one that the other end has forgotten: nothing that is
-sent into it is answered, and nobody says so.
+A partition holds the bytes, as TCP does over a network that loses every packet: they arrive once it heals.
+A cut resets connections. A half-open connection is one that the other end has forgotten: it carries nothing, and
+neither end is notified.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 @dataclass(eq=False)
 class _Pair:
-    """A connection, and the one to the target that carries it on. forgotten: it carries nothing any more."""
+    """A connection and its counterpart to the target. forgotten: it is half open."""
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
@@ -30,10 +30,10 @@ class _Pair:
 
 @dataclass
 class Proxy:
-    """Listens on `port` of 127.0.0.1, and carries on to `target_port`.
+    """Listens on `port` of 127.0.0.1 and forwards to `target_port`.
 
-    delay_seconds: how much later each byte arrives, either way. accepting: whether new connections are taken.
-    delayed_bytes, held_bytes, cuts, forgotten, refused: what met a delay, a partition and so on since it was started.
+    delay_seconds: delay of each byte, in both directions. accepting: whether new connections are accepted.
+    delayed_bytes, held_bytes, cuts, forgotten, refused: what each fault affected since the start.
     """
 
     target_port: int
@@ -56,7 +56,7 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Ends every connection, and listens no more."""
+        """Ends every connection and stops listening."""
         if self._server is not None:
             self._server.close()
         self.cut()
@@ -64,14 +64,14 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # -- what is done to it ----------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------
 
     def partition(self) -> None:
-        """Holds everything back, either way; who connects meanwhile is connected, and hears nothing."""
+        """Holds everything in both directions; new connections are accepted but carry nothing."""
         self._flowing.clear()
 
     def heal(self) -> None:
-        """Lets everything through again, at once."""
+        """Forwards everything again, at once."""
         self.delay_seconds, self.accepting = 0.0, True
         self._flowing.set()
 
@@ -84,12 +84,12 @@ class Proxy:
                 _reset(end)
 
     def half_open(self) -> None:
-        """Forgets every connection: its ends hear nothing any more, and new ones work."""
+        """Makes every connection half open; new ones work."""
         for pair in self._pairs:
             self.forgotten += not pair.forgotten
             pair.forgotten = True
 
-    # -- carrying --------------------------------------------------------------------------------
+    # -- forwarding ------------------------------------------------------------------------------
 
     async def _accept(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         if not self.accepting:
@@ -120,7 +120,7 @@ class Proxy:
                     continue
                 if self.delay_seconds:
                     self.delayed_bytes += len(chunk)
-                # Never before what came before it, though the delay has become less since.
+                # Never before an earlier chunk, even if the delay has become shorter.
                 due = max(due, loop.time() + self.delay_seconds)
                 if due > loop.time():
                     loop.call_at(due, _write, sink, chunk)
@@ -132,19 +132,19 @@ class Proxy:
                 loop.call_at(max(due, loop.time()), sink.close)
         except OSError:
             if not pair.forgotten:
-                _reset(sink)  # The other end hears of it as this one did.
+                _reset(sink)  # Pass the reset on to the other end.
         finally:
             if not pair.forgotten:
                 self._pairs.discard(pair)
 
 
 def _write(sink: asyncio.StreamWriter, chunk: bytes) -> None:
-    if not sink.is_closing():  # It may have been cut since.
+    if not sink.is_closing():  # A cut may have closed it.
         sink.write(chunk)
 
 
 def _reset(end: asyncio.StreamWriter) -> None:
-    """Closes a connection with a reset instead of an orderly end."""
+    """Closes a connection with a reset."""
     plain = end.get_extra_info("socket")
     if plain is not None and plain.fileno() >= 0:
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -153,7 +153,7 @@ def _reset(end: asyncio.StreamWriter) -> None:
 
 @asynccontextmanager
 async def between(*target_ports: int) -> AsyncIterator[Sequence[Proxy]]:
-    """A proxy before each of these ports, for the length of the block."""
+    """A proxy in front of each of these ports, for the length of the block."""
     proxies = [Proxy(port) for port in target_ports]
     try:
         for proxy in proxies:

@@ -1,6 +1,6 @@
-"""The tenant of a scenario: prizes, games of every shape, quests and, where their workers run, a board and a webhook.
+"""The tenant of a scenario: prizes, games of every type, quests and, if their workers run, a board and a webhook.
 
-Staff makes all of it over the admin edge.
+Staff creates everything through the admin edge.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from ops.certification.client import Client
 from ops.certification.deployment import Deployment
-from ops.history.record import Asked, History, Note
+from ops.history.record import History, Note, Request
 from ops.history.terms import Bounds, Terms
 from runtime.http.auth.tokens import Tokens
 
 STAFF: Final = "staff_certify"
 TOKEN_SECONDS: Final = 86_400
 SECRET: Final = "certify-" * 4
-"""Signs what is sent to the receiver."""
+"""Signs the deliveries to the receiver."""
 
 CAP: Final = 4
 DAILY: Final = 3
@@ -29,14 +29,14 @@ THRESHOLDS: Final = {"first": 4, "second": 8}
 TURNS: Final = 2
 BOUNDED: Final = {"capped": Bounds(ever=CAP), "daily": Bounds(daily=DAILY), "paid": Bounds(paid=True)}
 BORN: Final = {"mug": ("won",), "trophy": ("won",), "voucher": ("fulfilled",)}
-"""First status of a reward of these prizes, which no worker delivers."""
+"""Initial status of a reward of these prizes, which no worker delivers."""
 
 GAMES: Final = ("wheel", "capped", "daily", "paid", "unlock", "exchange", "gift", "eggs")
 
 
 @dataclass
 class Site:
-    """A tenant of its own, and its recorded history. ids: of its resources, by name."""
+    """A tenant and its recorded history. ids: of its resources, by name."""
 
     deployment: Deployment
     tenant_id: str
@@ -51,7 +51,7 @@ class Site:
 
     @property
     def terms(self) -> Terms:
-        """What the checker must know of it."""
+        """What the checker must know of the tenant."""
         names = {identifier: name for name, identifier in self.ids.items()}
         return Terms(
             *(self.campaign, names),
@@ -64,15 +64,17 @@ class Site:
         )
 
     def note(self, at: float, text: str) -> None:
-        """Records an event beside the requests: a kill, a return."""
+        """Records an event besides the requests: a kill, a restart."""
         self.history.notes.append(Note(at, text))
 
     async def make(self, kind: str, name: str, **fields: Any) -> str:
-        """The id of a new resource."""
+        """Creates a resource and returns its id."""
         body = {"name": name, **fields} if name else fields
-        asked = await self.client.ask(f"Create{kind.title()}", STAFF, "POST", f"/admin/{kind}s", body, surface="admin")
-        assert asked.ok, f"{kind} {name}: {asked.attempts[-1]}"
-        self.ids[name or kind] = str(asked.data["id"])
+        request = await self.client.ask(
+            f"Create{kind.title()}", STAFF, "POST", f"/admin/{kind}s", body, surface="admin"
+        )
+        assert request.ok, f"{kind} {name}: {request.attempts[-1]}"
+        self.ids[name or kind] = str(request.data["id"])
         return self.ids[name or kind]
 
     async def prize(
@@ -98,7 +100,7 @@ class Site:
         return await self.make("game", name, **{**spec, **fields})
 
     async def wheel(self, name: str = "wheel", prize: str = "mug", **fields: Any) -> str:
-        """A wheel on which every play wins a prize, which is made if it does not exist."""
+        """A wheel that always wins a prize, which is created if missing."""
         if prize not in self.ids:
             await self.prize(prize)
         return await self.game(name, handler_config={"prizes": self.chances(**{prize: 1.0})}, **fields)
@@ -108,24 +110,24 @@ class Site:
         return [{"prize_id": self.ids[name], "probability": value} for name, value in probabilities.items()]
 
     async def session(self, game: str, who: str, key: str, surface: str = "core") -> str:
-        """A session's id; empty if refused."""
+        """The id of a new session; empty if refused."""
         path = f"/games/{self.ids[game]}/start"
-        asked = await self.client.ask("Start", who, "POST", path, {}, surface=surface, of=game, key=f"start {key}")
-        return str(asked.data["session_id"]) if asked.ok else ""
+        request = await self.client.ask("Start", who, "POST", path, {}, surface=surface, of=game, key=f"start {key}")
+        return str(request.data["session_id"]) if request.ok else ""
 
-    async def round(self, game: str, who: str, key: str = "", surface: str = "core") -> Asked:
-        """Starts and plays; the play, or the refused start."""
+    async def round(self, game: str, who: str, key: str = "", surface: str = "core") -> Request:
+        """Starts and plays; returns the play, or the refused start."""
         key = f"{game} {who} {key}"
         session = await self.session(game, who, key, surface)
         if not session:
-            return next(asked for asked in reversed(self.history.of("Start")) if asked.key == f"start {key}")
+            return next(request for request in reversed(self.history.of("Start")) if request.key == f"start {key}")
         body, path = {"session_id": session, "payload": {}}, f"/games/{self.ids[game]}/play"
         return await self.client.ask("Play", who, "POST", path, body, surface=surface, of=game, key=f"play {key}")
 
     def forget_starts(self) -> None:
-        """Drops the keys of starts: Valkey alone keeps them, and it lost them."""
-        for asked in self.history.of("Start"):
-            asked.key = ""
+        """Clears the keys of starts after Valkey, their only store, lost its data."""
+        for request in self.history.of("Start"):
+            request.key = ""
 
 
 async def founded(deployment: Deployment) -> Site:
@@ -148,7 +150,7 @@ async def founded(deployment: Deployment) -> Site:
 
 
 async def furnish(site: Site, receiver_url: str = "") -> None:
-    """What the load plays. receiver_url: of webhooks, with a board; empty where no worker runs."""
+    """Creates everything that the load uses. receiver_url: for webhooks and a board; empty if no worker runs."""
     receiver = {"url": receiver_url, "secret": SECRET}
     await site.prize("points", type="points", value=POINTS)
     await site.prize("mug", total=40, mode="ON_CLAIM")

@@ -1,4 +1,4 @@
-"""The table of a certification: a row as each scenario ends."""
+"""The table of a certification, with one row per finished scenario."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAD = "| Fault | Size | Figures | Took | Holds |\n|---|---|---|---:|---|\n"
 
 
 class Table:
-    """A pytest plugin: chooses the scenarios of the named faults, prints their rows, and keeps them in a file."""
+    """A pytest plugin: selects the scenarios of the named faults, prints their rows, and writes them to a file."""
 
     def __init__(self, names: Sequence[str], file: Path, *, full: bool = True, listing: bool = False) -> None:
         self._names, self._file, self._full, self._listing = names, file, full, listing
@@ -58,20 +58,20 @@ class Table:
         self._file.write_text(HEAD + "\n".join(self._rows) + "\n")
 
     def close(self) -> None:
-        """Prints how many hold."""
+        """Prints how many scenarios hold."""
         if not self._listing:
             print(f"{len(self._rows) - self._failed} of {len(self._rows)} hold; see {self._file}")
 
 
 def size_of(mark: Mapping[str, Any]) -> str:
-    """The size of a scenario, by its mark: "3 kills; full: 50"."""
+    """The size of a scenario from its mark: "3 kills; full: 50"."""
     if "small" not in mark:
         return str(mark["size"])
     return f"{mark['small']:,} {mark['unit']}; full: {mark['full']:,}"
 
 
 def run_size(mark: Mapping[str, Any], *, full: bool) -> str:
-    """The size that is run."""
+    """The size used in this run."""
     return str(mark["size"]) if "small" not in mark else f"{mark['full' if full else 'small']:,} {mark['unit']}"
 
 

@@ -1,10 +1,10 @@
--- The roles of Tombola's database. Run as its superuser, in the database itself; again whenever a password changes:
+-- The database roles of Tombola. Run as superuser, in the database itself; again after a change of a password:
 --
 --   TOMBOLA_OWNER_PASSWORD=... TOMBOLA_PASSWORD=... psql -d tombola -v ON_ERROR_STOP=1 -f roles.sql
 --
--- tombola_owner  makes and changes the tables: DATABASE_URL of `tombola migrate`, and of nothing else.
--- tombola        reads and writes rows: DATABASE_URL of Core and the workers. It can change no table, rewrite no entry
---                of the audit log, and read no other database's roles or files.
+-- tombola_owner  creates and changes the tables: for DATABASE_URL of `tombola migrate` only.
+-- tombola        reads and writes rows: for DATABASE_URL of Core and the workers. It cannot change tables, rewrite
+--                the audit log, or read other databases' roles or files.
 
 \getenv owner_password TOMBOLA_OWNER_PASSWORD
 \getenv password TOMBOLA_PASSWORD
@@ -20,10 +20,10 @@ REVOKE ALL ON SCHEMA public FROM PUBLIC;
 GRANT USAGE, CREATE ON SCHEMA public TO tombola_owner;
 GRANT USAGE ON SCHEMA public TO tombola;
 
--- What the migrations made, and what later ones make.
+-- Existing tables, and default privileges for later ones.
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO tombola;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO tombola;
--- The audit log is added to, and never rewritten. (Where it is not there yet, the migration that makes it says so.)
+-- The audit log is append-only. (If it does not exist yet, the migration that creates it does the same.)
 SELECT 'REVOKE UPDATE, DELETE, TRUNCATE ON audit_entries FROM tombola'
 WHERE to_regclass('public.audit_entries') IS NOT NULL \gexec
 ALTER DEFAULT PRIVILEGES FOR ROLE tombola_owner IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO tombola;

@@ -1,14 +1,14 @@
-"""Whether a history can be explained: is there an order of the operations on a thing in which each answer is right?
+"""Linearizability checker: is there an order of the operations on an object in which each response is right?
 
-An operation takes effect at one moment between its request and its answer (linearizability: Herlihy and Wing, 1990).
-The search is Wing and Gong's (Testing and verifying concurrent objects, 1993) with Lowe's memory of the
-configurations that were tried in vain (Testing for linearizability, 2017), as porcupine does it: a configuration
-is the set of operations that have taken effect, and the state that they left. A history is checked thing by thing
-(a player's plays, a balance, a prize's stock), since it is linearizable where each of its parts is (Herlihy and
+An operation takes effect at one moment between its request and its response (linearizability: Herlihy and Wing, 1990).
+The search is Wing and Gong's (Testing and verifying concurrent objects, 1993) with Lowe's cache of the
+configurations tried before (Testing for linearizability, 2017), as in porcupine. A configuration
+is the set of operations that have taken effect, and the resulting state. Each object is checked separately
+(a player's plays, a balance, a prize's stock): a history is linearizable if each of its parts is (Herlihy and
 Wing's locality; Horn and Kroening, Faster linearizability checking via P-compositionality, 2015).
 
-What was never answered may take effect at any later time, or never. A state may have several successors, where the
-model does not say which (a play near midnight counts on either day).
+A request without a response may take effect at any later time, or never. A state may have several successors if the
+model does not determine one (a play near midnight counts on either day).
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ S = TypeVar("S", bound=Hashable)
 
 FOREVER: Final = float("inf")
 CONFIGURATIONS_MAX: Final = 200_000
-"""Beyond so many the search is given up, and says so: no history here comes near."""
+"""Limit after which the search gives up and reports it. No history of these suites comes near."""
 
 
 @dataclass(slots=True)
 class Op(Generic[S]):
-    """An operation on one thing.
+    """An operation on one object.
 
-    step(state) -> the states that it may leave, none where its answer is not one that this state gives.
-    optional: it may also never have taken effect. told: for the story. about: the numbers of its attempts.
+    step(state) -> the possible next states; empty if the response is impossible in this state.
+    optional: it may never have taken effect. label: for reports. about: the numbers of its attempts.
     """
 
     began: float
     ended: float
     step: Callable[[S], Iterable[S]]
-    told: str
+    label: str
     optional: bool = False
     about: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class Verdict:
-    """explained: there is such an order. longest: of what could be explained most; blocked: what then did not fit."""
+    """explained: an order exists. longest: the longest explained prefix; blocked: the operations that did not fit."""
 
     explained: bool
     longest: list[str] = field(default_factory=list)
@@ -53,8 +53,8 @@ class Verdict:
 
 
 def check(ops: Sequence[Op[S]], initial: S) -> Verdict:
-    """Whether some order explains all of these operations, from this state."""
-    ops = sorted(ops, key=lambda op: (op.began, op.ended, op.told))
+    """Whether some order explains all of these operations from the initial state."""
+    ops = sorted(ops, key=lambda op: (op.began, op.ended, op.label))
     count = len(ops)
     needed = 0
     for nth, op in enumerate(ops):
@@ -63,15 +63,15 @@ def check(ops: Sequence[Op[S]], initial: S) -> Verdict:
     best = Verdict(False)
     best_done = -1
     seen: set[tuple[int, float, S]] = set()
-    # Depth first; each entry is a configuration, when the last of its operations was asked at the latest, and the order
-    # that led to it, as a chain.
+    # Depth first. Each entry is a configuration, the latest start of its operations, and the order that led to it as
+    # a linked list.
     stack: list[tuple[int, float, S, tuple[Any, int] | None]] = [(0, 0.0, initial, None)]
     while stack:
         done, latest, state, chain = stack.pop()
         if done & needed == needed:
-            return Verdict(True, longest=_told(ops, chain), state=state)
+            return Verdict(True, longest=_labels(ops, chain), state=state)
         for nth in range(count):
-            # It ended before something was asked that has taken effect: it never did.
+            # It ended before an operation started that has taken effect, so it can no longer take effect.
             if ops[nth].optional and ops[nth].ended < latest:
                 done |= 1 << nth
         if (done, latest, state) in seen:
@@ -79,7 +79,7 @@ def check(ops: Sequence[Op[S]], initial: S) -> Verdict:
         seen.add((done, latest, state))
         if len(seen) > CONFIGURATIONS_MAX:
             return Verdict(True, gave_up=True)
-        # Nothing can come before what ended before it began: the earliest end of what is left is the bound.
+        # An operation cannot precede one that ended before it began: the earliest end of the others is the bound.
         bound = FOREVER
         for nth in range(count):
             if not done >> nth & 1 and not ops[nth].optional and ops[nth].ended < bound:
@@ -98,13 +98,15 @@ def check(ops: Sequence[Op[S]], initial: S) -> Verdict:
         if finished > best_done:
             best_done = finished
             about = sorted({number for nth in blocked for number in ops[nth].about})
-            best = Verdict(False, _told(ops, chain), [ops[nth].told for nth in reversed(blocked)], state, tuple(about))
+            best = Verdict(
+                False, _labels(ops, chain), [ops[nth].label for nth in reversed(blocked)], state, tuple(about)
+            )
     return best
 
 
-def _told(ops: Sequence[Op[Any]], chain: Any) -> list[str]:
-    told = []
+def _labels(ops: Sequence[Op[Any]], chain: Any) -> list[str]:
+    labels = []
     while chain is not None:
         chain, nth = chain
-        told.append(ops[nth].told)
-    return told[::-1]
+        labels.append(ops[nth].label)
+    return labels[::-1]

@@ -1,4 +1,4 @@
-"""Judges a recorded history: what of it cannot be explained, a line each."""
+"""Judges a recorded history: lists what cannot be explained, one line each."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MODELS = (turns.things, wallets.balances, wallets.rungs, rewards.standings, stoc
 
 
 def problems(history: History, tables: Tables, terms: Terms) -> list[str]:
-    """What of the history cannot be explained. Empty: all can."""
+    """What cannot be explained. Empty: everything can."""
     reading = Reading(history, tables, terms)
     return [*answers.problems(reading), *rewards.codes(history, tables), *_orders(reading)]
 
 
 def _orders(reading: Reading) -> Iterator[str]:
-    """Things for which no order of what was done makes every answer right."""
+    """Objects without an order that makes every response right."""
     for things in MODELS:
         for name, ops, initial in things(reading):
             verdict = check(ops, initial)

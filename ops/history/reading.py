@@ -1,4 +1,4 @@
-"""A history read for the models: which requests made one play, what it gave, and whose it is."""
+"""A history prepared for the models: the requests of a play, its results, and its player."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ops.history.checker import FOREVER, Op
-from ops.history.record import Asked, Attempt, History
+from ops.history.record import Attempt, History, Request
 from ops.history.tables import Row, Tables
 from ops.history.terms import Terms
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A play that is in the tables. It took effect after `began` and before `ended`. asked: by which requests."""
+    """A play in the tables. It took effect between `began` and `ended`. requests: those for it."""
 
     row: Row
     began: float
     ended: float
-    asked: tuple[Asked, ...]
+    requests: tuple[Request, ...]
     outcome: dict[str, Any]
 
 
 class Reading:
-    """What the models ask."""
+    """A history with the lookups that the models need."""
 
     def __init__(self, history: History, tables: Tables, terms: Terms) -> None:
         self.history, self.tables, self.terms = history, tables, terms
 
     def name_of(self, identifier: str) -> str:
-        """What the history calls a thing by. '': it has no name."""
+        """The history's name for an id. '': none."""
         return self.terms.names.get(identifier, "")
 
     @cached_property
     def players(self) -> list[str]:
-        """Everybody who did something, but for who became another, or whom another became: what a merge moves is for
-        the checks of conservation and for the row that merges.
+        """Players with requests, except those in a merge: the conservation checks and the scenario that merges cover
+        these.
         """
         merged = {row["player_id"] for row in self.tables["players"] if row["merged_into"]}
         merged |= {row["merged_into"] for row in self.tables["players"] if row["merged_into"]}
@@ -51,52 +51,52 @@ class Reading:
         return sorted(there - merged)
 
     @cached_property
-    def by_player(self) -> dict[str, list[Asked]]:
-        """What each player asked, and what staff asked of it."""
-        found: dict[str, list[Asked]] = defaultdict(list)
-        for asked in self.history.asked:
-            of_staff = asked.operation == "AdjustBalance"
-            found[asked.of if of_staff else asked.who].append(asked)
+    def by_player(self) -> dict[str, list[Request]]:
+        """Each player's requests, and those of staff about the player."""
+        found: dict[str, list[Request]] = defaultdict(list)
+        for request in self.history.requests:
+            of_staff = request.operation == "AdjustBalance"
+            found[request.of if of_staff else request.who].append(request)
         return found
 
-    def of(self, player: str, *operations: str) -> Iterator[Asked]:
-        return (asked for asked in self.by_player.get(player, ()) if asked.operation in operations)
+    def of(self, player: str, *operations: str) -> Iterator[Request]:
+        return (request for request in self.by_player.get(player, ()) if request.operation in operations)
 
-    def refused(self, player: str, *operations: str) -> Iterator[tuple[Asked, Attempt]]:
-        """Each attempt of these that was refused with a reason."""
-        for asked in self.of(player, *operations):
-            for attempt in asked.attempts:
+    def refused(self, player: str, *operations: str) -> Iterator[tuple[Request, Attempt]]:
+        """Each attempt of these operations that was refused with a reason."""
+        for request in self.of(player, *operations):
+            for attempt in request.attempts:
                 if 400 <= attempt.http < 500:
-                    yield asked, attempt
+                    yield request, attempt
 
     @cached_property
     def plays(self) -> dict[str, list[Done]]:
-        """The plays that are in the tables, by player."""
-        asked_for: dict[str, list[Asked]] = defaultdict(list)
+        """The plays in the tables, by player."""
+        requests: dict[str, list[Request]] = defaultdict(list)
         for play in self.history.of("Play"):
-            asked_for[str((play.body or {})["session_id"])].append(play)
+            requests[str((play.body or {})["session_id"])].append(play)
         found: dict[str, list[Done]] = defaultdict(list)
         for row in self.tables["plays"]:
-            asked = asked_for.get(row["session_id"], [])
-            if not asked:
-                continue  # answers.py has told of it.
-            ends = [each.ended for each in asked]
-            # Whoever hears that a session was played knows that it was before.
-            ends += [last.ended for each in asked for last in each.attempts if last.reason == "SESSION_PLAYED"]
-            began, outcome = min(each.began for each in asked), decoded(row["outcome"])
-            found[row["player_id"]].append(Done(row, began, min(ends), tuple(asked), outcome))
+            own = requests.get(row["session_id"], [])
+            if not own:
+                continue  # answers.py reports it.
+            ends = [each.ended for each in own]
+            # A SESSION_PLAYED response proves that the play was done before.
+            ends += [last.ended for each in own for last in each.attempts if last.reason == "SESSION_PLAYED"]
+            began, outcome = min(each.began for each in own), decoded(row["outcome"])
+            found[row["player_id"]].append(Done(row, began, min(ends), tuple(own), outcome))
         return found
 
     @cached_property
     def births(self) -> dict[str, tuple[float, float]]:
-        """Of each reward that a play or an answered redeem gave: after when, and before when."""
+        """For each reward of a play or of an answered redeem: the times between which it was won."""
         found = {}
         for done in (done for plays in self.plays.values() for done in plays):
             for one in (*done.outcome["rewards"], *done.outcome["milestones_granted"]):
                 found[one.get("reward_id", "")] = (done.began, done.ended)
-        for asked in self.history.of("Redeem"):
-            if asked.ok:
-                found[asked.data["reward"]["id"]] = (asked.began, asked.ended)
+        for request in self.history.of("Redeem"):
+            if request.ok:
+                found[request.data["reward"]["id"]] = (request.began, request.ended)
         return found
 
     def days(self, since: float, until: float) -> Days:
@@ -106,26 +106,29 @@ class Reading:
 
     @cached_property
     def _last(self) -> float:
-        """When the last answer came, or was waited for."""
+        """The time of the last response, or of the last attempt without one."""
         attempts = self.history.attempts
         return max([one.began for one in attempts] + [one.ended for one in attempts if one.ended != FOREVER], default=0)
 
     @cached_property
     def _zones(self) -> list[tuple[float, float, str]]:
-        """The campaign's zones, in the order in which it was moved: from when it may have been there, from when on it
-        certainly was, and its name.
+        """The campaign's time zones in order of change: the earliest time each may have applied, the time from which it
+        certainly did, and its name.
         """
         moves = [
-            (asked.began, asked.ended, str(asked.body["timezone"]))
-            for asked in self.history.of("UpdateCampaign")
-            if asked.body and "timezone" in asked.body and asked.of == "campaign" and (asked.ok or asked.unknown)
+            (request.began, request.ended, str(request.body["timezone"]))
+            for request in self.history.of("UpdateCampaign")
+            if request.body
+            and "timezone" in request.body
+            and request.of == "campaign"
+            and (request.ok or request.unknown)
         ]
         return [(-FOREVER, -FOREVER, self.terms.zone), *moves]
 
     @cached_property
     def _ahead(self) -> float:
-        """What the run's clock lacks to the time of the database, unix seconds, by the plays: as each was done after it
-        was asked for, and before it was answered. Where nothing was played, by this machine's, which is the database's.
+        """Offset from the run's clock to the database's unix time. Derived from plays: each was done after its request
+        and before its response. Without plays, from this machine's clock, which is also the database's.
         """
         done = [one for plays in self.plays.values() for one in plays if one.ended != FOREVER]
         after = [one.row["played_at"].timestamp() - one.ended for one in done]
@@ -135,10 +138,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """begun: how many there were, at most, of which each has its free plays. names: each one's date, in ISO 8601.
+    """begun: the maximum number of days, each with its free plays. names: their ISO 8601 dates.
 
-    One that is come back to is counted again: the zone moved west, what had counted on the day there counts on the one
-    here, and begins anew with the next move east.
+    A day that returns counts again: after a move west, the previous day's plays count for this one, and the next move
+    east starts it anew.
     """
 
     begun: int
@@ -148,17 +151,17 @@ class Days:
 def days_between(
     zones: Sequence[tuple[float, float, str]], ahead: float, since: float, until: float, near: float = 2.0
 ) -> Days:
-    """The local days between two times of a clock that lacks `ahead` to unix seconds.
+    """The local days between two times of a clock that is `ahead` behind unix time.
 
-    zones: from when it may have been in each, from when on it certainly was, and its name; in their order.
-    near: so many seconds from a midnight a play may count on either day, since clocks are compared by answers.
+    zones: the earliest time in each, the time from which it certainly applied, and its name; in order.
+    near: seconds from midnight within which a play may count on either day: clocks are compared through responses.
     """
     seen: list[date] = []
     for nth, (began, _, name) in enumerate(zones):
-        left = zones[nth + 1][1] if nth + 1 < len(zones) else FOREVER
-        if left < since or began > until:
+        ended = zones[nth + 1][1] if nth + 1 < len(zones) else FOREVER
+        if ended < since or began > until:
             continue
-        for at in (max(began, since) - near, min(left, until) + near):
+        for at in (max(began, since) - near, min(ended, until) + near):
             seen.append(datetime.fromtimestamp(at + ahead, ZoneInfo(name)).date())
     passed = [max(0, (later - earlier).days) for earlier, later in pairwise(seen)]
     names = {earlier + timedelta(days=nth) for earlier, days in zip(seen, passed, strict=False) for nth in range(days)}
@@ -166,16 +169,16 @@ def days_between(
 
 
 def decoded(value: Any) -> dict[str, Any]:
-    """A JSON column."""
+    """A decoded JSON column."""
     plain: dict[str, Any] = json.loads(value) if isinstance(value, str | bytes) else value
     return plain
 
 
-def closed(ops: list[Op[Any]], step: Callable[[Any], Iterable[Any]], told: str) -> list[Op[Any]]:
-    """These operations, and then what the tables say in the end.
+def closed(ops: list[Op[Any]], step: Callable[[Any], Iterable[Any]], label: str) -> list[Op[Any]]:
+    """These operations, followed by the final state in the tables.
 
-    What nobody was told of was over by then too, since the tables have it; but for what may never have been.
+    Operations without a response ended by then, since the tables have them, except optional ones.
     """
     last = max([op.ended for op in ops if op.ended != FOREVER] + [op.began for op in ops])
     before = [op if op.optional or op.ended != FOREVER else replace(op, ended=last) for op in ops]
-    return [*before, Op(last + 1, FOREVER, step, f"the tables say in the end {told}")]
+    return [*before, Op(last + 1, FOREVER, step, f"the final rows have {label}")]

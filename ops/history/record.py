@@ -1,4 +1,4 @@
-"""The history of a row: every request that somebody made, each time that it was sent, and what came back."""
+"""The history of a run: every request, its attempts and their responses."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 UNKNOWN: Final = "unknown"
-"""The outcome of what nobody answered, or was answered by nothing that says whether it was done."""
+"""The outcome without a response, or with one that does not say whether the request was done."""
 
 NOT_YET: Final = float("inf")
 
 
 @dataclass(slots=True)
 class Attempt:
-    """A request as it was sent once. Times are seconds of the run's monotonic clock; `ended` is infinite where nothing
-    came back. to: the process that it was sent to. http: 0 where no answer came.
+    """One attempt of a request. Times are seconds of the run's monotonic clock; `ended` is infinite without a response.
+    to: the process it was sent to. http: 0 without a response.
     """
 
     to: str
@@ -41,11 +41,11 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class Asked:
-    """A request, and all its attempts under one key, in the order in which they were sent.
+class Request:
+    """A request with all its attempts under one key, in order.
 
-    operation: its name in the table of operations. of: the game, reward, quest or prize that it names. facts: what the
-    judge needs of who asked.
+    operation: its name in the table of operations. of: the game, reward, quest or prize that it names. facts: context
+    for the judge.
     """
 
     number: int
@@ -59,12 +59,12 @@ class Asked:
 
     @property
     def answered(self) -> Attempt | None:
-        """The first attempt that was done."""
+        """The first successful attempt."""
         return next((one for one in self.attempts if one.ok), None)
 
     @property
     def data(self) -> Any:
-        """What it was answered. None where it was not done, or nobody knows."""
+        """The data of the response. None: not done, or unknown."""
         found = self.answered
         return None if found is None else found.data
 
@@ -74,12 +74,12 @@ class Asked:
 
     @property
     def unknown(self) -> bool:
-        """Whether it may have been done without anybody having been told."""
+        """Whether it may have been done without a response that says so."""
         return not self.ok and any(one.outcome == UNKNOWN for one in self.attempts)
 
     @property
     def outcome(self) -> str:
-        """ "ok", the reason that it was refused with, or UNKNOWN where the last attempt has none."""
+        """ "ok", the reason of the refusal, or UNKNOWN if the last attempt has none."""
         return "ok" if self.ok else self.attempts[-1].outcome if self.attempts else UNKNOWN
 
     @property
@@ -88,19 +88,19 @@ class Asked:
 
     @property
     def ended(self) -> float:
-        """When it was known to be done; infinite where it never was."""
+        """When it was known to be done; infinite if never."""
         found = self.answered
         return NOT_YET if found is None else found.ended
 
-    def told(self) -> str:
-        """In a line, for people."""
+    def describe(self) -> str:
+        """One line for reports."""
         last = self.attempts[-1] if self.attempts else None
         return f"#{self.number} {self.who} {self.operation} {self.of} {self.key}: {last and (last.http, last.outcome)}"
 
 
 @dataclass(slots=True)
 class Note:
-    """Something that happened beside the requests: a kill, a return."""
+    """An event besides the requests: a kill, a restart."""
 
     at: float
     text: str
@@ -108,26 +108,26 @@ class Note:
 
 @dataclass(slots=True)
 class History:
-    """All that was asked, in the order of asking, and what happened meanwhile."""
+    """All requests in order, and the other events."""
 
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
-    def new(self, operation: str, who: str, **more: Any) -> Asked:
-        """A further request, kept."""
-        asked = Asked(len(self.asked), operation, who, **more)
-        self.asked.append(asked)
-        return asked
+    def new(self, operation: str, who: str, **more: Any) -> Request:
+        """Adds a request."""
+        request = Request(len(self.requests), operation, who, **more)
+        self.requests.append(request)
+        return request
 
-    def of(self, *operations: str) -> list[Asked]:
-        return [one for one in self.asked if one.operation in operations]
+    def of(self, *operations: str) -> list[Request]:
+        return [one for one in self.requests if one.operation in operations]
 
     @property
     def attempts(self) -> list[Attempt]:
-        return [attempt for one in self.asked for attempt in one.attempts]
+        return [attempt for one in self.requests for attempt in one.attempts]
 
     def write(self, path: Path) -> None:
-        """A JSON object a line: the notes, then what was asked."""
+        """Writes JSON lines: the notes, then the requests."""
         with path.open("w") as file:
-            told = [asdict(note) for note in self.notes] + [asdict(asked) for asked in self.asked]
-            file.writelines(json.dumps(one, default=str) + "\n" for one in told)
+            lines = [asdict(note) for note in self.notes] + [asdict(request) for request in self.requests]
+            file.writelines(json.dumps(one, default=str) + "\n" for one in lines)

@@ -1,5 +1,5 @@
-"""What becomes of a reward, and the codes that players are told: a sequential model of each reward's state, and codes
-compared among all answers that have one.
+"""Reward states and revealed codes: a sequential model of each reward's state, and a comparison of the codes in all
+responses.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from ops.history.checker import FOREVER, Op
 from ops.history.reading import Reading, closed
-from ops.history.record import Asked, Attempt, History
+from ops.history.record import Attempt, History, Request
 from ops.history.tables import Tables
 
 UNBORN: Final = ""
@@ -19,7 +19,7 @@ BEFORE: Final = {
     "fulfill": frozenset(("won", "claimed", "failed")),
     "revoke": frozenset(("won", "claimed", "fulfilling", "fulfilled", "failed")),
 }
-"""From which states each move is legal (contract.md, "Rewards and tasks"), stated here once more."""
+"""From which states each move is legal. Stated independently of the service's own table."""
 
 OPERATIONS: Final = {"ClaimReward": "claim", "FulfillReward": "fulfill", "RevokeReward": "revoke"}
 AFTER: Final = {"claim": ("claimed", "fulfilled"), "fulfill": ("fulfilled",), "revoke": ("revoked",)}
@@ -43,7 +43,7 @@ Step = Callable[[Standing], Iterable[Standing]]
 
 
 def standings(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
-    """Each reward that somebody moved or looked at, but for those of who became another."""
+    """Each reward that was changed or read, except those of merged players."""
     moved, seen = _moved(reading), _seen(reading)
     players = set(reading.players)
     for row in reading.tables["rewards"]:
@@ -56,61 +56,61 @@ def standings(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
         ops.append(Op(began, ended, _is_born(born.get(name, ("won", "fulfilled"))), "it is won"))
         ops += _unseen(reading, player, row, began)
         if name not in born:
-            ops = [Op(op.began, op.ended, _worked(op.step), op.told, op.optional) for op in ops]
+            ops = [Op(op.began, op.ended, _worked(op.step), op.label, op.optional) for op in ops]
         step = _has(Standing(row["status"], row["claimed_at"] is not None))
         end = step if name in born else _worked(step)
         yield f"the reward {reward} ({name})", closed(ops, end, row["status"]), Standing()
 
 
 def _moved(reading: Reading) -> dict[str, list[Op[Any]]]:
-    """What was done to each reward, and what was not for its state."""
+    """What was done to each reward, and what was refused because of its state."""
     found: dict[str, list[Op[Any]]] = defaultdict(list)
-    for asked in reading.history.of(*OPERATIONS):
-        move = OPERATIONS[asked.operation]
-        told = f"{asked.who} {move}s it (#{asked.number})"
-        if asked.ok:
-            after = _status(asked.data.get("reward", asked.data))
-            found[asked.of].append(Op(asked.began, asked.ended, _moves(move, (after,)), f"{told}: {after}"))
-        elif asked.unknown:
+    for request in reading.history.of(*OPERATIONS):
+        move = OPERATIONS[request.operation]
+        label = f"{request.who} {move}s it (#{request.number})"
+        if request.ok:
+            after = _status(request.data.get("reward", request.data))
+            found[request.of].append(Op(request.began, request.ended, _moves(move, (after,)), f"{label}: {after}"))
+        elif request.unknown:
             step = _moves(move, AFTER[move])
-            found[asked.of].append(Op(asked.began, FOREVER, step, f"perhaps {told}", optional=True))
-        for attempt in asked.attempts:
+            found[request.of].append(Op(request.began, FOREVER, step, f"perhaps {label}", optional=True))
+        for attempt in request.attempts:
             if (refused := _refused(move, attempt)) is not None:
-                told = f"is told {attempt.reason} where {asked.who} would {move} it (#{asked.number})"
-                found[asked.of].append(Op(attempt.began, attempt.ended, refused, told))
+                label = f"{attempt.reason} for {request.who}'s {move} (#{request.number})"
+                found[request.of].append(Op(attempt.began, attempt.ended, refused, label))
     return found
 
 
 def _seen(reading: Reading) -> dict[str, list[Op[Any]]]:
-    """Each reward as its owner's lists show it."""
+    """Each reward as shown in its owner's lists."""
     found: dict[str, list[Op[Any]]] = defaultdict(list)
-    for asked in reading.history.of("ListRewards"):
-        for one in asked.data["items"] if asked.ok else ():
+    for request in reading.history.of("ListRewards"):
+        for one in request.data["items"] if request.ok else ():
             status = _status(one)
             step = _has(Standing(status, bool(one.get("claimed_at"))))
-            found[one["id"]].append(Op(asked.began, asked.ended, step, f"is seen {status} (#{asked.number})"))
+            found[one["id"]].append(Op(request.began, request.ended, step, f"is seen {status} (#{request.number})"))
     return found
 
 
 def _unseen(reading: Reading, player: str, row: Any, born: float) -> Iterator[Op[Any]]:
-    """Whole lists of the player's that do not have it: it was not there yet."""
-    for asked in reading.of(player, "ListRewards"):
-        whole = asked.ok and not asked.data.get("pagination", {}).get("has_more")
-        if whole and asked.ended > born and row["reward_id"] not in {one["id"] for one in asked.data["items"]}:
-            yield Op(asked.began, asked.ended, _has(Standing()), f"is not seen yet (#{asked.number})")
+    """Complete lists of the player without the reward: it was not won yet."""
+    for request in reading.of(player, "ListRewards"):
+        whole = request.ok and not request.data.get("pagination", {}).get("has_more")
+        if whole and request.ended > born and row["reward_id"] not in {one["id"] for one in request.data["items"]}:
+            yield Op(request.began, request.ended, _has(Standing()), f"is not seen yet (#{request.number})")
 
 
 def _refused(move: str, attempt: Attempt) -> Step | None:
-    """What a refusal says of the reward. None: nothing."""
+    """What a refusal implies about the reward. None: nothing."""
     if attempt.reason == "ALREADY_CLAIMED":
         return lambda state: [state] if state.claimed else []
     if attempt.reason != "ILLEGAL_TRANSITION":
         return None
-    told = str((attempt.data or {}).get("reward_status", "")).removeprefix("REWARD_STATUS_").lower()
+    reported = str((attempt.data or {}).get("reward_status", "")).removeprefix("REWARD_STATUS_").lower()
 
     def step(state: Standing) -> Iterator[Standing]:
         legal = state.status in BEFORE[move]
-        if state.status != UNBORN and not legal and told in ("", state.status):
+        if state.status != UNBORN and not legal and reported in ("", state.status):
             yield state
 
     return step
@@ -134,7 +134,7 @@ def _has(standing: Standing) -> Step:
 
 
 def _worked(step: Step) -> Step:
-    """The same, after whatever a worker may have done before."""
+    """The same, after any transitions by a worker."""
 
     def after(state: Standing) -> Iterator[Standing]:
         reached, new = {state}, [state]
@@ -144,7 +144,7 @@ def _worked(step: Step) -> Step:
                 if further not in reached:
                     reached.add(further)
                     new.append(further)
-        yield from {left for one in reached for left in step(one)}
+        yield from {next_state for one in reached for next_state in step(one)}
 
     return after
 
@@ -157,39 +157,39 @@ def _status(reward: dict[str, Any]) -> str:
 
 
 def codes(history: History, tables: Tables) -> Iterator[str]:
-    """What is wrong with the codes that players were told: each is one reward's, of those imported, always the same."""
-    imported = {code for asked in history.of("ImportCodes") for code in (asked.body or {}).get("codes", ())}
+    """Checks revealed codes: each belongs to one reward, was imported, and never changes."""
+    imported = {code for request in history.of("ImportCodes") for code in (request.body or {}).get("codes", ())}
     coded = {row["prize_id"] for row in tables["codes"]}
     held = Counter(row["reward_id"] for row in tables["codes"] if row["reward_id"])
     owners = {row["reward_id"]: row["player_id"] for row in tables["rewards"]}
     became = {row["player_id"]: row["merged_into"] or row["player_id"] for row in tables["players"]}
     code_of: dict[str, str] = {}
     reward_of: dict[str, str] = {}
-    for asked, reward in _told(history):
+    for request, reward in _shown(history):
         about, code = reward["id"], reward.get("code", "")
         if not code:
             if reward.get("prize_id") in coded and _status(reward) == "fulfilled" and not reward.get("code_error"):
-                yield f"a code that was delivered is not told: {asked.told()}: {about}"
+                yield f"a delivered code is not shown: {request.describe()}: {about}"
             continue
         if code not in imported:
-            yield f"a code that nobody imported: {asked.told()}: {about}"
+            yield f"a code that was not imported: {request.describe()}: {about}"
         if code_of.setdefault(about, code) != code:
-            yield f"two codes of one reward: {asked.told()}: {about}"
+            yield f"two codes of one reward: {request.describe()}: {about}"
         if reward_of.setdefault(code, about) != about:
-            yield f"one code of two rewards: {asked.told()}: {reward_of[code]} and {about}"
+            yield f"one code of two rewards: {request.describe()}: {reward_of[code]} and {about}"
         if held[about] != 1:
-            yield f"{held[about]} codes are kept for a reward whose code was told: {asked.told()}: {about}"
+            yield f"{held[about]} codes are stored for a reward whose code was shown: {request.describe()}: {about}"
         owner = owners.get(about, "")
-        if asked.who in became and became[asked.who] != became.get(owner, owner):
-            yield f"a code of another's: {asked.told()}: {about}"
+        if request.who in became and became[request.who] != became.get(owner, owner):
+            yield f"another player's code: {request.describe()}: {about}"
     yield from (f"{count} codes for one reward: {reward}" for reward, count in held.items() if count > 1)
 
 
-def _told(history: History) -> Iterator[tuple[Asked, dict[str, Any]]]:
-    """Rewards as their owners were answered them."""
-    for asked in history.of("ListRewards", "ClaimReward", "Redeem"):
-        for attempt in asked.attempts:
-            if attempt.ok and asked.operation == "ListRewards":
-                yield from ((asked, one) for one in attempt.data["items"])
+def _shown(history: History) -> Iterator[tuple[Request, dict[str, Any]]]:
+    """Rewards as their owners' responses show them."""
+    for request in history.of("ListRewards", "ClaimReward", "Redeem"):
+        for attempt in request.attempts:
+            if attempt.ok and request.operation == "ListRewards":
+                yield from ((request, one) for one in attempt.data["items"])
             elif attempt.ok:
-                yield asked, attempt.data.get("reward", attempt.data)
+                yield request, attempt.data.get("reward", attempt.data)

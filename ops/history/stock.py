@@ -1,4 +1,4 @@
-"""What a prize's stock must be: a sequential model, and the history as operations on it."""
+"""A sequential model of a prize's stock, and the history as operations on it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ops.history.checker import FOREVER, Op
 from ops.history.reading import Reading, closed
 
 ENDED = ("revoked", "failed", "expired")
-"""Statuses whose rewards have given their units back, unless they had been delivered."""
+"""Statuses in which a reward has returned its stock, unless it was delivered."""
 
 
 class Stock(NamedTuple):
-    """total: 0 is no end of it."""
+    """total: 0 means unlimited."""
 
     total: int
     remaining: int
@@ -23,7 +23,7 @@ Step = Callable[[Stock], Iterable[Stock]]
 
 
 def stocks(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
-    """Each prize of the terms that has a stock."""
+    """Each limited prize of the terms."""
     rows = {reading.name_of(row["prize_id"]): row for row in reading.tables["stock"]}
     for name, total in reading.terms.stock.items():
         row = rows[name]
@@ -39,7 +39,7 @@ def stocks(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
 
 
 def _takes(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:
-    """What each play, and each redeem, took."""
+    """The units that each play and each redeem took."""
     births = reading.births
     for row in reading.tables["rewards"]:
         if row["prize_id"] == prize_id:
@@ -50,40 +50,42 @@ def _takes(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:
 def _returns(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:
     for row in reading.tables["rewards"]:
         if row["prize_id"] == prize_id and row["status"] in ENDED and row["fulfilled_at"] is None:
-            asked = [one for one in reading.history.of("RevokeReward") if one.of == row["reward_id"]]
-            began = min((one.began for one in asked), default=0.0)
-            ended = min((one.ended for one in asked), default=FOREVER)
-            yield Op(began, ended, _gives_back(row["quantity"]), f"{row['reward_id']} comes back")
+            requests = [one for one in reading.history.of("RevokeReward") if one.of == row["reward_id"]]
+            began = min((one.began for one in requests), default=0.0)
+            ended = min((one.ended for one in requests), default=FOREVER)
+            yield Op(began, ended, _gives_back(row["quantity"]), f"{row['reward_id']} is returned")
 
 
 def _restocks(reading: Reading, name: str) -> Iterator[Op[Any]]:
-    for asked in reading.history.of("UpdatePrize"):
-        if asked.of != name:
+    for request in reading.history.of("UpdatePrize"):
+        if request.of != name:
             continue
-        total = (asked.body or {})["stock"]["total"]
-        if asked.ok:
-            yield Op(asked.began, asked.ended, _has_total(total), f"staff set the total to {total} (#{asked.number})")
-        elif asked.unknown:
-            told = f"staff perhaps set the total to {total} (#{asked.number})"
-            yield Op(asked.began, FOREVER, _has_total(total), told, optional=True)
-        for attempt in asked.attempts:
+        total = (request.body or {})["stock"]["total"]
+        if request.ok:
+            yield Op(
+                request.began, request.ended, _has_total(total), f"staff set the total to {total} (#{request.number})"
+            )
+        elif request.unknown:
+            label = f"staff perhaps set the total to {total} (#{request.number})"
+            yield Op(request.began, FOREVER, _has_total(total), label, optional=True)
+        for attempt in request.attempts:
             if attempt.reason == "STOCK_BELOW_AWARDED":
-                told = f"staff are told that {total} is less than awarded (#{asked.number})"
-                yield Op(attempt.began, attempt.ended, _is_below_awarded(total), told)
+                label = f"staff cannot set the total to {total} (#{request.number})"
+                yield Op(attempt.began, attempt.ended, _is_below_awarded(total), label)
 
 
 def _sold_out(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:
-    """Plays that drew the prize and found none, and redeems that were told so."""
+    """Plays that drew the prize while sold out, and redeems that were refused as sold out."""
     for plays in reading.plays.values():
         for done in plays:
             if ["available", prize_id, 1, False] in done.outcome["decided"]["path"]:
                 yield Op(done.began, done.ended, _is_sold_out, f"{done.row['play_id']} finds none")
     if reading.name_of(prize_id) != reading.terms.rung:
         return
-    for asked in reading.history.of("Redeem"):
-        for attempt in asked.attempts:
+    for request in reading.history.of("Redeem"):
+        for attempt in request.attempts:
             if attempt.reason == "OUT_OF_STOCK":
-                yield Op(attempt.began, attempt.ended, _is_sold_out, f"#{asked.number} is told that none is left")
+                yield Op(attempt.began, attempt.ended, _is_sold_out, f"#{request.number} is refused as sold out")
 
 
 def _takes_some(quantity: int) -> Step:

@@ -1,4 +1,4 @@
-"""What the database says of a tenant: the rows that the judge reads, and the checks of conservation."""
+"""A tenant's rows for the judge, and the conservation checks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from runtime.operations.conservation.checks import CHECKS, KINDS, everything, look
+from runtime.operations.conservation.checks import CHECKS, KINDS, all_keys, run_checks
 from runtime.settings import Settings
 from runtime.stores.database import Database
 
@@ -40,13 +40,13 @@ class Tables:
         return self.rows.get(table, [])
 
     def by(self, table: str, column: str) -> dict[str, Row]:
-        """A table's rows by one of their columns."""
+        """A table's rows by one of its columns."""
         return {row[column]: row for row in self[table]}
 
 
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[Database]:
-    """The database, as it is without anything between."""
+    """A direct connection to the database."""
     database = Database(settings.database_url, size=2, acquire_seconds=10, statement_seconds=60)
     await database.start()
     try:
@@ -66,11 +66,11 @@ async def read(database: Database, tenant_id: str) -> Tables:
 
 
 async def broken(database: Database, tenant_id: str) -> dict[str, list[str]]:
-    """The checks of conservation that the tenant breaks, each with the rows that break it."""
+    """The conservation checks that fail for the tenant, each with the violating rows."""
     found: dict[str, list[str]] = {}
     for kind in KINDS:
-        async for keys in everything(database, tenant_id, kind):
-            for name, rows in (await look(database, tenant_id, kind, keys)).broken.items():
+        async for keys in all_keys(database, tenant_id, kind):
+            for name, rows in (await run_checks(database, tenant_id, kind, keys)).broken.items():
                 if rows:
                     found.setdefault(CHECKS[name].holds, []).extend(map(str, rows))
     return found

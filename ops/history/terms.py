@@ -1,4 +1,4 @@
-"""What the checker must know of a tenant: its catalogue's bounds, by the names that the history calls things by."""
+"""What the checker must know of a tenant: its catalogue's limits, by the history's names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Bounds(NamedTuple):
-    """What bounds a player's plays of a game. 0: no bound. daily: free plays; paid: each play takes a turn."""
+    """Limits on a player's plays of a game. 0: none. daily: free plays; paid: each play takes a turn."""
 
     ever: int = 0
     daily: int = 0
@@ -19,12 +19,12 @@ class Bounds(NamedTuple):
 class Terms:
     """A tenant's catalogue.
 
-    zone: the campaign's, as it was made. names: of what has an id, by the id. bounds: of the bounded games.
-    thresholds: coins that a rung needs, by its id. rung: the prize that rungs grant.
-    born: the statuses that a prize's rewards begin with, of prizes that no worker delivers.
-    stock: totals of the prizes whose every movement is in the history. quest_turns: what a completed quest gives.
-    session_seconds: how long a session can be played. planned: games whose start reserves the player's next play.
-    slack_seconds: how far clocks may be apart.
+    zone: the campaign's initial time zone. names: by id. bounds: of the limited games.
+    thresholds: coins required for a milestone, by its id. rung: the prize that milestones grant.
+    born: the initial statuses of a prize's rewards, for prizes that no worker delivers.
+    stock: totals of the prizes with their complete history. quest_turns: turns for a completed quest.
+    session_seconds: lifetime of a session. planned: games whose start reserves the player's next play.
+    slack_seconds: maximum difference of clocks.
     """
 
     campaign: str

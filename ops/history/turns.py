@@ -1,4 +1,4 @@
-"""What a player's plays, caps, turns and quests must be: a sequential model, and the history as operations on it."""
+"""A sequential model of a player's plays, caps, turns and quests, and the history as operations on it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ops.history.terms import Bounds
 CAPS = ("CAP_USER", "CAP_DAY", "NO_TURNS")
 
 ONCE = "once"
-"""The period of a quest that is completed once."""
+"""The period of a one-time quest."""
 
 
 class State(NamedTuple):
-    """turns left, plays by bounded game in the order of the terms, plays that a day gave, quests completed with their
-    periods.
+    """turns left, plays per limited game in the order of the terms, free daily plays used, completed quests with
+    their periods.
     """
 
     turns: int
@@ -40,7 +40,7 @@ Step = Callable[[State], Iterable[State]]
 
 
 def things(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
-    """Each player's."""
+    """One model per player."""
     turns = {row["player_id"]: row["balance"] for row in reading.tables["turn_balances"]}
     counted = {
         (row["player_id"], reading.name_of(row["game_id"])): row["plays"] for row in reading.tables["game_players"]
@@ -56,52 +56,58 @@ def things(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
 def _ops(reading: Reading, player: str) -> Iterator[Op[Any]]:
     bounds = reading.terms.bounds
     places = {game: nth for nth, game in enumerate(bounds)}
-    since = min((asked.began for asked in reading.by_player.get(player, ())), default=0.0)
+    since = min((request.began for request in reading.by_player.get(player, ())), default=0.0)
     for done in reading.plays.get(player, ()):
         game = reading.name_of(done.row["game_id"])
         given = sum(int(one["value"]) * one["quantity"] for one in done.outcome["rewards"] if one["type"] == "turns")
-        told = f"plays {game} ({done.row['play_id']})"
+        label = f"plays {game} ({done.row['play_id']})"
         if game in bounds:
             days = reading.days(since, done.ended).begun
-            yield Op(done.began, done.ended, _play(places[game], bounds[game], days, given), told)
+            yield Op(done.began, done.ended, _play(places[game], bounds[game], days, given), label)
         elif given:
-            yield Op(done.began, done.ended, _gains(given), told)
-    for asked, attempt in reading.refused(player, "Start", "Play"):
-        if asked.of in bounds and attempt.reason in CAPS:
-            told = f"is told {attempt.reason} of {asked.of} (#{asked.number})"
-            yield Op(attempt.began, attempt.ended, _refused(places[asked.of], bounds[asked.of], attempt.reason), told)
-    for asked in reading.of(player, "GetEligibility"):
-        if asked.ok:
-            left, reason = asked.data["remaining_turns"], asked.data.get("reason", "")
-            told = f"is told of {left} turns, and {reason or 'no bound'} (#{asked.number})"
-            step = _has(left)
-            if reason in CAPS and asked.of in bounds:
-                step = _both(step, _refused(places[asked.of], bounds[asked.of], reason))
-            yield Op(asked.began, asked.ended, step, told)
-    kept = {
+            yield Op(done.began, done.ended, _gains(given), label)
+    for request, attempt in reading.refused(player, "Start", "Play"):
+        if request.of in bounds and attempt.reason in CAPS:
+            label = f"{attempt.reason} for {request.of} (#{request.number})"
+            yield Op(
+                attempt.began, attempt.ended, _refused(places[request.of], bounds[request.of], attempt.reason), label
+            )
+    for request in reading.of(player, "GetEligibility"):
+        if request.ok:
+            turns_left, reason = request.data["remaining_turns"], request.data.get("reason", "")
+            label = f"sees {turns_left} turns and {reason or 'no limit'} (#{request.number})"
+            step = _has(turns_left)
+            if reason in CAPS and request.of in bounds:
+                step = _both(step, _refused(places[request.of], bounds[request.of], reason))
+            yield Op(request.began, request.ended, step, label)
+    stored = {
         row["idempotency_key"]: row["period"]
         for row in reading.tables["quest_completions"]
         if row["player_id"] == player
     }
-    for asked in reading.of(player, "CompleteQuest"):
-        if asked.ok or asked.key in kept:
-            balance = asked.data["balance"] if asked.ok else None
-            period = kept.get(asked.key, ONCE)
-            periods = reading.days(since, asked.ended).names if asked.of == "daily quest" else {ONCE}
-            told = f"completes {asked.of} of {period}, so {balance} turns (#{asked.number})"
+    for request in reading.of(player, "CompleteQuest"):
+        if request.ok or request.key in stored:
+            balance = request.data["balance"] if request.ok else None
+            period = stored.get(request.key, ONCE)
+            periods = reading.days(since, request.ended).names if request.of == "daily quest" else {ONCE}
+            label = f"completes {request.of} of {period}, so {balance} turns (#{request.number})"
             yield Op(
-                asked.began, asked.ended, _complete(asked.of, period, periods, balance, reading.terms.quest_turns), told
+                request.began,
+                request.ended,
+                _complete(request.of, period, periods, balance, reading.terms.quest_turns),
+                label,
             )
-    for asked, attempt in reading.refused(player, "CompleteQuest"):
+    for request, attempt in reading.refused(player, "CompleteQuest"):
         if attempt.reason == "ALREADY_COMPLETED":
-            yield Op(attempt.began, attempt.ended, _completed(asked.of), f"had completed {asked.of} (#{asked.number})")
+            yield Op(
+                attempt.began, attempt.ended, _completed(request.of), f"had completed {request.of} (#{request.number})"
+            )
 
 
 def _play(nth: int, bounds: Bounds, days: int, given: int) -> Step:
-    """nth: the game's place in the terms. days: how many have begun by then, of which each has its free plays. given:
-    turns that it wins.
+    """nth: the game's position in the terms. days: days that have begun, each with its free plays. given: turns won.
 
-    On one day a play is free or takes a turn, and which is certain; of several it may be either.
+    On a single day it is certain whether a play is free or takes a turn; over several it may be either.
     """
     cap, daily, paid = bounds
 
@@ -138,7 +144,7 @@ def _gains(turns: int) -> Step:
 
 
 def _both(one: Step, other: Step) -> Step:
-    """Two things that do not change the state."""
+    """Both hold; neither changes the state."""
     return lambda state: [state] if [*one(state)] and [*other(state)] else []
 
 
@@ -147,7 +153,7 @@ def _has(turns: int) -> Step:
 
 
 def _complete(quest: str, period: str, periods: Container[str], balance: int | None, turns: int) -> Step:
-    """period: that it is kept under; periods: those that there were by then. turns: what it gives."""
+    """period: the stored one; periods: those possible by then. turns: the quest's reward."""
 
     def step(state: State) -> Iterator[State]:
         after = state.turns + turns

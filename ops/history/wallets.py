@@ -1,4 +1,4 @@
-"""What a player's balances and rungs must be: sequential models, and the history as operations on them."""
+"""Sequential models of a player's balances and milestones, and the history as operations on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ops.history.reading import Done, Reading, closed
 
 CURRENCIES = ("coin", "points")
 EXCHANGE = "exchange"
-"""The game whose rungs are bought."""
+"""The game with milestones for sale."""
 
 Step = Callable[[Any], Iterable[Any]]
 
@@ -18,7 +18,7 @@ Step = Callable[[Any], Iterable[Any]]
 def balances(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
     """Each player's balance of each currency."""
     rows = {(row["player_id"], row["currency"]): row["balance"] for row in reading.tables["balances"]}
-    revokes = {asked.of: asked for asked in reading.history.of("RevokeReward") if asked.ok or asked.unknown}
+    revokes = {request.of: request for request in reading.history.of("RevokeReward") if request.ok or request.unknown}
     for player in reading.players:
         for currency in CURRENCIES:
             ops = [
@@ -26,7 +26,7 @@ def balances(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
                 *_adjustments(reading, player, currency),
                 *(_redeems(reading, player) if currency == "coin" else ()),
                 *_refunds(reading, player, currency, revokes),
-                *_looks(reading, player, currency),
+                *_reads(reading, player, currency),
             ]
             if ops:
                 end = rows.get((player, currency), 0)
@@ -38,12 +38,12 @@ def _plays(reading: Reading, player: str, currency: str) -> Iterator[Op[Any]]:
         amount = credited(done, currency)
         after = next((one["balance"] for one in done.outcome["balances"] if one["currency"] == currency), None)
         if amount or after is not None:
-            told = f"{done.row['play_id']} gives {amount}, so {after}"
-            yield Op(done.began, done.ended, _moves(amount, after), told)
+            label = f"{done.row['play_id']} gives {amount}, so {after}"
+            yield Op(done.began, done.ended, _moves(amount, after), label)
 
 
 def credited(done: Done, currency: str) -> int:
-    """What a play gives of a currency, by what it won."""
+    """What a play credits in a currency, according to its rewards."""
     amount = 0
     for reward in done.outcome["rewards"]:
         if reward.get("type") == "points" and currency == "points":
@@ -54,68 +54,73 @@ def credited(done: Done, currency: str) -> int:
 
 
 def _adjustments(reading: Reading, player: str, currency: str) -> Iterator[Op[Any]]:
-    noted = {row["reference_id"]: row for row in reading.tables["ledger_entries"] if row["player_id"] == player}
-    for asked in reading.of(player, "AdjustBalance"):
-        body = asked.body or {}
+    """Adjustments that were made, with a response or only in the ledger; and refusals, which bound the balance."""
+    recorded = {row["reference_id"]: row for row in reading.tables["ledger_entries"] if row["player_id"] == player}
+    for request in reading.of(player, "AdjustBalance"):
+        body = request.body or {}
         if body["currency"] != currency:
             continue
-        if asked.ok or body["reference_id"] in noted:
-            after = asked.data["balance_after"] if asked.ok else None
-            told = f"staff adjust by {body['amount']}, so {after} (#{asked.number})"
-            yield Op(asked.began, asked.ended, _moves(body["amount"], after), told)
-    for asked, attempt in reading.refused(player, "AdjustBalance"):
-        body = asked.body or {}
+        if request.ok or body["reference_id"] in recorded:
+            after = request.data["balance_after"] if request.ok else None
+            label = f"staff adjust by {body['amount']}, so {after} (#{request.number})"
+            yield Op(request.began, request.ended, _moves(body["amount"], after), label)
+    for request, attempt in reading.refused(player, "AdjustBalance"):
+        body = request.body or {}
         if body["currency"] == currency and attempt.reason == "INSUFFICIENT_BALANCE":
-            told = f"staff cannot adjust by {body['amount']} (#{asked.number})"
-            yield Op(attempt.began, attempt.ended, _less(-body["amount"]), told)
+            label = f"staff cannot adjust by {body['amount']} (#{request.number})"
+            yield Op(attempt.began, attempt.ended, _less(-body["amount"]), label)
 
 
 def _redeems(reading: Reading, player: str) -> Iterator[Op[Any]]:
-    told_of = set()
+    confirmed = set()
     thresholds = reading.terms.thresholds
-    for asked in reading.of(player, "Redeem"):
-        threshold = thresholds[(asked.body or {})["milestone_id"]]
-        if asked.ok:
-            price = _price(asked.of, threshold)
-            after = next((one["balance"] for one in asked.data["balances"] if one["currency"] == "coin"), None)
-            told_of.add(asked.data["reward"]["id"])
-            told = f"redeems for {price}, so {after} (#{asked.number})"
-            yield Op(asked.began, asked.ended, _pays(threshold, price, after), told)
-        for attempt in asked.attempts:
+    for request in reading.of(player, "Redeem"):
+        threshold = thresholds[(request.body or {})["milestone_id"]]
+        if request.ok:
+            price = _price(request.of, threshold)
+            after = next((one["balance"] for one in request.data["balances"] if one["currency"] == "coin"), None)
+            confirmed.add(request.data["reward"]["id"])
+            label = f"redeems for {price}, so {after} (#{request.number})"
+            yield Op(request.began, request.ended, _pays(threshold, price, after), label)
+        for attempt in request.attempts:
             if attempt.reason == "THRESHOLD_NOT_REACHED":
-                yield Op(attempt.began, attempt.ended, _less(threshold), f"has less than {threshold} (#{asked.number})")
+                yield Op(
+                    attempt.began, attempt.ended, _less(threshold), f"has less than {threshold} (#{request.number})"
+                )
     for row in reading.tables["milestone_grants"]:
         game, rung = reading.name_of(row["game_id"]), row["milestone_id"]
-        if row["player_id"] == player and game == EXCHANGE and row["reward_id"] not in told_of:
+        if row["player_id"] == player and game == EXCHANGE and row["reward_id"] not in confirmed:
             mine = [one for one in reading.of(player, "Redeem") if (one.body or {})["milestone_id"] == rung]
             began = min((one.began for one in mine), default=0.0)
-            yield Op(began, FOREVER, _pays(thresholds[rung], thresholds[rung], None), f"redeems {rung} untold")
+            yield Op(
+                began, FOREVER, _pays(thresholds[rung], thresholds[rung], None), f"redeems {rung} without a response"
+            )
 
 
 def _price(game: str, threshold: int) -> int:
-    """What a rung takes: where it is exchanged, its threshold; else nothing."""
+    """A milestone's price: its threshold if bought, otherwise 0."""
     return threshold if game == EXCHANGE else 0
 
 
 def _refunds(reading: Reading, player: str, currency: str, revokes: dict[str, Any]) -> Iterator[Op[Any]]:
-    """What a revoke moved back."""
+    """The movements that a revoke reversed."""
     for row in reading.tables["ledger_entries"]:
         if row["player_id"] == player and row["currency"] == currency and row["reason"] == "reversal":
-            asked = revokes.get(row["reward_id"])
-            began, ended = (asked.began, asked.ended) if asked is not None else (0.0, FOREVER)
+            request = revokes.get(row["reward_id"])
+            began, ended = (request.began, request.ended) if request is not None else (0.0, FOREVER)
             yield Op(began, ended, _shifts(row["amount"]), f"the revoke of {row['reward_id']} moves {row['amount']}")
 
 
-def _looks(reading: Reading, player: str, currency: str) -> Iterator[Op[Any]]:
-    for asked in reading.of(player, "ListBalances"):
-        if asked.ok:
-            items = [one for one in asked.data["items"] if one["currency"] == currency]
+def _reads(reading: Reading, player: str, currency: str) -> Iterator[Op[Any]]:
+    for request in reading.of(player, "ListBalances"):
+        if request.ok:
+            items = [one for one in request.data["items"] if one["currency"] == currency]
             seen = next((one["balance"] for one in items if one["scope_key"] == reading.terms.campaign), 0)
-            yield Op(asked.began, asked.ended, _sees(seen), f"sees {seen} (#{asked.number})")
+            yield Op(request.began, request.ended, _sees(seen), f"sees {seen} (#{request.number})")
 
 
 def rungs(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
-    """Whether each player has each rung of a game: it is granted once, and stays."""
+    """Whether each player has each milestone of a game: it is granted once, for good."""
     granted = {
         (row["player_id"], reading.name_of(row["game_id"]), row["milestone_id"])
         for row in reading.tables["milestone_grants"]
@@ -134,26 +139,29 @@ def _rung(reading: Reading, player: str, game: str, rung: str) -> Iterator[Op[An
         crossed = {one["id"] for one in done.outcome["milestones_granted"]}
         if reading.name_of(done.row["game_id"]) == game and rung in crossed:
             yield Op(done.began, done.ended, _gets, f"{done.row['play_id']} crosses it")
-    for asked in reading.of(player, "Redeem"):
-        if asked.of == game and (asked.body or {})["milestone_id"] == rung:
-            if asked.ok:
-                yield Op(asked.began, asked.ended, _gets, f"redeems it (#{asked.number})")
-            elif asked.unknown:
-                yield Op(asked.began, FOREVER, _gets, f"perhaps redeems it (#{asked.number})", optional=True)
-            for attempt in asked.attempts:
+    for request in reading.of(player, "Redeem"):
+        if request.of == game and (request.body or {})["milestone_id"] == rung:
+            if request.ok:
+                yield Op(request.began, request.ended, _gets, f"redeems it (#{request.number})")
+            elif request.unknown:
+                yield Op(request.began, FOREVER, _gets, f"perhaps redeems it (#{request.number})", optional=True)
+            for attempt in request.attempts:
                 if attempt.reason == "ALREADY_GRANTED":
                     yield Op(
-                        attempt.began, attempt.ended, _sees(True), f"is told that it was granted (#{asked.number})"
+                        attempt.began, attempt.ended, _sees(True), f"is refused as granted already (#{request.number})"
                     )
-    for asked in reading.of(player, "ListMilestones"):
-        if asked.of == game and asked.ok:
-            seen = any(one["id"] == rung and one["granted_at"] for one in asked.data["items"])
+    for request in reading.of(player, "ListMilestones"):
+        if request.of == game and request.ok:
+            seen = any(one["id"] == rung and one["granted_at"] for one in request.data["items"])
             yield Op(
-                asked.began, asked.ended, _sees(seen), f"sees it {'granted' if seen else 'open'} (#{asked.number})"
+                request.began,
+                request.ended,
+                _sees(seen),
+                f"sees it {'granted' if seen else 'open'} (#{request.number})",
             )
 
 
-# -- what each does ----------------------------------------------------------------------------
+# -- the steps ---------------------------------------------------------------------------------
 
 
 def _moves(amount: int, after: int | None) -> Step:

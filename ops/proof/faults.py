@@ -23,12 +23,12 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 FILE: Final = ROOT / "tests" / "faults" / "faults.toml"
 
 _TEXT: Final = """\
-# Faults and bad inputs that it survives
+# Faults and bad inputs
 
-The tests of each fault, their sizes and what they assert. Tests with a full size run small in the suite, and full in
-[`./ops/certify`](../how-to/certify.md), which asserts times too.
-Afterwards the checks of [`tombola audit`](audit.md) find no row. Made by
-`python -m ops.generate` from `tests/faults/faults.toml` and the tests' marks.
+The tests of each fault, their sizes and what they assert. A test with a full size runs small in the suite, and in full
+in [`./ops/certify`](../how-to/certify.md), which also asserts times. Afterwards the checks of
+[`tombola audit`](audit.md) must find no row. `python -m ops.generate` generates this page from
+`tests/faults/faults.toml` and the tests' marks.
 """
 
 

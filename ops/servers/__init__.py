@@ -1,10 +1,10 @@
 """Embedded PostgreSQL and Valkey: real servers from wheels, for `ops/up`, `ops/bench` and the tests.
 
-Each is a child process on a free port of 127.0.0.1, behind a password kept beside its data.
+Each is a child process on a free port of 127.0.0.1, with a password stored beside its data.
 
-base        any of them: its life, its files, what starts a child process
+base        the common part: life cycle, files, child processes
 postgres    PostgreSQL
 valkey      Valkey
-cluster     Valkey as a cluster of three, whose slots may move
-embedded    both over one directory
+cluster     a Valkey cluster of three nodes with movable slots
+embedded    PostgreSQL and Valkey in one directory
 """

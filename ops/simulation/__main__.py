@@ -1,4 +1,4 @@
-"""The command line of `ops/certify --simulate`: seeds, one after another, until all are done."""
+"""The command line of `ops/certify --simulate`: runs seeds one after another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ops.simulation.shrink import Shrinker
 
 
 class Outcome(NamedTuple):
-    """What a run came to, for the summary. violation: its name, '' where all was well."""
+    """The result of a run, for the summary. violation: its name, '' if there is none."""
 
     seed: int
     violation: str
@@ -35,25 +35,25 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="ops/certify --simulate",
         description="Runs Tombola's play path in simulated worlds, each drawn from a seed: players, staff and faults on"
-        " a virtual clock. Every answer is checked. A seed that fails is made smaller and printed as a story.",
+        " a virtual clock. Checks every response. A failing seed is reduced and printed as a story.",
     )
     parser.add_argument("--simulate", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--seeds", type=int, default=200, metavar="N", help="how many seeds (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, metavar="S", help="the first seed (default: %(default)s)")
-    parser.add_argument("--seed", type=int, metavar="S", help="this seed alone")
-    parser.add_argument("--plan", type=Path, metavar="FILE", help="the plan in FILE, as a failing seed left it")
-    parser.add_argument("--processes", type=int, default=1, metavar="N", help="how many run at once")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where plans of failing seeds are left")
+    parser.add_argument("--seed", type=int, metavar="S", help="only this seed")
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="run the plan in FILE, from a failing seed")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="number of parallel processes")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="directory for the plans of failing seeds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the summary to FILE")
     parser.add_argument(
         "--database", metavar="URL", help="a migrated database for the auditor's checks, instead of an embedded one"
     )
-    parser.add_argument("--no-shrink", action="store_true", help="print a failing seed as it is")
+    parser.add_argument("--no-shrink", action="store_true", help="do not reduce a failing seed")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: every seed held. 1: one failed, and was printed. 2: the command line makes no sense."""
+    """0: every seed held. 1: one failed and was printed. 2: invalid command line."""
     options = parse(arguments)
     with nullcontext(options.database) if options.database else database() as url:
         _audit_in(url)
@@ -83,7 +83,7 @@ def _many(options: argparse.Namespace, url: str) -> int:
 
 
 _auditor: Auditor | None = None
-"""This process's."""
+"""The auditor of this process."""
 
 
 def _audit_in(url: str) -> None:
@@ -95,14 +95,14 @@ def _audit_in(url: str) -> None:
 def _one(plan: Plan, options: argparse.Namespace) -> int:
     result = run(plan, auditor=_auditor)
     if result.violation is None:
-        requests = len(result.history.asked)
+        requests = len(result.history.requests)
         print(f"seed {plan.seed}: all holds ({requests} requests, {result.seconds:.0f} simulated seconds)")
         return 0
     if not options.no_shrink:
         shrinker = Shrinker(violated, result.violation.name)
         smaller = shrinker.shrink(plan)
         if smaller != plan:
-            print(f"seed {plan.seed}: from {plan.size} steps and faults to {smaller.size}, in {shrinker.tried} runs")
+            print(f"seed {plan.seed}: reduced from {plan.size} to {smaller.size} parts in {shrinker.tried} runs")
             plan, result = smaller, run(smaller, auditor=_auditor)
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def _one(plan: Plan, options: argparse.Namespace) -> int:
 
 
 def violated(plan: Plan) -> str | None:
-    """What a plan violates."""
+    """The violation of a plan, if any."""
     violation = run(plan, auditor=_auditor).violation
     return None if violation is None else violation.name
 
@@ -128,7 +128,7 @@ def _runs(seeds: range, processes: int, url: str) -> Iterator[Outcome]:
 def _outcome(seed: int) -> Outcome:
     result = run(plan_of(seed), auditor=_auditor)
     name = "" if result.violation is None else result.violation.name
-    return Outcome(seed, name, result.seconds, len(result.history.asked), dict(result.faults))
+    return Outcome(seed, name, result.seconds, len(result.history.requests), dict(result.faults))
 
 
 def _summary(outcomes: list[Outcome], took: float) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _table(summary: dict[str, Any]) -> str:
     return (
         f"{summary['seeds']} seeds, {len(summary['failed'])} failed; {summary['requests']} requests in"
         f" {summary['simulated_seconds']} simulated seconds, {summary['simulated_seconds_a_second']} a second"
-        f" ({summary['seconds']} s)\nfaults that were met: {faults or 'none'}"
+        f" ({summary['seconds']} s)\nfaults that occurred: {faults or 'none'}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The checks of sql/conservation.sql over the rows that a run left, in a real PostgreSQL."""
+"""Runs the checks of sql/conservation.sql on a run's final rows, in a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ KEYS_MAX: Final = 1_000_000
 
 
 class Auditor:
-    """Looks at one run after another, in a migrated database that nobody else uses, and leaves nothing in it."""
+    """Checks one run after another in a migrated database of its own; each check is rolled back."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        # The loops of runs are not the machine's: this is.
+        # A real event loop: those of runs are simulated.
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._connection: asyncpg.Connection | None = None
 
     def look(self, tenant_id: str, tables: Mapping[str, list[Row]]) -> tuple[str, str] | None:
-        """The first check that does not hold: what must, and the rows that break it."""
-        return self._runner.run(self._look(tenant_id, tables))
+        """The first violated check: its invariant and the violating rows."""
+        return self._runner.run(self._check_once(tenant_id, tables))
 
-    async def _look(self, tenant_id: str, tables: Mapping[str, list[Row]]) -> tuple[str, str] | None:
+    async def _check_once(self, tenant_id: str, tables: Mapping[str, list[Row]]) -> tuple[str, str] | None:
         if self._connection is None:
             self._connection = await asyncpg.connect(self._url)
         transaction = self._connection.transaction()
@@ -52,10 +52,10 @@ class Auditor:
 
 @contextmanager
 def database() -> Iterator[str]:
-    """The URL of a migrated database of an embedded server, for the length of the block."""
+    """Starts an embedded server; yields the URL of a migrated database."""
     with tempfile.TemporaryDirectory(prefix="tombola-simulation-") as name:
         directory = Path(name)
-        directory.chmod(0o711)  # the server's account goes through it
+        directory.chmod(0o711)  # the server's account must be able to pass
         server = Postgres(directory / "postgres", DISPOSABLE)
         server.start()
         try:
@@ -67,7 +67,7 @@ def database() -> Iterator[str]:
 
 
 async def put(connection: asyncpg.Connection, table: str, rows: list[Row]) -> None:
-    """Inserts rows; columns that they do not have get their defaults."""
+    """Inserts rows; missing columns get their defaults."""
     columns = ", ".join(rows[0])
     encoded = msgspec.json.encode([{name: _column(name, value) for name, value in row.items()} for row in rows])
     source = f"json_populate_recordset(NULL::{table}, $1::text::json)"
@@ -75,7 +75,7 @@ async def put(connection: asyncpg.Connection, table: str, rows: list[Row]) -> No
 
 
 def _column(name: str, value: Any) -> Any:
-    """A column's value, as JSON has it. Times are microseconds in the model."""
+    """A column's value for JSON. Times are microseconds in the model."""
     if isinstance(value, bytes):
         return rf"\x{value.hex()}"
     if name.endswith("_at") and isinstance(value, int):

@@ -1,6 +1,6 @@
-"""What the tenant of a run offers: prizes of every kind and games of every shape, as rows of the database.
+"""The tenant of a run: prizes of every kind and games of every type, as database rows.
 
-All is of one campaign. How much there is of it is drawn, so that stocks run out and caps are reached within a run.
+Everything is in one campaign. Quantities are drawn, so that stocks run out and caps are reached within a run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ZONES: Final = (
 
 GAMES: Final = ("wheel", "capped", "daily", "paid", "unlock", "exchange", "gift")
 PUBLIC: Final = ("wheel", "unlock", "gift")
-"""Guests play these."""
+"""Games that guests can play."""
 
 WHEEL: Final = ("scarce", "coded", "dear", "rare", "points", "turns")
 STOCKED: Final = ("scarce", "rung", "fruit")
@@ -47,7 +47,7 @@ TURNS: Final = 2
 
 
 def draw(dice: Random) -> dict[str, Any]:
-    """How much there is of everything."""
+    """Draws all quantities."""
     return {
         "zone": dice.choice(ZONES),
         "scarce": dice.choice((1, 2, 4, 8)),
@@ -65,7 +65,7 @@ def draw(dice: Random) -> dict[str, Any]:
 
 
 def terms(given: Mapping[str, Any], *, slack_seconds: float) -> Terms:
-    """What the checker must know of it. slack_seconds: how far clocks may be apart."""
+    """What the checker must know of the tenant. slack_seconds: maximum difference of clocks."""
     bounds = {
         "wheel": Bounds(daily=given["wheel"]),
         "capped": Bounds(ever=given["capped"]),
@@ -99,7 +99,7 @@ def codes_of(given: Mapping[str, Any]) -> list[str]:
 
 
 def furnish(tx: Transaction, given: Mapping[str, Any]) -> None:
-    """Writes it all."""
+    """Writes all rows."""
     own = {"tenant_id": TENANT}
     tx.insert("tenants", **own, name=TENANT, catalog_version=1)
     campaign = {"campaign_id": CAMPAIGN, "name": "campaign", "status": "active", "timezone": given["zone"]}

@@ -1,18 +1,18 @@
-"""What goes wrong: the faults that a seed draws, and the way from a Core to the database that carries them out.
+"""The faults that a seed draws, and the link from a Core to the database that carries them out.
 
-    lost_request   the next statement does not arrive                    cut
-    lost_answer    the next is carried out, and its answer is lost       cut
-    silence        the next is carried out, and nobody ever answers      the database's time limit ends it
-    slow           everything takes so long                              for some seconds
-    locked         the next transaction that writes stops                for some seconds, and others wait for it
-    still          a process does nothing                                as in a long collection, a paused machine
-    crash          a process is gone, and another comes after a while
-    away           the database ends, and comes back                     connections are cut
+    lost_request   the next statement does not arrive                    the connection is cut
+    lost_answer    the next is executed, but its result is lost          the connection is cut
+    silence        the next is executed, but no result ever comes        the database's time limit ends it
+    slow           everything is slow                                    for some seconds
+    locked         the next writing transaction stops                    for some seconds, and others wait for it
+    still          a process is suspended                                like a long garbage collection
+    crash          a process dies, and a new one starts after a while
+    away           the database stops and restarts                       connections are cut
     clock          a clock steps, of a Core's host or of the database
-    hang_up        the client goes away, and its request is cancelled
-    unheard        Core's answer to the client is lost
+    hang_up        the client disconnects, and its request is cancelled
+    unheard        Core's response to the client is lost
 
-Requests that arrive twice are the workload's: its twins, and retries.
+Duplicate requests are part of the workload: its concurrent duplicates and retries.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Lost(OSError):
 
 
 def draw(dice: Random, moments: list[float], cores: int, steps: int) -> tuple[Fault, ...]:
-    """Faults at some of these moments, the times at which something is under way."""
+    """Draws faults at some of these moments, at which requests are in flight."""
     count = dice.choice((0, 1, 2, 3, 5, 8))
     found = []
     for number in range(count):
@@ -65,7 +65,7 @@ def draw(dice: Random, moments: list[float], cores: int, steps: int) -> tuple[Fa
                 where, seconds = "database", dice.choice((0.1, 1.0, 10.0))
             case "clock":
                 where = dice.choice((core, "database"))
-                # The database's is set back by seconds alone: the audit knows of no day that came twice.
+                # The database's clock steps back by seconds only: the auditor cannot handle a day that repeats.
                 seconds = dice.choice((-600.0 if where == core else -3.0, -3.0, 2.0, 45.0, 600.0))
             case "hang_up":
                 where = f"step-{dice.randrange(steps)}"
@@ -77,9 +77,9 @@ def draw(dice: Random, moments: list[float], cores: int, steps: int) -> tuple[Fa
 
 
 class Weather:
-    """Which faults lie in wait, for whom. met: those that happened to somebody, and when.
+    """The pending faults of each process. met: those that took effect, and when.
 
-    pace: about how long the way to the database and back takes, in seconds.
+    pace: approximate round-trip time to the database, in seconds.
     """
 
     def __init__(self, loop: SimulatedLoop, seed: str, pace: float) -> None:
@@ -92,11 +92,11 @@ class Weather:
         self._slow: dict[str, tuple[float, float]] = {}
 
     def way(self, incarnation: Incarnation) -> Way:
-        """From a process to the database."""
+        """The link from a process to the database."""
         return Way(self, incarnation, Random(f"{self._seed}/{incarnation.name}/database"))
 
     def begin(self, fault: Fault) -> None:
-        """From now on it lies in wait."""
+        """Makes a fault pending."""
         if fault.kind == "slow":
             self._slow[fault.where] = (self.loop.now + 2.0, fault.seconds)
             self.note(fault)
@@ -104,17 +104,17 @@ class Weather:
             self._waiting.setdefault(fault.where, []).append(fault)
 
     def calm(self) -> None:
-        """Nothing lies in wait any more."""
+        """Removes all pending faults."""
         self._waiting.clear()
         self._slow.clear()
 
     def note(self, fault: Fault) -> None:
-        """It has happened to somebody."""
+        """Records that a fault took effect."""
         self.met.append((self.loop.now, fault))
         self.on_met(fault)
 
     def take(self, host: str, *kinds: str) -> Fault | None:
-        """The fault of one of these kinds that lies in wait for the host, if any; it is spent."""
+        """Consumes a pending fault of one of these kinds for the host, if any."""
         waiting = self._waiting.get(host, [])
         fault = next((fault for fault in waiting if fault.kind in kinds), None)
         if fault is not None:
@@ -128,7 +128,7 @@ class Weather:
 
 
 class Way:
-    """Between a process and the database: what is awaited before each statement, after it, and within it."""
+    """The link between a process and the database: delays and faults before, after and within each statement."""
 
     def __init__(self, weather: Weather, incarnation: Incarnation, dice: Random) -> None:
         self._weather = weather
@@ -136,13 +136,13 @@ class Way:
         self._random = dice.random
 
     def _seconds(self) -> float:
-        """Of one way: mostly short, now and then much longer."""
+        """The delay of one direction: mostly short, sometimes much longer."""
         drawn = self._random()
         pace = self._weather.pace
         return pace * (0.2 + drawn) if drawn < 0.85 else pace * (1.0 + 60.0 * (drawn - 0.85))
 
     async def before(self) -> None:
-        """Lost where nothing arrives."""
+        """Raises Lost if the statement does not arrive."""
         await asyncio.sleep(self._seconds())
         if self._weather.take(self._host, "lost_request") is not None:
             raise Lost("the connection was cut before anything was sent")
@@ -150,7 +150,7 @@ class Way:
             await asyncio.sleep(seconds * self._random())
 
     async def after(self) -> None:
-        """Lost where the answer never arrives: the statement has been carried out."""
+        """Raises Lost if the result does not arrive: the statement has been executed."""
         fault = self._weather.take(self._host, "lost_answer", "silence")
         if fault is not None:
             if fault.kind == "silence":
@@ -159,7 +159,7 @@ class Way:
         await asyncio.sleep(self._seconds())
 
     async def within(self) -> None:
-        """Others go on meanwhile."""
+        """Lets other tasks run during a transaction."""
         fault = self._weather.take(self._host, "locked")
         if fault is not None:
             await asyncio.sleep(fault.seconds)

@@ -1,4 +1,4 @@
-"""The statements of claims, and of what staff write once for each key: claims.sql, once.sql, wallet.sql."""
+"""Models of the statements of claims and of idempotent staff writes: claims.sql, idempotency.sql, wallet.sql."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def claim(
     instant: list[str],
     answers: list[dict[str, str]],
 ) -> Result:
-    asked = zip(reward_ids, player_ids, claim_keys, task_ids, strict=True)
-    return [_claim(tx, *one, instant) for one in asked]
+    claims = zip(reward_ids, player_ids, claim_keys, task_ids, strict=True)
+    return [_claim(tx, *one, instant) for one in claims]
 
 
 def _claim(
@@ -33,7 +33,7 @@ def _claim(
         row = None
     prize = tx.get("prizes", row["prize_id"]) if row is not None else None
     tasked = bool(tx.find("tasks", reward_id=reward_id))
-    stands = _standing(row, tasked, tx.began) if row is not None else None
+    status_now = _reward_status(row, tasked, tx.began) if row is not None else None
     code = next(iter(tx.find("codes", reward_id=reward_id)), None)
     sent = done = waits = False
     outcome = "unknown"
@@ -42,13 +42,13 @@ def _claim(
         due = prize["redemption_mode"] != "manual" and not tasked
         waits = due and channel == "manual"
         done, sent = due and channel in instant, due and channel not in instant and not waits
-        if stands == "won":
+        if status_now == "won":
             outcome = "claimed"
             status = "fulfilled" if done else "claimed"
             delivered = tx.began if done else None
             times = {"claimed_at": tx.began, "fulfilled_at": delivered, "claim_key": key}
             row = tx.update("rewards", row, status=status, **times)
-            stands = status
+            status_now = status
             if due:
                 names = "tenant_id reward_id prize_id campaign_id player_id"
                 status = "delivered" if done else "awaiting" if waits else "pending"
@@ -61,15 +61,17 @@ def _claim(
     names = "player_id prize_id name type value quantity game_id play_id campaign_id milestone_id"
     times = {name: unix(row[name] if row else None) for name in ("won_at", "claimed_at", "fulfilled_at", "expires_at")}
     return (
-        {"outcome": outcome, "reward_id": reward_id}
-        | of(row, names, status=stands, prize=CONTENT, problems=None, suspended=None, merchant_id="" if row else None)
+        {"outcome": outcome, "reward_id": reward_id, "entry_missing": None}
+        | of(
+            row, names, status=status_now, prize=CONTENT, problems=None, suspended=None, merchant_id="" if row else None
+        )
         | times
         | of(shown, "key_id ciphertext", sent_task_id=task_id if sent else None, delivered=done, awaiting=waits)
     )
 
 
-def _standing(row: Row, tasked: bool, now: int) -> str:
-    """standing(): what a reward is now."""
+def _reward_status(row: Row, tasked: bool, now: int) -> str:
+    """reward_status(): the effective status of a reward."""
     late = row["status"] == "won" and row["expires_at"] is not None and row["expires_at"] <= now and not tasked
     return "expired" if late else str(row["status"])
 
@@ -89,23 +91,23 @@ def as_claimed(tx: Transaction, tenant_id: str, reward_ids: list[str]) -> Result
     return found
 
 
-# -- what staff write once for each key: an adjustment of a wallet -----------------------------
+# -- idempotent staff writes: a wallet adjustment ------------------------------------------------
 
 
-@statement("once.take")
+@statement("idempotency.claim")
 def take(tx: Transaction, *given: Any) -> Result:
     names = ("tenant_id", "merchant_id", "subject", "route", "idempotency_key", "request_hash")
     row = tx.insert_unless("keyed_requests", reply=b"", **dict(zip(names, given, strict=True)))
-    return [{"asked_at": datetime_of(row["asked_at"])}] if row else []
+    return [{"requested_at": datetime_of(row["requested_at"])}] if row else []
 
 
-@statement("once.find")
+@statement("idempotency.find")
 def find_taken(tx: Transaction, tenant_id: str, *key: str) -> Result:
     row = tx.get("keyed_requests", *key)
     return [of(row, "request_hash reply")] if row else []
 
 
-@statement("once.keep")
+@statement("idempotency.store_reply")
 def keep(tx: Transaction, tenant_id: str, merchant_id: str, subject: str, route: str, key: str, reply: bytes) -> Result:
     row = tx.get("keyed_requests", merchant_id, subject, route, key)
     return int(row is not None and bool(tx.update("keyed_requests", row, reply=reply)))
@@ -117,8 +119,8 @@ def target(tx: Transaction, tenant_id: str, player_id: str, scope_key: str, merc
     return [{"player": tx.get("players", player_id) is not None, "scope": is_scope, "own": True}]
 
 
-@statement("merging.hold_guest")
-def hold_guest(tx: Transaction, tenant_id: str, player_id: str) -> Result:
+@statement("merging.lock_target")
+def lock_target(tx: Transaction, tenant_id: str, player_id: str) -> Result:
     row = tx.get("players", player_id)
     return [{"merged_into": None}] if row is not None and row["auth_method"] == "guest" else []
 
@@ -145,8 +147,8 @@ def move(
         row = tx.insert("balances", **own, balance=after, seq=at)
     else:
         row = tx.update("balances", row, balance=after, seq=max(row["seq"] + 1, at), updated_at=tx.began)
-    told = {"amount": amount, "balance_after": after, "reason": reason, "reference_id": reference_id}
-    entry = tx.insert("ledger_entries", **own, entry_id=entry_id, seq=row["seq"], reward_id=reward_id, **told)
+    fields = {"amount": amount, "balance_after": after, "reason": reason, "reference_id": reference_id}
+    entry = tx.insert("ledger_entries", **own, entry_id=entry_id, seq=row["seq"], reward_id=reward_id, **fields)
     names = "entry_id currency scope_key amount balance_after reason reference_id"
     return [of(entry, names, created_at=unix(entry["created_at"]))]
 
@@ -160,7 +162,7 @@ def balance(tx: Transaction, tenant_id: str, player_id: str, scope_key: str, cur
 NOTED: Final = "tenant_id entry_id actor action subject_type subject_id before after trace_id merchant_id"
 
 
-@statement("audit.note")
+@statement("audit.append")
 def note(tx: Transaction, *given: Any) -> Result:
     names = [
         "tenant_id",

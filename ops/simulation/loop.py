@@ -1,11 +1,11 @@
-"""The virtual event loop: no sockets, no waiting; time jumps to the next timer, and a seed says who is next.
+"""The virtual event loop: no sockets and no waiting. Time jumps to the next timer, and a seed decides what runs next.
 
-Among all that is ready the scheduler chooses. What asyncio promises stays: a future's callbacks run in the order in
-which they were added, since a waiter may rely on what was noted before it was woken. That tasks are woken in
-the order in which their futures were set is promised by nobody whose futures are set by sockets.
+The scheduler picks at random among the ready callbacks. It keeps what asyncio guarantees: the callbacks of a future run
+in the order in which they were added, on which waiters may rely. It does not keep the order in which different futures
+were set, which no loop with sockets guarantees.
 
-Everything that runs belongs to an `Incarnation`: one life of one process. A process that dies runs no further step, no
-`finally` either; one that stands still keeps what is ready until it goes on.
+Everything runs in an `Incarnation`: one life of one process. A dead process executes no further step, not even
+`finally` blocks; a suspended one keeps its ready callbacks until it resumes.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 STEP_SECONDS: Final = 0.000_002
-"""What one step takes: time never stands still while something runs."""
+"""Duration of a step: time always advances while something runs."""
 
 STEPS_MAX: Final = 4_000_000
-"""Steps of one run; beyond it something turns in a circle."""
+"""Maximum steps of a run; more indicate an endless loop."""
 
 
 class Stuck(Exception):
-    """Nothing is ready and no timer is left, or steps go on without end."""
+    """Nothing is ready and no timer is left, or the steps never end."""
 
 
 class Incarnation:
-    """One life of a process. wall_seconds: what its host's clock is ahead of the world's; only `runs` what lives."""
+    """One life of a process. wall_seconds: offset of its host's clock; `alive`: only then does it run."""
 
     __slots__ = ("name", "number", "host", "alive", "still_until", "wall_seconds", "context")
 
@@ -51,7 +51,7 @@ class Incarnation:
 
 INCARNATION: ContextVar[Incarnation] = ContextVar("incarnation")
 
-# Hashes by number, not by address: the order of a set of them is then the same in every run.
+# Hashed by number instead of address, so that a set of them has the same order in every run.
 _numbers = itertools.count()
 
 
@@ -84,7 +84,7 @@ class _Future(asyncio.Future[Any]):
 
 
 class _Handle(asyncio.Handle):
-    """A callback. Made often, and so without what asyncio keeps of one for debugging."""
+    """A callback, without asyncio's debugging data because many are created."""
 
     __slots__ = ()
 
@@ -98,7 +98,7 @@ class _Handle(asyncio.Handle):
 
 
 class _Timer(_Handle, asyncio.TimerHandle):
-    """A callback at its time."""
+    """A callback at a given time."""
 
     __slots__ = ()
 
@@ -112,7 +112,7 @@ class _Timer(_Handle, asyncio.TimerHandle):
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """One run's loop. `shuffled` False: first come, first served, as asyncio's own does it."""
+    """The loop of one run. `shuffled` False: first in, first out, like asyncio's own."""
 
     def __init__(self, seed: str, *, shuffled: bool = True) -> None:
         super().__init__()
@@ -127,12 +127,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._order = itertools.count()
         self._timers: list[tuple[float, int, Any]] = []
         self.tasks: list[asyncio.Task[Any]] = []
-        """All that are not over. A dead process's too: were they collected, their `finally` blocks would run."""
+        """Unfinished tasks, including those of dead processes: collecting these would run their `finally` blocks."""
         self.errors: list[dict[str, Any]] = []
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]
         self.set_exception_handler(lambda loop, context: self.errors.append(context))
 
-    # -- what asyncio asks of a loop -----------------------------------------------------------
+    # -- asyncio's interface -------------------------------------------------------------------
 
     def time(self) -> float:
         return self.now
@@ -162,7 +162,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         timer = _Timer(when, callback, args, self, context)
-        # By when, then by who came first: heapq alone would leave ties to chance.
+        # Ties are broken by insertion order; heapq alone would compare the timers.
         heapq.heappush(self._timers, (when, next(self._order), timer))
         return timer
 
@@ -176,7 +176,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.call_at(self.now + delay, callback, *args, context=context)
 
     def _check_closed(self) -> None:
-        """Nothing: what is dropped after a run may still try to go on, on a loop that never does."""
+        """Does nothing: tasks dropped after a run may still try to use the closed loop."""
 
     def _write_to_self(self) -> None:
         pass
@@ -187,7 +187,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # -- a step --------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        """All steps until the run ends."""
+        """Runs all steps until the end of the run."""
         while not self._stopping:  # type: ignore[attr-defined]
             handle = self._next()
             self.now += STEP_SECONDS
@@ -227,7 +227,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return ready.pop(nth)
 
     def _jump(self) -> None:
-        """To the next timer, and takes all that are due then."""
+        """Jumps to the next timer and makes all due timers ready."""
         timers = self._timers
         while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
@@ -239,29 +239,29 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             if not timer._cancelled:
                 self._ready.append(timer)
 
-    # -- lives ---------------------------------------------------------------------------------
+    # -- processes -----------------------------------------------------------------------------
 
     def spawn(self, incarnation: Incarnation, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A task of that process. Of a dead one it never runs."""
+        """A task of a process. It never runs if the process is dead."""
         return self.create_task(work, context=incarnation.context.copy())
 
     def stand_still(self, incarnation: Incarnation, seconds: float) -> None:
-        """The process does nothing for so long: swapped out, stopped, or its machine paused."""
+        """Suspends a process, as by swapping, SIGSTOP or a paused machine."""
         incarnation.still_until = max(incarnation.still_until, self.now + seconds)
 
     def kill(self, incarnation: Incarnation) -> None:
-        """It does nothing any more."""
+        """The process executes no further step."""
         incarnation.alive = False
 
     def abandon(self) -> None:
-        """Lets go of all that was left. What its `finally` blocks do then is nobody's business any more."""
+        """Drops everything left after a run. What `finally` blocks do then no longer matters."""
         for task in self.tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         self.tasks, self._ready, self._timers, self.errors = [], [], [], []
 
 
 def _future_of(handle: Any) -> Any:
-    """The future whose callback this is; None for a task's step and a timer."""
+    """The future whose callback this is; None for a task's step or a timer."""
     args = handle._args
     if args and isinstance(args[0], asyncio.Future):
         return args[0]

@@ -1,9 +1,9 @@
-"""The machine that a run believes in: its clocks and its randomness follow from the loop and the seed.
+"""The simulated machine: its clocks and randomness derive from the loop and the seed.
 
-Within `pretended`, `time.time`, `time.monotonic` and `time.perf_counter` are the loop's, each process's wall clock as
-wrong as its `Incarnation` says; `os.urandom`, `secrets` and `random` are of the seed; and identifiers are
-made for each process apart, as processes do. Sets of strings are ordered by PYTHONHASHSEED, which is read at the
-interpreter's start: `replays_exactly` says whether it is fixed, and `with_fixed_order` starts anew where it is not.
+Within `pretended`, `time.time`, `time.monotonic` and `time.perf_counter` follow the loop, with each process's wall
+clock off by the seconds of its `Incarnation`. `os.urandom`, `secrets` and `random` follow the seed, and each process
+creates its own identifiers. The order of string sets depends on PYTHONHASHSEED, read at the interpreter's start:
+`replays_exactly` says whether it is fixed, and `with_fixed_order` restarts the interpreter if not.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from ops.simulation.loop import INCARNATION, SimulatedLoop
 from runtime import ids, trace
 
 EPOCH: Final = 1_772_323_200.0
-"""The world begins at midnight of 1 March 2026, UTC."""
+"""The simulation starts at midnight of 1 March 2026, UTC."""
 
 MONOTONIC: Final = 1_000_000.0
-"""What every process's monotonic clock says then: no wall clock."""
+"""Every process's monotonic clock at the start: clearly not a wall clock."""
 
 
 def replays_exactly() -> bool:
-    """Whether sets of strings have the same order in every interpreter that is started like this one."""
+    """Whether sets of strings have the same order in every interpreter started with this environment."""
     return os.environ.get("PYTHONHASHSEED") == "0"
 
 
 def with_fixed_order(module: str) -> None:
-    """Becomes `python -m module` with the same arguments and a fixed order of sets, where that is not so yet."""
+    """Restarts as `python -m module` with the same arguments and a fixed set order, unless it is fixed already."""
     if not replays_exactly():
         os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"})
 
 
 @contextmanager
 def pretended(loop: SimulatedLoop, seed: str) -> Iterator[None]:
-    """Time and chance are the run's for the length of the block. The collector rests: it would end what is dropped."""
+    """Simulates time and randomness within the block. Disables the collector, which would end dropped tasks."""
     dice = Random(f"{seed}/machine")
     state, collecting = random.getstate(), gc.isenabled()
     random.seed(f"{seed}/random")
@@ -76,7 +76,7 @@ def pretended(loop: SimulatedLoop, seed: str) -> Iterator[None]:
         (random, "_urandom", dice.randbytes),
         (ids, "make", make),
         (trace, "_bits", dice.getrandbits),
-        # Python 3.11's own asks the system for the process's number, which is a tenth of a run.
+        # Python 3.11's version asks the system for the process id, which takes a tenth of a run.
         (asyncio, "get_running_loop", lambda: loop),
         (asyncio.events, "get_running_loop", lambda: loop),
     ]
@@ -85,7 +85,7 @@ def pretended(loop: SimulatedLoop, seed: str) -> Iterator[None]:
     try:
         for owner, name, own in replaced:
             setattr(owner, name, own)
-        ids._pool, ids._used = "", 0  # else the last run's
+        ids._pool, ids._used = "", 0  # otherwise the previous run's
         yield
     finally:
         for owner, name, own in before:
@@ -97,7 +97,7 @@ def pretended(loop: SimulatedLoop, seed: str) -> Iterator[None]:
 
 
 def _fresh(module: ModuleType) -> ModuleType:
-    """The module once more, with state of its own."""
+    """A second instance of the module, with its own state."""
     assert module.__spec__ is not None and module.__spec__.loader is not None
     made = importlib.util.module_from_spec(module.__spec__)
     module.__spec__.loader.exec_module(made)
@@ -106,11 +106,11 @@ def _fresh(module: ModuleType) -> ModuleType:
 
 @contextmanager
 def quiet(keep: list[dict[str, Any]]) -> Iterator[None]:
-    """What is logged is kept instead of written."""
+    """Collects log events instead of writing them."""
 
     def take(_: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
         error = event.get("exc_info")
-        if error:  # as text: it holds frames, and they hold the run's world
+        if error:  # as text: its frames would keep the run's world alive
             event["exc_info"] = repr(sys.exc_info()[1] if error is True else error)
         keep.append({"level": method, **event})
         raise structlog.DropEvent
@@ -125,10 +125,10 @@ def quiet(keep: list[dict[str, Any]]) -> Iterator[None]:
 
 @contextmanager
 def unraised() -> Iterator[None]:
-    """What dropped coroutines say when they are collected is nobody's business."""
+    """Silences the warnings of dropped coroutines when they are collected."""
     before = sys.unraisablehook
     sys.unraisablehook = lambda _: None
-    gc.freeze()  # What was there before is not looked through: it may be a thousand times what the block leaves.
+    gc.freeze()  # The collector skips older objects: there may be a thousand times more than the block leaves.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)

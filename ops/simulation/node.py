@@ -1,6 +1,6 @@
-"""One Core process of the simulation: it boots on the simulated database, is asked, stands still, dies, comes again.
+"""One Core process of the simulation: it boots on the simulated database, serves requests, stalls, dies and restarts.
 
-Only what plays runs: none of the background jobs is started, and there is no Valkey; what is published is dropped.
+Only the play path runs: no background jobs and no Valkey; published events are dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ops.simulation.faults import Weather
 from ops.simulation.loop import Incarnation, SimulatedLoop
 from ops.simulation.postgres import Server, SimulatedDatabase
 from runtime.actors.engine import Engine
-from runtime.app import CLOCK_SECONDS
+from runtime.app.parts import CLOCK_SECONDS
 from runtime.core import Core
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
@@ -28,7 +28,7 @@ from runtime.wire import codec
 
 BUSY_SECONDS: Final = 60.0
 IDLE_SECONDS: Final = 1800.0
-"""How often the clock is read when nobody has asked anything for BUSY_SECONDS: else that would be most of a run."""
+"""Interval of clock readings after BUSY_SECONDS without requests: at the usual interval they would dominate a run."""
 
 SETTINGS: Final = Settings(
     server_keys=(Key("1", b"the same key in every run of this"),),
@@ -41,18 +41,18 @@ SETTINGS: Final = Settings(
 
 
 CONTEXT: Final = Context()
-"""In which the machine does what no process does: it cuts the connections of one that died."""
+"""Context for what no process does: cutting the connections of a dead one."""
 
 
 class NoValkey(Ephemeral):
-    """The ephemeral store, away for ever: the play path must not need it."""
+    """An ephemeral store that is always unavailable: the play path must not need it."""
 
     def post(self, *command: Any) -> None:
-        """Drops it."""
+        """Drops the command."""
 
 
 class Gone(Exception):
-    """The process was not there, or went before it answered. sent: it may have begun."""
+    """The process was down, or died before it responded. sent: the request may have begun."""
 
     def __init__(self, *, sent: bool) -> None:
         super().__init__("the process is gone")
@@ -60,7 +60,7 @@ class Gone(Exception):
 
 
 class Node:
-    """A host with one Core at a time."""
+    """A host with at most one Core process."""
 
     def __init__(self, loop: SimulatedLoop, server: Server, weather: Weather, number: int) -> None:
         self.host = f"core-{number}"
@@ -74,14 +74,14 @@ class Node:
         self._database: SimulatedDatabase | None = None
         self._stirred = asyncio.Event()
         self.stirred_at = 0.0
-        self._asked: dict[asyncio.Future[Any], None] = {}
+        self._pending: dict[asyncio.Future[Any], None] = {}
 
     @property
     def up(self) -> bool:
         return self.core is not None
 
     def boot(self) -> asyncio.Task[None]:
-        """Starts a process; the task ends when it answers."""
+        """Starts a process; the task ends when it is ready."""
         assert self.incarnation is None
         incarnation = self.incarnation = Incarnation(self.host, self._lives)
         incarnation.wall_seconds = self._wall_seconds
@@ -102,7 +102,7 @@ class Node:
                 await database.start()
                 break
             except (Fault, asyncpg.PostgresError, OSError):
-                await asyncio.sleep(0.2)  # A supervisor starts it again.
+                await asyncio.sleep(0.2)  # A supervisor would restart it.
         ephemeral = NoValkey("")
         publisher = Publisher(ephemeral, shards=settings.stream_shards, length_max=settings.stream_maxlen)
         self.core = Core(Engine(settings, database, ephemeral, publisher))
@@ -123,12 +123,12 @@ class Node:
                 continue
 
     def stir(self) -> None:
-        """Somebody asks something: what is done beside requests is done as often as ever."""
+        """Resumes the usual interval of background work, because a request is coming."""
         self.stirred_at = self.loop.now
         self._stirred.set()
 
     def die(self) -> None:
-        """No step of the process is taken any more; who asked it hears that the connection is cut."""
+        """Kills the process; pending requests fail as if their connection was cut."""
         incarnation = self.incarnation
         if incarnation is None:
             return
@@ -136,39 +136,39 @@ class Node:
         if self._database is not None:
             CONTEXT.run(self._database.crash)
         self.incarnation = self.core = self._database = None
-        asked, self._asked = self._asked, {}
-        for answer in asked:
+        pending, self._pending = self._pending, {}
+        for answer in pending:
             if not answer.done():
                 answer.set_exception(Gone(sent=True))
                 answer.exception()
 
     def step_clock(self, seconds: float) -> None:
-        """The host's wall clock is set: processes that start later see it so too."""
+        """Steps the host's wall clock, for later processes too."""
         self._wall_seconds += seconds
         if self.incarnation is not None:
             self.incarnation.wall_seconds += seconds
 
     def ask(self, operation: str, body: bytes) -> tuple[asyncio.Future[Any], asyncio.Task[Any]]:
-        """Puts a request to the process: what will be its answer, and the task that works on it. Gone."""
+        """Sends a request to the process: the future of its response, and the task. Raises Gone."""
         if self.core is None or self.incarnation is None:
             raise Gone(sent=False)
         row = BY_NAME[operation]
         request = codec.decode(row.request, body)
         task = self.loop.spawn(self.incarnation, self.core.call(row, request))
         answer: asyncio.Future[Any] = self.loop.create_future()
-        self._asked[answer] = None
+        self._pending[answer] = None
 
         def relay(task: asyncio.Task[Any]) -> None:
-            self._asked.pop(answer, None)
+            self._pending.pop(answer, None)
             if answer.done():
                 if not task.cancelled():
-                    task.exception()  # seen: nobody waits for it any more
+                    task.exception()  # retrieved: nobody awaits it any more
             elif task.cancelled():
                 answer.set_exception(Gone(sent=True))
                 answer.exception()
             elif (error := task.exception()) is not None:
                 answer.set_exception(error)
-                answer.exception()  # seen: whoever asked may have gone
+                answer.exception()  # retrieved: the caller may have left
             else:
                 answer.set_result(task.result())
 

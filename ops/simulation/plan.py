@@ -1,8 +1,8 @@
-"""A run's plan: what is done, by whom and when, and what goes wrong. All that a seed draws but the order of steps.
+"""A run's plan: the steps, who does them and when, and the faults. Everything that a seed draws, except the schedule.
 
-A plan is data: it can be written down, read back, and made smaller by leaving out steps and faults (shrink.py).
-What a step needs of an earlier one (a session, a reward) it takes from what its player knows by then, so that a step
-that lacks it is passed over, and any part of a plan is a plan.
+A plan is data: it can be written, read, and reduced by leaving out steps and faults (shrink.py). A step takes what it
+needs of earlier ones (a session, a reward) from its player's state and is skipped if that is missing, so any part of a
+plan is a plan.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request, and its retries. at: virtual seconds. core: the process that is asked first."""
+    """One request with its retries. at: virtual seconds. core: the process that gets the first attempt."""
 
     number: int
     at: float
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong. where: a process ("core-0"), a store ("database", "valkey"), or a step ("step-7")."""
+    """A fault. where: a process ("core-0"), a store ("database", "valkey"), or a step ("step-7")."""
 
     number: int
     at: float
@@ -42,15 +42,15 @@ class Fault:
     where: str
     seconds: float = 0.0
 
-    def told(self) -> str:
-        """In a word or two."""
+    def describe(self) -> str:
+        """A few words for reports."""
         lasting = f" for {self.seconds:g} s" if self.seconds else ""
         return f"{self.kind.replace('_', ' ')} at {self.where}{lasting}"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """seed: of the world and of all that is drawn; salt: of the order of what is ready, and of the ways' times."""
+    """seed: of the world and all draws; salt: of the schedule and of the network delays."""
 
     seed: int
     salt: int
@@ -62,7 +62,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """What all of the run's randomness follows from."""
+        """The seed of all randomness of the run."""
         return f"{self.seed}.{self.salt}"
 
     @property
@@ -70,11 +70,11 @@ class Plan:
         return len(self.steps) + len(self.faults)
 
     def of(self, steps: tuple[Step, ...], faults: tuple[Fault, ...]) -> Plan:
-        """The same with these alone."""
+        """The plan with only these steps and faults."""
         return replace(self, steps=steps, faults=faults)
 
     def salted(self, salt: int) -> Plan:
-        """The same in another order."""
+        """The plan with another schedule."""
         return replace(self, salt=salt)
 
 
@@ -84,5 +84,5 @@ def write(plan: Plan) -> bytes:
 
 
 def read(data: bytes) -> Plan:
-    """A plan that `write` wrote."""
+    """Reads a plan from `write`."""
     return msgspec.json.decode(data, type=Plan)

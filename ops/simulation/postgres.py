@@ -1,11 +1,11 @@
-"""The simulation's Postgres: rows, transactions that write one after another, and connections that faults cut.
+"""The simulation's Postgres: rows, serialized writing transactions, and connections that faults cut.
 
-A statement is a function (statements.py) that is carried out at one moment. A transaction that writes waits until the
-one before it has ended, and others read what is committed. What rivals do to one another within Postgres is not
-modelled: tests/sql tries that with real ones.
+A statement is a function (statements.py) that executes at one moment. A writing transaction waits until the previous
+one has ended; others read committed data. Concurrency inside Postgres is not modelled: tests/sql covers it with real
+servers.
 
-The server works in tasks of its own, in an empty context: a client that goes away, or whose process dies, leaves behind
-what it has sent, and the server carries that out or not, as a real one may.
+The server works in its own tasks, in an empty context: when a client leaves or its process dies, the server may or may
+not execute what was already sent, as a real one.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from runtime.stores.database import GUARD, Database
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 Result = list[Row] | int
-"""The rows that a statement gives, or how many it touched where it gives none."""
+"""The rows that a statement returns, or the number it affected if it returns none."""
 
 NOTICED_SECONDS: Final = 1.0
-"""A backend that waits has noticed by then that its client is gone (client_connection_check_interval)."""
+"""A waiting backend notices by then that its client is gone (client_connection_check_interval)."""
 
 
 class Table(NamedTuple):
-    """key: its primary key's columns. stamped: those that are now() where nothing is given. once: a unique index over
-    the rows whose last column of it is not NULL.
+    """key: primary key columns. stamped: columns with default now(). once: a unique index over the rows whose last
+    column in it is not NULL.
     """
 
     key: tuple[str, ...]
@@ -69,14 +69,14 @@ TABLES: Final = {
     "rewards": _table("reward_id", "won_at"),
     "tasks": _table("task_id", "created_at updated_at"),
     "milestone_grants": _table("player_id game_id milestone_id", "granted_at", "player_id game_id idempotency_key"),
-    "keyed_requests": _table("merchant_id subject route idempotency_key", "asked_at"),
+    "keyed_requests": _table("merchant_id subject route idempotency_key", "requested_at"),
     "audit_entries": _table("entry_id", "created_at"),
 }
-"""Of one tenant."""
+"""Tables of one tenant."""
 
 
 class Server:
-    """One Postgres. clock: its time in microseconds. random: draws what Postgres leaves open."""
+    """One Postgres. clock: its time in microseconds. random: draws what Postgres leaves undefined."""
 
     def __init__(self, clock: Callable[[], int], random: Random) -> None:
         self.clock = clock
@@ -85,13 +85,13 @@ class Server:
         self.connections: dict[Connection, None] = {}
         self.up = True
         self.ran: list[Ran] = []
-        """Every statement and COMMIT, in the order in which they were carried out."""
+        """Every statement and COMMIT, in execution order."""
         self.begun = 0
         self.writer: Transaction | None = None
         self.waiting: deque[asyncio.Future[None]] = deque()
 
     def stop(self) -> None:
-        """The server is away: every connection is cut, every transaction undone, what is committed stays."""
+        """Stops the server: cuts every connection and rolls back; committed data stays."""
         self.up = False
         for connection in list(self.connections):
             connection.cut()
@@ -101,11 +101,11 @@ class Server:
 
     @property
     def busy(self) -> bool:
-        """Whether a statement is under way, or a transaction open."""
+        """Whether a statement is running or a transaction open."""
         return any(connection.sent or connection.tx is not None for connection in self.connections)
 
     def do(self, work: Callable[[Transaction], Any]) -> Any:
-        """What somebody else writes, in a transaction of one moment."""
+        """Writes as another client, in an instantaneous transaction."""
         tx = Transaction(self)
         given = work(tx)
         self.ran.append(Ran(tx.number, tx.began, tx.began, WRITE, (tx.changes,), 0))
@@ -114,11 +114,11 @@ class Server:
 
 
 WRITE: Final = "WRITE"
-"""What somebody else wrote; its argument is the rows by table and key."""
+"""A write by another client; its argument is the rows by table and key."""
 
 
 class Ran(NamedTuple):
-    """A statement that was carried out. tx: its transaction's number. at: when. result: a text where it was refused."""
+    """An executed statement. tx: its transaction's number. at: time. result: a text if it was refused."""
 
     tx: int
     began: int
@@ -129,13 +129,13 @@ class Ran(NamedTuple):
 
 
 class Refused(UnknownPostgresError):
-    """What the schema's refuse() raises."""
+    """The error of the schema's refuse()."""
 
     sqlstate = GUARD
 
 
 class Transaction:
-    """began: what now() is in it, in microseconds. Its changes are seen by itself alone until it commits."""
+    """began: its now(), in microseconds. Its changes are visible only to itself until it commits."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -144,14 +144,14 @@ class Transaction:
         self.failed = False
         self.number = server.begun = server.begun + 1
 
-    # -- what statements are written in ----------------------------------------------------------
+    # -- interface for the models ----------------------------------------------------------------
 
     def get(self, table: str, *key: Any) -> Row | None:
         own = self.changes.get(table, {})
         return own[key] if key in own else self.server.tables[table].get(key)
 
     def find(self, table: str, **equals: Any) -> list[Row]:
-        """The rows with these values, in an order that is drawn."""
+        """The rows with these values, in random order."""
         own = self.changes.get(table, {})
         rows = [own.get(key, row) for key, row in self.server.tables[table].items()]
         rows += [row for key, row in own.items() if key not in self.server.tables[table]]
@@ -167,7 +167,7 @@ class Transaction:
         return row
 
     def insert_unless(self, table: str, **values: Any) -> Row | None:
-        """ON CONFLICT DO NOTHING. None: there is such a row."""
+        """ON CONFLICT DO NOTHING. None: the row exists."""
         shape = TABLES[table]
         key = _key(table, values)
         once = {name: values[name] for name in shape.once}
@@ -178,17 +178,17 @@ class Transaction:
         return row
 
     def update(self, table: str, row: Row, **changes: Any) -> Row:
-        """The row as it is now."""
+        """Updates a row and returns it."""
         changed = self.changes.setdefault(table, {})[_key(table, row)] = {**row, **changes}
         return changed
 
     def refuse(self, guard: str) -> NoReturn:
         raise Refused(f"guard {guard}")
 
-    # -- its end ---------------------------------------------------------------------------------
+    # -- end of the transaction ------------------------------------------------------------------
 
     async def hold(self) -> None:
-        """Waits until no other transaction writes."""
+        """Waits until no other transaction is writing."""
         server = self.server
         while server.writer is not None and server.writer is not self:
             turn = asyncio.get_running_loop().create_future()
@@ -207,7 +207,7 @@ class Transaction:
         self.end()
 
     def end(self) -> None:
-        """Lets the next one write. Without `commit`, all is undone."""
+        """Lets the next transaction write. Rolls back unless committed."""
         self.changes = {}
         if self.server.writer is self:
             self.server.writer = None
@@ -223,25 +223,25 @@ def _key(table: str, values: Row) -> Key:
 
 
 class NotModelled(Exception):
-    """The simulated part used a statement that has no model."""
+    """The simulated code used a statement without a model."""
 
 
 MODELS: Final[dict[str, Callable[..., Result]]] = {}
-"""The models by the names of their statements (statements.py); each takes the transaction, and the arguments."""
+"""The models by statement name (statements.py); each takes the transaction and the arguments."""
 
 
 def writes(text: str) -> bool:
-    """Whether a statement writes, or locks."""
+    """Whether a statement writes or locks."""
     return any(word in text for word in ("INSERT INTO", "DELETE FROM", " SET ", "FOR SHARE", "FOR UPDATE"))
 
 
 def _seen(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
-        task.exception()  # Its client may have gone.
+        task.exception()  # retrieved: its client may have left
 
 
 class Record(dict[str, Any]):
-    """A row as asyncpg gives it: by the names of its columns and by their places."""
+    """A row like asyncpg's: accessible by column name and by position."""
 
     def __getitem__(self, key: Any) -> Any:
         return super().__getitem__(key) if isinstance(key, str) else tuple(self.values())[key]
@@ -251,7 +251,7 @@ class Record(dict[str, Any]):
 
 
 class Connection:
-    """A connection, with what the service uses of asyncpg's. gone: the client, or the server, has left it."""
+    """A connection, with the part of asyncpg's interface that the service uses. gone: either end has closed it."""
 
     def __init__(self, server: Server, way: Way, statement_seconds: float) -> None:
         self.server = server
@@ -261,7 +261,7 @@ class Connection:
         self._statement_seconds = statement_seconds
         server.connections[self] = None
 
-    # -- as the client sees it -------------------------------------------------------------------
+    # -- client side -----------------------------------------------------------------------------
 
     async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Record]:  # noqa: ASYNC109
         result = await self._ask(query, args, timeout)
@@ -280,19 +280,19 @@ class Connection:
         return f"DID {result if isinstance(result, int) else len(result)}"
 
     async def _ask(self, query: str, args: tuple[Any, ...] = (), timeout: float | None = None) -> Result:  # noqa: ASYNC109
-        """A round trip. What goes wrong on the way is what asyncpg raises."""
+        """A round trip. Faults raise the errors of asyncpg."""
         if self.gone:
             raise asyncpg.InterfaceError("the connection is closed")
         self.sent = True
         loop = asyncio.get_running_loop()
-        work: asyncio.Task[Result] = loop.create_task(self._arrive(query, args), context=Context())
+        work: asyncio.Task[Result] = loop.create_task(self._execute(query, args), context=Context())
         work.add_done_callback(_seen)
         try:
             async with asyncio.timeout(timeout or self._statement_seconds):
                 result = await asyncio.shield(work)
                 await self._way.after()
         except (TimeoutError, asyncio.CancelledError):
-            # The pool throws it away: what is under way goes on without it, or ends.
+            # The pool discards the connection; its statement continues on the server, or not.
             self.terminate()
             raise
         except OSError as error:
@@ -301,7 +301,7 @@ class Connection:
         return result
 
     def transaction(self) -> Connection:
-        """BEGIN at `start`, then `commit` or `rollback`."""
+        """A transaction: BEGIN at `start`, then `commit` or `rollback`."""
         return self
 
     async def start(self) -> None:
@@ -320,7 +320,7 @@ class Connection:
         return self.tx is not None
 
     def terminate(self) -> None:
-        """The client is gone. What it has sent may still arrive, and be carried out to its end, or it may not."""
+        """The client closes. A statement in flight may or may not be executed."""
         if not self.gone:
             self.gone = True
             if not self.sent or self.server.random.random() < 0.5:
@@ -329,17 +329,18 @@ class Connection:
     async def close(self) -> None:
         self.terminate()
 
-    # -- as the server sees it -------------------------------------------------------------------
+    # -- server side -----------------------------------------------------------------------------
 
     def cut(self) -> None:
-        """The server is gone."""
+        """The server closes."""
         self.gone = True
         self._leave()
 
-    async def _arrive(self, text: str, args: tuple[Any, ...]) -> Result:
+    async def _execute(self, text: str, args: tuple[Any, ...]) -> Result:
+        """Executes a statement after the network's delay, or perhaps not if the client has left meanwhile."""
         try:
             await self._way.before()
-            self._must_be_there()
+            self._require_connected()
             if text == "BEGIN":
                 self.tx = Transaction(self.server)
             elif text in ("COMMIT", "ROLLBACK"):
@@ -361,10 +362,10 @@ class Connection:
             raise NotModelled(f"no model of {name}")
         tx = self.tx or Transaction(self.server)
         try:
-            if writes(text) and not (name == "play.refresh" and not args[4]):  # It makes players, if any are new.
+            if writes(text) and not (name == "play.refresh" and not args[4]):  # It writes only for new players.
                 await tx.hold()
                 await self._way.within()
-                self._must_be_there()
+                self._require_connected()
                 if self.gone and self.server.random.random() < 0.5:
                     raise ConnectionResetError("the client went away")
             result = model(tx, *((text, *args) if name == "commit.commit" else args))
@@ -380,7 +381,7 @@ class Connection:
             tx.commit()
         return result
 
-    def _must_be_there(self) -> None:
+    def _require_connected(self) -> None:
         if not self.server.up or self not in self.server.connections:
             raise ConnectionResetError("the server is away")
 
@@ -392,7 +393,7 @@ class Connection:
 
 
 class SimulatedDatabase(Database):
-    """The service's own pool, over connections to the model. All else that `Database` does is as it is."""
+    """The service's own connection pool, over connections to the model."""
 
     def __init__(self, server: Server, way: Way, **limits: Any) -> None:
         super().__init__("", **limits)
@@ -432,6 +433,6 @@ class SimulatedDatabase(Database):
         return int(status.rpartition(" ")[2])
 
     def crash(self) -> None:
-        """The process is gone: its connections are cut, whatever was under way on them."""
+        """Cuts the connections of a dead process."""
         for connection in self._made:
             connection.terminate()

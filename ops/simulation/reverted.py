@@ -1,6 +1,6 @@
-"""Tombola as it was before a mend, for tests that the simulation finds it: `python -m ops.simulation.reverted`.
+"""Old bugs for tests that the simulation finds them: `python -m ops.simulation.reverted`.
 
-Each undoes one mend, no more, in the running code; the bug comes back, with all that is around it as it is now.
+Each patch reverts one fix in the running code and leaves everything around it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runtime.actors.game.cache import GameCache
 
 @contextmanager
 def counters_lost() -> Iterator[None]:
-    """Where two turns of one game meet in one commit, the later one's count of plays replaces the earlier one's."""
+    """If two batches of a game share a commit, the later one's play counts replace the earlier one's."""
     whole = Changes.absorb
 
     def absorb(self: Changes, other: Changes) -> None:
@@ -35,7 +35,7 @@ def counters_lost() -> Iterator[None]:
 
 @contextmanager
 def neighbours_look() -> Iterator[None]:
-    """A turn whose commit was refused forgets at once what its neighbour has looked up and not decided by yet."""
+    """A batch with a refused commit immediately discards what the concurrent batch has read and not yet used."""
 
     def distrust(self: GameCache, *, snapshot: bool = False) -> None:
         self.players.clear()
@@ -50,7 +50,7 @@ def neighbours_look() -> Iterator[None]:
 
 @contextmanager
 def zone_moved_west() -> Iterator[None]:
-    """The look passes over a counter whose day is still to come, which the guard counts."""
+    """The refresh ignores a counter with a future day, which the guard counts."""
     whole = MODELS["play.refresh"]
 
     def refresh(*args: Any) -> Any:
@@ -67,15 +67,15 @@ def zone_moved_west() -> Iterator[None]:
 
 @contextmanager
 def zone_moved_east() -> Iterator[None]:
-    """A Core that has not heard that the zone moved sets a day back that has begun."""
-    whole = MODELS["play.set_back"]
+    """A Core that does not know of a zone change yet sets back a day that has begun."""
+    whole = MODELS["play.rewind_days"]
 
     def set_back(tx: Transaction, tenant_id: str, *given: Any) -> Any:
         tenant = tx.get("tenants", tenant_id)
         assert tenant is not None
         return whole(tx, tenant_id, *given[:-1], tenant["catalog_version"])
 
-    with patch.dict(MODELS, {"play.set_back": set_back}):
+    with patch.dict(MODELS, {"play.rewind_days": set_back}):
         yield
 
 
@@ -85,7 +85,7 @@ REVERTED: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
 
 
 def first_failing(name: str, seeds: range) -> dict[str, Any]:
-    """The first seed that finds it, and what it says; the seed is None where none does."""
+    """The first seed that finds the bug, and the violation; the seed is None if none does."""
     settle_memory()
     for seed in seeds:
         violation = run(plan_of(seed), REVERTED[name]).violation

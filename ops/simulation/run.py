@@ -1,4 +1,4 @@
-"""One run: a plan is carried out in a world of its own, and what came of it is judged."""
+"""One run: executes a plan in its own world and judges the result."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from ops.simulation.postgres import Ran
 from ops.simulation.world import Violation, World
 
 AFTER_SECONDS: Final = 15.0
-"""How long after a fault a request may still go unanswered: as long as one that it held up takes."""
+"""How long after a fault requests may still fail: the time that a delayed request takes."""
 
 SLACK_SECONDS: Final = 2.0
-"""By how much a process may be wrong about the database's time."""
+"""Maximum error of a process about the database's time."""
 
 
 @dataclass(slots=True)
 class Result:
-    """What came of a run. violation: None where all was well. seconds: virtual; took_seconds: of this machine's.
+    """The result of a run. violation: None if there is none. seconds: virtual; took_seconds: real.
 
-    ran: the statements of the run.
+    ran: the executed statements.
     """
 
     plan: Plan
@@ -47,7 +47,7 @@ class Result:
 
 
 def plan_of(seed: int) -> Plan:
-    """The plan that a seed draws."""
+    """Draws the plan of a seed."""
     dice = Random(f"{seed}/plan")
     world = catalogue.draw(dice)
     cores = dice.choice((1, 2, 2))
@@ -59,7 +59,7 @@ def plan_of(seed: int) -> Plan:
 def run(
     plan: Plan, broken: Callable[[], AbstractContextManager[Any]] = nullcontext, *, auditor: Auditor | None = None
 ) -> Result:
-    """Carries a plan out. broken: what is to be wrong with Tombola meanwhile. auditor: looks at the rows, too."""
+    """Executes a plan. broken: a bug to patch in. auditor: also checks the rows."""
     began = time.perf_counter()
     loop = SimulatedLoop(plan.name, shuffled=plan.shuffled)
     logged: list[dict[str, Any]] = []
@@ -72,9 +72,9 @@ def run(
             judge(world)
         except Violation as found:
             violation = found
-            violation.__traceback__ = violation.__context__ = None  # or its frames would keep the world
+            violation.__traceback__ = violation.__context__ = None  # its frames would keep the world alive
         except Stuck as error:
-            violation = Violation("the world does not go on", str(error))
+            violation = Violation("the simulation is stuck", str(error))
         met = Counter(fault.kind for _, fault in world.weather.met)
         result = Result(plan, world.history, violation, loop.now, 0.0, met, dict(world.names))
         result.ran = world.server.ran
@@ -89,7 +89,7 @@ def run(
 
 
 def judge(world: World) -> None:
-    """Violation where an answer cannot be explained, or there is none though nothing is wrong."""
+    """Raises Violation if a response cannot be explained, or is missing without a fault."""
     stepped = sum(abs(fault.seconds) for fault in world.plan.faults if fault.kind == "clock")
     terms = catalogue.terms(world.plan.world, slack_seconds=SLACK_SECONDS + 2 * stepped)
     found = problems(world.history, world.tables(), terms)
@@ -97,14 +97,16 @@ def judge(world: World) -> None:
         about = tuple(int(number) for number in re.findall(r"#(\d+)", found[0]))
         raise Violation(re.sub(r"\w*_\w{9,}\S*", "...", found[0].partition(":")[0]), found[0], about=about)
     times = [(at, at + max(0.0, fault.seconds)) for at, fault in world.weather.met]
-    for asked in world.history.asked:
-        for attempt in asked.attempts:
+    for request in world.history.requests:
+        for attempt in request.attempts:
             near = any(began - AFTER_SECONDS <= attempt.began <= ended + AFTER_SECONDS for began, ended in times)
             if attempt.outcome == UNKNOWN and not near:
-                raise Violation("a request is not answered without a fault", asked.told(), about=(asked.number,))
+                raise Violation(
+                    "a request is not answered without a fault", request.describe(), about=(request.number,)
+                )
 
 
 def settle_memory() -> None:
-    """What is there before the first run is never looked at again by the collector."""
+    """Excludes all existing objects from later garbage collections."""
     gc.collect()
     gc.freeze()

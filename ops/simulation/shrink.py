@@ -1,8 +1,8 @@
-"""Makes a failing plan smaller: leaves out faults and steps for as long as it still fails in the same way.
+"""Reduces a failing plan: leaves out faults and steps while it still fails in the same way.
 
 Delta debugging (Zeller and Hildebrandt, Simplifying and isolating failure-inducing input, 2002) over the plan's parts,
-not over the draws: what is left out leaves the times of all else as they were. The order of what is ready is another
-one then, so a smaller plan is tried under a few salts before it counts as mended.
+not over the draws: the remaining parts keep their times. The schedule changes, however, so a smaller plan is tried with
+several salts before it counts as passing.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ops.simulation.plan import Plan
 T = TypeVar("T")
 
 SALTS: Final = 6
-"""Orders under which a smaller plan is tried."""
+"""Schedules with which a smaller plan is tried."""
 
 Fails = Callable[[Plan], str | None]
-"""Runs a plan: the name of what it violates, None where all is well."""
+"""Runs a plan: the name of its violation, None if there is none."""
 
 
 class Shrinker:
-    """Looks for the smallest plan that violates `name`. tried: how many runs that took."""
+    """Searches the smallest plan that violates `name`. tried: the number of runs."""
 
     def __init__(self, fails: Fails, name: str, *, seconds: float = 60.0, salts: int = SALTS) -> None:
         self.tried = 0
@@ -33,7 +33,7 @@ class Shrinker:
         self._ends = time.perf_counter() + seconds
 
     def shrink(self, plan: Plan) -> Plan:
-        """The plan, smaller; it fails as it did."""
+        """The reduced plan, which fails in the same way."""
         before = None
         while before != plan.size:
             before = plan.size
@@ -55,7 +55,7 @@ class Shrinker:
         return self._still_fails(replace(plan, cores=1)) or plan
 
     def _least(self, plan: Plan, parts: Sequence[T], made: Callable[[Plan, Sequence[T]], Plan]) -> Plan:
-        """ddmin: leaves out ever smaller pieces of `parts`."""
+        """ddmin: leaves out increasingly smaller chunks of `parts`."""
         if parts and (smaller := self._still_fails(made(plan, ()))) is not None:
             return smaller
         pieces = 2
@@ -73,7 +73,7 @@ class Shrinker:
         return plan
 
     def _still_fails(self, plan: Plan) -> Plan | None:
-        """The plan under a salt by which it fails as before; None where none was found in the time there is."""
+        """The plan with a salt with which it still fails; None if none was found in time."""
         for salt in (plan.salt, *(plan.salt + more for more in range(1, self._salts))):
             if time.perf_counter() > self._ends:
                 return None

@@ -1,6 +1,6 @@
-"""The statements of the play path, as the simulation's Postgres carries them out: sql/play.sql, commit.sql, and more.
+"""Models of the play path's statements for the simulation's Postgres: sql/play.sql, commit.sql, and more.
 
-Each is written anew in Python, for a tenant that offers what catalogue.py has. Nothing else of SQL is modelled.
+Each is reimplemented in Python, for a tenant as in catalogue.py. Other SQL is not modelled.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ def statement(name: str) -> Callable[[Callable[..., Result]], Callable[..., Resu
 
 
 def unix(at: int | None) -> int:
-    """unix(): seconds of a time, 0 where unset."""
+    """unix(): seconds of a time, 0 if NULL."""
     return 0 if at is None else at // 1_000_000
 
 
 def datetime_of(at: int | None) -> datetime | None:
-    """A timestamptz as asyncpg gives it."""
+    """A timestamptz as asyncpg returns it."""
     return None if at is None else _EPOCH + timedelta(microseconds=at)
 
 
 def copied(value: Any) -> Any:
-    """JSON as it is kept: bytes are JSON already."""
+    """JSON as stored: bytes are JSON already."""
     encoded = value if isinstance(value, bytes) else msgspec.json.encode(value)
     return None if value is None else msgspec.json.decode(encoded)
 
 
 def of(row: Row | None, names: str, **more: Any) -> Row:
-    """Columns of a row by their names, NULL where there is none; and more."""
+    """A row's columns by name, NULL if there is no row, plus others."""
     return {name: row.get(name) if row else None for name in names.split()} | more
 
 
-# -- what the actor reads ----------------------------------------------------------------------
+# -- reads of the actor ------------------------------------------------------------------------
 
 
 @statement("SELECT extract(epoch FROM clock_timestamp())::float8")
@@ -80,13 +80,15 @@ def snapshot(tx: Transaction, tenant_id: str, game_id: str) -> Result:
             "start_date": 0,
             "end_date": 0,
             "redeem_until": 0,
+            "entry_needs": None,
+            "entry_countries": None,
             "kept": [row["revision_hash"] for row in kept[:20]],
             "played": bool(tx.find("game_players", game_id=game_id)),
         }
     ]
 
 
-@statement("play.keep_terms")
+@statement("play.insert_terms")
 def keep_terms(tx: Transaction, tenant_id: str, revision_hash: str, game_id: str, terms: bytes, version: int) -> Result:
     tenant = tx.get("tenants", tenant_id)
     if tenant is None or tenant["catalog_version"] != version:
@@ -103,7 +105,7 @@ CONTENT: Final = {**dict.fromkeys(("description", "image_url", "terms", "currenc
 def prizes(tx: Transaction, tenant_id: str, prize_ids: list[str], redeemed: list[str]) -> Result:
     names = "prize_id name type value max_per_user max_per_day redemption_mode channel expires_after_days status"
     found = [row for prize_id in dict.fromkeys(prize_ids) if (row := tx.get("prizes", prize_id))]
-    return [of(row, names, content=CONTENT if row["prize_id"] in redeemed else None) for row in found]
+    return [of(row, names, release=None, content=CONTENT if row["prize_id"] in redeemed else None) for row in found]
 
 
 @statement("play.refresh")
@@ -117,11 +119,13 @@ def refresh(
     campaign_id: str,
     scope_key: str,
     day: date,
+    needs_entry: bool,
 ) -> Result:
+    assert not needs_entry, "no simulated campaign has an entry form"
     tenant = tx.get("tenants", tenant_id)
     players = [_player(tx, game_id, one, prize_ids, campaign_id, scope_key, day) for one in player_ids]
     stocks = [_prize(tx, prize_id, day) for prize_id in prize_ids]
-    # Nothing reads what is made: it is done when the rest has been read.
+    # Created last, since nothing here reads the new rows.
     for player_id in new_ids:
         method = "guest" if player_id.startswith("guest_") and len(player_id) == 32 else "external"
         tx.insert_unless("players", tenant_id=tenant_id, player_id=player_id, auth_method=method)
@@ -156,6 +160,7 @@ def _player(
         player["auth_method"] == "guest" if player else None,
         None,
         count["busy_until"] if count else 0,
+        None,
     ]
 
 
@@ -171,11 +176,11 @@ def _prize(tx: Transaction, prize_id: str, day: date) -> list[Any]:
 
 
 def free_codes(tx: Transaction, prize_id: str) -> list[Row]:
-    """The free codes of a pool, in the order in which they are taken."""
+    """The free codes of a pool, in the order of assignment."""
     return sorted(tx.find("codes", prize_id=prize_id, reward_id=None), key=lambda row: str(row["code_id"]))
 
 
-@statement("play.set_back")
+@statement("play.rewind_days")
 def set_back(
     tx: Transaction, tenant_id: str, game_id: str, player_ids: list[str], day: date, day_ends: int, version: int
 ) -> Result:
@@ -207,14 +212,14 @@ def find_redeems(tx: Transaction, tenant_id: str, player_ids: list[str], keys: l
     return [of(row, "player_id idempotency_key request_hash", reply=copied(row["reply"])) for row in found]
 
 
-# -- the one statement that commits: its parts in the order in which its guards count them -------
+# -- the commit statement: its parts in the order of its guards --------------------------------
 
 _TYPED: Final = re.compile(r"\$(\d+)::(\w+)\[\]")
 
 
 @cache
 def parameters(text: str) -> tuple[str, ...]:
-    """The parameters that the statement takes after $2, of those that its text has the parts for."""
+    """The parameters after $2 for the parts that the text contains."""
     names = {parameter.type: parameter.name for parameter in PARAMETERS}
     found = {int(number): names[kind] for number, kind in _TYPED.findall(text)}
     return tuple(found[number] for number in sorted(found))
@@ -235,7 +240,7 @@ def commit(tx: Transaction, text: str, tenant_id: str, catalog_version: int, *ar
     for n in given.grants:
         if tx.insert_unless("milestone_grants", **own, **n._asdict() | {"reply": copied(n.reply)}) is None:
             tx.refuse("grant")
-    _noted(tx, own, given, moved)
+    _insert_unguarded(tx, own, given, moved)
     now = {"now": tx.server.clock() / 1_000_000}
     if "stock" not in parameters(text):
         return [now]
@@ -271,7 +276,7 @@ def _played(tx: Transaction, own: Row, given: Any) -> None:
 
 
 def _moved(tx: Transaction, own: Row, given: Any) -> dict[tuple[str, str, str], Row]:
-    """Moves turns and balances. The balances that were moved, as they are now."""
+    """Moves turns and balances; returns the moved balances."""
     for n in given.turns:
         row = tx.get("turn_balances", n.player_id, n.campaign_id)
         if n.before != (row["balance"] if row else 0):
@@ -297,11 +302,11 @@ def _moved(tx: Transaction, own: Row, given: Any) -> dict[tuple[str, str, str], 
 
 
 def _taken(tx: Transaction, own: Row, given: Any) -> list[Row]:
-    """Takes stock, counts it against the caps, and takes codes. The stock that was taken from."""
+    """Takes stock, counts it against the caps, and takes codes; returns the stock rows."""
     taken = []
     for n in given.stock:
         row = tx.get("stock", n.prize_id)
-        if row is None or (row["total"] > 0 and row["remaining"] < n.quantity):
+        if row is None or (row["total"] > 0 and row["remaining"] - n.quantity < n.held_back):
             tx.refuse("stock")
         left = row["remaining"] - n.quantity if row["total"] else 0
         taken.append(tx.update("stock", row, remaining=left, awarded=row["awarded"] + n.quantity))
@@ -326,8 +331,8 @@ def _taken(tx: Transaction, own: Row, given: Any) -> list[Row]:
     return taken
 
 
-def _noted(tx: Transaction, own: Row, given: Any, moved: dict[tuple[str, str, str], Row]) -> None:
-    """What no guard counts, and is done last."""
+def _insert_unguarded(tx: Transaction, own: Row, given: Any, moved: dict[tuple[str, str, str], Row]) -> None:
+    """The parts without a guard, which run last."""
     for entry in given.turn_entries:
         tx.insert("turn_entries", **own, **entry._asdict())
     for nth, line in enumerate(given.ledger, 1):

@@ -1,25 +1,25 @@
-"""A failing run, printed so that a person can read it: when, who, what, the answer, what went wrong meanwhile."""
+"""Prints a failing run for people: time, actor, request, response, and the faults in between."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ops.history.record import NOT_YET, UNKNOWN, Asked
+from ops.history.record import NOT_YET, UNKNOWN, Request
 from ops.simulation.run import Result
 
 WIDTH: Final = 150
 
 DULL: Final = frozenset(("client_seed", "payload", "seed", "seed_hash", "commitment", "access_token", "expires_at"))
-"""What nobody needs to follow the story."""
+"""Fields without relevance to the story."""
 
 
 def tell(result: Result) -> str:
-    """The story, line by line; ends with what was violated."""
+    """The story in lines; ends with the violation."""
     violation = result.violation
     assert violation is not None
     plan = result.plan
-    faults = ", ".join(fault.told() for fault in plan.faults) or "nothing"
+    faults = ", ".join(fault.describe() for fault in plan.faults) or "nothing"
     lines = [
         f"Seed {plan.seed}, salt {plan.salt}: {len(plan.steps)} steps, {plan.cores} Core(s).",
         f"Faults: {faults}.",
@@ -34,23 +34,23 @@ def tell(result: Result) -> str:
 
 
 def _events(result: Result) -> Iterator[tuple[float, int, str]]:
-    """(when, of which request (-1: none), what)"""
-    for asked in result.history.asked:
-        about = f"#{asked.number} {asked.who}"
-        for attempt in asked.attempts:
-            yield attempt.began, asked.number, f"{about} asks {attempt.to}: {_asked(asked)}"
+    """(time, number of the request (-1: none), text)"""
+    for request in result.history.requests:
+        about = f"#{request.number} {request.who}"
+        for attempt in request.attempts:
+            yield attempt.began, request.number, f"{about} -> {attempt.to}: {_request(request)}"
             if attempt.outcome == UNKNOWN and attempt.ended == NOT_YET:
-                yield attempt.began + 1e-9, asked.number, f"{about} hears nothing that counts {attempt.code}"
+                yield attempt.began + 1e-9, request.number, f"{about} gets no response {attempt.code}"
             else:
-                said = _short(attempt.data) if attempt.ok else attempt.reason
-                yield attempt.ended, asked.number, f"{about} hears: {attempt.code} {said}"
+                outcome = _short(attempt.data) if attempt.ok else attempt.reason
+                yield attempt.ended, request.number, f"{about} <- {attempt.code} {outcome}"
     for note in result.history.notes:
         yield note.at, -1, f"-- {note.text}"
 
 
-def _asked(asked: Asked) -> str:
-    key = f" under {asked.key}" if asked.key else ""
-    return f"{asked.operation} {asked.of} {_short(asked.body)}{key}"
+def _request(request: Request) -> str:
+    key = f" key {request.key}" if request.key else ""
+    return f"{request.operation} {request.of} {_short(request.body)}{key}"
 
 
 def _short(value: Any) -> str:

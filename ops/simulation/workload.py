@@ -1,7 +1,7 @@
-"""What people do: the scenes that a seed draws, and how each step is carried out as a client's app would do it.
+"""The workload: scenes drawn from a seed, and the steps, carried out as a client app would.
 
-A scene is some milliseconds in which several things are under way at once. Between scenes minutes or hours pass, often
-up to a midnight. What a step needs of earlier ones it takes from what its player knows.
+A scene is a few milliseconds with several requests in flight. Minutes or hours pass between scenes, often up to a
+midnight. A step takes what it needs of earlier ones from its player's state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from ops.history.record import Asked, Attempt
+from ops.history.record import Attempt, Request
 from ops.simulation import catalogue
 from ops.simulation.catalogue import CAMPAIGN, COINS, GAMES, PUBLIC, RUNGS, STOCKED, TENANT, ZONES, id_of
 from ops.simulation.machine import EPOCH
@@ -27,10 +27,10 @@ STAFF: Final = "staff"
 DAY_SECONDS: Final = 86_400.0
 
 PROBE: Final = 1_000_000
-"""Steps from this number on are probes, of no plan."""
+"""Steps from this number on are probes, outside the plan."""
 
-Told = tuple[str, str, dict[str, Any]]
-"""A step: who, kind, args."""
+Action = tuple[str, str, dict[str, Any]]
+"""A step: player, kind, args."""
 
 
 # -- scenes ------------------------------------------------------------------------------------
@@ -52,8 +52,8 @@ def _claims(dice: Random) -> dict[str, Any]:
     return {"which": dice.randrange(8), "key": dice.random() < 0.7, "twins": dice.choice((1, 1, 2))}
 
 
-def _rush(dice: Random) -> Iterator[Told]:
-    """One player plays one game many times at once, while others keep the commits busy."""
+def _rush(dice: Random) -> Iterator[Action]:
+    """One player plays one game many times concurrently, while others keep the commits busy."""
     who, game = dice.choice(PLAYERS), dice.choice(("capped", "capped", "daily", "daily", "wheel", "paid"))
     for _ in range(dice.randint(4, 10)):
         yield who, "play", _play(dice, game)
@@ -61,15 +61,15 @@ def _rush(dice: Random) -> Iterator[Told]:
         yield dice.choice(PLAYERS), "play", _play(dice, dice.choice(GAMES))
 
 
-def _race(dice: Random) -> Iterator[Told]:
-    """Everybody wants the same few prizes."""
+def _race(dice: Random) -> Iterator[Action]:
+    """All players compete for the same few prizes."""
     for _ in range(dice.randint(6, 16)):
         yield dice.choice(PLAYERS + GUESTS), "play", _play(dice, "wheel")
     for _ in range(dice.randint(0, 4)):
         yield dice.choice(PLAYERS), "claim", _claims(dice)
 
 
-def _mixed(dice: Random) -> Iterator[Told]:
+def _mixed(dice: Random) -> Iterator[Action]:
     for _ in range(dice.randint(4, 14)):
         who = dice.choice(PLAYERS + GUESTS)
         game = dice.choice(PUBLIC if who in GUESTS else GAMES)
@@ -89,15 +89,15 @@ def _mixed(dice: Random) -> Iterator[Told]:
                 yield who, kind, {"game": game}
 
 
-def _staff(dice: Random) -> Iterator[Told]:
-    """Staff set totals while everybody plays for the prizes."""
+def _staff(dice: Random) -> Iterator[Action]:
+    """Staff changes totals while everybody plays for the prizes."""
     yield from _race(dice)
     for _ in range(dice.randint(1, 4)):
         yield STAFF, "restock", {"prize": dice.choice(STOCKED), "more": dice.choice((1, 2, -1, -2))}
 
 
-def _zone(dice: Random) -> Iterator[Told]:
-    """The campaign's zone moves while players are near their caps of the day."""
+def _zone(dice: Random) -> Iterator[Action]:
+    """The campaign's time zone changes while players are near their daily caps."""
     who = dice.choice(PLAYERS)
     for _ in range(dice.randint(1, 3)):
         yield who, "play", _play(dice, "daily")
@@ -108,7 +108,7 @@ def _zone(dice: Random) -> Iterator[Told]:
         yield who, "play", _play(dice, "wheel")
 
 
-SCENES: Final[tuple[tuple[Callable[[Random], Iterator[Told]], int], ...]] = (
+SCENES: Final[tuple[tuple[Callable[[Random], Iterator[Action]], int], ...]] = (
     (_rush, 5),
     (_race, 3),
     (_mixed, 6),
@@ -118,7 +118,7 @@ SCENES: Final[tuple[tuple[Callable[[Random], Iterator[Told]], int], ...]] = (
 
 
 def draw(dice: Random, world: Mapping[str, Any], cores: int) -> tuple[Step, ...]:
-    """The steps of a seed."""
+    """Draws the steps of a seed."""
     steps: list[Step] = []
     at, zone = 30.0, world["zone"]
     for _ in range(dice.randint(3, 9)):
@@ -133,7 +133,7 @@ def draw(dice: Random, world: Mapping[str, Any], cores: int) -> tuple[Step, ...]
 
 
 def _to_midnight(at: float, zone: str) -> float:
-    """The virtual time of the next local midnight that is at least a minute away."""
+    """The virtual time of the next local midnight at least a minute away."""
     own = ZoneInfo(zone)
     today = datetime.fromtimestamp(EPOCH + at + 60.0, own)
     tomorrow = datetime(today.year, today.month, today.day, tzinfo=own) + timedelta(days=1)
@@ -141,7 +141,7 @@ def _to_midnight(at: float, zone: str) -> float:
 
 
 def probes(world: World) -> list[Step]:
-    """What is tried when all is over: everybody plays two games, of all that there are in turn."""
+    """Final probes: everybody plays two games, in rotation over all."""
     steps: list[Step] = []
     for nth, who in enumerate(sorted(world.people)):
         games = GAMES if who in PLAYERS else PUBLIC
@@ -156,12 +156,12 @@ def probes(world: World) -> list[Step]:
 
 
 async def perform(world: World, step: Step) -> None:
-    """Carries a step out. One that lacks what it needs of earlier ones is passed over."""
+    """Carries out a step. A step without its prerequisites is skipped."""
     await PERFORM[step.kind](world, step)
 
 
 def _person(world: World, name: str) -> Person:
-    """A player of an app is known by its name from the beginning; a guest by its first start."""
+    """A registered player is known by name from the start; a guest after its first start."""
     return world.people.setdefault(name, Person(name, name if name in PLAYERS else ""))
 
 
@@ -175,16 +175,16 @@ async def _start(world: World, step: Step, who: Person) -> None:
         return
     was = who.player_id
     request = {"id": id_of(game), "player_id": was}
-    asked = await world.ask(step, "Start", request, who=was or who.name, of=game)
-    if not asked.ok or (not was and who.player_id):
-        return  # A second guest of the same browser, which nobody goes on as.
+    result = await world.ask(step, "Start", request, who=was or who.name, of=game)
+    if not result.ok or (not was and who.player_id):
+        return  # A second guest of the same browser, which is discarded.
     if not was:
-        who.player_id = asked.data["guest_player_id"]
+        who.player_id = result.data["guest_player_id"]
         world.names[who.player_id] = who.name.replace(" ", "-")
-    _note_session(who, game, asked.data)
+    _record_session(who, game, result.data)
 
 
-def _note_session(who: Person, game: str, begun: Mapping[str, Any]) -> None:
+def _record_session(who: Person, game: str, begun: Mapping[str, Any]) -> None:
     caught = [drop["id"] for drop in begun.get("drop_plan") or ()]
     who.sessions.setdefault(game, []).append((begun["session_id"], caught))
 
@@ -201,7 +201,7 @@ async def _plays(world: World, step: Step) -> None:
             return
         session, caught = who.sessions[game].pop(0)
     await asyncio.sleep(0.003 if caught else 0.0)
-    # Without a name, as anybody with a guest's session may play it.
+    # Without a player id, as anybody with a guest's session may play it.
     is_bare = step.get("bare") and game in PUBLIC and who.name in GUESTS
     request = {
         "id": id_of(game),
@@ -212,13 +212,13 @@ async def _plays(world: World, step: Step) -> None:
         **({"next": True} if step.get("next") else {}),
         **_key(step),
     }
-    asked = await world.ask(step, "Play", request, who=who.player_id, twins=step.get("twins", 1), of=game)
+    result = await world.ask(step, "Play", request, who=who.player_id, duplicates=step.get("twins", 1), of=game)
     played.append((session, caught))
-    if asked.ok:
-        won = [*asked.data["rewards"], *asked.data["milestones_granted"]]
+    if result.ok:
+        won = [*result.data["rewards"], *result.data["milestones_granted"]]
         who.rewards += [one["reward_id"] for one in won if one.get("reward_id")]
-        if asked.data.get("next"):
-            _note_session(who, game, asked.data["next"])
+        if result.data.get("next"):
+            _record_session(who, game, result.data["next"])
 
 
 async def _claim(world: World, step: Step) -> None:
@@ -226,16 +226,16 @@ async def _claim(world: World, step: Step) -> None:
     if who.rewards:
         reward = who.rewards[step["which"] % len(who.rewards)]
         request = {"id": reward, "player_id": who.player_id, **_key(step)}
-        await world.ask(step, "ClaimReward", request, who=who.player_id, of=reward, twins=step["twins"])
+        await world.ask(step, "ClaimReward", request, who=who.player_id, of=reward, duplicates=step["twins"])
 
 
 async def _redeem(world: World, step: Step) -> None:
     who, game = _person(world, step.who), step["game"]
     if who.player_id and (who.name in PLAYERS or game in PUBLIC):
         request = {"id": id_of(game), "player_id": who.player_id, "milestone_id": step["rung"], **_key(step)}
-        asked = await world.ask(step, "Redeem", request, who=who.player_id, of=game)
-        if asked.ok:
-            who.rewards.append(asked.data["reward"]["id"])
+        result = await world.ask(step, "Redeem", request, who=who.player_id, of=game)
+        if result.ok:
+            who.rewards.append(result.data["reward"]["id"])
 
 
 async def _adjust(world: World, step: Step) -> None:
@@ -249,8 +249,8 @@ async def _adjust(world: World, step: Step) -> None:
             "reference_id": f"step-{step.number}",
             "idempotency_key": f"key-{step.number}",
         }
-        asked = await world.ask(step, "AdjustBalance", request, who=STAFF, of=who.player_id, twins=step["twins"])
-        asked.facts["refusals"] = ["UNKNOWN_PLAYER"]  # Of one who has not played yet.
+        result = await world.ask(step, "AdjustBalance", request, who=STAFF, of=who.player_id, duplicates=step["twins"])
+        result.facts["refusals"] = ["UNKNOWN_PLAYER"]  # If the player has not played yet.
 
 
 def _reads(operation: str) -> Callable[[World, Step], Any]:
@@ -263,7 +263,7 @@ def _reads(operation: str) -> Callable[[World, Step], Any]:
     return read
 
 
-# -- staff: they write at once, by another process ---------------------------------------------
+# -- staff: instantaneous writes by another process ----------------------------------------------
 
 
 async def _restock(world: World, step: Step) -> None:
@@ -283,7 +283,7 @@ async def _restock(world: World, step: Step) -> None:
 
     total = world.server.do(write)
     if total is not None:
-        _note_done(world, "UpdatePrize", step["prize"], {"stock": {"total": total}})
+        _record_done(world, "UpdatePrize", step["prize"], {"stock": {"total": total}})
 
 
 async def _zone_moves(world: World, step: Step) -> None:
@@ -298,20 +298,20 @@ async def _zone_moves(world: World, step: Step) -> None:
         tx.insert("audit_entries", tenant_id=TENANT, **about, **change, **kept)
 
     world.server.do(write)
-    _note_done(world, "UpdateCampaign", "campaign", {"timezone": step["zone"]})
+    _record_done(world, "UpdateCampaign", "campaign", {"timezone": step["zone"]})
 
 
-def _note_done(world: World, operation: str, of: str, body: dict[str, Any]) -> Asked:
-    asked = world.history.new(operation, STAFF, of=of, body=body)
+def _record_done(world: World, operation: str, of: str, body: dict[str, Any]) -> Request:
+    result = world.history.new(operation, STAFF, of=of, body=body)
     now = world.loop.now
-    asked.attempts.append(Attempt("staff", now, now, 200, "OK", data={}))
-    return asked
+    result.attempts.append(Attempt("staff", now, now, 200, "OK", data={}))
+    return result
 
 
 def furnish(world: World) -> None:
-    """Makes the catalogue, whose codes the checker has from the history."""
+    """Creates the catalogue, and records its codes for the checker."""
     world.server.do(lambda tx: catalogue.furnish(tx, world.plan.world))
-    _note_done(world, "ImportCodes", "coded", {"codes": catalogue.codes_of(world.plan.world)})
+    _record_done(world, "ImportCodes", "coded", {"codes": catalogue.codes_of(world.plan.world)})
 
 
 PERFORM: Final[Mapping[str, Callable[[World, Step], Any]]] = {

@@ -1,7 +1,7 @@
-"""The world of a run: the database, Cores, a tenant with games of every shape, and the people who ask.
+"""The world of a run: the database, Cores, a tenant with games of every type, and the clients.
 
-`World.run` boots the Cores, carries out a plan's steps and faults, and ends with a probe: every fault is over then, and
-each player must be answered.
+`World.run` boots the Cores, executes a plan's steps and faults, and ends with a probe: all faults are over then, and
+every player must get a response.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ops.history.record import UNKNOWN, Asked, Attempt, History, Note
+from ops.history.record import UNKNOWN, Attempt, History, Note, Request
 from ops.history.tables import READ, Tables
 from ops.simulation import catalogue
 from ops.simulation.faults import Weather
@@ -30,23 +30,23 @@ from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
 
 PACES: Final = (0.000_3, 0.001, 0.004)
-"""Seconds that a way to the database and back takes, about: of a run one of these."""
+"""Approximate round-trip times to the database in seconds; a run uses one."""
 
 PATIENCE_SECONDS: Final = 3.0
-"""How long a client waits for an answer; Core itself gives up at 1.35 s."""
+"""Response timeout of a client; Core itself gives up after 1.35 s."""
 
 TRIES: Final = 3
-"""How often a client sends a request that is not answered."""
+"""Attempts of a client without a response."""
 
 QUIET_SECONDS: Final = 20.0
-"""After a scene: by then nothing is under way any more."""
+"""Pause after a scene, by whose end nothing is in flight."""
 
 Perform = Callable[["World", Step], Any]
 
 
 @dataclass
 class Person:
-    """What a player knows, and may send: as a client's app would. sessions, played: by game, with the plan's items."""
+    """The state of a player's client app. sessions, played: by game, with the plan's items."""
 
     name: str
     player_id: str = ""
@@ -56,7 +56,7 @@ class Person:
 
 
 class Violation(Exception):
-    """Something that must never be was found. name: of what was violated; about: the requests concerned."""
+    """A violated invariant. name: the invariant; about: the requests concerned."""
 
     def __init__(self, name: str, found: str, *, about: tuple[int, ...] = ()) -> None:
         super().__init__(f"{name}: {found}")
@@ -66,7 +66,7 @@ class Violation(Exception):
 
 
 class World:
-    """One run's world. logged: what the Cores have logged."""
+    """The world of one run. logged: the caller adds the Cores' log events to it; an error is a violation."""
 
     def __init__(self, loop: SimulatedLoop, plan: Plan, logged: list[dict[str, Any]]) -> None:
         dice = Random(f"{plan.name}/world")
@@ -75,28 +75,29 @@ class World:
         self.logged = logged
         self.history = History()
         self.weather = Weather(loop, plan.name, dice.choice(PACES))
-        self.weather.on_met = lambda fault: self.note(fault.told())
+        self.weather.on_met = lambda fault: self.note(fault.describe())
         self.server = Server(self.microseconds, Random(f"{plan.name}/postgres"))
         self.nodes = [Node(loop, self.server, self.weather, number) for number in range(plan.cores)]
         self.people: dict[str, Person] = {}
         self.names: dict[str, str] = {}
-        """What the story calls players, by their ids."""
+        """Players' names in the story, by id."""
         self.steps: dict[int, int] = {}
-        """The step that each request is of."""
+        """The step of each request."""
         self._ahead_seconds = 0.0
-        self._ways = Random(f"{plan.name}/ways")
-        self._of_steps: dict[str, Fault] = {}
+        self._delays = Random(f"{plan.name}/ways")
+        self._client_faults: dict[str, Fault] = {}
+        """Clients that hang up or miss the response, by step."""
         self._under_way: set[asyncio.Task[None]] = set()
 
     # -- the run ---------------------------------------------------------------------------------
 
     async def run(self, perform: Perform, probes: Callable[[World], list[Step]]) -> None:
-        """All of the plan. Raises Violation."""
+        """Runs the whole plan. Raises Violation."""
         for node in self.nodes:
             await node.boot()
         for fault in self.plan.faults:
             if fault.kind in ("hang_up", "unheard"):
-                self._of_steps[fault.where] = fault
+                self._client_faults[fault.where] = fault
             else:
                 self.loop.call_at(fault.at, self._begin_fault, fault)
         last = 0.0
@@ -114,41 +115,43 @@ class World:
         await self._probe(perform, probes(self))
 
     async def _probe(self, perform: Perform, steps: list[Step]) -> None:
-        """Every fault is over: each request is answered."""
-        self._of_steps.clear()
+        """All faults are over: each request must get a response."""
+        self._client_faults.clear()
         self.weather.calm()
         await asyncio.sleep(QUIET_SECONDS)
         self.note("every fault is over")
-        first = len(self.history.asked)
+        first = len(self.history.requests)
         for step in steps:
             await perform(self, step)
         await self._settle()
-        for asked in self.history.asked[first:]:
-            if asked.outcome == UNKNOWN:
-                raise Violation("a request is not answered after every fault", asked.told(), about=(asked.number,))
+        for request in self.history.requests[first:]:
+            if request.outcome == UNKNOWN:
+                raise Violation(
+                    "a request is not answered after every fault", request.describe(), about=(request.number,)
+                )
 
     async def _until(self, when: float) -> None:
         if when > self.loop.now:
             await asyncio.sleep(when - self.loop.now)
 
     async def _settle(self) -> None:
-        """Returns when nobody waits for anything, every process is up, and no transaction is open."""
+        """Waits until no request is in flight, every process is up, and no transaction is open."""
         while self._under_way:
             for task in (await asyncio.wait(self._under_way))[0]:
                 task.result()
         for _ in range(600):
             if all(node.up for node in self.nodes) and not self.server.busy:
-                return self._look()
+                return self._check_log()
             await asyncio.sleep(0.1)
-        raise Violation("the world does not come to rest", "a transaction stays open, or a process away")
+        raise Violation("the simulation does not settle", "a transaction stays open, or a process stays down")
 
-    def _look(self) -> None:
-        """Violation where something was logged that says that there is a bug."""
+    def _check_log(self) -> None:
+        """Raises Violation if an error was logged."""
         for event in self.logged:
             if event["level"] in ("error", "exception", "critical"):
                 raise Violation("an error is logged", f"{event.get('event')}: {_plainly(event)}")
         for context in self.loop.errors:
-            raise Violation("an error goes unseen", _plainly(context))
+            raise Violation("an unhandled error", _plainly(context))
 
     def note(self, text: str) -> None:
         self.history.notes.append(Note(self.loop.now, text))
@@ -164,7 +167,7 @@ class World:
         return {name: list(self.server.tables[name].values()) for name in TABLES}
 
     def tables(self) -> Tables:
-        """The same as the checker reads them: what it knows and the run does not have is empty."""
+        """The tables for the checker; columns and tables that the run lacks are empty."""
         found = {name: [dict(row) for row in rows] for name, rows in self.rows().items()}
         for row in found["players"]:
             row["merged_into"] = None
@@ -185,7 +188,7 @@ class World:
                 if node.incarnation is not None and node.up:
                     node.die()
                     self.weather.note(fault)
-                    self.loop.call_later(0.05 + fault.seconds, self._boot_again, node)
+                    self.loop.call_later(0.05 + fault.seconds, self._reboot, node)
             case "away":
                 if self.server.up:
                     self.server.stop()
@@ -200,45 +203,47 @@ class World:
             case _:
                 self.weather.begin(fault)
 
-    def _boot_again(self, node: Node) -> None:
+    def _reboot(self, node: Node) -> None:
         if node.incarnation is None:
             self.note(f"{node.host} starts again")
             node.boot()
 
-    # -- asking ----------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------
 
     async def ask(
-        self, step: Step, operation: str, request: Mapping[str, Any], *, who: str, of: str, twins: int = 1
-    ) -> Asked:
-        """Asks until there is an answer, as a client does: the same request again, at the next Core.
+        self, step: Step, operation: str, request: Mapping[str, Any], *, who: str, of: str, duplicates: int = 1
+    ) -> Request:
+        """Sends a request until there is a response, as a client does: each retry to the next Core.
 
-        who: the player, or staff. of: what the history says that it is about. twins: how often it is sent at first.
+        who: the player, or staff. of: the subject for the history. duplicates: number of concurrent first attempts.
         """
         body = {name: value for name, value in request.items() if name not in ("id", "player_id", "idempotency_key")}
-        asked = self.history.new(operation, who, of=of, key=request.get("idempotency_key", ""), body=body)
-        self.steps[asked.number] = step.number
+        recorded = self.history.new(operation, who, of=of, key=request.get("idempotency_key", ""), body=body)
+        self.steps[recorded.number] = step.number
         for nth in range(TRIES):
-            cores = [step.core + nth + twin for twin in range(twins if nth == 0 else 1)]
-            sent = [self.loop.create_task(self._send(asked, step, core, operation, request)) for core in cores]
+            cores = [step.core + nth + duplicate for duplicate in range(duplicates if nth == 0 else 1)]
+            sent = [self.loop.create_task(self._send(recorded, step, core, operation, request)) for core in cores]
             made = [await one for one in sent]
             if any(attempt.outcome != UNKNOWN for attempt in made):
                 break
             await asyncio.sleep(0.05 * 4**nth)
-        return asked
+        return recorded
 
-    async def _send(self, asked: Asked, step: Step, core: int, operation: str, request: Mapping[str, Any]) -> Attempt:
-        """One request to one Core."""
+    async def _send(
+        self, recorded: Request, step: Step, core: int, operation: str, request: Mapping[str, Any]
+    ) -> Attempt:
+        """One attempt at one Core."""
         node = self.nodes[core % len(self.nodes)]
         for one in self.nodes:
             one.stir()
         attempt = Attempt(node.host, self.loop.now)
-        asked.attempts.append(attempt)
+        recorded.attempts.append(attempt)
         await asyncio.sleep(self._way())
         try:
             answer, task = node.ask(operation, msgspec.json.encode({"scope": _SCOPE, **request}))
         except Gone:
             return attempt
-        fault = self._of_steps.pop(f"step-{step.number}", None)
+        fault = self._client_faults.pop(f"step-{step.number}", None)
         if fault is not None:
             self.weather.note(fault)
             if fault.kind == "hang_up":
@@ -246,27 +251,27 @@ class World:
         await asyncio.wait([answer], timeout=PATIENCE_SECONDS)
         await asyncio.sleep(self._way())
         if answer.done() and not (fault is not None and fault.kind == "unheard"):
-            _note_answer(attempt, operation, answer, self.loop.now)
+            _record_response(attempt, operation, answer, self.loop.now)
         return attempt
 
     def _way(self) -> float:
-        """Seconds from a client to a Core, or back."""
-        return self.weather.pace * (0.1 + self._ways.random())
+        """Delay between a client and a Core, in one direction."""
+        return self.weather.pace * (0.1 + self._delays.random())
 
 
 _SCOPE: Final = {"tenant_id": catalogue.TENANT}
 _view = cache(edge_view)
 
 
-def _note_answer(attempt: Attempt, operation: str, answer: asyncio.Future[Any], at: float) -> None:
-    """As an edge would have told it."""
+def _record_response(attempt: Attempt, operation: str, answer: asyncio.Future[Any], at: float) -> None:
+    """Records the response as an edge would send it."""
     error = answer.exception()
     if error is None:
         attempt.http, attempt.code = 200, "OK"
         reply = answer.result()
         attempt.data = msgspec.json.decode(msgspec.json.encode(_view(BY_NAME[operation])(reply)))
         if operation == "Start":
-            attempt.data["guest_player_id"] = reply.guest_player_id  # An edge mints a token of it.
+            attempt.data["guest_player_id"] = reply.guest_player_id  # An edge mints a token for it.
     elif isinstance(error, Gone):
         return
     elif isinstance(error, Refusal):
@@ -279,7 +284,7 @@ def _note_answer(attempt: Attempt, operation: str, answer: asyncio.Future[Any], 
 
 
 def _plainly(context: Mapping[str, Any]) -> str:
-    """What is known of an error: of one that was logged its text, of a task's the error itself."""
+    """Describes an error: the text of a logged one, or the exception of a task."""
     return str(
         context.get("exc_info")
         or context.get("exception")

@@ -1,1 +1,1 @@
-"""Those who act: they load, decide with the pure rules, commit one statement, and publish."""
+"""Actors: they load state, decide by the pure rules, commit one statement, and publish."""

@@ -1,8 +1,8 @@
-"""What a batch changes: the rows that the commit statement (sql/commit.sql) takes, and how decisions add up to them.
+"""The changes of a batch: the rows that the commit statement (sql/commit.sql) takes, and how decisions add to them.
 
-`Changes` is the one declaration. Its fields, in their order, are the statement's $3, $4 and so on; the
-row of each is the composite type of its name in schema.sql (`NewPlay` is `new_play`). That the types'
-fields and order agree, and the statement's parameters, is checked at import (committer.py).
+`Changes` is the only declaration. Its fields, in order, are the statement's $3, $4 and so on; each row type is the
+composite type of its name in schema.sql (`NewPlay` is `new_play`). The import checks that types, field order and the
+statement's parameters agree (committer.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime.errors import BALANCE_MAX
 
 
 class NewPlay(NamedTuple):
-    """A play. outcome: JSON, of the rule's decision and the answer."""
+    """A play. outcome: JSON of the rule's decision and the reply."""
 
     play_id: str
     game_id: str
@@ -36,11 +36,11 @@ class NewPlay(NamedTuple):
 
 
 class PlayCount(NamedTuple):
-    """`plays` more of a game by a player on a day. A cap of 0 is none; day_cap holds for the plays of the day.
+    """Adds `plays` to a player's count for a game and day. A cap of 0 means none; day_cap applies to the day's plays.
 
-    day_ends: unix seconds at which the day is over, and none of them may count on it any more; 0: not held to.
-    exact: `cap` is how many plays it must then be, no more and no fewer: the play follows from those before.
-    busy_until: up to when they take the player's time, in unix milliseconds; 0: none of it.
+    day_ends: unix seconds at which the day ends; a later commit is refused. 0: not checked.
+    exact: the count must end at exactly `cap`, because the play was decided by the ones before it.
+    busy_until: end of the player time that the plays use, in unix milliseconds; 0: none.
     """
 
     game_id: str
@@ -54,7 +54,7 @@ class PlayCount(NamedTuple):
     busy_until: int = 0
 
     def plus(self, plays: int, cap: int, day_cap: int, day_ends: int, exact: bool, busy_until: int) -> PlayCount:
-        """This, and then `plays` more of the same day, held to those."""
+        """Adds `plays` of the same day, with their caps."""
         return PlayCount(
             *self[:3],
             self.plays + plays,
@@ -67,7 +67,7 @@ class PlayCount(NamedTuple):
 
 
 class TurnMove(NamedTuple):
-    """A player's turns in a campaign, which must be `before` and become `after`. Who has none may have no row yet."""
+    """A player's turns in a campaign, which must be `before` and become `after`. Zero turns may mean no row yet."""
 
     player_id: str
     campaign_id: str
@@ -76,7 +76,7 @@ class TurnMove(NamedTuple):
 
 
 class NewTurnEntry(NamedTuple):
-    """The note of one movement of turns."""
+    """The ledger entry of one change of turns."""
 
     entry_id: str
     player_id: str
@@ -88,7 +88,7 @@ class NewTurnEntry(NamedTuple):
 
 
 class BalanceMove(NamedTuple):
-    """A balance that must be `before` (None: not there yet) and becomes `after`."""
+    """A balance that must be `before` (None: no row yet) and becomes `after`."""
 
     player_id: str
     scope_key: str
@@ -98,7 +98,7 @@ class BalanceMove(NamedTuple):
 
 
 class NewLedgerEntry(NamedTuple):
-    """The note of one movement of a balance. reward_id: of the reward that it pays for, or that it is; else empty."""
+    """The ledger entry of one balance change. reward_id: the reward that it pays for or represents; empty if none."""
 
     entry_id: str
     player_id: str
@@ -112,18 +112,19 @@ class NewLedgerEntry(NamedTuple):
 
 
 class StockTake(NamedTuple):
-    """Units that leave a prize's stock."""
+    """Units taken from a prize's stock, of which at least `held_back` units must remain."""
 
     prize_id: str
     quantity: int
+    held_back: int = 0
 
-    def plus(self, quantity: int) -> StockTake:
-        """This, and then so many more."""
-        return StockTake(self.prize_id, self.quantity + quantity)
+    def plus(self, quantity: int, held_back: int) -> StockTake:
+        """Adds `quantity` units."""
+        return StockTake(self.prize_id, self.quantity + quantity, max(self.held_back, held_back))
 
 
 class PrizeDayCount(NamedTuple):
-    """Units of a prize that go out on a day, at most `cap` of them (0: no cap)."""
+    """Units of a prize awarded on a day, at most `cap` (0: no cap)."""
 
     prize_id: str
     day: date
@@ -131,12 +132,12 @@ class PrizeDayCount(NamedTuple):
     cap: int
 
     def plus(self, quantity: int, cap: int) -> PrizeDayCount:
-        """This, and then so many more, held to `cap`."""
+        """Adds `quantity` units, with their cap."""
         return PrizeDayCount(self.prize_id, self.day, self.quantity + quantity, _cap_of_both(self.cap, quantity, cap))
 
 
 class PrizePlayerCount(NamedTuple):
-    """Units of a prize that go to a player, at most `cap` of them ever (0: no cap)."""
+    """Units of a prize awarded to a player in total, at most `cap` (0: no cap)."""
 
     prize_id: str
     player_id: str
@@ -144,7 +145,7 @@ class PrizePlayerCount(NamedTuple):
     cap: int
 
     def plus(self, quantity: int, cap: int) -> PrizePlayerCount:
-        """This, and then so many more, held to `cap`."""
+        """Adds `quantity` units, with their cap."""
         return PrizePlayerCount(
             self.prize_id, self.player_id, self.quantity + quantity, _cap_of_both(self.cap, quantity, cap)
         )
@@ -169,7 +170,7 @@ class NewReward(NamedTuple):
 
 
 class CodeTake(NamedTuple):
-    """The reward takes the nth free code of its prize, counted from 1."""
+    """Assigns the nth free code of the prize, counted from 1, to the reward."""
 
     reward_id: str
     prize_id: str
@@ -177,7 +178,7 @@ class CodeTake(NamedTuple):
 
 
 class NewTask(NamedTuple):
-    """A reward's delivery. status: pending, or delivered where the channel is instant."""
+    """A reward's delivery task. status: pending, awaiting (staff), or delivered if the channel is instant."""
 
     task_id: str
     reward_id: str
@@ -189,7 +190,7 @@ class NewTask(NamedTuple):
 
 
 class NewGrant(NamedTuple):
-    """A rung that a player has. The key, hash and reply (JSON) are a redeem's; None where a play crossed it."""
+    """A rung granted to a player. The key, hash and reply (JSON) belong to a redeem; None if a play crossed it."""
 
     game_id: str
     player_id: str
@@ -201,7 +202,7 @@ class NewGrant(NamedTuple):
 
 
 class StandingAward(NamedTuple):
-    """The prize of a finalized board's rank is given, as this reward."""
+    """A reward for a rank of a finalized board."""
 
     board_id: str
     rank: int
@@ -209,15 +210,23 @@ class StandingAward(NamedTuple):
 
 
 class GameDebut(NamedTuple):
-    """A game that nobody was known to have played. No change that finds it so is made beside its first play."""
+    """A game without known plays. Its first play blocks catalogue changes that rely on it having none."""
 
     game_id: str
 
 
 class StillGuest(NamedTuple):
-    """A guest that what was decided is for: it must not have become another player meanwhile."""
+    """A guest that a decision is for: the commit is refused if it has been merged into a player."""
 
     player_id: str
+
+
+class HeldEntry(NamedTuple):
+    """The revision of a player's entry that admitted a play: the commit is refused if the entry has changed."""
+
+    player_id: str
+    campaign_id: str
+    revision: int
 
 
 # -- changes ---------------------------------------------------------------------------------
@@ -225,11 +234,10 @@ class StillGuest(NamedTuple):
 
 @dataclass(slots=True)
 class Changes:
-    """What one or more decisions change: a field for each parameter of the commit statement, in their order.
+    """What one or more decisions change: a field for each parameter of the commit statement, in order.
 
-    catalog_version 0 commits whatever the catalogue's version is. Rows that several decisions share
-    are in dicts by the row's key, which its first fields are; the statement takes them sorted by it,
-    which fixes the lock order.
+    catalog_version 0 commits at any version of the catalogue. Rows that several decisions share are in dicts by their
+    key, which is their first fields. The statement takes them sorted by key, which fixes the lock order.
     """
 
     catalog_version: int = 0
@@ -249,20 +257,21 @@ class Changes:
     awards: list[StandingAward] = field(default_factory=list)
     guests: dict[str, StillGuest] = field(default_factory=dict)
     debuts: dict[str, GameDebut] = field(default_factory=dict)
+    entries: dict[HeldEntry, HeldEntry] = field(default_factory=dict)
 
     def count_play(self, count: PlayCount) -> None:
-        """Adds plays of a player, held to these caps too. All of one `Changes` are of one day."""
+        """Adds a player's plays, with their caps. All plays of one `Changes` are of one day."""
         key = (count.game_id, count.player_id)
-        held = self.play_counts.get(key)
-        self.play_counts[key] = count if held is None else held.plus(*count[3:])
+        existing = self.play_counts.get(key)
+        self.play_counts[key] = count if existing is None else existing.plus(*count[3:])
 
     def move_turns(
         self, entry_id: str, player_id: str, campaign_id: str, before: int, amount: int, reason: str, reference_id: str
     ) -> None:
-        """Moves the player's turns from `before` by `amount`, and notes it."""
+        """Changes the player's turns from `before` by `amount`, and adds a ledger entry."""
         key = (player_id, campaign_id)
         moved = self.turns.get(key)
-        assert moved is None or before == moved.after, "else what moved before would be lost"
+        assert moved is None or before == moved.after, "otherwise the earlier change would be lost"
         after = before + amount
         self.turns[key] = TurnMove(player_id, campaign_id, moved.before if moved else before, after)
         self.turn_entries.append(NewTurnEntry(entry_id, player_id, campaign_id, amount, after, reason, reference_id))
@@ -279,13 +288,13 @@ class Changes:
         reference_id: str,
         reward_id: str = "",
     ) -> int:
-        """Moves a balance from `before` (None: it has no row yet) by `amount`, and notes it. The new balance.
+        """Changes a balance from `before` (None: no row yet) by `amount`, and adds a ledger entry. The new balance.
 
-        A second move of one balance begins where the first ended, not at what the database still has.
+        A second change of the same balance starts from the first one's result, not from the database's value.
         """
         key = (player_id, scope_key, currency)
         moved = self.balances.get(key)
-        assert moved is None or before == moved.after, "else what moved before would be lost"
+        assert moved is None or before == moved.after, "otherwise the earlier change would be lost"
         after = (before or 0) + amount
         self.balances[key] = BalanceMove(player_id, scope_key, currency, moved.before if moved else before, after)
         self.ledger.append(
@@ -295,45 +304,66 @@ class Changes:
 
     @property
     def full(self) -> str:
-        """The currency of a balance that would be more than can be kept; empty: of none."""
+        """The currency of a balance that would exceed the maximum; empty if none."""
         return next((move.currency for move in self.balances.values() if move.after > BALANCE_MAX), "")
 
     def take_prize(
-        self, prize_id: str, player_id: str, quantity: int, day: date, *, stocked: bool, per_user: int, per_day: int
+        self,
+        prize_id: str,
+        player_id: str,
+        quantity: int,
+        day: date,
+        *,
+        stocked: bool,
+        per_user: int,
+        per_day: int,
+        held_back: int = 0,
     ) -> None:
-        """Takes `quantity` of a prize from its stock (where it has one), and counts it against its caps."""
+        """Takes `quantity` of a prize from its stock (if it has one) and counts it against its caps.
+
+        held_back: units of a limited stock that must remain.
+        """
         if stocked:
             taken = self.stock.get(prize_id)
-            self.stock[prize_id] = StockTake(prize_id, quantity) if taken is None else taken.plus(quantity)
+            self.stock[prize_id] = (
+                StockTake(prize_id, quantity, held_back) if taken is None else taken.plus(quantity, held_back)
+            )
         in_day = self.prize_days.get((prize_id, day))
         self.prize_days[prize_id, day] = (
             PrizeDayCount(prize_id, day, quantity, per_day) if in_day is None else in_day.plus(quantity, per_day)
         )
         of_player = (prize_id, player_id)
-        held = self.prize_players.get(of_player)
+        existing = self.prize_players.get(of_player)
         self.prize_players[of_player] = (
-            PrizePlayerCount(prize_id, player_id, quantity, per_user) if held is None else held.plus(quantity, per_user)
+            PrizePlayerCount(prize_id, player_id, quantity, per_user)
+            if existing is None
+            else existing.plus(quantity, per_user)
         )
 
-    def hold_guest(self, player_id: str) -> None:
-        """Some of this is for a guest: where the guest has become another player, it is refused, to go to that one."""
+    def require_guest(self, player_id: str) -> None:
+        """Makes the commit fail if the guest has been merged: it is then decided for that player."""
         self.guests[player_id] = StillGuest(player_id)
 
+    def require_entry(self, player_id: str, campaign_id: str, revision: int) -> None:
+        """Makes the commit fail if the player's entry has changed since: a consent may have been withdrawn."""
+        held = HeldEntry(player_id, campaign_id, revision)
+        self.entries[held] = held
+
     def begin_history(self, game_id: str) -> None:
-        """As far as is known the game was never played: the catalogue is held still until this is committed."""
+        """Marks the game's first known play: the catalogue is locked until this commits."""
         self.debuts[game_id] = GameDebut(game_id)
 
     def take_code(self, reward_id: str, prize_id: str) -> None:
         """The reward takes the next free code of its prize."""
-        # From the end: the last code taken of a prize is never far from it.
+        # Search from the end: the prize's last code is usually close to it.
         taken = next((code.nth for code in reversed(self.codes) if code.prize_id == prize_id), 0)
         self.codes.append(CodeTake(reward_id, prize_id, taken + 1))
 
     def absorb(self, other: Changes) -> None:
-        """Adds what was decided apart from it, by another actor of the tenant or in a later batch of the same one.
+        """Adds changes decided independently, by another actor of the tenant or in a later batch of the same one.
 
-        The two must not overlap. What both count is added, and held to the caps of both: together they commit where,
-        and only where, this one and then the other would.
+        The two must not overlap. Shared counts are added and keep the caps of both: the sum commits if and only if
+        these changes and then the others would.
         """
         self.plays += other.plays
         self.turn_entries += other.turn_entries
@@ -346,18 +376,19 @@ class Changes:
         self.turns.update(other.turns)
         self.guests.update(other.guests)
         self.debuts.update(other.debuts)
-        for name, kept in _COUNTS.items():
+        self.entries.update(other.entries)
+        for name, key_length in _COUNTS.items():
             rows = getattr(self, name)
             for key, row in getattr(other, name).items():
-                held = rows.get(key)
-                rows[key] = row if held is None else held.plus(*row[kept:])
+                existing = rows.get(key)
+                rows[key] = row if existing is None else existing.plus(*row[key_length:])
         for code in other.codes:
             self.take_code(code.reward_id, code.prize_id)
 
     def overlaps(self, other: Changes) -> bool:
-        """True where they cannot go together: both move one balance, or one player's turns, each decided as if alone.
+        """Whether the two cannot share a statement: both change one balance or one player's turns.
 
-        Or they count one player's plays of different days, which are one row, or each a play of its own ordinal.
+        Or both count a player's plays, of different days (which share one row) or each of an exact ordinal.
         """
         if not self.balances.keys().isdisjoint(other.balances) or not self.turns.keys().isdisjoint(other.turns):
             return True
@@ -368,28 +399,28 @@ class Changes:
         )
 
     def arguments(self) -> dict[str, list[Any]]:
-        """The rows of each parameter that has any, by its field's name."""
+        """The rows of each non-empty parameter, by field name."""
         arguments: dict[str, list[Any]] = {}
         for name in NAMES:
             rows = getattr(self, name)
             if not rows:
                 continue
-            # A shared row begins with its key, so the rows' order is that of their keys.
+            # A shared row begins with its key, so this sorts by key.
             arguments[name] = rows if type(rows) is list else sorted(rows.values())
         return arguments
 
 
 NAMES: Final = tuple(own.name for own in fields(Changes) if own.name != "catalog_version")
-"""The fields that are parameters of the statement, in their order."""
+"""The fields that are parameters of the statement, in order."""
 
 _COUNTS: Final = {"play_counts": 3, "stock": 1, "prize_days": 2, "prize_players": 2}
-"""The fields whose rows are added where two have the same key, and how many parts of a row stay as they are then."""
+"""The fields with summable rows, and how many leading values of a row form its key."""
 
 
 def _cap_of_both(cap: int, more: int, next_cap: int) -> int:
-    """The cap that the sum of two counts is held to: the first by `cap` before the second's `more` are added. 0: none.
+    """The cap for the sum of two counts: the first must pass `cap` before the second's `more` are added. 0: none.
 
-    A plain choice of one of the two would let the other's count pass its cap, or refuse what both admit.
+    Choosing one of the two caps would let the other count exceed its cap, or refuse what both admit.
     """
     if not cap:
         return next_cap

@@ -1,9 +1,9 @@
-"""Claims: players take what they won.
+"""Claims: players claim their won rewards.
 
-A tenant's claims wait in one mailbox, and a batch commits all that wait in one statement
-(sql/claims.sql). The statement decides: it says of each claim whether it was done, or why not. So
-claims made elsewhere at the same moment are as safe as those of one batch. It is committed once every code that it
-delivers has been opened: a claim whose code no key opens is undone.
+A tenant's claims wait in one mailbox, and a batch commits all of them in one statement (sql/claims.sql). The statement
+decides, and returns for each claim that it succeeded or why not. So concurrent claims in other processes are as safe as
+those of one batch. The transaction commits after every code that it delivers is decrypted: if no key decrypts a code,
+the claim is rolled back.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from runtime.actors.rewards import CodeUnavailable, for_owner, illegal, open_cod
 from runtime.errors import Fault, Status, invalid, suspended, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.channels import CHANNELS
+from runtime.rules.entry import entry_required
 from runtime.wire.enums import enum
 from runtime.wire.scope import tenant_of
 
@@ -34,7 +35,7 @@ MERGED: Final = sql.load("players")["merged"]
 
 
 class Claimer(NamedTuple):
-    """The actor of one tenant's claims. It remembers nothing: what is true is in the rows."""
+    """The actor of one tenant's claims. It caches nothing: the rows decide."""
 
     engine: Engine
     tenant_id: str
@@ -42,6 +43,8 @@ class Claimer(NamedTuple):
 
 class ClaimActors(Actors[str, m.ClaimRewardRequest, Claimer]):
     """The claims of each tenant, committed together."""
+
+    name = "claims"
 
     @staticmethod
     def key_of(request: m.ClaimRewardRequest) -> str:
@@ -51,20 +54,20 @@ class ClaimActors(Actors[str, m.ClaimRewardRequest, Claimer]):
         return Claimer(self.engine, key)
 
     async def process_batch(self, state: Claimer, works: list[Work[m.ClaimRewardRequest]]) -> None:
-        """Answers every claim that waits: a reward of the caller's, or the reason why not.
+        """Answers every waiting claim with the caller's reward, or the reason for its refusal.
 
-        The claims of one statement are of different rewards; others wait for the next.
+        One statement holds claims of different rewards; further claims of the same reward wait for the next.
         """
         waiting = _groups(works)
         while waiting:
-            together, waiting = _disjoint(waiting)
-            await _claim_together(state, together)
+            batch, waiting = _disjoint(waiting)
+            await _claim_batch(state, batch)
 
 
 Group = list[Work[m.ClaimRewardRequest]]
-"""The same claim several times over: one is put to the database, the others are answered by its outcome."""
+"""Duplicates of one claim: one goes to the database, the others get its outcome."""
 
-Told = tuple[Group, Any]
+Outcome = tuple[Group, Any]
 """A claim, and its row of sql/claims.sql."""
 
 
@@ -80,57 +83,57 @@ def _groups(works: Sequence[Work[m.ClaimRewardRequest]]) -> list[Group]:
             except Fault as fault:
                 work.refuse(fault)
                 continue
-            said = frozenset(request.answers.items())
-            groups.setdefault((request.id, request.player_id, request.idempotency_key, said), []).append(work)
+            content = frozenset(request.answers.items())
+            groups.setdefault((request.id, request.player_id, request.idempotency_key, content), []).append(work)
     return list(groups.values())
 
 
 def _disjoint(groups: list[Group]) -> tuple[list[Group], list[Group]]:
-    """(groups that share no reward, in the order of their rewards; the rest)."""
-    together: list[Group] = []
+    """(groups with distinct rewards, sorted by reward; the rest)."""
+    batch: list[Group] = []
     rest: list[Group] = []
     seen: set[str] = set()
     for group in groups:
         reward_id = group[0].request.id
-        (rest if reward_id in seen else together).append(group)
+        (rest if reward_id in seen else batch).append(group)
         seen.add(reward_id)
-    return sorted(together, key=lambda group: group[0].request.id), rest
+    return sorted(batch, key=lambda group: group[0].request.id), rest
 
 
-async def _claim_together(claimer: Claimer, groups: list[Group]) -> None:
+async def _claim_batch(claimer: Claimer, groups: list[Group]) -> None:
     try:
         rows = await _write(claimer, [group[0].request for group in groups])
     except (asyncpg.PostgresError, CodeUnavailable) as error:
-        # One of them spoiled it for all, and all was undone: each alone, so that only that one suffers.
+        # One of them failed and the transaction was rolled back: repeat each alone, so that only that one fails.
         if len(groups) > 1:
             for group in groups:
-                await _claim_together(claimer, [group])
+                await _claim_batch(claimer, [group])
             return
         for work in groups[0]:
             work.refuse(error)
         return
-    # It is committed: whatever fails from here on, it is told of and answered.
+    # Committed: publish and answer whatever fails from here on.
     _publish(claimer, {row["reward_id"]: group[0].trace_id for group, row in zip(groups, rows, strict=True)}, rows)
-    replayed: list[Told] = []
-    missed: list[Told] = []
+    replayed: list[Outcome] = []
+    missing: list[Outcome] = []
     for group, row in zip(groups, rows, strict=True):
         match row["outcome"]:
             case "replayed":
                 replayed.append((group, row))
             case "unknown":
-                missed.append((group, row))
+                missing.append((group, row))
             case _:
                 _answer(claimer, group, row, None)
     if replayed:
         await _answer_replayed(claimer, replayed)
-    if missed:
-        await _follow_merged(claimer, missed)
+    if missing:
+        await _follow_merged(claimer, missing)
 
 
-async def _answer_replayed(claimer: Claimer, replayed: list[Told]) -> None:
-    """Answers claims that were done before as they were answered then. Only these suffer where that cannot be read.
+async def _answer_replayed(claimer: Claimer, replayed: list[Outcome]) -> None:
+    """Answers repeated claims with their first answer. If that cannot be read, only these fail.
 
-    IDEMPOTENCY_MISMATCH for one that gives other answers than that.
+    IDEMPOTENCY_MISMATCH for a claim with different answers than the first.
     """
     try:
         rewards = [row["reward_id"] for _, row in replayed]
@@ -147,35 +150,35 @@ async def _answer_replayed(claimer: Claimer, replayed: list[Told]) -> None:
             _answer(claimer, group, row, then)
 
 
-async def _follow_merged(claimer: Claimer, missed: list[Told]) -> None:
-    """Claims of guests that have logged in, once more as the players whom they have become. Only these suffer.
+async def _follow_merged(claimer: Claimer, missing: list[Outcome]) -> None:
+    """Repeats claims of guests that have logged in as their merged players. If that fails, only these fail.
 
-    Asked for what seems to be nobody's alone: a merge moves the reward, before the claim or while it waits.
+    Runs only for rewards that look missing: a merge moves the reward, before the claim or while it waits.
     """
     try:
-        guests = [group[0].request.player_id for group, _ in missed]
+        guests = [group[0].request.player_id for group, _ in missing]
         found = await claimer.engine.database.fetch(MERGED, claimer.tenant_id, guests)
         players = {row["player_id"]: row["merged_into"] for row in found}
-        for group, row in missed:
+        for group, row in missing:
             if (player_id := players.get(group[0].request.player_id)) is None:
                 _answer(claimer, group, row, None)
                 continue
             for work in group:
                 work.request.player_id = player_id
-            await _claim_together(claimer, [group])
+            await _claim_batch(claimer, [group])
     except (Fault, asyncpg.PostgresError) as error:
-        _refuse(missed, error)
+        _refuse(missing, error)
 
 
-def _refuse(told: list[Told], error: Exception) -> None:
-    """Refuses what is not answered yet."""
-    for group, _ in told:
+def _refuse(outcomes: list[Outcome], error: Exception) -> None:
+    """Refuses the claims that are not answered yet."""
+    for group, _ in outcomes:
         for work in group:
             work.refuse(error)
 
 
 async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[asyncpg.Record]:
-    """One row of sql/claims.sql for each request, committed. CodeUnavailable: nothing was."""
+    """Commits the claims; one row of sql/claims.sql for each request. CodeUnavailable: rolled back."""
     arguments = (
         claimer.tenant_id,
         [request.id for request in requests],
@@ -197,7 +200,7 @@ async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> 
 
 
 def instant_channels() -> list[str]:
-    """The channels that deliver where the delivery falls due."""
+    """The channels that deliver immediately."""
     return [name for name in CHANNELS.names() if CHANNELS.require(name, "channel").instant]
 
 
@@ -209,7 +212,7 @@ def _answer(claimer: Claimer, group: Group, row: Any, as_claimed: Any) -> None:
         return
     try:
         reply = m.RewardReply(reward=for_owner(claimer.engine, claimer.tenant_id, as_claimed or row))
-    except CodeUnavailable as error:  # Of a claim that was answered before: as it was told then, or not at all.
+    except CodeUnavailable as error:  # A repeated claim gets its full first answer, or none.
         for work in group:
             work.refuse(error)
         return
@@ -228,6 +231,8 @@ def _refusal(request: m.ClaimRewardRequest, row: Any) -> Fault:
             return out_of_stock(request.id)
         case "suspended":
             return suspended(row["suspended"])
+        case "unentered":
+            return entry_required(row["entry_missing"])
         case "unanswered":
             return answers.unanswered(row["problems"])
         case "illegal":
@@ -240,13 +245,13 @@ def _already_claimed(row: Any) -> Fault:
     return Fault(
         Status.ALREADY_EXISTS,
         "ALREADY_CLAIMED",
-        f"reward {row['reward_id']} was claimed before",
+        f"reward {row['reward_id']} has already been claimed",
         claimed_at=row["claimed_at"],
     )
 
 
 def _publish(claimer: Claimer, traces: Mapping[str, str], rows: Sequence[Any]) -> None:
-    """Tells the streams what was committed. The task's row is the truth: what is lost here, the sweep finds."""
+    """Publishes the committed claims. The task's row is authoritative: the sweep finds what is lost here."""
     claimed = [row for row in rows if row["outcome"] == "claimed"]
     engine = claimer.engine
     engine.publisher.tasks(claimer.tenant_id, [row["sent_task_id"] for row in claimed if row["sent_task_id"]])

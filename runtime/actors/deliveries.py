@@ -1,8 +1,7 @@
-"""Deliveries that were given up, as others hear of them (`delivery_failed`).
+"""Publishes the delivery_failed event of deliveries that reached their last attempt.
 
-Published after the commit that gave them up, and found in the tasks' rows where that was lost
-(runtime/streams/backfill.py): under one id, which follows from the task and the time, since a task that is retried
-may be given up once more.
+Published after the commit; if lost, the backfill finds the task's row (runtime/streams/backfill.py). The event id is
+deterministic, from the task and the time: a task that is retried may fail again.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _DEAD: Final = sql.load("fulfillment")["dead"]
 _NAMES: Final = ("reward_id", "player_id", "prize_id", "channel", "attempts", "error")
 
 
-async def tell_failed(engine: Engine, tenant_id: str, task_ids: Sequence[str]) -> None:
-    """Tells of those of the tasks that are dead. A database that is away is not waited for."""
+async def publish_failed(engine: Engine, tenant_id: str, task_ids: Sequence[str]) -> None:
+    """Publishes an event for each dead task. Best effort: does nothing if the database is unavailable."""
     if not task_ids:
         return
     with suppress(Fault, asyncpg.PostgresError):
@@ -33,7 +32,7 @@ async def tell_failed(engine: Engine, tenant_id: str, task_ids: Sequence[str]) -
 
 
 def failed_event(tenant_id: str, row: Any, trace_id: str | None = None) -> events.Event:
-    """delivery_failed of a row of `dead`; in the current trace where none is given."""
+    """The delivery_failed event of a row of `dead`. trace_id: default the current trace."""
     died_at = row["at"].timestamp()
     return events.event_of(
         events.DeliveryFailed(task_id=row["id"], **{name: row[name] for name in _NAMES}),

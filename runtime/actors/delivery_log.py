@@ -1,6 +1,6 @@
-"""The delivery log of integrations: what became of each event at each of them.
+"""The delivery log of integrations: the outcome of each event at each integration.
 
-Written behind the attempts, many notes in one statement: the log keeps nobody waiting.
+Entries are written after the attempts, many in one statement, so the log delays nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import structlog
 import sql
 from runtime import ids
 from runtime.errors import Fault
-from runtime.events import Event, forget, said_of_players
+from runtime.events import Event, erase_personal_data, personal_data_in
 from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Delivered, Failed, Outcome
 from runtime.outgoing.schedule import SCHEDULE_SECONDS, delays_seconds
 from runtime.stores.database import Database
@@ -25,27 +25,27 @@ from runtime.stores.database import Database
 _SQL: Final = sql.load("integrations")
 
 LOG_KEPT: Final = 1_000
-"""Deliveries that an integration's log keeps, beside those that are to be tried again and those that an event may
-still be looked for among: the last ten minutes', and all since the tenant's mark (runtime/streams/backfill.py).
+"""Log entries retained per integration. Also retained: pending retries, and entries that deduplicate events, which are
+those of the last ten minutes and all since the tenant's watermark (runtime/streams/backfill.py).
 """
 
 TRIED_SECONDS: Final = sum(SCHEDULE_SECONDS)
-"""How long an event is tried at most: also at a receiver that is left alone, so that hardly a try is made, its waiting
-events end. So the log of one that is dead holds the events of little more than a day.
+"""The longest time an event is retried. It also ends events that wait behind an open breaker with hardly an attempt,
+so the log of a dead receiver holds little more than a day of events.
 """
 
-NOTES_MAX: Final = 500
+ENTRIES_MAX: Final = 500
 
 PRUNE_EVERY: Final = 100
-"""Notes of one integration between two prunings of its log."""
+"""Entries of one integration between two prunings of its log."""
 
 NOT_FAILED: Final = Failed("")
 
 log = structlog.get_logger(__name__)
 
 
-class Note(NamedTuple):
-    """What became of an event at an integration, as the log has it."""
+class LogEntry(NamedTuple):
+    """A log entry: the outcome of an event at an integration."""
 
     integration_id: str
     delivery_id: str
@@ -61,28 +61,28 @@ class Note(NamedTuple):
     answer: str
 
 
-class _Notes(NamedTuple):
-    """What is to be written of a tenant. written: done once it was, or was lost."""
+class _Unwritten(NamedTuple):
+    """A tenant's unwritten entries. written: done once they are written or lost."""
 
-    list: list[Note]
+    list: list[LogEntry]
     written: asyncio.Future[None]
 
 
 class DeliveryLog:
-    """The log of every tenant's integrations, as this process adds to it.
+    """The delivery log of every tenant, as this process writes it.
 
-    lost: notes that could not be written; what became of those events is not known.
+    lost: entries that could not be written; the outcome of those events is unknown.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._notes: dict[str, _Notes] = {}
-        self._noting: asyncio.Task[None] | None = None
-        self._written: asyncio.Future[None] | None = None  # of the notes that are just being written
+        self._unwritten: dict[str, _Unwritten] = {}
+        self._writing: asyncio.Task[None] | None = None
+        self._written: asyncio.Future[None] | None = None  # of the entries being written now
         self._counted: Counter[tuple[str, str]] = Counter()
         self.lost = 0
 
-    def note(
+    def record(
         self,
         row: Any,
         event: Event,
@@ -90,106 +90,108 @@ class DeliveryLog:
         attempts: int,
         outcome: Outcome,
         duration_ms: int = 0,
-    ) -> Note:
-        """Notes what became of an attempt."""
+    ) -> LogEntry:
+        """Records the outcome of an attempt."""
         failed = outcome if isinstance(outcome, Failed) else NOT_FAILED
         answered = outcome if isinstance(outcome, Delivered) else failed
         error = str(failed.error).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
-        kept = msgspec.to_builtins(event) if event.occurred_at else None  # Else it is one that could not be read.
-        note = Note(
+        stored = msgspec.to_builtins(event) if event.occurred_at else None  # None: it could not be parsed.
+        entry = LogEntry(
             integration_id=row["integration_id"],
             delivery_id=ids.make("delivery"),
             event_id=event.id,
             event_type=event.type,
             status=status,
             attempts=attempts,
-            event=kept,
+            event=stored,
             http_status=answered.http_status,
             error=error,
             duration_ms=duration_ms,
             pause_seconds=failed.retry_after_seconds,
             answer=answered.answer,
         )
-        if (notes := self._notes.get(event.tenant_id)) is None:
-            notes = self._notes[event.tenant_id] = _Notes([], asyncio.get_running_loop().create_future())
-        if len(notes.list) >= NOTES_MAX * 10:
-            self.lost += 1  # the database is away: not worth the memory, since the rows tell it again
-            return note
-        notes.list.append(note)
+        if (entries := self._unwritten.get(event.tenant_id)) is None:
+            entries = self._unwritten[event.tenant_id] = _Unwritten([], asyncio.get_running_loop().create_future())
+        if len(entries.list) >= ENTRIES_MAX * 10:
+            self.lost += 1  # The database is down. Drop the entry to save memory: the backfill delivers it again.
+            return entry
+        entries.list.append(entry)
         self._write_soon()
-        return note
+        return entry
 
     def _write_soon(self) -> None:
-        if self._notes and (self._noting is None or self._noting.done()):
-            self._noting = asyncio.create_task(self._write_notes())
+        if self._unwritten and (self._writing is None or self._writing.done()):
+            self._writing = asyncio.create_task(self._write_entries())
 
-    async def _write_notes(self) -> None:
-        """Writes what was noted, together with what is noted meanwhile."""
-        while self._notes:
-            tenant_id = next(iter(self._notes))
-            notes, self._written = self._notes.pop(tenant_id)
+    async def _write_entries(self) -> None:
+        """Writes the recorded entries, including those recorded meanwhile."""
+        while self._unwritten:
+            tenant_id = next(iter(self._unwritten))
+            entries, self._written = self._unwritten.pop(tenant_id)
             try:
-                for first in range(0, len(notes), NOTES_MAX):
-                    await self._write_part(tenant_id, notes[first : first + NOTES_MAX])
-            except Exception as error:  # one tenant's trouble is no other's
-                self.lost += len(notes)
-                log.error("delivery_log_lost", notes=len(notes), exc_info=error)
+                for first in range(0, len(entries), ENTRIES_MAX):
+                    await self._write_part(tenant_id, entries[first : first + ENTRIES_MAX])
+            except Exception as error:  # One tenant's failure does not block the others.
+                self.lost += len(entries)
+                log.error("delivery_log_lost", entries=len(entries), exc_info=error)
             finally:
                 self._written.set_result(None)
                 self._written = None
 
-    async def _write_part(self, tenant_id: str, part: list[Note]) -> None:
-        latest = {(note.integration_id, note.event_id): note for note in part}  # a row each
-        plain, telling = list[Note](), list[Note]()
-        for note in sorted(latest.values(), key=_row):
-            (telling if any(said_of_players(note.event)) else plain).append(note)
-        # By themselves and last those that wait for players, whom an erasure may hold for long.
-        for some in (plain, telling):
+    async def _write_part(self, tenant_id: str, part: list[LogEntry]) -> None:
+        latest = {(entry.integration_id, entry.event_id): entry for entry in part}  # one row per event
+        plain, personal = list[LogEntry](), list[LogEntry]()
+        for entry in sorted(latest.values(), key=_row):
+            (personal if any(personal_data_in(entry.event)) else plain).append(entry)
+        # Entries about players are written last and separately: an erasure may lock their rows for long.
+        for some in (plain, personal):
             try:
-                if some is telling and some:
-                    await self._database.transaction(partial(_write_telling, tenant_id, some))
+                if some is personal and some:
+                    await self._database.of(tenant_id).transaction(partial(_write_personal, tenant_id, some))
                 elif some:
-                    await _write(self._database, tenant_id, some)
+                    await _write(self._database.of(tenant_id), tenant_id, some)
                 await self._prune(tenant_id, some)
             except (Fault, asyncpg.PostgresError) as error:
                 self.lost += len(some)
-                log.warning("delivery_log_lost", notes=len(some), error=str(error))
+                log.warning("delivery_log_lost", entries=len(some), error=str(error))
 
-    async def _prune(self, tenant_id: str, part: list[Note]) -> None:
-        for integration_id, count in Counter(note.integration_id for note in part).items():
+    async def _prune(self, tenant_id: str, part: list[LogEntry]) -> None:
+        for integration_id, count in Counter(entry.integration_id for entry in part).items():
             before = self._counted[tenant_id, integration_id]
             self._counted[tenant_id, integration_id] = before + count
             if before // PRUNE_EVERY != (before + count) // PRUNE_EVERY:
-                await self._database.execute(_SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT)
+                await self._database.of(tenant_id).execute(
+                    _SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT
+                )
 
-    async def written(self) -> None:
-        """Returns when the log has all that has ended by now, or it was lost."""
-        waiting = [notes.written for notes in self._notes.values()]
+    async def wait_until_written(self) -> None:
+        """Waits until all entries recorded so far are written or lost."""
+        waiting = [entries.written for entries in self._unwritten.values()]
         if self._written is not None:
             waiting.append(self._written)
         if waiting:
             await asyncio.wait(waiting)
 
 
-async def _write(database: Database | asyncpg.Connection, tenant_id: str, notes: list[Note]) -> None:
-    columns = [list(column) for column in zip(*notes, strict=True)]
-    await database.execute(_SQL["note_deliveries"], tenant_id, *columns, delays_seconds(), TRIED_SECONDS)
+async def _write(database: Database | asyncpg.Connection, tenant_id: str, entries: list[LogEntry]) -> None:
+    columns = [list(column) for column in zip(*entries, strict=True)]
+    await database.execute(_SQL["record_deliveries"], tenant_id, *columns, delays_seconds(), TRIED_SECONDS)
 
 
-async def _write_telling(tenant_id: str, notes: list[Note], connection: asyncpg.Connection) -> None:
-    """Writes notes that say something of players, but not what they say of those who were erased since it happened."""
-    parts = [(nth, part) for nth, note in enumerate(notes) for part in said_of_players(note.event)]
+async def _write_personal(tenant_id: str, entries: list[LogEntry], connection: asyncpg.Connection) -> None:
+    """Writes entries about players, without the data of players erased since the event."""
+    parts = [(nth, part) for nth, entry in enumerate(entries) for part in personal_data_in(entry.event)]
     named = sorted({part["player_id"] for _, part in parts})
     rows = await connection.fetch(_SQL["erased"], tenant_id, named)
     erased_at = {row["player_id"]: row["erased_at"] for row in rows}
     for nth, part in parts:
-        event = notes[nth].event
+        event = entries[nth].event
         if event is not None and erased_at.get(part["player_id"], 0) >= event["occurred_at"]:
-            forget(part)
-            notes[nth] = notes[nth]._replace(answer="")
-    await _write(connection, tenant_id, notes)
+            erase_personal_data(part)
+            entries[nth] = entries[nth]._replace(answer="")
+    await _write(connection, tenant_id, entries)
 
 
-def _row(note: Note) -> tuple[str, str]:
-    """The order in which rows of the log are locked."""
-    return note.integration_id, note.event_id
+def _row(entry: LogEntry) -> tuple[str, str]:
+    """The lock order of the log's rows."""
+    return entry.integration_id, entry.event_id

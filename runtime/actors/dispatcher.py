@@ -1,8 +1,8 @@
-"""Telling integrations of events: which ones, how many at once, and when to leave one alone.
+"""Dispatches events to integrations, with a concurrency limit and a circuit breaker for each.
 
-Off every caller's path (spec, Events, rules 1-3). What became of an event at an integration is a row of the
-delivery log; what failed, or was skipped, is tried again on the schedule of deliveries (`retry_due`), from that
-row. One that is slow or away harms no other: each has a bulkhead and a circuit breaker of its own.
+Dispatch runs off every request's path. The delivery log has a row for each event and integration; failed or skipped
+deliveries are retried from that row on the delivery schedule (`retry_due`). Each integration has its own bulkhead and
+circuit breaker, so a slow or unreachable one does not affect the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prometheus_client import Counter
 
 import sql
 from runtime import trace
-from runtime.actors.delivery_log import DeliveryLog, Note
+from runtime.actors.delivery_log import DeliveryLog, LogEntry
 from runtime.events import Event, ReceivedEvent
 from runtime.outgoing.breaker import CircuitBreaker
 from runtime.outgoing.bulkhead import Bulkhead, Entry
@@ -39,49 +39,51 @@ from runtime.stores.database import Database, StoreUnavailable
 _SQL: Final = sql.load("integrations")
 
 PLACES: Final = 16
-"""Attempts under way at one integration."""
+"""Concurrent attempts at one integration."""
 
 QUEUE_MAX: Final = 10_000
-"""Events that wait for a place; more are skipped."""
+"""Events that wait for a slot; beyond it events are skipped and retried later."""
 
 WAIT_SECONDS: Final = 20.0
-"""How long one waits for a place: a burst is worked off, a receiver that hangs is not waited for."""
+"""How long an event waits for a slot: long enough for a burst, too short for a receiver that hangs."""
 
 FAILURES_TO_OPEN: Final = 5
 OPEN_SECONDS: Final = 30.0
-"""After so many failures in a row an integration is left alone for so long; then one event tries it."""
+"""After this many consecutive failures the breaker opens for OPEN_SECONDS; then one event probes the integration."""
 
 OLD_SECONDS: Final = 10.0
-"""An event that comes later than this may have been told meanwhile, by another's tries or from its rows."""
+"""An event older than this may have been delivered already, by a retry or a backfill, so the log is checked first."""
 
 SAME_TIME_SECONDS: Final = 2.0
-"""An event names the second that it happened in, by another clock than who was registered in it. The rows know better,
-but not of all events; so of what happened so shortly before an integration was there, it may be told.
+"""Tolerance when comparing an event's time with an integration's registration.
+
+Event times are whole seconds, by another clock. Exact times exist in rows, but not for all events. So an integration
+may receive events from this long before its registration.
 """
 
 RETRY_LEASE_SECONDS: Final = 60.0
-"""More than a place and an attempt take together: what a worker that died was trying is tried again after it."""
+"""Lease of a retry, longer than waiting for a slot plus an attempt; a crashed worker's retries resume after it."""
 
-FAILS: Final = "skipped: this integration failed too often of late"
-CROWDED: Final = "skipped: too many events wait for this integration"
-WAITED: Final = "skipped: it waited too long for this integration"
+FAILS: Final = "skipped: this integration failed too often recently"
+CROWDED: Final = "skipped: too many events are queued for this integration"
+WAITED: Final = "skipped: the event waited too long for this integration"
 
 DELIVERIES: Final = Counter(
-    "tombola_integration_deliveries", "Events at integrations, by what became of them.", ["outcome"]
+    "tombola_integration_deliveries", "Deliveries of events to integrations, by outcome.", ["outcome"]
 )
 
 log = structlog.get_logger(__name__)
 
 
-class Happened(NamedTuple):
-    """An event, and the exact time of what it tells of (unix seconds)."""
+class PastEvent(NamedTuple):
+    """An event, and the exact time at which it occurred (unix seconds)."""
 
     event: Event
     at: float
 
 
 class _Isolation:
-    """What keeps one integration from harming others, in this process."""
+    """The bulkhead and circuit breaker of one integration, in this process."""
 
     __slots__ = ("breaker", "bulkhead")
 
@@ -90,53 +92,53 @@ class _Isolation:
         self.breaker = CircuitBreaker(failures_to_open=FAILURES_TO_OPEN, open_seconds=OPEN_SECONDS)
 
     def room(self, now: float) -> int:
-        """How many tries may begin: one where it failed too often of late and its time has come."""
+        """How many attempts may start now: one if the breaker is ready for a probe."""
         if self.breaker.is_open(now):
             return 0
         return PLACES if self.breaker.is_closed else 1
 
 
 class Dispatcher:
-    """Tells integrations of events. One per process, for the hub and for emit alike."""
+    """Delivers events to integrations. One per process, shared by the hub and emit."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
         self._database = database
         self._connector = Connector(settings.outbound_allow_cidrs)
         self._isolations: dict[tuple[str, str], _Isolation] = {}
-        self._known: dict[str, tuple[float, list[Any]]] = {}  # when the reading began, and what it found
+        self._cached: dict[str, tuple[float, list[Any]]] = {}  # start of the read, and its rows
         self._reading: dict[str, asyncio.Lock] = {}
         self.log = DeliveryLog(database)
-        self._telling: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._under_way: dict[tuple[str, str, str], asyncio.Task[bool]] = {}  # tenant, integration, event
 
     async def dispatch(
         self, event: Event, *, since: float | None = None, of_merchant: str = ""
     ) -> list[asyncio.Task[bool]]:
-        """Begins to tell everyone who is to know; each task says whether an attempt was made.
+        """Starts a delivery to each matching integration. Each task returns whether an attempt was made.
 
-        since: when the event was received (monotonic seconds), where that is not now. of_merchant: whose integrations
-        alone are told ("": everybody's). UNAVAILABLE where it is not known who is to know.
+        since: when the event was received (monotonic seconds); default now. of_merchant: limit to this merchant's
+        integrations ("": all). UNAVAILABLE if the integrations cannot be read.
         """
         rows = await self._integrations(event.tenant_id, time.monotonic() if since is None else since)
-        told = (row for row in rows if not of_merchant or row["merchant_id"] == of_merchant)
-        return [self._begin(row, event) for row in told if _matches(row, event) and _listened(row, event)]
+        selected = (row for row in rows if not of_merchant or row["merchant_id"] == of_merchant)
+        return [self._begin(row, event) for row in selected if _matches(row, event) and _was_active(row, event)]
 
-    def try_once(self, event: Event, row: Any, attempts: int = 0, *, again: bool = False) -> asyncio.Task[Note]:
-        """Begins to tell one integration of an event, whatever its status. The task says what was noted.
+    def try_once(self, event: Event, row: Any, attempts: int = 0, *, again: bool = False) -> asyncio.Task[LogEntry]:
+        """Starts one delivery to an integration, whatever its status. The task returns the log entry.
 
-        attempts: how many were made before. again: whether a failure is tried again on the schedule.
+        attempts: earlier attempts. again: whether a failure is retried on the schedule.
         """
         breaker = CircuitBreaker(failures_to_open=FAILURES_TO_OPEN, open_seconds=OPEN_SECONDS)
         task = asyncio.create_task(self._attempt(breaker, row, event, attempts, again=again))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return task
 
-    async def tell_all(self, events: Iterable[Event]) -> None:
-        """Tells everyone of each event, and returns when all have been, or were skipped.
+    async def dispatch_all(self, events: Iterable[Event]) -> None:
+        """Delivers each event to all matching integrations; returns when all are delivered or skipped.
 
-        What is told late is in the log by then, since nothing else would tell of it: UNAVAILABLE where it is not.
+        Late events are in the log by then, because nothing else would deliver them: UNAVAILABLE if they are not.
         """
         since, late = time.monotonic(), self._database.clock.now() - OLD_SECONDS
         tasks, old = [], dict[str, list[Event]]()
@@ -146,38 +148,39 @@ class Dispatcher:
             else:
                 tasks += await self.dispatch(event, since=since)
         lost = self.log.lost
-        for tenant_id, told_before in old.items():
-            tasks += await self._begin_missing(tenant_id, told_before, None)
+        for tenant_id, late_events in old.items():
+            tasks += await self._begin_missing(tenant_id, late_events, None)
         if tasks:
             await asyncio.wait(tasks)
         if old:
-            await self.log.written()
+            await self.log.wait_until_written()
             if self.log.lost != lost:
-                raise StoreUnavailable("what became of late events could not be noted", sent=True)
+                raise StoreUnavailable("the outcome of late events could not be recorded", sent=True)
 
-    async def tell_missing(self, tenant_id: str, happened: Sequence[Happened]) -> None:
-        """Tells each integration that listened then, and has no delivery of it, of what happened in a tenant."""
-        listened = {one.event.id: one.at for one in happened}
-        if tasks := await self._begin_missing(tenant_id, [one.event for one in happened], listened):
+    async def dispatch_missing(self, tenant_id: str, past_events: Sequence[PastEvent]) -> None:
+        """Delivers events to each integration that was listening at the time and has no delivery of them."""
+        listened = {one.event.id: one.at for one in past_events}
+        if tasks := await self._begin_missing(tenant_id, [one.event for one in past_events], listened):
             await asyncio.wait(tasks)
 
     async def _begin_missing(
         self, tenant_id: str, events: Iterable[Event], listened: dict[str, float] | None
     ) -> list[asyncio.Task[bool]]:
-        """The tasks that tell those who have no delivery of an event, also such as are under way already."""
+        """Tasks for the missing deliveries, including those already running."""
         rows = await self._integrations(tenant_id, time.monotonic())
         wanted = [
             (row, event)
             for event in events
             for row in rows
             if _matches(row, event)
-            and (_listened(row, event) if listened is None else row["heard_from"] <= listened[event.id])
+            and (_was_active(row, event) if listened is None else row["active_since"] <= listened[event.id])
         ]
         if not wanted:
             return []
-        told = await self._database.fetch(_SQL["told"], tenant_id, list({event.id for _, event in wanted}))
-        known = {(row["integration_id"], row["event_id"]) for row in told}
-        # What is under way is waited for like the rest: until it is noted, nothing else says that it is to be told.
+        event_ids = list({event.id for _, event in wanted})
+        delivered = await self._database.of(tenant_id).fetch(_SQL["delivered"], tenant_id, event_ids)
+        known = {(row["integration_id"], row["event_id"]) for row in delivered}
+        # Wait for running deliveries too: until they are logged, nothing else records that they are due.
         return [
             self._under_way.get((tenant_id, row["integration_id"], event.id)) or self._begin(row, event)
             for row, event in wanted
@@ -185,13 +188,13 @@ class Dispatcher:
         ]
 
     async def retry_due(self) -> None:
-        """Begins the tries that are due, as many as each integration has room for."""
-        for tenant in await self._database.fetch(_SQL["tenants_with_retries"]):
-            tenant_id, now = tenant["tenant_id"], time.monotonic()
+        """Starts the retries that are due, limited to each integration's capacity."""
+        for tenant_id in await self._database.tenants(_SQL["tenants_with_retries"]):
+            now = time.monotonic()
             rows = {row["integration_id"]: row for row in await self._integrations(tenant_id, now)}
             rooms = {name: self._isolation(tenant_id, name).room(now) for name in rows}
             rooms = {name: room for name, room in rooms.items() if room}
-            due = await self._database.fetch(
+            due = await self._database.of(tenant_id).fetch(
                 _SQL["lease_retries"], tenant_id, list(rooms), list(rooms.values()), RETRY_LEASE_SECONDS
             )
             for one in due:
@@ -200,7 +203,7 @@ class Dispatcher:
     def _try_again(self, tenant_id: str, row: Any, due: Any) -> None:
         try:
             event = msgspec.convert(due["event"], ReceivedEvent)
-        except msgspec.ValidationError as error:  # another version's, which no try here would read
+        except msgspec.ValidationError as error:  # Written by an incompatible version: no retry could read it.
             log.error("stored_event_unreadable", tenant_id=tenant_id, event_id=due["event_id"], error=str(error))
             unread = Event(
                 id=due["event_id"],
@@ -212,33 +215,33 @@ class Dispatcher:
                 data={},
                 trace_id="",
             )
-            self.log.note(row, unread, "dead", due["attempts"], Failed(f"the stored event cannot be read: {error}"))
+            self.log.record(row, unread, "dead", due["attempts"], Failed(f"the stored event cannot be read: {error}"))
             return
         if (tenant_id, row["integration_id"], event.id) not in self._under_way:
             self._begin(row, event, due["attempts"])
 
     async def close(self) -> None:
-        """Ends what is under way, and writes the logs."""
-        if self._telling:
-            await asyncio.wait(list(self._telling))
-        await self.log.written()
+        """Waits for running deliveries and writes the log."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+        await self.log.wait_until_written()
         await self._connector.close()
 
     # -- one integration ---------------------------------------------------------------------
 
     async def _integrations(self, tenant_id: str, since: float) -> list[Any]:
-        """A tenant's integrations, read later than `since`.
+        """A tenant's integrations, read after `since`.
 
-        What was read before an event came says nothing of who was registered before it: whoever registers and
-        plays at once, while others' events keep a memory fresh, would hear nothing. One reading serves all
-        events that came before it began.
+        A cached list from before the event may lack an integration registered just before it: someone who registers and
+        plays at once, while other events keep the cache fresh, would receive nothing. One read serves all events that
+        arrived before it began.
         """
         async with self._reading.setdefault(tenant_id, asyncio.Lock()):
-            read_at, rows = self._known.get(tenant_id, (-inf, []))
+            read_at, rows = self._cached.get(tenant_id, (-inf, []))
             if read_at < since:
                 now = time.monotonic()
-                rows = await self._database.fetch(_SQL["active"], tenant_id)
-                self._known[tenant_id] = (now, rows)
+                rows = await self._database.of(tenant_id).fetch(_SQL["active"], tenant_id)
+                self._cached[tenant_id] = (now, rows)
             return rows
 
     def _isolation(self, tenant_id: str, integration_id: str) -> _Isolation:
@@ -249,21 +252,21 @@ class Dispatcher:
 
     def _begin(self, row: Any, event: Event, attempts: int = 0) -> asyncio.Task[bool]:
         key = (event.tenant_id, row["integration_id"], event.id)
-        task = asyncio.create_task(self._tell(row, event, attempts))
-        self._telling.add(task)
+        task = asyncio.create_task(self._deliver_isolated(row, event, attempts))
+        self._tasks.add(task)
         self._under_way[key] = task
 
         def ended(task: asyncio.Task[bool]) -> None:
-            self._telling.discard(task)
+            self._tasks.discard(task)
             if self._under_way.get(key) is task:
                 del self._under_way[key]
 
         task.add_done_callback(ended)
         return task
 
-    async def _tell(self, row: Any, event: Event, attempts: int) -> bool:
+    async def _deliver_isolated(self, row: Any, event: Event, attempts: int) -> bool:
         isolation = self._isolation(event.tenant_id, row["integration_id"])
-        trace.current.set(event.trace_id)  # of this task alone
+        trace.current.set(event.trace_id)  # Applies to this task only.
         if isolation.breaker.is_open(time.monotonic()):
             return self._skipped(row, event, attempts, FAILS)
         entry = await isolation.bulkhead.enter()
@@ -279,18 +282,18 @@ class Dispatcher:
 
     async def _attempt(
         self, breaker: CircuitBreaker, row: Any, event: Event, attempts: int = 0, *, again: bool = True
-    ) -> Note:
+    ) -> LogEntry:
         began = time.monotonic()
         outcome = await self._deliver(row, event)
         ended = time.monotonic()
-        breaker.ended(isinstance(outcome, Failed), ended)
+        breaker.record(isinstance(outcome, Failed), ended)
         if not isinstance(outcome, Failed):
-            said = status = "stubbed" if isinstance(outcome, Stubbed) else "delivered"
+            label = status = "stubbed" if isinstance(outcome, Stubbed) else "delivered"
         else:
-            said = "failed"
+            label = "failed"
             status = "retry" if again and not outcome.final and attempts < len(SCHEDULE_SECONDS) else "dead"
-        DELIVERIES.labels(said).inc()
-        return self.log.note(row, event, status, attempts + 1, outcome, int((ended - began) * 1000))
+        DELIVERIES.labels(label).inc()
+        return self.log.record(row, event, status, attempts + 1, outcome, int((ended - began) * 1000))
 
     async def _deliver(self, row: Any, event: Event) -> Outcome:
         provider = integration_provider(row["type"])
@@ -301,7 +304,7 @@ class Dispatcher:
             vault = vault_of(self._settings.code_keys)
             secrets, config = opened(row["config"], lambda sealed: vault.open_secret(sealed, context))
         except (VaultError, ValueError) as error:
-            return Failed(f"the secret cannot be opened: {error}")
+            return Failed(f"the secret cannot be decrypted: {error}")
         now = int(self._database.clock.now())
         request = DeliveryRequest(event.id, config, secrets, now, msgspec.to_builtins(event), event.tenant_id)
         try:
@@ -312,18 +315,18 @@ class Dispatcher:
 
     def _skipped(self, row: Any, event: Event, attempts: int, why: str) -> bool:
         DELIVERIES.labels("skipped").inc()
-        self.log.note(row, event, "retry", attempts, Failed(why))
+        self.log.record(row, event, "retry", attempts, Failed(why))
         return False
 
 
-def _listened(row: Any, event: Event) -> bool:
-    """Whether an integration was there, and not paused, when an event happened, as far as its whole seconds say."""
-    heard_from: float = row["heard_from"]
-    return heard_from < event.occurred_at + SAME_TIME_SECONDS
+def _was_active(row: Any, event: Event) -> bool:
+    """Whether an integration existed and was not paused at an event's time, within SAME_TIME_SECONDS."""
+    active_since: float = row["active_since"]
+    return active_since < event.occurred_at + SAME_TIME_SECONDS
 
 
 def _matches(row: Any, event: Event) -> bool:
-    """Whether an integration of the event's tenant subscribes to it, and has its merchant and campaign (or any)."""
+    """Whether a tenant's integration subscribes to the event's type, merchant and campaign."""
     return (
         event.type in row["events"]
         and row["merchant_id"] in ("", event.merchant_id)

@@ -1,4 +1,4 @@
-"""What every actor works with. One engine per process that holds Core."""
+"""The shared dependencies of all actors. One engine per process that hosts Core."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from runtime.stores.clock import Clock
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.keyring import Keyring
+from runtime.stores.leases import Leases
 from runtime.stores.paging import Cursors
 from runtime.stores.publisher import Publisher
 from runtime.stores.rankings import Rankings
@@ -21,13 +22,13 @@ from runtime.stores.rankings import Rankings
 
 @dataclass(slots=True)
 class Engine:
-    """settings: as refused or accepted at start. database: the truth. ephemeral: the convenience.
+    """database: the durable store, authoritative. ephemeral: a convenience that may lose data.
 
-    clock: the database's, its time. publisher: events and task ids, after a commit.
-    catalog_versions: the newest version of each tenant's catalogue that this process has written or
-    seen, so that a change made here is decided by at once (elsewhere the commit's guard finds out).
-    keyring: the keys to sign and seal with. committer: writes what the actors decided. rankings: the live
-    order of every leaderboard. dispatcher: tells integrations of events. starts: counts the games that are started.
+    clock: the database's time. publisher: events and task ids, after a commit. catalog_versions: the newest catalogue
+    version of each tenant that this process has written or seen. A change made here applies at once; for changes made
+    elsewhere, the commit's guard detects the stale version. keyring: the keys to sign and encrypt with. committer:
+    writes the actors' decisions. rankings: the live leaderboards. dispatcher: delivers events to integrations. starts:
+    counts game starts. leases: the background jobs that this process runs for all of them.
     """
 
     settings: Settings
@@ -40,6 +41,7 @@ class Engine:
     rankings: Rankings = field(init=False)
     dispatcher: Dispatcher = field(init=False)
     starts: Starts = field(init=False)
+    leases: Leases = field(init=False)
     clock: Clock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,20 +57,21 @@ class Engine:
         self.rankings = Rankings(self.database, self.ephemeral)
         self.dispatcher = Dispatcher(settings, self.database)
         self.starts = Starts(self.database)
+        self.leases = Leases(self.database)
 
     @property
     def cursors(self) -> Cursors:
-        """The pages of every list."""
+        """Signs and verifies the cursors of every list."""
         return Cursors(self.keyring.server)
 
     def catalog_changed(self, tenant_id: str, version: int) -> None:
-        """Remembers that the tenant's catalogue is now at `version`."""
+        """Records that the tenant's catalogue is now at `version`."""
         if version > self.catalog_versions.get(tenant_id, 0):
             self.catalog_versions[tenant_id] = version
 
 
 class Actors(Mailboxes[Key, Request, State]):
-    """A kind of actor that does operations. Core makes one of each kind that the rows name."""
+    """A kind of actor that handles operations. Core creates one of each kind that the operations name."""
 
     def __init__(self, engine: Engine) -> None:
         settings = engine.settings
@@ -83,7 +86,7 @@ class Actors(Mailboxes[Key, Request, State]):
     @staticmethod
     @abstractmethod
     def key_of(request: Request) -> Key:
-        """Whose mailbox the request waits in."""
+        """The key of the request's mailbox."""
 
     def distrust(self) -> None:
-        """Has each actor read anew all that it remembers."""
+        """Makes each actor read all cached state again."""

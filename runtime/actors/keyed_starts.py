@@ -1,8 +1,8 @@
 """A start's Idempotency-Key over Core's REST and RPC.
 
-A start writes no row, so its key and reply are in the ephemeral store alone, for as long as the session may be played.
-With the store away a retry opens another session, which costs the player nothing. The consumer edge keeps the keys of
-its own players in the call that charges their rates, and sends none of them on to Core.
+A start writes no row, so its key and reply are only in the ephemeral store, for the lifetime of the session. If the
+store is down, a retry opens another session, which costs the player nothing. The consumer edge stores its players' keys
+in the same call as their rate limits, and does not forward them to Core.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runtime.stores.ephemeral import Script
 from runtime.stores.pipeline import EphemeralDown
 
 RESERVATION_SECONDS: Final = 10
-"""How long the key of a start that crashed stays taken."""
+"""How long the key of a crashed start stays reserved."""
 
 _PENDING: Final = b"?"
 
@@ -63,6 +63,6 @@ async def _start(games: Actors[Any, Any, Any], request: m.StartRequest) -> m.Sta
 
 def _name(request: m.StartRequest) -> str:
     assert request.scope is not None
-    said = (request.player_id, request.id, request.idempotency_key)
-    digest = hashlib.blake2b("".join(f"{len(part)}:{part}" for part in said).encode(), digest_size=16).hexdigest()
+    parts = (request.player_id, request.id, request.idempotency_key)
+    digest = hashlib.blake2b("".join(f"{len(part)}:{part}" for part in parts).encode(), digest_size=16).hexdigest()
     return f"{{{request.scope.tenant_id}}}o:{digest}"

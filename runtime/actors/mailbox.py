@@ -1,8 +1,8 @@
-"""Keyed actors: one mailbox and one task per key, for as long as there is mail.
+"""Keyed actors: one mailbox and one task per key, for as long as requests arrive.
 
-A batch takes the whole mailbox, up to the batch limit, so that work which arrives while a batch waits
-for the database is done together in the next. That is all that an actor is for: it makes things
-cheap. It never makes them right, since another process may run an actor of the same key.
+A batch takes the whole mailbox, up to the batch limit, so requests that arrive while a batch waits for the database are
+processed together in the next one. Actors only save work. They guarantee nothing, because another process may run an
+actor for the same key.
 """
 
 from __future__ import annotations
@@ -10,21 +10,30 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
+from weakref import WeakSet
 
 import structlog
+from prometheus_client import REGISTRY
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from runtime import trace
 from runtime.errors import Fault, Status
+from runtime.metrics import Histogram
 from runtime.stores.database import Guarded, StoreUnavailable
 
 Key = TypeVar("Key", bound=Hashable)
 Request = TypeVar("Request")
 State = TypeVar("State")
 
-LATE: Final = "there was no answer in time; it may be done all the same: ask again under the same Idempotency-Key"
+LATE: Final = "no answer in time; the request may have succeeded: retry with the same Idempotency-Key"
+
+BATCH_SIZE: Final = Histogram(
+    "tombola_batch_size", "Requests in a batch.", ["actors"], (1, 2, 4, 8, 16, 32, 64, 128, 256)
+)
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +41,7 @@ log = structlog.get_logger(__name__)
 class Work(Generic[Request]):
     """A request that waits for its answer. Its batch must `answer` or `refuse` it.
 
-    trace_id: of the request. A batch runs in the context of whoever woke its actor, so it is kept here.
+    trace_id: of the request. Stored here because a batch runs in the context of the request that woke the actor.
     """
 
     __slots__ = ("request", "future", "trace_id")
@@ -43,14 +52,14 @@ class Work(Generic[Request]):
         self.trace_id = trace.current.get()
 
     def answer(self, reply: Any) -> None:
-        # A waiter that was cancelled changes nothing: its work was done all the same.
+        # A cancelled waiter changes nothing: its work is done anyway.
         if not self.future.done():
             self.future.set_result(reply)
 
     def refuse(self, error: BaseException) -> None:
         if not self.future.done():
             if isinstance(error, Fault | Guarded):
-                # Its frames hold this work, and the work its error: a circle that only the collector could break.
+                # Its frames refer to this work item, which refers to the error: a cycle that only the collector frees.
                 error.__traceback__ = None
             self.future.set_exception(error)
 
@@ -59,8 +68,8 @@ class Work(Generic[Request]):
         return self.future.done()
 
     @property
-    def given_up(self) -> bool:
-        """True where it was refused while it waited: doing it now would be for nobody."""
+    def expired(self) -> bool:
+        """Whether it was refused while it waited (answer deadline); processing it is then useless."""
         return self.future.done() and not self.future.cancelled()
 
 
@@ -76,16 +85,19 @@ class _Box(Generic[Request, State]):
 
 
 class Mailboxes(ABC, Generic[Key, Request, State]):
-    """The actors of one kind; a subclass says which.
+    """The actors of one kind, defined by a subclass.
 
-    limit bounds what one mailbox holds, batch_limit what one batch takes. An actor's state leaves with the actor after
-    idle_seconds. answer_seconds: after so long an answer is given up, UNAVAILABLE; None: never. Each wait of a batch
-    for the store is bounded, but a batch has several, and behind it others wait: while the store is frozen they would
-    add up. What the actor has begun by then goes on; what it has not, it leaves.
+    limit: requests that one mailbox holds. batch_limit: requests in one batch. An idle actor and its state are dropped
+    after idle_seconds. answer_seconds: a request without an answer by then fails with UNAVAILABLE; None: no deadline.
+    Each wait of a batch for the store is bounded, but waits and queued batches add up while the store is frozen. At the
+    deadline, batches already started continue; requests still in the mailbox are skipped.
     """
 
+    name: ClassVar[str] = "other"
+    """The label of these actors in metrics."""
+
     overlap: ClassVar[int] = 1
-    """How many batches of one actor may be under way at once: one decides while another waits for the database."""
+    """Concurrent batches of one actor: one decides while another waits for the database."""
 
     def __init__(
         self, *, limit: int, batch_limit: int, idle_seconds: float, answer_seconds: float | None = None
@@ -96,30 +108,41 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
         self._deadlines = None if answer_seconds is None else Deadlines(answer_seconds)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._boxes: dict[Key, _Box[Request, State]] = {}
+        self._sizes = BATCH_SIZE.series(self.name)
+        DEPTHS.mailboxes.add(self)
 
     @abstractmethod
     def new_state(self, key: Key) -> State:
-        """What a new actor of this key remembers."""
+        """The initial state of a new actor."""
 
     @abstractmethod
     async def process_batch(self, state: State, works: list[Work[Request]]) -> None:
-        """Does the work. What it raises refuses those of its works that it left unanswered."""
+        """Processes a batch. An exception refuses the requests that are still unanswered."""
 
-    def is_futile(self, state: State) -> bool:
-        """Whether the actor leaves at once: ids are anybody's to invent, and what is not there needs no actor."""
+    def is_unneeded(self, state: State) -> bool:
+        """Whether to drop the idle actor at once: its object does not exist. Invented ids must not fill memory."""
         return False
 
     def __len__(self) -> int:
         return len(self._boxes)
 
+    def depths(self) -> Iterator[int]:
+        """How many requests wait in each mailbox."""
+        return (len(box.waiting) for box in self._boxes.values())
+
+    @property
+    def limit(self) -> int:
+        """How many requests one mailbox holds; further ones are refused."""
+        return self._limit
+
     def states(self) -> Iterator[State]:
-        """What each actor that is there remembers."""
+        """The state of each live actor."""
         return (box.state for box in self._boxes.values())
 
     def post(self, key: Key, request: Request) -> asyncio.Future[Any]:
-        """Puts a request into the key's mailbox; the future is its answer.
+        """Puts a request into the key's mailbox. The future is its answer.
 
-        UNAVAILABLE OVERLOADED, at once, where the mailbox is full.
+        UNAVAILABLE OVERLOADED, at once, if the mailbox is full.
         """
         box = self._boxes.get(key)
         if box is None:
@@ -143,27 +166,30 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
         return work.future
 
     async def drain(self) -> None:
-        """Returns when every mailbox is empty and every batch has ended."""
+        """Returns when every mailbox is empty and every batch has ended. A later request gets a new actor."""
         while busy := [box.task for box in self._boxes.values() if box.task is not None and not _idle(box)]:
             await asyncio.wait(busy, timeout=0.05)
-        for box in list(self._boxes.values()):
+        for box in self._boxes.values():
             if box.task is not None:
                 box.task.cancel()
+        # A cancelled actor left here would never answer, and a second drain would wait for it forever.
+        self._boxes.clear()
 
     async def _run(self, key: Key, box: _Box[Request, State]) -> None:
         loop = asyncio.get_running_loop()
         while True:
             while box.waiting:
                 taken = [box.waiting.popleft() for _ in range(min(len(box.waiting), self._batch_limit))]
-                works = [work for work in taken if not work.given_up]
+                works = [work for work in taken if not work.expired]
                 if not works:
                     continue
+                self._sizes.observe(len(works))
                 batch = loop.create_task(self._process(key, box.state, works))
                 box.batches.add(batch)
                 batch.add_done_callback(partial(self._ended, box))
                 if len(box.batches) >= self.overlap:
                     await asyncio.wait(box.batches, return_when=asyncio.FIRST_COMPLETED)
-            if not box.batches and self.is_futile(box.state):
+            if not box.batches and self.is_unneeded(box.state):
                 del self._boxes[key]
                 return
             box.wake = loop.create_future()
@@ -180,11 +206,11 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
 
     def _ended(self, box: _Box[Request, State], batch: asyncio.Task[None]) -> None:
         box.batches.discard(batch)
-        if box.wake is not None and not box.batches and self.is_futile(box.state):
+        if box.wake is not None and not box.batches and self.is_unneeded(box.state):
             _wake(box.wake)
 
     async def _process(self, key: Key, state: State, works: list[Work[Request]]) -> None:
-        """One batch, which leaves no work without an answer."""
+        """Processes one batch and makes sure that every request is answered."""
         try:
             await self.process_batch(state, works)
         except Exception as error:
@@ -195,7 +221,35 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
         else:
             for work in works:
                 if not work.answered:
-                    work.refuse(AssertionError("a batch left a request without an answer"))
+                    work.refuse(AssertionError("a batch did not answer a request"))
+
+
+class Depths(Collector):
+    """The requests that wait in mailboxes, counted at each scrape."""
+
+    def __init__(self) -> None:
+        self.mailboxes: WeakSet[Mailboxes[Any, Any, Any]] = WeakSet()
+        REGISTRY.register(self)
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        waiting = GaugeMetricFamily("tombola_mailbox_waiting", "Requests in all mailboxes.", labels=["actors"])
+        deepest = GaugeMetricFamily("tombola_mailbox_deepest", "Requests in the fullest mailbox.", labels=["actors"])
+        limit = GaugeMetricFamily("tombola_mailbox_limit", "Requests that one mailbox holds.", labels=["actors"])
+        kinds: dict[str, list[Mailboxes[Any, Any, Any]]] = {}
+        for mailboxes in list(self.mailboxes):
+            kinds.setdefault(mailboxes.name, []).append(mailboxes)
+        for name, all_of_kind in kinds.items():
+            depths = [depth for mailboxes in all_of_kind for depth in mailboxes.depths()]
+            waiting.add_metric([name], sum(depths))
+            deepest.add_metric([name], max(depths, default=0))
+            limit.add_metric([name], all_of_kind[0].limit)
+        yield from (waiting, deepest, limit)
+
+
+DEPTHS: Final = Depths()
 
 
 def _wake(future: asyncio.Future[None]) -> None:
@@ -208,19 +262,19 @@ def _idle(box: _Box[Any, Any]) -> bool:
 
 
 class Deadlines:
-    """Gives up each watched answer that is not there after `seconds`. For one event loop.
+    """Fails each watched answer that is not set after `seconds`. For one event loop.
 
-    One timer for all: a timer of its own costs an answer more than its way through the mailbox, and hardly any fires.
+    All share one timer: a timer per answer costs more than the mailbox itself, and timers rarely fire.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._waiting: deque[tuple[float, asyncio.Future[Any]]] = deque()  # Equally long: so the first is due first.
+        self._waiting: deque[tuple[float, asyncio.Future[Any]]] = deque()  # Equal durations: sorted by due time.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ticking = False
 
     def watch(self, answer: asyncio.Future[Any]) -> None:
-        """From now on it has `seconds`."""
+        """Starts the deadline of an answer."""
         loop = self._loop
         if loop is None:
             # Kept: asking for the running loop is a system call before Python 3.12.

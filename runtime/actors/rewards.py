@@ -1,4 +1,4 @@
-"""A reward: its states, the one table of the moves between them, and its message.
+"""A reward: its states, the table of moves between them, and its message.
 
                    claim                attempt                deliver
             won ----------> claimed ----------------> fulfilling -------> fulfilled
@@ -6,22 +6,22 @@
              |                                   give_up  v  | attempt (an admin retried)
              +-- expire --> expired                      failed
 
-    claim   goes straight to fulfilled where the channel is instant
-    fulfill (an admin's hand) goes from won, claimed, fulfilling and failed to fulfilled; an attempt under way then
+    claim   goes straight to fulfilled if the channel is instant
+    fulfill (by an admin) goes from won, claimed, fulfilling and failed to fulfilled; a concurrent attempt then
             records nothing
     revoke  goes from every state but expired and revoked to revoked
 
-`attempt`, `deliver` and `give_up` are the delivery workers' (runtime/streams), `fulfill` and `revoke`
-an admin's (runtime/operations/rewards/reward_admin.py), `expire` is time's. Each is one conditional update.
+`attempt`, `deliver` and `give_up` belong to the delivery workers (runtime/streams), `fulfill` and `revoke` to admins
+(runtime/operations/rewards/reward_admin.py), `expire` to the clock. Each is one conditional update.
 
-A reward that is won, claimed or fulfilling holds its units of stock, and its code where it has one. What
-nobody was shown comes back where it ends there: expired, failed, revoked. A failed one whose delivery is
-tried again takes its units anew, where there are some.
+A reward that is won, claimed or fulfilling reserves its units of stock, and its code if it has one. If it ends there
+without being shown to anyone (expired, failed, revoked), both are returned. A failed reward whose delivery is retried
+takes its units again, if any are available.
 
-A code is opened only here, and only for whom the caller names as its owner: the list and the claim of
-a player. Whoever would deliver one that no key of CODE_KEYS opens is refused, in the transaction that would have,
-and the reward stays what it was until the key is back. A win that is delivered at once opens nothing (no play waits
-for that): its reward has the code, and says in the list that it cannot be shown.
+A code is decrypted only here, and only for the owner named by the caller: the player's list and claim. If no key of
+CODE_KEYS decrypts it, the transaction that would deliver it is refused, and the reward keeps its state until the key
+is restored. A win that is delivered at once decrypts nothing, so that no play waits for it: the reward has the code,
+and the list reports that it cannot be shown.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ from runtime.wire.enums import enum
 _SQL: Final = sql.load("rewards")
 
 CODES_UNAVAILABLE: Final = Counter(
-    "tombola_codes_unavailable", "Times that a reward's code was wanted, and no key of CODE_KEYS opened it."
+    "tombola_codes_unavailable", "Requests for reward codes that no key of CODE_KEYS could decrypt."
 )
 RETRY_SECONDS: Final = 60
-"""An operator must bring the key back."""
+"""Retry-After: an operator must restore the key."""
 
 log = structlog.get_logger(__name__)
 
 
 class CodeUnavailable(Fault):
-    """A reward's code is there, and no key opens it. Nothing was changed."""
+    """A reward has a code that no key decrypts. Nothing was changed."""
 
     def __init__(self, reward_id: str) -> None:
-        message = f"the code of reward {reward_id} cannot be opened now; nothing was used up"
+        message = f"the code of reward {reward_id} cannot be decrypted now; nothing was changed"
         super().__init__(Status.UNAVAILABLE, "CODE_UNAVAILABLE", message, retry_after_seconds=RETRY_SECONDS)
 
 
 class Move(NamedTuple):
-    """A legal move: from one of these stored states to one of those."""
+    """A legal move: from one of the states in `before` to one in `after`."""
 
     before: frozenset[str]
     after: frozenset[str]
@@ -82,40 +82,40 @@ MOVES: Final[dict[str, Move]] = {
     "revoke": _move("won claimed fulfilling fulfilled failed", "revoked"),
     "expire": _move("won", "expired"),
 }
-"""The legal moves of a reward (contract.md, "Rewards and tasks"); the drawing above is of this table."""
+"""The legal moves of a reward; the drawing above shows this table."""
 
 HOLDING: Final = frozenset({"won", "claimed", "fulfilling"})
-"""States in which a reward holds stock, and maybe a code, that nobody was shown yet."""
+"""States in which a reward reserves stock, and maybe a code, that was not shown to anyone yet."""
 
 
-async def hold_returns(
+async def lock_returns(
     connection: asyncpg.Connection, tenant_id: str, reward_ids: Sequence[str], prize_ids: Sequence[str]
 ) -> None:
-    """Locks what rewards of these prizes may give back, stock and codes: before the rewards (sql/locks.py)."""
-    await connection.execute(_SQL["hold_stock"], tenant_id, list(prize_ids))
-    await connection.execute(_SQL["hold_codes"], tenant_id, list(reward_ids))
+    """Locks the stock and codes that these rewards may return. Call before locking the rewards (sql/locks.py)."""
+    await connection.execute(_SQL["lock_stock"], tenant_id, list(prize_ids))
+    await connection.execute(_SQL["lock_codes"], tenant_id, list(reward_ids))
 
 
-async def hold(connection: asyncpg.Connection, tenant_id: str, reward_id: str, prize_id: str) -> str:
-    """Locks a reward, and before it what it may give back or take; its stored state."""
-    await hold_returns(connection, tenant_id, [reward_id], [prize_id])
-    return str(await connection.fetchval(_SQL["hold"], tenant_id, reward_id))
+async def lock_reward(connection: asyncpg.Connection, tenant_id: str, reward_id: str, prize_id: str) -> str:
+    """Locks a reward's stock and code, then the reward. Returns its stored state."""
+    await lock_returns(connection, tenant_id, [reward_id], [prize_id])
+    return str(await connection.fetchval(_SQL["lock"], tenant_id, reward_id))
 
 
 async def give_back(connection: asyncpg.Connection, tenant_id: str, reward_ids: Sequence[str]) -> None:
-    """Returns the stock and the codes of rewards that this transaction has moved out of a HOLDING state."""
+    """Returns the stock and codes of rewards that this transaction moved out of a HOLDING state."""
     if reward_ids:
-        await connection.execute(_SQL["give_back"], tenant_id, list(reward_ids))
+        await connection.execute(_SQL["return_stock"], tenant_id, list(reward_ids))
 
 
 async def take_again(connection: asyncpg.Connection, tenant_id: str, reward_id: str) -> None:
-    """Takes the stock of a reward that failed, and is now delivered after all. OUT_OF_STOCK."""
-    if await connection.fetchval(_SQL["take_again"], tenant_id, reward_id) is None:
+    """Takes the stock of a failed reward again, because it is delivered after all. OUT_OF_STOCK."""
+    if await connection.fetchval(_SQL["retake_stock"], tenant_id, reward_id) is None:
         raise out_of_stock(reward_id)
 
 
 def illegal(row: Any, move: str) -> Fault:
-    """FAILED_PRECONDITION ILLEGAL_TRANSITION for a reward (reward_id, status) whose state forbids `move`."""
+    """FAILED_PRECONDITION ILLEGAL_TRANSITION: the state of a reward (reward_id, status) forbids `move`."""
     status = enum(m.RewardStatus, row["status"])
     return Fault(
         Status.FAILED_PRECONDITION,
@@ -126,8 +126,8 @@ def illegal(row: Any, move: str) -> Fault:
 
 
 def out_of_stock(reward_id: str) -> Fault:
-    """FAILED_PRECONDITION OUT_OF_STOCK: the reward's prize has no unit, or no code, left to give."""
-    return Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", f"nothing is left for reward {reward_id}; try again later")
+    """FAILED_PRECONDITION OUT_OF_STOCK: the reward's prize has no unit or no code left."""
+    return Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", f"no stock left for reward {reward_id}; try again later")
 
 
 # -- as a message ----------------------------------------------------------------------------
@@ -147,7 +147,7 @@ FIELDS: Final = (
     "fulfilled_at",
     "expires_at",
 )
-"""Columns that are the message's fields as they are; times are unix seconds, 0 where unset."""
+"""Columns that equal the message's fields; times are unix seconds, 0 if unset."""
 
 
 def message(row: Any) -> m.Reward:
@@ -161,12 +161,12 @@ def message(row: Any) -> m.Reward:
 
 
 def content(stored: Mapping[str, Any]) -> m.PrizeContent:
-    """The message of what prize_content() says of a prize."""
-    return m.PrizeContent(**{**stored, "claim_fields": answers.fields_shown(stored["claim_fields"])})
+    """The message of a prize's prize_content()."""
+    return m.PrizeContent(**{**stored, "claim_fields": answers.claim_fields_of(stored["claim_fields"])})
 
 
 def for_owner(engine: Engine, tenant_id: str, row: Any) -> m.Reward:
-    """A reward as its owner sees it: with the code that key_id and ciphertext of `row` hold (None: no code).
+    """A reward for its owner, with the code in key_id and ciphertext of `row` (None: no code).
 
     CodeUnavailable.
     """
@@ -177,7 +177,7 @@ def for_owner(engine: Engine, tenant_id: str, row: Any) -> m.Reward:
 
 
 def listed_for_owner(engine: Engine, tenant_id: str, row: Any) -> m.Reward:
-    """As `for_owner`, but what is wrong with its code is said in the reward: the others are not to suffer from it."""
+    """As `for_owner`, but reports a code error in the reward itself, so that the other rewards are still listed."""
     try:
         return for_owner(engine, tenant_id, row)
     except CodeUnavailable as error:
@@ -187,7 +187,7 @@ def listed_for_owner(engine: Engine, tenant_id: str, row: Any) -> m.Reward:
 
 
 def open_code(engine: Engine, tenant_id: str, row: Any, reward_id: str, prize_id: str) -> str:
-    """The code that key_id and ciphertext of `row` hold. CodeUnavailable, logged and counted."""
+    """Decrypts the code in key_id and ciphertext of `row`. CodeUnavailable, logged and counted."""
     try:
         context = code_context(tenant_id, prize_id)
         return vault_of(engine.keyring.code).open(row["key_id"], row["ciphertext"], context)

@@ -1,1 +1,1 @@
-"""Operator commands: one module each, with an `app` that runtime/cli.py adds."""
+"""Operator commands: one module per group, with an `app` that runtime/cli.py adds."""

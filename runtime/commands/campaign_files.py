@@ -1,6 +1,6 @@
-"""A whole campaign as one YAML file (runtime/operations/files): written from what the service has, and compared.
+"""A campaign as one YAML file (runtime/operations/files): export, and comparison with the service's state.
 
-The service imports a file by itself, all of it or nothing; what that would change is found out here, to be shown first.
+The service applies an import in one transaction. This module computes the changes beforehand, to show them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 from runtime.commands.connection import Edge, Refused
 from runtime.commands.documents import Document
 from runtime.commands.resources import filed
-from runtime.operations.files import wanted
+from runtime.operations.files import parsing
 from runtime.operations.files.kinds import BOARDS, CAMPAIGN, GAMES, PRIZES, Change, Found
-from runtime.operations.files.wanted import KINDS, VERSION, Names, check_state, matched, renamed
+from runtime.operations.files.parsing import KINDS, VERSION, Names, check_state, match, with_references
 
 
 @dataclass(slots=True)
 class State:
-    """A campaign as the service has it: its resources by section."""
+    """A campaign's current state in the service: its resources by section."""
 
     campaign: dict[str, Any]
     resources: dict[str, list[dict[str, Any]]]
@@ -29,11 +29,11 @@ class State:
         return {kind.section: {item["id"]: item["name"] for item in self.resources[kind.section]} for kind in KINDS[:2]}
 
 
-# -- what the service has --------------------------------------------------------------------
+# -- current state ---------------------------------------------------------------------------
 
 
 async def load(edge: Edge, campaign: dict[str, Any]) -> State:
-    """A campaign with all that is live in it, and the tenant's prizes that its games and boards name."""
+    """A campaign with its unarchived resources, and the tenant's prizes that its games and boards reference."""
     resources: dict[str, list[dict[str, Any]]] = {}
     for kind in KINDS:
         items = [item async for item in edge.each(kind.path, campaign_id=campaign["id"])]
@@ -53,7 +53,7 @@ async def load(edge: Edge, campaign: dict[str, Any]) -> State:
 
 
 async def find_campaigns(edge: Edge, name: str) -> list[dict[str, Any]]:
-    """The campaigns of this name; or of this id."""
+    """The campaigns with this name or id."""
     if name.startswith("camp_"):
         try:
             return [await edge.get(f"/campaigns/{name}")]
@@ -79,13 +79,13 @@ def _prizes_in(value: Any) -> Iterator[str]:
 
 
 def exported(state: State) -> tuple[dict[str, Any], list[str]]:
-    """The file of a campaign, and what its reader should know. ValueError where two things have one name."""
+    """The campaign's file, and notes for its reader. Raises ValueError if two resources have the same name."""
     for kind in KINDS:
         seen: set[str] = set()
         for item in state.resources[kind.section]:
             if item["name"] in seen:
                 raise ValueError(
-                    f"two {kind.section} are called {item['name']!r}: rename one, for names are what a file goes by"
+                    f"two {kind.section} are named {item['name']!r}. Rename one: a file identifies resources by name"
                 )
             seen.add(item["name"])
     names = state.names()
@@ -96,13 +96,13 @@ def exported(state: State) -> tuple[dict[str, Any], list[str]]:
         rows = []
         for item in state.resources[kind.section]:
             shared = {"shared": True} if kind is PRIZES and not item["campaign_id"] else {}
-            rows.append(_name_first({**filed(kind, renamed(item, names)), **shared}))
+            rows.append(_name_first({**filed(kind, with_references(item, names)), **shared}))
             config = (item.get("fulfillment") or {}).get("config") or {}
-            unshown = (("the secret", config.get("secret_set")), ("what is in the headers", config.get("headers")))
+            omitted = (("the secret", config.get("secret_set")), ("the header values", config.get("headers")))
             notes += [
-                f"{what} of prize {item['name']!r} is not in the file: give it anew after an import elsewhere"
-                for what, there in unshown
-                if there
+                f"the file does not contain {what} of prize {item['name']!r}. Set it again after an import elsewhere"
+                for what, is_set in omitted
+                if is_set
             ]
         if rows:
             file[kind.section] = rows
@@ -118,24 +118,24 @@ def _name_first(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(document: Document) -> list[Change]:
-    """What a file wants, the campaign first, in the order of making. Raises FileWrong with all that is wrong."""
-    changes, found = wanted.read(document.value)
+    """The file's resources in creation order, the campaign first. Raises InvalidFile with all problems."""
+    changes, found = parsing.read(document.value)
     if found:
-        raise document.wrong(found)
+        raise document.invalid(found)
     return changes
 
 
 async def plan(edge: Edge, document: Document, changes: list[Change], into: str = "") -> State | None:
-    """Compares what the file wants with what the service has, or refuses (FileWrong). None: a new campaign."""
+    """Compares the file with the service's state. None: a new campaign. Raises InvalidFile."""
     campaign = changes[0]
     found: Found = []
     candidates = await find_campaigns(edge, into or campaign.name)
     if into and not candidates:
-        raise document.wrong([("campaign", f"there is no campaign {into!r} to import into")])
+        raise document.invalid([("campaign", f"there is no campaign {into!r} to import into")])
     if len(candidates) > 1:
         ids = ", ".join(item["id"] for item in candidates)
-        raise document.wrong(
-            [("campaign.name", f"is the name of {len(candidates)} campaigns: say --into one of {ids}")]
+        raise document.invalid(
+            [("campaign.name", f"is the name of {len(candidates)} campaigns. Use --into with one of {ids}")]
         )
     await _check_merchant(edge, campaign, found)
     state = await load(edge, candidates[0]) if candidates else None
@@ -145,21 +145,21 @@ async def plan(edge: Edge, document: Document, changes: list[Change], into: str 
         change.current = await _current(edge, state, change, found)
     for change in changes:
         if state is not None and change.current is not None:
-            change.current = renamed(change.current, state.names())
+            change.current = with_references(change.current, state.names())
         change.compare()
         check_state(change, found)
     if found:
-        raise document.wrong(found)
+        raise document.invalid(found)
     return state
 
 
 async def _current(edge: Edge, state: State | None, change: Change, found: Found) -> dict[str, Any] | None:
-    """What the service has of this name, or None."""
+    """The service's resource with this name, or None."""
     if change.shared:
         items = [item async for item in edge.each("/prizes", q=change.name)]
     else:
         items = state.resources[change.kind.section] if state is not None else []
-    return matched(change, items, found)
+    return match(change, items, found)
 
 
 async def _check_merchant(edge: Edge, campaign: Change, found: Found) -> None:

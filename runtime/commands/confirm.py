@@ -1,4 +1,4 @@
-"""What is asked before something is done, and said of a file that cannot be used."""
+"""Confirmation prompts, and error output for invalid files."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from typing import Annotated, NoReturn
 from cyclopts import Parameter
 
 from runtime.commands.connection import EXIT_FILE, EXIT_REFUSED, EXIT_UNCONFIRMED, Connection, fail
-from runtime.commands.documents import FileWrong
+from runtime.commands.documents import InvalidFile
 
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
-"""Of a command that asks before it does something."""
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do not ask for confirmation.")]
+"""The option of commands that ask for confirmation."""
 
 
 def confirmed(connection: Connection, yes: bool, question: str = "Apply this?") -> None:
-    """Goes on where --yes says so, or a person does. Ends the process otherwise."""
+    """Returns if --yes is set or the user confirms. Otherwise ends the process."""
     if yes:
         return
     if connection.json or not sys.stdin.isatty():
-        fail(connection, EXIT_UNCONFIRMED, "nothing was changed: add --yes to do it without being asked")
+        fail(connection, EXIT_UNCONFIRMED, "nothing was changed. Use --yes to skip the confirmation")
     if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
         fail(connection, EXIT_UNCONFIRMED, "nothing was changed")
 
 
-def fail_of_file(connection: Connection, wrong: FileWrong) -> NoReturn:
-    """Ends the process with what is wrong with a file, line by line."""
+def fail_invalid_file(connection: Connection, wrong: InvalidFile) -> NoReturn:
+    """Ends the process and prints the file's problems, one per line."""
     problem = {"code": "FILE_WRONG", "message": f"{wrong.name} cannot be used", "violations": wrong.violations}
     fail(connection, EXIT_FILE, *wrong.lines, error=problem)
 
 
 @contextmanager
-def file_told(connection: Connection, file: Path) -> Iterator[None]:
-    """Ends the process with what is wrong with a file."""
+def file_errors(connection: Connection, file: Path) -> Iterator[None]:
+    """Ends the process with the file's problems if the block raises InvalidFile or OSError."""
     try:
         yield
-    except FileWrong as wrong:
-        fail_of_file(connection, wrong)
+    except InvalidFile as wrong:
+        fail_invalid_file(connection, wrong)
     except OSError as error:
         fail(connection, EXIT_REFUSED, f"{file}: {error.strerror or error}")

@@ -1,6 +1,6 @@
-"""YAML files whose every value knows its line, and how values are written back as YAML.
+"""Reads YAML files with the line of each value, and writes values as YAML.
 
-A path is written as the service writes it: `games[1].handler_config.prizes[0].probability`.
+Paths have the service's form: `games[1].handler_config.prizes[0].probability`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import yaml
 
 BYTES_MAX: Final = 8 * 1024 * 1024
 VALUES_MAX: Final = 500_000
-"""Aliases can make a small file into a huge one."""
+"""A limit because aliases can expand a small file to a huge value."""
 
 _COLLECTIONS: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
@@ -23,15 +23,15 @@ _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong, and where: a path within the file, or a line of it (from 1)."""
+    """A problem in a file: its path, or its line (from 1)."""
 
     path: str
     description: str
     line: int = 0
 
 
-class FileWrong(Exception):
-    """A file that cannot be used, with all that is wrong with it, in the order of its lines."""
+class InvalidFile(Exception):
+    """An invalid file, with all its problems ordered by line."""
 
     def __init__(self, name: str, problems: Iterable[Problem]) -> None:
         self.name = name
@@ -40,7 +40,7 @@ class FileWrong(Exception):
 
     @property
     def lines(self) -> list[str]:
-        """`FILE:LINE: PATH: what is wrong`, one for each problem."""
+        """`FILE:LINE: PATH: description`, one per problem."""
         return [
             f"{self.name}:{problem.line}: {problem.path + ': ' if problem.path else ''}{problem.description}"
             for problem in self.problems
@@ -48,7 +48,7 @@ class FileWrong(Exception):
 
     @property
     def violations(self) -> list[dict[str, Any]]:
-        """The same for machines."""
+        """The problems as JSON."""
         return [
             {"line": problem.line, "field": problem.path, "description": problem.description}
             for problem in self.problems
@@ -64,29 +64,31 @@ class Document:
     lines: dict[str, int]
 
     def line_of(self, path: str) -> int:
-        """The line of a path, or of the nearest thing that holds it."""
+        """The line of a path, or of its nearest ancestor."""
         while path and path not in self.lines:
             path = re.sub(r"(\.[^.\[]*|\[\d+\]|^[^.\[]+)$", "", path)
         return self.lines.get(path, 1)
 
-    def wrong(self, problems: Iterable[tuple[str, str]]) -> FileWrong:
-        """FileWrong for (path, what is wrong)."""
-        return FileWrong(self.name, (Problem(path, description, self.line_of(path)) for path, description in problems))
+    def invalid(self, problems: Iterable[tuple[str, str]]) -> InvalidFile:
+        """InvalidFile for (path, description) pairs."""
+        return InvalidFile(
+            self.name, (Problem(path, description, self.line_of(path)) for path, description in problems)
+        )
 
 
 def read(path: Path) -> Document:
-    """The one document of a YAML (or JSON) file. Raises FileWrong; OSError where it cannot be read."""
+    """Reads a YAML (or JSON) file with one document. Raises InvalidFile, or OSError if it cannot be read."""
     name = str(path)
     if path.stat().st_size > BYTES_MAX:
-        raise FileWrong(name, [Problem("", f"is larger than {BYTES_MAX} bytes", 1)])
+        raise InvalidFile(name, [Problem("", f"is larger than {BYTES_MAX} bytes", 1)])
     try:
         return parse(name, path.read_text("utf-8-sig"))
     except UnicodeDecodeError:
-        raise FileWrong(name, [Problem("", "is not UTF-8", 1)]) from None
+        raise InvalidFile(name, [Problem("", "is not UTF-8", 1)]) from None
 
 
 def parse(name: str, text: str) -> Document:
-    """The same of a text."""
+    """Parses a text as YAML. `name` is used in error messages. Raises InvalidFile."""
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
@@ -94,12 +96,12 @@ def parse(name: str, text: str) -> Document:
         value = reader.read(node, "") if node is not None else None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = " ".join(part for part in (error.context, error.problem) if part)
-        raise FileWrong(name, [Problem("", f"is not YAML: {said}", mark.line + 1 if mark else 1)]) from None
+        reason = " ".join(part for part in (error.context, error.problem) if part)
+        raise InvalidFile(name, [Problem("", f"is not YAML: {reason}", mark.line + 1 if mark else 1)]) from None
     except yaml.YAMLError as error:
-        raise FileWrong(name, [Problem("", f"is not YAML: {error}", 1)]) from None
+        raise InvalidFile(name, [Problem("", f"is not YAML: {error}", 1)]) from None
     except RecursionError:
-        raise FileWrong(name, [Problem("", "is nested too deeply", 1)]) from None
+        raise InvalidFile(name, [Problem("", "is nested too deeply", 1)]) from None
     finally:
         loader.dispose()
     return Document(name, value, reader.lines)
@@ -117,15 +119,15 @@ class _Reader:
         self.lines.setdefault(path, line)
         self._count += 1
         if self._count > VALUES_MAX:
-            raise self._wrong(path, f"holds more than {VALUES_MAX} values", line)
+            raise self._wrong(path, f"must not have more than {VALUES_MAX} values", line)
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
-            raise self._wrong(path, f"{node.tag} is not read here", line)
+            raise self._wrong(path, f"{node.tag} is not supported", line)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self.read(item, f"{path}[{index}]") for index, item in enumerate(node.value)]
         if node.tag == _TIMESTAMP:
-            return node.value  # A date says more as it was written: PyYAML would drop its offset.
+            return node.value  # Keep the text: PyYAML would drop the UTC offset.
         try:
             return self._loader.construct_object(node, deep=True)
         except (ValueError, OverflowError) as error:
@@ -140,17 +142,17 @@ class _Reader:
             key = key_node.value
             below = f"{path}.{key}" if path else key
             if key in made:
-                raise self._wrong(below, f"is given twice, first on line {self.lines[below]}", line)
+                raise self._wrong(below, f"must not be repeated; it is already on line {self.lines[below]}", line)
             self.lines[below] = line
             made[key] = self.read(value_node, below)
         return made
 
-    def _wrong(self, path: str, description: str, line: int) -> FileWrong:
-        return FileWrong(self._name, [Problem(path, description, line)])
+    def _wrong(self, path: str, description: str, line: int) -> InvalidFile:
+        return InvalidFile(self._name, [Problem(path, description, line)])
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without anchors, lists indented, and texts of several lines as blocks."""
+    """Writes no anchors, indents lists, and writes multi-line texts as blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -168,7 +170,7 @@ _Dumper.add_representer(str, _text)
 
 
 def write(value: Any) -> str:
-    """A value as YAML, its fields in the order that they have."""
+    """A value as YAML, with fields in their existing order."""
     made: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
     return made
 

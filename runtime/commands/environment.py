@@ -1,4 +1,4 @@
-"""The settings that a command begins with, and how it ends where it cannot begin."""
+"""Settings for commands, and the exit of a command that cannot start."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from runtime.logs import configure_logs
 from runtime.settings import Settings, SettingsError
 
 EXIT_USE: Final = 2
-"""Wrong use, of the command line or of the environment."""
+"""Usage error: in the command line or the environment."""
 
 
 def settings_for(*roles: str) -> Settings:
-    """The environment's settings; ends the process with a line for each that is wrong, or that these roles lack.
+    """The environment's settings for `roles`. Ends the process with one line per invalid or missing setting.
 
-    What is logged goes to standard error from then on: standard output is the command's own.
+    Also sends logs to standard error, since standard output is for the command's output.
     """
     try:
         settings = Settings.from_env(os.environ, roles)
     except SettingsError as error:
-        cannot_begin(f"settings that cannot be used:\n{error}")
+        fail_to_start(f"invalid settings:\n{error}")
     configure_logs(settings)
     return settings
 
 
-def cannot_begin(why: str) -> NoReturn:
-    """Ends the process after saying why on standard error."""
+def fail_to_start(why: str) -> NoReturn:
+    """Prints the reason on standard error and ends the process."""
     print(f"tombola: {why}", file=sys.stderr)
     sys.exit(EXIT_USE)

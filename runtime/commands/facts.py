@@ -1,6 +1,6 @@
-"""The commands that follow from the operations' rows: what `ops/commands.py` made of them.
+"""Commands generated from the operations' rows by `ops/commands.py`.
 
-They are read from a file, since importing the operations would take longer than most commands do.
+They are read from a file: importing the operations would take longer than most commands run.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ FILE: Final = Path(__file__).with_name("commands.json")
 
 
 class Kind(Enum):
-    """What is typed for a parameter.
+    """The type of a parameter.
 
-    MANY: any number of arguments. TIME: a date, with a time or without. END: a time, or a last day. CHOICE: one of some
-    words. KEY: an Idempotency-Key. MOST: how many items.
+    MANY: any number of arguments. TIME: a date, with or without a time. END: a time, or a last day. CHOICE: one of
+    several words. KEY: an Idempotency-Key. MOST: the maximum number of items.
     """
 
     TEXT = "text"
@@ -36,10 +36,10 @@ class Kind(Enum):
 
 
 class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A parameter of a command, and the request's field that it sets.
+    """A parameter of a command, and the request field that it sets.
 
-    needed: it has no default. unsaid: the field stays as it is where the parameter is left out. negatable: a flag that
-    has a `--no-`. most: the default of one of kind MOST.
+    needed: it has no default. unsaid: omitting it leaves the field unchanged. negatable: a flag with a `--no-` form.
+    most: the default of kind MOST.
     """
 
     name: str
@@ -55,10 +55,10 @@ class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A command: a row's `Command`, with what the proto says of its fields.
+    """A row's `Command`, completed from the proto's fields.
 
-    listed: the reply is a list; one: of which one item is shown. enums: fields of what is shown -> the prefix of their
-    values' names.
+    listed: the reply is a list. one: one item of the list is shown. enums: shown enum fields -> the prefix of their
+    value names.
     """
 
     words: str
@@ -71,14 +71,14 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     sends: dict[str, Any] = {}
     confirm: str = ""
     columns: dict[str, str] = {}
-    says: str = ""
+    outcome: str = ""
     as_json: bool = False
     unless: str = ""
-    kept: str = ""
+    failure: str = ""
     enums: dict[str, str] = {}
 
 
 @cache
 def commands() -> tuple[Command, ...]:
-    """Every command that follows from a row."""
+    """All generated commands."""
     return msgspec.json.decode(FILE.read_bytes(), type=tuple[Command, ...])

@@ -1,4 +1,4 @@
-"""Resources in the form that a file has for people: enums as tokens, times as ISO 8601, nothing that is empty."""
+"""Resources in file form: enums as tokens, times as ISO 8601, without empty fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from runtime.commands import documents
-from runtime.commands.connection import Connection, people
+from runtime.commands.connection import Connection, text_console
 from runtime.operations.files.kinds import SECRETS, TIMES, Change, Kind, without_headers
 from runtime.wire.schema import Kind as FieldKind
 from runtime.wire.schema import fields_of
@@ -20,7 +20,7 @@ from runtime.wire.schema import fields_of
 
 
 def filed(kind: Kind, resource: Mapping[str, Any], *, names: Iterable[str] | None = None) -> dict[str, Any]:
-    """The file form of the service's JSON: the settable fields that hold something, or those of `names`."""
+    """The file form of a resource: its non-empty settable fields, or the fields in `names`."""
     wanted = kind.settable if names is None else set(names)
     shown = {name: value for name, value in resource.items() if name in wanted}
     pretty = _filed(kind.message, shown)
@@ -47,6 +47,8 @@ def _filed(message: Any, shown: Mapping[str, Any]) -> dict[str, Any]:
             made[name] = int(value) if isinstance(value, float) and value.is_integer() else value
     if made.get("stock"):
         made["stock"] = {name: value for name, value in made["stock"].items() if name == "total"}
+    for name in ("commitment", "opening"):
+        (made.get("release") or {}).pop(name, None)
     if made.get("budget"):
         made["budget"] = {name: value for name, value in made["budget"].items() if name in ("amount", "currency")}
     return made
@@ -64,37 +66,37 @@ def _token(enum: Any, name: str) -> str:
     return next((member.name.lower() for member in enum if member.proto_name == name and member != 0), "")
 
 
-# -- what differs ----------------------------------------------------------------------------
+# -- differences -----------------------------------------------------------------------------
 
 
 def before_and_after(change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What differs, in file form."""
+    """The differing fields before and after, in file form."""
     before = {} if change.current is None else filed(change.kind, change.current, names=change.differs)
     return before, filed(change.kind, change.wanted, names=change.differs)
 
 
 def show(connection: Connection, changes: Sequence[Change]) -> None:
-    """Prints what differs, for people."""
+    """Prints the changes; nothing with --json."""
     if connection.json:
         return
-    console = people()
+    console = text_console()
     for change in changes:
         if change.action != "keep":
-            console.print(told(change), end="")
-    console.print(counted(changes))
+            console.print(diff(change), end="")
+    console.print(summary(changes))
 
 
-def counted(changes: Sequence[Change]) -> str:
-    """`2 to create, 1 to change, 5 as they are`"""
+def summary(changes: Sequence[Change]) -> str:
+    """`2 to create, 1 to change, 5 unchanged`"""
     count = Counter(change.action for change in changes)
-    said = (("create", "to create"), ("change", "to change"), ("keep", "as they are"))
-    return ", ".join(f"{count[action]} {words}" for action, words in said if count[action])
+    labels = (("create", "to create"), ("change", "to change"), ("keep", "unchanged"))
+    return ", ".join(f"{count[action]} {label}" for action, label in labels if count[action])
 
 
-def told(change: Change) -> Text:
-    """The change as a diff for people."""
+def diff(change: Change) -> Text:
+    """The change as a coloured diff."""
     before, after = before_and_after(change)
-    made = Text(f"{change.action} {change.kind.one} {change.name!r}\n", style="bold")
+    made = Text(f"{change.action} {change.kind.singular} {change.name!r}\n", style="bold")
     lines = difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=2)
     for line in list(lines)[2:]:
         if not line.startswith("@@"):
@@ -102,12 +104,12 @@ def told(change: Change) -> Text:
     return made
 
 
-def for_machines(change: Change) -> dict[str, Any]:
+def change_json(change: Change) -> dict[str, Any]:
     """The change as JSON."""
     before, after = before_and_after(change)
     return {
         "action": change.action,
-        "kind": change.kind.one,
+        "kind": change.kind.singular,
         "name": change.name,
         "before": before,
         "after": after,

@@ -1,4 +1,4 @@
-"""Request bodies: read whole or in pieces, bounded in size and in time, and decoded."""
+"""Reads and decodes request bodies, whole or in pieces, with limits on size and time."""
 
 from __future__ import annotations
 
@@ -13,46 +13,48 @@ from aiohttp import web
 from runtime.errors import Fault, Status, invalid
 
 BODY_SECONDS: Final = 10.0
-"""How long a body may take to arrive."""
+"""The time limit for receiving a body."""
 
 SMALL_BYTES: Final = 16 * 1024
-"""Bodies of this size are not counted: the bound on connections is theirs, and plays are never refused for others'."""
+"""Bodies up to this size are not counted against the memory limit, so that large bodies never block plays. The
+connection limit bounds them."""
 
-HELD_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Of all larger bodies that are being read and answered in this process, with what they are decoded to."""
+RESERVED_BYTES_MAX: Final = 32 * 1024 * 1024
+"""The memory limit of this process for all larger bodies in progress, including their decoded values."""
 
 VALUE_BYTES: Final = 64
-"""What a value of JSON takes once it is decoded, about."""
+"""The approximate memory of a decoded JSON value."""
 
 ON_BODY: Final[web.RequestKey[Callable[[int], None]]] = web.RequestKey("on_body")
-"""Where a request whose body does not say its length keeps what is told how much has come of it, and may raise."""
+"""The request key of a callback for bodies without a Content-Length. It gets the bytes received so far, and may raise
+to refuse the body."""
 
 JSON: Final = "application/json"
 
 AS_JSON: Final = (JSON, "", "application/octet-stream", "application/x-www-form-urlencoded")
-"""Types whose body is read as JSON: beside its own, those that clients put on a body whose type nobody named. The last
-is what curl's -d and Python's urllib send. On Core no page can use it: its browser names the page (core_guard.py).
+"""Content types read as JSON: its own, and the defaults of clients that set none. The last is the default of curl's -d
+and Python's urllib. Web pages can send it too, but Core refuses them by their origin (core_guard.py).
 """
 
 T = TypeVar("T")
 
 
 def type_of(request: web.Request, *others: str) -> str:
-    """The type of the body, JSON for each of AS_JSON. CONTENT_TYPE_UNSUPPORTED for what is not in `others` either."""
+    """The body's content type, JSON for all of AS_JSON. CONTENT_TYPE_UNSUPPORTED if it is not in `others` either."""
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind in AS_JSON:
         return JSON
     if kind in others:
         return kind
     types = " or ".join((JSON, *others))
-    message = f"{kind[:100]!r} is not read here: send {types}, named by the header Content-Type: {JSON}"
+    message = f"content type {kind[:100]!r} is not supported: set Content-Type to {types}"
     raise Fault(Status.INVALID_ARGUMENT, "CONTENT_TYPE_UNSUPPORTED", message, http_status=415)
 
 
 def check_body(request: web.Request, max_bytes: int) -> None:
-    """Refuse, before a byte of it is read, a body that says it is too large or that is compressed.
+    """Refuses a body that is compressed, or too large by its Content-Length, before any of it is read.
 
-    A compressed body is never inflated: a bomb stays as small as it came.
+    Compressed bodies are never inflated, which defeats decompression bombs.
     """
     _check(request, request.content_length, max_bytes)
 
@@ -63,15 +65,18 @@ def _check(request: web.Request, length: int | None, max_bytes: int) -> None:
     encoding = request.headers.get("Content-Encoding", "identity")
     if encoding.lower() != "identity":
         raise Fault(
-            Status.INVALID_ARGUMENT, "ENCODING_UNSUPPORTED", "send the body without Content-Encoding", http_status=415
+            Status.INVALID_ARGUMENT,
+            "ENCODING_UNSUPPORTED",
+            "Content-Encoding is not supported: send the body uncompressed",
+            http_status=415,
         )
 
 
 async def read_body(request: web.Request, most: int = 0, *types: str) -> bytes:
-    """The whole body of JSON, or of one of `types`: at most `most` bytes (0: the application's `client_max_size`),
+    """Reads a whole body of JSON or of one of `types`: at most `most` bytes (0: the application's `client_max_size`),
     within BODY_SECONDS.
 
-    BODY_TOO_LARGE beyond the one, BODY_INCOMPLETE beyond the other; OVERLOADED while others hold all that there is.
+    BODY_TOO_LARGE above the size, BODY_INCOMPLETE after the time, OVERLOADED if other bodies use up the memory limit.
     """
     most = most or request.client_max_size
     length = request.content_length
@@ -80,68 +85,68 @@ async def read_body(request: web.Request, most: int = 0, *types: str) -> bytes:
     if length is not None and length <= SMALL_BYTES and request.content.is_eof():
         return await request.read()
     try:
-        # aiohttp waits for ever for a body that stops coming, or whose chunks break half-way.
+        # aiohttp would wait forever for a body that stalls, or whose chunks break off.
         async with asyncio.timeout(BODY_SECONDS):
-            return await _read(request, most, told=length is not None)
+            return await _read(request, most, length_known=length is not None)
     except TimeoutError:
         raise _incomplete() from None
 
 
-async def _read(request: web.Request, most: int, *, told: bool) -> bytes:
-    """The body as it comes; what is held of it is counted as it comes, so that who only says much holds nothing."""
+async def _read(request: web.Request, most: int, *, length_known: bool) -> bytes:
+    """Reads the body and reserves memory for the bytes received: a large Content-Length alone reserves none."""
     pieces: list[bytes] = []
     size = 0
-    held = None
+    reserved = None
     while piece := await request.content.readany():
         pieces.append(piece)
         size += len(piece)
         if size > most:
             raise _too_large(most)
-        if not told and ON_BODY in request:
+        if not length_known and ON_BODY in request:
             request[ON_BODY](size)
         if size > SMALL_BYTES:
-            held = held or _Hold(request)
-            held.more(len(piece))
+            reserved = reserved or _Reservation(request)
+            reserved.reserve(len(piece))
     body = b"".join(pieces)
-    if held is not None:
-        held.more(len(body) + VALUE_BYTES * sum(map(body.count, (b",", b":", b"[", b"{"))))
+    if reserved is not None:
+        reserved.reserve(len(body) + VALUE_BYTES * sum(map(body.count, (b",", b":", b"[", b"{"))))
     return body
 
 
-class _Hold:
-    """The bytes that a request with a larger body holds, until it has been answered."""
+class _Reservation:
+    """The memory reserved for a request with a larger body, until its response is sent."""
 
     total = 0
-    """Of all of them in this process."""
+    """The bytes reserved by all requests of this process."""
 
     def __init__(self, request: web.Request) -> None:
-        # One of the largest that are allowed must fit, whatever BODY_LIMIT_BYTES says.
-        self._most = max(HELD_BYTES_MAX, VALUE_BYTES * request.client_max_size)
+        # One body of the largest allowed size must fit, for any BODY_LIMIT_BYTES.
+        self._most = max(RESERVED_BYTES_MAX, VALUE_BYTES * request.client_max_size)
         self._bytes = 0
         task = asyncio.current_task()  # aiohttp answers each request in a task of its own.
         assert task is not None
         task.add_done_callback(self._release)
 
-    def more(self, count: int) -> None:
-        """Counts so many more. OVERLOADED where there are no more."""
-        if _Hold.total + count > self._most:
+    def reserve(self, count: int) -> None:
+        """Reserves `count` more bytes. OVERLOADED if the limit is reached."""
+        if _Reservation.total + count > self._most:
             raise Fault(
                 Status.UNAVAILABLE,
                 "OVERLOADED",
-                "too many large bodies are being read; try again",
+                "too many large bodies are in progress; try again",
                 retry_after_seconds=1,
             )
-        _Hold.total += count
+        _Reservation.total += count
         self._bytes += count
 
     def _release(self, _: asyncio.Task[Any]) -> None:
-        _Hold.total -= self._bytes
+        _Reservation.total -= self._bytes
 
 
 async def stream_body(request: web.Request, max_bytes: int) -> AsyncIterator[bytes]:
-    """The body in pieces as they arrive, for bodies that must not be held in memory.
+    """Yields the body in pieces as they arrive, for bodies too large for memory.
 
-    BODY_TOO_LARGE beyond `max_bytes`; BODY_INCOMPLETE when no piece comes for BODY_SECONDS.
+    BODY_TOO_LARGE above `max_bytes`; BODY_INCOMPLETE if no piece arrives for BODY_SECONDS.
     """
     check_body(request, max_bytes)
     seen = 0
@@ -163,13 +168,13 @@ _NAMED: Final = re.compile(r"field `([^`]+)`$")
 
 
 def decode_json(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """Decode; every way in which a body can be wrong is INVALID_ARGUMENT, naming the field where there is one."""
+    """Decodes a body. Any error is INVALID_ARGUMENT and names the field, if there is one."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as exc:
         description, _, path = str(exc).partition(" - at `")
         of = path.rstrip("`").removeprefix("$").lstrip(".")
-        # Of one that is missing or unknown, the path is that of the object.
+        # For a missing or unknown field, the path is the object's.
         named = _NAMED.search(description)
         raise invalid(".".join(filter(None, (of, named and named[1]))), description) from None
     except RecursionError:
@@ -190,5 +195,8 @@ def _too_large(max_bytes: int) -> Fault:
 
 def _incomplete() -> Fault:
     return Fault(
-        Status.INVALID_ARGUMENT, "BODY_INCOMPLETE", f"the body stopped for {BODY_SECONDS:g} s", http_status=408
+        Status.INVALID_ARGUMENT,
+        "BODY_INCOMPLETE",
+        f"the body did not arrive within {BODY_SECONDS:g} s; send it again",
+        http_status=408,
     )

@@ -1,8 +1,8 @@
-"""The edges' read-model cache: what many players read, asked of Core once (spec.md, "Consistency rules" 2 and 3).
+"""The edges' read cache: Core answers a read that many players share once.
 
-An answer is kept for a second or two in the ephemeral store, shared by all edge processes, and dropped as
-soon as anything of its tenant changes (`runtime.stores.cache_version`). What may be behind by the cache's life is
-only what nobody changed by hand: a prize that just ran out, a rank. With the store away, Core is asked.
+A response is cached for two seconds in the ephemeral store, shared by all edge processes. Any change by the tenant's
+staff invalidates it at once (`runtime.stores.cache_version`). Only changes through plays may be read stale until the
+entry expires: a prize that just sold out, a rank. Without the store, every read goes to Core.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ PARTS: Final = b"\n"
 
 
 class Cache:
-    """Encoded answers by tenant and name."""
+    """Encoded responses by tenant and name."""
 
     def __init__(self, store: Ephemeral) -> None:
         self._store = store
         self._making = SingleFlight()
 
     async def get(self, tenant_id: str, name: str, make: Callable[[], Awaitable[bytes]]) -> bytes:
-        """The answer of this name; made by `make` where there is none, once for all who wait for it.
+        """The cached response, or else the result of `make`, which concurrent callers share.
 
-        Who comes after a change waits for none that was begun before it.
-        What `make` raises is everybody's who waited, and is not kept.
+        A request that arrives after a change does not share a call that began before it.
+        An error of `make` reaches all who wait, and is not cached.
         """
         key = f"{{{tenant_id}}}v:{name}"
-        number, found = await self._look(tenant_id, key)
+        number, found = await self._lookup(tenant_id, key)
         if found is not None:
             return found
 
@@ -48,14 +48,14 @@ class Cache:
         answer: bytes = await self._making.share((tenant_id, name, number), made)
         return answer
 
-    async def _look(self, tenant_id: str, key: str) -> tuple[bytes | None, bytes | None]:
-        """(the tenant's number, the answer that was made under it); None for what is not known."""
+    async def _lookup(self, tenant_id: str, key: str) -> tuple[bytes | None, bytes | None]:
+        """(the tenant's cache version, the response cached under it); None for what is unknown."""
         try:
-            number, kept = await self._store.run("MGET", cache_version.key(tenant_id), key)
+            number, stored = await self._store.run("MGET", cache_version.key(tenant_id), key)
         except (EphemeralDown, RedisError):
             return None, None
         number = number or b"0"
-        if kept is None:
+        if stored is None:
             return number, None
-        made_under, _, answer = kept.partition(PARTS)
+        made_under, _, answer = stored.partition(PARTS)
         return number, answer if made_under == number else None

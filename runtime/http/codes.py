@@ -1,8 +1,8 @@
-"""The import of voucher codes over HTTP: JSON `{"codes": [...]}`, CSV or plain text, read as it arrives.
+"""Imports codes over HTTP from JSON `{"codes": [...]}`, CSV or plain text, streamed.
 
-The body is never held as a whole: codes go to Core in parts (runtime/operations/prizes/codes.py), two at a time, and
-the answer adds the parts up. A part that Core has no room for is sent again. What is refused half-way says how many
-codes are `added` and `lines` taken; sent again under the `idempotency_key` that the refusal names, it goes on there.
+The body is never in memory as a whole: codes go to Core in batches (runtime/operations/code_lines.py), two at a time,
+and the response sums up the batches. A batch that Core refuses as overloaded is retried. An import that fails midway
+reports how many codes were `added` and `lines` processed; resending it with the reported `idempotency_key` resumes it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from runtime.http.admission.idempotency import REPLAYED, idempotency_key, replay
 from runtime.http.bodies import JSON, stream_body, type_of
 from runtime.http.envelope import Handler, ok
 from runtime.operations import Operation
-from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX, ERRORS_MAX
+from runtime.operations.code_lines import CODE_CHARACTERS_MAX, ERRORS_MAX
 from runtime.wire import codec
 from runtime.wire.schema import Found, is_storable, refused, text_problem
 from runtime.wire.times import expiry
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 PART: Final = 2_500
-"""Codes of one call: small enough that sealing them holds up nobody's request."""
+"""Codes per call: few enough that encrypting them does not delay other requests."""
 PARTS_AT_ONCE: Final = 2
-"""One is sealed while the other is stored."""
+"""One batch is encrypted while the other is stored."""
 PAUSES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
-"""Before each further try of a part."""
+"""The back-off before each retry of a batch."""
 _RESUMED: Final = (Status.UNAVAILABLE, Status.INTERNAL)
 
 _VALUE_CHARACTERS_MAX: Final = 16_384
@@ -53,15 +53,15 @@ Scope = Callable[[web.Request], m.Scope | None]
 
 
 _DELIMITERS: Final = ",;\t"
-"""Of a CSV: where a comma is what parts digits, spreadsheets put a semicolon between cells."""
+"""CSV delimiters. Spreadsheets use a semicolon in locales with a decimal comma."""
 
-_UNSPLIT: Final = "has ; or a tab in it: where that is what parts the columns, name the first one `code`"
+_UNSPLIT: Final = "contains ; or a tab: if that is the delimiter, add a header line that begins with `code`"
 
 
 class Line(NamedTuple):
-    """A code, where it stands, and when it expires: unix seconds, 0 where that is not said, -1 where it is no time.
+    """A code, its line number, and its expiry: Unix seconds, 0 if not given, -1 if not a valid time.
 
-    wrong: why it cannot be a code, where its form says so.
+    wrong: why the line's form rules it out as a code; "" if it does not.
     """
 
     number: int
@@ -71,7 +71,7 @@ class Line(NamedTuple):
 
 
 class Reader(Protocol):
-    """Cuts text, as it arrives, into lines. `scope` is what the body itself says, if it does."""
+    """Splits streamed text into lines. `scope` is the scope in the body, if there is one."""
 
     scope: dict[str, Any] | None
 
@@ -80,7 +80,7 @@ class Reader(Protocol):
 
 
 class TextLines:
-    """One code a line; blank lines are passed by."""
+    """One code per line; blank lines are skipped."""
 
     def __init__(self) -> None:
         self.scope: dict[str, Any] | None = None
@@ -91,7 +91,7 @@ class TextLines:
         *lines, self._rest = (self._rest + text).replace("\r\n", "\n").split("\n")
         for line in lines:
             yield from self._one(line)
-        # The end of an endless line is dropped; what is kept is still too long to be a code.
+        # Truncates an endless line; the rest is still too long to be a code.
         self._rest = self._rest[:_VALUE_CHARACTERS_MAX]
 
     def end(self) -> Iterator[Line]:
@@ -104,18 +104,18 @@ class TextLines:
             yield Line(self._line, code, expires_at, self.wrong(code))
 
     def wrong(self, code: str) -> str:
-        """Why it cannot be a code; "" where nothing speaks against it."""
+        """Why it cannot be a code; "" if it can."""
         return ""
 
     def cells(self, line: str) -> tuple[str, int]:
-        """The code of a line, and when it expires."""
+        """The code in a line, and its expiry."""
         return line, 0
 
 
 class CsvLines(TextLines):
-    """The first column of each line; a heading is passed by, and names the column of when each code expires.
+    """Codes in the first column. A header line is skipped; it may name the column of each code's expiry.
 
-    The heading says what parts the columns; without one it is a comma.
+    The header determines the delimiter; without one it is a comma.
     """
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class CsvLines(TextLines):
         return False
 
     def wrong(self, code: str) -> str:
-        """A line that was not cut would be one code, its date and all, which a winner is then told."""
+        """Rejects an unsplit line: the whole line, date included, would become the code that a winner gets."""
         return _UNSPLIT if ";" in code or "\t" in code else ""
 
 
@@ -148,7 +148,7 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 class JsonCodes:
-    """`{"codes": ["...", ...]}`, and `scope` before it on Core. A code's line is its place, from 1."""
+    """`{"codes": ["...", ...]}`, on Core with `scope` before it. A code's line is its index, from 1."""
 
     def __init__(self) -> None:
         self.scope: dict[str, Any] | None = None
@@ -160,7 +160,7 @@ class JsonCodes:
 
     def feed(self, text: str) -> Iterator[Line]:
         for start in range(0, len(text), _SLICE):
-            # Small slices: each token that is taken off copies what is left.
+            # Small slices: taking off a token copies the remaining text.
             yield from self._feed(text[start : start + _SLICE])
 
     def _feed(self, text: str) -> Iterator[Line]:
@@ -175,13 +175,13 @@ class JsonCodes:
             raise invalid(f"codes[{self._line}]", "is too long")
 
     def end(self) -> Iterator[Line]:
-        # A space ends what could have gone on.
+        # A space terminates a value that could have continued.
         yield from self.feed(" ")
         if self._state != "done" or self._rest.strip():
             raise _not_json()
 
     def _plain_items(self) -> Iterator[Line]:
-        """Items without escapes that are followed by another: nearly all of them, without a step for each."""
+        """Fast path for items without escapes that another item follows: nearly all of them."""
         end = 0
         while (match := _PLAIN_ITEM.match(self._rest, end)) is not None:
             self._line += 1
@@ -190,7 +190,7 @@ class JsonCodes:
         self._rest = self._rest[end:]
 
     def _step(self) -> list[Line] | None:
-        """One token of the rest; None where more text is needed."""
+        """Consumes one token; None if more text is needed."""
         self._rest = self._rest.lstrip(" \t\r\n")
         if not self._rest or self._state == "done":
             if self._rest:
@@ -222,6 +222,7 @@ class JsonCodes:
         self._rest, self._state = self._rest[1:], state
 
     def _member(self) -> list[Line] | None:
+        """Consumes `"codes": [`, or the whole `scope` member. Neither has lines: []. None if more text is needed."""
         match = re.match(r'"([^"\\]{1,64})"\s*:\s*(?=\S)', self._rest)
         if match is None:
             if re.fullmatch(r'"[^"\\]{0,64}("\s*(:\s*)?)?', self._rest):
@@ -253,12 +254,12 @@ class JsonCodes:
         return [Line(self._line, code)]
 
     def _value(self, start: int) -> tuple[Any, int] | None:
-        """The JSON value at `start` of the rest, and where it ends; None where more text is needed."""
+        """The JSON value at `start` of the rest, and its end; None if more text is needed."""
         try:
             value, end = self._decoder.raw_decode(self._rest, start)
         except (ValueError, RecursionError):
             if len(self._rest) <= _VALUE_CHARACTERS_MAX and self._rest[start] in '"{[tfn-0123456789':
-                return None  # cut short, as far as can be told: the end of the body decides
+                return None  # Possibly cut short: the end of the body decides.
             raise _not_json() from None
         return None if end == len(self._rest) and self._rest[start] not in '"{[' else (value, end)
 
@@ -268,13 +269,13 @@ READERS: Final[dict[str, Callable[[], Reader]]] = {JSON: JsonCodes, **_TEXTS}
 
 
 def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handler:
-    """The handler of the import. `scope(request)` says whose prize it is; None: the body says it (Core)."""
+    """The handler of the import. `scope(request)` is the scope of the prize or pack; None: it is in the body (Core)."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         total = m.ImportCodesReply()
         repeated: list[bool] = []
         taken: dict[int, int] = {}
-        # Without a key of its own it gets one: a part whose answer was lost is sent again.
+        # A request without a key gets one, so that a batch whose reply was lost can be retried.
         key, parts, ends = idempotency_key(request) or ids.make("import"), itertools.count(), _expires_at(request)
 
         async def send(batch: list[Line], more: bool) -> None:
@@ -306,7 +307,7 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
                 lines = max(through, default=0)
                 fault.facts |= {"lines": lines, "idempotency_key": key}
                 fault.message += (
-                    f"; {total.added} codes of {lines} lines are added: to go on, send it again under key {key}"
+                    f"; {total.added} codes of {lines} lines were added: to resume, resend with Idempotency-Key {key}"
                 )
             raise
         return ok(
@@ -324,20 +325,20 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
 
 
 def _sendable(code: str) -> str:
-    """The code, or one that is wrong too, where it could not be sent on: of a line that is wrong only that is told."""
+    """The code, or an invalid placeholder if it cannot be sent to Core: the line is reported as invalid either way."""
     return code[: CODE_CHARACTERS_MAX + 1] if is_storable(code) else _UNPRINTABLE
 
 
 def _expires_at(request: web.Request) -> int:
-    """When all codes of the import expire: unix seconds of the query, 0: never."""
+    """The expiry of all codes of the import, from the query, in Unix seconds; 0: never."""
     text = request.query.get("expires_at", "0")
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise invalid("expires_at", "must be unix seconds")
+        raise invalid("expires_at", "must be Unix seconds")
     return int(text)
 
 
 def core_scope(request: web.Request) -> m.Scope | None:
-    """Core's scope: of the query, else of the body."""
+    """The scope in the query; None: it is in the body."""
     tenant_id = request.query.get("scope.tenant_id", "")
     return m.Scope(tenant_id=tenant_id, merchant_id=request.query.get("scope.merchant_id", "")) if tenant_id else None
 
@@ -357,7 +358,7 @@ async def _lines(request: web.Request, reader: Reader) -> AsyncIterator[Line]:
 
 
 async def _in_parts(lines: AsyncIterator[Line], send: Callable[[list[Line], bool], Awaitable[None]]) -> None:
-    """Sends lines in parts, PARTS_AT_ONCE at a time; the last one, empty maybe, says that nothing follows."""
+    """Sends lines in batches, PARTS_AT_ONCE at a time. The last batch, possibly empty, is marked as the last."""
     part: list[Line] = []
     under_way: deque[asyncio.Future[None]] = deque()
     try:
@@ -372,12 +373,12 @@ async def _in_parts(lines: AsyncIterator[Line], send: Callable[[list[Line], bool
             await under_way.popleft()
         await send(part, False)
     finally:
-        # What is under way is counted too, before it is said what was added.
+        # Waits for the batches in flight, so that the reported counts include them.
         await asyncio.gather(*under_way, return_exceptions=True)
 
 
 async def _persistently(caller: Caller, operation: Operation, message: m.ImportCodesRequest) -> m.ImportCodesReply:
-    """A part's reply. One that Core has no room for, or whose answer is lost, is sent again a few times."""
+    """A batch's reply. Retries a few times if Core is overloaded or the reply is lost."""
     pauses = iter(PAUSES_SECONDS)
     while True:
         try:
@@ -391,7 +392,7 @@ async def _persistently(caller: Caller, operation: Operation, message: m.ImportC
 
 
 def _add_up(total: m.ImportCodesReply, part: m.ImportCodesReply, wrong: dict[int, str]) -> None:
-    """Adds a part. wrong: of its lines, those that were wrong before Core saw them, and why."""
+    """Adds a batch's reply to the total. wrong: why lines were rejected before they were sent to Core, by line."""
     for error in part.errors:
         error.reason = wrong.get(error.line, error.reason)
     total.added += part.added
@@ -409,7 +410,7 @@ def _scope_of(value: dict[str, Any] | None) -> m.Scope | None:
         if name not in ("tenant_id", "merchant_id"):
             found.append((f"scope.{name}", "unknown field"))
         elif not isinstance(text, str):
-            found.append((f"scope.{name}", "must be a text"))
+            found.append((f"scope.{name}", "must be a string"))
         elif problem := text_problem(text):
             found.append((f"scope.{name}", problem))
     if found:
@@ -418,5 +419,6 @@ def _scope_of(value: dict[str, Any] | None) -> m.Scope | None:
 
 
 def _not_json() -> Fault:
-    of_text = " or ".join(_TEXTS)
-    return invalid("", f'the body is not valid JSON of the form {{"codes": ["..."]}}; of other forms, name {of_text}')
+    types = " or ".join(_TEXTS)
+    message = f'the body must be JSON of the form {{"codes": ["..."]}}; for text, set Content-Type to {types}'
+    return invalid("", message)

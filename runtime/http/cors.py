@@ -1,11 +1,11 @@
-"""Which pages of other origins may call the consumer edge (the Fetch standard's CORS protocol).
+"""CORS on the consumer edge (Fetch standard): which pages of other origins may call it.
 
-A preflight is answered for the pages of every tenant, since it cannot say whose it is about; the answer itself names
-the page's origin only where that may read what is the tenant's, or of its campaign, at hand. What is of no tenant (a
-token that has expired, an address over its rate, a document) may be read by the pages of all of them.
+A preflight does not name a tenant, so it accepts the origins of every tenant. The response itself allows an origin
+only if it is registered for the request's tenant or campaign. A response without a tenant (an expired token, a rate
+limit, a document) is readable from every registered origin.
 
-Credentials are bearer tokens, which a page sends itself. Cookies are never allowed, so that a page gets nothing that
-its visitor did not give it, `CORS_ORIGINS=*` included.
+Credentials are bearer tokens, which pages send explicitly. Cookies are never allowed, so even with `CORS_ORIGINS=*` a
+page gains no access that its visitor did not give it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ REQUEST_HEADERS: Final = (
 ANSWER_HEADERS: Final = ("Idempotency-Replayed", "RateLimit", "RateLimit-Policy", "Retry-After")
 METHODS: Final = ("GET", "HEAD", "POST", "PUT")
 PREFLIGHT_SECONDS: Final = 3_600
-"""How long a browser need not ask again. It may ask on for so long after an origin was taken off a list, and read
-nothing of what it is answered."""
+"""How long a browser caches a preflight. After an origin is removed, its pages may keep sending requests for this
+long, but cannot read the responses."""
 
 TENANT: Final = web.RequestKey("tenant", str)
-"""Where a request keeps the tenant that it is about, once it is known that there is such."""
+"""The request key of its tenant, set once the tenant is known to exist."""
 
 ORIGIN: Final = istr("Origin")
 _ALLOW_ORIGIN: Final = istr("Access-Control-Allow-Origin")
-_ASKED_METHOD: Final = istr("Access-Control-Request-Method")
+_REQUEST_METHOD: Final = istr("Access-Control-Request-Method")
 _VARY: Final = istr("Vary")
 
 _PREFLIGHT: Final = {
@@ -53,22 +53,23 @@ _EXPOSED: Final = ", ".join(ANSWER_HEADERS)
 
 
 class Cors:
-    """The protocol, for all under /api/v1; what else is served says for itself who may read it."""
+    """Applies CORS to all routes under /api/v1. Other routes set their own headers."""
 
     def __init__(self, origins: Origins) -> None:
         self._origins = origins
 
     async def preflight(self, request: web.Request) -> web.Response | None:
-        """The answer to a preflight; None for any other request. PERMISSION_DENIED FORBIDDEN for nobody's origin."""
+        """The response to a preflight; None for other requests. FORBIDDEN for an origin that no tenant registered."""
         origin = request.headers.get(ORIGIN)
-        if origin is None or _ASKED_METHOD not in request.headers or not request.path.startswith(API):
+        if origin is None or _REQUEST_METHOD not in request.headers or not request.path.startswith(API):
             return None
-        if not await self._origins.may_ask(origin, request):
-            raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", "pages of this origin may not ask here")
-        return web.Response(headers={**_PREFLIGHT, _ALLOW_ORIGIN: self._named(origin)})
+        if not await self._origins.may_call(origin, request):
+            message = "this origin is not allowed: add it to the origins of the tenant or campaign"
+            raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", message)
+        return web.Response(headers={**_PREFLIGHT, _ALLOW_ORIGIN: self._allowed(origin)})
 
-    async def mark(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Says on an answer whose pages may read it."""
+    async def add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Adds the CORS headers to a response."""
         headers, path = response.headers, request.path
         if response.prepared or _ALLOW_ORIGIN in headers or not path.startswith(API):
             return
@@ -79,21 +80,21 @@ class Cors:
         tenant_id = request.get(TENANT, "")
         try:
             if tenant_id:
-                may = await self._origins.may_read(origin, _subject(tenant_id, path), request)
+                allowed = await self._origins.may_read(origin, _subject(tenant_id, path), request)
             else:
-                may = await self._origins.may_ask(origin, request)
+                allowed = await self._origins.may_call(origin, request)
         except Fault:
-            return  # Nobody is told more for want of an answer.
-        if may:
-            headers[_ALLOW_ORIGIN] = self._named(origin)
+            return  # If the check fails, the origin is not allowed.
+        if allowed:
+            headers[_ALLOW_ORIGIN] = self._allowed(origin)
             headers["Access-Control-Expose-Headers"] = _EXPOSED
 
-    def _named(self, origin: str) -> str:
-        return "*" if self._origins.everybody else origin
+    def _allowed(self, origin: str) -> str:
+        return "*" if self._origins.allows_all else origin
 
 
 def _subject(tenant_id: str, path: str) -> Subject:
-    """The tenant, or its game or campaign that the path names."""
+    """The tenant, or the game or campaign in the path."""
     match path[len(API) :].split("/"):
         case ["", "games", game_id, *_]:
             return Subject(tenant_id, game_id=game_id)

@@ -1,4 +1,4 @@
-"""What the two edges have in common: how they ask who asks, read a request, and reach Core."""
+"""The common part of the two edges: identifying the caller, reading a request and calling Core."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from runtime.http.admission.lookup_limits import Names
 from runtime.http.admission.origins import Origins
 from runtime.http.admission.rates import Policy
 from runtime.http.admission.session_cache import SessionCache
+from runtime.http.admission.shared_rates import SharedRate
 from runtime.http.admission.tenants import Tenants
 from runtime.http.auth.credentials import Auth
 from runtime.http.auth.identity import Identity
@@ -26,6 +27,7 @@ from runtime.http.bodies import read_body
 from runtime.http.cache import Cache
 from runtime.http.cors import TENANT
 from runtime.http.login.api_tokens import StaffAuth
+from runtime.http.uploads import read_upload
 from runtime.http.views import ALIASES
 from runtime.operations import API, Operation
 from runtime.settings import Settings
@@ -35,14 +37,14 @@ from runtime.wire.schema import fields_of
 
 INTERNAL: Final = frozenset(
     {"scope", "id", "idempotency_key", "update_mask", "guest_player_id", "callback_id", "issued_at"}
-    | {"may_decide", "reveal"}
+    | {"may_decide", "reveal", "country", "for_players", "client_address", "client_network"}
 )
-"""Fields of a request that an edge fills in itself; a body that has one is refused."""
+"""Request fields that the edge sets itself; a body with one of them is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What an edge's handlers work with. `caller` is Core itself, or an RPC client where it is elsewhere."""
+    """The dependencies of an edge's handlers. `caller` is Core itself, or an RPC client of a remote Core."""
 
     settings: Settings
     caller: Caller
@@ -59,13 +61,14 @@ class Edge:
 
     @classmethod
     def build(cls, settings: Settings, caller: Caller, store: Ephemeral, *, staff: bool = False) -> Edge:
-        """An edge as the settings have it. `close` when done. staff: it takes their API tokens."""
+        """Builds an edge from the settings. Call `close` when done. staff: accept API tokens."""
         revocations = Revocations(caller)
         tokens = Tokens.of(settings, revocations)
         auth = Auth(tokens, header_fallback=settings.header_fallback, default_tenant=settings.default_tenant)
         if staff:
             auth = StaffAuth(tokens, settings, caller, revocations)
         player = Policy("player", settings.rate_player_per_second, settings.rate_player_burst)
+        limited, processes, proxies = settings.rate_limits, settings.processes, settings.trusted_proxies
         return cls(
             settings=settings,
             caller=caller,
@@ -74,36 +77,36 @@ class Edge:
             store=store,
             admission=AdmissionControl(store, player=player, ip=ip_policy(settings)),
             sessions=SessionCache(store, seconds=settings.session_ttl_seconds),
-            tenants=Tenants(caller, settings.trusted_proxies, limited=settings.rate_limits),
-            names=Names(caller, settings.trusted_proxies, limited=settings.rate_limits),
-            origins=Origins(caller, settings.cors_origins, settings.trusted_proxies, limited=settings.rate_limits),
+            tenants=Tenants(caller, proxies, limited=limited, processes=processes),
+            names=Names(caller, proxies, limited=limited, processes=processes),
+            origins=Origins(caller, settings.cors_origins, proxies, limited=limited, processes=processes),
             cache=Cache(store),
             revocations=revocations,
         )
 
     async def close(self) -> None:
-        """Drops what the edge opened of its own."""
+        """Closes the connections that the edge opened."""
         await self.tokens.close()
 
     def new_gate(self) -> Gate | None:
-        """What holds each request to the rate of its class, by buckets of its own; None where rates are off."""
+        """A rate limiter by class of request, with its own buckets; None if rate limits are off."""
         settings = self.settings
         if not settings.rate_limits:
             return None
         login = Policy("login", settings.rate_login_per_second, settings.rate_login_burst)
-        return gate(ip_policy(settings), login, settings.trusted_proxies)
+        return gate(ip_policy(settings), SharedRate(self.store, login).charge, settings.trusted_proxies)
 
     def scope(self, request: web.Request, identity: Identity | None) -> m.Scope:
-        """Whose data the request is about. Raises INVALID_ARGUMENT where it names no tenant."""
+        """The tenant and merchant of the request. Raises INVALID_ARGUMENT if it names no tenant."""
         tenant_id = self.auth.tenant(request, identity)
-        # A merchant is one of its tenant: whoever acts for another tenant acts for none of its merchants.
+        # A merchant belongs to its tenant: a platform user acting for another tenant has no merchant there.
         own = identity is not None and identity.tenant_id == tenant_id
         if identity is not None and identity.expires_at:
             request[TENANT] = tenant_id
         return m.Scope(tenant_id=tenant_id, merchant_id=identity.merchant_id if identity is not None and own else "")
 
     async def checked_scope(self, request: web.Request, identity: Identity | None) -> m.Scope:
-        """The same, of a tenant that is there: only the token of its own needs no look. NOT_FOUND otherwise."""
+        """`scope`, after checking that the tenant exists, unless the token is the tenant's own. NOT_FOUND."""
         scope = self.scope(request, identity)
         if identity is None or not identity.expires_at or identity.tenant_id != scope.tenant_id:
             await self.tenants.check(scope.tenant_id, request)
@@ -112,7 +115,7 @@ class Edge:
 
 
 def ip_policy(settings: Settings) -> Policy:
-    """An address's rate of starts and plays."""
+    """The rate limit of starts and plays per address."""
     return Policy("ip", settings.rate_ip_per_second, settings.rate_ip_burst)
 
 
@@ -122,7 +125,7 @@ Read = Callable[[web.Request, bytes], Any]
 def reader(operation: Operation, closed: frozenset[str] = INTERNAL) -> Read:
     """The function that reads the operation's message from an edge's request: (request, body) -> message.
 
-    Its path's id is in it; its scope and player are not. A resource is the body itself, not wrapped.
+    It sets the path's id, but not scope and player. A resource is the body itself, not wrapped.
     Raises INVALID_ARGUMENT.
     """
     message = operation.request
@@ -160,11 +163,13 @@ def reader(operation: Operation, closed: frozenset[str] = INTERNAL) -> Read:
 def _refuse_other_id(resource: Any, request: web.Request) -> None:
     named = request.match_info.get("id")
     if named is not None and resource.id and resource.id != named:
-        raise invalid("id", f"differs from {named!r}, which the path names")
+        raise invalid("id", f"must equal {named!r}, the id in the path")
 
 
 async def body_of(request: web.Request, operation: Operation) -> bytes:
-    """The request's body; b"" for an operation that has none."""
+    """The request's body; b"" for an operation without one."""
+    if operation.upload:
+        return await read_upload(request, operation.upload)
     return await read_body(request) if operation.has_body else b""
 
 

@@ -1,7 +1,7 @@
-"""What an operator asks of a process: is it alive, is it ready, what has it counted (spec.md, "Operational endpoints").
+"""The operational endpoints of a process: liveness, readiness and metrics.
 
-At the root, without /api/v1. Readiness asks every store at once and each for a bounded time, so that the
-answer comes within a second of a store's failure and within two of its freezing.
+They are at the root, without /api/v1. Readiness checks all stores concurrently with a time limit, so it responds within
+a second if a store fails and within two if it hangs.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ Check = Callable[[], Awaitable[bool]]
 def mount_health(app: web.Application, checks: Mapping[str, Check]) -> None:
     """Adds /healthz and /readyz. `checks` by their name in X-Failed-Check: "database", "redis".
 
-    Who asks while the stores are being asked shares their answer: on an edge anybody may, as often as they like.
+    Concurrent requests share one check: on an edge the endpoint is public, and must not flood the stores.
     """
-    asking = SingleFlight()
+    checking = SingleFlight()
 
     async def healthz(request: web.Request) -> web.Response:
         return ok({"status": "alive"})
 
-    async def ask_all() -> list[bool]:
+    async def check_all() -> list[bool]:
         return await asyncio.gather(*(check() for check in checks.values()))
 
     async def readyz(request: web.Request) -> web.Response:
-        passed = await asking.share("stores", ask_all)
-        failed = [name for name, good in zip(checks, passed, strict=True) if not good]
+        passed = await checking.share("stores", check_all)
+        failed = [name for name, healthy in zip(checks, passed, strict=True) if not healthy]
         if not failed:
             return ok({"status": "ready", "checks": list(checks)})
         fault = Fault(
             Status.UNAVAILABLE,
             "NOT_READY",
-            f"no answer from {', '.join(failed)}",
+            f"no response from {', '.join(failed)}",
             retry_after_seconds=1,
             failed_checks=failed,
         )
@@ -51,7 +51,7 @@ def mount_health(app: web.Application, checks: Mapping[str, Check]) -> None:
 
 
 def mount_metrics(app: web.Application) -> None:
-    """Adds /metrics in Prometheus's text format. Not on an edge: what it says is not the public's."""
+    """Adds /metrics in Prometheus's text format. Never on an edge: metrics are not public."""
 
     headers = {
         "Content-Type": CONTENT_TYPE_LATEST,

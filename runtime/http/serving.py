@@ -1,15 +1,15 @@
-"""Serving: listens for an application such that every answer of it has the envelope, errors included.
+"""Serves an application so that every response has the envelope, errors included.
 
-Routes that do not exist, wrong methods, bodies that are too large, bad Expect headers and requests that
-aiohttp's parser refuses never reach a middleware, so the envelope is put on below them: `Runner` wraps
-the application's one entry point and the protocol's error path. That also costs the hot path less than
-a middleware would. Serve every surface through `serve`.
+Unknown routes, wrong methods, oversized bodies, bad Expect headers and requests that aiohttp's parser rejects never
+reach a middleware. So `Runner` wraps the application's entry point and the protocol's error path instead, which also
+costs the hot path less than a middleware. Serve every surface through `serve`.
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import Final
 
 import structlog
@@ -23,6 +23,7 @@ from runtime.http import connections
 from runtime.http.admission.local_rates import Gate
 from runtime.http.cors import ORIGIN, Cors
 from runtime.http.envelope import EXTRA_HEADERS, Handler, refusal, unexpected
+from runtime.http.traffic import Traffic
 from runtime.settings import Network
 
 BODY_BYTES_MAX: Final = 256 * 1024
@@ -30,22 +31,25 @@ BODY_BYTES_MAX: Final = 256 * 1024
 CONNECTIONS_MAX: Final = 4_096
 
 RECEIVED_BYTES: Final = 32 * 1024
-"""What a connection's socket holds of what has come: so much is taken out of it at a time, of all that send at once."""
+"""The receive buffer of each socket, which bounds the memory for data of all clients that send at once."""
 
 LINGER_SECONDS: Final = 2.0
-"""How long a refused body is read and dropped, so that its sender gets to see the refusal."""
+"""How long the body of a refused request is read and discarded, so that the client receives the refusal."""
 
 KEEPALIVE_SECONDS: Final = 75.0
 """Longer than the idle time of common load balancers (60 s), so that they close first and lose no request."""
 
-# aiohttp puts this into every answer: which Python and aiohttp these are is for nobody outside.
+GOODBYE_SECONDS: Final = 3.0
+"""How long a process that is replaced serves its idle connections: a request on its way to one would be lost."""
+
+# The Server header: by default aiohttp would publish its own and Python's version.
 web_response.SERVER_SOFTWARE = "tombola"  # type: ignore[attr-defined]
 
 log = structlog.get_logger(__name__)
 
 
 def make_app(*, body_bytes_max: int = BODY_BYTES_MAX) -> web.Application:
-    """An application whose bodies are bounded; serve it with `serve`."""
+    """An application with a body size limit; serve it with `serve`."""
     return web.Application(client_max_size=body_bytes_max)
 
 
@@ -56,18 +60,22 @@ async def serve(
     *,
     shutdown_seconds: float = 20.0,
     access_log_every: int = 0,
-    reuse_port: bool = False,
+    sockets: Sequence[socket.socket] = (),
     gate: Gate | None = None,
     cors: Cors | None = None,
     connections_max: int = CONNECTIONS_MAX,
     proxies: Sequence[Network] = (),
+    traffic: Traffic | None = None,
+    short_path: bool = True,
 ) -> Runner:
-    """Listen; `await runner.cleanup()` stops accepting, lets requests end within `shutdown_seconds`, and exits.
+    """Starts to listen. `await runner.cleanup()` stops accepting and lets requests finish within `shutdown_seconds`.
 
-    Port 0 takes a free one: `runner.addresses` says which. `access_log_every` logs one request in so
-    many (0: none; answers of 500 and above always): aiohttp's own access log costs half the throughput.
-    `gate` refuses requests before anything is done for them, `cors` says which pages may ask. `connections_max` is
-    of all; an address has its share of them, `proxies` (trusted ones) all.
+    Port 0 picks a free one: see `runner.addresses`. `sockets` are inherited ones for the port: on cleanup, connections
+    then have GOODBYE_SECONDS to move to the process that inherits the sockets next. `access_log_every` logs one of so
+    many requests (0: none) and every response of 500 and above; aiohttp's own access log halves the throughput. `gate`
+    refuses requests before any other work. `cors` applies the CORS rules. `connections_max` is the total limit; each
+    address has a share of it, trusted `proxies` all of it. `traffic` counts the requests. `short_path`: see
+    short_path.py.
     """
     runner = Runner(
         app,
@@ -77,20 +85,25 @@ async def serve(
         cors=cors,
         connections_max=connections_max,
         proxies=proxies,
+        traffic=traffic,
+        goodbye_seconds=min(GOODBYE_SECONDS, shutdown_seconds / 2) if sockets else 0.0,
+        short_path=short_path,
     )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, reuse_port=reuse_port or None)
-        await site.start()
-        _bound_receiving(site)
+        sites: list[web.BaseSite] = [web.SockSite(runner, one) for one in sockets]
+        sites = sites or [web.TCPSite(runner, host, port)]
+        for site in sites:
+            await site.start()
+            _bound_receiving(site)
     except BaseException:
         await runner.cleanup()
         raise
     return runner
 
 
-def _bound_receiving(site: web.TCPSite) -> None:
-    """Of every connection that is accepted from now on: they take the bound over from the listener."""
+def _bound_receiving(site: web.BaseSite) -> None:
+    """Sets the receive buffer of the listener, which accepted connections inherit."""
     assert site._server is not None
     for listener in site._server.sockets:  # type: ignore[attr-defined]
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES)
@@ -99,7 +112,15 @@ def _bound_receiving(site: web.TCPSite) -> None:
 class Runner(web.AppRunner):
     """aiohttp's runner with the envelope below the application."""
 
-    __slots__ = ("_access_log_every", "_connections_max", "_cors", "_gate", "_proxies")
+    __slots__ = (
+        "_access_log_every",
+        "_connections_max",
+        "_cors",
+        "_gate",
+        "_goodbye_seconds",
+        "_proxies",
+        "_traffic",
+    )
 
     def __init__(
         self,
@@ -111,22 +132,35 @@ class Runner(web.AppRunner):
         cors: Cors | None = None,
         connections_max: int = CONNECTIONS_MAX,
         proxies: Sequence[Network] = (),
+        traffic: Traffic | None = None,
+        goodbye_seconds: float = 0.0,
+        short_path: bool = True,
     ) -> None:
         super().__init__(
             app,
             access_log=None,
             read_bufsize=RECEIVED_BYTES // 2,
             auto_decompress=False,
-            handler_cancellation=False,  # A client that hangs up must not undo half of what it asked for.
+            handler_cancellation=False,  # A client that disconnects must not interrupt a request half-way.
             keepalive_timeout=KEEPALIVE_SECONDS,
             lingering_time=LINGER_SECONDS,
             shutdown_timeout=shutdown_seconds,
+            short_path=short_path,
         )
         self._access_log_every = access_log_every
         self._gate = gate
         self._cors = cors
         self._connections_max = connections_max
         self._proxies = proxies
+        self._traffic = traffic
+        self._goodbye_seconds = goodbye_seconds
+
+    async def cleanup(self) -> None:
+        for site in list(self.sites):
+            await site.stop()
+        if isinstance(self.server, connections.Server):
+            await self.server.say_goodbye(self._goodbye_seconds)
+        await super().cleanup()
 
     async def _make_server(self) -> web.Server:
         plain = await super()._make_server()
@@ -136,6 +170,7 @@ class Runner(web.AppRunner):
                 access_log_every=self._access_log_every,
                 gate=self._gate,
                 cors=self._cors,
+                traffic=self._traffic,
             ),
             request_factory=plain.request_factory,
             loop=plain._loop,
@@ -146,17 +181,17 @@ class Runner(web.AppRunner):
 
 
 def direct(app: web.Application, otherwise: Handler) -> Handler:
-    """Finds the handler of a path that ends in `/{id}/{name}`, as those of start and play do, in one look.
+    """Routes paths that end in `/{id}/{name}`, such as start and play, by one dictionary lookup.
 
-    aiohttp goes through all prefixes of a path, and tries the expression of each of their routes: 4 of the 90 us that
-    an edge takes for a play. `otherwise` is its way, for every other request, and for an id that is not a plain word.
+    aiohttp tries the regular expression of each route under every prefix of the path: 4 of the 90 us that an edge needs
+    for a play. `otherwise` is aiohttp's router, for other requests and for ids that are not plain words.
     """
-    found_so = {(route.method, *_around_id(route)): route for route in app.router.routes()}
-    # Where a path of the same length says another word in the id's place, aiohttp knows which comes first.
-    words = {(before, name) for _, before, word, name in found_so if word != "{id}"}
+    routes_by_path = {(route.method, *_around_id(route)): route for route in app.router.routes()}
+    # If another path has a fixed word in place of the id, aiohttp decides which route comes first.
+    words = {(before, name) for _, before, word, name in routes_by_path if word != "{id}"}
     routes = {
         (method, before, name): route
-        for (method, before, word, name), route in found_so.items()
+        for (method, before, word, name), route in routes_by_path.items()
         if word == "{id}" and "{" not in before + name and (before, name) not in words
     }
 
@@ -175,7 +210,7 @@ def direct(app: web.Application, otherwise: Handler) -> Handler:
 
 
 def _around_id(route: web.AbstractRoute) -> tuple[str, str, str]:
-    """(what stands before the last but one word of a route's path, that word, the last)."""
+    """Splits a route's path into (the beginning, the second last segment, the last segment)."""
     head, _, name = (route.resource.canonical if route.resource is not None else "").rpartition("/")
     before, _, word = head.rpartition("/")
     return before, word, name
@@ -196,7 +231,7 @@ class _Protocol(connections.Protocol):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """The answer to a request that the parser refused, or to an error outside the application."""
+        """The response to a request that the parser rejects, or to an error outside the application."""
         if request.transport is None or request.writer.output_size > 0:
             raise ConnectionError("the client hung up, or has part of an answer already")
         trace.current.set(trace_id_of(request.headers))
@@ -215,39 +250,49 @@ def trace_id_of(headers: Mapping[str, str]) -> str:
 
 
 def enveloped(
-    handler: Handler, *, access_log_every: int = 0, gate: Gate | None = None, cors: Cors | None = None
+    handler: Handler,
+    *,
+    access_log_every: int = 0,
+    gate: Gate | None = None,
+    cors: Cors | None = None,
+    traffic: Traffic | None = None,
 ) -> Handler:
-    """The application's entry point, such that whatever is raised in it becomes an answer in the envelope."""
+    """Wraps the application's entry point so that every exception becomes a response in the envelope."""
     seen = 0
 
     async def answer(request: web.Request) -> web.StreamResponse:
+        began = perf_counter()
         trace.current.set(trace_id_of(request.headers))
         try:
-            if gate is not None:
-                gate(request)
+            if gate is not None and (admitting := gate(request)) is not None:
+                await admitting
             expect = request.headers.get("Expect")
             if expect is not None:
                 _check_expect(request, expect)
-            asked = await cors.preflight(request) if cors is not None and request.method == "OPTIONS" else None
-            response = await handler(request) if asked is None else asked
+            preflight = await cors.preflight(request) if cors is not None and request.method == "OPTIONS" else None
+            response = await handler(request) if preflight is None else preflight
         except Fault as fault:
             response = refusal(fault, headers=request.get(EXTRA_HEADERS))
             if fault.http in (408, 413):
                 response.force_close()
+            if traffic is not None and fault.http == 429:
+                traffic.limited(fault)
         except web.HTTPException as exc:
             response = _from_http(exc)
         except web.RequestPayloadError:
             response = refusal(_malformed())
             response.force_close()
         except ConnectionError as exc:
-            # Let out, aiohttp would take it for a client that hung up, and answer nothing.
+            # Otherwise aiohttp would treat it as a client disconnect, and send no response.
             if request.transport is None:
                 raise
             response = unexpected(exc)
         except Exception as exc:
             response = unexpected(exc)
         if cors is not None and (ORIGIN in request.headers or request.method != "POST"):
-            await cors.mark(request, response)
+            await cors.add_headers(request, response)
+        if traffic is not None:
+            traffic.count(request, response.status, perf_counter() - began)
         if access_log_every or response.status >= 500:
             nonlocal seen
             seen += 1
@@ -261,20 +306,25 @@ def enveloped(
 def _check_expect(request: web.Request, expect: str) -> None:
     if expect.lower() != "100-continue":
         raise Fault(
-            Status.INVALID_ARGUMENT, "EXPECTATION_FAILED", "only Expect: 100-continue is known", http_status=417
+            Status.INVALID_ARGUMENT, "EXPECTATION_FAILED", "only Expect: 100-continue is supported", http_status=417
         )
 
 
 def _from_http(exc: web.HTTPException) -> web.StreamResponse:
-    """What aiohttp itself refuses, in the envelope; redirects stay what they are."""
+    """The response to an aiohttp error, in the envelope. A redirect is raised again: aiohttp sends it."""
     if exc.status < 400:
         raise exc
     if isinstance(exc, web.HTTPNotFound):
-        return refusal(Fault(Status.NOT_FOUND, "UNKNOWN_ROUTE", "there is no such route"))
+        return refusal(Fault(Status.NOT_FOUND, "UNKNOWN_ROUTE", "the path does not exist"))
     if isinstance(exc, web.HTTPMethodNotAllowed):
         allow = ",".join(sorted(exc.allowed_methods))
         return refusal(
-            Fault(Status.UNIMPLEMENTED, "METHOD_NOT_ALLOWED", f"{exc.method} is not allowed here", http_status=405),
+            Fault(
+                Status.UNIMPLEMENTED,
+                "METHOD_NOT_ALLOWED",
+                f"{exc.method} is not allowed: use a method in the Allow header",
+                http_status=405,
+            ),
             headers={"Allow": allow},
         )
     if isinstance(exc, web.HTTPRequestEntityTooLarge):
@@ -291,11 +341,11 @@ _HTTP_REFUSALS: Final = {
     401: (Status.UNAUTHENTICATED, "TOKEN_INVALID"),
     403: (Status.PERMISSION_DENIED, "FORBIDDEN"),
 }
-"""(status, reason) for refusals of libraries below us, such as a CORS preflight of a strange origin."""
+"""(status, reason) of refusals by libraries, by HTTP status."""
 
 
 def _malformed() -> Fault:
-    return Fault(Status.INVALID_ARGUMENT, "MALFORMED_REQUEST", "the HTTP request cannot be understood")
+    return Fault(Status.INVALID_ARGUMENT, "MALFORMED_REQUEST", "the request is not valid HTTP")
 
 
 def _log_access(request: web.Request, response: web.StreamResponse) -> None:

@@ -1,9 +1,8 @@
-"""What the edges show of Core's replies: flatter, with int64 as numbers (spec.md, "Surfaces").
+"""The edges' JSON form of Core's replies: flatter, with int64 as numbers.
 
-A reply that wraps one thing is shown as that thing; a collection as `{items, pagination}`; a prize has its
-`prize_id` beside the rest. How an edge's JSON differs from its message's own is said by a `Shape` (the
-row's, or one that follows from the message), which changes answers here and their schemas in
-`runtime.http.docs.openapi`: one cannot say what the other does not.
+A reply that wraps one resource is shown as that resource, a collection as `{items, pagination}`; a prize has an extra
+`prize_id`. A `Shape`, from the operation row or derived from the message, describes the differences from the message's
+own JSON. It is applied to responses here and to their schemas in `runtime.http.docs.openapi`, so that the two agree.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from runtime.wire.schema import Kind, fields_of
 from runtime.wire.shape import AS_IT_IS, Shape, apply
 
 ALIASES: Final[Mapping[Any, Mapping[str, str]]] = {m.Prize: {"prize_id": "id"}}
-"""What the edges call a resource's field -> the field (contract.md, "Core messages"); shown beside it, and taken."""
-BESIDE: Final = frozenset({"warnings"})
-"""Fields of replies that stand beside those of the one thing that a reply wraps, where they hold something."""
+"""An edge's alias -> the resource's field. Responses have both; requests may use either."""
+EXTRA: Final = frozenset({"warnings"})
+"""Reply fields shown alongside those of the wrapped resource, if they are not empty."""
 
 
 def shape_of(operation: Operation) -> Shape:
-    """How the edges show an operation's reply."""
+    """How the edges' JSON of an operation's reply differs from the message's own. Default: derived from the message."""
     if operation.shape is not None:
         return operation.shape
     fields = fields_of(operation.reply)
-    beside = BESIDE & fields.keys()
-    rows = [field for name, field in fields.items() if name not in beside]
+    extra = EXTRA & fields.keys()
+    rows = [field for name, field in fields.items() if name not in extra]
     if len(rows) == 1 and rows[0].kind is Kind.MESSAGE and not rows[0].repeated:
-        return Shape(opened=rows[0].name, optional=beside, inner={rows[0].name: _of_message(rows[0].type)})
+        return Shape(opened=rows[0].name, optional=extra, inner={rows[0].name: _of_message(rows[0].type)})
     if "items" in fields and fields["items"].type in ALIASES:
         return Shape(inner={"items": _of_message(fields["items"].type)})
     return AS_IT_IS
@@ -42,7 +41,7 @@ def _of_message(message: Any) -> Shape:
 
 
 def edge_view(operation: Operation) -> View:
-    """The function that makes the edges' `data` of an operation's reply."""
+    """The function that converts an operation's reply to the edges' `data`."""
     show, shape = view(operation.reply, "number"), shape_of(operation)
     if shape == AS_IT_IS:
         return show

@@ -1,11 +1,11 @@
-"""The one table of operations: what Core can be asked, over REST and RPC alike.
+"""The table of all operations that Core serves, over REST and RPC.
 
-Each resource's module, or package, holds its functions and its rows (`ROWS`; see runtime/operations/row.py). The
-RPC server, Core's REST surface, the edges, the metrics and the OpenAPI documents are loops over the table; a test
-holds that game.proto's RPCs and these rows are the same set.
+Each resource's module or package defines its functions and its rows (`ROWS`; see runtime/operations/row.py). The
+RPC server, Core's REST surface, the edges, the metrics and the OpenAPI documents iterate over the table. A test
+checks that it matches the RPCs of game.proto.
 
-Most operations are a function of one request. One with an `actor` is an actor's instead: its requests wait in
-the mailbox of their key (a game, a tenant), and the actor does a batch of them together.
+Most operations are a function of one request. An operation with an `actor` goes to an actor instead: requests queue
+in the mailbox of their key (a game, a tenant), and the actor processes them in batches.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.operations import (
+    assets,
     audit,
     campaigns,
     conservation,
     desk,
+    draws,
+    entries,
     files,
     fulfillment,
     games,
     integrations,
     leaderboards,
+    packs,
     players,
     plays,
     prizes,
@@ -45,13 +49,17 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *storefront.ROWS,
     *plays.ROWS,
     *prizes.ROWS,
+    *assets.ROWS,
     *wallet.ROWS,
     *rewards.ROWS,
     *quests.ROWS,
+    *packs.ROWS,
     *players.ROWS,
     *desk.ROWS,
+    *entries.ROWS,
     *staff.ROWS,
     *leaderboards.ROWS,
+    *draws.ROWS,
     *integrations.ROWS,
     *fulfillment.ROWS,
     *tenancy.ROWS,
@@ -62,4 +70,4 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
 )
 
 BY_NAME: Final[dict[str, Operation]] = {operation.name: operation for operation in OPERATIONS}
-"""Operation by RPC name: names are unique over all services."""
+"""Operation by RPC name; names are unique across services."""

@@ -1,8 +1,8 @@
-"""The audit log: who changed what, written in the change's own transaction, so neither exists without the other.
+"""The audit log: records every change in the transaction that makes it, so neither exists without the other.
 
-An entry has the resource before and after as the operator sees it (secrets are never in it). Beside the changes it
-has who came: each sign-in of staff, and whom an edge refused a route for want of a role. These are anybody's to
-bring about, so buckets in the database bound them, whatever the number of edges (`_Bucket`).
+An entry has the resource before and after as the operator sees it, without secrets. The log also records staff
+sign-ins, and requests that an edge refused for a missing role. Anyone can cause those, so token buckets in the
+database limit them across all edges (`_Bucket`).
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from runtime.operations.row import STAFF, Command, Operation
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("audit")
-_CHARGE: Final = sql.load("challenges")["charge"]
+_CHARGE: Final = sql.load("challenges")["take_token"]
 
 
 class _Bucket(NamedTuple):
-    """What is noted at most: so many at once, and then one in so many seconds."""
+    """A token bucket: a burst of `at_once` entries, then one per `every_seconds`."""
 
     at_once: int
     every_seconds: float
 
 
 REFUSALS: Final = _Bucket(100, 36.0)
-"""Of a tenant: staff's refusals, and players' beside them, who are many and shall not hide staff's. 2,400 a day each,
-and 100: about half a megabyte. What is beyond is counted by the edge that refuses."""
+"""Per tenant, one bucket for staff and one for players, so that many players cannot crowd out staff's refusals. Each
+allows 2,400 a day plus 100, about half a megabyte. The edge that refuses counts the rest."""
 
 SIGN_INS: Final = _Bucket(60, 60.0)
-"""Of a subject, by different tokens."""
+"""Per subject, with different tokens."""
 
 
 class _Full(Exception):
-    """A bucket is."""
+    """The token bucket is empty."""
 
 
 async def record(
@@ -53,12 +53,12 @@ async def record(
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> None:
-    """Notes that the current actor (trace.actor) did `action`, such as "game.update", to the subject.
+    """Records that the current actor (trace.actor) did `action`, such as "game.update", to the subject.
 
-    The subject's type is the action's first part. `before` and `after` hold no secrets.
+    The subject's type is the first part of the action. `before` and `after` must not contain secrets.
     """
     await connection.execute(
-        _SQL["note"],
+        _SQL["append"],
         tenant_id,
         ids.make("audit"),
         trace.actor.get(),
@@ -73,11 +73,10 @@ async def record(
 
 
 async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest) -> m.ListAuditEntriesReply:
-    """The tenant's entries, newest first: of one subject type, subject or actor, of actions that begin so, from a time
-    until another, and that hold `q`, where given. `player_id`: of what was done to the player, and to the player's
-    rewards, deliveries, scores and wallet.
+    """The tenant's entries, newest first. Filters: subject type, subject, actor, action prefix, time range, and text
+    (`q`). `player_id` finds changes of the player and of the player's rewards, deliveries, scores and wallet.
 
-    A merchant's staff sees what was done in the merchant's name.
+    A merchant's staff sees only what was done in the merchant's name.
     """
     checks = Checks()
     checks.between("since", request.since, 0, TIME_MAX)
@@ -85,37 +84,38 @@ async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest)
     if 0 < request.until <= request.since:
         checks.problem("until", "must be after since")
     checks.raise_found()
-    of = (request.subject_type, request.subject_id, request.actor, merchant_of(request))
-    said = (request.action, request.since, request.until, search_pattern(request.q))
-    filters: tuple[Any, ...] = (tenant_of(request), *of, *said, *ids.between("audit", request.since, request.until))
-    # The entries of what may be rare are found by an index of theirs: the whole log may be walked for anything else.
+    subject = (request.subject_type, request.subject_id, request.actor, merchant_of(request))
+    action = (request.action, request.since, request.until, search_pattern(request.q))
+    key_range = ids.between("audit", request.since, request.until)
+    filters: tuple[Any, ...] = (tenant_of(request), *subject, *action, *key_range)
+    # Selective filters have an index each; any other filter may scan the whole log.
     by = (
         ("player", request.player_id),
         ("subject", request.subject_id),
         ("actor", request.actor),
         ("type", request.subject_type),
     )
-    statement = next((f"list_of_{name}" for name, asked in by if asked), "list")
+    statement = next((f"list_of_{name}" for name, value in by if value), "list")
     if request.player_id:
         filters = (*filters, request.player_id)
     rows, pagination = await reading.page(engine, _SQL[statement], request, *filters)
     return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in rows], pagination=pagination)
 
 
-async def note_sign_in(engine: Engine, request: m.NoteSignInRequest) -> m.NotedReply:
-    """Notes that staff came with a token that was not seen before: once, whichever edges see it, and how often."""
+async def record_sign_in(engine: Engine, request: m.RecordSignInRequest) -> m.RecordedReply:
+    """Records the first use of a staff token: one entry per token, however many edges report it."""
     seen = _Bucket(1, engine.settings.token_seconds_max)
-    # In the order of keys (sql/locks.py): the sign-in's own first, so that who shows a used link again and again takes
-    # nothing of what its subject may sign in.
+    # In key order (sql/locks.py). The sign-in's bucket comes first, so that repeating a used link does not use up the
+    # subject's bucket.
     buckets = {f"sign-in:{_brief(request.sign_in_id)}": seen, f"signer:{_brief(request.subject)}": SIGN_INS}
     after = {"roles": list(request.roles), "expires_at": request.expires_at, "address": request.address}
-    return await _note(engine, request, buckets, "staff.sign_in", request.sign_in_id, after)
+    return await _record_limited(engine, request, buckets, "staff.sign_in", request.sign_in_id, after)
 
 
-async def note_refusal(engine: Engine, request: m.NoteRefusalRequest) -> m.NotedReply:
-    """Notes who was refused which route for want of which roles; within a bound that a flood cannot pass.
+async def record_refusal(engine: Engine, request: m.RecordRefusalRequest) -> m.RecordedReply:
+    """Records a request that was refused for a missing role. A flood is limited by a token bucket.
 
-    From which address is noted of staff alone: who has no role may be a player, and no erasure reaches this log.
+    The address is recorded only for staff: a caller without a role may be a player, and erasure skips this log.
     """
     after = {
         "route": request.route,
@@ -125,17 +125,17 @@ async def note_refusal(engine: Engine, request: m.NoteRefusalRequest) -> m.Noted
         "address": request.address if request.roles else "",
     }
     bucket = {f"refusals:{'staff' if request.roles else 'players'}": REFUSALS}
-    return await _note(engine, request, bucket, "staff.refuse", request.subject, after)
+    return await _record_limited(engine, request, bucket, "staff.refuse", request.subject, after)
 
 
-async def _note(
+async def _record_limited(
     engine: Engine,
-    request: m.NoteSignInRequest | m.NoteRefusalRequest,
+    request: m.RecordSignInRequest | m.RecordRefusalRequest,
     buckets: dict[str, _Bucket],
     action: str,
     subject_id: str,
     after: dict[str, Any],
-) -> m.NotedReply:
+) -> m.RecordedReply:
     tenant_id = tenant_of(request)
     checks = Checks()
     for name in ("subject", "sign_in_id", "route", "reason"):
@@ -149,14 +149,14 @@ async def _note(
     async def work(connection: asyncpg.Connection) -> bool:
         for key, bucket in buckets.items():
             if await connection.fetchval(_CHARGE, tenant_id, key, bucket.every_seconds, bucket.at_once) is None:
-                raise _Full  # What was charged before it is not: what is too much leaves no rows, and may come again.
+                raise _Full  # Rolls back the earlier charges too, so that a refused entry costs nothing.
         await record(connection, tenant_id, action, subject_id, after=after)
         return True
 
     try:
-        return m.NotedReply(noted=await engine.database.transaction(work))
+        return m.RecordedReply(recorded=await engine.database.transaction(work))
     except _Full:
-        return m.NotedReply(noted=False)
+        return m.RecordedReply(recorded=False)
 
 
 def _brief(text: str) -> str:
@@ -169,18 +169,18 @@ def _brief(text: str) -> str:
 _STAFF: Final = {"subject": "ann", "address": "203.0.113.7"}
 _SIGN_IN: Final = {**_STAFF, "sign_in_id": "signin_0f1e2d3c4b5a69788796a5b4c3d2e1f0"}
 
-NOTE_SIGN_IN: Final = Operation(
-    "NoteSignIn",
+RECORD_SIGN_IN: Final = Operation(
+    "RecordSignIn",
     "POST /audit/sign-ins",
-    run=note_sign_in,
-    unsuspended=True,
+    run=record_sign_in,
+    while_suspended=True,
     example={**_SIGN_IN, "roles": ["designer"], "expires_at": samples.LATER},
 )
-NOTE_REFUSAL: Final = Operation(
-    "NoteRefusal",
+RECORD_REFUSAL: Final = Operation(
+    "RecordRefusal",
     "POST /audit/refusals",
-    run=note_refusal,
-    unsuspended=True,
+    run=record_refusal,
+    while_suspended=True,
     example={**_STAFF, "route": "PUT /admin/tenants/{id}", "reason": "ROLE_REQUIRED", "needed": ["platform"]},
 )
 
@@ -192,21 +192,21 @@ ROWS: Final = (
         admin=STAFF,
         command=Command(
             "audit-log --subject-type --subject-id --player --actor --action --since --until --q --limit=50",
-            "Show entries of the audit log, the newest first. All of them, oldest first: `tombola export audit`.",
+            "List audit log entries, newest first. To get all, oldest first, use `tombola export audit`.",
             help={
-                "subject_type": "Only what was done to this kind of thing: campaign, game, prize, reward, staff ...",
-                "subject_id": "Only what was done to this one.",
-                "player": "Only what was done to this player, or to the player's rewards, deliveries and wallet.",
-                "actor": "Only what this one did.",
-                "action": "Only actions that begin so: prize, prize.import ...",
-                "since": "Only from this time on, such as 2026-03-01 or 2026-03-01T09:00:00+01:00 (UTC where it "
-                "says no offset).",
+                "subject_type": "Only actions on this kind of resource: campaign, game, prize, reward, staff ...",
+                "subject_id": "Only actions on the resource with this id.",
+                "player": "Only actions on this player or the player's rewards, deliveries and wallet.",
+                "actor": "Only actions by this actor.",
+                "action": "Only actions with this prefix: prize, prize.import ...",
+                "since": "Only from this time on, such as 2026-03-01 or 2026-03-01T09:00:00+01:00 (UTC "
+                "without an offset).",
                 "until": "Only before this time.",
-                "q": "Only what holds this: who did what to what, the name of that, or the reason.",
+                "q": "Only entries with this text in the actor, action, subject, subject name or reason.",
             },
             columns="id, when={created_at:minute}, who=actor, did=action, to=subject_id, changed={:changed}",
         ),
     ),
-    NOTE_SIGN_IN,
-    NOTE_REFUSAL,
+    RECORD_SIGN_IN,
+    RECORD_REFUSAL,
 )

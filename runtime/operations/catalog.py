@@ -1,11 +1,11 @@
-"""How the catalogue (campaigns, games, prizes) changes, and what hangs on it (quests, boards): one transaction, one at
-a time in a tenant.
+"""Transactions that change the catalogue (campaigns, games, prizes) or its dependents (quests, boards). They run one
+at a time per tenant.
 
-Every change of what plays are decided by first raises the tenant's `catalog_version`. That row's lock makes the
-tenant's changes take turns, so that what a change checked (a prize exists, nothing names it) still holds when it
-commits; and whatever was decided by the old version is refused by the commit's guard. A game's first play holds
-the row too, to share, until it is committed: a change that finds a game without a history is right about that.
-It is the first lock there is (sql/locks.py).
+Every change to the terms of plays first raises the tenant's `catalog_version`. The lock on that row serializes the
+tenant's changes, so that a change's checks (a prize exists, nothing references it) still hold when it commits. The
+commit guard refuses plays that were decided under the old version. A game's first play takes the row lock too,
+shared, until it commits: a change that finds a game without history can rely on it. The row is the first in the lock
+order (sql/locks.py).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _SQL: Final = sql.load("tenancy")
 
 
 async def change(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
-    """Runs `work` as one change of the tenant's catalogue, and tells the engine of it once committed.
+    """Runs `work` as one change of the tenant's catalogue, and notifies the engine after the commit.
 
-    `work` may run again where the transaction lost a race. Raises NOT_FOUND for an unknown tenant.
+    `work` may run again if the transaction lost a race. Raises NOT_FOUND for an unknown tenant.
     """
 
     async def in_transaction(connection: asyncpg.Connection) -> tuple[T, int]:
@@ -42,7 +42,7 @@ async def change(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connect
 
 
 async def create(engine: Engine, request: Any, kind: type[T], work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
-    """As `change`, once for the request's Idempotency-Key. `work` makes the reply, a message of `kind`."""
+    """As `change`, once per Idempotency-Key. `work` returns the reply, a message of `kind`."""
 
     raised: list[int] = []
 
@@ -57,27 +57,28 @@ async def create(engine: Engine, request: Any, kind: type[T], work: Callable[[as
     return reply
 
 
-async def create_beside(
+async def create_dependent(
     engine: Engine, request: Any, kind: type[T], work: Callable[[asyncpg.Connection], Awaitable[T]]
 ) -> T:
-    """As `change_beside`, once for the request's Idempotency-Key. `work` makes the reply, a message of `kind`."""
+    """As `change_dependent`, once per Idempotency-Key. `work` returns the reply, a message of `kind`."""
 
     async def in_transaction(connection: asyncpg.Connection) -> T:
-        await _hold(connection, tenant_of(request))
+        await _lock(connection, tenant_of(request))
         return await work(connection)
 
     reply: T = (await idempotent_writes.create(engine, request, kind, in_transaction)).reply
     return reply
 
 
-async def change_beside(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
-    """As `change`, of what names the catalogue's things and is part of no play's terms: a quest, a board.
+async def change_dependent(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+    """As `change`, for resources that reference the catalogue but are not part of a play's terms: quests, boards.
 
-    The version stays. Else every game of the tenant would be read anew, and what was decided meanwhile decided again.
+    It does not raise the version. Otherwise every game of the tenant would reload, and plays in flight would be decided
+    again.
     """
 
     async def in_transaction(connection: asyncpg.Connection) -> T:
-        await _hold(connection, tenant_id)
+        await _lock(connection, tenant_id)
         return await work(connection)
 
     return await engine.database.transaction(in_transaction)
@@ -90,13 +91,13 @@ async def _raise_version(connection: asyncpg.Connection, tenant_id: str) -> int:
     return version
 
 
-async def _hold(connection: asyncpg.Connection, tenant_id: str) -> None:
-    if await connection.fetchval(_SQL["hold_catalog"], tenant_id) is None:
+async def _lock(connection: asyncpg.Connection, tenant_id: str) -> None:
+    if await connection.fetchval(_SQL["lock_catalog"], tenant_id) is None:
         raise unknown("tenant", tenant_id)
 
 
 def in_use(kind: str, identifier: str, used_by: list[dict[str, str]]) -> Fault:
-    """FAILED_PRECONDITION: the thing cannot go while these name it, each `{type, id}`, a rung with its `game_id`."""
+    """FAILED_PRECONDITION: these reference the resource. Each is `{type, id}`, a rung also has its `game_id`."""
     names = ", ".join(f"{user['type']} {user['id']}" for user in used_by[:5])
     return Fault(
         Status.FAILED_PRECONDITION, "IN_USE", f"{kind} {identifier} is in use by {names}", used_by=used_by[:100]
@@ -104,12 +105,13 @@ def in_use(kind: str, identifier: str, used_by: list[dict[str, str]]) -> Fault:
 
 
 def stale(kind: str, current: int) -> Fault:
-    """ABORTED: an update was sent for another revision than the current one, which its sender has not seen."""
+    """ABORTED (optimistic lock): the update was based on an older revision than the current one."""
     return Fault(
         Status.ABORTED, "STALE_REVISION", f"the {kind} is at revision {current}; read it again", revision=current
     )
 
 
 def has_history(kind: str, identifier: str, what: str) -> Fault:
-    """FAILED_PRECONDITION: `what` says whose wallets were moved, which would be others from now on."""
-    return Fault(Status.FAILED_PRECONDITION, "HAS_HISTORY", f"{what} of {kind} {identifier} stays: it was played")
+    """FAILED_PRECONDITION: `what` determines the wallets that plays already used; a change would switch to others."""
+    message = f"{what} of {kind} {identifier} cannot change: it was played"
+    return Fault(Status.FAILED_PRECONDITION, "HAS_HISTORY", message)

@@ -1,7 +1,7 @@
-"""What the catalogue's writers check alike: bounds of numbers, times, objects, and what an update sets.
+"""Shared validation of catalogue writes: bounds of numbers, times and objects, and the fields that an update sets.
 
-The surfaces have checked types, enums and texts already (runtime.wire.schema); here are the meanings.
-A `Checks` collects every problem, so that a designer who saves a game hears all of them at once.
+The surfaces have already checked types, enums and text (runtime.wire.schema). `Checks` collects every problem, so
+that a designer who saves a game sees all of them at once.
 """
 
 from __future__ import annotations
@@ -20,33 +20,30 @@ NAME_LENGTH_MAX: Final = 200
 TYPE_LENGTH_MAX: Final = 100
 OBJECT_BYTES_MAX: Final = 64 * 1024
 TIME_MAX: Final = 253_402_214_399
-"""The last second in unix seconds that is of the year 9999 in every time zone: no later one has a date there."""
+"""The last second (unix) within the year 9999 in every time zone; later ones have no valid date."""
 VIOLATIONS_MAX: Final = 100
 
 M = TypeVar("M")
 
 
 class Checks:
-    """Problems found so far; `raise_found` refuses with all of them (INVALID_ARGUMENT)."""
+    """Collects problems; `raise_found` raises INVALID_ARGUMENT with all of them."""
 
     def __init__(self) -> None:
         self.found: list[tuple[str, str]] = []
 
     def problem(self, field: str, description: str) -> None:
-        """Adds one problem."""
         self.found.append((field, description))
 
     def problems(self, found: Iterable[tuple[str, str]]) -> None:
-        """Adds several."""
         self.found.extend(found)
 
     def required(self, field: str, value: str) -> None:
-        """A text that says something; blanks alone are no name. Its length and characters the surfaces have checked."""
+        """A text that is not blank. The surfaces have already checked its length and characters."""
         if not value.strip():
             self.problem(field, "is required")
 
     def between(self, field: str, value: float, least: float, most: float) -> None:
-        """A number from `least` to `most`."""
         if not least <= value <= most:
             self.problem(field, f"must be from {least} to {most}")
 
@@ -58,7 +55,6 @@ class Checks:
             self.problem("end_date", "must be after start_date")
 
     def timezone(self, field: str, value: str) -> None:
-        """A zone of the IANA database."""
         if not is_timezone(value):
             self.problem(field, "must be an IANA time zone such as Europe/Berlin")
 
@@ -68,20 +64,19 @@ class Checks:
             self.problem(field, f"must be at most {OBJECT_BYTES_MAX} bytes as JSON")
 
     def origins(self, field: str, values: Sequence[str]) -> None:
-        """Origins of pages, each once (runtime.wire.origins)."""
+        """Page origins without duplicates (runtime.wire.origins)."""
         for index, value in enumerate(values):
-            wrong = origins.problem(value) or ("is there twice" if value in values[:index] else "")
-            if wrong:
-                self.problem(f"{field}[{index}]", wrong)
+            description = origins.problem(value) or ("is a duplicate" if value in values[:index] else "")
+            if description:
+                self.problem(f"{field}[{index}]", description)
 
     def raise_found(self) -> None:
-        """Raises INVALID_ARGUMENT with every problem, where there is one."""
+        """Raises INVALID_ARGUMENT with every problem, if there is one."""
         if self.found:
             raise violations(self.found[:VIOLATIONS_MAX])
 
 
 def is_timezone(name: str) -> bool:
-    """True where the IANA database has the zone."""
     if not name or len(name) > 64 or name.startswith(("/", ".")):
         return False
     try:
@@ -91,18 +86,18 @@ def is_timezone(name: str) -> bool:
     return True
 
 
-def given(resource: M | None, name: str) -> M:
-    """The resource that a request wraps; INVALID_ARGUMENT where there is none."""
+def provided(resource: M | None, name: str) -> M:
+    """The resource in a request; INVALID_ARGUMENT if it is missing."""
     if resource is None:
         raise invalid(name, "is required")
     return resource
 
 
 def refuse_read_only(sent: Any, stored: Any) -> None:
-    """INVALID_ARGUMENT names each read-only field that is sent and is not what is stored.
+    """INVALID_ARGUMENT for each read-only field that differs from the stored value.
 
-    So a resource may be sent back as it was read, and nothing that the service sets is passed over without a word.
-    stored: of what is made, what it is given.
+    A client may send a resource back as it read it, and no attempt to set a read-only field is silently ignored.
+    stored: for a new resource, the values that the service will set.
     """
     if found := list(_read_only(sent, stored, "")):
         raise violations(found)
@@ -110,47 +105,46 @@ def refuse_read_only(sent: Any, stored: Any) -> None:
 
 def _read_only(sent: Any, stored: Any, path: str) -> Iterator[tuple[str, str]]:
     for name, field in fields_of(type(sent)).items():
-        value, kept = getattr(sent, name), getattr(stored, name)
+        value, stored_value = getattr(sent, name), getattr(stored, name)
         if not value:
             continue
-        if field.read_only and value != kept:
-            yield path + name, _SET_OTHERWISE.get(name, "is set by the service")
-        elif field.kind is Kind.MESSAGE and not field.repeated and kept is None:
-            yield from _read_only(value, field.type(), f"{path}{name}.")
+        if field.read_only and value != stored_value:
+            yield path + name, _READ_ONLY.get(name, "is read-only")
+        elif field.kind is Kind.MESSAGE and not field.repeated:
+            yield from _read_only(value, field.type() if stored_value is None else stored_value, f"{path}{name}.")
 
 
-_SET_OTHERWISE: Final = {"tenant_id": "is the tenant that asks; the role platform names another in X-Tenant-Id"}
+_READ_ONLY: Final = {"tenant_id": "is the caller's tenant. With the role platform, set another in X-Tenant-Id"}
 
 
 def set_fields(current: M, update: M, mask: Sequence[str], settable: frozenset[str]) -> frozenset[str]:
-    """Sets on `current` what an update gives, and returns the names that were set.
+    """Applies an update to `current` and returns the names of the fields that were set.
 
-    mask: the fields that the update holds (REST makes it from the body); where empty, every field that
-    is not at its default (AIP-134). Read-only fields are refused as `refuse_read_only` has it. An enum given as
-    unspecified keeps what is stored.
+    mask: the fields of the update (REST derives it from the body); if empty, every field that is not at its
+    default (AIP-134). `refuse_read_only` checks read-only fields. An unspecified enum keeps the stored value.
     """
     refuse_read_only(update, current)
     known = set(type(update).__dataclass_fields__)  # type: ignore[attr-defined]
     for name in mask:
         if name not in known:
             raise invalid("update_mask", f"{name[:NAME_LENGTH_MAX]!r} is not a field")
-    names = {name for name in settable if _is_given(update, name, mask)}
+    names = {name for name in settable if _is_set(update, name, mask)}
     for name in names:
         setattr(current, name, getattr(update, name))
     return frozenset(names)
 
 
-def _is_given(update: Any, name: str, mask: Sequence[str]) -> bool:
+def _is_set(update: Any, name: str, mask: Sequence[str]) -> bool:
     value = getattr(update, name)
     if hasattr(value, "proto_name") and not value:
         return False
     if mask:
         return name in mask
-    # A message whose fields are all at their defaults is falsy, and given all the same.
+    # A message with all fields at their defaults is falsy, but present.
     return value is not None if isinstance(value, dict) or hasattr(value, "to_dict") else bool(value)
 
 
 def search_pattern(q: str) -> str:
-    """A LIKE pattern for names that hold `q`, whose own wildcards mean themselves."""
+    """A LIKE pattern for names that contain `q`, with its wildcards escaped."""
     escaped = q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%" if q else "%"

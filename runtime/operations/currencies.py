@@ -1,4 +1,4 @@
-"""The currencies that a prize's value or a budget can be in: the codes of ISO 4217 (list one, of 2025)."""
+"""The currencies of prize values and budgets: the codes of ISO 4217 (list one, of 2025)."""
 
 from __future__ import annotations
 

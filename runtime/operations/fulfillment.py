@@ -1,6 +1,6 @@
-"""Tasks as operators and workflows see them: list, re-arm, and the callback that ends an awaited one.
+"""Delivery tasks for operators and workflows: list, retry, and the callback that completes an awaited task.
 
-The delivery itself is the workers' (runtime/streams/delivery.py). States: sql/fulfillment.sql.
+Workers make the deliveries (runtime/streams/delivery.py). States: sql/fulfillment.sql.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import asyncpg
 import sql
 from runtime import ids
 from runtime import messages as m
-from runtime.actors.deliveries import tell_failed
+from runtime.actors.deliveries import publish_failed
 from runtime.actors.engine import Engine
-from runtime.actors.rewards import HOLDING, give_back, hold, take_again
+from runtime.actors.rewards import HOLDING, give_back, lock_reward, take_again
 from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import audit, reading
@@ -34,48 +34,49 @@ _SQL: Final = sql.load("fulfillment")
 
 
 async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasksReply:
-    """Tasks, the newest first, by status, campaign, prize, a whole contact of the winner's and when they were made.
+    """Tasks, newest first. Filters: status, campaign, prize, the winner's full e-mail address or phone number, and
+    creation time.
 
-    By a contact a merchant's staff finds those of its own campaigns alone.
+    A merchant's staff finds only tasks of the merchant's campaigns.
     """
     checks = Checks()
     checks.between("since", request.since, 0, TIME_MAX)
     checks.between("until", request.until, 0, TIME_MAX)
     checks.raise_found()
     statement = "list"
-    asked: tuple[Any, ...] = (token(request.status), request.campaign_id, request.prize_id, merchant_of(request))
+    filters: tuple[Any, ...] = (token(request.status), request.campaign_id, request.prize_id, merchant_of(request))
     if request.contact or request.since or request.until:
         statement = "search"
         contacts = spellings(request.contact) if request.contact else None
         made = ids.between("task", request.since, request.until)
-        asked = (*asked, contacts, request.since, request.until, *made)
-    rows, pagination = await reading.page(engine, _SQL[statement], request, tenant_of(request), *asked, key="task_id")
+        filters = (*filters, contacts, request.since, request.until, *made)
+    rows, pagination = await reading.page(engine, _SQL[statement], request, tenant_of(request), *filters, key="task_id")
     return m.ListTasksReply(items=[task_message(row) for row in rows], pagination=pagination)
 
 
 async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply:
-    """Makes a task due now, with its whole schedule before it. A pending one stays as it is.
+    """Makes a task due now and restarts its retry schedule. A pending task stays unchanged.
 
-    With an Idempotency-Key a retry answers as the first time, whatever became of the task since; but for `last_error`,
-    which is the task's of now.
+    A retry with the same Idempotency-Key gets the first reply, whatever happened to the task since; only `last_error`
+    is current.
 
-    FAILED_PRECONDITION ILLEGAL_TRANSITION for one that is delivered, cancelled or being delivered; OUT_OF_STOCK
-    for a dead one whose unit somebody else has won since.
+    FAILED_PRECONDITION ILLEGAL_TRANSITION if the task is delivered, cancelled or being delivered. OUT_OF_STOCK if it
+    is dead and another player has won its unit since.
     """
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> m.TaskReply:
-        reward_id, before = await _hold(connection, tenant_id, request.id)
+        reward_id, before = await _lock(connection, tenant_id, request.id)
         row = await connection.fetchrow(_SQL["rearm"], tenant_id, request.id, merchant_of(request))
         if row is None:
-            raise await reading.not_to_write(connection, _SQL["seen"], request, "task", request.id)
+            raise await reading.write_refusal(connection, _SQL["seen"], request, "task", request.id)
         if not row["rearmed"]:
             raise _illegal(row, "retry")
         if before == "failed":
             await take_again(connection, tenant_id, reward_id)
         after = {"reward_id": reward_id, "player_id": row["player_id"], "status": row["status"]}
         await audit.record(connection, tenant_id, "task.retry", request.id, after=after)
-        # Kept without the receiver's text, which an erasure takes from the row: it is told as it is by then.
+        # Stored without last_error, the receiver's text: erasure clears that column, but not stored replies.
         return m.TaskReply(task=replace(task_message(row), last_error=""))
 
     reply: m.TaskReply = (await once(engine, request, m.TaskReply, work)).reply
@@ -87,20 +88,20 @@ async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply
 
 
 async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.TaskReply:
-    """What a callback says: the task was delivered, or an attempt of it failed. Saying it again changes nothing.
+    """Handles a callback: the task was delivered, or an attempt failed. Repeating a callback has no effect.
 
-    Delivered is final: a failure after it is FAILED_PRECONDITION ILLEGAL_TRANSITION, and so is anything of
-    a cancelled task. UNAUTHENTICATED SIGNATURE_INVALID where the callback's id was used for another task.
-    OUT_OF_STOCK: a delivery of a dead one whose unit somebody else has won since.
+    Delivered is final: a later failure is FAILED_PRECONDITION ILLEGAL_TRANSITION, as is any callback of a cancelled
+    task. UNAUTHENTICATED SIGNATURE_INVALID if the callback's id was used for another task. OUT_OF_STOCK if a dead task
+    is reported delivered and another player has won its unit since.
     """
     tenant_id = tenant_of(request)
     if request.status not in ("delivered", "failed"):
         raise invalid("status", "must be delivered or failed")
-    told = (request.status, request.external_id, request.error, request.callback_id, delays_seconds())
+    report = (request.status, request.external_id, request.error, request.callback_id, delays_seconds())
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        reward_id, before = await _hold(connection, tenant_id, request.id)
-        row = await connection.fetchrow(_SQL["complete"], tenant_id, request.id, *told)
+        reward_id, before = await _lock(connection, tenant_id, request.id)
+        row = await connection.fetchrow(_SQL["complete"], tenant_id, request.id, *report)
         assert row is not None, "tasks are never removed"
         if row["outcome"] == "dead" and before in HOLDING:
             await give_back(connection, tenant_id, [reward_id])
@@ -113,25 +114,25 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
         raise not_signed()
     if row["outcome"] is not None:
         FULFILLMENT_TASKS.labels(row["outcome"]).inc()
-        await tell_failed(engine, tenant_id, [request.id] if row["outcome"] == "dead" else ())
+        await publish_failed(engine, tenant_id, [request.id] if row["outcome"] == "dead" else ())
     elif row["status"] == "cancelled" or (row["status"] == "delivered" and request.status == "failed"):
         raise _illegal(row, f"a callback {request.status!r}")
     return m.TaskReply(task=task_message(row))
 
 
-async def _hold(connection: asyncpg.Connection, tenant_id: str, task_id: str) -> tuple[str, str]:
-    """Locks what a task's end may move: stock, code, reward. (The reward, its stored state.)"""
+async def _lock(connection: asyncpg.Connection, tenant_id: str, task_id: str) -> tuple[str, str]:
+    """Locks the stock, code and reward that the task's end may change. Returns (reward id, its stored state)."""
     about = await connection.fetchrow(_SQL["about"], tenant_id, task_id)
     if about is None:
         raise unknown("task", task_id)
-    return about["reward_id"], await hold(connection, tenant_id, about["reward_id"], about["prize_id"])
+    return about["reward_id"], await lock_reward(connection, tenant_id, about["reward_id"], about["prize_id"])
 
 
 async def verify_callback(engine: Engine, request: m.VerifyCallbackRequest) -> m.VerifyCallbackReply:
-    """Whether the secret of the task's prize signed this callback, within the tolerance of the database's time.
+    """Whether the prize's secret signed this callback, within the tolerance of the database's time, and made the
+    token of its URL for this task.
 
-    And made the token of its URL, for this task.
-    An unknown task and a prize without a secret verify nothing, and answer no differently.
+    An unknown task and a prize without a secret get the same answer as a wrong signature.
     """
     tenant_id = tenant_of(request)
     row = await engine.database.fetchrow(_SQL["receiver"], tenant_id, request.id)
@@ -150,13 +151,12 @@ def _illegal(row: Any, move: str) -> Fault:
     return Fault(
         Status.FAILED_PRECONDITION,
         "ILLEGAL_TRANSITION",
-        f"task {row['task_id']} is {row['status']}: {move} does not apply",
+        f"task {row['task_id']} is {row['status']}: {move} is not allowed",
         task_status=status.proto_name,
     )
 
 
 def task_message(row: Any) -> m.Task:
-    """The message of a row of `list`."""
     return m.Task(
         id=row["task_id"],
         reward_id=row["reward_id"],
@@ -181,7 +181,7 @@ COMPLETE_TASK: Final = Operation(
     "POST /fulfillment/tasks/{id}/callback",
     run=complete_task,
     admin=SIGNED,
-    unsuspended=True,
+    while_suspended=True,
     refusals=("ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
     example={"status": "delivered", "external_id": "shipment-1"},
 )
@@ -189,7 +189,7 @@ VERIFY_CALLBACK: Final = Operation(
     "VerifyCallback",
     "POST /fulfillment/tasks/{id}/callback/verify",
     run=verify_callback,
-    unsuspended=True,
+    while_suspended=True,
     example={
         "webhook_id": "msg_1",
         "webhook_timestamp": "1767225600",
@@ -207,14 +207,14 @@ ROWS: Final = (
         admin=STAFF,
         command=Command(
             "deliveries list --status --campaign --prize --contact --since --until --most",
-            "List deliveries, the newest first; `tombola rewards show` has what was sent and how it was answered.",
+            "List deliveries, newest first; `tombola rewards show` has the request and the response.",
             help={
-                "contact": "Only those to whom this e-mail address or phone number belongs, whole.",
-                "since": "Only those made from this time on, such as 2026-03-01T09:00:00+01:00 (UTC where it says "
-                "no offset).",
-                "until": "Only those made before this time.",
+                "contact": "Only deliveries to the player with this full e-mail address or phone number.",
+                "since": "Only deliveries created from this time on, such as 2026-03-01T09:00:00+01:00 (UTC without "
+                "an offset).",
+                "until": "Only deliveries created before this time.",
             },
-            columns="id, reward=reward_id, way=channel, status, attempts, what went wrong last=last_error",
+            columns="id, reward=reward_id, channel, status, attempts, last error=last_error",
         ),
     ),
     Operation(
@@ -226,8 +226,8 @@ ROWS: Final = (
         example={},
         command=Command(
             "deliveries retry DELIVERY",
-            "Try a delivery again that failed, now.",
-            says="{delivery} is tried again",
+            "Retry a failed delivery now.",
+            outcome="{delivery} will be retried",
         ),
     ),
     COMPLETE_TASK,

@@ -1,9 +1,8 @@
-"""Stores voucher codes and receivers' secrets anew, under the first key of CODE_KEYS.
+"""Re-encrypts voucher codes and receivers' secrets with the first key of CODE_KEYS.
 
-It refuses to begin beside a process that does not seal with the first key, then has the database itself refuse what is
-sealed with the others, and only then goes through what is there: so nothing is left under them when it says so. It goes
-on where one that was broken off ended, since what is under the first key is passed by, and it harms nothing that runs
-meanwhile: every key that CODE_KEYS names opens.
+It does not start while a process still encrypts with another key. Then the database rejects writes with the other keys,
+and only then are the rows re-encrypted, so that none is left under them at the end. An interrupted rotation can be
+repeated: rows under the first key are skipped. The service may run meanwhile, since every key in CODE_KEYS decrypts.
 """
 
 from __future__ import annotations
@@ -22,33 +21,36 @@ from runtime.outgoing.vault import (
     VaultError,
     code_context,
     integration_context,
+    pack_context,
+    pack_key_context,
     prize_context,
     quest_context,
     vault_of,
 )
 from runtime.settings import Key, Settings
-from runtime.stores.database import Database
-from runtime.stores.keyring import EVERY_SECONDS, LIVE_SECONDS, NOBODYS
+from runtime.stores.database import Database, at
+from runtime.stores.databases import opened
+from runtime.stores.keyring import EVERY_SECONDS, LIVE_SECONDS, NO_TENANT
 
 _SQL: Final = sql.load("rotation")
 
 SWITCH_SECONDS: Final = 4 * EVERY_SECONDS
-"""What a process gets for going over to a key that it has."""
+"""How long a process may take to switch to a key that it has."""
 
 POLL_SECONDS: Final = 0.2
 PASSES: Final = 20
-"""How often it goes through what others change meanwhile, before it asks to be run again."""
+"""The most passes over rows that change concurrently, before the rotation asks to be run again."""
 
 BATCH: Final = 1_000
-"""Codes of one statement, which locks them while it runs."""
+"""Codes per statement, which locks them while it runs."""
 
 
 class NotDone(Exception):
-    """It cannot be done now; the message says what to do."""
+    """The rotation cannot be done now; the message says what to do."""
 
 
 class ResealedCode(NamedTuple):
-    """A code as the statement `reseal_codes` takes it, in its order."""
+    """The parameters of one code for the statement `reseal_codes`, in order."""
 
     prize_id: str
     code_id: str
@@ -59,44 +61,51 @@ class ResealedCode(NamedTuple):
 
 @dataclass(slots=True)
 class Rotated:
-    """What a rotation did. unopened: what no key of CODE_KEYS opens; it stays as it is.
+    """The counts of a rotation. unopened: no key in CODE_KEYS decrypts it; left unchanged.
 
-    missed: what somebody else changed while it was sealed anew, of the last pass.
+    conflicts: changed concurrently while it was re-encrypted, in the last pass.
     """
 
     codes: int = 0
     secrets: int = 0
     unopened: int = 0
-    missed: int = 0
+    conflicts: int = 0
 
 
 async def rotate_all(
     settings: Settings, tenant: str = "", report: Callable[[Rotated], None] = lambda _: None
 ) -> Rotated:
-    """Rotates every tenant's codes and secrets, or one tenant's. `report` hears of every batch.
+    """Rotates the codes and secrets of one tenant or all. `report` is called after every batch.
 
-    Raises NotDone where a process that lives does not seal with the first key, with nothing changed; and where
-    others change things as fast as it seals them.
+    Raises NotDone, with nothing changed, if a live process does not encrypt with the first key. Also raises it if rows
+    change as fast as they are re-encrypted.
     """
-    async with Database.opened(settings, size=1) as database:
+    async with opened(settings, size=1) as database:
         await retire(database, settings.code_keys)
         rotation = Rotation(database, vault_of(settings.code_keys), report)
         for _ in range(PASSES):
-            rotation.done.missed = rotation.done.unopened = 0
-            for row in await database.fetch(_SQL["tenants"], tenant):
-                await rotation.codes(row["tenant_id"])
-                await rotation.configs(row["tenant_id"], "prizes", "reseal_prize", prize_context)
-                await rotation.configs(row["tenant_id"], "integrations", "reseal_integration", integration_context)
-                await rotation.configs(row["tenant_id"], "quests", "reseal_quest", quest_context)
-            if not rotation.done.missed:
+            rotation.done.conflicts = rotation.done.unopened = 0
+            for part in database.parts:
+                await at(part, _rotate_tenants(rotation, await part.tenants(_SQL["tenants"], tenant)))
+            if not rotation.done.conflicts:
                 return rotation.done
-        raise NotDone("others change things as fast as they are sealed anew; run it again")
+        raise NotDone("rows change as fast as they are re-encrypted; run it again")
+
+
+async def _rotate_tenants(rotation: Rotation, tenant_ids: list[str]) -> None:
+    for tenant_id in tenant_ids:
+        await rotation.codes(tenant_id)
+        await rotation.configs(tenant_id, "prizes", "reseal_prize", prize_context)
+        await rotation.configs(tenant_id, "integrations", "reseal_integration", integration_context)
+        await rotation.configs(tenant_id, "quests", "reseal_quest", quest_context)
+        await rotation.configs(tenant_id, "packs", "reseal_pack", pack_context)
+        await rotation.configs(tenant_id, "pack_keys", "reseal_pack_key", pack_key_context)
 
 
 async def retire(database: Database, keys: Sequence[Key]) -> None:
-    """From its return on nothing is sealed with any key but the first, by whatever process. Raises NotDone."""
+    """Once this returns, no process can encrypt with any key but the first, in any database. Raises NotDone."""
     first, *others = [key.id for key in keys]
-    was_retired = await database.execute(_SQL["reinstate"], NOBODYS, first)
+    was_retired = sum([await part.execute(_SQL["reinstate"], NO_TENANT, first) for part in database.parts])
     try:
         await _wait_for_processes(database, first)
     except NotDone:
@@ -109,26 +118,26 @@ async def retire(database: Database, keys: Sequence[Key]) -> None:
 async def _retire(database: Database, key_ids: list[str]) -> None:
     async def work(connection: asyncpg.Connection) -> None:
         await connection.execute(_SQL["lock_keys"], key_ids)
-        await connection.execute(_SQL["retire"], NOBODYS, key_ids)
+        await connection.execute(_SQL["retire"], NO_TENANT, key_ids)
 
-    await database.transaction(work)
+    for part in database.parts:
+        await part.transaction(work)
 
 
 async def _wait_for_processes(database: Database, first: str) -> None:
-    """Returns when every process that lives seals with key `first`."""
     ends = time.monotonic() + SWITCH_SECONDS
-    while rows := await database.fetch(_SQL["behind"], NOBODYS, first, LIVE_SECONDS):
+    while rows := await database.fetch(_SQL["behind"], NO_TENANT, first, LIVE_SECONDS):
         waiting = time.monotonic() < ends
         if lacking := [row["process"] for row in rows if not (waiting and row["knows"])]:
             raise NotDone(
-                f"key {first!r} is not what everybody seals with. Put it in front of CODE_KEYS of, and restart:"
-                f" {'; '.join(lacking)} (one that was killed counts for {LIVE_SECONDS:.0f} seconds more)"
+                f"not every process encrypts with key {first!r}. Put it first in CODE_KEYS and restart:"
+                f" {'; '.join(lacking)} (a killed process counts for {LIVE_SECONDS:.0f} more seconds)"
             )
         await asyncio.sleep(POLL_SECONDS)
 
 
 class Rotation:
-    """Goes through a tenant's rows by their keys, so that it ends whatever others write meanwhile."""
+    """Iterates over a tenant's rows in key order, so that it terminates despite concurrent writes."""
 
     def __init__(self, database: Database, vault: Vault, report: Callable[[Rotated], None]) -> None:
         self.done = Rotated()
@@ -137,7 +146,7 @@ class Rotation:
         self._report = report
 
     async def codes(self, tenant_id: str) -> None:
-        """Codes, with the fingerprints that find their duplicates."""
+        """Re-encrypts codes, and recomputes their fingerprints."""
         prize_id = code_id = ""
         while rows := await self._database.fetch(_SQL["codes"], tenant_id, self._vault.first, prize_id, code_id, BATCH):
             prize_id, code_id = rows[-1]["prize_id"], rows[-1]["code_id"]
@@ -145,11 +154,11 @@ class Rotation:
                 columns = [list(column) for column in zip(*resealed, strict=True)]
                 count = await self._database.execute(_SQL["reseal_codes"], tenant_id, self._vault.first, *columns)
                 self.done.codes += count
-                self.done.missed += len(resealed) - count
+                self.done.conflicts += len(resealed) - count
             self._report(self.done)
 
     def _code(self, tenant_id: str, row: Any) -> ResealedCode | None:
-        """The code under the first key; None for what does not open."""
+        """The code under the first key; None if it cannot be decrypted."""
         context = code_context(tenant_id, row["prize_id"])
         try:
             text = self._vault.open(row["key_id"], row["ciphertext"], context)
@@ -161,7 +170,7 @@ class Rotation:
         return ResealedCode(row["prize_id"], row["code_id"], row["ciphertext"], sealed, fingerprint)
 
     async def configs(self, tenant_id: str, select: str, update: str, context_of: Callable[[str, str], str]) -> None:
-        """Secrets within configs: those of the statement `select`, by the statement `update`."""
+        """Re-encrypts the secrets in configs that the statement `select` reads and `update` writes."""
         after = ""
         while rows := await self._database.fetch(_SQL[select], tenant_id, after, BATCH):
             after = rows[-1]["id"]
@@ -178,4 +187,4 @@ class Rotation:
         if config != row["config"]:
             count = await self._database.execute(_SQL[update], tenant_id, row["id"], row["config"], config)
             self.done.secrets += count
-            self.done.missed += 1 - count
+            self.done.conflicts += 1 - count

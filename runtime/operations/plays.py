@@ -1,4 +1,4 @@
-"""Plays: the rows of the play path (runtime/actors/game), a player's past plays, and the replay that proves one."""
+"""Plays: the operations of the play path (runtime/actors/game), a player's history, and the replay of a play."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from runtime.actors.game.snapshot import read_rules
 from runtime.actors.game.terms import promises
 from runtime.errors import Fault, invalid, unknown
 from runtime.operations import reading, samples
+from runtime.operations.prizes import release
 from runtime.operations.row import STAFF, Access, Consumer, Operation, RoutePolicy, SessionUse
 from runtime.rules import Outcome, ReplayMismatch, replay, seed_hash
 from runtime.wire.scope import merchant_of, tenant_of
@@ -33,25 +34,28 @@ async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListH
     tenant_id = tenant_of(request)
     filters = (tenant_id, request.id, request.player_id)
     rows, pagination = await reading.page(engine, QUERIES["history"], request, *filters, key="play_id")
-    if not rows and await engine.database.fetchval(QUERIES["known_game"], tenant_id, request.id) is None:
+    if not rows and await engine.database.fetchval(QUERIES["game_exists"], tenant_id, request.id) is None:
         raise unknown("game", request.id)
     return m.ListHistoryReply(items=[play_record(row) for row in rows], pagination=pagination)
 
 
 async def get_revision(engine: Engine, request: m.GetRevisionRequest) -> m.RevisionReply:
-    """All that decides the plays of a game, as a start promised it by its `revision_hash`, which the path names.
+    """The terms that decide a game's plays, by the `revision_hash` that a start promised.
 
-    `terms` is a text whose SHA-256 (of its UTF-8 bytes, as they stand) is that hash. It is kept for good. The consumer
-    edge shows it where SHOW_ODDS is on; else it is unknown there. NOT_FOUND UNKNOWN_REVISION.
+    `terms` is a text; the SHA-256 of its exact UTF-8 bytes is that hash. Terms are never deleted. The consumer edge
+    serves them only if SHOW_ODDS is on. NOT_FOUND UNKNOWN_REVISION.
     """
     row = await reading.one(engine, QUERIES["terms"], request, "revision")
-    return m.RevisionReply(revision=m.Revision(**{**row, "terms": row["terms"].decode()}))
+    promised = msgspec.json.decode(row["terms"]).get("releases") or {}
+    openings = await release.openings(engine, tenant_of(request), promised.values())
+    return m.RevisionReply(revision=m.Revision(**{**row, "terms": row["terms"].decode()}, openings=openings))
 
 
 async def replay_play(engine: Engine, request: m.ReplayPlayRequest) -> m.ReplayPlayReply:
-    """Decides a play again from its seed, its payload and the terms that its start promised.
+    """Replays a play from its seed, its payload and the terms that its start promised.
 
-    `matches` where the outcome is the same and what was won is what those terms say; whatever the game is by now.
+    `matches` is true if the outcome is the same and the rewards are those of the terms. Later changes of the game do
+    not matter.
     """
     tenant_id = tenant_of(request)
     row = await engine.database.fetchrow(QUERIES["play"], tenant_id, request.id, merchant_of(request))
@@ -60,27 +64,27 @@ async def replay_play(engine: Engine, request: m.ReplayPlayRequest) -> m.ReplayP
     play, terms = play_record(row), row["terms"]
     reply = m.ReplayPlayReply(play=play, player_id=row["player_id"], payload=row["payload"])
     if terms is None:
-        reply.replayed = {"mismatch": "no terms are kept that its session could have been promised by"}
+        reply.replayed = {"mismatch": "the terms of its session are not stored"}
         return reply
-    ui = await engine.database.fetchval(QUERIES["looks"], tenant_id, play.game_id, play.revision)
+    ui = await engine.database.fetchval(QUERIES["ui"], tenant_id, play.game_id, play.revision)
     reply.terms, reply.commitment = terms.decode(), commitment_of(play.seed_hash, play.revision_hash, play.session_id)
     try:
-        again = _decided_again(row, {**msgspec.json.decode(terms), "ui": ui})
-    except (ReplayMismatch, Fault) as mismatch:  # A Fault: a plugin's rule is gone, or reads these terms no more.
+        replayed = _replayed(row, {**msgspec.json.decode(terms), "ui": ui})
+    except (ReplayMismatch, Fault) as mismatch:  # A Fault: a plugin's rule was removed, or rejects these terms.
         erased = await engine.database.fetchval(ERASED, tenant_id, row["player_id"], play.played_at)
-        reply.replayed = {"mismatch": "what it was played with is erased" if erased else str(mismatch)}
+        reply.replayed = {"mismatch": "the data of the play was erased" if erased else str(mismatch)}
         return reply
-    encoded = msgspec.json.encode(again)
+    encoded = msgspec.json.encode(replayed)
     reply.replayed = msgspec.json.decode(encoded)
     reply.matches = (
         encoded == msgspec.json.encode(row["outcome"]["decided"])
-        and _counted(again) == _told(play.rewards)
+        and _decided_units(replayed) == _rewarded_units(play.rewards)
         and promises(msgspec.json.decode(terms), play.rewards)
     )
     return reply
 
 
-def _decided_again(row: Any, terms: dict[str, Any]) -> Outcome:
+def _replayed(row: Any, terms: dict[str, Any]) -> Outcome:
     rules, game = read_rules(terms)
     plan = rules.seed_generator.plan(rules.config, row["seed"])
     path = row["outcome"]["decided"]["path"]
@@ -96,8 +100,8 @@ def _decided_again(row: Any, terms: dict[str, Any]) -> Outcome:
     )
 
 
-def _counted(outcome: Outcome) -> Counter[tuple[str, str]]:
-    """How many of each (prize, item) were decided."""
+def _decided_units(outcome: Outcome) -> Counter[tuple[str, str]]:
+    """The quantity of each (prize, item) in the decision."""
     counted: Counter[tuple[str, str]] = Counter()
     for award in outcome.awards:
         counted[award.prize_id, ""] += award.quantity
@@ -106,16 +110,15 @@ def _counted(outcome: Outcome) -> Counter[tuple[str, str]]:
     return counted
 
 
-def _told(rewards: Iterable[m.WonReward]) -> Counter[tuple[str, str]]:
-    """How many of each (prize, item) the player was told of."""
-    told: Counter[tuple[str, str]] = Counter()
+def _rewarded_units(rewards: Iterable[m.WonReward]) -> Counter[tuple[str, str]]:
+    """The quantity of each (prize, item) in the reply to the player."""
+    counted: Counter[tuple[str, str]] = Counter()
     for reward in rewards:
-        told[reward.prize_id, "" if reward.prize_id else reward.name] += reward.quantity
-    return told
+        counted[reward.prize_id, "" if reward.prize_id else reward.name] += reward.quantity
+    return counted
 
 
 def play_record(row: Any) -> m.PlayRecord:
-    """The message of a row of `history`."""
     outcome, seed = row["outcome"], row["seed"]
     return m.PlayRecord(
         id=row["play_id"],
@@ -134,7 +137,7 @@ def play_record(row: Any) -> m.PlayRecord:
 
 
 def _unavailable(path: list[Any]) -> list[str]:
-    """The prizes that a decision could not have, in the order in which it asked."""
+    """The prizes that were unavailable to the decision, in the order of its checks."""
     refused: dict[str, None] = {}
     for step in path:
         match step:
@@ -146,7 +149,8 @@ def _unavailable(path: list[Any]) -> list[str]:
 # -- rows ------------------------------------------------------------------------------------
 
 PLAYING: Final = ("GAME_INACTIVE", "CAMPAIGN_CLOSED", "CAP_USER", "CAP_DAY", "NO_TURNS", "LOGIN_REQUIRED")
-"""Why nobody, or not this player, may play now."""
+ENTERING: Final = ("ENTRY_REQUIRED", "NOT_ELIGIBLE")
+"""Reasons why the game, or this player, cannot play now."""
 
 
 ROWS: Final = (
@@ -155,15 +159,14 @@ ROWS: Final = (
         "POST /games/{id}/start",
         actor=GameActors,
         about=(
-            "Opens a session of the game. On a public game nobody needs a token: a guest is made, and "
-            "`guest_token` makes the guest known later on. `drop_plan` is there for games that drop things; starting "
-            "again shows the same one until it is played. `commitment` binds the draw's seed, what decides "
-            "(`revision_hash`; GET /revisions/{id} has it) and this session: it is the SHA-256 of "
-            "`seed_hash:revision_hash:session_id`."
+            "Opens a session of the game. A public game needs no token: a guest is created, and `guest_token` "
+            "identifies the guest later. Games that drop items return a `drop_plan`; another start returns the same "
+            "plan until it is played. `commitment` binds the seed, the game's terms (`revision_hash`; see "
+            "GET /revisions/{id}) and this session: it is the SHA-256 of `seed_hash:revision_hash:session_id`."
         ),
         consumer=Consumer(Access.EITHER, RoutePolicy.RATED),
         session=SessionUse.OPENS,
-        refusals=(*PLAYING, "PLAYER_MERGED", "UNKNOWN_TENANT"),
+        refusals=(*PLAYING, *ENTERING, "PLAYER_MERGED", "UNKNOWN_TENANT"),
         example={},
         shape=Shape(
             without=frozenset({"guest_player_id"}), optional=frozenset({"drop_plan"}), added=frozenset({"guest_token"})
@@ -174,15 +177,16 @@ ROWS: Final = (
         "POST /games/{id}/play",
         actor=GameActors,
         about=(
-            "Plays a session, once, and answers what was won. `payload` is `{}` for a wheel or a scratch "
-            "card, `{score, duration_ms}` for an egg catcher, `{caught_items}` for a gift catcher. `seed` "
-            "with `client_seed` lets anyone check the draw against the `seed_hash` of the start. With `next` the "
-            "answer has the session of a next play, where a start would not be refused."
+            "Plays a session, once, and returns the rewards. `payload` is `{}` for a wheel or a scratch card, "
+            "`{score, duration_ms}` for an egg catcher, `{caught_items}` for a gift catcher. With `seed` and "
+            "`client_seed` anyone can verify the draw against the `seed_hash` of the start. With `next` the reply "
+            "also has a session for the next play, unless a start would be refused."
         ),
         consumer=Consumer(Access.EITHER, RoutePolicy.RATED),
         session=SessionUse.PLAYS,
         refusals=(
             *PLAYING,
+            *ENTERING,
             "SESSION_INVALID",
             "SESSION_EXPIRED",
             "SESSION_PLAYED",
@@ -200,15 +204,15 @@ ROWS: Final = (
         "GET /games/{id}/eligibility",
         actor=GameActors,
         about=(
-            "Whether the player may play now, and how often: -1 is without limit. `reason` says why not: of a closed "
-            "game NOT_STARTED (with `starts_at`), PAUSED or ENDED. SOLD_OUT says that nothing is left to be won; it "
-            "may be played all the same."
+            "Whether the player may play now, and how often; -1 is unlimited. `reason` says why not. A closed game is "
+            "NOT_STARTED (with `starts_at`), PAUSED or ENDED. SOLD_OUT means that nothing can be won, but the game "
+            "can still be played. ENTRY_REQUIRED and NOT_ELIGIBLE are about the campaign's entry form."
         ),
         consumer=Consumer(Access.EITHER),
         refusals=("UNKNOWN_TENANT",),
     ),
     Operation("ListHistory", "GET /games/{id}/history/me", run=list_history, consumer=Consumer(Access.PLAYER)),
-    Operation("ReplayPlay", "POST /plays/{id}/replay", run=replay_play, admin=STAFF, unsuspended=True, example={}),
+    Operation("ReplayPlay", "POST /plays/{id}/replay", run=replay_play, admin=STAFF, while_suspended=True, example={}),
     Operation(
         "GetRevision",
         "GET /revisions/{id}",
@@ -220,7 +224,7 @@ ROWS: Final = (
         "ListMilestones",
         "GET /games/{id}/milestones",
         actor=GameActors,
-        about="The game's rungs, and how far the player is.",
+        about="The game's rungs, and the player's progress.",
         consumer=Consumer(Access.PLAYER),
     ),
     Operation(
@@ -228,14 +232,15 @@ ROWS: Final = (
         "POST /games/{id}/redeem",
         actor=GameActors,
         about=(
-            "Claims a rung that is reached, or exchanges balance for it. Once per player and rung, until the campaign "
-            "ends, or its `redeem_until` after that."
+            "Claims a rung that the player has reached, or exchanges balance for it. Once per player and rung, until "
+            "the campaign's end or its `redeem_until`, if that is later."
         ),
         consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),
         refusals=(
             "ALREADY_GRANTED",
             "THRESHOLD_NOT_REACHED",
             "OUT_OF_STOCK",
+            "NOT_RELEASED",
             "BALANCE_FULL",
             "CAP_USER",
             "CAP_DAY",

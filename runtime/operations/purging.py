@@ -1,4 +1,4 @@
-"""The purge: deletes rows whose time is over, tenant by tenant."""
+"""Deletes expired rows, tenant by tenant."""
 
 from __future__ import annotations
 
@@ -11,48 +11,53 @@ import sql
 from runtime.actors.engine import Engine
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.games import trials
+from runtime.operations.packs import guesses
 from runtime.operations.players import challenges
-from runtime.stores.database import StoreUnavailable
+from runtime.stores.database import StoreUnavailable, at
 
 _SQL: Final = sql.load("logins")
 
 log = structlog.get_logger(__name__)
 
 PURGE_SECONDS: Final = 600.0
-"""How often each process purges."""
 
 PURGE_BATCH: Final = 1_000
-"""Rows that one statement deletes: it takes a few milliseconds."""
+"""Rows per statement, which then takes a few milliseconds."""
 
 _PURGES: Final = {
     **challenges.PURGES,
     **{name: _SQL[name] for name in ("purge_logins", "purge_revocations")},
     "purge_tokens": sql.load("tokens")["purge_tokens"],
     **trials.PURGES,
+    **guesses.PURGES,
     **thresholds.PURGES,
 }
 
 
 async def purge(engine: Engine) -> None:
-    """Purges challenges, rates, guesses, logins, revocations, API tokens, test plays and notices of every tenant.
+    """Purges expired challenges, rates, guesses, logins, revocations, API tokens, test plays, notices and wrong codes.
 
     A failure is logged and does not block the other statements; the last one is raised at the end.
     """
     failed: Exception | None = None
-    for tenant in await engine.database.fetch(_SQL["tenants"]):
+    for tenant_id in await engine.database.tenants(_SQL["tenants"]):
         for name, statement in _PURGES.items():
             try:
-                # In batches: with a backlog one statement for all would hit the statement timeout every time.
-                while await engine.database.execute(statement, tenant["tenant_id"], PURGE_BATCH) == PURGE_BATCH:
-                    pass
+                await at(tenant_id or engine.database.here(), _purge_all(engine, statement, tenant_id))
             except StoreUnavailable as error:
                 if not error.sent:
-                    raise  # No connection is free: every other statement would wait for one in vain.
-                failed = _not_purged(tenant["tenant_id"], name, error)
+                    raise  # No connection is free: the other statements would time out too.
+                failed = _not_purged(tenant_id, name, error)
             except asyncpg.PostgresError as error:
-                failed = _not_purged(tenant["tenant_id"], name, error)
+                failed = _not_purged(tenant_id, name, error)
     if failed is not None:
         raise failed
+
+
+async def _purge_all(engine: Engine, statement: str, tenant_id: str) -> None:
+    # In batches: with a backlog one statement for all would hit the statement timeout every time.
+    while await engine.database.execute(statement, tenant_id, PURGE_BATCH) == PURGE_BATCH:
+        pass
 
 
 def _not_purged(tenant_id: str, name: str, error: Exception) -> Exception:

@@ -1,8 +1,8 @@
-"""A row of the table of operations: all that there is to say of one, said where its function is.
+"""A row of the operation table: the declaration of one operation, next to its function.
 
-RPC, Core's REST, both edges, their OpenAPI documents, docs/reference/roles.md and the tests that try
-every operation are loops over the rows. What is said of a field (required, read-only) is said in
-game.proto; every other fact of an operation is an attribute here.
+RPC, Core's REST, both edges, their OpenAPI documents, docs/reference/roles.md and the tests of every
+operation iterate over the rows. Facts about fields (required, read-only) are in game.proto; every other
+fact of an operation is an attribute here.
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ from runtime.wire.schema import fields_of
 from runtime.wire.shape import Shape
 
 MANAGEMENT: Final = frozenset({"admin", "designer", "reward_manager"})
-"""The roles of a tenant's staff (spec.md, "Authentication" 4)."""
+"""The roles of a tenant's staff."""
 
 PLATFORM: Final = "platform"
-"""The role of who runs the service: makes tenants, and may act for any (contract.md, "Roles")."""
+"""The role of the service's operator: creates tenants, and may act for any."""
 
 Run = Callable[[Engine, Any], Awaitable[Any]]
 
 
 class Access(Enum):
-    """Who may ask on the consumer edge. EITHER: a player, or nobody where the game or board is public."""
+    """Who may call on the consumer edge. EITHER: a player, or an anonymous caller if the game or board is public."""
 
     EITHER = "public or player"
     PLAYER = "player"
 
 
 class RoutePolicy(Enum):
-    """How the consumer edge answers. CACHED: alike for everybody. ACT: once for each Idempotency-Key.
-
-    RATED is ACT under the rate limits.
+    """How the consumer edge responds. CACHED: the same for every caller. ACT: once per Idempotency-Key. RATED: ACT with
+    rate limits.
     """
 
     READ = "read"
@@ -47,15 +46,13 @@ class RoutePolicy(Enum):
 
 
 class SessionUse(Enum):
-    """What an operation does with a session of play."""
-
     NONE = "none"
     OPENS = "opens"
     PLAYS = "plays"
 
 
 class TokenUse(Enum):
-    """What an operation does with tokens of staff. ENDS: some are refused from then on."""
+    """What an operation does with staff tokens. ENDS: revokes some of them."""
 
     NONE = "none"
     MAKES = "makes"
@@ -64,19 +61,22 @@ class TokenUse(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """That the consumer edge serves it: to whom, and how. setting: one without which what it asks for is unknown."""
+    """The consumer edge serves the operation: to whom, and how. setting: if it is off, the resource is unknown.
+    marks: a field of the request that the edge sets, if the admin edge serves the operation too.
+    """
 
     access: Access
     policy: RoutePolicy = RoutePolicy.READ
     setting: str = ""
+    marks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Admin:
-    """That the admin edge serves it, and to which roles.
+    """The admin edge serves the operation, to these roles.
 
-    writers: who, where ROLE_MATRIX is strict; else every role of MANAGEMENT, unless `always` says that these
-    alone are meant in either matrix. signed: outside the role gate; a signature says who asks.
+    writers: the roles if ROLE_MATRIX is strict; otherwise every role of MANAGEMENT is allowed. always: only `writers`,
+    under either matrix. signed: no role check; a signature authenticates the caller.
     """
 
     writers: frozenset[str] = MANAGEMENT
@@ -84,19 +84,18 @@ class Admin:
     signed: bool = False
 
     def roles(self, role_matrix: str) -> frozenset[str]:
-        """The roles that open the route, under a setting of ROLE_MATRIX."""
         return self.writers if self.always or role_matrix == "strict" else MANAGEMENT
 
 
 STAFF: Final = Admin()
-"""Every role of the tenant's own staff: what only reads."""
+"""Every role of the tenant's staff. For reads."""
 
 ADMINS: Final = Admin(frozenset({"admin"}))
 DESIGNERS: Final = Admin(frozenset({"admin", "designer"}))
-"""Who makes what is played."""
+"""For changes of games and their setup."""
 
 REWARD_MANAGERS: Final = Admin(frozenset({"admin", "reward_manager"}))
-"""Who moves what is won."""
+"""For changes of rewards and wallets."""
 
 PLATFORM_ALONE: Final = Admin(frozenset({PLATFORM}), always=True)
 STAFF_OR_PLATFORM: Final = Admin(MANAGEMENT | {PLATFORM}, always=True)
@@ -105,26 +104,26 @@ SIGNED: Final = Admin(frozenset(), signed=True)
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How an operator asks for it at the command line, where nothing special is needed (`ops/commands.py`).
+    """The command-line form of an operation without special logic (`ops/commands.py`).
 
-    usage: "prizes update PRIZE FILE", "players grant PLAYER --reason! --key": the group and the command's name, then
-        its arguments and options. The first argument fills the path's {id}. A name is the field's that it sets, or
-        its beginning (`--campaign` is campaign_id), or says which: `--since=won_from`. [Q] may be left out,
-        `--reason!` may not, and CODES... is any number. FILE is a file with the fields of the row's resource, `--key`
-        an Idempotency-Key, `--most=50` how many items of a list are shown at most.
-    about: what the command does.
-    help: what is to be said of its arguments and options, beside what is usual.
-    one: of a list, show only the item whose id is the argument.
-    sends: fields that the command itself sets.
-    confirm: the question that is asked before anything is done.
-    columns: "id, by=made_by": a table of a list's items, or lines about one thing: title and text.
-    says: the line about what was done. Without it, and without columns: the reply as YAML.
-    as_json: people are shown JSON, too.
-    unless: a flag of the reply without which the command has failed.
-    kept: what is said of each of the reply's `kept`: what could not be done, so that the command has failed.
+    usage: "prizes update PRIZE FILE", "players grant PLAYER --reason!": the group and name of the command, then
+        its arguments and options. The first argument fills the path's {id}. A name is that of the field it sets, or a
+        prefix (`--campaign` is campaign_id), or maps to it: `--since=won_from`. [Q] is optional, `--reason!` is
+        required, CODES... takes any number. FILE is a file with the fields of the row's resource, `--most=50`
+        the most items of a list to show. An operation with an Idempotency-Key has `--key` in addition.
+    about: the description of the command.
+    help: descriptions of arguments and options that override the usual ones.
+    one: of a list, show only the item with the id in the argument.
+    sends: fields that the command sets itself.
+    confirm: the confirmation prompt.
+    columns: "id, by=made_by": a table of a list's items, or lines about one item: title and text.
+    outcome: the success message. Without it and without columns, the reply is shown as YAML.
+    as_json: show people JSON too.
+    unless: a flag of the reply; if it is false, the command has failed.
+    failure: the message for each of the reply's `kept` (what could not be done); any of them fails the command.
 
-    A text names fields of the reply, and parameters, in braces; `{created_at:day}` shows one in a form of
-    `runtime/commands/forms.py`, and `{:left}` the whole item. A column that is one field alone needs no braces.
+    A text may contain fields of the reply, and parameters, in braces. `{created_at:day}` uses a format of
+    `runtime/commands/templates.py`; `{:remaining}` formats the whole item. A column with one field needs no braces.
     """
 
     usage: str
@@ -134,41 +133,42 @@ class Command:
     sends: Mapping[str, Any] = field(default_factory=dict)
     confirm: str = ""
     columns: str = ""
-    says: str = ""
+    outcome: str = ""
     as_json: bool = False
     unless: str = ""
-    kept: str = ""
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """One row.
 
-    name: the RPC's. route: REST's verb and path, under /api/v1.
-    run: the function that does it, whose docstring says what that is; or actor: whose mailbox its requests
-        wait in, and about: what it does.
-    resource: the request's field that wraps a resource ("game"), else empty.
-    consumer, admin: how each edge serves it; None: not there.
-    session: what it does with a session of play.
-    tokens: what it does with tokens of staff.
-    finds_codes: its field `code` finds what has a voucher code, so that an edge limits how often one of staff guesses.
-    tenant_wide: not for the staff of one merchant; to be said of what no merchant's things are part of.
-    unsuspended: done for who is suspended too.
-    withheld: refused to who is suspended, though it only reads: it hands out much at once, or for long.
-    confides: its answer may hold what its owner alone may see (a code), so no store keeps it for replays.
-    bounded: strangers may ask for it as often as they like, so Core does few at once and plays find a connection.
-    lengthy: it counts or copies much, moves all that a player has, or calls others, so only each of its steps is
-        bounded. Whatever else takes longer than ANSWER_TIMEOUT_SECONDS is UNAVAILABLE.
+    name: the RPC's. route: the REST verb and path, under /api/v1.
+    run: the function, whose docstring describes the operation; or actor: the actor that gets the requests, with the
+        description in `about`.
+    resource: the request's field that contains a resource ("game"), else empty.
+    consumer, admin: how each edge serves it; None: not served.
+    session: what it does with a play session.
+    tokens: what it does with staff tokens.
+    searches_codes: its field `code` searches voucher codes, so an edge limits how often a staff member may guess.
+    tenant_wide: not for a merchant's staff, since it concerns the whole tenant.
+    while_suspended: allowed even if the tenant, merchant or player is suspended.
+    not_while_suspended: refused when suspended although it only reads: it exports much data, or streams for long.
+    confidential: its reply may contain a secret of the player (a code), so it is never stored for replays.
+    bounded: anonymous callers may call it freely, so Core limits its concurrency to leave connections for plays.
+    lengthy: it counts or copies much, moves a player's whole data, or calls other services, so only each step has a
+        timeout. Any other operation that exceeds ANSWER_TIMEOUT_SECONDS is UNAVAILABLE.
     streamed: its body is read as it arrives, and may be lines of text.
-    stales: what it changes is read by many, so cached answers of the tenant are old after it.
-    refusals: its own reasons (runtime/http/docs/refusals.py), beside those that follow from the row.
-    example: a body as the edges take it; None where it has none.
-    shape: how the edges show its reply, where that does not follow from the message.
-    command: how operators ask for it at the command line.
+    upload: the field with a file in base64; over HTTP, the body may be the file itself.
+    invalidates_cache: it invalidates the tenant's cached responses.
+    refusals: its specific reasons (runtime/http/docs/refusals.py), besides those that follow from the row.
+    example: a body as the edges accept it; None if it has none.
+    shape: how the edges show its reply, if that differs from the message.
+    command: its form at the command line.
 
-    subject follows from the path, what its {id} is the id of: "game" in /games/{id}/start; "" where it has none.
-    What game.proto says of the RPC follows: service, request and reply (the messages' classes), and scoped:
-    whether it is about a tenant (CreateTenant, say, is above any).
+    subject: the resource of the path's {id}, such as "game" in /games/{id}/start; "" without one.
+    service, request, reply (the message classes) and scoped (whether it concerns a tenant; CreateTenant does not) are
+    derived from game.proto.
     """
 
     name: str
@@ -181,15 +181,16 @@ class Operation:
     admin: Admin | None = None
     session: SessionUse = SessionUse.NONE
     tokens: TokenUse = TokenUse.NONE
-    finds_codes: bool = False
+    searches_codes: bool = False
     tenant_wide: bool = False
-    unsuspended: bool = False
-    withheld: bool = False
-    confides: bool = False
+    while_suspended: bool = False
+    not_while_suspended: bool = False
+    confidential: bool = False
     bounded: bool = False
     lengthy: bool = False
     streamed: bool = False
-    stales: bool = False
+    upload: str = ""
+    invalidates_cache: bool = False
     refusals: tuple[str, ...] = ()
     example: Mapping[str, Any] | None = None
     shape: Shape | None = None
@@ -213,46 +214,42 @@ class Operation:
         for name, value in derived.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "scoped", fields_of(self.request)["scope"].required)
-        assert (self.run is None) != (self.actor is None), f"{self.name} is a function's or an actor's"
-        assert self.run is not None or self.about, f"{self.name} says nowhere what it does"
-        assert (self.example is not None) == self.has_body, f"{self.name} has an example where it has a body"
+        assert (self.run is None) != (self.actor is None), f"{self.name} must have either run or actor"
+        assert self.run is not None or self.about, f"{self.name} must have a description"
+        assert (self.example is not None) == self.has_body, f"{self.name} must have an example exactly if it has a body"
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """Its commands; most have one, if any."""
         return (self.command,) if isinstance(self.command, Command) else self.command
 
     @property
     def rpc_path(self) -> str:
-        """gRPC's path: /game.v1.GameService/CreateGame."""
+        """The gRPC path: /game.v1.GameService/CreateGame."""
         return f"/game.v1.{self.service}/{self.name}"
 
     @property
     def has_body(self) -> bool:
-        """Whether REST sends the request as a body, and not as query parameters."""
+        """Whether REST sends the request as a body, not as query parameters."""
         return self.verb in ("POST", "PUT")
 
     @property
-    def makes(self) -> bool:
-        """Whether it makes a resource."""
+    def creates(self) -> bool:
         return self.verb == "POST" and bool(self.resource)
 
     @property
     def keyed(self) -> bool:
-        """Whether it takes an Idempotency-Key."""
         return "idempotency_key" in fields_of(self.request)
 
     @property
-    def suspends(self) -> bool:
-        """Whether it is refused to who is suspended: whatever does something in a tenant, and what is withheld."""
-        return self.withheld or (self.scoped and self.has_effect and not self.unsuspended)
+    def refused_while_suspended(self) -> bool:
+        """Whether it is refused during a suspension: every write in a tenant, and reads marked not_while_suspended."""
+        return self.not_while_suspended or (self.scoped and self.has_effect and not self.while_suspended)
 
     @property
     def has_effect(self) -> bool:
-        """Whether it does something."""
         return self.verb != "GET"
 
     @property
     def of_player(self) -> bool:
-        """Whether its request names a player: on the consumer edge, who asks."""
+        """Whether its request has a player: on the consumer edge, the caller."""
         return "player_id" in fields_of(self.request)

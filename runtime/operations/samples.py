@@ -1,6 +1,6 @@
-"""What the examples of the operations' bodies name: ids, addresses and moments that look like real ones.
+"""Realistic ids, URLs and times for the example bodies of operations.
 
-Tests put real things in their place (`STAND_FOR`), and send the examples.
+Tests replace them with real ones (`STAND_FOR`) and send the examples.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ PLAYER: Final = "player_01kgk3w4d8fzgs0v6ha2tn9c5b"
 REWARD: Final = "reward_01kgk3x1f6m2j8c5q9y4w7n3ta"
 MILESTONE: Final = "rung_01kgk3vb0reyc6"
 SESSION: Final = "sess_AQpnYW1lXzAxa2drM3Zi..."
+PICTURE: Final = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAFklEQVR4nGM85MjDwMDAxMDAwMDAAAANlAETIcGvyAAAAABJRU5ErkJggg=="
+)
+"""A PNG of 2 x 2 pixels in base64."""
 RECEIVER: Final = "https://example.com/hooks/tombola"
 
 STAND_FOR: Final[Mapping[str, str]] = {
@@ -27,8 +31,8 @@ STAND_FOR: Final[Mapping[str, str]] = {
     SESSION: "session",
     RECEIVER: "receiver",
 }
-"""What stands in an example -> the kind of thing that it is the id, or the address, of."""
+"""Value in an example -> the kind of resource that it is the id or URL of."""
 
 EARLIER: Final = 1_767_225_600
 LATER: Final = 2_208_988_800
-"""Unix seconds of the first of January, 2026 and 2040."""
+"""Unix seconds of 1 January 2026 and 2040."""

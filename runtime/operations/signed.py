@@ -1,4 +1,4 @@
-"""What comes in signed: whether one of the secrets that are kept for it signed it, and the one answer if not."""
+"""Verifies signed callbacks with the stored secrets, and gives one uniform refusal."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from runtime.outgoing.vault import VaultError, vault_of
 
 
 def signers(engine: Engine, request: m.VerifyCallbackRequest, config: Mapping[str, Any], context: str) -> Sequence[str]:
-    """The secrets of a stored config, one of which signed the request, within the tolerance of the database's time.
-
-    Raises SignatureRefused.
+    """The secrets of a stored config. Raises SignatureRefused unless one of them signed the request, within the
+    tolerance of the database's time.
     """
     headers = {
         ID: request.webhook_id,
@@ -31,5 +30,6 @@ def signers(engine: Engine, request: m.VerifyCallbackRequest, config: Mapping[st
 
 
 def not_signed() -> Fault:
-    """UNAUTHENTICATED SIGNATURE_INVALID: whatever is wrong with a message, its sender is told no more than this."""
-    return Fault(Status.UNAUTHENTICATED, "SIGNATURE_INVALID", "no signature of this callback verifies")
+    """UNAUTHENTICATED SIGNATURE_INVALID. The same for every cause, so that a forger learns nothing."""
+    message = "no signature of this callback verifies: check the secret, the raw body, the URL and the time"
+    return Fault(Status.UNAUTHENTICATED, "SIGNATURE_INVALID", message)

@@ -1,7 +1,7 @@
-"""What anybody may see: a game as its widget draws it, and a campaign with its games, quests and boards.
+"""Public reads: a game as its widget draws it, and a campaign with its games, quests and boards.
 
-Never handler_config, chances, stock counts, or anything of a player. A draft campaign is shown to
-nobody, nor are its games, nor a game that is a draft or archived: who designs it reads it as staff.
+They never expose handler_config, chances, stock counts, or player data. Draft campaigns, their games, and
+draft or archived games are not public; designers read them as staff.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import sql
 from runtime import messages as m
-from runtime.actors.answers import fields_shown
+from runtime.actors.answers import claim_fields_of
 from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import scope_key_of
 from runtime.actors.game.state import closed_reason
@@ -20,19 +20,20 @@ from runtime.operations.games.definitions import currencies_credited, game_from_
 from runtime.operations.leaderboards.board_admin import board_from_row
 from runtime.operations.quests.quest_admin import public_quest
 from runtime.operations.row import Access, Consumer, Operation, RoutePolicy
-from runtime.rules.ui import filled
+from runtime.rules.ui import shown
 from runtime.wire.scope import tenant_of
 from runtime.wire.shape import Shape
 
 _CAMPAIGNS: Final = sql.load("campaigns")
 _GAMES: Final = sql.load("games")
 _BOARDS: Final = sql.load("leaderboards")
+_PACKS: Final = sql.load("packs")
 
 COVER: Final = ("theme", "background", "picture")
-"""What a page of several games shows of a game's ui."""
+"""The parts of a game's ui that a page of several games shows."""
 
 SHOWN_MAX: Final = 200
-"""The most games, the most quests, and the most boards, of one public campaign."""
+"""The most games, quests and boards, each, of one public campaign."""
 
 
 async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderReply:
@@ -43,14 +44,14 @@ async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderRepl
         raise unknown("game", request.id)
     render = (await _render(engine, tenant_id, [row], row))[0]
     render.scope_key = scope_key_of(row["definition"], tenant_id, row["merchant_id"], row["campaign_id"])
-    render.offers = [name for name in ("quests", "leaderboards") if row[f"has_{name}"]]
+    render.offers = [name for name in ("quests", "leaderboards", "codes") if row[f"has_{name}"]]
     return m.RenderReply(render=render)
 
 
 async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.PublicCampaignReply:
     """The campaign with its active games, active quests, and boards. NOT_FOUND UNKNOWN_CAMPAIGN.
 
-    Of a game's ui only its cover, for the hosted page; the edges leave that out too.
+    A game's ui is reduced to its cover, for the hosted page; the edges omit that too.
     """
     tenant_id = tenant_of(request)
     campaign = await engine.database.fetchrow(_CAMPAIGNS["get"], tenant_id, request.id, "", False)
@@ -60,11 +61,14 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
     games = await _render(engine, tenant_id, rows, {**campaign, "campaign_status": campaign["status"]})
     quests = await engine.database.fetch(_CAMPAIGNS["active_quests"], tenant_id, request.id, SHOWN_MAX)
     boards = await engine.database.fetch(_BOARDS["of_campaign"], tenant_id, request.id, SHOWN_MAX)
+    codes = await engine.database.fetchval(_PACKS["any_active"], tenant_id, request.id)
     for game, row in zip(games, rows, strict=True):
         game.ui = _cover(game.ui or {})
         game.scope_key = scope_key_of(row["definition"], tenant_id, campaign["merchant_id"], request.id)
         ranked = any(board["game_id"] in ("", game.id) for board in boards)
-        game.offers = [name for name, there in (("quests", quests), ("leaderboards", ranked)) if there]
+        game.offers = [
+            name for name, there in (("quests", quests), ("leaderboards", ranked), ("codes", codes)) if there
+        ]
     return m.PublicCampaignReply(
         campaign=campaign_from_row(campaign),
         games=games,
@@ -74,7 +78,7 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
 
 
 def _cover(ui: dict[str, Any]) -> dict[str, Any]:
-    """What COVER names, without images that are data: of hundreds of games they would be megabytes."""
+    """The parts in COVER, without data: images, which would add up to megabytes for hundreds of games."""
     return {name: _by_address(ui[name]) for name in COVER if name in ui}
 
 
@@ -85,7 +89,7 @@ def _by_address(part: Any) -> Any:
 
 
 async def _render(engine: Engine, tenant_id: str, rows: list[Any], campaign: Any) -> list[m.Render]:
-    """The games of the rows. campaign: theirs, with its status, dates and zone."""
+    """The games of the rows. campaign: its status, dates, time zone and settings."""
     named = [list(dict.fromkeys(prize_id for _, prize_id in prizes_named(row["definition"]))) for row in rows]
     wanted = sorted({prize_id for prize_ids in named for prize_id in prize_ids})
     found = await engine.database.fetch(_GAMES["prizes_on_show"], tenant_id, wanted) if wanted else []
@@ -97,12 +101,13 @@ async def _render(engine: Engine, tenant_id: str, rows: list[Any], campaign: Any
         game.timezone = campaign["timezone"]
         closed = closed_reason(row["status"], campaign["campaign_status"], start, end, engine.clock.now())
         game.reason = closed or ("SOLD_OUT" if _sold_out(row["definition"], prizes) else "")
+        game.ui = shown(game.ui, campaign["settings"])
         games.append(game)
     return games
 
 
 def _sold_out(definition: dict[str, Any], prizes: dict[str, m.RenderPrize]) -> bool:
-    """Whether no play wins anything, as eligibility has it (actors/game/eligibility.py)."""
+    """Whether no play can win anything. The same rule as in actors/game/eligibility.py."""
     drawn = prizes_drawn(definition)
     if not drawn or currencies_credited(definition):
         return False
@@ -110,18 +115,18 @@ def _sold_out(definition: dict[str, Any], prizes: dict[str, m.RenderPrize]) -> b
 
 
 def _prize(row: Any) -> m.RenderPrize:
-    return m.RenderPrize(**{**row, "claim_fields": fields_shown(row["claim_fields"])})
+    return m.RenderPrize(**{**row, "claim_fields": claim_fields_of(row["claim_fields"])})
 
 
 def _rendered(game: m.Game, prizes: list[m.RenderPrize]) -> m.Render:
-    """Field by field: what is added to a game is not shown until somebody decides so here."""
+    """An explicit field list: a new field of a game stays private until it is added here."""
     return m.Render(
         id=game.id,
         name=game.name,
         type=game.type,
         campaign_id=game.campaign_id,
         status=game.status,
-        ui=filled(game.ui),
+        ui=game.ui,
         rules=game.rules,
         access=game.access,
         on_unavailable=game.on_unavailable,

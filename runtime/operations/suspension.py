@@ -1,8 +1,8 @@
-"""Suspension: a tenant, a merchant or a player that is suspended does nothing until it is restored.
+"""Suspension: a suspended tenant, merchant or player cannot do anything until it is restored.
 
-Every operation that does something asks here first (Core does, by its row), but for those of actors: plays and
-redeems go by what the game's actor reads anyway, claims by their own statement. What is under way is not undone, and
-what was won is kept. Being suspended and restored raises the catalogue's version, so no play is decided by a memory.
+Core checks it before every write, by the operation's row, except for actors: plays and redeems use the state that the
+game's actor reads anyway, and claims check it in their own statement. Work in progress is not undone, and rewards are
+kept. Suspending and restoring raise the catalogue's version, so that no play is decided from a stale cache.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SUSPENDED: Final = sql.load("tenancy")["suspended"]
 
 
 async def refuse(engine: Engine, request: Scoped, player_id: str) -> None:
-    """PERMISSION_DENIED SUSPENDED where the request's tenant, its merchant or the player ('' for none) is."""
+    """PERMISSION_DENIED SUSPENDED if the request's tenant, its merchant or the player ('' for none) is suspended."""
     kind = await engine.database.fetchval(_SUSPENDED, tenant_of(request), merchant_of(request), player_id)
     if kind is not None:
         raise suspended(kind)

@@ -1,12 +1,13 @@
-"""Tenants and the merchants within them.
+"""Tenants, and the merchants within them.
 
-Whether a caller may make or see tenants is the edge's question (role `platform`); here a list with a
-tenant in its scope shows that one alone.
+The edge checks whether a caller may create or see tenants (role `platform`). Here a list with a tenant in
+its scope shows only that tenant.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+import asyncio
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -14,46 +15,69 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import unknown
+from runtime.errors import invalid, unknown
 from runtime.operations import audit, catalog, reading
-from runtime.operations.checks import Checks, given, refuse_read_only, search_pattern, set_fields
+from runtime.operations.checks import Checks, provided, refuse_read_only, search_pattern, set_fields
 from runtime.operations.idempotent_writes import create
 from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Command, Operation
+from runtime.stores.database import HOME, at
+from runtime.stores.databases import FOLLOW_SECONDS
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("tenancy")
+_DIRECTORY: Final = sql.load("directory")
 
 SETTABLE: Final = frozenset({"name", "status"})
-"""Of a merchant; a tenant has `origins` beside them."""
+"""The settable fields of a merchant; a tenant also has `origins`."""
 
 
 async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.TenantReply:
-    """A new tenant, active unless it says otherwise."""
-    tenant = given(request.tenant, "tenant")
+    """Creates a tenant, active by default, in the database that the request names."""
+    tenant = provided(request.tenant, "tenant")
     refuse_read_only(tenant, m.Tenant())
-    _check(tenant)
-    status = token(tenant.status, "active")
+    places = {part.name: part for part in engine.database.parts}
+    checks = _checked(tenant)
+    if (place := places.get(tenant.database or HOME)) is None:
+        checks.problem("database", f"must be one of {', '.join(places)}")
+    checks.raise_found()
+    assert place is not None
+    made: dict[str, m.Tenant] = {}
 
-    async def work(connection: asyncpg.Connection) -> m.TenantReply:
+    async def insert(connection: asyncpg.Connection) -> m.Tenant:
         tenant_id = ids.make("tenant")
-        row = await connection.fetchrow(_SQL["insert_tenant"], tenant_id, tenant.name, status, tenant.origins)
+        written = (tenant_id, tenant.name, token(tenant.status, "active"), tenant.origins)
+        row = await connection.fetchrow(_SQL["insert_tenant"], *written)
         assert row is not None
         await audit.record(connection, tenant_id, "tenant.create", tenant_id, after=dict(row))
-        return m.TenantReply(tenant=_tenant(row))
+        return _tenant(row, place.name)
+
+    async def work(connection: asyncpg.Connection) -> m.TenantReply:
+        if place.name == HOME:
+            return m.TenantReply(tenant=await insert(connection))
+        # Inserted before it is in the directory: an interruption leaves a tenant that nothing refers to.
+        if not made:
+            made[place.name] = await place.transaction(insert)
+        await connection.execute(_DIRECTORY["place"], made[place.name].id, place.name)
+        return m.TenantReply(tenant=made[place.name])
 
     reply: m.TenantReply = (await create(engine, request, m.TenantReply, work)).reply
+    if made:
+        engine.database.place(made[place.name].id, place.name)
+        await asyncio.sleep(2 * FOLLOW_SECONDS)  # By then the other processes have read the directory.
     return reply
 
 
 async def update_tenant(engine: Engine, request: m.UpdateTenantRequest) -> m.TenantReply:
-    """Renames, suspends or restores a tenant, or says whose pages may show it. NOT_FOUND UNKNOWN_TENANT."""
+    """Renames, suspends or restores a tenant, or sets the page origins that may embed it. NOT_FOUND UNKNOWN_TENANT."""
+    if (named := provided(request.tenant, "tenant").database) not in ("", engine.database.of(request.id).name):
+        raise invalid("database", f"cannot change to {named!r} here; use `tombola tenants move`")
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         before = await connection.fetchrow(_SQL["get_tenant"], request.id)
         assert before is not None, "its row is locked"
-        tenant = _tenant(before)
-        set_fields(tenant, given(request.tenant, "tenant"), request.update_mask, SETTABLE | {"origins"})
+        tenant = _tenant(before, HOME)
+        set_fields(tenant, provided(request.tenant, "tenant"), request.update_mask, SETTABLE | {"origins"})
         _check(tenant)
         written = (request.id, tenant.name, token(tenant.status), tenant.origins)
         row = await connection.fetchrow(_SQL["update_tenant"], *written)
@@ -61,20 +85,50 @@ async def update_tenant(engine: Engine, request: m.UpdateTenantRequest) -> m.Ten
         await audit.record(connection, request.id, "tenant.update", request.id, before=dict(before), after=dict(row))
         return row
 
-    return m.TenantReply(tenant=_tenant(await catalog.change(engine, request.id, work)))
+    place = engine.database.of(request.id)
+    return m.TenantReply(tenant=_tenant(await at(place, catalog.change(engine, request.id, work)), place.name))
 
 
 async def list_tenants(engine: Engine, request: m.ListTenantsRequest) -> m.ListTenantsReply:
-    """Tenants newest first: the scope's one, or all where the scope names none."""
+    """Tenants, newest first: the one of the scope, or all if the scope has none."""
     tenant_id = request.scope.tenant_id if request.scope is not None else ""
     filters = (tenant_id, search_pattern(request.q))
-    rows, pagination = await reading.page(engine, _SQL["list_tenants"], request, *filters)
-    return m.ListTenantsReply(items=[_tenant(row) for row in rows], pagination=pagination)
+    parts = [engine.database.of(tenant_id)] if tenant_id else engine.database.parts
+    query = (_SQL["list_tenants"].partition("\n")[0], *filters)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
+    after = page.after or (None,)
+    found: list[_Found] = []
+    for part in parts:
+        rows = await part.fetch(_SQL["list_tenants"], *filters, *after, page.fetch)
+        found += [_Found(row["id"], engine.database.of(row["id"]) is part, row, part.name) for row in rows]
+    # One key orders the rows of every database, so the page is the first ones of all. Of a tenant that is being moved,
+    # the copy that is in use comes first and the other is left out.
+    found.sort(key=_position, reverse=True)
+    shown, pagination = engine.cursors.write(found, page.limit, key=_id_of, query=query)
+    items = [_tenant(one.row, one.database) for one in shown if one.in_use]
+    return m.ListTenantsReply(items=items, pagination=pagination)
+
+
+class _Found(NamedTuple):
+    """A tenant's row in one database. in_use: the directory names that database."""
+
+    id: str
+    in_use: bool
+    row: Any
+    database: str
+
+
+def _position(found: _Found) -> tuple[str, bool]:
+    return found.id, found.in_use
+
+
+def _id_of(found: _Found) -> str:
+    return found.id
 
 
 async def create_merchant(engine: Engine, request: m.CreateMerchantRequest) -> m.MerchantReply:
-    """A new merchant of the tenant, active unless it says otherwise."""
-    merchant = given(request.merchant, "merchant")
+    """Creates a merchant of the tenant, active by default."""
+    merchant = provided(request.merchant, "merchant")
     tenant_id = tenant_of(request)
     refuse_read_only(merchant, m.Merchant(tenant_id=tenant_id))
     _check(merchant)
@@ -101,7 +155,7 @@ async def update_merchant(engine: Engine, request: m.UpdateMerchantRequest) -> m
         if before is None:
             raise unknown("merchant", request.id)
         merchant = _merchant(before)
-        set_fields(merchant, given(request.merchant, "merchant"), request.update_mask, SETTABLE)
+        set_fields(merchant, provided(request.merchant, "merchant"), request.update_mask, SETTABLE)
         _check(merchant)
         written = (tenant_id, request.id, merchant.name, token(merchant.status))
         row = await connection.fetchrow(_SQL["update_merchant"], *written)
@@ -113,22 +167,26 @@ async def update_merchant(engine: Engine, request: m.UpdateMerchantRequest) -> m
 
 
 async def list_merchants(engine: Engine, request: m.ListMerchantsRequest) -> m.ListMerchantsReply:
-    """The tenant's merchants, newest first; to a merchant's staff, that one."""
+    """The tenant's merchants, newest first. A merchant's staff sees only its own."""
     filters = (tenant_of(request), search_pattern(request.q), merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list_merchants"], request, *filters)
     return m.ListMerchantsReply(items=[_merchant(row) for row in rows], pagination=pagination)
 
 
 def _check(resource: m.Tenant | m.Merchant) -> None:
+    _checked(resource).raise_found()
+
+
+def _checked(resource: m.Tenant | m.Merchant) -> Checks:
     checks = Checks()
     checks.required("name", resource.name)
     if isinstance(resource, m.Tenant):
         checks.origins("origins", resource.origins)
-    checks.raise_found()
+    return checks
 
 
-def _tenant(row: Any) -> m.Tenant:
-    return m.Tenant(**{**row, "status": enum(m.TenantStatus, row["status"])})
+def _tenant(row: Any, database: str) -> m.Tenant:
+    return m.Tenant(**{**row, "status": enum(m.TenantStatus, row["status"])}, database=database)
 
 
 def _merchant(row: Any) -> m.Merchant:
@@ -147,10 +205,13 @@ ROWS: Final = (
         admin=PLATFORM_ALONE,
         example={"name": "Fair & Co."},
         command=Command(
-            "tenants create NAME --origin",
-            "Make a tenant, and print its id.",
-            help={"origin": "Origins of pages that may show it; several times."},
-            says="{id}",
+            "tenants create NAME --origin --database",
+            "Create a tenant and print its id.",
+            help={
+                "origin": "An origin whose pages may show the tenant's games. Repeat for several.",
+                "database": "The database that it lives in: a name in DATABASES. Default: home.",
+            },
+            outcome="{id}",
         ),
     ),
     Operation(
@@ -162,12 +223,12 @@ ROWS: Final = (
         example={"status": "TENANT_STATUS_ACTIVE"},
         command=Command(
             "tenants update TENANT --name --status --origin",
-            "Rename, suspend or restore a tenant, or say whose pages may show it: what is not said stays.",
+            "Rename, suspend or restore a tenant, or set its origins; omitted fields are unchanged.",
             help={
-                "tenant": "Its id.",
-                "name": "Its new name.",
-                "status": "Suspended, a tenant does nothing until it is active again.",
-                "origin": "Origins of pages that may show it; several times.",
+                "tenant": "The tenant's id.",
+                "name": "The new name.",
+                "status": "A suspended tenant is disabled until it is active again.",
+                "origin": "An origin whose pages may show the tenant's games. Repeat for several.",
             },
             columns="id, name, status, origins",
         ),
@@ -180,10 +241,10 @@ ROWS: Final = (
         command=(
             Command(
                 "tenants list [SEARCH=q]",
-                "List tenants, the newest first, or those with this in their name; without the role platform your own.",
-                columns="id, name, status",
+                "List tenants, newest first, optionally by name; without the role platform only your own.",
+                columns="id, name, status, database",
             ),
-            Command("tenants show TENANT", "Show a tenant.", one=True, columns="id, name, status, origins"),
+            Command("tenants show TENANT", "Show a tenant.", one=True, columns="id, name, status, origins, database"),
         ),
     ),
     Operation(
@@ -197,8 +258,8 @@ ROWS: Final = (
         example={"name": "Main street"},
         command=Command(
             "merchants create NAME",
-            "Make a merchant, and print its id.",
-            says="{id}",
+            "Create a merchant and print its id.",
+            outcome="{id}",
         ),
     ),
     Operation(
@@ -212,11 +273,11 @@ ROWS: Final = (
         example={"status": "MERCHANT_STATUS_ACTIVE"},
         command=Command(
             "merchants update MERCHANT --name --status",
-            "Rename, suspend or restore a merchant: what is not said stays.",
+            "Rename, suspend or restore a merchant; omitted fields are unchanged.",
             help={
-                "merchant": "Its id.",
-                "name": "Its new name.",
-                "status": "Suspended, a merchant does nothing until it is active again.",
+                "merchant": "The merchant's id.",
+                "name": "The new name.",
+                "status": "A suspended merchant is disabled until it is active again.",
             },
             columns="id, name, status",
         ),
@@ -229,7 +290,7 @@ ROWS: Final = (
         command=(
             Command(
                 "merchants list [SEARCH=q]",
-                "List merchants, the newest first, or those with this in their name.",
+                "List merchants, newest first, optionally by name.",
                 columns="id, name, status",
             ),
             Command("merchants show MERCHANT", "Show a merchant.", one=True, columns="id, name, status"),

@@ -1,7 +1,7 @@
-"""The wallet as a player reads it, and the one movement that is made by hand.
+"""The player's wallet, and manual adjustments.
 
-Plays, milestones and rewards move balances through runtime/actors/committer.py. The sum of a balance's
-entries is the balance, always: both are written by one statement.
+Plays, milestones and rewards change balances through runtime/actors/committer.py. A balance always equals the
+sum of its entries: one statement writes both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import BALANCE_MAX, Fault, Status, forbidden, invalid, unknown, violations
 from runtime.operations import audit, reading, samples
 from runtime.operations.approvals import policy
-from runtime.operations.approvals.pending import Held, may_wait, settle
+from runtime.operations.approvals.pending import NeedsApproval, may_need_approval, settle
 from runtime.operations.idempotent_writes import once
 from runtime.operations.players import merging
 from runtime.operations.row import REWARD_MANAGERS, Access, Command, Consumer, Operation
@@ -32,7 +32,7 @@ TARGET: Final = _SQL["target"]
 
 
 async def list_balances(engine: Engine, request: m.ListBalancesRequest) -> m.ListBalancesReply:
-    """A player's balances by scope and currency; `scope_key` narrows them to one scope."""
+    """A player's balances by scope and currency. `scope_key` filters by scope."""
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     filters = (tenant_id, player_id, request.scope_key)
     rows, pagination = await reading.page(engine, BALANCES, request, *filters, key=("scope_key", "currency"))
@@ -40,23 +40,24 @@ async def list_balances(engine: Engine, request: m.ListBalancesRequest) -> m.Lis
 
 
 async def list_ledger(engine: Engine, request: m.ListLedgerRequest) -> m.ListLedgerReply:
-    """A player's movements, newest first; `scope_key` and `currency` narrow them.
+    """A player's ledger entries, newest first. Filters: `scope_key` and `currency`.
 
-    Newest is what moved its balance last, so `balance_after` of each is where the next one begins. Entries that
-    are made while a client pages stand before what it has seen, so they neither repeat nor hide others.
+    Entries are ordered by when they changed their balance, so that `balance_after` of one is where the next starts. An
+    entry created while a client pages comes before the pages it has read, so that none repeats or is skipped.
     """
     filters = (tenant_of(request), player_id_of(request), request.scope_key, request.currency)
     rows, pagination = await reading.page(engine, LEDGER, request, *filters, key=("seq", "entry_id"))
     return m.ListLedgerReply(items=[ledger_entry(row) for row in rows], pagination=pagination)
 
 
-@may_wait
+@may_need_approval
 async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.LedgerEntryReply:
-    """Moves a balance by `amount`, which may be negative; `scope_key` is a campaign, a merchant or the tenant.
+    """Changes a balance by `amount`, which may be negative. `scope_key` is the id of a campaign, a merchant or the
+    tenant.
 
-    With an Idempotency-Key a retry answers the entry of the first time, however much later.
-    FAILED_PRECONDITION INSUFFICIENT_BALANCE where the balance would be negative. Above DUAL_ADJUSTMENT_ABOVE it waits
-    for a second person: 202 APPROVAL_NEEDED.
+    A retry with the same Idempotency-Key returns the first entry, however late.
+    FAILED_PRECONDITION INSUFFICIENT_BALANCE if the balance would become negative. An `amount` above
+    DUAL_ADJUSTMENT_ABOVE, up or down, needs approval by a second person: 202 APPROVAL_NEEDED.
     """
     player_id = player_id_of(request)
     _check_adjustment(request)
@@ -71,34 +72,35 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
             raise invalid("scope_key", "must be the id of a campaign, of a merchant or of the tenant")
         if not target["own"]:
             raise forbidden("wallet", request.scope_key)
-        owner_id = await merging.hold_player(connection, tenant_id, player_id)
+        owner_id = await merging.lock_owner(connection, tenant_id, player_id)
         entry = (ids.make("entry"), "adjustment", request.reference_id, "")
         try:
             row = await connection.fetchrow(MOVE, tenant_id, owner_id, *wallet, request.amount, *entry)
         except asyncpg.NumericValueOutOfRangeError:
-            raise invalid("amount", f"the balance would be more than {BALANCE_MAX}") from None
+            raise invalid("amount", f"must not raise the balance above {BALANCE_MAX}") from None
         if row is None:
             raise insufficient(await connection.fetchval(BALANCE, tenant_id, owner_id, *wallet))
         after = {"player_id": owner_id, **dict(row)}
         await audit.record(connection, tenant_id, "player.adjust_balance", owner_id, after=after)
-        await settle(connection, policy.adjustment(engine.settings, request.amount), lambda: _held(owner_id, row))
+        await settle(connection, policy.adjustment(engine.settings, request.amount), lambda: _approval(owner_id, row))
         return m.LedgerEntryReply(entry=ledger_entry(row))
 
     reply: m.LedgerEntryReply = (await once(engine, request, m.LedgerEntryReply, adjust)).reply
     return reply
 
 
-def _held(player_id: str, row: Any) -> Held:
+def _approval(player_id: str, row: Any) -> NeedsApproval:
     wallet = {name: row[name] for name in ("scope_key", "currency")}
     before = {**wallet, "balance": row["balance_after"] - row["amount"]}
     after = {**wallet, "balance": row["balance_after"], "amount": row["amount"], "reference_id": row["reference_id"]}
-    return Held(player_id, before=before, after=after)
+    return NeedsApproval(player_id, before=before, after=after)
 
 
 def insufficient(balance: int | None) -> Fault:
-    """FAILED_PRECONDITION INSUFFICIENT_BALANCE: the movement would leave less than nothing."""
-    held = balance or 0
-    return Fault(Status.FAILED_PRECONDITION, "INSUFFICIENT_BALANCE", f"the balance is {held}", balance=held)
+    """FAILED_PRECONDITION INSUFFICIENT_BALANCE: the balance would become negative."""
+    current = balance or 0
+    message = f"the balance is only {current}"
+    return Fault(Status.FAILED_PRECONDITION, "INSUFFICIENT_BALANCE", message, balance=current)
 
 
 def _check_adjustment(request: m.AdjustBalanceRequest) -> None:
@@ -110,7 +112,6 @@ def _check_adjustment(request: m.AdjustBalanceRequest) -> None:
 
 
 def ledger_entry(row: Any) -> m.LedgerEntry:
-    """The message of a movement of a balance."""
     return m.LedgerEntry(
         id=row["entry_id"],
         currency=row["currency"],
@@ -143,17 +144,16 @@ ROWS: Final = (
             "reference_id": "ticket-4711",
         },
         command=Command(
-            "wallets adjust PLAYER SCOPE CURRENCY AMOUNT --reference! --key",
-            "Add to a balance, or take from it: `-- -5` takes five.",
+            "wallets adjust PLAYER SCOPE CURRENCY AMOUNT --reference!",
+            "Adjust a balance: `5` adds, `-- -5` subtracts.",
             help={
-                "player": "Its id.",
-                "scope": "Whose wallet: the id of a campaign, of a merchant, or of the tenant.",
-                "currency": "Which: points, or an item of a game.",
-                "amount": "By how much.",
-                "reference": "Why: it stays in the ledger.",
-                "key": "An Idempotency-Key: under one the balance is moved once, however often this is run.",
+                "player": "The player's id.",
+                "scope": "The wallet's scope: the id of a campaign, of a merchant or of the tenant.",
+                "currency": "The currency: points, or an item of a game.",
+                "amount": "The amount.",
+                "reference": "The reference, stored in the ledger.",
             },
-            says="{balance_after} {currency} left",
+            outcome="{balance_after} {currency} left",
         ),
     ),
 )

@@ -1,1 +1,1 @@
-"""What leaves the service: who carries it, how it is signed, and what keeps a slow receiver apart from the others."""
+"""Outgoing calls: providers, signatures, and the isolation of slow receivers."""

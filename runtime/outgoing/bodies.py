@@ -1,4 +1,4 @@
-"""What a delivery's receiver is told: the same at each attempt, but for what the catalogue has changed meanwhile."""
+"""The body of a delivery request. Identical at each attempt, except for catalogue changes in between."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from urllib.parse import quote_plus
 
 
 def delivery_body(tenant_id: str, row: Mapping[str, Any], callback_base: str, token: str) -> dict[str, Any]:
-    """The request's body (contract.md, "Channels"), of a row of `fulfillment.lease` or `desk.told`.
+    """The request's body, from a row of `fulfillment.lease` or `desk.delivery_of_reward`.
 
-    token: the callback's; '' where the prize has no secret.
+    token: for the callback URL; '' if the prize has no secret.
     """
     path = f"/api/v1/fulfillment/tasks/{row['task_id']}/callback?tenant_id={quote_plus(tenant_id)}"
     if token:
@@ -43,7 +43,7 @@ def delivery_body(tenant_id: str, row: Mapping[str, Any], callback_base: str, to
             },
             "player_id": row["player_id"],
             "callback_url": f"{callback_base}{path}",
-            # Only of a prize that asked: what every other receiver gets is as it was.
+            # Only for prizes with a claim form; other receivers get an unchanged body.
             **({"answers": {one["key"]: one["value"] for one in row["answers"]}} if row["answers"] else {}),
         },
     }

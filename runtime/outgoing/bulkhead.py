@@ -1,16 +1,16 @@
-"""A bulkhead: a bounded number of attempts at one receiver, and a bounded queue before them.
+"""A bulkhead: bounds the concurrent attempts at one receiver, and the queue in front of them.
 
     bulkhead = Bulkhead(places=16, wait_seconds=20.0)
     if await bulkhead.enter() is Entry.ENTERED:
         try: ...
         finally: bulkhead.leave()
 
-So a receiver that is slow takes up its own places and no other's. Whoever finds no place queues for one, in
-order of arrival, `wait_seconds` at most; and nobody queues where that is known to be in vain:
+A slow receiver thus blocks only its own places. Without a free place, an attempt queues first-in, first-out for
+up to `wait_seconds`. It is turned away at once if waiting is pointless:
 
-    queue_max      so many are queueing already
-    stuck_seconds  nobody entered or left for so long: the receiver hangs
-    shut_seconds   for so long after somebody waited in vain
+    queue_max      the queue is full
+    stuck_seconds  no attempt entered or left for this long: the receiver hangs
+    shut_seconds   for this long after an attempt timed out in the queue
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 
 class Entry(Enum):
-    """How `enter` ended: with a place, or without one because of the queue's length or of the wait's."""
+    """The result of `enter`: a place, or none because the queue was full or the wait too long."""
 
     ENTERED = "entered"
     QUEUE_FULL = "queue full"
@@ -31,11 +31,11 @@ class Entry(Enum):
 
 
 Waiter: TypeAlias = tuple[float, "asyncio.Future[Entry]"]
-"""(when its wait is over, how it ended)"""
+"""(deadline of the wait, its result)"""
 
 
 class Bulkhead:
-    """The places at one receiver, in this process. Made and used within one event loop."""
+    """The places at one receiver, in this process. Bound to one event loop."""
 
     __slots__ = (
         "_free",
@@ -69,10 +69,10 @@ class Bulkhead:
         self._queue: deque[Waiter] = deque()
         self._moved_at = self._loop.time()
         self._shut_until = 0.0
-        self._timer: asyncio.TimerHandle | None = None  # one for all that wait: they wait equally long
+        self._timer: asyncio.TimerHandle | None = None  # One timer suffices: all waits are equally long.
 
     async def enter(self) -> Entry:
-        """Takes a place, waiting for one where it may be free soon. After ENTERED the caller must `leave`."""
+        """Takes a place, waiting for one if it may become free soon. After ENTERED the caller must `leave`."""
         now = self._loop.time()
         if self._free:
             self._free -= 1
@@ -82,52 +82,52 @@ class Bulkhead:
             return Entry.TOO_LATE
         if len(self._queue) >= self._queue_max:
             return Entry.QUEUE_FULL
-        told: asyncio.Future[Entry] = self._loop.create_future()
-        waiter = (now + self._wait_seconds, told)
+        entry: asyncio.Future[Entry] = self._loop.create_future()
+        waiter = (now + self._wait_seconds, entry)
         self._queue.append(waiter)
-        self._watch()
+        self._start_timer()
         try:
-            return await told
+            return await entry
         except asyncio.CancelledError:
             self._withdraw(waiter)
             raise
 
     def leave(self) -> None:
-        """Gives a place back, to the one that waits longest."""
+        """Releases a place; the longest-waiting attempt gets it."""
         self._moved_at = self._loop.time()
         while self._queue:
-            if self._tell(self._queue.popleft(), Entry.ENTERED):
+            if self._resolve(self._queue.popleft(), Entry.ENTERED):
                 return
         self._free += 1
 
     def _withdraw(self, waiter: Waiter) -> None:
-        _, told = waiter
-        if not told.cancelled() and told.result() is Entry.ENTERED:
-            self.leave()  # It had been given a place already: without this, nobody would ever have it again.
+        _, entry = waiter
+        if not entry.cancelled() and entry.result() is Entry.ENTERED:
+            self.leave()  # It already had a place, which would otherwise leak.
         elif waiter in self._queue:
             self._queue.remove(waiter)
 
-    def _tell(self, waiter: Waiter, entry: Entry) -> bool:
-        """False where it is not waiting any more: it was cancelled, and did not run since."""
-        _, told = waiter
-        if told.done():
+    def _resolve(self, waiter: Waiter, result: Entry) -> bool:
+        """False if the waiter was cancelled, but its task has not run since."""
+        _, entry = waiter
+        if entry.done():
             return False
-        told.set_result(entry)
+        entry.set_result(result)
         return True
 
-    def _watch(self) -> None:
+    def _start_timer(self) -> None:
         if self._timer is None and self._queue:
-            ends, _ = self._queue[0]
-            self._timer = self._loop.call_at(ends, self._send_away)
+            deadline, _ = self._queue[0]
+            self._timer = self._loop.call_at(deadline, self._expire)
 
-    def _send_away(self) -> None:
+    def _expire(self) -> None:
         self._timer = None
         now = self._loop.time()
         while self._queue:
-            ends, _ = waiter = self._queue[0]
-            if ends > now:
+            deadline, _ = waiter = self._queue[0]
+            if deadline > now:
                 break
             self._queue.popleft()
-            if self._tell(waiter, Entry.TOO_LATE):
+            if self._resolve(waiter, Entry.TOO_LATE):
                 self._shut_until = now + self._shut_seconds
-        self._watch()
+        self._start_timer()

@@ -1,7 +1,7 @@
-"""Delivery channels as the catalogue knows them: a prize's `fulfillment.channel` is one of these names.
+"""Delivery channels of the catalogue: a prize's `fulfillment.channel` is one of these names.
 
-An instant channel has nothing to wait for: its task is delivered in the statement that makes it due.
-How an asynchronous one delivers is the workers' matter; here is only what its config must hold.
+An instant channel needs no worker: the statement that makes its task due also delivers it.
+Workers deliver the other channels; this module only validates their config.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ CALLBACK_SECONDS_MIN: Final = 60
 CALLBACK_SECONDS_MAX: Final = 366 * 86_400
 
 CheckConfig = Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]
-"""(path within the config, what is wrong) for each problem of a config; "" is the config itself."""
+"""(path within the config, description) for each problem of a config; "" is the config itself."""
 
 
 def no_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """For a channel that takes no config: any field is a mistake."""
+    """For a channel without config: every field is a problem."""
     return ((str(name), "is not a field of this channel's config") for name in config)
 
 
 def receiver_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """`{url, secret?, previous_secret?, headers?}`: url is http(s); secrets and headers are texts.
+    """`{url, secret?, previous_secret?, headers?}`: url is http(s); secrets and headers are strings.
 
-    Both secrets sign while one is being replaced by the other.
+    Both secrets sign during a rotation.
     """
     yield from _url_problems(config.get("url"))
     yield from ((name, problem) for name in SECRET_FIELDS if (problem := secret_problem(config.get(name, ""))))
@@ -45,7 +45,7 @@ def receiver_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def workflow_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """As `receiver_config`, with `callback_seconds?`: how long its callback is awaited, instead of CALLBACK_SECONDS."""
+    """As `receiver_config`, plus `callback_seconds?`: the callback timeout, overriding CALLBACK_SECONDS."""
     seconds = config.get("callback_seconds", CALLBACK_SECONDS_MIN)
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not number or not CALLBACK_SECONDS_MIN <= seconds <= CALLBACK_SECONDS_MAX:
@@ -53,60 +53,60 @@ def workflow_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     yield from receiver_config({name: value for name, value in config.items() if name != "callback_seconds"})
 
 
-def moved_secrets(before: Mapping[str, Any], config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """(field, what is wrong) of each secret of the stored config `before` that `config` would keep for somebody else,
-    and of each header.
+def leaked_secrets(before: Mapping[str, Any], config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """(field, description) of each secret and header of the stored config `before` that `config` would send to another
+    receiver.
 
-    Whoever may edit a config may not read its secrets: nor may they have another host sent what the secrets sign, or
-    what a header carries, or a plugin's provider give them away there. A secret that is given, "" for none, is the
-    editor's own.
+    An editor cannot read stored secrets. Changing the URL while keeping them would leak signatures, header values or,
+    through a plugin's provider, the secrets to a host of the editor's choice. Secrets in the request, "" for none, are
+    exempt.
     """
     if _receiver(before) == _receiver(config):
         return
     kept = [name for name in SECRET_FIELDS if before.get(name) and name not in config]
-    had, given = before.get("headers"), config.get("headers")
-    if isinstance(had, Mapping) and had:
+    stored, requested = before.get("headers"), config.get("headers")
+    if isinstance(stored, Mapping) and stored:
         if "headers" not in config:
             kept.append("headers")
-        elif isinstance(given, Mapping):
-            kept += [f"headers.{name}" for name, value in given.items() if value == MASKED and name in had]
+        elif isinstance(requested, Mapping):
+            kept += [f"headers.{name}" for name, value in requested.items() if value == MASKED and name in stored]
     for name in kept:
-        yield name, "must be given anew: it was given for another receiver"
+        yield name, "must be sent again, since the receiver is another one"
 
 
 def with_headers(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """`config` with what headers of the stored config `before` carry: of those that it has masked, and of all where it
-    says nothing of headers. An empty object is none. One that is masked and was not there is left so, and refused.
+    """`config` with header values of the stored config `before`: the masked ones, or all if `headers` is omitted. An
+    empty object removes all headers. A masked header that is not stored stays masked, and validation rejects it.
     """
-    had = before.get("headers")
-    given = config.get("headers", had)
-    if not config or not isinstance(had, Mapping) or not isinstance(given, Mapping):
+    stored = before.get("headers")
+    requested = config.get("headers", stored)
+    if not config or not isinstance(stored, Mapping) or not isinstance(requested, Mapping):
         return dict(config)
-    headers = {name: had.get(name, value) if value == MASKED else value for name, value in given.items()}
+    headers = {name: stored.get(name, value) if value == MASKED else value for name, value in requested.items()}
     return {**config, "headers": headers}
 
 
-def with_kept(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """A sealed `config` with all that it keeps of the stored one `before`: its secrets, too, where it leaves them out.
-    One that is empty is none.
+def with_stored(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """A sealed `config` with the header values and omitted secrets of the stored config `before`. An empty secret is
+    removed.
     """
     kept = {name: before[name] for name in SECRET_FIELDS if before.get(name) and name not in config}
     found = {**with_headers(before, config), **kept}
     return {name: value for name, value in found.items() if value or name not in SECRET_FIELDS}
 
 
-READ_ALONE: Final = frozenset({"secret_set", "secret_once"})
-"""Names of what a config says of its secret when it is read; one that is sent back is passed over."""
+OUTPUT_ONLY: Final = frozenset({"secret_set", "secret_once"})
+"""Output-only fields of a config; they are ignored when a client sends them back."""
 
 
-def as_given(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """`config` without what it only says when it is read."""
-    return {name: value for name, value in (config or {}).items() if name not in READ_ALONE}
+def as_input(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """`config` without its output-only fields."""
+    return {name: value for name, value in (config or {}).items() if name not in OUTPUT_ONLY}
 
 
 def with_secret(config: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """`config` with a new secret where it says nothing of one, and the stored config `before` has none to keep; and the
-    fields that show it, this once: `secret_once`.
+    """`config` with a generated secret if neither it nor the stored config `before` has one. The second value shows the
+    new secret in `secret_once`, in this response only.
     """
     if SECRET_FIELDS[0] in config or before.get(SECRET_FIELDS[0]):
         return dict(config), {}
@@ -114,23 +114,23 @@ def with_secret(config: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[d
     return {**config, SECRET_FIELDS[0]: secret}, {"secret_once": secret}
 
 
-def to_check(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """`config` with what it keeps of `before`, as it is to be checked: of what headers carry nothing is known."""
+def for_validation(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """`config` as validated: kept headers of `before` are present, but with empty values, as theirs are sealed."""
     headers = before.get("headers")
     return with_headers({"headers": dict.fromkeys(headers, "")} if isinstance(headers, Mapping) else {}, config)
 
 
 def _receiver(config: Mapping[str, Any]) -> Any:
-    """Who a config sends to: the origin of its url, and, of a plugin's, all that nobody here knows the meaning of."""
+    """The receiver of a config: the origin of its URL, plus all unknown fields, since a plugin may route by them."""
     url = config.get("url")
-    # What is too long to be one is not read: a host is normalized, in the square of the time of its length.
+    # Do not parse overlong values: host normalization takes quadratic time.
     readable = isinstance(url, str) and len(url) <= URL_LENGTH_MAX
     try:
-        parts = URL(str(url)) if readable else None  # As the connector reads it, so that both mean one host.
+        parts = URL(str(url)) if readable else None  # The connector's parser, so that both see the same host.
     except ValueError:
         parts = None
     origin = url if parts is None else (parts.scheme, parts.host, parts.port)
-    known = ("url", "headers", "callback_seconds", *READ_ALONE, *SECRET_FIELDS)
+    known = ("url", "headers", "callback_seconds", *OUTPUT_ONLY, *SECRET_FIELDS)
     return origin, {name: value for name, value in config.items() if name not in known}
 
 
@@ -140,28 +140,28 @@ def _url_problems(url: Any) -> Iterable[tuple[str, str]]:
         return
     if not isinstance(url, str) or len(url) > URL_LENGTH_MAX:
         yield "url", f"must be an http or https URL of at most {URL_LENGTH_MAX} characters"
-    elif problem := check_url(url):  # By the rule that it is sent by.
+    elif problem := check_url(url):  # The connector applies the same rule.
         yield "url", problem
 
 
 def header_problems(headers: Any) -> Iterable[tuple[str, str]]:
-    """What is wrong with what headers carry, which is sealed at rest: so of any config, whoever it is for."""
+    """The problems of a config's headers. Checked for every channel, since header values are sealed at rest."""
     if not isinstance(headers, Mapping) or len(headers) > HEADERS_MAX:
-        yield "headers", f"must be an object of at most {HEADERS_MAX} texts"
+        yield "headers", f"must be an object of at most {HEADERS_MAX} strings"
         return
     for name, value in headers.items():
-        # A header that could not be sent as written, or that would begin another line.
+        # Refuse headers that cannot be sent as written, or that would inject another line.
         token = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
         if not token or not isinstance(value, str) or not value.isascii() or not value.isprintable():
-            yield f"headers.{name}", "must be a header's name with a text of printable ASCII"
+            yield f"headers.{name}", "must be a header name with a value of printable ASCII"
         elif value == MASKED:
-            yield f"headers.{name}", "is masked, and nothing is kept under this name: give what it carries"
+            yield f"headers.{name}", "is masked but has no stored value: send the value"
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """instant: delivered where it falls due. config_problems: what a prize's `fulfillment.config` must hold.
-    signed: whether its secret signs what is sent, so that one is made where none is given.
+    """instant: delivered by the statement that makes it due. config_problems: validates a prize's `fulfillment.config`.
+    signed: its secret signs requests; one is generated if omitted.
     """
 
     instant: bool

@@ -1,12 +1,14 @@
-"""Who carries login codes to phones and mailboxes: a registry (settings LOGIN_SENDER), open to plugins.
+"""Senders of login codes, and of reward codes that staff send again: a registry that plugins may extend (setting
+LOGIN_SENDER).
 
     log      prints the code on standard output. For development.
-    smtp     e-mail alone, by the server of SMTP_URL: smtps:// speaks TLS at once; smtp:// turns to TLS where
-             the server offers it, and insists on it where the URL has a password.
+    smtp     e-mail only, through SMTP_URL. smtps:// is implicit TLS. smtp:// uses STARTTLS if the server offers
+             it, and requires it if the URL has a password.
     webhook  posts `{"type": "login.code", "contact_type", "contact", "code", "expires_at", "tenant_id"}` to
-             SENDER_WEBHOOK_URL, signed as every outgoing call is (Standard Webhooks). Any 2xx is a success.
+             SENDER_WEBHOOK_URL, with a Standard Webhooks signature. Any 2xx is a success. A reward's code has the type
+             "reward.code", and `reward_id` and `name` instead of `expires_at`.
 
-A plugin registers a function of the settings that makes a `Sender`.
+A plugin registers a function that builds a `Sender` from the settings. Only a `RewardSender` sends reward codes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import time
 from collections.abc import Callable
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
@@ -28,11 +30,11 @@ from runtime.registry import Registry
 from runtime.settings import Settings, SettingsError
 
 ATTEMPT_SECONDS: Final = 10.0
-"""How long one sending may take: somebody waits for it."""
+"""The timeout of one send. Short, since a player waits for it."""
 
 
 class LoginCode(NamedTuple):
-    """What is to be sent. contact_type: "phone" or "email". expires_at: unix seconds."""
+    """A code to send. contact_type: "phone" or "email". expires_at: unix seconds."""
 
     tenant_id: str
     contact_type: str
@@ -41,21 +43,41 @@ class LoginCode(NamedTuple):
     expires_at: int
 
 
+class RewardCode(NamedTuple):
+    """The voucher code of a reward, to send. name: the prize's name at the win."""
+
+    tenant_id: str
+    contact_type: str
+    contact: str
+    reward_id: str
+    name: str
+    code: str
+
+
 class SendFailed(Exception):
-    """The code did not leave. The message is for an operator and never holds the code."""
+    """The code was not sent. The message is for an operator and never contains the code."""
 
 
 class Sender(Protocol):
-    """Carries login codes. `carries` are the contact types that it can reach."""
+    """Sends login codes. `carries` lists the contact types that it can reach."""
 
     carries: frozenset[str]
 
     async def send(self, code: LoginCode) -> None:
-        """Hands the code over. Raises SendFailed."""
+        """Sends the code. Raises SendFailed."""
         ...
 
     async def close(self) -> None:
-        """Drops what it holds open."""
+        """Closes open connections."""
+        ...
+
+
+@runtime_checkable
+class RewardSender(Sender, Protocol):
+    """A sender that also sends the codes of rewards."""
+
+    async def send_reward(self, reward: RewardCode) -> None:
+        """Sends the code. Raises SendFailed."""
         ...
 
 
@@ -63,19 +85,22 @@ SENDERS: Final[Registry[Callable[[Settings], Sender]]] = Registry("login sender"
 
 
 class LogSender:
-    """Prints codes: whoever develops reads them there."""
+    """Prints codes, for development."""
 
     carries = frozenset({"phone", "email"})
 
     async def send(self, code: LoginCode) -> None:
         print(f"login code {code.code} for {code.contact}", flush=True)
 
+    async def send_reward(self, reward: RewardCode) -> None:
+        print(f"reward code {reward.code} for {reward.contact}", flush=True)
+
     async def close(self) -> None:
         """Nothing is open."""
 
 
 class SmtpSender:
-    """Mails codes, each over a connection of its own."""
+    """Mails codes, each over a new connection."""
 
     carries = frozenset({"email"})
 
@@ -89,33 +114,41 @@ class SmtpSender:
         self._sender = sender
 
     async def send(self, code: LoginCode) -> None:
+        minutes = max(1, round((code.expires_at - time.time()) / 60))
+        text = (
+            f"Your sign-in code: {code.code}\n\n"
+            f"It can be used once and expires in {minutes} minutes. If you did not request it, ignore this email.\n"
+        )
+        await self._send(self._mail(code.contact, "Your sign-in code", text))
+
+    async def send_reward(self, reward: RewardCode) -> None:
+        text = f"You won: {reward.name}\n\nYour code: {reward.code}\n"
+        await self._send(self._mail(reward.contact, "Your prize code", text))
+
+    async def _send(self, mail: EmailMessage) -> None:
         try:
             await aiosmtplib.send(
-                self._mail(code),
+                mail,
                 hostname=self._host,
                 port=self._port,
                 username=self._user,
                 password=self._password,
                 use_tls=self._tls,
-                # A password never goes over a line that anybody reads; without one, TLS where it is offered.
+                # Never send a password in clear text. Without one, use TLS if offered.
                 start_tls=True if self._password and not self._tls else None,
                 timeout=ATTEMPT_SECONDS,
             )
         except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
             raise SendFailed(f"{self._host}:{self._port}: {type(error).__name__}") from error
 
-    def _mail(self, code: LoginCode) -> EmailMessage:
-        minutes = max(1, round((code.expires_at - time.time()) / 60))
+    def _mail(self, contact: str, subject: str, text: str) -> EmailMessage:
         mail = EmailMessage()
         mail["From"] = self._sender
-        mail["To"] = code.contact
-        mail["Subject"] = "Your login code"
+        mail["To"] = contact
+        mail["Subject"] = subject
         mail["Date"] = formatdate()
         mail["Message-ID"] = make_msgid(domain=self._sender.rpartition("@")[2].rstrip("> ") or None)
-        mail.set_content(
-            f"Your login code is {code.code}\n\n"
-            f"It can be used once, within {minutes} minutes. If you did not ask for it, ignore this message.\n"
-        )
+        mail.set_content(text)
         return mail
 
     async def close(self) -> None:
@@ -123,7 +156,7 @@ class SmtpSender:
 
 
 class WebhookSender:
-    """Posts codes to a service of the operator's, such as an SMS gateway's adapter."""
+    """Posts codes to an operator's service, such as the adapter of an SMS gateway."""
 
     carries = frozenset({"phone", "email"})
 
@@ -133,11 +166,17 @@ class WebhookSender:
         self._connector = connector
 
     async def send(self, code: LoginCode) -> None:
-        body = msgspec.json.encode({"type": "login.code", **code._asdict()})
+        await self._post("login.code", code._asdict())
+
+    async def send_reward(self, reward: RewardCode) -> None:
+        await self._post("reward.code", reward._asdict())
+
+    async def _post(self, type: str, fields: dict[str, Any]) -> None:
+        body = msgspec.json.encode({"type": type, **fields})
         headers = signing.sign([self._secret], ids.make("msg"), int(time.time()), body)
         try:
             answer = await self._connector.post(self._url, body, {"Content-Type": "application/json", **headers})
-        except Exception as error:  # Unreachable, or whatever a receiver's odd answer breaks.
+        except Exception as error:  # Unreachable, or a malformed response.
             raise SendFailed(f"webhook: {error}") from error
         if not 200 <= answer.status < 300:
             raise SendFailed(f"webhook: answered {answer.status}")

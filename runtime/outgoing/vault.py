@@ -1,14 +1,13 @@
-"""Voucher codes, receivers' secrets and what their headers carry, at rest.
+"""Encryption at rest of voucher codes, receivers' secrets and their header values.
 
-AES-256-GCM, under the keys of the setting CODE_KEYS.
+AES-256-GCM, with the keys of the setting CODE_KEYS.
 
-The first key seals, every key opens, so a key is rotated by putting a new one in front and dropping
-the old one when nothing is sealed with it any more. What was sealed in one context opens in no other:
-the context (tenant and prize of a code, for one) is authenticated with it, as GCM's additional data, so
-that a row copied to another tenant's table does not open there.
+The first key encrypts; every key decrypts. To rotate, prepend a new key, and drop the old one when no row
+uses it. The context (for a code, its tenant and prize) is GCM's additional authenticated data, so that a
+row copied to another tenant's table does not decrypt there.
 
-A code is also fingerprinted, to find duplicates without opening any: an HMAC, since the codes of a
-shop are few enough to be guessed from a plain hash.
+A code also has a fingerprint, to find duplicates without decrypting. It is an HMAC, because a shop has few
+enough codes to reverse a plain hash.
 """
 
 from __future__ import annotations
@@ -23,43 +22,45 @@ from typing import Any, Final, NamedTuple, TypeGuard
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hmac import HMAC
 
 from runtime.settings import Key
 
 SECRET_FIELDS: Final = ("secret", "previous_secret")
-"""Fields of a receiver's config that are write-only. Both sign while a secret is rotated."""
+"""Write-only fields of a receiver's config. Both secrets sign during a rotation."""
 
 MASKED: Final = "***"
-"""What stands for a header's value, which is write-only too; who sends it back keeps the value."""
+"""Replaces a header's value, which is write-only too. A client that sends it back keeps the value."""
 
-_NONCE_BYTES: Final = 12  # what GCM is made for (NIST SP 800-38D, 8.2.2: random nonces, far below 2^32 a key)
+_NONCE_BYTES: Final = 12  # GCM's standard nonce (NIST SP 800-38D, 8.2.2: random, far below 2^32 uses a key)
 _PREFIX: Final = "sealed:"
 
 
 class VaultError(Exception):
-    """It cannot be opened: its key is not among CODE_KEYS, or it is not what was sealed in this context."""
+    """Decryption failed: the key is not in CODE_KEYS, or the context or ciphertext does not match."""
 
 
 class Sealed(NamedTuple):
-    """What is stored: the key's id, and nonce and ciphertext in one."""
+    """The stored form: the key's id, and nonce plus ciphertext."""
 
     key_id: str
     ciphertext: bytes
 
 
 class Vault:
-    """Seals and opens under `keys`. ValueError where there are none."""
+    """Encrypts and decrypts with `keys`. ValueError if there are none."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
         if not keys:
-            raise ValueError("CODE_KEYS names no key: codes and secrets cannot be stored")
+            raise ValueError("CODE_KEYS is empty: codes and secrets cannot be stored")
         self._first = keys[0].id
         self._ciphers = {key.id: AESGCM(_derived(key, b"seal")) for key in keys}
-        self._printers = [_derived(key, b"fingerprint") for key in keys]
+        self._printers = [HMAC(_derived(key, b"fingerprint"), SHA256()) for key in keys]
 
     @property
     def first(self) -> str:
-        """The id of the key that seals."""
+        """The id of the key that encrypts."""
         return self._first
 
     def seal(self, text: str, context: str) -> Sealed:
@@ -68,59 +69,60 @@ class Vault:
         return Sealed(self._first, nonce + self._ciphers[self._first].encrypt(nonce, text.encode(), context.encode()))
 
     def open(self, key_id: str, ciphertext: bytes, context: str) -> str:
-        """The text that was sealed in `context`. Raises VaultError."""
+        """Decrypts a text that was sealed in `context`. Raises VaultError."""
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise VaultError(f"sealed with key {key_id!r}, which CODE_KEYS does not name")
+            raise VaultError(f"encrypted with key {key_id!r}, which is not in CODE_KEYS")
         try:
             return cipher.decrypt(ciphertext[:_NONCE_BYTES], ciphertext[_NONCE_BYTES:], context.encode()).decode()
         except (InvalidTag, ValueError):
-            raise VaultError("not what was sealed in this context") from None
+            raise VaultError("the ciphertext does not match its key and this context") from None
 
     def fingerprints(self, text: str, context: str) -> list[bytes]:
-        """16 bytes for each key: the first is stored, the others find what was stored before a rotation."""
+        """16 bytes for each key: the first is stored; the others match rows stored before a rotation."""
         message = f"{context}\0{text}".encode()
-        return [hmac.digest(printer, message, "sha256")[:16] for printer in self._printers]
+        return [_digest(printer, message)[:16] for printer in self._printers]
 
     # -- secrets within a config -----------------------------------------------------------------
 
     def seal_secret(self, secret: str, context: str) -> str:
-        """A secret as one string, to be kept in a JSON config."""
+        """An encrypted secret as one string, for a JSON config."""
         sealed = self.seal(secret, context)
         return f"{_PREFIX}{sealed.key_id}:{base64.b64encode(sealed.ciphertext).decode()}"
 
     def open_secret(self, stored: str, context: str) -> str:
-        """The secret of `seal_secret`. A string that was never sealed is itself. Raises VaultError."""
+        """Decrypts the result of `seal_secret`; returns any other string unchanged. Raises VaultError."""
         if not stored.startswith(_PREFIX):
             return stored
         key_id, _, encoded = stored.removeprefix(_PREFIX).partition(":")
         try:
             return self.open(key_id, base64.b64decode(encoded, validate=True), context)
         except binascii.Error:
-            raise VaultError("not what was sealed in this context") from None
+            raise VaultError("the ciphertext is not base64") from None
 
     def seal_config(self, config: Mapping[str, Any], context: str) -> dict[str, Any]:
-        """A given `config` with its secret fields, and what its headers carry, sealed; a masked one stays so.
+        """A client's `config` with its secrets and header values encrypted; masked values stay masked.
 
-        What looks sealed is sealed again: who has read a row may not have it opened by giving it back.
+        A value that looks sealed is sealed again. Otherwise a client that has read a row could send its ciphertext
+        back to have it decrypted.
         """
         return _changed(config, lambda value: self.seal_secret(value, context))
 
     def resealed(self, config: Mapping[str, Any], context: str) -> dict[str, Any]:
-        """`config` with all of it under the first key; the same where it is. Raises VaultError."""
+        """`config` re-encrypted with the first key; unchanged values already use it. Raises VaultError."""
         ours = f"{_PREFIX}{self._first}:"
 
-        def anew(value: str) -> str:
+        def reseal(value: str) -> str:
             return value if value.startswith(ours) else self.seal_secret(self.open_secret(value, context), context)
 
-        return _changed(config, anew)
+        return _changed(config, reseal)
 
     def moved(self, config: Mapping[str, Any], context: str, to: str) -> dict[str, Any]:
-        """`config`, sealed in one context, sealed in another. Raises VaultError."""
+        """`config` re-encrypted from one context to another. Raises VaultError."""
         return _changed(config, lambda value: self.seal_secret(self.open_secret(value, context), to))
 
     def rotated(self, config: Mapping[str, Any], secret: str, context: str) -> dict[str, Any]:
-        """`config` with a new secret, the one before as the previous; without a secret the previous one ends."""
+        """`config` with a new secret and the current one as the previous. "" only drops the previous secret."""
         after = {name: value for name, value in config.items() if name != SECRET_FIELDS[1]}
         if secret:
             after |= {SECRET_FIELDS[1]: after[SECRET_FIELDS[0]]} if after.get(SECRET_FIELDS[0]) else {}
@@ -128,13 +130,13 @@ class Vault:
         return after
 
     def secrets_of(self, config: Mapping[str, Any], context: str) -> list[str]:
-        """The opened secrets of a stored config, the current one first. Raises VaultError."""
+        """The decrypted secrets of a stored config, the current one first. Raises VaultError."""
         return [self.open_secret(text, context) for text in _secrets_in(config)]
 
 
 def opened(config: Mapping[str, Any], open_secret: Callable[[str], str]) -> tuple[list[str], dict[str, Any]]:
-    """What a provider is given of a stored config: its secrets, the current one first, and the config with what each
-    header carries. open_secret: of the vault, in the config's context.
+    """A provider's view of a stored config: its decrypted secrets, the current one first, and the config with decrypted
+    headers. open_secret: the vault's, bound to the config's context.
     """
     return [open_secret(text) for text in _secrets_in(config)], _headers_changed(config, open_secret)
 
@@ -152,7 +154,7 @@ def _headers_changed(config: Mapping[str, Any], change: Callable[[str], str]) ->
 
 
 def _changed(config: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
-    """`config` with each of its secrets, and what each header carries, changed; but for what is masked."""
+    """`config` with `change` applied to each secret and header value, except masked ones."""
     after = _headers_changed(config, change)
     return after | {name: change(after[name]) for name in SECRET_FIELDS if _is_text(after.get(name))}
 
@@ -162,8 +164,8 @@ def _is_text(value: Any) -> TypeGuard[str]:
 
 
 def shown_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored config as it reads back, in answers and in the audit log: `secret_set` in place of the secrets
-    (contract.md, "Channels"), headers by name alone, since what they carry is often a credential.
+    """A stored config as shown in responses and in the audit log: `secret_set` instead of the secrets, header values
+    masked, since they are often credentials.
     """
     shown = {name: value for name, value in config.items() if name not in SECRET_FIELDS}
     if config.get(SECRET_FIELDS[0]):
@@ -175,30 +177,44 @@ def shown_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def vault_of(keys: tuple[Key, ...]) -> Vault:
-    """The vault of a process's keys, made once."""
     return Vault(keys)
 
 
 def code_context(tenant_id: str, prize_id: str) -> str:
-    """What the codes of a prize are sealed in: these bytes are authenticated, so they never change."""
+    """The context of a prize's codes. It is authenticated: a change would make stored codes unreadable."""
     return f"code/{tenant_id}/{prize_id}"
 
 
 def prize_context(tenant_id: str, prize_id: str) -> str:
-    """What the secrets of a prize's fulfillment config are sealed in."""
     return f"prize/{tenant_id}/{prize_id}"
 
 
 def integration_context(tenant_id: str, integration_id: str) -> str:
-    """What the secrets of an integration's config are sealed in."""
     return f"integration/{tenant_id}/{integration_id}"
 
 
 def quest_context(tenant_id: str, quest_id: str) -> str:
-    """What the secrets of who tells a quest's events are sealed in."""
+    """The context of the secrets that sign a quest's incoming events."""
     return f"quest/{tenant_id}/{quest_id}"
 
 
+def pack_context(tenant_id: str, pack_id: str) -> str:
+    """The context of the secrets that sign a pack's receipts."""
+    return f"pack/{tenant_id}/{pack_id}"
+
+
+def pack_key_context(tenant_id: str, campaign_id: str) -> str:
+    """The context of the secret that keys the hashes of a campaign's codes."""
+    return f"pack-key/{tenant_id}/{campaign_id}"
+
+
+def _digest(keyed: HMAC, message: bytes) -> bytes:
+    """The HMAC of a message. Copying the keyed state takes less than half the time of hmac.digest."""
+    copy = keyed.copy()
+    copy.update(message)
+    return copy.finalize()
+
+
 def _derived(key: Key, use: bytes) -> bytes:
-    """A key for one use, so that no two algorithms share one."""
+    """A key derived for one use, so that no two algorithms share a key."""
     return hmac.digest(key.secret, b"tombola " + use, "sha256")

@@ -1,4 +1,4 @@
-"""The RPC transport: game.v1 over gRPC (grpclib), the edges' own stream beside it, and how a fault crosses both."""
+"""The RPC transport: game.v1 over gRPC (grpclib), the edges' own protocol, and the encoding of faults in both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from runtime.errors import Fault, Status
 
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""gRPC's own customary limit of a message."""
+"""gRPC's usual message size limit."""
 
 REASON_KEY: Final = "tombola-reason"
 FAULT_KEY: Final = "tombola-fault-bin"
@@ -21,7 +21,7 @@ _TEXT_SHOWN: Final = 1000
 
 
 class Carried(msgspec.Struct, array_like=True):
-    """What of a fault gRPC's status and message have no place for."""
+    """The parts of a fault that gRPC's status and message cannot express."""
 
     reason: str
     facts: dict[str, Any]
@@ -34,7 +34,7 @@ class Carried(msgspec.Struct, array_like=True):
 
 
 def made_fault(status: Status, message: str, carried: Carried) -> Fault:
-    """The fault that the other side raised."""
+    """Rebuilds the fault that the other side raised."""
     return Fault(
         status,
         carried.reason,
@@ -46,10 +46,10 @@ def made_fault(status: Status, message: str, carried: Carried) -> Fault:
 
 
 def to_metadata(fault: Fault) -> dict[str, str | bytes]:
-    """A fault as trailing metadata: its reason for people, all of it as `Carried` in JSON."""
+    """A fault as trailing metadata: its reason as text, and `Carried` as JSON."""
     return {REASON_KEY: fault.reason, FAULT_KEY: msgspec.json.encode(Carried.of(fault))}
 
 
-def message_shown(fault: Fault) -> str:
-    """The fault's sentence, short enough for a header."""
+def header_message(fault: Fault) -> str:
+    """The fault's message, truncated to fit a header."""
     return fault.message[:_TEXT_SHOWN]

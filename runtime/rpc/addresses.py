@@ -1,8 +1,8 @@
-"""Where Core's replicas are: what the names in CORE_RPC_ADDRESSES stand for, now and as it changes.
+"""Service discovery by DNS: the current addresses of the names in CORE_RPC_ADDRESSES.
 
-A headless name has an address for each replica (Kubernetes, Compose), and other ones after each rollout. So
-every address of a name is taken, and the name is looked up again every FOLLOW_SECONDS, or soon after a replica
-could not be reached. A name that cannot be looked up keeps the addresses that it had.
+A headless name has one address per replica (Kubernetes, Compose), and new ones after each rollout. So all addresses of
+a name are used, and the name is resolved again every FOLLOW_SECONDS, or soon after a replica is unreachable. If a
+lookup fails, the name keeps its last addresses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 FOLLOW_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 0.5
-"""The least time between two look-ups, however many replicas cannot be reached."""
+"""The minimum time between two lookups, however many replicas are unreachable."""
 
 LOOKUP_SECONDS: Final = 5.0
 
@@ -28,13 +28,13 @@ Lookup = Callable[[str, int], Awaitable[list[Address]]]
 
 
 async def look_up(host: str, port: int) -> list[Address]:
-    """Every address of a host, by the system's resolver. OSError where there is none."""
+    """All addresses of a host, by the system's resolver. OSError if there is none."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [(str(address[0]), port) for *_, address in found]
 
 
 class Addresses:
-    """The addresses of `names` (host:port). `changed` gets all of them, in one order, whenever they are others."""
+    """The addresses of `names` (host:port). Calls `changed` with all of them, in a fixed order, when they change."""
 
     def __init__(
         self, names: Sequence[str], changed: Callable[[list[Address]], None], *, lookup: Lookup = look_up
@@ -43,13 +43,13 @@ class Addresses:
         self._changed = changed
         self._lookup = lookup
         self._found: dict[Address, list[Address]] = {name: [name] for name in self._names if _is_literal(name[0])}
-        self._told: list[Address] = []
+        self._published: list[Address] = []
         self._wanted = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
-        self._tell()
+        self._publish()
 
     async def first(self) -> None:
-        """Returns once every name has been looked up, whatever came of it."""
+        """Waits until each name has been looked up once, successfully or not."""
         if self._following is None and self._open_names():
             self._following = asyncio.create_task(self._follow())
             self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -57,7 +57,7 @@ class Addresses:
             await asyncio.shield(self._first)
 
     def doubt(self) -> None:
-        """A replica was not where it was said to be: looks again."""
+        """Requests a new lookup, because a replica is unreachable."""
         self._wanted.set()
 
     def close(self) -> None:
@@ -71,9 +71,9 @@ class Addresses:
         while True:
             self._wanted.clear()
             try:
-                await asyncio.gather(*(self._look(name) for name in self._open_names()))
-                self._tell()
-            except Exception as error:  # Whatever it was, everybody waits for this, and it is tried again.
+                await asyncio.gather(*(self._resolve(name) for name in self._open_names()))
+                self._publish()
+            except Exception as error:  # Callers wait for this task, so it must survive any error and retry.
                 log.error("core_names_not_followed", exc_info=error)
             if not self._first.done():
                 self._first.set_result(None)
@@ -84,17 +84,17 @@ class Addresses:
             except TimeoutError:
                 pass
 
-    async def _look(self, name: Address) -> None:
+    async def _resolve(self, name: Address) -> None:
         try:
             async with asyncio.timeout(LOOKUP_SECONDS):
                 self._found[name] = await self._lookup(*name)
         except (OSError, UnicodeError, TimeoutError) as error:
             log.warning("core_name_not_found", host=name[0], why=str(error) or type(error).__name__)
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         found = list(dict.fromkeys(one for name in self._names for one in sorted(self._found.get(name, ()))))
-        if found != self._told:
-            self._told = found
+        if found != self._published:
+            self._published = found
             self._changed(found)
 
 

@@ -1,8 +1,8 @@
-"""Core in other processes: `RpcCaller` asks one of the replicas, over the one connection it keeps to each.
+"""The RPC client of a remote Core: `RpcCaller` calls one of the replicas, over one connection to each.
 
-Requests of one actor go to the same replica (rendezvous hashing: Thaler and Ravishankar, 1998), so that
-they share its mailbox and its commits; with a replica away they go to the next. That is for speed alone:
-which replica answers never decides what is right.
+Requests for one actor go to the same replica (rendezvous hashing: Thaler and Ravishankar, 1998), so that they share its
+mailbox and its commits; if that replica is unavailable, they go to the next. This only affects speed: correctness never
+depends on which replica responds.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ log = structlog.get_logger(__name__)
 
 DEADLINE_SECONDS: Final = 5.0
 AWAY_SECONDS: Final = 1.0
-"""For how long a replica that refused a connection is asked last."""
+"""How long an unreachable replica is tried last."""
 
 CONNECT_SECONDS: Final = 1.0
 
 SILENT_SECONDS: Final = 1.0
-"""How long a replica may say nothing while somebody waits: then it is asked whether it is there, and after as long
-again it is not. One that stands still, or whose connection some box on the way has forgotten, closes nothing, and
-the kernel or the box acknowledges for it."""
+"""How long a replica may be silent while calls wait: then a probe is sent, and after the same time again the replica
+counts as dead. A hung process, or a connection that a middlebox dropped, never closes, and the kernel or the middlebox
+still acknowledges packets."""
 
 PROBE: Final = -2
-"""The number of the question whether it is there: a call of no operation, which every version refuses at once."""
+"""The number of a probe: a call without an operation, which every version refuses at once."""
 
 _NIL: Final = b"\xc0"
 
 _RETRIABLE: Final = frozenset({"OVERLOADED"})
-"""Reasons with which a replica refuses before it has done anything."""
+"""Reasons with which a replica refuses a call before any effect."""
 
 
 class RpcCaller:
-    """core.Caller over all that `names` (host:port) stand for. `close` when done. token: shown to each; "" for none."""
+    """A core.Caller over all addresses of `names` (host:port). `close` when done. token: the service token or ""."""
 
     def __init__(self, names: Sequence[str], *, token: str = "", deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._replicas: list[_Replica] = []
         self._token = token
         self._deadline_seconds = deadline_seconds
         self._turn = itertools.count()
-        self._addresses = Addresses(names, self._moved)
+        self._addresses = Addresses(names, self._set_addresses)
         self._known = False
 
     async def close(self) -> None:
-        """Drops every connection."""
+        """Closes all connections."""
         self._addresses.close()
         for replica in self._replicas:
             replica.close()
 
     async def call(self, operation: Operation, request: Any) -> Any:
-        """The operation's reply. Raises Fault, as Core in this process would."""
+        """The operation's reply. Raises Fault, like Core in the same process."""
         ends = time.monotonic() + self._deadline_seconds
         fault: Fault | None = None
         unsure = False
@@ -79,7 +79,7 @@ class RpcCaller:
             try:
                 return await replica.ask(operation, request, ends)
             except _Unreached as error:
-                replica.be_away()
+                replica.mark_unavailable()
                 self._addresses.doubt()
                 fault = error.fault
             except _Lost as error:
@@ -90,23 +90,23 @@ class RpcCaller:
             except Fault as error:
                 if error.reason not in _RETRIABLE:
                     if unsure:
-                        break  # Who refuses does not know what the other may be doing yet: nor may it be told as known.
+                        break  # The first replica may still execute the call, so this refusal is not the final outcome.
                     raise
                 fault = fault if unsure else error
         if not self._replicas:
             self._addresses.doubt()
-            raise _unavailable("no name in CORE_RPC_ADDRESSES stands for any address")
-        raise fault or _unavailable("no replica of Core answered in time")
+            raise _unavailable("no name in CORE_RPC_ADDRESSES resolves to an address")
+        raise fault or _unavailable("no replica of Core responded in time")
 
-    def _moved(self, addresses: list[Address]) -> None:
-        """Replicas at just these addresses: those that were there before go on, those that are gone end."""
+    def _set_addresses(self, addresses: list[Address]) -> None:
+        """Sets the replicas to these addresses: keeps the connections of known ones, and ends those of removed ones."""
         before = {replica.address: replica for replica in self._replicas}
         self._replicas = [before.pop(one) if one in before else _Replica(one, self._token) for one in addresses]
-        for gone in before.values():
-            gone.end()
+        for removed in before.values():
+            removed.end()
 
     def _order(self, operation: Operation, request: Any) -> list[_Replica]:
-        """Who is asked first, and who next; those that are away come last."""
+        """The replicas in the order to try; unavailable ones come last."""
         if len(self._replicas) < 2:
             return self._replicas
         if operation.actor is not None:
@@ -115,14 +115,14 @@ class RpcCaller:
         else:
             first = next(self._turn) % len(self._replicas)
             order = self._replicas[first:] + self._replicas[:first]
-        return sorted(order, key=_Replica.is_away)
+        return sorted(order, key=_Replica.is_unavailable)
 
 
 class _Replica:
-    """One of Core's processes."""
+    """A replica of Core."""
 
     def __init__(self, address: Address, token: str) -> None:
-        self._away_until: float | None = None
+        self._unavailable_until: float | None = None
         self.address = address
         self._token = token
         self._seed = f"{address[0]}:{address[1]}".encode()
@@ -132,70 +132,70 @@ class _Replica:
         return blake2b(key, key=self._seed[:64], digest_size=8).digest()
 
     async def ask(self, operation: Operation, request: Any, ends: float) -> Any:
-        """The reply, before `ends` (monotonic seconds). Raises what Core raised, _Unreached, or _Lost."""
+        """The reply, before `ends` (monotonic seconds). Raises Core's Fault, _Unreached or _Lost."""
         return await self._connection().ask(operation, request, ends)
 
     def _connection(self) -> MuxStream:
         if self._stream is None or not self._stream.open:
-            self._stream = MuxStream(*self.address, self.be_away, self._token)
+            self._stream = MuxStream(*self.address, self.mark_unavailable, self._token)
         return self._stream
 
-    def be_away(self) -> None:
-        """Others are asked first, for AWAY_SECONDS and until it has greeted again."""
-        self._away_until = time.monotonic() + AWAY_SECONDS
+    def mark_unavailable(self) -> None:
+        """Marks it unavailable for AWAY_SECONDS, and then until a new connection is established."""
+        self._unavailable_until = time.monotonic() + AWAY_SECONDS
 
-    def is_away(self) -> bool:
-        """Whether others are asked first. Once the time is over it connects, and nobody waits for that."""
-        if self._away_until is None:
+    def is_unavailable(self) -> bool:
+        """Whether it is unavailable. After AWAY_SECONDS this starts to reconnect in the background."""
+        if self._unavailable_until is None:
             return False
         now = time.monotonic()
-        if self._away_until <= now:
+        if self._unavailable_until <= now:
             if self._connection().greeting:
-                self._away_until = None
+                self._unavailable_until = None
             else:
-                self._away_until = now + AWAY_SECONDS / 10
-        return self._away_until is not None
+                self._unavailable_until = now + AWAY_SECONDS / 10
+        return self._unavailable_until is not None
 
     def close(self) -> None:
         if self._stream is not None:
             self._stream.drop()
 
     def end(self) -> None:
-        """What is on its way is still answered; nothing more is asked."""
+        """Sends no more calls, and closes the connection after the pending replies."""
         if self._stream is not None:
             self._stream.end()
 
 
 class MuxStream(FrameProtocol):
-    """The edge's end of a connection to a replica, from its first call to whatever ends it."""
+    """The edge's end of one connection to a replica."""
 
     frame_bytes_max = ANSWER_BYTES_MAX + 8
 
-    def __init__(self, host: str, port: int, leaving: Callable[[], None], token: str = "") -> None:
-        """leaving: called when the replica says that it is stopping, or nothing. token: shown to it first of all."""
+    def __init__(self, host: str, port: int, on_leaving: Callable[[], None], token: str = "") -> None:
+        """leaving: called when the replica announces its stop, or is silent. token: sent as the first frame."""
         super().__init__()
         self._token = token
         self.open = True
-        self._leaving = leaving
-        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._on_leaving = on_leaving
+        self._pending: dict[int, asyncio.Future[Answer]] = {}
         self._numbers = itertools.count()
         self._greeting = asyncio.Event()
         self._connecting = asyncio.create_task(self._connect(host, port))
-        self._spoke = self._probed = False
+        self._heard = self._probed = False
 
     @property
     def greeting(self) -> bool:
-        """Whether the replica has greeted, and it goes on."""
+        """Whether the handshake is complete and the connection open."""
         return self.open and self._greeting.is_set()
 
     def drop(self) -> None:
-        """Ends it at once, for all who still wait."""
+        """Closes it immediately and fails all pending calls."""
         self._connecting.cancel()
         self.close()
         self._fail("closed")
 
     def end(self) -> None:
-        """Ends it once all is answered; where it is not made yet, at once."""
+        """Closes it after the pending replies, or immediately if it is not established yet."""
         self.open = False
         if self._greeting.is_set():
             self.end_sending()
@@ -206,7 +206,7 @@ class MuxStream(FrameProtocol):
         number = next(self._numbers)
         parent = trace.parent() if trace.current.get() else ""
         row = Call(number, operation.name, body(request), parent, trace.actor.get()).row()
-        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        answer = self._pending[number] = asyncio.get_running_loop().create_future()
         self.queue.put(number, row)
         try:
             async with asyncio.timeout(ends - time.monotonic()):
@@ -214,49 +214,49 @@ class MuxStream(FrameProtocol):
                 replayed.set(answered.replayed)
                 return answered.result(operation)
         except TimeoutError:
-            raise self._failed(number, "Core did not answer in time") from None
+            raise self._failed(number, "Core did not respond in time") from None
         finally:
-            del self._asked[number]
-            self.queue.withdraw(number)  # Nobody waits for it any more.
+            del self._pending[number]
+            self.queue.withdraw(number)  # Unsent calls that timed out are dropped.
 
-    # -- what the connection calls -----------------------------------------------------------
+    # -- callbacks of the connection ---------------------------------------------------------
 
     def greeted(self) -> None:
         self._send(self._token.encode())
         self._greeting.set()
-        asyncio.get_running_loop().call_later(SILENT_SECONDS, self._listen)
+        asyncio.get_running_loop().call_later(SILENT_SECONDS, self._check_silence)
 
     def data_received(self, data: bytes) -> None:
-        self._spoke = True
+        self._heard = True
         super().data_received(data)
 
-    def _listen(self) -> None:
-        """Notices that the replica says nothing to those who wait."""
+    def _check_silence(self) -> None:
+        """Detects a replica that is silent while calls wait."""
         if self._transport is None or self._transport.is_closing():
             return
-        if self._spoke or not self._asked:
-            self._spoke = self._probed = False
+        if self._heard or not self._pending:
+            self._heard = self._probed = False
         elif not self._probed:
             self._probed = True
             self.queue.put(PROBE, Call(PROBE, "", msgspec.Raw(_NIL)).row())
         else:
-            self._leaving()
+            self._on_leaving()
             self._fail("silent")
             self._transport.abort()
             return
-        asyncio.get_running_loop().call_later(SILENT_SECONDS, self._listen)
+        asyncio.get_running_loop().call_later(SILENT_SECONDS, self._check_silence)
 
     def frame_received(self, frame: bytes) -> None:
         for answer in answers_of(frame):
-            asked = self._asked.get(answer.number)
-            if asked is not None and not asked.done():
-                asked.set_result(answer)
+            waiter = self._pending.get(answer.number)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(answer)
             elif answer.number == GOODBYE:
                 if answer.fault is not None:
                     log.warning("core_refused", reason=answer.fault.reason, why=answer.message)
-                # What is on its way is still answered; what comes next opens a connection elsewhere.
+                # Pending calls still get their replies; new ones use another connection.
                 self.open = False
-                self._leaving()
+                self._on_leaving()
                 self.end_sending()
 
     def refused(self, fault: Fault) -> None:
@@ -271,14 +271,14 @@ class MuxStream(FrameProtocol):
             async with asyncio.timeout(CONNECT_SECONDS):
                 await asyncio.get_running_loop().create_connection(lambda: self, host, port)
                 await self._greeting.wait()
-        except Exception as error:  # Whatever it was, there is no connection.
+        except Exception as error:  # Any error means that there is no connection.
             self._fail(type(error).__name__)
             self.close()
 
     def _fail(self, why: str) -> None:
-        """Tells all who still wait that there is no connection any more."""
+        """Fails all pending calls, because the connection is lost."""
         self.open = False
-        for number, answer in self._asked.items():
+        for number, answer in self._pending.items():
             if not answer.done():
                 answer.set_exception(self._failed(number, f"the connection to Core was lost ({why})"))
 
@@ -293,16 +293,16 @@ class _Failed(Exception):
 
 
 class _Unreached(_Failed):
-    """Surely nothing was done."""
+    """The call was certainly not executed."""
 
 
 class _Lost(_Failed):
-    """It may have been done."""
+    """The call may have been executed."""
 
 
 def repeatable(operation: Operation, request: Any) -> bool:
-    """Whether asking twice does no more than asking once: a read, a start (which writes nothing), a play (its session),
-    or a keyed request.
+    """Whether a retry is idempotent: a read, a start (which writes nothing), a play (once per session), or a keyed
+    request.
     """
     of_session = operation.session is not SessionUse.NONE
     return operation.verb == "GET" or of_session or bool(getattr(request, "idempotency_key", ""))

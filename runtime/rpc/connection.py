@@ -1,10 +1,10 @@
-"""A connection between an edge and Core: HELLO from both sides, then frames, each with its length before it.
+"""The connection between an edge and Core: HELLO from both sides, then length-prefixed frames.
 
-The edge's first frame is the service token that it shows, as it is ("" for none).
+The edge's first frame is the raw service token ("" for none).
 
-It comes in at RPC_PORT as gRPC does, and is told apart by its first byte (`runtime.rpc.server`). Measured beside
-the same frames on a stream of grpclib's: 2.2 times the calls/s at one call at a time, 2.4 at 8 and 1.2 at 64, with
-0.3, 0.6 and 0.8 times the CPU (`./ops/bench --only calls-1-own --only calls-8-own --only calls-64-own`).
+It shares RPC_PORT with gRPC; the first byte distinguishes them (`runtime.rpc.server`). Compared with the same frames on
+a grpclib stream, it does 2.2 times the calls/s with one call at a time, 2.4 with 8 and 1.2 with 64, at 0.3, 0.6 and 0.8
+times the CPU (`./ops/bench --only calls-1-own --only calls-8-own --only calls-64-own`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from runtime.errors import Fault, invalid
 from runtime.rpc.frames import frames, too_large
 
 HELLO: Final = b"TOMBOLA2"
-"""Its first byte must not be that of HTTP/2's preface (`PRI * HTTP/2.0`). The last one counts the ways of framing."""
+"""Its first byte must differ from HTTP/2's preface (`PRI * HTTP/2.0`). The last byte is the protocol version."""
 
 DEAD_SECONDS: Final = 15
-"""A peer that has acknowledged nothing for so long is gone, though it said no goodbye."""
+"""A peer that has acknowledged nothing for this long is dead."""
 
 _LENGTH: Final = struct.Struct(">I")
 
 
 class SendQueue:
-    """Rows that wait for their frame: those of one iteration of the event loop go together, those of a pause too."""
+    """Rows to send, batched into frames: those of one iteration of the event loop, or of a pause, go together."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
-        """send: takes a frame. Paused until `resume`."""
+        """send: sends a frame. The queue is paused until `resume`."""
         self._send = send
         self._rows: dict[int, bytes] = {}
         self._paused = True
@@ -42,14 +42,14 @@ class SendQueue:
         self._loop = asyncio.get_running_loop()
 
     def put(self, number: int, row: bytes) -> None:
-        """Sends the row with all that this iteration of the loop puts here."""
+        """Sends the row in one batch with the other rows of this iteration of the loop."""
         self._rows[number] = row
         if not (self._due or self._paused):
             self._due = True
             self._loop.call_soon(self._send_due)
 
     def withdraw(self, number: int) -> bool:
-        """Whether the row had surely not been sent; it will not be."""
+        """Removes a row. Returns whether it was still unsent."""
         return self._rows.pop(number, None) is not None
 
     def pause(self) -> None:
@@ -60,7 +60,7 @@ class SendQueue:
         self.flush()
 
     def flush(self) -> None:
-        """Sends what is here now."""
+        """Sends all queued rows."""
         rows, self._rows = self._rows, {}
         for frame in frames(rows.values()):
             self._send(frame)
@@ -72,10 +72,10 @@ class SendQueue:
 
 
 class FrameProtocol(asyncio.Protocol, ABC):
-    """One end of a connection; what it does with a frame, and when the other end is done, its heirs say."""
+    """One end of a connection. Subclasses handle frames and the end of the other side."""
 
     frame_bytes_max: int
-    """A longer one is refused at its length: nothing of it is kept. It may change with each frame."""
+    """A longer frame is refused by its length prefix, without buffering it. May change between frames."""
 
     def __init__(self) -> None:
         self.queue = SendQueue(self._send)
@@ -84,24 +84,24 @@ class FrameProtocol(asyncio.Protocol, ABC):
         self._greeted = False
 
     def greeted(self) -> None:
-        """The other end has said HELLO. Only now is anything sent to it, and what this sends goes first: what waited
-        for one that never does was surely not done."""
+        """Called when the peer has sent HELLO. What this sends goes first. Nothing is sent before, so calls queued for
+        a peer that never greets were certainly not executed."""
 
     @abstractmethod
     def frame_received(self, frame: bytes) -> None:
-        """MsgspecError, ValueError or RecursionError where it is none."""
+        """Handles a frame. Raises MsgspecError, ValueError or RecursionError if it is invalid."""
 
     def refused(self, fault: Fault) -> None:
-        """The other end sent what is no frame; the connection is being closed."""
+        """Called when the peer sent an invalid frame; the connection is being closed."""
 
     def end_sending(self) -> None:
-        """Sends what waits, and tells the other end that nothing more will come."""
+        """Sends all queued rows, then EOF."""
         if self._transport is not None and not self._transport.is_closing():
             self._flush()
             self._transport.write_eof()
 
     def close(self) -> None:
-        """Closes the connection, once it has sent what waits."""
+        """Closes the connection after sending all queued rows."""
         if self._transport is not None and not self._transport.is_closing():
             self._flush()
             self._transport.close()
@@ -111,7 +111,7 @@ class FrameProtocol(asyncio.Protocol, ABC):
         if self._greeted:
             self.queue.flush()
 
-    # -- what asyncio calls ------------------------------------------------------------------
+    # -- callbacks of asyncio ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are not derived from asyncio's
@@ -151,9 +151,9 @@ class FrameProtocol(asyncio.Protocol, ABC):
             self._refuse(invalid("", f"the frame cannot be decoded: {error}"))
 
     def _read_hello(self) -> bool:
-        """Whether the other end has said it. INVALID_ARGUMENT where it speaks something else."""
+        """Whether HELLO has arrived. INVALID_ARGUMENT for another protocol."""
         if not HELLO.startswith(self._received[: len(HELLO)]):
-            raise invalid("", "this is no connection between an edge and Core")
+            raise invalid("", "the peer does not speak the protocol of edges and Core")
         self._greeted = len(self._received) >= len(HELLO)
         if self._greeted:
             del self._received[: len(HELLO)]
@@ -172,7 +172,7 @@ class FrameProtocol(asyncio.Protocol, ABC):
 
 
 def notice_death(connection: Any) -> None:
-    """Has the kernel ask whether the other end is there, whatever is under way."""
+    """Enables TCP keepalive and the user timeout, so that the kernel detects a dead peer."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
         ("TCP_KEEPIDLE", DEAD_SECONDS // 3),
@@ -180,5 +180,5 @@ def notice_death(connection: Any) -> None:
         ("TCP_KEEPCNT", 2),
         ("TCP_USER_TIMEOUT", DEAD_SECONDS * 1000),
     ):
-        if hasattr(socket, name):  # Not every system has each.
+        if hasattr(socket, name):  # Not available on every system.
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,9 +1,9 @@
-"""What flows between an edge and Core: frames, each a batch of calls or of answers, in MessagePack.
+"""The frames between an edge and Core: batches of calls or answers, in MessagePack.
 
-A gRPC call for each request costs ten times the request itself in HTTP/2 headers and protobuf, both of them
-in Python. So an edge keeps one connection open to each Core process (`runtime.rpc.connection`), and what one
-iteration of the event loop asks goes in one frame, straight from and into the message classes. Answers come in any
-order, by number. This is between the processes of one release and in no proto: others use game.v1.
+A gRPC call per request would cost ten times the request itself, in HTTP/2 headers and protobuf, both in Python. So an
+edge has one connection to each Core process (`runtime.rpc.connection`), and sends the calls of one iteration of the
+event loop in one frame, encoded directly from the message classes. Answers arrive in any order, by number. The format
+is internal to one release and not part of the proto: other clients use game.v1.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from runtime.rpc import MESSAGE_BYTES_MAX, Carried, made_fault
 from runtime.wire.schema import memo
 
 FRAME_BYTES: Final = 64 * 1024
-"""A frame is closed at this size: a row that is larger travels alone."""
+"""The target size of a frame. A larger row gets a frame of its own."""
 
 ROW_BYTES_MAX: Final = MESSAGE_BYTES_MAX - 8
-"""Of a call, so that its frame is within MESSAGE_BYTES_MAX."""
+"""The maximum size of a call, so that its frame is within MESSAGE_BYTES_MAX."""
 
 CALLS_MAX: Final = 4_096
-"""Of a frame: more than FRAME_BYTES hold, and so than any edge of ours sends."""
+"""The maximum number of calls in a frame: more than fit into FRAME_BYTES, so an edge never sends more."""
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of an answer: a page of a hundred games, each with all that a body may hold, is half of it."""
+"""The maximum size of an answer: twice a page of a hundred games of the maximum size."""
 
 GOODBYE: Final = -1
-"""The number of the answer that nobody asked for: the edge shall end the connection, since Core is stopping,
-or, where the answer is a fault, since what came was no frame."""
+"""The number of an unsolicited answer that tells the edge to end the connection: Core is stopping or, if the answer is
+a fault, the edge sent an invalid frame."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _NOTHING: Final = msgspec.Raw(b"\xc0")
 
 
 class Call(msgspec.Struct, array_like=True):
-    """A request on its way to Core. `traceparent` is W3C's; `actor` is an admin's subject, or empty."""
+    """A request to Core. `traceparent` is W3C's; `actor` is the staff subject, or empty."""
 
     number: int
     operation: str
@@ -48,14 +48,14 @@ class Call(msgspec.Struct, array_like=True):
     actor: str = ""
 
     def row(self) -> bytes:
-        """RESOURCE_EXHAUSTED where it exceeds what Core takes."""
+        """The encoded call. RESOURCE_EXHAUSTED if it is too large."""
         row = _encode(self)
         if len(row) > ROW_BYTES_MAX:
             raise too_large()
         return row
 
     def message(self, operation: Operation) -> Any:
-        """The request. INVALID_ARGUMENT where it is none."""
+        """The decoded request. INVALID_ARGUMENT if it is malformed."""
         try:
             return _decoder(operation.request)(self.request)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -63,7 +63,7 @@ class Call(msgspec.Struct, array_like=True):
 
 
 class Answer(msgspec.Struct, array_like=True):
-    """What became of a call: its reply, or a fault. replayed: the reply is that of an earlier request."""
+    """The outcome of a call: a reply or a fault. replayed: the reply is a stored one."""
 
     number: int
     reply: msgspec.Raw = _NOTHING
@@ -87,7 +87,7 @@ class Answer(msgspec.Struct, array_like=True):
 
 
 def body(message: Any) -> msgspec.Raw:
-    """A message's fields. INVALID_ARGUMENT where one holds what cannot be sent (half a surrogate pair)."""
+    """An encoded message. INVALID_ARGUMENT if a value cannot be encoded, such as an unpaired surrogate."""
     try:
         return msgspec.Raw(_encode(message))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -114,20 +114,20 @@ answers_of: Final[Callable[[bytes], list[Answer]]] = msgspec.msgpack.Decoder(lis
 
 
 def calls_of(frame: bytes) -> list[Call]:
-    """A frame's calls. INVALID_ARGUMENT, before any of them is made, where there are too many to be ours."""
+    """A frame's calls. INVALID_ARGUMENT, before decoding them, if there are more than CALLS_MAX."""
     if _rows_in(frame) > CALLS_MAX:
         raise invalid("", f"a frame holds at most {CALLS_MAX} calls")
     return _calls_of(frame)
 
 
 def _rows_in(frame: bytes) -> int:
-    """How many elements the array that begins here says to have; 0 for a short one, or for none at all."""
+    """The number of elements in the header of a MessagePack array; 0 for a short array, or for another type."""
     size = {0xDC: 2, 0xDD: 4}.get(frame[0], 0) if frame else 0
     return int.from_bytes(frame[1 : 1 + size], "big")
 
 
 def frames(rows: Iterable[bytes]) -> Iterator[bytes]:
-    """The rows in as few frames as hold them."""
+    """Packs rows into frames of up to FRAME_BYTES."""
     batch: list[msgspec.Raw] = []
     size = 0
     for row in rows:

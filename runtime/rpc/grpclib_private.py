@@ -1,4 +1,4 @@
-"""What grpclib does not offer, by its private members: all that are used are used here (grpclib is pinned)."""
+"""Functions that need grpclib's private members. All such uses are in this module, and grpclib is pinned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREFIX = struct.Struct(">?I")
 
 
 class LastCall:
-    """When the last call over a connection began."""
+    """Tracks when the last call on a connection began."""
 
     def __init__(self, protocol: H2Protocol, now: float) -> None:
         self._protocol = protocol
@@ -24,14 +24,14 @@ class LastCall:
         self._stream_id = 0
 
     def idle_seconds(self, now: float) -> float:
-        """For how long none has begun, `now` being a little later than when this was last asked."""
+        """The seconds since a new call was last observed. Call this regularly: it compares with the previous check."""
         newest = self._protocol.connection._connection.highest_inbound_stream_id
         if newest != self._stream_id:
             self._stream_id, self._at = newest, now
         return now - self._at
 
     def say_goodbye(self) -> None:
-        """Ends the connection as HTTP/2 does (GOAWAY): the client opens another for its next call."""
+        """Closes the connection with HTTP/2's GOAWAY: the client opens another for its next call."""
         connection = self._protocol.connection
         connection._connection.close_connection()
         connection.flush()
@@ -39,15 +39,14 @@ class LastCall:
 
 
 def make_protocol(server: Server) -> H2Protocol:
-    """What speaks gRPC on a connection that another listener accepted: `Server.start` listens by itself alone."""
+    """A gRPC protocol for a connection that our own listener accepted; `Server.start` supports only its own."""
     protocol: H2Protocol = server._protocol_factory()
     return protocol
 
 
 async def receive(stream: Stream[Any, Any]) -> bytes | None:
-    """A message's bytes, or None after the last. RESOURCE_EXHAUSTED for one that says it is too large, before
-    more than its window is here: `Stream.recv_message` reads any length that the five bytes in front say (up to
-    4 GiB), and asks nobody.
+    """A message's bytes, or None after the last. RESOURCE_EXHAUSTED for one that is too large by its prefix, before
+    more than a window of it is received: `Stream.recv_message` has no limit and reads any declared length, up to 4 GiB.
     """
     raw = stream._stream
     try:
@@ -56,9 +55,9 @@ async def receive(stream: Stream[Any, Any]) -> bytes | None:
             return None
         compressed, length = _PREFIX.unpack(prefix)
         if compressed:
-            raise Fault(Status.UNIMPLEMENTED, "ENCODING_UNSUPPORTED", "compressed messages are not taken")
+            raise Fault(Status.UNIMPLEMENTED, "ENCODING_UNSUPPORTED", "compressed messages are not supported")
         if length > MESSAGE_BYTES_MAX:
             raise too_large()
         return await raw.recv_data(length)
-    except AssertionError:  # grpclib's word for it.
-        raise invalid("", "the message is cut short") from None
+    except AssertionError:  # grpclib's error for a truncated message.
+        raise invalid("", "the message is truncated") from None

@@ -1,4 +1,4 @@
-"""Core's end of an edge's connection (`runtime.rpc.connection`): does the calls that come over it."""
+"""Core's end of an edge's connection (`runtime.rpc.connection`): executes the calls on it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from runtime.operations import BY_NAME, Operation
 from runtime.rpc import MESSAGE_BYTES_MAX
 from runtime.rpc.connection import FrameProtocol
 from runtime.rpc.frames import ANSWER_BYTES_MAX, GOODBYE, Answer, Call, body, calls_of, too_large
-from runtime.service_token import check_shown
+from runtime.service_token import check_service_token
 from runtime.wire.schema import check
 
 RUNNING_MAX: Final = 4_096
-"""Calls of one edge that may be under way; beyond them its connection is read no further until half are answered."""
+"""The maximum of concurrent calls of one edge. Beyond it the connection is not read until half are answered."""
 
 RUNNING_BYTES_MAX: Final = 64 * 1024 * 1024
-"""The same for what they hold."""
+"""The maximum size of all concurrent requests of one edge, with the same back-pressure."""
 
 HELLO_SECONDS: Final = 10.0
-"""What an edge gets for saying who it is."""
+"""The time limit for authenticating."""
 
 TOKEN_BYTES_MAX: Final = 512
-"""Of an edge's first frame, where no token of ours is longer: who has not said who it is gets nothing kept."""
+"""The maximum of an edge's first frame, unless a token is longer: unauthenticated peers get little buffer space."""
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ Run = Callable[[Operation, Any], Awaitable[Any]]
 
 
 class CallMultiplexer(FrameProtocol):
-    """The calls of one edge: they run side by side, each in a task of its own, and are answered as they end."""
+    """The calls of one edge. They run concurrently, each in its own task, and are answered as they complete."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class CallMultiplexer(FrameProtocol):
         tokens: Sequence[str] = (),
         admit: Callable[[], bool] = lambda: True,
     ) -> None:
-        """run: what does an operation. started: told of each call's task, which goes on without its edge.
-        tokens: the edge must show one of these first; none: it may show anything. admit: asked once it has; false
-        where there is no place for it, and it was hung up on.
+        """run: executes an operation. started: called with each call's task, which continues if the edge disconnects.
+        tokens: the accepted service tokens; empty: any is accepted. admit: called after authentication; false if there
+        is no slot for the edge and its connection was aborted.
         """
         super().__init__()
         self._tokens = tokens
@@ -64,32 +64,32 @@ class CallMultiplexer(FrameProtocol):
         self._ended = False
 
     def say_goodbye(self) -> None:
-        """Asks the edge to end the connection: it then sends nothing that nobody would read."""
+        """Asks the edge to end the connection, so that it sends no more calls."""
         self.queue.put(GOODBYE, Answer(GOODBYE).row())
 
-    # -- what the connection calls -----------------------------------------------------------
+    # -- callbacks of the connection ---------------------------------------------------------
 
     def frame_received(self, frame: bytes) -> None:
         if not self._admitted:
-            check_shown(self._tokens, frame.decode(errors="surrogateescape"))
+            check_service_token(self._tokens, frame.decode(errors="surrogateescape"))
             self._admitted = self._admit()
             self.frame_bytes_max = MESSAGE_BYTES_MAX
             return
         for call in calls_of(frame):
             task = asyncio.create_task(self._answer(call))
-            held = self._running[task] = len(memoryview(call.request))
-            self._running_bytes += held
+            size = self._running[task] = len(memoryview(call.request))
+            self._running_bytes += size
             task.add_done_callback(self._answered)
             self._started(task)
         if len(self._running) > RUNNING_MAX or self._running_bytes > RUNNING_BYTES_MAX:
             self._full = True
-            self._read_on()
+            self._update_reading()
 
     def refused(self, fault: Fault) -> None:
         self.queue.put(GOODBYE, Answer.refusal(GOODBYE, fault).row())
 
     def eof_received(self) -> bool:
-        """The edge has no more calls: it still gets every answer."""
+        """The edge sends no more calls, but still gets every answer."""
         self._ended = True
         if not self._running:
             self.close()
@@ -106,15 +106,15 @@ class CallMultiplexer(FrameProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._unread = True  # An edge that does not read its answers would fill this process's memory.
-        self._read_on()
+        self._update_reading()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._unread = False
-        self._read_on()
+        self._update_reading()
 
-    def _read_on(self) -> None:
-        """Reads from the edge, or not, as what is under way allows."""
+    def _update_reading(self) -> None:
+        """Pauses or resumes reading, depending on the load."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._full or self._unread:
@@ -133,7 +133,7 @@ class CallMultiplexer(FrameProtocol):
         self._running_bytes -= self._running.pop(task)
         if self._full and len(self._running) <= RUNNING_MAX // 2 and self._running_bytes <= RUNNING_BYTES_MAX // 2:
             self._full = False
-            self._read_on()
+            self._update_reading()
         if self._ended and not self._running:
             self.close()
 
@@ -143,7 +143,7 @@ class CallMultiplexer(FrameProtocol):
         try:
             row = await self._row(call)
         except Exception as error:
-            # Left to the task, nobody would hear of it, and the edge would wait until its time is up.
+            # Otherwise the error would be lost in the task, and the edge would wait until its deadline.
             log.error("call_failed", operation=call.operation, exc_info=error)
             row = Answer.refusal(call.number, _internal()).row()
         self.queue.put(call.number, row)
@@ -161,7 +161,7 @@ class CallMultiplexer(FrameProtocol):
     async def _reply(self, call: Call) -> Any:
         operation = BY_NAME.get(call.operation)
         if operation is None:
-            raise Fault(Status.UNIMPLEMENTED, "UNIMPLEMENTED", f"there is no operation {call.operation!r}")
+            raise Fault(Status.UNIMPLEMENTED, "UNIMPLEMENTED", f"unknown operation {call.operation!r}")
         request = call.message(operation)
         check(request)
         reply = await self._run(operation, request)
@@ -173,4 +173,4 @@ class CallMultiplexer(FrameProtocol):
 
 
 def _internal() -> Fault:
-    return Fault(Status.INTERNAL, "INTERNAL", "something went wrong here; it has been logged")
+    return Fault(Status.INTERNAL, "INTERNAL", "an internal error; it has been logged")

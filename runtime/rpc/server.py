@@ -1,16 +1,17 @@
-"""The RPC server: a loop over the operations table (spec.md, "Surfaces": "also served over an RPC transport"),
-and on the same port the edges' connections (`runtime.rpc.connection`).
+"""The RPC server: the operation table over gRPC and, on the same port, over the edges' own protocol
+(`runtime.rpc.connection`).
 
-A connection that has not said who it is has a place among few, and gives it up to who comes after it; an edge that
-shows the service token, and who speaks gRPC, have places of their own. So strangers who say nothing keep nobody out.
+A silent connection gets one of a few slots and is evicted by newer ones. Edges with the service token, and gRPC
+clients, have separate slots, so silent connections from strangers cannot block them.
 
-A fault travels as status and message, with its reason and facts in the trailing metadata. The trace goes
-on from `traceparent`. Health and reflection are gRPC's own services.
+A fault is sent as status and message, with its reason and facts in the trailing metadata. `traceparent` continues the
+trace. Health and reflection are gRPC's own services.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 from functools import partial
@@ -32,53 +33,53 @@ from runtime.actors.idempotency import replayed
 from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import OPERATIONS, Operation
-from runtime.rpc import ACTOR_KEY, REPLAYED_KEY, TRACE_KEY, message_shown, to_metadata
+from runtime.rpc import ACTOR_KEY, REPLAYED_KEY, TRACE_KEY, header_message, to_metadata
 from runtime.rpc.connection import HELLO, notice_death
 from runtime.rpc.grpclib_private import LastCall, make_protocol, receive
 from runtime.rpc.multiplexer import CallMultiplexer
-from runtime.rpc.places import Places
+from runtime.rpc.slots import Slots
 from runtime.service_token import check_bearer
 from runtime.wire.schema import check
 
 STREAM_WINDOW_BYTES: Final = 256 * 1024
-"""What a client may send of a message before this side has decided to read it."""
+"""How much of a message a client may send before the server decides to read it."""
 
 EDGES_MAX: Final = 512
-"""Connections of edges, one for each; what comes beyond is hung up on. Of one address a quarter, here and below."""
+"""The maximum of edge connections, one per edge; further ones are aborted. One address gets a quarter, also below."""
 
 GRPC_MAX: Final = 512
-"""The same of gRPC's."""
+"""The maximum of gRPC connections."""
 
 SILENT_MAX: Final = 256
-"""Connections that have not said who they are; for one that comes beyond, the first of them is hung up on."""
+"""The maximum of connections that have sent nothing yet; a new one evicts the oldest."""
 
 GRPC_IDLE_SECONDS: Final = 300.0
-"""A gRPC connection over which no call has begun for so long is told so, and closed; its client makes another."""
+"""A gRPC connection without a new call for this long is closed with GOAWAY; its client reconnects."""
 
 SWEEP_SECONDS: Final = 5.0
 
 MESSAGE_SECONDS: Final = 10.0
-"""What a call's message may take to arrive."""
+"""The time limit for receiving a call's message."""
 
 SPEAK_SECONDS: Final = 10.0
-"""How long a connection may take to say what it speaks: an edge its first byte, gRPC all that HTTP/2 begins with."""
+"""The time limit for identifying the protocol: an edge's first byte, or HTTP/2's preface and SETTINGS."""
 
 HTTP2: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-"""What a client's connection begins with, before its SETTINGS (RFC 9113, 3.4)."""
+"""The client preface of HTTP/2, before its SETTINGS (RFC 9113, 3.4)."""
 
 SETTINGS_BYTES_MAX: Final = 1_024
-"""Of a client's first SETTINGS: 170 of them, of the few that there are."""
+"""The maximum of a client's first SETTINGS frame: 170 settings, far more than exist."""
 
 GOODBYE_SECONDS: Final = 1.0
-"""What an edge gets for ending its connection, once Core has answered everything and stops."""
+"""How long edges have to end their connections at shutdown, after all calls are answered."""
 
 log = structlog.get_logger(__name__)
 
 
 class RpcServer:
-    """game.v1 and the edges' calls on one port. `start`, then `stop` once.
+    """Serves game.v1 and the edges' calls on one port. Call `start`, then `stop` once.
 
-    tokens: what opens it; none: anything. edges_max, grpc_max, silent_max: connections of each kind.
+    tokens: the accepted service tokens; empty: any. edges_max, grpc_max, silent_max: connections of each kind.
     """
 
     def __init__(
@@ -96,13 +97,15 @@ class RpcServer:
         self._edges: set[CallMultiplexer] = set()
         self._stopping = False
         self._health = ServiceStatus()
-        self._silent, self._admitted, self._grpc_places = Places(silent_max), Places(edges_max), Places(grpc_max)
+        self._silent, self._admitted, self._grpc_slots = Slots(silent_max), Slots(edges_max), Slots(grpc_max)
         self._grpc_seen: dict[asyncio.Transport, LastCall] = {}
         self._sweeping: asyncio.TimerHandle | None = None
-        self._listener: asyncio.AbstractServer | None = None
+        self._listeners: list[asyncio.Server] = []
 
-    async def start(self, host: str, port: int) -> str:
-        """Listens; returns host:port, with the port that was free where `port` is 0. OSError where it is taken."""
+    async def start(self, host: str, port: int, sockets: Sequence[socket.socket] = ()) -> str:
+        """Starts to listen, on inherited `sockets` if any. Returns host:port. Port 0 picks a free one. OSError if the
+        port is in use.
+        """
         services: list[Any] = [_Service(rows, self._serve_grpc) for rows in _by_service().values()]
         _register_descriptors()
         health = Health({OVERALL: [self._health], **{service: [self._health] for service in services}})
@@ -110,54 +113,53 @@ class RpcServer:
             ServerReflection.extend([*services, health]),
             config=Configuration(http2_stream_window_size=STREAM_WINDOW_BYTES),
         )
-        # The listener is our own: grpclib's cannot stop accepting without cancelling what runs.
-        self._listener = await asyncio.get_running_loop().create_server(
-            lambda: _Accepted(self._accept, self._speaker), host, port
-        )
+        # Our own listener: grpclib's cannot stop accepting without cancelling running calls.
+        listen = partial(asyncio.get_running_loop().create_server, lambda: _Accepted(self._accept, self._speaker))
+        self._listeners = [await listen(sock=one) for one in sockets] or [await listen(host, port)]
         self._health.set(True)
         self._sweep()
-        address = self._listener.sockets[0].getsockname()
+        address = self._listeners[0].sockets[0].getsockname()
         return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
 
     async def stop(self) -> None:
-        """Accepts nothing more, lets calls under way be answered, and closes every connection."""
-        assert self._listener is not None
+        """Stops accepting, waits for running calls, and closes every connection."""
         assert self._sweeping is not None
         self._stopping = True
         self._sweeping.cancel()
         self._health.set(False)
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         for edge in self._edges:
             edge.say_goodbye()
         while self._calls:
             await asyncio.wait(self._calls)
         if self._edges:
             await asyncio.wait([edge.closed for edge in self._edges], timeout=GOODBYE_SECONDS)
-        await asyncio.sleep(0)  # The last answers are written by the tasks that waited for these calls.
-        for transport in (*self._silent, *self._admitted, *self._grpc_places):
+        await asyncio.sleep(0)  # Lets the tasks that awaited these calls write the last answers.
+        for transport in (*self._silent, *self._admitted, *self._grpc_slots):
             transport.close()
 
     def _accept(self, transport: asyncio.Transport) -> None:
-        oldest = self._silent.in_the_way(transport)
+        oldest = self._silent.to_evict(transport)
         if oldest is not None:
-            self._silent.leave(oldest)
+            self._silent.release(oldest)
             oldest.abort()
-        self._silent.take(transport)
+        self._silent.occupy(transport)
 
-    def _settle(self, transport: asyncio.Transport, places: Places) -> bool:
-        """Whether a connection that has said who it is has found a place; it is hung up on otherwise."""
-        self._silent.leave(transport)
-        if places.in_the_way(transport) is not None:
+    def _settle(self, transport: asyncio.Transport, slots: Slots) -> bool:
+        """Moves an identified connection to a slot of its kind. Aborts it and returns false if none is free."""
+        self._silent.release(transport)
+        if slots.to_evict(transport) is not None:
             log.warning("rpc_connections_full", peer=str(transport.get_extra_info("peername")))
             transport.abort()
             return False
-        places.take(transport)
+        slots.occupy(transport)
         return True
 
     def _speaker(self, transport: asyncio.Transport, is_grpc: bool) -> asyncio.Protocol | None:
-        """What answers a connection from its first byte on; None where there is no place for it."""
+        """The protocol that takes over a connection; None if there is no slot for it."""
         if is_grpc:
-            if not self._settle(transport, self._grpc_places):
+            if not self._settle(transport, self._grpc_slots):
                 return None
             notice_death(transport.get_extra_info("socket"))
             protocol = make_protocol(self._grpc)
@@ -172,10 +174,10 @@ class RpcServer:
         return edge
 
     def _sweep(self) -> None:
-        """Forgets connections that have closed, and closes those of gRPC that are idle."""
+        """Releases the slots of closed connections, and closes idle gRPC connections."""
         loop = asyncio.get_running_loop()
-        for places in (self._silent, self._admitted, self._grpc_places):
-            places.tidy()
+        for slots in (self._silent, self._admitted, self._grpc_slots):
+            slots.prune()
         for transport, last in list(self._grpc_seen.items()):
             if transport.is_closing():
                 del self._grpc_seen[transport]
@@ -184,7 +186,7 @@ class RpcServer:
         self._sweeping = loop.call_later(SWEEP_SECONDS, self._sweep)
 
     async def _serve_grpc(self, operation: Operation, stream: Stream[Any, Any]) -> None:
-        """One call of gRPC's."""
+        """Serves one gRPC call."""
         metadata: Any = stream.metadata or {}
         trace.current.set(trace.read(str(metadata.get(TRACE_KEY, ""))) or trace.new())
         trace.actor.set(str(metadata.get(ACTOR_KEY, "")))
@@ -201,8 +203,8 @@ class RpcServer:
             await stream.send_message(reply)
 
     async def _call(self, operation: Operation, request: Any) -> tuple[Any, bool]:
-        """Core's reply, and whether it is an earlier one. A client that hangs up cancels its waiting, never the work:
-        half of it may be done.
+        """Core's reply, and whether it is a replay. A client that disconnects cancels the wait, never the call, which
+        may be half done.
         """
         context = copy_context()
         task = asyncio.get_running_loop().create_task(self._run(operation, request), context=context)
@@ -210,7 +212,7 @@ class RpcServer:
         try:
             return await asyncio.shield(task), context.get(replayed, False)
         finally:
-            del task  # It holds the error that it raised, whose frames hold this one.
+            del task  # Breaks the reference cycle between the task's error and this frame.
 
     async def _run(self, operation: Operation, request: Any) -> Any:
         if self._stopping:
@@ -224,11 +226,11 @@ class RpcServer:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._calls.discard(task)
         if not task.cancelled():
-            task.exception()  # Seen, also where nobody waits for it any more.
+            task.exception()  # Marks it as retrieved, even if the waiting client has gone.
 
 
 class _Service:
-    """The methods of one service, as grpclib wants them."""
+    """The methods of one service, in grpclib's form."""
 
     def __init__(self, rows: list[Operation], serve: Callable[[Operation, Stream[Any, Any]], Awaitable[None]]) -> None:
         self._handlers = {
@@ -240,14 +242,14 @@ class _Service:
 
 
 class _Accepted(asyncio.Protocol):
-    """A connection that has not said what it speaks: its first byte tells an edge from gRPC, which is HTTP/2."""
+    """A new connection. Its first byte distinguishes an edge from gRPC, which is HTTP/2."""
 
     def __init__(
         self,
         accept: Callable[[asyncio.Transport], None],
         speaker: Callable[[asyncio.Transport, bool], asyncio.Protocol | None],
     ) -> None:
-        """accept: told of its transport. speaker: what takes it over, given whether it is gRPC."""
+        """accept: called with the transport. speaker: returns the protocol to take over, given whether it is gRPC."""
         self._accept = accept
         self._speaker = speaker
         self._received = b""
@@ -267,7 +269,7 @@ class _Accepted(asyncio.Protocol):
         is_grpc = not received.startswith(HELLO[:1])
         begun = _begins_http2(received) if is_grpc else True
         if begun is None:
-            return  # Its time goes on: handed to gRPC now, it could say no more for ever.
+            return  # The timer keeps running: gRPC has no time limit for the rest of the preface.
         self._timer.cancel()
         protocol = self._speaker(self._transport, is_grpc) if begun else None
         if protocol is None:
@@ -279,7 +281,7 @@ class _Accepted(asyncio.Protocol):
 
 
 def _begins_http2(received: bytes) -> bool | None:
-    """Whether this is HTTP/2's preface and all of the SETTINGS that must follow; None while it may become that."""
+    """Whether this is HTTP/2's preface with the complete SETTINGS frame; None while it is an incomplete one."""
     if not received.startswith(HTTP2[: len(received)]):
         return False
     frame = received[len(HTTP2) : len(HTTP2) + 9]  # 3 bytes of length, the type, flags, the stream
@@ -299,28 +301,28 @@ def _by_service() -> dict[str, list[Operation]]:
 
 
 async def _message(stream: Stream[Any, Any], operation: Operation) -> Any:
-    """The request. INVALID_ARGUMENT where it is none."""
+    """Receives and decodes the request. INVALID_ARGUMENT if that fails."""
     try:
         async with asyncio.timeout(MESSAGE_SECONDS):
             encoded = await receive(stream)
     except TimeoutError:
-        raise invalid("", f"the message stopped for {MESSAGE_SECONDS:g} s") from None
+        raise invalid("", f"the message did not arrive within {MESSAGE_SECONDS:g} s") from None
     if encoded is None:
-        raise invalid("", "there is no message")
+        raise invalid("", "a message is required")
     try:
         return operation.request.FromString(encoded)
-    except Exception as error:  # betterproto2 lets whatever a broken message meets come up.
+    except Exception as error:  # betterproto2 raises arbitrary errors for malformed messages.
         raise invalid("", f"the message cannot be decoded: {error}") from None
 
 
 async def _refuse(stream: Stream[Any, Any], fault: Fault) -> None:
     await stream.send_trailing_metadata(
-        status=GrpcStatus(fault.status.value), status_message=message_shown(fault), metadata=to_metadata(fault)
+        status=GrpcStatus(fault.status.value), status_message=header_message(fault), metadata=to_metadata(fault)
     )
 
 
 def _register_descriptors() -> None:
-    """Puts game.proto and what it imports where reflection looks."""
+    """Adds game.proto and its imports to the descriptor pool, for reflection."""
     pool = descriptor_pool.Default()
     described = descriptor_pb2.FileDescriptorSet.FromString(
         resources.files("runtime.messages").joinpath("game.binpb").read_bytes()

@@ -1,7 +1,7 @@
-"""Rules: pure functions from a configuration, a secret seed and what the player did to an outcome.
+"""Game rules: pure functions from a configuration, a secret seed and a play's payload to an outcome.
 
-Three open registries hold them; `compose` fits a game's rules together; `replay` proves a past play.
-Everything here is deterministic and imports neither a clock nor a store (design.md, section 1).
+Plugins may extend the three registries. `compose` combines a game's rules; `replay` verifies a past play.
+Everything here is deterministic and imports neither a clock nor a store.
 """
 
 from __future__ import annotations

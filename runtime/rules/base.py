@@ -1,7 +1,7 @@
-"""The words that rules share: what goes into a decision, what comes out, and what each registry holds.
+"""The types that rules share: the inputs and the outcome of a decision, and the protocol of each registry.
 
-A rule is a pure function of these (design.md, section 1): it has no clock, no I/O and no randomness of
-its own. Whoever calls it answers the one question that it cannot: is this prize available?
+A rule is a pure function of these types: no clock, no I/O, no source of randomness. The caller supplies
+`Available`, which answers whether a prize is in stock and within its caps.
 """
 
 from __future__ import annotations
@@ -16,30 +16,26 @@ from runtime.rules.reading import Part
 OnUnavailable: TypeAlias = Literal["lose", "redraw", "fallback"]
 
 Available: TypeAlias = Callable[[str, int], bool]
-"""(prize_id, quantity) -> may this play take `quantity` units of the prize in all?
+"""(prize_id, quantity) -> may this play take `quantity` units of the prize in total?
 
-Within one decision the answers must not change, and a yes for n must be a yes for fewer than n.
+Within one decision the answers must not change, and a yes for n implies a yes for every smaller quantity.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Award:
-    """`quantity` units of a prize."""
-
     prize_id: str
     quantity: int
 
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """`quantity` units of the wallet currency `item`."""
-
     item: str
     quantity: int
 
 
 Worth: TypeAlias = Callable[[Award | Credit], float]
-"""How much what a play gives is worth, by some measure: as many points, or turns."""
+"""The value of one award or credit in some unit, such as points or turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +52,8 @@ class Outcome:
     """What a play won.
 
     `metadata` is shown to the player (`slot_index` ...). `path` is the decision path: JSON values that
-    hold every word used and every availability question with its answer, so that a play can be
-    replayed. `score` is what leaderboards count: the score of score_to_tier, the counted items of
-    collect_items, else 0.
+    record every word used and every availability answer, so that the play can be replayed. `score`
+    feeds leaderboards: the score of score_to_tier, the counted items of collect_items, else 0.
     """
 
     awards: list[Award]
@@ -70,10 +65,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class GameRule:
-    """What a decision needs of the game beside its handler_config.
+    """The game fields that a decision needs besides handler_config.
 
-    `segments` has the prize_id of each entry of `ui.wheel.segments`, None for a segment that names no
-    prize; it is None itself when the ui has no segments.
+    `segments` lists the prize_id of each entry of `ui.wheel.segments`, None for a segment without a
+    prize. `segments` is None when the ui has no segments.
     """
 
     on_unavailable: OnUnavailable = "lose"
@@ -83,9 +78,9 @@ class GameRule:
 
 @dataclass(slots=True)
 class Attempt:
-    """One play, ready to be decided: `config` is of the handler's own type, `payload` has passed the validator.
+    """One play, ready to be decided: `config` has the handler's type, `payload` has passed the validator.
 
-    Never changed once made; not `frozen`, because making one would then take four times as long.
+    Treated as immutable. Not `frozen`, because that makes construction four times as slow.
     """
 
     config: Any
@@ -97,7 +92,7 @@ class Attempt:
 
 
 class SeedGenerator(Protocol):
-    """Makes what a session shows before its play."""
+    """Generates the data that a session shows before its play."""
 
     def check_config(self, config: Any) -> None:
         """Raise INVALID_ARGUMENT on field `seed_generator` when this generator does not fit the handler's config."""
@@ -109,8 +104,8 @@ class SeedGenerator(Protocol):
 class RewardHandler(Protocol):
     """Decides what a play wins. A module can be one: see `probability.py`.
 
-    Where a play may win more than one unit of one prize, or credits, it has also `most(config, worth: Worth) -> float`:
-    the most that one play may give. See `collect_items.py`.
+    A handler whose play may win several units of one prize, or credits, also has
+    `most(config, worth: Worth) -> float`: the maximum that one play may give. See `collect_items.py`.
     """
 
     @property
@@ -122,20 +117,20 @@ class RewardHandler(Protocol):
         """The type of a play's payload."""
 
     def parse(self, raw: Mapping[str, Any]) -> Any:
-        """A `Config`; raises INVALID_ARGUMENT with every violation, each naming its path under `handler_config`."""
+        """A `Config`; raises INVALID_ARGUMENT with every violation and its path under `handler_config`."""
 
     def prizes(self, config: Any) -> Iterable[tuple[str, str]]:
-        """(path, prize_id) of every prize that the config names."""
+        """(path, prize_id) of every prize in the config."""
 
     def currencies(self, config: Any) -> Iterable[str]:
-        """The wallet currencies that the handler itself may credit."""
+        """The wallet currencies that the handler may credit."""
 
     def decide(self, attempt: Attempt) -> Outcome:
-        """What the play wins; the same for the same attempt, always."""
+        """What the play wins. Deterministic: the same attempt always gives the same outcome."""
 
 
 class Validator(Protocol):
-    """Judges a play's payload before it is decided."""
+    """Checks a play's payload before it is decided."""
 
     def check_config(self, config: Any) -> None:
         """Raise INVALID_ARGUMENT on field `validator` when this validator does not fit the handler's config."""
@@ -147,14 +142,14 @@ class Validator(Protocol):
 
         `elapsed_ms` is UNTIMED_MS where the game does not verify timing (`rules.verify_timing`).
 
-        Returns how many of them the play took up, where they are what it is paid for: they pay for no other play of
-        the player in this game, and count in no other's `elapsed_ms`. 0: time pays for nothing.
+        Returns the milliseconds that this play consumes, when a longer play may score more. They are deducted from
+        the `elapsed_ms` of the player's other plays in this game, so that no time is claimed twice. 0: none.
         """
 
 
 @runtime_checkable
 class DropSource(Protocol):
-    """A handler's config from which a drop plan can be made (collect_items, or a plugin's own)."""
+    """A handler config that can generate a drop plan (collect_items, or a plugin's handler)."""
 
     @property
     def total_items(self) -> int:

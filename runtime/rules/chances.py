@@ -1,6 +1,6 @@
-"""One draw over prizes with probabilities, and what to do when the drawn prize is not available.
+"""One draw over prizes with probabilities, and the fallback when the drawn prize is not available.
 
-Shared by `probability` and by each group of `score_to_tier`; its `Trail`, by every reward handler.
+`probability` and each group of `score_to_tier` draw with it. Every reward handler uses `Trail`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from runtime.rules.reading import Name, Part, Violation
 NO_SLOT: Final = -1
 
 SUM_TOLERANCE: Final = 1e-9
-"""How far over 1 the probabilities may add up: rounding of decimal fractions (ten times 0.1), nothing more."""
+"""How far the sum of probabilities may exceed 1. Covers the rounding of decimal fractions (ten times 0.1)."""
 
 
 class Trail:
-    """Draws words and asks for availability on behalf of one decision, and records both.
+    """Draws words and checks availability for one decision, and records both.
 
     Steps of the path: `["word", i, word]` and `["available", prize_id, quantity, answer]`.
     """
@@ -35,25 +35,24 @@ class Trail:
         self._available = attempt.available
 
     def word(self, i: int) -> float:
-        """Word `i` of the draw."""
         word = self._words.word(i)
         self.path.append(["word", i, word])
         return word
 
     def available(self, prize_id: str, quantity: int) -> bool:
-        """May this play take `quantity` units of the prize in all?"""
+        """May this play take `quantity` units of the prize in total?"""
         answer = self._available(prize_id, quantity)
         self.path.append(["available", prize_id, quantity, answer])
         return answer
 
-    def most_available(self, prize_id: str, quantity: int, *, held: int = 0) -> int:
-        """The most units, up to `quantity`, that this play may take; `held` of them are known to be available.
+    def most_available(self, prize_id: str, quantity: int, *, known: int = 0) -> int:
+        """The most units, up to `quantity`, that this play may take; `known` of them are known to be available.
 
-        Asks for all at once, then halves, so that the path stays short (1000 items: 11 questions).
+        Checks the full quantity, then bisects, so that the path stays short (1000 items: 11 checks).
         """
-        if quantity == held or self.available(prize_id, quantity):
+        if quantity == known or self.available(prize_id, quantity):
             return quantity
-        least, most = held, quantity - 1
+        least, most = known, quantity - 1
         while least < most:
             middle = (least + most + 1) // 2
             if self.available(prize_id, middle):
@@ -64,14 +63,12 @@ class Trail:
 
 
 class PrizeChance(Part, frozen=True):
-    """One prize and the probability that a draw picks it."""
-
     prize_id: Name
     probability: Annotated[float, Meta(ge=0, le=1)]
 
 
 class Chances:
-    """Prizes with their running sums, made once per configuration so that a draw is one bisection."""
+    """Prizes with their running sums, computed once per configuration so that a draw is one bisection."""
 
     __slots__ = ("prize_ids", "probabilities", "sums")
 
@@ -82,7 +79,7 @@ class Chances:
 
 
 class Drawn(NamedTuple):
-    """The prize to award, None for a loss, and where a wheel stops."""
+    """The prize to award (None: a loss) and the segment where a wheel stops."""
 
     prize_id: str | None
     slot_index: int
@@ -96,60 +93,70 @@ def sum_violations(prizes: Sequence[PrizeChance], path: str) -> Iterable[Violati
 
 
 def draw_prize(chances: Chances, trail: Trail) -> Drawn:
-    """Word 0 picks the prize; what is left over of 1 is a loss."""
+    """Word 0 picks the prize; the rest of the range up to 1 is a loss."""
     index = pick_by_sums(chances.sums, trail.word(0))
     if index is None:
-        return _lost(chances, trail)
+        return _lost(chances.prize_ids, trail)
     prize_id = chances.prize_ids[index]
     if trail.available(prize_id, 1):
         return Drawn(prize_id, slot_of_prize(trail.game, prize_id, index))
     if trail.game.on_unavailable == "redraw":
         return _redraw(chances, trail, unavailable=prize_id)
     if trail.game.on_unavailable == "fallback":
-        return _fall_back(chances, trail)
-    return _lost(chances, trail)
+        return _fall_back(chances.prize_ids, trail)
+    return _lost(chances.prize_ids, trail)
 
 
-def _lost(chances: Chances, trail: Trail) -> Drawn:
-    return Drawn(None, slot_of_loss(trail.game, len(chances.prize_ids)))
+def first_available(prize_ids: Sequence[str], trail: Trail) -> Drawn:
+    """The first prize that is available; else the game's fallback prize, or a loss."""
+    for index, prize_id in enumerate(prize_ids):
+        if trail.available(prize_id, 1):
+            return Drawn(prize_id, slot_of_prize(trail.game, prize_id, index))
+    if trail.game.on_unavailable == "fallback":
+        return _fall_back(prize_ids, trail)
+    return _lost(prize_ids, trail)
+
+
+def _lost(prize_ids: Sequence[str], trail: Trail) -> Drawn:
+    return Drawn(None, slot_of_loss(trail.game, len(prize_ids)))
 
 
 def _redraw(chances: Chances, trail: Trail, unavailable: str) -> Drawn:
-    """Word 1 picks among the available prizes alone, their probabilities scaled to sum to 1; none: a loss."""
+    """Word 1 picks among the available prizes only, with probabilities scaled to sum to 1. No prize: a loss."""
     answers = {unavailable: False}
     indexes = []
     for index, (prize_id, probability) in enumerate(zip(chances.prize_ids, chances.probabilities, strict=True)):
         if probability == 0:
-            continue  # It could not be drawn, so its answer would only lengthen the path.
+            continue  # It can never be drawn; checking it would only lengthen the path.
         if prize_id not in answers:
             answers[prize_id] = trail.available(prize_id, 1)
         if answers[prize_id]:
             indexes.append(index)
     if not indexes:
-        return _lost(chances, trail)
+        return _lost(chances.prize_ids, trail)
     sums = running_sums(scaled([chances.probabilities[index] for index in indexes]))
     index = indexes[pick_certain(sums, trail.word(1))]
     return Drawn(chances.prize_ids[index], slot_of_prize(trail.game, chances.prize_ids[index], index))
 
 
-def _fall_back(chances: Chances, trail: Trail) -> Drawn:
-    """The game's fallback prize; when that is not available either, a loss."""
+def _fall_back(prize_ids: Sequence[str], trail: Trail) -> Drawn:
+    """The game's fallback prize; a loss when that is not available either."""
     prize_id = trail.game.fallback_prize_id
     if prize_id and trail.available(prize_id, 1):
-        return Drawn(prize_id, slot_of_fallback(trail.game, chances.prize_ids))
-    return _lost(chances, trail)
+        return Drawn(prize_id, slot_of_fallback(trail.game, prize_ids))
+    return _lost(prize_ids, trail)
 
 
-# -- where a wheel stops: `metadata.slot_index` (contract.md, "Draws") ---------------------------
+# -- slot_index: where a wheel stops ------------------------------------------------------------
 #
-# A segment names its prize by `prize_id`. Where no segment names any (an older ui that only has an emoji
-# or an image in each), segment *i* shows entry *i* of `prizes`, so a loss stops at the first segment
-# after those; stopping at segment 0 would show a prize to a player who lost. -1: no segment shows the
-# result. The index of a prize among segments that name other prizes would show one of those.
+# A segment names its prize by `prize_id`. If no segment names one (an older ui with only an emoji or an
+# image in each), segment *i* shows entry *i* of `prizes`. A loss then stops at the first segment after
+# those; segment 0 would show a prize to a player who lost. -1: no segment shows the result. An index
+# among segments that name other prizes would show the wrong prize.
 
 
 def slot_of_prize(game: GameRule, prize_id: str, index: int) -> int:
-    """The first segment that names the prize; its `index` in `prizes` where no segment names any; else -1."""
+    """The first segment that names the prize; its `index` in `prizes` if no segment names any; else -1."""
     if not game.segments:
         return index
     if prize_id in game.segments:
@@ -158,7 +165,7 @@ def slot_of_prize(game: GameRule, prize_id: str, index: int) -> int:
 
 
 def slot_of_fallback(game: GameRule, prize_ids: Sequence[str]) -> int:
-    """The fallback prize's own segment, else its index in `prizes`, else -1."""
+    """The fallback prize's segment, else its index in `prizes`, else -1."""
     prize_id = game.fallback_prize_id
     return slot_of_prize(game, prize_id, prize_ids.index(prize_id) if prize_id in prize_ids else NO_SLOT)
 

@@ -1,4 +1,4 @@
-"""A game is made by configuration: three names and a handler_config (spec.md, "Game composition")."""
+"""Composes a game's rules from its configuration: three names and a handler_config."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.rules.registries import REWARD_HANDLERS, SEED_GENERATORS, VALIDATOR
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one game; `config` is of the reward handler's own type."""
+    """The rules of one game; `config` has the reward handler's type."""
 
     seed_generator: SeedGenerator
     reward_handler: RewardHandler
@@ -22,10 +22,10 @@ class Rules:
 
 
 def compose(seed_generator: str, reward_handler: str, validator: str, handler_config: Mapping[str, Any]) -> Rules:
-    """The rules that the names stand for, fitted together.
+    """The rules registered under these names, checked against each other.
 
-    Raises INVALID_ARGUMENT with the violations of all parts: unknown names, a wrong config, parts that
-    do not fit each other. Whether the prizes exist is the catalog's question (`reward_handler.prizes`).
+    Raises INVALID_ARGUMENT with the violations of all parts: unknown names, an invalid config, incompatible
+    parts. The catalog checks that the prizes exist (`reward_handler.prizes`).
     """
     found: list[tuple[str, str]] = []
 

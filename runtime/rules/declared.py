@@ -1,18 +1,18 @@
-"""The chances that a configuration declares, while every prize is there: what observed plays are held against."""
+"""The chances that a configuration declares while every prize is in stock. Observed plays are compared with them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from runtime.rules import lucky_item, probability, score_to_tier
 from runtime.rules.base import GameRule
 from runtime.rules.chances import Chances, slot_of_loss, slot_of_prize
 from runtime.rules.draw import scaled
+from runtime.rules.handlers import lucky_item, probability, score_to_tier
 
 
 class Result(NamedTuple):
-    """One thing that a play may end with: a prize, units of a wallet's item, or (both empty) nothing."""
+    """One possible result of a play: a prize, a wallet item, or (both empty) a loss."""
 
     prize_id: str
     item: str
@@ -23,9 +23,9 @@ Declared: TypeAlias = dict[Result, float]
 
 
 def declared(config: Any, game: GameRule, payload: Mapping[str, Any]) -> Declared:
-    """The chance of each result of a play with this payload; {} where the configuration says none.
+    """The chance of each result of a play with this payload; {} if the configuration declares none.
 
-    collect_items says none: what is caught decides. Nor does a plugin's handler.
+    collect_items declares none, as the caught items decide. Plugin handlers declare none either.
     """
     if isinstance(config, probability.Config):
         return _drawn(config.chances, game)

@@ -1,8 +1,8 @@
-"""Provably fair draws: from a secret seed to words, from a word to a pick (contract.md, "Draws").
+"""Provably fair draws: from a secret seed to words, from a word to a pick.
 
-Everything here can be recomputed by a player from what a play reveals: HMAC-SHA256, big-endian bytes
-and IEEE doubles added in array order. Sums therefore never go through the builtin `sum`: it adds
-with compensation since Python 3.12 and without before, which would break replays across versions.
+A player can recompute everything here from the data that a play reveals: HMAC-SHA256, big-endian bytes
+and IEEE doubles added in array order. Never use the builtin `sum`: since Python 3.12 it adds with
+compensation, and before without, which would break replays across versions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def seed_of(server_key: bytes, nonce: bytes) -> bytes:
 
 @lru_cache(maxsize=16)
 def keyed(secret: bytes) -> hmac.HMAC:
-    """HMAC-SHA256 that has taken in the key: a server's keys are few and used at every play. Copy it to use it."""
+    """HMAC-SHA256 initialized with the key. Cached, as every play uses one of a few server keys. Copy it before use."""
     return hmac.new(secret, digestmod="sha256")
 
 
@@ -41,12 +41,12 @@ def seed_hash(seed: bytes) -> str:
 
 
 def plan_key(seed: bytes) -> bytes:
-    """The sub-key of a drop plan: HMAC-SHA256(seed, "plan"). A shown plan tells nothing of the draw's words."""
+    """The sub-key of a drop plan: HMAC-SHA256(seed, "plan"). A published plan reveals nothing of the draw's words."""
     return hmac.digest(seed, b"plan", "sha256")
 
 
 def check_client_seed(client_seed: str) -> None:
-    """Refuse, on field `client_seed`, what is over 200 characters, holds NUL, or is not Unicode text."""
+    """Refuse, on field `client_seed`, text over 200 characters, with NUL, or with invalid Unicode."""
     if len(client_seed) > CLIENT_SEED_MAX_LENGTH:
         raise invalid("client_seed", f"must be at most {CLIENT_SEED_MAX_LENGTH} characters long")
     if "\0" in client_seed:
@@ -82,22 +82,22 @@ def running_sums(weights: Iterable[float]) -> tuple[float, ...]:
 
 def pick_by_sums(sums: Sequence[float], word: float) -> int | None:
     """The first index whose running sum exceeds the word, or None when the word is past them all."""
-    # bisect_right is exactly "first that exceeds", because sums of weights >= 0 never fall.
+    # bisect_right finds exactly the first sum above the word, because sums of weights >= 0 never decrease.
     index = bisect_right(sums, word)
     return index if index < len(sums) else None
 
 
 def scaled(weights: Sequence[float]) -> tuple[float, ...]:
-    """Each weight over their total (which must be above 0), so that together they make 1."""
+    """Each weight over their total (which must be above 0), so that they sum to 1."""
     total = running_sums(weights)[-1]
     return tuple(weight / total for weight in weights)
 
 
 def pick_certain(sums: Sequence[float], word: float) -> int:
-    """Like `pick_by_sums` for sums that end at 1 but for rounding: a word past the end picks the last weight above 0.
+    """Like `pick_by_sums`, but always picks: a word past the end, due to rounding, picks the last weight above 0.
 
     `sums` is not empty and its last element is above 0.
     """
     index = pick_by_sums(sums, word)
-    # The first index that reaches the final sum is the last with a weight above 0.
+    # The first index that reaches the final sum has the last weight above 0.
     return sums.index(sums[-1]) if index is None else index

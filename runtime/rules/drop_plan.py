@@ -1,8 +1,8 @@
-"""Validator `drop_plan`: every caught item is one of the session's plan, caught once, and not before it fell.
+"""Validator `drop_plan`: every caught item is in the session's plan, caught once, and not before it fell.
 
-How many of a type count is not judged here: the handler counts up to `max_catchable` and ignores the rest.
+It does not limit items per type: the handler counts up to `max_catchable` and ignores the rest.
 
-It says of no play that it took up time: where a start shows a plan, one session follows the play of another anyway.
+It never reports consumed time: a session with a plan is valid only for the player's next play.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from runtime.errors import Fault, Status, invalid, violations
 from runtime.rules.base import Drop, DropSource, RewardHandler
-from runtime.rules.basic import late
+from runtime.rules.basic import ahead_of_time_problem
 from runtime.rules.payloads import NETWORK_SLACK_MS, CaughtPayload
 from runtime.rules.reading import MAX_VIOLATIONS, Violation, read
 
@@ -32,7 +32,7 @@ def check(
     """
     taken = read(handler.Payload, payload, "payload")
     if not isinstance(taken, CaughtPayload):
-        return 0  # A plugin's own payload: its shape is all that can be judged here.
+        return 0  # A plugin's payload: only its shape can be checked here.
     falls_at_ms = {drop.id: drop.at_ms for drop in plan}
     seen: set[str] = set()
     absent: list[Violation] = []
@@ -43,7 +43,7 @@ def check(
         if at_ms is None:
             absent.append((field, "is not in this session's drop plan"))
         elif at_ms > elapsed_ms + NETWORK_SLACK_MS:
-            absent.append((field, f"has not fallen yet: its at_ms {late(at_ms, elapsed_ms)}"))
+            absent.append((field, f"has not fallen yet: its at_ms {ahead_of_time_problem(at_ms, elapsed_ms)}"))
         elif item_id in seen:
             repeated.append((field, "was caught twice"))
         seen.add(item_id)

@@ -1,4 +1,4 @@
-"""Seed generator `none`: nothing is shown before the play but the seed's hash."""
+"""Seed generator `none`: only the seed's hash is shown before the play."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from runtime.rules.base import Drop, DropSource
 
 
 def check_config(config: Any) -> None:
-    """Refuse, on field `seed_generator`, a handler that needs a plan: no item could ever be caught."""
+    """Refuse, on field `seed_generator`, a handler that needs a plan: without one, no item could be caught."""
     if isinstance(config, DropSource):
         raise invalid("seed_generator", "this reward handler needs a drop plan; use drop_sequence")
 
 
 def plan(config: Any, seed: bytes) -> tuple[Drop, ...]:
-    """No plan."""
     return ()

@@ -1,4 +1,4 @@
-"""The payloads of a play (spec.md, "Play request payloads by game shape")."""
+"""The payloads of a play, by game type."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from msgspec import Meta
 from runtime.rules.reading import Name, Part
 
 NETWORK_SLACK_MS: Final = 2000
-"""How far a player's clock may run ahead of the time since start, in milliseconds."""
+"""How far a player's clock may run ahead of the time since start."""
 
 MAX_SCORE: Final = 2**53 - 1
-"""The highest score of any game: what JSON numbers and sorted sets, which are doubles, still hold exactly."""
+"""The highest score of any game: JSON numbers and sorted sets are doubles, exact up to here."""
 
 MAX_DURATION_MS: Final = 2**53 - 1
 
 UNTIMED_MS: Final = MAX_DURATION_MS
-"""A time since start that no play exceeds: what a validator is told where the clock does not decide."""
+"""A time since start that no play exceeds. Validators get it when the game does not verify timing."""
 
 
 class NoPayload(Part, frozen=True):
@@ -25,13 +25,13 @@ class NoPayload(Part, frozen=True):
 
 
 class ScorePayload(Part, frozen=True):
-    """Egg-catcher: what the player scored, and in how many milliseconds."""
+    """Egg-catcher: the score, and the play's duration."""
 
     score: Annotated[int, Meta(ge=0, le=MAX_SCORE)]
     duration_ms: Annotated[int, Meta(ge=1, le=MAX_DURATION_MS)]
 
 
 class CaughtPayload(Part, frozen=True):
-    """Gift-catcher: ids of items of the drop plan, in the order in which they were caught."""
+    """Gift-catcher: item ids of the drop plan, in the order in which they were caught."""
 
     caught_items: tuple[Name, ...]

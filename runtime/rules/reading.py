@@ -1,12 +1,11 @@
-"""Read untrusted objects into typed, frozen structs, and tell everything that is wrong with them at once.
+"""Reads untrusted objects into typed, frozen structs and reports every violation at once.
 
-msgspec stops at the first error; a designer who saves a game wants the whole list. So the struct's own
-types and `Meta` bounds are walked here, and each violation names its path
-(`handler_config.prizes[2].probability`).
+msgspec stops at the first error, but a designer who saves a game needs the whole list. This module walks
+the struct's types and `Meta` bounds; each violation names its path (`handler_config.prizes[2].probability`).
 
 Stricter than JSON: no NaN or infinity, no booleans as numbers, no integers past int64, no NUL or
-lone surrogates in text (Postgres holds neither). One thing is wider: a whole double such as 3.0 is
-accepted as an integer, since google.protobuf.Struct carries every number as a double.
+lone surrogates in text (Postgres stores neither). One exception: a whole double such as 3.0 is accepted
+as an integer, since google.protobuf.Struct carries every number as a double.
 """
 
 from __future__ import annotations
@@ -22,13 +21,10 @@ from msgspec import Meta, inspect
 from runtime.errors import violations
 
 MAX_ENTRIES: Final = 1000
-"""The most entries of any list or map."""
 
 MAX_NAME_LENGTH: Final = 200
-"""The most characters of any name."""
 
 MAX_VIOLATIONS: Final = 100
-"""The most violations of one answer."""
 
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
@@ -39,14 +35,14 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 OptionalName: TypeAlias = Annotated[str, Meta(max_length=MAX_NAME_LENGTH)]
 
 Violation: TypeAlias = tuple[str, str]
-"""(path of the field, what is wrong with it)"""
+"""(path of the field, description)"""
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A struct that knows its own rules beyond types and bounds."""
+    """A struct that may add rules beyond types and bounds."""
 
     def broken_rules(self, path: str) -> Iterable[Violation]:
-        """What is wrong with this part, which stands at `path`; asked only when its fields are sound."""
+        """The violations of this part at `path`. Called only when all its fields are valid."""
         return ()
 
 
@@ -54,7 +50,7 @@ P = TypeVar("P", bound=Part)
 
 
 def read(kind: type[P], raw: object, path: str) -> P:
-    """`raw` (plain objects as JSON decodes to) as a `kind`.
+    """`raw` (plain objects, as decoded from JSON) as a `kind`.
 
     Raises INVALID_ARGUMENT with up to 100 violations, each naming its field under `path`.
     """
@@ -181,5 +177,5 @@ def _refuse(found: list[Violation], path: str, description: str) -> object:
 
 
 def _shown(key: object) -> str:
-    """A name from outside, fit for an answer: short, and free of lone surrogates, which no encoder takes."""
+    """An untrusted name, fit for a response: short, and without lone surrogates, which encoders reject."""
     return str(key)[:MAX_NAME_LENGTH].encode("utf-8", "backslashreplace").decode()

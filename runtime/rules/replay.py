@@ -1,4 +1,4 @@
-"""Decide a past play again from what its row kept, and get the same outcome byte for byte."""
+"""Replays a past play from its stored row; the outcome is the same byte for byte."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime.rules.draw import Words
 
 
 class ReplayMismatch(ValueError):
-    """The recorded path is not what these inputs decide: the row, the seed or the rule is not the play's own."""
+    """The inputs do not lead to the recorded path: the row, the seed or the rule is not the original."""
 
 
 def replay(
@@ -26,13 +26,13 @@ def replay(
 ) -> Outcome:
     """The play's outcome; `msgspec.json.encode` of it equals that of the original.
 
-    `config` and `game` are those of the play's revision. Stock and caps have moved since, so
-    availability is answered from the recorded path. Raises ReplayMismatch when the decision asks
-    anything else than the path answers, or walks another path.
+    `config` and `game` are those of the play's revision. Stock and caps have changed since, so
+    availability comes from the recorded path. Raises ReplayMismatch when the decision checks
+    availability that the path does not record, or takes another path.
     """
     outcome = handler.decide(Attempt(config, game, Words(seed, client_seed), payload, plan, _recorded_answers(path)))
     if outcome.path != list(path):
-        raise ReplayMismatch("the decision walks another path than the recorded one")
+        raise ReplayMismatch("the decision takes another path than the recorded one")
     return outcome
 
 
@@ -41,8 +41,8 @@ def _recorded_answers(path: Sequence[Any]) -> Available:
 
     def available(prize_id: str, quantity: int) -> bool:
         match next(answers, None):
-            case [_, asked_id, asked_quantity, answer] if (asked_id, asked_quantity) == (prize_id, quantity):
+            case [_, known_id, known_quantity, answer] if (known_id, known_quantity) == (prize_id, quantity):
                 return bool(answer)
-        raise ReplayMismatch(f"the path does not answer whether {quantity} of {prize_id!r} were available")
+        raise ReplayMismatch(f"the path does not record whether {quantity} of {prize_id!r} were available")
 
     return available

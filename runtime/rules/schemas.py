@@ -1,7 +1,7 @@
-"""JSON Schemas of what reward handlers take as handler_config: what a form of it, and OpenAPI, are made of.
+"""JSON Schemas of each reward handler's handler_config. Forms and the OpenAPI document are built from them.
 
-They are made from the handlers' `Config` types, a plugin's like a built-in one's. What they cannot say (that
-probabilities add up to 1 at most, that tiers do not overlap) the service tells when a game is saved.
+They are generated from the handlers' `Config` types, plugins included. Rules that a schema cannot express
+(probabilities add up to at most 1, tiers do not overlap) are checked when a game is saved.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ANY: Final[dict[str, Any]] = {"type": "object"}
 
 
 def schema_of(name: str) -> dict[str, Any] | None:
-    """The schema of this handler's config, whose parts are in its `$defs`; None: there is no such handler."""
+    """The schema of this handler's config, with its parts in `$defs`. None: there is no such handler."""
     handler = REWARD_HANDLERS.get(name)
     if handler is None:
         return None
@@ -28,14 +28,14 @@ def schema_of(name: str) -> dict[str, Any] | None:
 
 
 def components_of(name: str, prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(the schema, what it refers to by name): the same for a document whose schemas are all at `prefix`.
+    """(schema, referenced schemas by name), for a document that keeps all schemas at `prefix`.
 
-    The names begin with the handler's, since every handler has a Config.
+    Names start with the handler's name, since every handler has a `Config`.
     """
     own = camel(name)
     handler = REWARD_HANDLERS.get(name)
     found, parts = _made(handler, f"{prefix}{own}") if handler is not None else (dict(_ANY), {})
-    # Titles too: generators of clients take these for names, and two handlers may call a part the same.
+    # Client generators take titles as names, and two handlers may use the same name for a part.
     return found, {own + part: {**schema, "title": own + part} for part, schema in parts.items()}
 
 
@@ -47,8 +47,8 @@ def camel(name: str) -> str:
 def _made(handler: RewardHandler, prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         (found,), parts = msgspec.json.schema_components([handler.Config], ref_template=prefix + "{name}")
-    except (TypeError, AttributeError):  # A plugin's config may be of a type of its own: it is an object.
+    except (TypeError, AttributeError):  # A plugin's config may have any type: describe it as an object.
         return dict(_ANY), {}
     name = str(found.get("$ref", "")).removeprefix(prefix)
-    # The config itself is what is asked for: said at the top, not referred to.
+    # Inline the config itself at the top level instead of referring to it.
     return (parts.pop(name), parts) if name in parts else (found, parts)

@@ -1,4 +1,4 @@
-"""The settings as a table: `tombola settings` prints it, and docs/reference/settings.md has it."""
+"""The settings as a table, for `tombola settings` and docs/reference/settings.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
 
 def table() -> list[Row]:
-    """Every setting in the order of `Settings`."""
+    """All settings in the order of `Settings`."""
     return [
         Row(
             variable(item),
@@ -36,7 +36,7 @@ def table() -> list[Row]:
 
 
 def markdown() -> str:
-    """The table as docs/reference/settings.md shows it."""
+    """The table of docs/reference/settings.md."""
     lines = ["| Variable | Value | Default | Meaning |", "|---|---|---|---|"]
     for row in table():
         default = f"`{row.default}`" if row.default else (f"needed by {row.needed_by}" if row.needed_by else "")
@@ -45,7 +45,7 @@ def markdown() -> str:
 
 
 def misspelt(environ: Iterable[str]) -> dict[str, str]:
-    """Variables that are almost a setting's name, with that name: worth a warning, as they have no effect."""
+    """Variables that nearly match a setting's name, with that name. They have no effect, so the caller warns."""
     known = [row.variable for row in table()]
     guesses = {name: difflib.get_close_matches(name, known, 1, cutoff=0.9) for name in environ if name not in known}
     return {name: guess[0] for name, guess in guesses.items() if guess}

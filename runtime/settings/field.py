@@ -9,7 +9,7 @@ from runtime.settings.kinds import Kind
 
 
 def setting(kind: Kind, default: str, meaning: str, *, secret: bool = False, needed_by: str = "") -> Any:
-    """A field whose default is `default` read as from the environment. `needed_by`: roles that do not start without."""
+    """A field with `default`, parsed like the variable. `needed_by`: roles that do not start without the setting."""
     metadata = {"kind": kind, "default": default, "meaning": meaning, "secret": secret, "needed_by": needed_by}
     return field(default=kind.parse(default), metadata=metadata)
 

@@ -1,12 +1,15 @@
-"""Kinds of settings: how the text of an environment variable is read, and what is said where it is wrong."""
+"""Kinds of settings: each parses an environment variable and words its error message."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import ipaddress
+import os
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
@@ -14,9 +17,12 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 KEY_BYTES: Final = 32
 
+CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")
+"""A container's CPU limit: a quota and a period in microseconds."""
+
 
 class Key(NamedTuple):
-    """A named secret of 32 bytes. Its repr shows the name alone."""
+    """A named secret of 32 bytes. Its repr shows only the name, so logs do not contain the secret."""
 
     id: str
     secret: bytes
@@ -26,7 +32,7 @@ class Key(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """How a variable is read: `parse` raises ValueError with what would be right."""
+    """Parses a variable: `parse` raises ValueError with the allowed values."""
 
     label: str
     parse: Callable[[str], Any]
@@ -73,6 +79,32 @@ def integer(low: int, high: int = 2**31 - 1, unit: str = "count") -> Kind:
     return Kind(unit, parse)
 
 
+def processes(most: int) -> Kind:
+    """A number of processes; `auto`: one per CPU that this process may use."""
+    counted = integer(1, most).parse
+
+    def parse(value: str) -> int:
+        if value == "auto":
+            return min(most, cpus())
+        try:
+            found: int = counted(value)
+        except ValueError:
+            raise ValueError(f"must be a whole number from 1 to {most}, or auto") from None
+        return found
+
+    return Kind("count or auto", parse)
+
+
+def cpus() -> int:
+    """The CPUs of this process: those it may run on, within its container's limit (cgroup v2); at least 1."""
+    allowed = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    try:
+        quota, period = CPU_LIMIT.read_text().split()
+        return max(1, min(allowed, int(quota) // int(period)))
+    except (OSError, ValueError):
+        return allowed  # There is no limit ("max"), or no cgroup v2.
+
+
 def number(low: float, high: float, unit: str) -> Kind:
     """A number within bounds."""
 
@@ -89,7 +121,7 @@ def number(low: float, high: float, unit: str) -> Kind:
 
 
 def url(*schemes: str) -> Kind:
-    """A URL of one of these schemes, without a slash at its end; empty: none."""
+    """A URL with one of these schemes, without trailing slashes; empty: none."""
 
     def parse(value: str) -> str:
         if not value:
@@ -106,12 +138,39 @@ def url(*schemes: str) -> Kind:
     return Kind("URL", parse)
 
 
+def databases() -> Kind:
+    """Databases by name: `eu=postgresql://... us=postgresql://...`, separated by blanks."""
+    address = url("postgresql", "postgres")
+
+    def parse(value: str) -> tuple[tuple[str, str], ...]:
+        found: dict[str, str] = {}
+        for number, item in enumerate(value.split(), 1):
+            name, _, target = item.partition("=")
+            # The item is not shown whole: it has a password.
+            if not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", name):
+                raise ValueError(
+                    f"entry {number} must be name=URL; a name is 1 to 32 lower-case letters, digits, - or _,"
+                    " and begins with a letter"
+                )
+            if name == "home" or name in found:
+                raise ValueError(f"{name}: the name is taken" + (" by DATABASE_URL" if name == "home" else ""))
+            try:
+                found[name] = address.parse(target)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+            if not found[name]:
+                raise ValueError(f"{name}: the URL is missing")
+        return tuple(found.items())
+
+    return Kind("name=URL list", parse)
+
+
 def _items(value: str) -> list[str]:
     return [item.strip() for item in value.split(",") if item.strip()]
 
 
 def words(label: str = "list", pattern: str = r"\S+", right: str = "words") -> Kind:
-    """Words that match `pattern`, separated by commas. `right` says in a refusal what they must be."""
+    """Words that match `pattern`, separated by commas. `right` describes them in the error message."""
 
     def parse(value: str) -> tuple[str, ...]:
         found = tuple(_items(value))
@@ -136,7 +195,7 @@ def networks() -> Kind:
 
 
 def groups(known: tuple[str, ...]) -> Kind:
-    """Consumer groups, of those that are known: on (all), off (none), or some."""
+    """Consumer groups among the known ones: on (all), off (none), or a list."""
 
     def parse(value: str) -> tuple[str, ...]:
         match value.lower():
@@ -180,13 +239,13 @@ def keys() -> Kind:
     def parse(value: str) -> tuple[Key, ...]:
         found = tuple(_key(item) for item in _items(value))
         if len({key.id for key in found}) < len(found):
-            raise ValueError(f"{right}; an id is there twice")
+            raise ValueError(f"{right}; ids must be unique")
         return found
 
     def _key(item: str) -> Key:
         identifier, colon, encoded = item.partition(":")
         if not colon or not re.fullmatch(r"[A-Za-z0-9_-]{1,16}", identifier):
-            # The item itself is not shown: without its colon it would be the secret.
+            # Do not show the item: without a colon it may be the bare secret.
             raise ValueError(f"{right}; an id is 1 to 16 letters, digits, - or _")
         try:
             if len(encoded) == 2 * KEY_BYTES:

@@ -1,1 +1,1 @@
-"""The durable store (Postgres, the only truth), the ephemeral one (Valkey, a convenience), and what they keep."""
+"""The durable store (Postgres, authoritative), the ephemeral store (Valkey, may lose data), and access to both."""

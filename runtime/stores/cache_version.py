@@ -1,8 +1,8 @@
-"""The cache version: one number per tenant, raised whenever something that is read changed.
+"""The cache version: one number per tenant, incremented whenever readable data changes.
 
-The number lives in the ephemeral store. An answer is kept with the number that was there before it was
-made, and counts for as long as the number is the same. A raise that is lost with the store costs no more
-than the cache's own short life.
+The number is in the ephemeral store. A cached response records the number from before it was computed, and is valid
+while the number is unchanged. If an increment is lost with the store, stale responses live only until the cache's short
+expiry.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from runtime.stores.ephemeral import Ephemeral
 
 
 def key(tenant_id: str) -> str:
-    """Where the tenant's number is; the hash tag keeps what is cached of a tenant on the same node."""
+    """The key of the tenant's number; the hash tag keeps a tenant's cache on the same node."""
     return f"{{{tenant_id}}}fresh"
 
 
 def changed(store: Ephemeral, tenant_id: str) -> None:
-    """Makes every cached answer of the tenant an old one."""
-    # INCR, not SET: two changes whose commands arrive in the wrong order still leave a new number.
+    """Invalidates every cached response of the tenant."""
+    # INCR, not SET: two changes that arrive out of order still give a new number.
     store.post("INCR", key(tenant_id))

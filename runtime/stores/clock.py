@@ -1,9 +1,9 @@
-"""The clock: Postgres's time, read through its offset to the process's own monotonic clock.
+"""The clock: Postgres's time, from its offset to the process's monotonic clock.
 
-A process whose wall clock is wrong, or is set while it runs, decides days, caps and expiries as
-every other does. The offset is taken from each reply that carries the database's time; a reply
-that took long says less, so the best one of late wins: as long as the others bear it out. One that
-they contradict is of a time that is over (the machine stood still, the database is another's).
+A process with a wrong or changing wall clock therefore decides days, caps and expiries as every other process does.
+Each reply that carries the database's time gives an offset. A slow reply is less precise, so the most precise recent
+one is used, unless newer readings contradict it: then it is outdated (the machine was suspended, or the database
+moved).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 STALE_SECONDS: Final = 60.0
-"""An offset older than this gives way to any newer one: clocks drift apart."""
+"""An offset older than this is replaced by any newer one: clocks drift."""
 
 DRIFT: Final = 0.001
-"""Seconds by which two clocks may part in a second, at most: what they part by beyond it is no drift."""
+"""The maximum drift of two clocks, in seconds per second; a larger difference has another cause."""
 
 
 class Clock:
@@ -32,10 +32,10 @@ class Clock:
         self._sent = self._synced = 0.0
 
     def sync(self, database_seconds: float, sent: float, received: float) -> None:
-        """Takes one reading: the database's unix time, and `time.monotonic()` before and after asking.
+        """Takes one reading: the database's unix time, and `time.monotonic()` before and after the query.
 
-        The quickest one counts. One that contradicts it beyond the errors of both counts however long it took. But
-        none that was asked for earlier: its reply came late, perhaps from before the clocks parted.
+        The fastest reading is used. A reading that contradicts it by more than both errors replaces it, however slow it
+        was. A reading sent earlier never does: its reply was delayed, perhaps from before the clocks diverged.
         """
         error = (received - sent) / 2
         offset = database_seconds - (sent + error)
@@ -52,12 +52,12 @@ class Clock:
 
 @lru_cache(maxsize=1024)
 def zone(name: str) -> ZoneInfo:
-    """The IANA time zone; KeyError (ZoneInfoNotFoundError) or ValueError where there is none."""
+    """The IANA time zone; KeyError (ZoneInfoNotFoundError) or ValueError if it does not exist."""
     return ZoneInfo(name)
 
 
 class Days:
-    """Local days of one time zone; the current one is kept, for it is asked at every play."""
+    """Local days of one time zone. Caches the current day, because every play reads it."""
 
     __slots__ = ("_zone", "_day", "_starts", "_ends")
 
@@ -67,7 +67,7 @@ class Days:
         self._starts = self._ends = 0
 
     def at(self, unix_seconds: float) -> tuple[date, int]:
-        """The local date, and the unix seconds of the midnight that ends it."""
+        """The local date, and the midnight that ends it (unix seconds)."""
         if not self._starts <= unix_seconds < self._ends:
             self._day = datetime.fromtimestamp(unix_seconds, self._zone).date()
             self._starts = self.starts(self._day)
@@ -75,5 +75,5 @@ class Days:
         return self._day, self._ends
 
     def starts(self, day: date) -> int:
-        """Unix seconds of the midnight that begins a local day."""
+        """The midnight that begins a local day (unix seconds)."""
         return int(datetime(day.year, day.month, day.day, tzinfo=self._zone).timestamp())

@@ -1,8 +1,8 @@
-"""The durable store (Postgres): a pool of connections whose every wait is bounded.
+"""The durable store (Postgres): a connection pool with a timeout on every wait.
 
-Whatever goes wrong below becomes one of two things: a `Fault` UNAVAILABLE (the store cannot be
-reached, is too slow, or has no free connection: try again), or the database's own error, for the
-caller to understand (a guard that refused, a unique row that exists).
+Failures become one of two things: a `Fault` UNAVAILABLE (the store cannot be reached, is too slow, or has no free
+connection; the client may retry), or the database's own error for the caller to handle (a guard that refused, a unique
+violation).
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -19,38 +20,51 @@ import structlog
 
 from runtime import trace
 from runtime.errors import Fault, Status
-from runtime.settings import Settings
+from runtime.metrics import Counts, Histogram
 from runtime.stores import history
 from runtime.stores.clock import Clock
 from runtime.stores.history import History
-from runtime.stores.tenant_quota import Shares
+from runtime.stores.tenant_quota import TenantQuotas
 
 T = TypeVar("T")
 
 RETRIES: Final = 5
-"""How often what lost a deadlock or a serialisation race, and was undone, is tried."""
+"""Attempts for work that is rolled back by a deadlock or serialisation failure."""
 
 RACE_PAUSE_SECONDS: Final = 0.01
-"""The first pause before that; each next one is twice as long."""
+"""The first pause between these attempts; it doubles each time."""
 
 GUARD: Final = "TB001"
-"""SQLSTATE of the schema's refuse(): a batch's guard found something changed."""
+"""SQLSTATE of the schema's refuse(): a batch's guard found a changed row."""
 
 RETIRED: Final = "TB002"
-"""SQLSTATE of the schema's hold_key(): this process seals with a key that was retired."""
+"""SQLSTATE of the schema's lock_key(): this process encrypts with a retired key."""
+
+
+GUARDS: Final = (
+    *("balance", "catalog", "codes", "day", "grant", "guest", "plays", "prize_day", "prize_player"),
+    *("session", "standing", "stock", "turns", "entry"),
+)
+"""Every guard of sql/."""
+
+GUARD_REFUSALS: Final = Counts(
+    "tombola_guard_refusals", "Statements undone by a guard, by guard.", ["guard"], [(guard,) for guard in GUARDS]
+)
+POOL_WAITS: Final = Histogram("tombola_pool_wait_seconds", "Waits for a database connection; free ones cost none.")
+_POOL_WAITS: Final = POOL_WAITS.series()
 
 
 class StoreUnavailable(Fault):
-    """The durable store did not answer in time. What was under way may or may not have committed."""
+    """The durable store did not answer in time. The work may or may not have committed."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(Status.UNAVAILABLE, "STORE_UNAVAILABLE", message, retry_after_seconds=1)
         self.sent = sent
-        """False where nothing was sent, so nothing can have happened."""
+        """False: nothing was sent, so nothing was committed."""
 
 
 class Guarded(Exception):
-    """A statement's guard refused, and all of the statement was undone. `guard` names it."""
+    """A statement's guard refused, and the whole statement was rolled back. `guard` names the guard."""
 
     def __init__(self, guard: str) -> None:
         super().__init__(guard)
@@ -62,30 +76,67 @@ log = structlog.get_logger(__name__)
 _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # a backend that was ended while its connection was put away
+    asyncpg.InternalClientError,  # The backend ended while its connection was idle.
     asyncpg.OperatorInterventionError,
     OSError,
     TimeoutError,
 )
 
 _NO_ROOM = (asyncpg.InsufficientResourcesError, asyncpg.ReadOnlySQLTransactionError)
-"""The server takes nothing more: its disk, memory or connections are used up, or it is a standby. All was undone."""
+"""The server accepts no writes: out of disk, memory or connections, or a standby. The work was rolled back."""
 
 _RACE_LOST = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 
-class Database:
-    """Connections to one Postgres, at most `size`, made when they are first needed.
+HOME: Final = "home"
+"""The name of the database at DATABASE_URL."""
 
-    acquire_seconds bounds the wait for a free connection, statement_seconds each statement. A pool of
-    our own, since asyncpg's lets late comers pass those who wait, so that some starve under load, and
-    makes a task and two timers at every use: a commit of one play cost its process 1.4 times as much.
+_chosen: ContextVar[Database | str] = ContextVar("database", default="")
+
+
+async def at(place: Database | str, work: Awaitable[T]) -> T:
+    """Awaits `work`; its statements of no request go to this database, or to that of the tenant with this id."""
+    with chosen(place):
+        return await work
+
+
+@contextmanager
+def chosen(place: Database | str) -> Iterator[None]:
+    """As `at`, for the block."""
+    before = _chosen.set(place)
+    try:
+        yield
+    finally:
+        _chosen.reset(before)
+
+
+def current() -> Database | str:
+    """The chosen database, or the id of the tenant that determines it; "": neither."""
+    return _chosen.get()
+
+
+class Database:
+    """A pool of at most `size` connections to one Postgres, opened on demand.
+
+    acquire_seconds bounds the wait for a connection, statement_seconds each statement. Not asyncpg's pool: it lets
+    latecomers overtake waiters, so that some starve under load, and it creates a task and two timers for each use. With
+    it, a commit of one play costs 1.4 times the CPU.
     """
 
     def __init__(
-        self, url: str, *, size: int, acquire_seconds: float, statement_seconds: float, clock: Clock | None = None
+        self,
+        url: str,
+        *,
+        size: int,
+        acquire_seconds: float,
+        statement_seconds: float,
+        clock: Clock | None = None,
+        name: str = HOME,
     ) -> None:
+        self.name = name
         self.clock = clock or Clock()
+        self.answers = True
+        """The result of the last `ping`."""
         self.round_trips = 0
         self.size = size
         self._url = url
@@ -95,41 +146,55 @@ class Database:
             "application_name": "tombola",
             "jit": "off",
             "plan_cache_mode": "force_generic_plan",
-            # A backend whose client left it, being late, would wait on for its lock, with those that it has: whoever
-            # asks again would wait for it, and many would use up the server.
+            # A backend abandoned after a timeout would keep waiting for its lock, with the locks it has. Retries would
+            # queue behind it and use up the server's connections.
             "client_connection_check_interval": f"{max(1, round(statement_seconds * 250))}ms",
         }
-        self._shares = Shares(size, quiet_seconds=2 * statement_seconds)
+        self._quotas = TenantQuotas(size, quiet_seconds=2 * statement_seconds)
         self._slots = asyncio.Semaphore(size)  # First come, first served.
         self._idle: list[asyncpg.Connection] = []
         self._busy: set[asyncpg.Connection] = set()
-        self._patience: dict[asyncio.Task[Any] | None, float] = {}  # Seconds left to who waits as one.
+        self._patience: dict[asyncio.Task[Any] | None, float] = {}  # Seconds left for tasks in `share_acquire_limit`.
         self.on_other_history: list[Callable[[], None]] = []
-        """Called before a statement can reach a database that was restored or promoted: forget what it said."""
+        """Called before a statement reaches a restored or promoted database: clear all caches."""
         self._history: History | None = None
 
-    @classmethod
-    @asynccontextmanager
-    async def opened(cls, settings: Settings, *, size: int) -> AsyncIterator[Database]:
-        """The settings' database, for the length of the block."""
-        database = cls(
-            settings.database_url,
-            size=size,
-            acquire_seconds=settings.database_acquire_timeout_seconds,
-            statement_seconds=settings.database_statement_timeout_seconds,
-        )
-        await database.start()
-        try:
-            yield database
-        finally:
-            await database.close()
+    @property
+    def busy(self) -> int:
+        """Connections in use."""
+        return len(self._busy)
+
+    @property
+    def parts(self) -> tuple[Database, ...]:
+        """Each database: this one alone, unless it is a `Databases`."""
+        return (self,)
+
+    def here(self) -> Database:
+        """The database that a statement goes to now."""
+        return self
+
+    def of(self, tenant_id: str) -> Database:
+        """The database of a tenant."""
+        return self
+
+    def place(self, tenant_id: str, name: str) -> None:
+        """Routes a tenant to the database of this name, as its row in the directory says."""
+        assert name == self.name, "there is one database"
+
+    def lives_here(self, tenant_id: str) -> bool:
+        """Whether the database that statements go to now is the tenant's; '' belongs to every database."""
+        return not tenant_id or self.of(tenant_id) is self.here()
+
+    async def tenants(self, query: str, *args: Any) -> list[str]:
+        """The column tenant_id of a statement across tenants. A copy of a tenant that lives elsewhere is left out."""
+        return [row["tenant_id"] for row in await self.fetch(query, *args) if self.lives_here(row["tenant_id"])]
 
     async def start(self) -> None:
-        """Connects once, so that a wrong URL is known at start, and reads the clock."""
+        """Connects once, so that a wrong URL fails at start, and reads the clock."""
         await self.read_clock()
 
     async def close(self) -> None:
-        """Waits for the statements under way, for as long as one may take."""
+        """Waits for running statements, at most one statement timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.statement_seconds + 1):
                 for _ in range(self.size):
@@ -139,44 +204,47 @@ class Database:
         for connection in [*self._idle, *self._busy]:
             _throw_away(connection)
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[asyncpg.Connection]:
-        """One connection for a while, of the share of `trace.tenant`.
+    def connection(self) -> AbstractAsyncContextManager[asyncpg.Connection]:
+        """Borrows a connection, within the quota of `trace.tenant`.
 
-        One that did not answer in time is thrown away, not given back.
+        A connection that timed out is closed, not returned to the pool.
         """
+        return self._borrow()
+
+    @asynccontextmanager
+    async def _borrow(self) -> AsyncIterator[asyncpg.Connection]:
         tenant_id = trace.tenant.get()
         connection, entered = await self._acquire(tenant_id)
         try:
             yield connection
         except _LOST as error:
-            # A frozen backend would hold its slot for ever: the socket is closed without a word.
+            # A frozen backend would occupy its slot for ever: close the socket without a goodbye.
             _throw_away(connection)
             if isinstance(error, TimeoutError):
-                self._shares.late(tenant_id)
+                self._quotas.record_timeout(tenant_id)
             raise StoreUnavailable("the database did not answer in time", sent=True) from error
         except asyncio.CancelledError:
-            # Who asked has given up.
+            # The caller has timed out.
             _throw_away(connection)
-            self._shares.late(tenant_id)
+            self._quotas.record_timeout(tenant_id)
             raise
         except _NO_ROOM as error:
-            # Another server may stand at the address by now.
+            # The address may point to another server by now.
             _throw_away(connection)
-            raise StoreUnavailable("the database takes nothing more", sent=False) from error
+            raise StoreUnavailable("the database accepts no writes", sent=False) from error
         except asyncpg.PostgresError as error:
             if error.sqlstate == RETIRED:
-                raise StoreUnavailable("this process is behind with its keys; try again", sent=False) from error
+                raise StoreUnavailable("this process uses a retired key; try again", sent=False) from error
             raise
         else:
-            self._shares.answered(tenant_id)
+            self._quotas.record_answer(tenant_id)
         finally:
             self._release(connection)
-            self._shares.leave(tenant_id, entered)
+            self._quotas.leave(tenant_id, entered)
 
     @contextmanager
-    def waiting_as_one(self) -> Iterator[None]:
-        """All that this task waits for connections in the block is one wait: acquire_seconds together, not each."""
+    def share_acquire_limit(self) -> Iterator[None]:
+        """Applies one acquire_seconds limit to all of this task's waits for connections, not one to each."""
         task = asyncio.current_task()
         assert task is not None
         self._patience[task] = self.acquire_seconds
@@ -186,76 +254,78 @@ class Database:
             del self._patience[task]
 
     async def _acquire(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
-        """A connection, and how the tenant's share was entered."""
+        """A connection, and the result of entering the tenant's quota."""
         try:
-            if self._slots.locked() or not self._idle or self._shares.waits(tenant_id):
-                return await self._wait_for_one(tenant_id)
-            return await self._enter(tenant_id)  # Free: does not wait, and needs no timer.
+            if self._slots.locked() or not self._idle or self._quotas.waits(tenant_id):
+                return await self._wait_for_connection(tenant_id)
+            return await self._enter(tenant_id)  # A connection is free: no wait, so no timer.
         except (*_LOST, *_NO_ROOM) as error:
             raise StoreUnavailable("no connection to the database was free in time", sent=False) from error
 
-    async def _wait_for_one(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
+    async def _wait_for_connection(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             async with asyncio.timeout(self._patience.get(asyncio.current_task(), self.acquire_seconds)):
                 return await self._enter(tenant_id)
         finally:
-            self._spend(loop.time() - began)
+            waited = loop.time() - began
+            _POOL_WAITS.observe(waited)
+            self._spend(waited)
 
     def _spend(self, seconds: float) -> None:
-        """Takes what was waited from the patience of who waits as one."""
+        """Deducts a wait from the task's remaining time in `share_acquire_limit`."""
         task = asyncio.current_task()
         if task in self._patience:
             self._patience[task] -= seconds
 
     async def _enter(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
-        entered = await self._shares.enter(tenant_id)
+        entered = await self._quotas.enter(tenant_id)
         try:
             await self._slots.acquire()
             connection = await self._take()
         except BaseException:
-            self._shares.leave(tenant_id, entered)
+            self._quotas.leave(tenant_id, entered)
             raise
         self._busy.add(connection)
         return connection, entered
 
     async def _take(self) -> asyncpg.Connection:
-        """An idle connection that is still open, or a new one. The slot goes back where there is none to be had."""
+        """An idle connection that is still open, or a new one. Releases the slot on failure."""
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        made: asyncpg.Connection | None = None
+        created: asyncpg.Connection | None = None
         try:
-            made = await asyncpg.connect(
+            created = await asyncpg.connect(
                 self._url,
                 timeout=self.acquire_seconds,
                 command_timeout=self.statement_seconds,
                 server_settings=self._session_settings,
             )
-            await _prepare_connection(made)
-            await self._compare_history(made)
+            await _prepare_connection(created)
+            await self._compare_history(created)
         except BaseException:
-            if made is not None:
-                _throw_away(made)
+            if created is not None:
+                _throw_away(created)
             self._slots.release()
             raise
-        return made
+        return created
 
     async def _compare_history(self, connection: asyncpg.Connection) -> None:
-        before = self._history  # Read first: others may look at the same time, and further on.
-        now = await history.look(connection)
+        before = self._history  # Read first: a concurrent check may read a later position.
+        now = await history.read_history(connection)
         if now is None:
             return
         self._history = now
-        if before is not None and not now.goes_on(before):
+        if before is not None and not now.continues(before):
             log.warning("database_has_another_history", now=str(now), before=str(before))
             for forget in self.on_other_history:
                 forget()
 
     def _release(self, connection: asyncpg.Connection) -> None:
-        """Gives the slot back, and the connection where it can be used again."""
+        """Releases the slot, and returns the connection to the pool if it is usable."""
         self._busy.discard(connection)
         if not connection.is_closed():
             if connection.is_in_transaction():
@@ -280,13 +350,13 @@ class Database:
         return None if first is None else first[0]
 
     async def execute(self, query: str, *args: Any) -> int:
-        """Runs one statement; the number of rows that it touched."""
+        """Runs one statement. Returns the number of affected rows."""
         status: str = await self._run(asyncpg.Connection.execute, query, args)
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
     async def _run(self, method: Callable[..., Awaitable[Any]], query: str, args: tuple[Any, ...]) -> Any:
-        """One statement, again where it lost a deadlock or a serialisation race. Guarded where a guard refused."""
+        """Runs one statement; retries after a deadlock or serialisation failure. Guarded if a guard refused."""
         for attempt in range(RETRIES):
             async with self.connection() as connection:
                 self.round_trips += 1
@@ -297,15 +367,17 @@ class Database:
                         raise
                 except asyncpg.PostgresError as error:
                     if error.sqlstate == GUARD:
-                        raise Guarded((error.args[0] or "").removeprefix("guard ")) from error
+                        guard = (error.args[0] or "").removeprefix("guard ")
+                        GUARD_REFUSALS.add(guard)
+                        raise Guarded(guard) from error
                     raise
             await asyncio.sleep(RACE_PAUSE_SECONDS * 2**attempt)
         raise AssertionError("unreachable")
 
     async def transaction(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
-        """Runs `work` in a transaction; one that lost a deadlock or a serialisation race runs again.
+        """Runs `work` in a transaction; retries after a deadlock or serialisation failure.
 
-        `work` must have no effect but on its connection, since it may run several times.
+        `work` may run several times, so its only effects must be on its connection.
         """
         for attempt in range(RETRIES):
             try:
@@ -324,12 +396,14 @@ class Database:
         self.clock.sync(now, sent, time.monotonic())
 
     async def ping(self, timeout_seconds: float = 0.8) -> bool:
-        """True where the database answers."""
+        """Whether the database answers."""
         try:
             await asyncio.wait_for(self.read_clock(), timeout_seconds)
         except (Fault, TimeoutError, asyncpg.PostgresError):
-            return False
-        return True
+            self.answers = False
+        else:
+            self.answers = True
+        return self.answers
 
 
 async def _in_transaction(connection: asyncpg.Connection, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
@@ -338,8 +412,7 @@ async def _in_transaction(connection: asyncpg.Connection, work: Callable[[asyncp
     try:
         result = await work(connection)
     except (*_LOST, asyncio.CancelledError):
-        # The connection is thrown away, and with it the transaction. A ROLLBACK would wait for a backend that does
-        # not answer once more.
+        # The connection is closed, which ends the transaction. A ROLLBACK would wait for the same frozen backend again.
         raise
     except BaseException:
         await transaction.rollback()
@@ -349,7 +422,7 @@ async def _in_transaction(connection: asyncpg.Connection, work: Callable[[asyncp
 
 
 async def _prepare_connection(connection: asyncpg.Connection) -> None:
-    # Binary, since only binary values may stand inside the composite types of commit.sql.
+    # Binary: the composite types of commit.sql accept only binary values.
     await connection.set_type_codec(
         "json", schema="pg_catalog", encoder=_encode_json, decoder=msgspec.json.decode, format="binary"
     )
@@ -363,11 +436,11 @@ async def _prepare_connection(connection: asyncpg.Connection) -> None:
 
 
 def _encode_json(value: Any) -> bytes:
-    """`bytes` are JSON already (the play path encodes once, for the row and the answer); anything else is encoded."""
+    """`bytes` are JSON already (the play path encodes once, for the row and the reply); anything else is encoded."""
     return value if isinstance(value, bytes) else msgspec.json.encode(value)
 
 
 def _throw_away(connection: asyncpg.Connection) -> None:
-    # One that the server closed is closed already, and says so.
+    # Raised if the server has closed the connection already.
     with suppress(asyncpg.InterfaceError):
         connection.terminate()

@@ -1,7 +1,7 @@
 """The ephemeral store (Valkey or Redis) on the request path: one server, or a cluster of them.
 
-Each server has its own shared pipeline and breaker (runtime/stores/pipeline.py). Consumers of streams
-do not use this: a blocking read needs a client of its own (runtime/streams/servers.py).
+Each server has its own shared pipeline and breaker (runtime/stores/pipeline.py). Stream consumers do not use this:
+a blocking read needs its own client (runtime/streams/servers.py).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from redis.exceptions import (
 from runtime.stores.pipeline import Arg, EphemeralDown, Pipeline
 
 TOPOLOGY_SECONDS: Final = 0.5
-"""How often a cluster with an unreachable node is asked for its new layout."""
+"""How often the layout of a cluster with an unreachable node is refreshed."""
 
 ON_ITS_WAY: Final = (AskError, TryAgainError, ClusterDownError)
-"""What a cluster says while a slot is between two nodes, or nobody's (MovedError is an AskError): nothing was done."""
+"""Errors while a slot migrates or has no owner (MovedError is an AskError): the command was not executed."""
 
 
 class Script:
-    """A Lua script and the digest that the server knows it by."""
+    """A Lua script and its digest on the server."""
 
     __slots__ = ("sha", "source")
 
@@ -48,14 +48,13 @@ class Script:
 
 
 class Ephemeral:
-    """The store as the request path sees it.
+    """The store for the request path.
 
-    `url` is redis://, rediss:// or unix://. With `cluster` the URL names any node of a Valkey or
-    Redis Cluster; each command goes to the node of its first key, so keys that are used together
-    carry one hash tag. `timeout_seconds` bounds what a frozen store costs a request. `on_state(up)`
-    is called when the breaker opens or closes.
+    `url` is redis://, rediss:// or unix://. With `cluster` the URL names any node of a Valkey or Redis Cluster; each
+    command goes to the node of its first key, so keys used together share a hash tag. `timeout_seconds` limits what a
+    frozen store costs a request. `on_state(up)` is called when the breaker opens or closes.
 
-    Replies are RESP2 as it is: bytes, int, list, None.
+    Replies are plain RESP2: bytes, int, list, None.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class Ephemeral:
         self._posts_lost = 0
 
     async def start(self) -> None:
-        """Connect. A store that is away is no error: the breaker stays open and the probe goes on."""
+        """Connects. A store that is down is not an error: the breaker stays open and the probe continues."""
         if self._is_cluster:
             self._cluster = RedisCluster.from_url(
                 self._url,
@@ -99,7 +98,7 @@ class Ephemeral:
             await pipeline.probed()
 
     async def close(self) -> None:
-        """Fail what waits and drop every connection."""
+        """Fails waiting commands and closes every connection."""
         if self._refresh is not None:
             self._refresh.cancel()
             with suppress(asyncio.CancelledError):
@@ -113,17 +112,17 @@ class Ephemeral:
 
     @property
     def up(self) -> bool:
-        """Whether calls are tried now: every breaker is closed."""
+        """Whether calls are attempted: every breaker is closed."""
         return bool(self._pipelines) and all(pipeline.up for pipeline in self._pipelines.values())
 
     @property
     def sharded(self) -> bool:
-        """Whether a script's keys must all have one hash tag."""
+        """Whether all keys of a script must share one hash tag."""
         return self._is_cluster
 
     @property
     def round_trips(self) -> int:
-        """Pipelines sent; `commands / round_trips` says how well calls are shared."""
+        """Pipelines sent; `commands / round_trips` is the average batch size."""
         return sum(pipeline.round_trips for pipeline in self._pipelines.values())
 
     @property
@@ -133,7 +132,7 @@ class Ephemeral:
 
     @property
     def lost(self) -> int:
-        """Posted commands that failed or whose fate is unknown."""
+        """Posted commands that failed or have an unknown outcome."""
         return self._posts_lost + sum(pipeline.lost for pipeline in self._pipelines.values())
 
     @property
@@ -151,30 +150,42 @@ class Ephemeral:
         return self._run_on_cluster(command)
 
     async def script(self, script: Script, keys: Sequence[Arg], args: Sequence[Arg]) -> Any:
-        """Run a script by its digest in the shared pipeline; sends its source once to a server without it."""
+        """Runs a script by its digest in the shared pipeline; sends the source once to a server without it."""
         try:
             return await self.run("EVALSHA", script.sha, len(keys), *keys, *args)
-        except NoScriptError:  # Not carried out, so asking again is no retry.
+        except NoScriptError:  # Not executed, so sending it again is safe.
             return await self.run("EVAL", script.source, len(keys), *keys, *args)
 
     def post(self, *command: Arg) -> None:
-        """Send and forget, in the same pipeline; never raises, a loss is counted."""
+        """Sends without waiting, in the same pipeline. Never raises; losses are counted."""
         if self._single is not None:
             self._single.post(command)
             return
         try:
-            told = self._route(command).call(command)
+            reply = self._route(command).call(command)
         except EphemeralDown:
             self._posts_lost += 1
             return
-        told.add_done_callback(partial(self._posted, command))
+        reply.add_done_callback(partial(self._posted, command))
 
     async def flush(self) -> None:
-        """Empties every server. Raises EphemeralDown, or RedisError where one refuses."""
+        """Clears every server. Raises EphemeralDown, or RedisError if one refuses."""
         await asyncio.gather(*[pipeline.call(("FLUSHDB", "ASYNC")) for pipeline in self._pipelines.values()])
 
+    async def delete_of(self, selected: Callable[[str], bool]) -> None:
+        """Deletes the keys of the tenants that `selected` accepts: the hash tag of a key is its tenant's id."""
+        for pipeline in self._pipelines.values():
+            cursor = b"0"
+            while True:
+                cursor, keys = await pipeline.call(("SCAN", cursor, "COUNT", 1000))
+                tags = {key: key.partition(b"{")[2].partition(b"}")[0].partition(b":")[0].decode() for key in keys}
+                found = [key for key, tag in tags.items() if tag and selected(tag)]
+                await asyncio.gather(*[pipeline.call(("UNLINK", key)) for key in found])
+                if cursor == b"0":
+                    break
+
     async def ping(self, timeout_seconds: float = 0.2) -> bool:
-        """Whether every server answers within the time given (for /readyz)."""
+        """Whether the breaker is closed and every server answers within the timeout (for /readyz)."""
         if not self.up:
             return False
         try:
@@ -190,7 +201,7 @@ class Ephemeral:
         pool: ConnectionPool = ConnectionPool.from_url(
             url,
             protocol=2,
-            socket_timeout=None,  # The lane's deadline is the timeout: a timer per reply costs more than the reply.
+            socket_timeout=None,  # The lane has one deadline: a timer per reply costs more than the reply.
             socket_connect_timeout=self._connect_timeout_seconds,
             retry=Retry(NoBackoff(), 0),
         )
@@ -199,12 +210,12 @@ class Ephemeral:
             timeout_seconds=self._timeout_seconds,
             connect_timeout_seconds=self._connect_timeout_seconds,
             lanes=self._lane_count,
-            on_state=self._tell_state,
+            on_state=self._report_state,
         )
         self._pipelines[url] = pipeline
         return pipeline
 
-    def _tell_state(self) -> None:
+    def _report_state(self) -> None:
         if self._on_state is not None and self.up != self._was_up:
             self._was_up = self.up
             self._on_state(self.up)
@@ -216,34 +227,34 @@ class Ephemeral:
             try:
                 return await self._route(command).call(command)
             except MovedError as moved:
-                return await self._run_where_it_went(command, moved)
-        except ON_ITS_WAY as error:  # Degrade for that moment.
+                return await self._run_after_move(command, moved)
+        except ON_ITS_WAY as error:  # Degrade until the slot has moved.
             raise EphemeralDown("the slot is on its way between nodes") from error
 
-    async def _run_where_it_went(self, command: tuple[Arg, ...], moved: MovedError) -> Any:
-        """Not carried out where it was sent: asking the right node is no retry. Remembers which that is."""
+    async def _run_after_move(self, command: tuple[Arg, ...], moved: MovedError) -> Any:
+        """Sends a command that was not executed to the slot's new node, and records that node."""
         assert self._cluster is not None
         await self._cluster.nodes_manager.move_slot(moved)
         return await self._route(command).call(command)
 
-    def _posted(self, command: tuple[Arg, ...], told: asyncio.Future[Any]) -> None:
-        """What became of a posted command. One whose slot has moved is sent there: else every later one were lost."""
-        error = told.exception()
+    def _posted(self, command: tuple[Arg, ...], reply: asyncio.Future[Any]) -> None:
+        """Handles a posted command's reply. Follows a moved slot: otherwise all later commands would be lost."""
+        error = reply.exception()
         if isinstance(error, MovedError):
-            task = asyncio.get_running_loop().create_task(self._post_where_it_went(command, error))
+            task = asyncio.get_running_loop().create_task(self._post_after_move(command, error))
             self._posting.add(task)  # The loop keeps only weak references to tasks.
             task.add_done_callback(self._posting.discard)
         elif error is not None:
             self._posts_lost += 1
 
-    async def _post_where_it_went(self, command: tuple[Arg, ...], moved: MovedError) -> None:
+    async def _post_after_move(self, command: tuple[Arg, ...], moved: MovedError) -> None:
         try:
-            await self._run_where_it_went(command, moved)
+            await self._run_after_move(command, moved)
         except (EphemeralDown, RedisError):
             self._posts_lost += 1
 
     def _route(self, command: tuple[Arg, ...]) -> Pipeline:
-        """The pipeline to the node that owns the command's first key; a keyless command goes to any."""
+        """The pipeline to the node that owns the command's first key; any node for a command without keys."""
         if self._cluster is None or not self._pipelines:
             raise EphemeralDown("the cluster's nodes are unknown")
         place = 3 if command[0] in ("EVALSHA", "EVAL") else 1
@@ -263,7 +274,7 @@ class Ephemeral:
         return self._pipelines.get(url) or self._pipeline(url)
 
     async def _read_topology(self, cluster: RedisCluster) -> None:
-        """Learn the nodes; open a pipeline to each new primary, close those to nodes that left."""
+        """Reads the nodes: opens a pipeline to each new primary and closes those to removed nodes."""
         await cluster.nodes_manager.initialize()
         current = {id(self._node_pipeline(node)) for node in cluster.get_primaries()}
         for url, pipeline in list(self._pipelines.items()):
@@ -272,10 +283,10 @@ class Ephemeral:
                 await pipeline.close()
 
     async def _follow_topology(self, cluster: RedisCluster) -> None:
-        """While a node is away, ask the others who took its slots (MOVED tells of every other change)."""
+        """While a node is down, asks the others who took its slots. MOVED replies report all other changes."""
         while True:
             await asyncio.sleep(TOPOLOGY_SECONDS)
             if not self.up:
                 with suppress(RedisError, RedisClusterException, OSError):
                     await self._read_topology(cluster)
-                    self._tell_state()
+                    self._report_state()

@@ -1,14 +1,15 @@
-"""Which history of the database this process, and the ephemeral store, are of.
+"""Detects that the database was restored or failed over to an older state.
 
-A database that is restored, to a point in time or from a backup, goes on from before what has been seen of it, and so
-does a standby that had not all when it was promoted. What processes remember and what the ephemeral store holds is of
-the other history then: answers of plays that never were, places in rankings, sessions that were played. Numbers are
-given out again, so that nothing tells a memory from the truth. So both are forgotten as soon as it is seen: the
-memory by each new connection (`Database.on_other_history`), the store by `follow`.
+A database restored from a backup or to a point in time continues from an earlier state, and so does a standby promoted
+before it had replicated everything. Process caches and the ephemeral store then describe another history: answers of
+plays that never happened, rankings, used sessions. Sequence numbers are reused, so stale data cannot be recognised
+later. Both are therefore cleared as soon as the change is detected: caches by each new connection
+(`Database.on_other_history`), the ephemeral store by `follow`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
 import asyncpg
@@ -22,29 +23,29 @@ from runtime.stores.pipeline import EphemeralDown
 QUERY: Final = sql.load("history")["history"]
 
 EVERY_SECONDS: Final = 2.0
-"""How often the ephemeral store is held against the database."""
+"""How often the ephemeral store is compared with the database."""
 
 KEY: Final = "tombola:history"
-"""Where the ephemeral store says which history it is of."""
+"""The ephemeral store's key for its history."""
 
 _WITHHELD: Final = (
     asyncpg.FeatureNotSupportedError,
     asyncpg.InsufficientPrivilegeError,
     asyncpg.UndefinedFunctionError,
 )
-"""What a service that runs Postgres for others may answer: then nothing can be told."""
+"""Errors of managed Postgres services that withhold the history: the check is then skipped."""
 
 log = structlog.get_logger(__name__)
 
 
 class History(NamedTuple):
-    """A history, and how far it was written when it was looked at, in bytes."""
+    """A history, and its write position in bytes when it was read."""
 
     name: str
     written: int
 
-    def goes_on(self, before: History) -> bool:
-        """Whether this, looked at after `before`, is the same one."""
+    def continues(self, before: History) -> bool:
+        """Whether this, read after `before`, continues the same history."""
         return self.name == before.name and self.written >= before.written
 
     def __str__(self) -> str:
@@ -52,7 +53,7 @@ class History(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> History:
-        """What `str` made; of what it did not make, a history that nothing goes on."""
+        """Parses the result of `str`; other text gives a history that nothing continues."""
         name, _, written = text.rpartition(":")
         return cls(name, int(written)) if written.isdecimal() else cls("", 0)
 
@@ -63,8 +64,8 @@ class CanFetch(Protocol):
     async def fetchrow(self, query: str, *args: Any) -> Any: ...
 
 
-async def look(database: CanFetch) -> History | None:
-    """The history as it is now; None of a standby, and where it is not to be known."""
+async def read_history(database: CanFetch) -> History | None:
+    """The current history; None on a standby, or if the server withholds it."""
     try:
         row = await database.fetchrow(QUERY)
     except _WITHHELD:
@@ -72,22 +73,26 @@ async def look(database: CanFetch) -> History | None:
     return History(row["name"], row["written"]) if row is not None else None
 
 
-async def follow(database: CanFetch, ephemeral: Ephemeral) -> None:
-    """Empties the ephemeral store where what it holds is of another history than the database's.
+async def follow(
+    database: CanFetch, ephemeral: Ephemeral, *, name: str = "", lives_here: Callable[[str], bool] | None = None
+) -> None:
+    """Clears the ephemeral store if its data belongs to another history than the database's.
 
-    What had to last is in the database: keys, sessions and places are found there, rankings and caches are made
-    anew, and events that were not handled yet are told again (faults.md, FLUSHALL). One that is away is held against
-    the database once it is back.
+    With several databases each has a `name`, and only the keys of tenants that `lives_here` accepts are deleted.
+
+    Durable data is in the database: keys, sessions and rankings are found there, caches are rebuilt, and the backfill
+    emits unhandled events again. A store that is down is compared once it is back.
     """
+    key = f"{KEY}:{name}" if name else KEY
     try:
-        known = await ephemeral.run("GET", KEY)  # First: whoever wrote it had seen less than is seen now.
-        now = await look(database)
+        known = await ephemeral.run("GET", key)  # Read first: it must not be newer than `now`.
+        now = await read_history(database)
         if now is None:
             return
-        if known is not None and not now.goes_on(History.parse(known.decode())):
-            log.warning("ephemeral_store_emptied", now=str(now), before=known.decode())
-            await ephemeral.flush()
-        await ephemeral.run("SET", KEY, str(now))
+        if known is not None and not now.continues(History.parse(known.decode())):
+            log.warning("ephemeral_store_emptied", now=str(now), before=known.decode(), database=name)
+            await (ephemeral.flush() if lives_here is None else ephemeral.delete_of(lives_here))
+        await ephemeral.run("SET", key, str(now))
     except EphemeralDown:
         pass
     except RedisError as error:

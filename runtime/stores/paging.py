@@ -1,14 +1,14 @@
-"""Pages of a list, and the signed cursors that lead from one to the next.
+"""Pagination with signed cursors.
 
-A cursor holds the key of the last row shown and a signature over that key and the query (the list's
-name, the tenant, every filter), so a cursor of one query is refused by every other. A list reads one
-row more than it shows, to know whether there are more:
+A cursor contains the key of the last row shown and a signature over that key and the query (the list's name, the
+tenant, every filter), so it is valid only for that query. A list reads one row more than it shows, to know whether
+there are more:
 
     page = cursors.read(request.cursor, request.limit, query=query)
     rows = await database.fetch(LIST, tenant_id, *(page.after or (None,)), page.fetch)  # ... id < $2 ... limit $3
     rows, pagination = cursors.write(rows, page.limit, key=lambda row: row["id"], query=query)
 
-Pages follow the keys, not offsets: rows made or removed meanwhile neither repeat nor hide others.
+Pages follow keys, not offsets: rows added or deleted meanwhile neither repeat nor hide others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Page(NamedTuple):
 
     @property
     def fetch(self) -> int:
-        """Rows to read: one more than are shown, which tells whether there are more."""
+        """Rows to read: one more than shown, to know whether there are more."""
         return self.limit + 1
 
 
@@ -59,10 +59,10 @@ class Cursors:
         self._keys = tuple(keys) or _NO_KEYS
 
     def read(self, cursor: str, limit: int, *, query: Sequence[Any]) -> Page:
-        """Where to go on, and how far.
+        """Reads a cursor and a limit.
 
-        limit: 0 = not given (20), else 1-100. query: JSON values that name the list, the tenant and its
-        filters. Raises INVALID_ARGUMENT on `limit`, or on `cursor` where it is not one of this query.
+        limit: 0 = default (20), else 1-100. query: JSON values that name the list, the tenant and its filters.
+        INVALID_ARGUMENT on `limit`, or on `cursor` if it does not belong to this query.
         """
         if not limit:
             limit = LIMIT_DEFAULT
@@ -73,7 +73,7 @@ class Cursors:
     def write(
         self, rows: Sequence[Row], limit: int, *, key: Callable[[Row], str | Position], query: Sequence[Any]
     ) -> tuple[list[Row], Pagination]:
-        """The rows to show of those read (up to `limit` + 1), and the way to the next page."""
+        """The rows to show of those read (up to `limit` + 1), and the next page's cursor."""
         shown = list(rows[:limit])
         if len(rows) <= limit:
             return shown, Pagination()
@@ -83,8 +83,8 @@ class Cursors:
         )
 
     def _seal(self, position: Position, query: Sequence[Any]) -> str:
-        held = msgspec.json.encode(position)
-        return base64.urlsafe_b64encode(_signature(self._keys[0], held, query) + held).rstrip(b"=").decode()
+        encoded = msgspec.json.encode(position)
+        return base64.urlsafe_b64encode(_signature(self._keys[0], encoded, query) + encoded).rstrip(b"=").decode()
 
     def _open(self, cursor: str, query: Sequence[Any]) -> Position:
         if len(cursor) > _CURSOR_LENGTH_MAX:
@@ -93,17 +93,17 @@ class Cursors:
             raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         except (ValueError, binascii.Error):
             raise _wrong() from None
-        signature, held = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
-        if not any(hmac.compare_digest(signature, _signature(key, held, query)) for key in self._keys):
+        signature, encoded = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
+        if not any(hmac.compare_digest(signature, _signature(key, encoded, query)) for key in self._keys):
             raise _wrong()
-        return tuple(msgspec.json.decode(held))
+        return tuple(msgspec.json.decode(encoded))
 
 
-def _signature(key: Key, held: bytes, query: Sequence[Any]) -> bytes:
-    # The name of the use comes first, so that what the key signs elsewhere is never a cursor.
-    signed = b"cursor\0" + msgspec.json.encode([list(query), held.decode("latin-1")])
+def _signature(key: Key, encoded: bytes, query: Sequence[Any]) -> bytes:
+    # The purpose comes first, so that no other signature by the key is a valid cursor.
+    signed = b"cursor\0" + msgspec.json.encode([list(query), encoded.decode("latin-1")])
     return hmac.digest(key.secret, signed, "sha256")[:_SIGNATURE_BYTES]
 
 
 def _wrong() -> Fault:
-    return invalid("cursor", "is not a cursor of this list with these filters; begin again without one")
+    return invalid("cursor", "does not belong to this list and these filters; start again without a cursor")

@@ -1,13 +1,12 @@
 """The shared pipeline to one server of the ephemeral store, and its breaker.
 
-Commands that concurrent requests issue in one turn of the event loop leave together, in one write,
-and their replies come back together: redis-py costs more per call than the server does, so calls are
-merged (design.md section 3). Nothing here is ever retried: an INCR sent twice counts twice, and ten
-retries of five seconds is a request that hangs (stack.md, "redis").
+Commands that concurrent requests issue in one turn of the event loop are sent in one write, and their replies are read
+together: redis-py costs more CPU per call than the server does. Nothing is retried here: a repeated INCR would count
+twice, and repeated timeouts would hang the request.
 
-The breaker opens at the first lost connection or at the first reply that is overdue, and fails every
-waiting call in that moment; while it is open a call fails at once. A background probe closes it.
-So a store that dies or freezes costs the requests under way one timeout, and later ones nothing.
+The breaker opens at the first lost connection or overdue reply, and fails every waiting call at that moment; while it
+is open, calls fail at once. A background probe closes it. So a dead or frozen store costs the requests in progress one
+timeout, and later ones nothing.
 """
 
 from __future__ import annotations
@@ -29,29 +28,29 @@ from runtime.errors import Fault, Status
 Arg = str | bytes | int | float
 
 QUEUE_MAX: Final = 20_000
-"""Commands that may wait for a connection; beyond it a call fails at once instead of waiting."""
+"""Commands that may wait for a connection; beyond it a call fails at once."""
 
 BATCH_MAX: Final = 1_024
 """Commands in one write: bounds how long a command waits for those written before it."""
 
 STALL_SECONDS: Final = 0.05
-"""A deadline noticed later than this says that our own loop stood still, not the store."""
+"""A deadline that fires later than this means that our own loop stalled, not the store."""
 
 PROBE_FIRST_SECONDS: Final = 0.02
 PROBE_LAST_SECONDS: Final = 0.25
-"""The probe's pause doubles from the first to the last: the store is seen within 0.25 s of its return."""
+"""The probe's pause doubles from the first to the last, so a returning store is found within 0.25 s."""
 
 AWAY: Final = (RedisError, OSError, TimeoutError, RuntimeError)
-"""What a client raises where its server is away. uvloop says RuntimeError to who writes to a connection that was lost
-just then, and redis-py lets that through."""
+"""Errors of a client without its server. uvloop raises RuntimeError on a write to a connection that was just lost,
+and redis-py passes it on."""
 
 log = structlog.get_logger(__name__)
 
 
 class EphemeralDown(Fault):
-    """The store cannot be asked now. Nothing durable is lost: degrade, or let it answer 503.
+    """The ephemeral store is unavailable. Nothing durable is lost: degrade, or answer 503.
 
-    A command that was under way may or may not have been carried out.
+    A command in progress may or may not have been executed.
     """
 
     def __init__(self, why: str) -> None:
@@ -62,7 +61,7 @@ class EphemeralDown(Fault):
 
 
 class _Lane:
-    """One connection, the task that works it, and the calls it is carrying."""
+    """One connection, its task, and the calls in progress on it."""
 
     __slots__ = ("connection", "deadline", "excused", "task", "waiters")
 
@@ -106,11 +105,15 @@ class Pipeline:
         self._closed = False
 
     async def probed(self) -> None:
-        """Wait until the first probe has come to an end, whichever way."""
+        """Waits until the first probe has ended, with or without success."""
         await self._first_probe.wait()
 
     def call(self, command: tuple[Arg, ...]) -> asyncio.Future[Any]:
-        """Join the next pipeline; the future holds the reply. Raises EphemeralDown at once when it cannot."""
+        """Adds a command to the next write; the future is its reply.
+
+        Raises EphemeralDown at once if the breaker is open or the queue is full. The future fails with EphemeralDown if
+        the breaker opens before the reply, and with ResponseError if the server refuses the command.
+        """
         if not self.up:
             raise EphemeralDown("the breaker is open")
         if len(self._waiters) >= QUEUE_MAX:
@@ -121,7 +124,7 @@ class Pipeline:
         return waiter
 
     def post(self, command: tuple[Arg, ...]) -> None:
-        """Join the next pipeline and forget; counted in `lost` when it cannot be known to have worked."""
+        """Adds a command to the next write, without a reply. Counted in `lost` unless known to have worked."""
         if not self.up or len(self._waiters) >= QUEUE_MAX:
             self.lost += 1
             return
@@ -130,17 +133,16 @@ class Pipeline:
     def _enqueue(self, packed: bytes, waiter: asyncio.Future[Any] | None) -> None:
         self._packed.append(packed)
         self._waiters.append(waiter)
-        # The woken lane runs in the next iteration of the loop, after every handler of this one has
-        # enqueued: that is what makes them share one write.
-        # A queue that was not empty has woken its lane already.
+        # The lane wakes in the next iteration of the loop, after all handlers of this one have enqueued, so they share
+        # one write. If the queue was not empty, its lane is awake already.
         if self._idle and len(self._packed) == 1:
             self._idle.pop().set_result(None)
 
     async def close(self) -> None:
-        """Send what was posted, for as long as one reply may take; fail what then still waits; disconnect."""
+        """Sends posted commands for at most one reply timeout, fails what still waits, and disconnects."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timeout_seconds):
-                # Polled, once at the end: an event would cost every batch.
+                # Polled, because it runs once: an event would cost every batch.
                 while self.up and (self._waiters or any(lane.waiters for lane in self._lanes)):  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
         self._closed = True
@@ -154,7 +156,7 @@ class Pipeline:
     # -- carrying ----------------------------------------------------------------------------
 
     async def _work(self, lane: _Lane) -> None:
-        """One connection's life: take what waits, write it at once, give each reply to its waiter."""
+        """Runs one connection: takes the waiting commands, writes them at once, passes each reply to its waiter."""
         try:
             while True:
                 while not self._packed:
@@ -164,7 +166,7 @@ class Pipeline:
                 await self._carry(lane)
         except AWAY as exc:
             self._trip(f"{type(exc).__name__}: {exc}")
-        except Exception as exc:  # A bug must not leave the lane dead with its callers waiting for ever.
+        except Exception as exc:  # A bug must not leave the lane dead and its callers waiting for ever.
             log.exception("ephemeral_lane_broke")
             self._trip(repr(exc))
         finally:
@@ -197,11 +199,11 @@ class Pipeline:
                 if waiter is not None and not waiter.done():
                     waiter.set_result(reply)
         lane.deadline.cancel()
-        if demoted:  # A failover made this server a replica: connect anew, where the name points now.
+        if demoted:  # A failover made this server a replica: reconnect, to where the name points now.
             raise ReadOnlyError("the server became a replica")
 
     def _take(self, lane: _Lane) -> bytes:
-        """Move what waits (at most BATCH_MAX) into the lane; returns the bytes to write."""
+        """Moves waiting commands (at most BATCH_MAX) into the lane, which has none; returns the bytes to write."""
         if len(self._packed) <= BATCH_MAX:
             data = b"".join(self._packed)
             self._packed.clear()
@@ -213,10 +215,10 @@ class Pipeline:
         return data
 
     def _overdue(self, lane: _Lane, due: float) -> None:
-        """A lane's replies are not in: open the breaker, unless it was us who stood still."""
+        """Opens the breaker when a lane's replies are overdue, unless our own loop stalled."""
         now = self._loop.time()
         if now - due > STALL_SECONDS and not lane.excused:
-            # The replies may lie unread in the socket: read before judging.
+            # The replies may be in the socket, unread: read before judging.
             lane.excused = True
             lane.deadline = self._loop.call_later(STALL_SECONDS, self._overdue, lane, now + STALL_SECONDS)
             return
@@ -225,7 +227,7 @@ class Pipeline:
     # -- the breaker -------------------------------------------------------------------------
 
     def _trip(self, why: str) -> None:
-        """Open the breaker: every waiting call fails now, and the probe starts."""
+        """Opens the breaker: every waiting call fails now, and the probe starts."""
         if not self.up:
             return
         self.up = False
@@ -256,7 +258,7 @@ class Pipeline:
             self._probe = self._loop.create_task(self._revive(lanes))
 
     async def _revive(self, old: list[_Lane]) -> None:
-        """Connect until it works, then close the breaker."""
+        """Connects until it works, then closes the breaker."""
         await _finish(old)
         pause_seconds = PROBE_FIRST_SECONDS
         while True:
@@ -288,7 +290,7 @@ class Pipeline:
 
 
 _NEVER: Final = float("inf")
-"""read_response's word for "no timeout of yours": the lane's one deadline covers the whole batch."""
+"""No timeout for read_response: the lane's one deadline covers the whole batch."""
 
 
 # hiredis packs in C, ten times faster than Connection.pack_command; its stub says "tuple of one".
@@ -296,7 +298,7 @@ _pack: Final[Callable[[tuple[Arg, ...]], bytes]] = cast(Any, pack_command)
 
 
 async def _greet(connection: AbstractConnection) -> None:
-    """Connect and see one PING answered: a frozen server still accepts connections."""
+    """Connects and waits for one PING: a frozen server still accepts connections."""
     await connection.connect()  # type: ignore[no-untyped-call]
     await connection.send_packed_command(_pack(("PING",)), check_health=False)
     await connection.read_response(timeout=_NEVER)
@@ -309,7 +311,7 @@ async def _drop(lanes: list[_Lane]) -> None:
 
 
 async def _finish(lanes: list[_Lane]) -> None:
-    """Wait until cancelled lanes are gone."""
+    """Waits until cancelled lanes have ended."""
     current = asyncio.current_task()
     tasks = [lane.task for lane in lanes if lane.task is not None and lane.task is not current]
     await asyncio.gather(*tasks, return_exceptions=True)

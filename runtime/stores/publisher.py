@@ -1,7 +1,7 @@
 """The publisher: appends events and task ids to their streams.
 
-Publishing is best effort and off the request's path (spec, Events, rule 1): it is queued on the
-shared pipeline after the commit, and what is lost with the bus is counted there.
+Publishing is best effort and off the request's path: messages are queued on the shared pipeline after the commit,
+and those lost with the store are counted there.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from runtime.stores.ephemeral import Ephemeral
 TRIM_SECONDS: Final = 600.0
 
 OUTSIDE: Final = b"outside"
-"""A message with this field is for readers outside the service alone (an event that an admin made up)."""
+"""A message with this field is only for readers outside the service (an event emitted by an admin)."""
 
 
 class Publisher:
-    """Queues events and task ids onto their streams: `shards` of each, a tenant always on the same one.
+    """Queues events and task ids onto their streams: `shards` of each, one tenant always on the same shard.
 
-    The hash tag keeps a shard's stream, its consumer groups and its dead letters on one cluster node.
+    The hash tag keeps a shard's stream, consumer groups and dead letters on one cluster node.
     """
 
     def __init__(self, ephemeral: Ephemeral, *, shards: int, length_max: int) -> None:
@@ -43,7 +43,7 @@ class Publisher:
             self._append(stream, b"e", self._encoder.encode(event))
 
     def outside(self, event: Event) -> None:
-        """Appends an event for readers outside the service alone: our own groups pass it by."""
+        """Appends an event only for readers outside the service; our own groups skip it."""
         stream = self._event_streams[shard_of(event.tenant_id, self._shards)]
         self._append(stream, b"e", self._encoder.encode(event), OUTSIDE, b"1")
 
@@ -54,7 +54,7 @@ class Publisher:
             self._append(stream, b"t", f"{tenant_id} {task_id}".encode())
 
     def trim(self, now: float, hours: int) -> None:
-        """Takes older events off their streams. What our own groups had not read of them is told from durable rows."""
+        """Deletes older events from the streams. The backfill delivers those our own groups had not read."""
         oldest_ms = int((now - hours * 3600) * 1000)
         for stream in self._event_streams:
             self._ephemeral.post("XTRIM", stream, "MINID", oldest_ms)
@@ -64,5 +64,5 @@ class Publisher:
 
 
 def shard_of(tenant_id: str, shards: int) -> int:
-    """The shard that a tenant's messages go to."""
+    """The shard of a tenant's messages."""
     return crc32(tenant_id.encode()) % shards

@@ -1,17 +1,17 @@
-"""Sorted sets of leaderboards in the ephemeral store: one per board, each read and written by script.
+"""Leaderboard sorted sets in the ephemeral store: one per board, read and written by scripts.
 
 A board has three keys, on one node of a cluster:
 
-    tombola:board:{tenant}:<board>:order    sorted set; member = standing (32 hex digits) + player id
-    tombola:board:{tenant}:<board>:places   hash; player id -> standing + display name
+    tombola:board:{tenant}:<board>:order    sorted set; member = sort key (32 hex digits) + player id
+    tombola:board:{tenant}:<board>:places   hash; player id -> sort key + display name
     tombola:board:{tenant}:<board>:meta     hash; config, version, count, as_of
 
-The set's scores are the negated scores, as doubles. The 32 digits are the inverted score and the time it
-was reached in microseconds, so members of equal double sort by what the double lost, then by who came
-first, then by player id: the order is exact for every 64-bit score, and one ZRANGE is the ranking.
+The set's scores are the negated scores, as doubles. The 32 digits are the inverted score and the time it was reached in
+microseconds, so members with equal doubles sort by the lost precision, then by time, then by player id. The order is
+therefore exact for every 64-bit score, and one ZRANGE returns the ranking.
 
-A set that is gone, or is not whole (`count`), is not read. A write that saw less than an earlier one is
-refused by its `version`; one by another definition of the board, by its `config`.
+A missing or incomplete set (`count`) is not read. A write from an older snapshot is refused by its `version`, one for
+another definition of the board by its `config`.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from runtime.stores.pipeline import EphemeralDown
 from runtime.stores.scores import Counted, Place, Score, Top, ranking
 
 CHUNK_PLAYERS: Final = 1_000
-"""Players counted by one statement, or written by one command: bounds how long either takes."""
+"""Players per statement or command, which bounds how long either takes."""
 
 KEEP_SECONDS: Final = 7 * 86_400
-"""Sets that nobody catches up any more leave by themselves."""
+"""Expiry of sets that are no longer caught up."""
 
 BUILD_SECONDS: Final = 600
 
 GONE, WRITTEN, OLDER, REDEFINED = range(4)
 
 _READ: Final = Script("""
--- KEYS order, places, meta; ARGV after's member ('' = from the top), its set score, how many, player ('' = nobody).
--- {0} where the set is not whole; else {1, as_of, rank before the first, members, places, rank of the player, place}.
+-- KEYS order, places, meta; ARGV after's member ('' = from the top), its set score, how many, player ('' = none).
+-- {0} if the set is incomplete; else {1, as_of, rank before the first, members, places, rank of the player, place}.
 local meta = redis.call('HMGET', KEYS[3], 'count', 'as_of')
 local count = tonumber(meta[1])
 if not count or redis.call('ZCARD', KEYS[1]) ~= count or redis.call('HLEN', KEYS[2]) ~= count then return {0} end
 local start = 0
 if ARGV[1] ~= '' then
-  -- The place to go on from, also where that member has moved since: put it in, look, take it out.
+  -- Start after a member that may have moved since: insert it, read its rank, remove it.
   local added = redis.call('ZADD', KEYS[1], 'NX', ARGV[2], ARGV[1])
   start = redis.call('ZRANK', KEYS[1], ARGV[1])
   if added == 1 then redis.call('ZREM', KEYS[1], ARGV[1]) else start = start + 1 end
@@ -62,8 +62,8 @@ return {1, meta[2], start, members, places, rank, place}
 """)
 
 _WRITE: Final = Script("""
--- KEYS order, places, meta; ARGV config, version, then player, set score, standing ('' = off the board), name each.
--- 0: no whole set, 1: written, 2: an earlier write saw more, 3: the board's definition is another.
+-- KEYS order, places, meta; ARGV config, version, then player, set score, sort key ('' = off the board), name each.
+-- 0: no complete set, 1: written, 2: an earlier write is newer, 3: the board's definition has changed.
 local meta = redis.call('HMGET', KEYS[3], 'config', 'version', 'count')
 if not meta[1] then return 0 end
 local count = tonumber(meta[3])
@@ -74,15 +74,15 @@ end
 if meta[1] ~= ARGV[1] then return 3 end
 if ARGV[2] < meta[2] then return 2 end
 for i = 3, #ARGV, 4 do
-  local player, standing = ARGV[i], ARGV[i + 2]
+  local player, sort_key = ARGV[i], ARGV[i + 2]
   local place = redis.call('HGET', KEYS[2], player)
   local was = place and string.sub(place, 1, 32) or ''
-  if was ~= '' and was ~= standing then redis.call('ZREM', KEYS[1], was .. player) end
-  if standing == '' then
+  if was ~= '' and was ~= sort_key then redis.call('ZREM', KEYS[1], was .. player) end
+  if sort_key == '' then
     redis.call('HDEL', KEYS[2], player)
   else
-    if was ~= standing then redis.call('ZADD', KEYS[1], ARGV[i + 1], standing .. player) end
-    if place ~= standing .. ARGV[i + 3] then redis.call('HSET', KEYS[2], player, standing .. ARGV[i + 3]) end
+    if was ~= sort_key then redis.call('ZADD', KEYS[1], ARGV[i + 1], sort_key .. player) end
+    if place ~= sort_key .. ARGV[i + 3] then redis.call('HSET', KEYS[2], player, sort_key .. ARGV[i + 3]) end
   end
 end
 redis.call('HSET', KEYS[3], 'version', ARGV[2], 'count', redis.call('ZCARD', KEYS[1]))
@@ -91,7 +91,7 @@ return 1
 
 _SWAP: Final = Script("""
 -- KEYS order, places, meta, new order, new places; ARGV config, version, as_of, count, seconds to keep.
--- 0: the new ones are not whole, so nothing was changed.
+-- 0: the new ones are incomplete; nothing was changed.
 local count = tonumber(ARGV[4])
 if redis.call('ZCARD', KEYS[4]) ~= count or redis.call('HLEN', KEYS[5]) ~= count then return 0 end
 redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
@@ -107,7 +107,7 @@ return 1
 """)
 
 _MARK: Final = Script("""
--- KEYS order, places, meta; ARGV config, as_of, seconds to keep. The set has everything up to as_of.
+-- KEYS order, places, meta; ARGV config, as_of, seconds to keep. The set is complete up to as_of.
 if redis.call('HGET', KEYS[3], 'config') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[3], 'as_of', ARGV[2])
 for i = 1, 3 do redis.call('EXPIRE', KEYS[i], ARGV[3]) end
@@ -116,7 +116,7 @@ return 1
 
 
 class Meta(NamedTuple):
-    """The definition of the board that a set counts by, and the time up to which it has everything."""
+    """A set's board definition, and the time up to which it is complete."""
 
     config: str
     as_of: float
@@ -131,10 +131,10 @@ class RankingSets:
     async def read(
         self, tenant_id: str, board_id: str, after: Place | None, limit: int, player_id: str
     ) -> tuple[float, Top] | None:
-        """Up to `limit` places after a position, and up to when they have everything. None: there is no whole set."""
+        """Up to `limit` places after a position, and the time up to which they are complete. None: no complete set."""
         member, order = "", 0
         if after is not None:
-            member, order = _standing(after.score, after.achieved_us) + after.player_id, -after.score
+            member, order = _sort_key(after.score, after.achieved_us) + after.player_id, -after.score
         reply: list[Any] = await self._ephemeral.script(
             _READ, _keys(tenant_id, board_id), [member, str(order), limit, player_id]
         )
@@ -147,32 +147,32 @@ class RankingSets:
         return float(as_of), Top(start + 1, scores, me)
 
     async def meta(self, tenant_id: str, board_id: str) -> Meta | None:
-        """What is known of the board's set. None: there is none."""
+        """The metadata of the board's set. None: no set."""
         config, as_of = await self._ephemeral.run("HMGET", _keys(tenant_id, board_id).meta, "config", "as_of")
         return None if config is None else Meta(config.decode(), float(as_of))
 
     async def write(self, tenant_id: str, board_id: str, rows: Sequence[Any]) -> int:
-        """Writes what the statement `scores` says of some of the board's players: GONE, WRITTEN, OLDER or REDEFINED."""
+        """Writes players' rows of the statement `scores`. Returns GONE, WRITTEN, OLDER or REDEFINED."""
         args: list[Any] = [rows[0]["config"], rows[0]["version"]]
         for row in rows:
             if row["score"] is None:
                 args += (row["player_id"], 0, "", "")
             else:
-                standing = _standing(row["score"], row["achieved_us"])
-                args += (row["player_id"], str(-row["score"]), standing, row["display_name"])
+                sort_key = _sort_key(row["score"], row["achieved_us"])
+                args += (row["player_id"], str(-row["score"]), sort_key, row["display_name"])
         outcome: int = await self._ephemeral.script(_WRITE, _keys(tenant_id, board_id), args)
         return outcome
 
     async def mark(self, tenant_id: str, board_id: str, config: str, as_of: float) -> None:
-        """Says that the set has everything up to `as_of`, where it still counts by this definition."""
+        """Marks the set as complete up to `as_of`, if it still has this definition."""
         await self._ephemeral.script(_MARK, _keys(tenant_id, board_id), [config, repr(as_of), KEEP_SECONDS])
 
     async def drop(self, tenant_id: str, board_id: str) -> None:
-        """Forgets the board's set."""
+        """Deletes the board's set."""
         await self._ephemeral.run("UNLINK", *_keys(tenant_id, board_id))
 
     async def replace(self, tenant_id: str, counted: Counted) -> None:
-        """Puts a new set in the place of the board's: at once, once it is whole."""
+        """Builds a new set and swaps it in atomically once it is complete."""
         order, places, meta = _keys(tenant_id, counted.board_id)
         nonce = ids.make("new")
         new_order, new_places = f"{order}:{nonce}", f"{places}:{nonce}"
@@ -181,9 +181,9 @@ class RankingSets:
             members: list[Any] = []
             fields: list[Any] = []
             for one in counted.scores[start : start + CHUNK_PLAYERS]:
-                standing = _standing(one.score, one.achieved_us)
-                members += (str(-one.score), standing + one.player_id)
-                fields += (one.player_id, standing + one.display_name)
+                sort_key = _sort_key(one.score, one.achieved_us)
+                members += (str(-one.score), sort_key + one.player_id)
+                fields += (one.player_id, sort_key + one.display_name)
             await asyncio.gather(run("ZADD", new_order, *members), run("HSET", new_places, *fields))
             if start == 0:
                 await asyncio.gather(*[run("EXPIRE", key, BUILD_SECONDS) for key in (new_order, new_places)])
@@ -197,7 +197,7 @@ class RankingSets:
 
 
 class BoardKeys(NamedTuple):
-    """Where a board's set is, in the scripts' order."""
+    """The keys of a board's set, in the scripts' order."""
 
     order: str
     places: str
@@ -209,11 +209,11 @@ def _keys(tenant_id: str, board_id: str) -> BoardKeys:
     return BoardKeys(f"{base}:order", f"{base}:places", f"{base}:meta")
 
 
-def _standing(score: int, achieved_us: int) -> str:
-    """32 hex digits that sort as the ranking does: the greater score first, then who reached it first."""
+def _sort_key(score: int, achieved_us: int) -> str:
+    """32 hex digits in ranking order: the greater score first, then the earlier time."""
     return f"{2**63 - 1 - score:016x}{max(achieved_us, 0):016x}"
 
 
 def _score(player_id: bytes, place: bytes) -> Score:
-    """A place as the set keeps it: standing and display name."""
+    """Parses a stored place: sort key and display name."""
     return Score(player_id.decode(), place[32:].decode(), 2**63 - 1 - int(place[:16], 16), int(place[16:32], 16))

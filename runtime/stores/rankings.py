@@ -1,14 +1,12 @@
-"""Live rankings: keeps the sorted set of each leaderboard up to the rows that its scores follow from.
+"""Live rankings: keeps each leaderboard's sorted set consistent with the rows in Postgres.
 
-Scores are never counted here. Whatever changed, the players that it touched are counted anew by the one
-statement that says what a score is (sql/leaderboards.sql, `scores`), and what it says is written over
-what the set (runtime/stores/ranking_sets.py) had. So messages may come twice, late, or in any order: a
-write that saw less than an earlier one is refused and counted again.
+Scores are never incremented here. After a change, the affected players' scores are recomputed by one statement
+(sql/leaderboards.sql, `scores`), and the results overwrite those in the set (runtime/stores/ranking_sets.py). So
+messages may be duplicated, late or out of order: a write from an older snapshot is refused and recomputed.
 
-Nothing in a set is lost for good. One that is gone, or is not whole, is not believed: Postgres answers,
-and the set is built anew. Messages that never came are made up for by catching up: whoever was touched
-since the set was last known to be whole is counted again, every few seconds (runtime/streams/leaderboard_consumer.py),
-and before a set is believed whose messages may have been lost.
+Sets can always be rebuilt. A missing or incomplete set is ignored: Postgres answers and the set is rebuilt. Lost
+messages are compensated by catching up: players changed since the set was last complete are recomputed, every few
+seconds (runtime/streams/leaderboard_consumer.py), and before a read from a set that may have missed messages.
 """
 
 from __future__ import annotations
@@ -31,16 +29,16 @@ from runtime.stores.single_flight import SingleFlight
 _SQL: Final = sql.load("leaderboards")
 
 COUNT_SECONDS: Final = 60.0
-"""How long counting a whole board may take: it is no statement of the request path."""
+"""Time limit for computing a whole board, which is not on the request path."""
 
 STALE_SECONDS: Final = 30.0
-"""A set that nobody caught up for this long is caught up before it is believed."""
+"""A set without a catch-up for this long is caught up before it is read."""
 
 LATE_SECONDS: Final = 2.0
-"""Followers of rows go back this far, for transactions that were just beginning when settled_at() looked."""
+"""Overlap of each catch-up, for transactions that were just starting when settled_at() ran."""
 
 REFRESH_SECONDS: Final = 10.0
-"""How long counting CHUNK_PLAYERS may take: one of them may have a million plays."""
+"""Time limit for recomputing CHUNK_PLAYERS players, one of whom may have a million plays."""
 
 ATTEMPTS: Final = 10
 
@@ -55,8 +53,8 @@ class Rankings:
         self._ephemeral = ephemeral
         self._sets = RankingSets(ephemeral)
         self.single_flight = SingleFlight()
-        # Per board: the breaker's trips when this process last made sure that nothing was missed.
-        self._sure: dict[tuple[str, str], int] = {}
+        # Per board: the breaker's trip count when this process last verified that no message was missed.
+        self._verified: dict[tuple[str, str], int] = {}
         self._counted: dict[tuple[str, str], Counted] = {}
 
     # -- reading -----------------------------------------------------------------------------
@@ -64,7 +62,7 @@ class Rankings:
     async def top(
         self, tenant_id: str, board_id: str, after: Place | None, limit: int, player_id: str = ""
     ) -> Top | None:
-        """Up to `limit` places after a position, in one call. None: ask Postgres (`counted`), then `rebuild_soon`."""
+        """Up to `limit` places after a position, in one call. None: use Postgres (`counted`), then `rebuild_soon`."""
         key = (tenant_id, board_id)
         try:
             trips = self._ephemeral.trips
@@ -72,10 +70,10 @@ class Rankings:
             if found is None:
                 return None
             as_of, top = found
-            # Messages are lost with the store, and while nobody reads them.
-            if self._sure.get(key) != trips or self._database.clock.now() - as_of > STALE_SECONDS:
+            # Messages are lost with the store, and while no consumer runs.
+            if self._verified.get(key) != trips or self._database.clock.now() - as_of > STALE_SECONDS:
                 await self.single_flight.share(("catch up", *key), lambda: self.catch_up(tenant_id, [board_id]))
-                self._sure[key] = trips
+                self._verified[key] = trips
                 found = await self._sets.read(tenant_id, board_id, after, limit, player_id)
                 if found is None:
                     return None
@@ -85,14 +83,14 @@ class Rankings:
         return top
 
     async def counted(self, tenant_id: str, board_id: str) -> Counted | None:
-        """The whole board by Postgres, counted once for all who ask meanwhile. None: there is no such board.
+        """The whole board from Postgres, computed once for concurrent callers. None: no such board.
 
-        It is shown again for as long as counting it took: with the ephemeral store away everybody reads by
-        this, and it may take no more than half of the time, nor more than one connection.
+        The result is reused for as long as computing it took. While the ephemeral store is down every read ends here,
+        and this limits it to half of the time and one connection.
         """
         key = (tenant_id, board_id)
-        if (kept := self._counted.get(key)) is not None:
-            return kept
+        if (cached := self._counted.get(key)) is not None:
+            return cached
 
         async def work() -> Counted | None:
             loop = asyncio.get_running_loop()
@@ -107,7 +105,7 @@ class Rankings:
         return found
 
     async def count(self, tenant_id: str, board_id: str) -> Counted | None:
-        """The whole board by Postgres, now. None: there is no such board."""
+        """The whole board from Postgres, computed now. None: no such board."""
         async with self._database.connection() as connection:
             rows = await connection.fetch(_SQL["scores"], tenant_id, [board_id], None, None, timeout=COUNT_SECONDS)
         return counted_of(rows)
@@ -122,10 +120,10 @@ class Rankings:
         boards: Sequence[str] | None = None,
         games: Sequence[str] | None = None,
     ) -> None:
-        """Counts these players anew, on these boards or on all that one of these games counts for.
+        """Recomputes these players, on these boards or on all boards of these games.
 
-        Returns when the sets have them; a board without a set is passed by. Raises EphemeralDown, RedisError,
-        or what the database says.
+        Returns when the sets are updated; boards without a set are skipped. Raises EphemeralDown, RedisError or
+        database errors.
         """
         wanted = sorted(set(players))
         for start in range(0, len(wanted), CHUNK_PLAYERS):
@@ -150,7 +148,7 @@ class Rankings:
             boards = [board_id for board_id, outcome in results.items() if outcome == OLDER]
             if not boards:
                 return
-        # Only a database that was put back in time is always older than what the set saw.
+        # Only a database restored to an earlier time is always older than the set.
         for board_id in boards or ():
             self.rebuild_soon(tenant_id, board_id)
 
@@ -161,23 +159,23 @@ class Rankings:
         return await self._sets.write(tenant_id, board_id, rows)
 
     async def drop(self, tenant_id: str, board_id: str) -> None:
-        """Forgets the board's set."""
-        self._sure.pop((tenant_id, board_id), None)
+        """Deletes the board's set."""
+        self._verified.pop((tenant_id, board_id), None)
         self._counted.pop((tenant_id, board_id), None)
         await self._sets.drop(tenant_id, board_id)
 
     async def forget(self, tenant_id: str, board_id: str) -> None:
-        """As `drop`; but where the ephemeral store is away, catching up does it later."""
+        """As `drop`, but if the ephemeral store is down, the next catch-up does it."""
         try:
             await self.drop(tenant_id, board_id)
         except (EphemeralDown, RedisError) as error:
             log.info("ranking_not_dropped", board_id=board_id, why=str(error))
 
     async def catch_up(self, tenant_id: str, boards: Sequence[str] | None = None) -> None:
-        """Makes the sets of these boards (None: the tenant's live ones) whole, whatever was missed.
+        """Brings the sets of these boards (None: the tenant's live ones) up to date, whatever was missed.
 
-        Builds those that are gone or count by an old definition; counts everybody anew who was touched
-        since the others were last known to be whole.
+        Rebuilds sets that are missing or use an old definition; in the others, recomputes the players changed since
+        they were last complete.
         """
         rows = await self._database.fetch(_SQL["scores"], tenant_id, boards, None, [])
         metas = await asyncio.gather(*[self._sets.meta(tenant_id, row["board_id"]) for row in rows])
@@ -195,7 +193,7 @@ class Rankings:
             await self._follow(tenant_id, follow, since)
 
     async def _follow(self, tenant_id: str, configs: dict[str, str], since: float) -> None:
-        """Counts whoever was touched since then, on boards given with the definition they have."""
+        """Recomputes the players changed since then, on boards given with their definition."""
         async with self._database.connection() as connection:
             row = await connection.fetchrow(_SQL["touched"], tenant_id, since - LATE_SECONDS, timeout=COUNT_SECONDS)
         assert row is not None
@@ -208,7 +206,7 @@ class Rankings:
     # -- building ----------------------------------------------------------------------------
 
     def rebuild_soon(self, tenant_id: str, board_id: str) -> None:
-        """Begins to build the board's set, unless that is under way. What goes wrong is logged: reading asks again."""
+        """Starts building the board's set unless that is running. Errors are logged only: the next read tries again."""
 
         def ended(task: asyncio.Task[Any]) -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
@@ -219,7 +217,7 @@ class Rankings:
             task.add_done_callback(ended)
 
     async def rebuild(self, tenant_id: str, board_id: str) -> int:
-        """Builds the board's set anew; how many players it has. Raises what the stores say."""
+        """Rebuilds the board's set. Returns its number of players. Raises store errors."""
         players: int = await self.single_flight.share(
             ("build", tenant_id, board_id), lambda: self._build(tenant_id, board_id)
         )
@@ -233,15 +231,15 @@ class Rankings:
                 await self.drop(tenant_id, board_id)
                 return 0
             await self._sets.replace(tenant_id, counted)
-            # What was written to the old set while the new one was built.
+            # Apply the changes written to the old set during the build.
             await self._follow(tenant_id, {board_id: counted.config}, counted.as_of)
-            # A change of the board drops its set: one that was swapped in after that must not stay.
+            # A change of the board drops its set: a set swapped in after that must not stay.
             rows = await self._database.fetch(_SQL["scores"], tenant_id, [board_id], None, [])
             if rows and rows[0]["status"] == "active" and rows[0]["config"] == counted.config:
-                self._sure[tenant_id, board_id] = trips
+                self._verified[tenant_id, board_id] = trips
                 return len(counted.scores)
         raise EphemeralDown("the board changes faster than it can be counted")
 
     async def drain(self) -> None:
-        """Returns when nothing is being counted or built."""
+        """Returns when nothing is being computed or built."""
         await self.single_flight.drain()

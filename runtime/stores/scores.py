@@ -1,4 +1,4 @@
-"""Scores in the order of their ranking: what a leaderboard shows, whichever store it was read from."""
+"""Leaderboard scores in ranking order, whichever store they were read from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime import messages as m
 
 
 class Place(NamedTuple):
-    """A place in the order of a ranking: by score, then by when it was reached (unix microseconds), then by player."""
+    """A position in a ranking: by score, then by the time it was reached (unix microseconds), then by player."""
 
     score: int
     achieved_us: int
@@ -19,7 +19,7 @@ class Place(NamedTuple):
 
 
 class Score(NamedTuple):
-    """A player's score on a board, and when it was reached, in microseconds of unix time."""
+    """A player's score on a board, and when it was reached (unix microseconds)."""
 
     player_id: str
     display_name: str
@@ -28,12 +28,12 @@ class Score(NamedTuple):
 
     @property
     def position(self) -> Place:
-        """What a cursor remembers."""
+        """The position stored in a cursor."""
         return Place(self.score, self.achieved_us, self.player_id)
 
 
 class Top(NamedTuple):
-    """Part of a ranking. `first_rank` is the first row's; `me` the asked player's own place, if on the board."""
+    """Part of a ranking. `first_rank`: of the first row. `me`: the requesting player's place, if on the board."""
 
     first_rank: int
     scores: list[Score]
@@ -42,7 +42,7 @@ class Top(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A board as Postgres has it: `scores` in the order of the ranking. `version`, `as_of`: what it saw, and when."""
+    """A board computed by Postgres, in ranking order. `version`, `as_of`: the snapshot and its time."""
 
     board_id: str
     status: str
@@ -60,7 +60,7 @@ class Counted:
 
 
 def ranking(rank: int, score: Score) -> m.Ranking:
-    """A place as it is shown."""
+    """A place as a message."""
     return m.Ranking(
         rank=rank,
         player_id=score.player_id,
@@ -71,7 +71,7 @@ def ranking(rank: int, score: Score) -> m.Ranking:
 
 
 def counted_of(rows: Sequence[Any]) -> Counted | None:
-    """What `scores` said of one board; None where it knows none."""
+    """A board from the rows of `scores`; None if there is no such board."""
     if not rows:
         return None
     head = rows[0]

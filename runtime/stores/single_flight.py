@@ -1,4 +1,4 @@
-"""Single flight: work that several callers want at once is done once, and its result is shared."""
+"""Single flight: concurrent requests for the same work share one execution and its result."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 
 class SingleFlight:
-    """One task per key: whoever asks while it is under way shares its result, or its error."""
+    """One task per key: callers share its result or error while it runs."""
 
     def __init__(self) -> None:
         self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def share(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """The result of `work`, begun here or by an earlier caller. A caller that is cancelled stops nothing."""
+        """The result of `work`, started here or by an earlier caller. Cancelling a caller does not stop the work."""
         return await asyncio.shield(self.begin(key, work))
 
     def begin(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Any]]) -> asyncio.Task[Any]:
-        """Begins `work` where it is not under way."""
+        """Starts `work` unless it is running."""
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = asyncio.get_running_loop().create_task(work())
@@ -26,15 +26,15 @@ class SingleFlight:
         return task
 
     def under_way(self, key: Hashable) -> bool:
-        """Whether `share` and `begin` would begin nothing."""
+        """Whether work for the key is running."""
         return key in self._tasks
 
     async def drain(self) -> None:
-        """Returns when nothing is under way."""
+        """Returns when nothing is running."""
         while self._tasks:
             await asyncio.wait(list(self._tasks.values()))
 
     def _ended(self, key: Hashable, task: asyncio.Task[Any]) -> None:
         del self._tasks[key]
         if not task.cancelled():
-            task.exception()  # Seen: nobody may be waiting for it.
+            task.exception()  # Mark it as retrieved: there may be no waiting caller.

@@ -1,11 +1,10 @@
-"""What each tenant may hold of a pool of connections, so that none takes them from all the others.
+"""Per-tenant quotas of a connection pool, so that one tenant cannot starve the others.
 
-A statement that waits for a row that somebody forgot to let go holds its connection until it is given up, and a
-tenant's requests come again and again. So a tenant never holds all of them; and once one of its statements was
-not answered in time, it shares a few with the other tenants of whom that is true, until one is answered and none
-was late for a while.
+A statement that waits for a row lock holds its connection until it times out, and the tenant's requests keep coming. So
+no tenant may use the whole pool. A tenant with a statement that timed out counts as blocked: all blocked tenants share
+a few connections, until one statement succeeds and none has timed out for a while.
 
-Whose work it is says `trace.tenant`; work of no tenant (a sweep) has no share.
+`trace.tenant` names the tenant; work without a tenant (a sweep) has no quota.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import time
 from typing import Final
 
 PART: Final = 4
-"""One connection of so many is beyond any tenant's share, and so many are all that blocked tenants have."""
+"""1/PART of the pool is reserved: no tenant's quota includes it, and blocked tenants share that many connections."""
 
 
 class _Share:
-    """A tenant's. inside: who has a place or waits for one."""
+    """A tenant's share. inside: requests that have a connection or wait for one."""
 
     __slots__ = ("places", "inside")
 
@@ -28,28 +27,28 @@ class _Share:
         self.inside = 0
 
 
-class Shares:
-    """Of a pool of `size`. quiet_seconds: how long no statement of a blocked tenant must have been late."""
+class TenantQuotas:
+    """The shares of a pool of `size`. quiet_seconds: how long a blocked tenant must be without a timeout."""
 
     def __init__(self, size: int, quiet_seconds: float) -> None:
-        self._most = size - size // PART
+        self._limit = size - size // PART
         self._quiet_seconds = quiet_seconds
         self._shares: dict[str, _Share] = {}
-        self._blocked: dict[str, float] = {}  # when it was last late
+        self._blocked: dict[str, float] = {}  # time of the last timeout
         self._blocked_places = asyncio.Semaphore(max(1, size // PART))
 
     def waits(self, tenant_id: str) -> bool:
         """Whether `enter` may have to wait."""
         share = self._shares.get(tenant_id)
-        return (share is not None and share.inside >= self._most) or tenant_id in self._blocked
+        return (share is not None and share.inside >= self._limit) or tenant_id in self._blocked
 
     async def enter(self, tenant_id: str) -> bool:
-        """Waits for a place, for as long as the caller lets it. What it returns is for `leave`."""
+        """Waits for a slot; the caller sets the timeout. Pass the result to `leave`."""
         if not tenant_id:
             return False
         share = self._shares.get(tenant_id)
         if share is None:
-            share = self._shares[tenant_id] = _Share(self._most)
+            share = self._shares[tenant_id] = _Share(self._limit)
         share.inside += 1
         try:
             await share.places.acquire()
@@ -62,38 +61,38 @@ class Shares:
                 share.places.release()
                 raise
         except BaseException:
-            self._out(tenant_id, share)
+            self._exit(tenant_id, share)
             raise
 
     async def _enter_blocked(self, tenant_id: str) -> None:
         try:
             await self._blocked_places.acquire()
         except asyncio.CancelledError:
-            if tenant_id in self._blocked:  # Who waits in vain would be late, had it a place.
+            if tenant_id in self._blocked:  # A wait in vain counts as a timeout.
                 self._blocked[tenant_id] = time.monotonic()
             raise
 
     def leave(self, tenant_id: str, entered: bool) -> None:
-        """Gives the place back. entered: what `enter` returned."""
+        """Releases the slot. entered: the result of `enter`."""
         if not tenant_id:
             return
         share = self._shares[tenant_id]
         share.places.release()
-        self._out(tenant_id, share)
+        self._exit(tenant_id, share)
         if entered:
             self._blocked_places.release()
 
-    def _out(self, tenant_id: str, share: _Share) -> None:
+    def _exit(self, tenant_id: str, share: _Share) -> None:
         share.inside -= 1
         if not share.inside:
             del self._shares[tenant_id]
 
-    def late(self, tenant_id: str) -> None:
-        """A statement of the tenant's was not answered in time: the next ones will wait for the same rows."""
+    def record_timeout(self, tenant_id: str) -> None:
+        """Records a timed-out statement: the tenant's next ones will wait for the same rows."""
         if tenant_id:
             self._blocked[tenant_id] = time.monotonic()
 
-    def answered(self, tenant_id: str) -> None:
-        """One was."""
+    def record_answer(self, tenant_id: str) -> None:
+        """Records a statement that was answered; unblocks the tenant after the quiet time."""
         if self._blocked and time.monotonic() - self._blocked.get(tenant_id, 0.0) > self._quiet_seconds:
             self._blocked.pop(tenant_id, None)

@@ -1,4 +1,4 @@
-"""Pauses between tries, which a stop ends."""
+"""Back-off pauses that end early at a stop."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LAST_SECONDS: Final = 5.0
 
 
 class Backoff:
-    """Pauses that double up to LAST_SECONDS, with jitter, and end at a stop."""
+    """Exponential back-off up to LAST_SECONDS, with jitter; a stop ends a pause."""
 
     def __init__(self, first_seconds: float = FIRST_SECONDS) -> None:
         self._first = self._next = first_seconds
 
     def reset(self) -> None:
-        """Begin with the shortest pause again."""
+        """Resets to the shortest pause."""
         self._next = self._first
 
     async def wait(self, stop: asyncio.Event) -> None:
@@ -29,7 +29,7 @@ class Backoff:
 
 
 async def stopped_within(stop: asyncio.Event, seconds: float) -> bool:
-    """Waits for `seconds`, less where the stop comes; whether it has come."""
+    """Waits for `seconds` or until the stop. Returns whether it is stopping."""
     if not stop.is_set():
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), seconds)

@@ -3,20 +3,19 @@
     consumer = Consumer(Servers(settings), "deliveries", [task_stream(shard) for shard in range(4)], handle)
     await consumer.run(stop)
 
-`handle(messages)` has its effect and returns the ids of the messages that failed; the others are
-acknowledged, after the effect. What becomes of a message:
+`handle(messages)` processes the messages and returns the ids of those that failed; the others are acknowledged
+afterwards. The life of a message:
 
     read (XREADGROUP) -> handled -> XACK
-                      -> failed: tried again here, after a pause; the fifth failure is its last
-                      -> this process dies: taken over (XAUTOCLAIM) by another once it is idle for long
+                      -> failed: retried here after a pause; the fifth failure is final
+                      -> this process dies: another takes it over (XAUTOCLAIM) after the idle time
                       -> five deliveries failed, here or elsewhere: dead letter, XACK
 
-A handler that raises UNAVAILABLE (the database is away) says nothing of its messages: they wait, and
-nothing is counted. One that raises anything else has its messages handled one by one, so that a poison
-message fails alone.
+A handler that raises UNAVAILABLE (the database is down) makes its messages wait, without counting an attempt. After any
+other exception the messages are handled one by one, so that a poison message fails alone.
 
-The clients are the loop's own (servers.py): a blocking read would hold up the shared pipeline of the request path. One
-stream per XREADGROUP, so that each goes to its own node of a cluster.
+The loop has its own clients (servers.py): a blocking read would stall the shared pipeline of the request path. Each
+XREADGROUP reads one stream, so that it goes to that stream's node of a cluster.
 """
 
 from __future__ import annotations
@@ -44,28 +43,33 @@ from runtime.streams.dead_letters import bury
 from runtime.streams.servers import BLOCK_MS, Servers
 
 TRIES: Final = 5
-"""Deliveries of a message, over all processes, before it is a dead letter."""
+"""Attempts of a message, over all processes, before it becomes a dead letter."""
 
 CLAIM_IDLE_MS: Final = 60_000
-"""A message unacknowledged for this long was its consumer's last: longer than any handler takes."""
+"""A message unacknowledged for this long is taken over: no handler takes that long, so its consumer has died."""
 
 CLAIM_SECONDS: Final = 5.0
 MEASURE_SECONDS: Final = 5.0
 CONSUMER_IDLE_MS: Final = 3_600_000
-"""A consumer that did nothing for this long and holds nothing is forgotten: its process is gone."""
+"""A consumer without activity for this long and without messages is deleted: its process has ended."""
 
+OUTCOMES: Final = ("handled", "failed", "dead", "taken")
 MESSAGES: Final = Counter(
-    "tombola_stream_messages", "Messages by what became of them: handled, failed, dead, taken.", ["group", "outcome"]
+    "tombola_stream_messages", f"Messages by outcome: {', '.join(OUTCOMES)}.", ["group", "outcome"]
 )
-LAG: Final = Gauge("tombola_stream_lag", "Messages that the group has not read yet.", ["group", "stream"])
-PENDING: Final = Gauge("tombola_stream_pending", "Messages read and not acknowledged yet.", ["group", "stream"])
+LABELS: Final = ("group", "stream")
+LAG: Final = Gauge("tombola_stream_lag", "Messages that the group has not read yet.", LABELS)
+PENDING: Final = Gauge("tombola_stream_pending", "Messages read and not acknowledged yet.", LABELS)
+OLDEST: Final = Gauge(
+    "tombola_stream_oldest_seconds", "Age of the oldest message read and not acknowledged yet; 0: none.", LABELS
+)
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `deliveries` counts this one; `fields` are as they were appended."""
+    """One message. `deliveries` includes this one; `fields` are as appended."""
 
     stream: str
     id: str
@@ -74,20 +78,19 @@ class Message:
 
 
 Handle = Callable[[list[Message]], Awaitable[set[str]]]
-"""Has the effect of the messages (of one stream); the ids of those that failed."""
+"""Processes messages of one stream; returns the ids of those that failed."""
 
 
 def consumer_name() -> str:
-    """A name that no other process, before or after, has."""
+    """A name unique among all processes, past and future."""
     return f"{socket.gethostname()[:40]}-{os.getpid()}-{ids.make('c')[-8:]}"
 
 
 class Consumer:
-    """One member of a consumer group, reading `streams` until it is stopped.
+    """A member of a consumer group that reads `streams` until it is stopped.
 
-    batch_max: messages of one `handle` call. batches: calls of one stream that may be under way at
-    once; with 1 a stream's messages are handled in their order, but for those that failed or were
-    taken over. With more, order is given up so that one slow message holds up no other.
+    batch_max: messages per `handle` call. batches: concurrent calls per stream. With 1, messages are handled in order,
+    except those that failed or were taken over. With more, order is not kept, but a slow message does not block others.
     """
 
     def __init__(
@@ -116,9 +119,11 @@ class Consumer:
         self._claim_idle_ms = claim_idle_ms
         self._claim_seconds = claim_seconds
         self._backoff_seconds = backoff_seconds
+        for outcome in OUTCOMES:
+            MESSAGES.labels(group, outcome)  # A series that first appears with an event cannot be alerted on.
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Reads until `stop`, finishes what it has read, and leaves the group. Survives whatever the server does."""
+        """Reads until `stop`, finishes the messages it has read, and leaves the group. Survives any server error."""
         await asyncio.gather(*[_Shard(self, stream, stop).run() for stream in self.streams])
 
 
@@ -132,29 +137,29 @@ class _Shard:
         self._client: Any = None
         self._following = asyncio.Lock()
         self._under_way: set[asyncio.Task[None]] = set()
-        self._holding: set[str] = set()
+        self._in_progress: set[str] = set()
         self._lost_track = False
 
     async def run(self) -> None:
         if not await self._connect():
             return
-        beside = [
+        helpers = [
             asyncio.create_task(self._repeat(self._take_over, self._consumer._claim_seconds)),
-            asyncio.create_task(self._repeat(self._keep_held, self._consumer._claim_idle_ms / 4000)),
+            asyncio.create_task(self._repeat(self._refresh_claims, self._consumer._claim_idle_ms / 4000)),
             asyncio.create_task(self._repeat(self._measure, MEASURE_SECONDS)),
         ]
         try:
             await self._keep_reading()
         finally:
-            # Not cancelled: a command cut off under way leaves its connection, and us, in doubt.
-            await asyncio.gather(*beside)
+            # Do not cancel: an interrupted command leaves the connection in an unknown state.
+            await asyncio.gather(*helpers)
             while self._under_way:
                 await asyncio.gather(*self._under_way)
             await self._leave()
             await self._disconnect()
 
     async def _connect(self) -> bool:
-        """Finds the stream's server; False where a stop came first."""
+        """Connects to the stream's server. False if stopped first."""
         pauses = Backoff(self._consumer._backoff_seconds)
         while not self._stop.is_set():
             try:
@@ -169,7 +174,7 @@ class _Shard:
         return False
 
     async def _follow(self, lost: Any) -> None:
-        """Finds the stream where it is now, unless that was done since this client was found wanting."""
+        """Reconnects to the stream's current server, unless the failed client `lost` has been replaced already."""
         if not self._consumer._servers.may_move:
             return
         async with self._following:
@@ -192,7 +197,7 @@ class _Shard:
                 await self._read(">")
                 pauses.reset()
             except AWAY as error:
-                # Also the first start, and a server that lost everything (FLUSHALL).
+                # NOGROUP: the first start, or a server that was flushed.
                 if not str(error).startswith("NOGROUP") or not await self._make_group():
                     log.warning("stream_away", stream=self._stream, error=f"{type(error).__name__}: {error}")
                     self._lost_track = True
@@ -200,8 +205,8 @@ class _Shard:
                     await self._follow(client)
 
     async def _read(self, after: str) -> str:
-        """One read; the id of the last message, empty where there was none. `>`: what nobody read yet."""
-        await self._room()  # with the stop set too: what is under way ends by itself, and the stop waits for it anyway
+        """Reads once. Returns the last message's id, or empty if none. `>`: messages not read by any consumer."""
+        await self._room()  # Even when stopping: running batches end by themselves, and the stop waits for them anyway.
         if self._stop.is_set():
             return ""
         reply = await self._client.xreadgroup(
@@ -212,33 +217,33 @@ class _Shard:
             block=self._consumer._block_ms if after == ">" else None,
         )
         messages = [Message(self._stream, id.decode(), fields) for _, entries in reply or () for id, fields in entries]
-        # A message that was trimmed away meanwhile has no fields: there is nothing left to handle.
-        if fresh := [message for message in messages if message.fields and message.id not in self._holding]:
+        # A message that has been trimmed has no fields: nothing is left to handle.
+        if fresh := [message for message in messages if message.fields and message.id not in self._in_progress]:
             self._start(fresh)
         return messages[-1].id if messages else ""
 
     async def _read_again(self) -> None:
-        """After a lost connection: messages that were ours already when the answer with them was lost."""
+        """After a lost connection: reads messages assigned to us by a reply that was lost."""
         last = "0"
         while last:
             last = await self._read(last)
 
     async def _make_group(self) -> bool:
-        """Makes the group, from the stream's beginning; whether there is one now."""
+        """Creates the group at the stream's beginning. Returns whether it exists now."""
         try:
             await self._client.xgroup_create(self._stream, self._consumer.group, id="0", mkstream=True)
         except AWAY as error:
-            return str(error).startswith("BUSYGROUP")  # another member was first
+            return str(error).startswith("BUSYGROUP")  # Another member has created it.
         return True
 
     async def _room(self) -> None:
-        """Returns when fewer batches are under way than may be."""
-        # A task that is done may still be in the set, its callback being due: waiting for it would not wait.
+        """Returns when another batch may start."""
+        # A finished task may still be in the set until its callback runs; waiting for it would return at once.
         while len(busy := [task for task in self._under_way if not task.done()]) >= self._consumer._batches:
             await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
 
     def _start(self, messages: list[Message]) -> None:
-        self._holding.update(message.id for message in messages)
+        self._in_progress.update(message.id for message in messages)
         task = asyncio.create_task(self._work(messages))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -246,15 +251,15 @@ class _Shard:
     # -- handling ----------------------------------------------------------------------------
 
     async def _work(self, messages: list[Message]) -> None:
-        """Handles messages until each is handled, dead, or left to others because of a stop."""
-        held = {message.id for message in messages}
+        """Handles messages until each is handled, dead, or left to other members because of a stop."""
+        message_ids = {message.id for message in messages}
         pauses = Backoff(self._consumer._backoff_seconds)
         try:
             done = [message for message in messages if OUTSIDE in message.fields]
             messages = [message for message in messages if OUTSIDE not in message.fields]
             while True:
                 if messages:
-                    # What failed once is tried one by one: a poison message is no neighbour's.
+                    # Retry failed messages one by one, so that a poison message does not fail the others.
                     again = messages[0].deliveries > 1
                     failed = await (self._try_each(messages) if again else self._try(messages))
                     done += [message for message in messages if message.id not in failed]
@@ -272,14 +277,14 @@ class _Shard:
                     return
                 await pauses.wait(self._stop)
                 if self._stop.is_set():
-                    return  # They stay unacknowledged: another member takes them over.
-        except _Left:
+                    return  # They stay unacknowledged; another member takes them over.
+        except _Stopped:
             pass
         finally:
-            self._holding -= held
+            self._in_progress -= message_ids
 
     async def _try(self, messages: list[Message]) -> set[str]:
-        """Hands messages over; the ids of those that failed. Waits while what the handler needs is away."""
+        """Calls the handler. Returns the ids of failed messages. Waits while the handler's dependencies are down."""
         pauses = Backoff(self._consumer._backoff_seconds)
         while True:
             try:
@@ -293,24 +298,24 @@ class _Shard:
                 log.warning("handler_waits", group=self._consumer.group, error=str(error))
                 await pauses.wait(self._stop)
                 if self._stop.is_set():
-                    raise _Left from None
+                    raise _Stopped from None
 
     async def _try_each(self, messages: list[Message]) -> set[str]:
         return set().union(*[await self._try([message]) for message in messages])
 
     async def _acknowledge(self, messages: list[Message]) -> None:
-        await self._insist(lambda: self._client.xack(self._stream, self._consumer.group, *[m.id for m in messages]))
+        await self._retry(lambda: self._client.xack(self._stream, self._consumer.group, *[m.id for m in messages]))
         MESSAGES.labels(self._consumer.group, "handled").inc(len(messages))
 
     async def _bury(self, message: Message) -> None:
         """Moves a message to the dead letters."""
         group = self._consumer.group
-        await self._insist(lambda: bury(self._client, self._stream, group, message.id, message.fields))
+        await self._retry(lambda: bury(self._client, self._stream, group, message.id, message.fields))
         MESSAGES.labels(group, "dead").inc()
         log.error("dead_letter", stream=self._stream, group=group, id=message.id)
 
-    async def _insist(self, command: Callable[[], Awaitable[Any]]) -> None:
-        """Until the server has taken it; a stop gives it one more chance, and leaves it to the takeover."""
+    async def _retry(self, command: Callable[[], Awaitable[Any]]) -> None:
+        """Repeats a command until the server accepts it. After a stop, one failure leaves it to takeover."""
         pauses = Backoff(self._consumer._backoff_seconds)
         while True:
             client = self._client
@@ -321,17 +326,17 @@ class _Shard:
                 if isinstance(error, ResponseError) and not isinstance(error, ON_ITS_WAY):
                     if not str(error).startswith("NOGROUP"):
                         log.warning("stream_write_failed", stream=self._stream, error=str(error))
-                    return  # flushed: there is nothing left to acknowledge
+                    return  # The stream was flushed: nothing is left to acknowledge.
             if self._stop.is_set():
-                raise _Left
+                raise _Stopped
             await pauses.wait(self._stop)
-            # Not left to the reading, which may wait for this very batch.
+            # Reconnect here: the reading loop may be waiting for this very batch.
             await self._follow(client)
 
-    # -- what others left --------------------------------------------------------------------
+    # -- takeover --------------------------------------------------------------------------------
 
     async def _take_over(self) -> None:
-        """Claims what a member that is gone had read, and forgets members that are long gone."""
+        """Claims messages read by members that have died, and deletes idle members."""
         start: Any = "0-0"
         while True:
             await self._room()
@@ -344,12 +349,12 @@ class _Shard:
                 count=self._consumer._batch_max,
             )
             taken = [(id.decode(), fields) for id, fields in entries if id is not None and fields is not None]
-            await self._start_taken([(id, fields) for id, fields in taken if id not in self._holding])
+            await self._start_taken([(id, fields) for id, fields in taken if id not in self._in_progress])
             if start == b"0-0" or self._stop.is_set():
                 break
         for consumer in await self._client.xinfo_consumers(self._stream, self._consumer.group):
-            gone = consumer["idle"] > CONSUMER_IDLE_MS and consumer["pending"] == 0
-            if gone and consumer["name"] != self._consumer.name.encode():
+            idle = consumer["idle"] > CONSUMER_IDLE_MS and consumer["pending"] == 0
+            if idle and consumer["name"] != self._consumer.name.encode():
                 await self._client.xgroup_delconsumer(self._stream, self._consumer.group, consumer["name"])
 
     async def _start_taken(self, taken: list[tuple[str, dict[bytes, bytes]]]) -> None:
@@ -369,45 +374,53 @@ class _Shard:
         counts = {row["message_id"].decode(): int(row["times_delivered"]) for row in pending}
         messages = [Message(self._stream, id, fields, counts.get(id, 1)) for id, fields in taken]
         for message in [one for one in messages if one.deliveries > TRIES]:
-            # It may have killed each of its consumers: it is not tried once more.
+            # It may have crashed each of its consumers: do not try it again.
             await self._bury(message)
         if messages := [one for one in messages if one.deliveries <= TRIES]:
             self._start(messages)
 
-    async def _keep_held(self) -> None:
-        """Says that what waits here for a database that is away is not abandoned; it counts no delivery."""
-        held = list(self._holding)
-        for first in range(0, len(held), 1000):
+    async def _refresh_claims(self) -> None:
+        """Resets the idle time of waiting messages, so that others do not take them over. Counts no delivery."""
+        waiting = list(self._in_progress)
+        for first in range(0, len(waiting), 1000):
             await self._client.xclaim(
-                self._stream, self._consumer.group, self._consumer.name, 0, held[first : first + 1000], justid=True
+                self._stream, self._consumer.group, self._consumer.name, 0, waiting[first : first + 1000], justid=True
             )
 
     async def _measure(self) -> None:
         for group in await self._client.xinfo_groups(self._stream):
             if group["name"] == self._consumer.group.encode():
                 PENDING.labels(self._consumer.group, self._stream).set(group["pending"])
-                if group.get("lag") is not None:  # not before Redis 7
+                if group.get("lag") is not None:  # Requires Redis 7.
                     LAG.labels(self._consumer.group, self._stream).set(group["lag"])
+                await self._measure_oldest()
+
+    async def _measure_oldest(self) -> None:
+        """A message's id begins with the server's time of its arrival, so its age needs the server's clock."""
+        seconds, _ = await self._client.time()
+        oldest = (await self._client.xpending(self._stream, self._consumer.group))["min"]
+        age = seconds - int(oldest.partition(b"-")[0]) / 1000 if oldest else 0.0
+        OLDEST.labels(self._consumer.group, self._stream).set(max(0.0, age))
 
     async def _repeat(self, work: Callable[[], Awaitable[None]], seconds: float) -> None:
         while not await stopped_within(self._stop, seconds * random.uniform(0.5, 1.0)):
             try:
                 await work()
-            except _Left:
+            except _Stopped:
                 return
             except AWAY:
-                pass  # the reading loop reports it and waits; NOGROUP: it makes the group
+                pass  # The reading loop logs it and waits; on NOGROUP it creates the group.
 
     async def _leave(self) -> None:
-        """Leaves the group, unless messages would go with the name."""
+        """Leaves the group unless it still has pending messages, which would be deleted with it."""
         with suppress(*AWAY):
             for consumer in await self._client.xinfo_consumers(self._stream, self._consumer.group):
                 if consumer["name"] == self._consumer.name.encode() and consumer["pending"] == 0:
                     await self._client.xgroup_delconsumer(self._stream, self._consumer.group, self._consumer.name)
 
 
-class _Left(Exception):
-    """A stop came while the server was away: what is unacknowledged is left to another member."""
+class _Stopped(Exception):
+    """Stopped while the server was down: unacknowledged messages are left to another member."""
 
 
 def _away(error: Exception) -> bool:

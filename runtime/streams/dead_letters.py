@@ -1,6 +1,6 @@
-"""Dead letters: messages that were given up, on a stream of their own, with what is needed to put them back.
+"""Dead letters: messages that failed for good, on a separate stream, with the data needed to replay them.
 
-The letters of a shard are in `tombola:dead:{shard}`, the newest 10,000 of them.
+`tombola:dead:{shard}` holds the newest 10,000 dead letters of a shard.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ LENGTH_MAX: Final = 10_000
 PAGE: Final = 100
 
 FIELD: Final = b"field:"
-"""Before the names of the message's own fields."""
+"""The prefix of the message's own field names."""
 
 SHOWN_CHARACTERS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A dead letter: `id` is its own, `message_id` what it had in its stream."""
+    """A dead letter. `message_id`: the id of the message in its original stream."""
 
     id: str
     stream: str
@@ -34,7 +34,7 @@ class Letter:
 
     @classmethod
     def read(cls, id: bytes, stored: Mapping[bytes, bytes]) -> Letter:
-        """The letter of an entry that `bury` appended."""
+        """Parses an entry appended by `bury`."""
         named = {name: stored.get(name, b"").decode() for name in (b"stream", b"group", b"id")}
         fields = {name.removeprefix(FIELD): value for name, value in stored.items() if name.startswith(FIELD)}
         return cls(id.decode(), named[b"stream"], named[b"group"], named[b"id"], fields)
@@ -45,19 +45,19 @@ class Letter:
 
 
 def _shown(value: bytes) -> str:
-    """For people, on one line: text as it is, and what no terminal should be sent as its escape."""
+    """Printable text on one line: control characters are escaped, since they could act on the terminal."""
     text = value[:SHOWN_CHARACTERS].decode(errors="backslashreplace")
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def dead_stream(stream: str) -> str:
-    """Where the dead letters of a stream's shard are: `tombola:dead:{shard}`, on the same node."""
+    """The dead-letter stream of a stream's shard, `tombola:dead:{shard}`, on the same node."""
     return "tombola:dead:" + stream[stream.index("{") :]
 
 
 async def bury(client: Any, stream: str, group: str, id: str, fields: Mapping[bytes, bytes]) -> None:
     """Moves a message that `group` has read to the dead letters. Raises RedisError, OSError."""
-    pipeline = client.pipeline(transaction=True)  # one slot: both or neither, on a cluster too
+    pipeline = client.pipeline(transaction=True)  # Atomic; one slot, so it works on a cluster too.
     stored = {b"stream": stream, b"group": group, b"id": id}
     named = {FIELD + name: value for name, value in fields.items()}
     pipeline.xadd(dead_stream(stream), {**stored, **named}, maxlen=LENGTH_MAX)
@@ -65,16 +65,16 @@ async def bury(client: Any, stream: str, group: str, id: str, fields: Mapping[by
     await pipeline.execute()
 
 
-# -- what operators do to them -----------------------------------------------------------------
+# -- operator actions ------------------------------------------------------------------------
 
 Act = Callable[[Any, str, Letter], Awaitable[None]]
-"""Does something with one letter of the stream of dead letters."""
+"""An action on one letter of a dead-letter stream."""
 
 
 async def put_back(client: Any, dead: str, letter: Letter) -> None:
-    """Appends the letter's message to its stream again, and deletes the letter: both or neither."""
+    """Replays a letter: appends its message to its stream and deletes the letter, atomically."""
     pipeline = client.pipeline(transaction=True)
-    # A message without fields cannot be appended; it was none to begin with.
+    # A message without fields cannot be appended, and never was one.
     if letter.fields:
         pipeline.xadd(letter.stream, letter.fields)
     pipeline.xdel(dead, letter.id)
@@ -87,7 +87,7 @@ async def throw_away(client: Any, dead: str, letter: Letter) -> None:
 
 
 async def each_letter(settings: Settings, act: Act, group: str = "", id: str = "") -> int:
-    """Does `act` to every dead letter of the group and id given ("": any); how many there were. RedisError, OSError."""
+    """Applies `act` to every dead letter of the group and id ("": any). Returns how many. RedisError, OSError."""
     servers, count = Servers(settings), 0
     for shard in range(settings.stream_shards):
         dead = dead_stream(event_stream(shard))
@@ -103,7 +103,7 @@ async def each_letter(settings: Settings, act: Act, group: str = "", id: str = "
 
 
 async def _letters(client: Any, dead: str) -> AsyncIterator[Letter]:
-    # Read to the end that there was at the beginning: a replayed one that dies anew is not met again.
+    # Stop at the initial end: a replayed message that fails again is not read twice.
     last = [id for id, _ in await client.xrevrange(dead, count=1)]
     after = "-"
     while last and (page := await client.xrange(dead, after, last[0], count=PAGE)):

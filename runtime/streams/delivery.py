@@ -1,15 +1,15 @@
-"""The consumer group `deliveries`: delivers rewards to their receivers, task by task.
+"""The consumer group `deliveries`: delivers rewards to their receivers.
 
     stream (fast path) --.
                          +--> lease (one conditional update) --> attempt --> record
     sweep (truth) -------'
 
-A message is acknowledged once its task is leased: from then on the row answers for it, and a worker
-that dies leaves a lease that runs out. The sweep finds whatever the stream lost, and retries.
+A message is acknowledged once its task is leased: from then on the row is authoritative, and a crashed worker's
+lease expires. The sweep finds tasks lost by the stream, and retries.
 
-No receiver holds up another: attempts run beside each other, a bounded number to one host, and no more
-tasks are leased than can soon be attempted (runtime/streams/receivers.py). One that was leased and gets no
-place is put back for a moment; one that was not is left to the sweep.
+Receivers do not block each other: attempts run concurrently, with a limit per host, and only as many tasks are leased
+as can soon be attempted (runtime/streams/receivers.py). A leased task without a slot is put back for a short time;
+others are left to the sweep.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Final
 
 import asyncpg
 import structlog
+from prometheus_client import Gauge
 
 from runtime.actors.engine import Engine
 from runtime.actors.rewards import open_code
@@ -34,6 +35,7 @@ from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, DeliveryReq
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.signing import callback_token
 from runtime.outgoing.vault import VaultError, opened, prize_context, vault_of
+from runtime.stores.database import at
 from runtime.streams import expiry
 from runtime.streams.backoff import stopped_within
 from runtime.streams.consumer import Consumer, Message
@@ -42,37 +44,40 @@ from runtime.streams.receivers import ATTEMPTS_MAX, PUT_BACK_SECONDS, Receiver, 
 from runtime.streams.servers import Servers
 
 BATCHES: Final = 4
-"""Leases under way: the next ones are ready when there is room for their attempts."""
+"""Concurrent lease batches, so that the next tasks are ready when attempts end."""
 
 OPENED_MAX: Final = 1024
-"""Receivers' secrets that are kept open."""
+"""Decrypted receiver secrets in the cache."""
 
 SWEEP_SECONDS: Final = 1.0
 SWEEP_BATCH: Final = 256
+MEASURE_SECONDS: Final = 5.0
 LEASES_MAX: Final = len(SCHEDULE_SECONDS) + 4
-"""A task that was leased more often than it can fail has killed its workers: it is not tried once more."""
+"""A task leased more often than it can fail has crashed its workers: it is not attempted again."""
+
+DUE: Final = Gauge("tombola_tasks_due", "Delivery tasks that are due and not leased, at most 10000 of each database.")
 
 log = structlog.get_logger(__name__)
 
 
 class Deliveries:
-    """One worker. `handle` and `sweep` lease; attempts run until `finish`."""
+    """One worker. `handle` and `sweep` lease tasks; attempts run until `finish`."""
 
     def __init__(self, engine: Engine, connector: Connector, outbox: Outbox) -> None:
         self._engine = engine
         self._connector = connector
         self._outbox = outbox
         self._callback_base = engine.settings.callback_url
-        # What is sealed is another text after each change, so what was opened stays right.
+        # A changed secret has a different ciphertext, so cached plaintexts stay valid.
         self._opened = lru_cache(maxsize=OPENED_MAX)(vault_of(engine.settings.code_keys).open_secret)
         self._under_way: set[asyncio.Task[None]] = set()
-        self._promised = 0  # room for what is being leased now
+        self._promised = 0  # Room reserved for leases in progress.
         self._turn = asyncio.Lock()
         self._ended = asyncio.Event()
         self._receivers = Receivers()
 
     async def handle(self, messages: list[Message]) -> set[str]:
-        """Leases the tasks that these messages name, and begins their attempts. The ids of garbage."""
+        """Leases the messages' tasks and starts their attempts. Returns the ids of malformed messages."""
         garbage: set[str] = set()
         named: dict[str, list[str]] = {}
         for message in messages:
@@ -87,7 +92,7 @@ class Deliveries:
         return garbage
 
     async def sweep(self) -> int:
-        """Leases what is due, tenant by tenant; how many tasks that were."""
+        """Leases up to SWEEP_BATCH due tasks of each tenant and starts their attempts. Returns how many it leased."""
         count = 0
         for tenant_id in await self._outbox.tenants_with_due():
             async with self._room(SWEEP_BATCH):
@@ -97,7 +102,7 @@ class Deliveries:
         return count
 
     async def keep_sweeping(self, stop: asyncio.Event, every_seconds: float = SWEEP_SECONDS) -> None:
-        """Sweeps until `stop`; a database that is away is waited for."""
+        """Sweeps until `stop`. Waits while the database is down."""
         while not await stopped_within(stop, every_seconds):
             try:
                 while await self.sweep() >= SWEEP_BATCH and not stop.is_set():
@@ -105,8 +110,16 @@ class Deliveries:
             except (Fault, asyncpg.PostgresError) as error:
                 log.warning("sweep_failed", error=str(error))
 
+    async def keep_measuring(self, stop: asyncio.Event) -> None:
+        """Counts the due tasks until `stop`."""
+        while not await stopped_within(stop, MEASURE_SECONDS):
+            try:
+                DUE.set(await self._outbox.due())
+            except (Fault, asyncpg.PostgresError) as error:
+                log.warning("due_tasks_not_counted", error=str(error))
+
     async def finish(self) -> None:
-        """Returns when no attempt is under way and every outcome is recorded."""
+        """Returns when no attempt is running and every outcome is recorded."""
         while self._under_way:
             await asyncio.wait(self._under_way)
         await self._outbox.flush()
@@ -115,7 +128,7 @@ class Deliveries:
 
     @asynccontextmanager
     async def _room(self, wanted: int) -> AsyncIterator[None]:
-        """Entered when so many attempts may begin: nothing is leased before it can be attempted."""
+        """Waits until so many attempts may start: no task is leased before it can be attempted."""
         async with self._turn:
             while (count := len(self._under_way) + self._promised) and count + wanted > ATTEMPTS_MAX:
                 self._ended.clear()
@@ -130,7 +143,7 @@ class Deliveries:
     def _begin(self, tasks: list[Leased]) -> None:
         for task in tasks:
             receiver = self._receivers.of(task.tenant_id, task.row)
-            receiver.tasks += 1  # now, not when the attempt begins: the next lease asks for room
+            receiver.tasks += 1  # Count now, not at the attempt: the next lease depends on it.
             running = asyncio.create_task(self._attempt(task, receiver))
             self._under_way.add(running)
             running.add_done_callback(self._end)
@@ -161,7 +174,7 @@ class Deliveries:
 
     async def _deliver(self, task: Leased) -> Outcome:
         if task.row["attempts"] > LEASES_MAX:
-            return Failed("its workers ended before it did, again and again", final=True)
+            return Failed("its workers crashed repeatedly", final=True)
         if task.row["channel"] == "voucher_code":
             return await self._give_code(task)
         provider = CHANNEL_PROVIDERS.get(task.row["channel"])
@@ -171,7 +184,7 @@ class Deliveries:
         try:
             secrets, config = opened(task.row["channel_config"], lambda sealed: self._opened(sealed, context))
         except VaultError as error:
-            return Failed(f"the secret cannot be opened: {error}")
+            return Failed(f"the secret cannot be decrypted: {error}")
         now = int(self._engine.clock.now())
         token = callback_token(secrets[0], task.tenant_id, task.task_id) if secrets else ""
         body = delivery_body(task.tenant_id, task.row, self._callback_base, token)
@@ -188,7 +201,7 @@ class Deliveries:
         )
 
     async def _give_code(self, task: Leased) -> Outcome:
-        """Delivers a code: one that its owner can be shown. CODE_UNAVAILABLE where no key opens it."""
+        """Delivers a code that its owner can read. CODE_UNAVAILABLE if no key decrypts it."""
         code = await self._outbox.take_code(task)
         if code is None:
             return Failed("no code is left in the prize's pool")
@@ -197,15 +210,16 @@ class Deliveries:
 
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:
-    """Delivers until `stop`, then ends what was begun. Also writes down what time ends (expiry.py)."""
+    """Delivers until `stop`, then finishes running attempts. Also runs the expiry (expiry.py)."""
     connector = Connector(engine.settings.outbound_allow_cidrs)
     work = Deliveries(engine, connector, Outbox(engine))
     streams = DELIVERIES.streams(engine.settings.stream_shards)
     try:
         await asyncio.gather(
             Consumer(Servers(engine.settings), DELIVERIES.name, streams, work.handle, batches=BATCHES).run(stop),
-            work.keep_sweeping(stop),
-            expiry.run(engine, stop),
+            work.keep_measuring(stop),
+            *(at(part, work.keep_sweeping(stop)) for part in engine.database.parts),
+            *(at(part, expiry.run(engine, stop)) for part in engine.database.parts),
         )
         await work.finish()
     finally:

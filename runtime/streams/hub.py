@@ -1,8 +1,8 @@
-"""The consumer group `integrations`: brings each event to everyone who subscribes to it.
+"""The consumer group `integrations`: delivers each event to its subscribers.
 
-A message is acknowledged when its event was attempted, or skipped, at each of them; an event whose
-worker died is brought again, under the same id (`webhook-id`), which receivers know it by. What never came by
-the stream is found in the rows (gaps.py).
+A message is acknowledged once its event was attempted or skipped at each integration. If the worker crashes, the event
+is delivered again with the same id (`webhook-id`), by which receivers deduplicate. Events lost by the stream are found
+in the rows (backfill.py).
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from runtime.streams.consumer import Consumer, Message
 from runtime.streams.servers import Servers
 
 BATCHES: Final = 512
-"""Batches under way: more than events can wait for one slow integration, so that it never fills them."""
+"""Concurrent batches: more than can wait for one slow integration, so that it never blocks all of them."""
 
 BATCH_MAX: Final = 64
 
 
 class Hub:
-    """Handles events by telling integrations of them."""
+    """Handles events by dispatching them to integrations."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._decoder = msgspec.json.Decoder(ReceivedEvent)
 
     async def handle(self, messages: list[Message]) -> set[str]:
-        """Returns when everyone was told, or skipped. The ids of messages that are no events."""
+        """Returns when every delivery was attempted or skipped. Returns the ids of malformed messages."""
         garbage: set[str] = set()
         events: list[Event] = []
         for message in messages:
@@ -42,12 +42,12 @@ class Hub:
                 events.append(self._decoder.decode(message.fields[b"e"]))
             except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
                 garbage.add(message.id)
-        await self._dispatcher.tell_all(events)
+        await self._dispatcher.dispatch_all(events)
         return garbage
 
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:
-    """Reads every shard's events until `stop`, and ends what was begun."""
+    """Reads every shard's events until `stop`, then finishes running deliveries."""
     streams = INTEGRATIONS.streams(engine.settings.stream_shards)
     hub = Hub(engine.dispatcher)
     consumer = Consumer(

@@ -1,8 +1,8 @@
-"""The consumer group `leaderboards`: keeps the live rankings up to the plays.
+"""The consumer group `leaderboards`: updates the live rankings after plays.
 
-A message says only whose scores to count anew (runtime/stores/rankings.py), so one that comes twice, late
-or out of order does no harm. One that never comes is made up for: every few seconds the boards of each
-tenant are caught up with whoever was touched since, and sets that are gone are built.
+A message only names the players to recompute (runtime/stores/rankings.py), so duplicate, late or reordered messages do
+no harm. Lost messages are compensated: every few seconds each tenant's boards are caught up, and missing sets are
+built.
 """
 
 from __future__ import annotations
@@ -23,20 +23,23 @@ from runtime.background import repeat
 from runtime.errors import Fault
 from runtime.events import PlayCompleted
 from runtime.groups import LEADERBOARDS
+from runtime.stores.database import at
 from runtime.stores.pipeline import EphemeralDown
 from runtime.streams.consumer import Consumer, Message
 from runtime.streams.servers import Servers
 
 CATCH_UP_SECONDS: Final = 10.0
-"""How long a play whose message was lost may be missing from the rankings."""
+"""How long a play with a lost message may be missing from the rankings."""
+
+JOB: Final = "rankings"
 
 _TENANTS: Final = sql.load("leaderboards")["tenants"]
 
 log = structlog.get_logger(__name__)
 
 
-class _Told(msgspec.Struct):
-    """What matters here of an event (runtime/events.py)."""
+class _EventHead(msgspec.Struct):
+    """The parts of an event (runtime/events.py) that are used here."""
 
     type: str
     tenant_id: str
@@ -44,26 +47,26 @@ class _Told(msgspec.Struct):
 
 
 class Standings:
-    """Handles play_completed; passes other events by."""
+    """Handles play_completed; ignores other events."""
 
     def __init__(self, engine: Engine) -> None:
         self._rankings = engine.rankings
-        self._decoder = msgspec.json.Decoder(_Told)
+        self._decoder = msgspec.json.Decoder(_EventHead)
 
     async def handle(self, messages: list[Message]) -> set[str]:
-        """Counts the players of these messages anew, tenant by tenant. The ids of messages that are no events."""
+        """Recomputes the messages' players, tenant by tenant. Returns the ids of malformed messages."""
         garbage: set[str] = set()
         touched: dict[str, tuple[set[str], set[str]]] = {}
         for message in messages:
             try:
-                told = self._decoder.decode(message.fields[b"e"])
+                event = self._decoder.decode(message.fields[b"e"])
             except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
                 garbage.add(message.id)
                 continue
-            player_id, game_id = told.data.get("player_id"), told.data.get("game_id")
-            # An event that an admin emitted by hand may lack what a real one has.
-            if told.type == PlayCompleted.TYPE and isinstance(player_id, str) and isinstance(game_id, str):
-                players, games = touched.setdefault(told.tenant_id, (set(), set()))
+            player_id, game_id = event.data.get("player_id"), event.data.get("game_id")
+            # An event emitted by an admin may lack fields.
+            if event.type == PlayCompleted.TYPE and isinstance(player_id, str) and isinstance(game_id, str):
+                players, games = touched.setdefault(event.tenant_id, (set(), set()))
                 players.add(player_id)
                 games.add(game_id)
         for tenant_id, (players, games) in touched.items():
@@ -72,18 +75,22 @@ class Standings:
 
     async def _refresh(self, tenant_id: str, players: set[str], games: set[str]) -> None:
         try:
-            await self._rankings.refresh(tenant_id, sorted(players), games=sorted(games))
+            refresh = self._rankings.refresh(tenant_id, sorted(players), games=sorted(games))
+            await at(tenant_id, refresh)
         except RedisError as error:
-            # A store that is full or is moving: the messages wait, none is to blame.
+            # The store is full or a slot is migrating: retry the messages; none of them is at fault.
             raise EphemeralDown(str(error)) from error
         except asyncpg.DataError as error:
             log.warning("event_of_no_player", tenant_id=tenant_id, why=str(error))
 
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:
-    """Reads every shard's events, and catches up, until `stop`."""
+    """Reads every shard's events and catches up until `stop`."""
     streams = LEADERBOARDS.streams(engine.settings.stream_shards)
-    keeper = asyncio.create_task(repeat("rankings", partial(_catch_up_or_wait, engine), CATCH_UP_SECONDS, at_once=True))
+    work = partial(_catch_up_or_wait, engine)
+    keeper = asyncio.gather(
+        *(at(part, repeat(JOB, work, CATCH_UP_SECONDS, at_once=True)) for part in engine.database.parts)
+    )
     try:
         await Consumer(Servers(engine.settings), LEADERBOARDS.name, streams, Standings(engine).handle).run(stop)
     finally:
@@ -94,16 +101,15 @@ async def run(engine: Engine, stop: asyncio.Event) -> None:
 
 async def _catch_up_or_wait(engine: Engine) -> None:
     try:
-        await catch_up(engine)
+        await engine.leases.run(JOB, partial(catch_up, engine))
     except (Fault, RedisError, asyncpg.PostgresError) as error:
         log.info("rankings_wait", why=str(error))
 
 
 async def catch_up(engine: Engine) -> None:
-    """Catches up the boards of every tenant that no other process has just caught up."""
-    for row in await engine.database.fetch(_TENANTS, "", ""):
-        tenant_id = row["tenant_id"]
-        lease = f"tombola:board:{{{tenant_id}}}:caught_up"
-        lease_ms = int(CATCH_UP_SECONDS * 900)
-        if await engine.ephemeral.run("SET", lease, "1", "NX", "PX", lease_ms) is not None:
-            await engine.rankings.catch_up(tenant_id)
+    """Catches up every tenant's boards.
+
+    Two processes may do so at once: a set refuses writes from an older snapshot (runtime/stores/ranking_sets.py).
+    """
+    for tenant_id in await engine.database.tenants(_TENANTS, "", ""):
+        await at(tenant_id, engine.rankings.catch_up(tenant_id))

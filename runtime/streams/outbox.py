@@ -1,7 +1,7 @@
-"""The outbox of delivery tasks, as the workers use it: lease tasks, record how attempts ended, in batches.
+"""The outbox of delivery tasks, for workers: leases tasks and records attempt outcomes in batches.
 
-A lease is one conditional update and ends by Postgres's clock, so a worker that died is succeeded by
-another, and one that was only slow finds at `record` that its lease is gone.
+A lease is one conditional update and expires by Postgres's clock. So another worker replaces a crashed one, and a slow
+worker learns at `record` that it has lost its lease.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import structlog
 
 import sql
 from runtime import ids
-from runtime.actors.deliveries import tell_failed
+from runtime.actors.deliveries import publish_failed
 from runtime.actors.engine import Engine
-from runtime.actors.rewards import give_back, hold_returns
+from runtime.actors.rewards import give_back, lock_returns
 from runtime.errors import Fault
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.providers import (
@@ -33,6 +33,7 @@ from runtime.outgoing.providers import (
     Stubbed,
 )
 from runtime.outgoing.schedule import delay_seconds
+from runtime.stores.database import at
 from runtime.streams.backoff import Backoff
 
 log = structlog.get_logger(__name__)
@@ -41,18 +42,18 @@ _SQL: Final = sql.load("fulfillment")
 _TAKE_CODE: Final = sql.load("rewards")["take_code"]
 
 LEASE_SECONDS: Final = 60.0
-"""Far more than an attempt takes (15 s): a worker that is only slow keeps its task."""
+"""Much longer than an attempt (15 s), so that a slow worker keeps its task."""
 
 NOT_STORABLE: Final = Failed("the provider's outcome cannot be stored")
 
 RECORD_MAX: Final = 256
 GATHER_SECONDS: Final = 0.01
-"""Outcomes that end so near to each other are recorded by one statement."""
+"""Outcomes within this time are recorded by one statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """A task that is ours until the lease ends. `row` has the columns of the statement `lease`."""
+    """A task leased by this worker. `row` has the columns of the statement `lease`."""
 
     tenant_id: str
     owner: str
@@ -65,13 +66,13 @@ class Leased:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """No attempt was made: the lease is given up, to be taken again in `seconds`."""
+    """No attempt was made: the lease is released and the task is due again in `seconds`."""
 
     seconds: float
 
 
 class Ended(NamedTuple):
-    """An attempt that is over."""
+    """A finished attempt."""
 
     task: Leased
     outcome: Outcome | PutBack
@@ -79,7 +80,7 @@ class Ended(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """An outcome as the statement `record` takes it, in its order."""
+    """An outcome in the parameter order of the statement `record`."""
 
     task_id: str
     owner: str
@@ -92,7 +93,7 @@ class Recorded(NamedTuple):
 
 
 class Outbox:
-    """The tasks, by way of one engine."""
+    """The tasks of one engine's database."""
 
     def __init__(self, engine: Engine, *, lease_seconds: float = LEASE_SECONDS) -> None:
         self._engine = engine
@@ -103,19 +104,20 @@ class Outbox:
         self._stop = asyncio.Event()
 
     async def lease(self, tenant_id: str, task_ids: Sequence[str], rooms: Mapping[str, int]) -> list[Leased]:
-        """Those of the tasks that are due and free. UNAVAILABLE where it is not known.
+        """Leases those of the tasks that are due and free. UNAVAILABLE if unknown.
 
-        rooms: of these prizes only so many; the others stay due, for `lease_due`.
+        rooms: limits per prize; tasks beyond them stay due for `lease_due`.
         """
-        # Of this call alone: a worker that leases the same task twice must not record for its former self.
+        # Unique per call: a worker that leases a task twice must not record an outcome for its first lease.
         owner = ids.make("lease")
-        rows = await self._database.fetch(
-            _SQL["lease"], tenant_id, self._lease_seconds, list(task_ids), owner, list(rooms), list(rooms.values())
+        places = (list(rooms), list(rooms.values()))
+        rows = await self._database.of(tenant_id).fetch(
+            _SQL["lease"], tenant_id, self._lease_seconds, list(task_ids), owner, *places
         )
         return [Leased(tenant_id, owner, row) for row in rows]
 
     async def lease_due(self, tenant_id: str, limit: int, rooms: Mapping[str, int]) -> list[Leased]:
-        """Whichever of a tenant's tasks are due, of each prize the longest waiting first; other workers get others."""
+        """Leases a tenant's due tasks, oldest first for each prize. Concurrent workers get different tasks."""
         owner = ids.make("lease")
         places = (list(rooms), list(rooms.values()))
 
@@ -126,26 +128,31 @@ class Outbox:
             rows = await connection.fetch(_SQL["lease"], tenant_id, self._lease_seconds, found, owner, [], [])
             return [Leased(tenant_id, owner, row) for row in rows]
 
-        return await self._database.transaction(work)
+        return await self._database.of(tenant_id).transaction(work)
 
     async def tenants_with_due(self) -> list[str]:
-        """Tenants that have something to lease."""
-        return [row["tenant_id"] for row in await self._database.fetch(_SQL["tenants_with_due"])]
+        """Tenants with due tasks."""
+        return await self._database.tenants(_SQL["tenants_with_due"])
+
+    async def due(self) -> int:
+        """How many tasks of all tenants are due, at most 10,000 of each database."""
+        return sum([int(await part.fetchval(_SQL["due"])) for part in self._database.parts])
 
     async def take_code(self, task: Leased) -> Any:
-        """Gives the task's reward a code of its prize's pool: key_id and ciphertext. None where the pool is empty."""
-        return await self._database.fetchrow(_TAKE_CODE, task.tenant_id, task.row["prize_id"], task.row["reward_id"])
+        """Assigns a code of the prize's pool to the task's reward: key_id and ciphertext. None if the pool is empty."""
+        database = self._database.of(task.tenant_id)
+        return await database.fetchrow(_TAKE_CODE, task.tenant_id, task.row["prize_id"], task.row["reward_id"])
 
     # -- outcomes ----------------------------------------------------------------------------
 
     def ended(self, task: Leased, outcome: Outcome | PutBack, duration_ms: int = 0) -> None:
-        """Records an outcome, and how long the attempt took, together with those that end meanwhile."""
+        """Queues an outcome and its duration; concurrent ones are recorded together."""
         self._ended.append(Ended(task, outcome, duration_ms))
         if self._recording is None or self._recording.done():
             self._recording = asyncio.create_task(self._record())
 
     async def flush(self) -> None:
-        """Returns when every outcome is recorded, or was given up because the database is away."""
+        """Returns when every outcome is recorded, or dropped because the database is down."""
         self._stop.set()
         if self._recording is not None:
             await self._recording
@@ -157,11 +164,11 @@ class Outbox:
             tenant_id = self._ended[0].task.tenant_id
             batch = [one for one in self._ended if one.task.tenant_id == tenant_id][:RECORD_MAX]
             try:
-                await self._settle(tenant_id, batch)
+                await at(tenant_id, self._settle(tenant_id, batch))
                 pauses.reset()
             except (Fault, asyncpg.PostgresError) as error:
                 log.warning("outcomes_wait", tasks=len(batch), error=str(error))
-                # Kept: recorded late is right as long as the lease lasts, and another's attempt after it.
+                # Retry: recording late is correct while the lease lasts; afterwards the task is attempted again.
                 if self._stop.is_set():
                     return
                 await pauses.wait(self._stop)
@@ -170,12 +177,12 @@ class Outbox:
             self._ended = [one for one in self._ended if id(one.task) not in written]
 
     async def _settle(self, tenant_id: str, batch: list[Ended]) -> None:
-        """Writes a batch. One that cannot be stored, as a plugin may give, is its own task's failure alone."""
+        """Writes a batch. An outcome that cannot be stored (from a plugin) fails only its own task."""
         try:
             await self._write(tenant_id, batch)
         except Exception as error:
             if isinstance(error, Fault | asyncpg.PostgresError) and not isinstance(error, asyncpg.DataError):
-                raise  # it says nothing of the outcomes: they wait
+                raise  # Unrelated to the outcomes: retry them.
             if len(batch) > 1:
                 for one in batch:
                     await self._settle(tenant_id, [one])
@@ -190,23 +197,25 @@ class Outbox:
         columns = [list(column) for column in zip(*places, strict=True)]
         dead = [one.task for one, place in zip(batch, places, strict=True) if place.status == "dead"]
         if dead:
-            rows = await self._database.transaction(partial(_record_given_up, tenant_id, columns, dead))
+            rows = await self._database.transaction(partial(_record_with_failed, tenant_id, columns, dead))
         else:
             rows = await self._database.fetch(_SQL["record"], tenant_id, *columns)
         for status, count in Counter(row["status"] for row in rows).items():
             if status != "put_back":
                 FULFILLMENT_TASKS.labels(status).inc(count)
-        await tell_failed(self._engine, tenant_id, [row["task_id"] for row in rows if row["status"] == "dead"])
+        await publish_failed(self._engine, tenant_id, [row["task_id"] for row in rows if row["status"] == "dead"])
 
 
-async def _record_given_up(
+async def _record_with_failed(
     tenant_id: str, columns: list[list[Any]], dead: list[Leased], connection: asyncpg.Connection
 ) -> list[Any]:
-    """Records outcomes of which some are dead: what their rewards held can be won again."""
+    """Records outcomes including dead ones, and returns the stock and codes of their rewards."""
     reward_ids, prize_ids = ([task.row[name] for task in dead] for name in ("reward_id", "prize_id"))
-    await hold_returns(connection, tenant_id, reward_ids, prize_ids)
+    await lock_returns(connection, tenant_id, reward_ids, prize_ids)
     rows: list[Any] = await connection.fetch(_SQL["record"], tenant_id, *columns)
-    await give_back(connection, tenant_id, [row["given_up"] for row in rows if row["given_up"] is not None])
+    await give_back(
+        connection, tenant_id, [row["failed_reward_id"] for row in rows if row["failed_reward_id"] is not None]
+    )
     return rows
 
 
@@ -215,7 +224,7 @@ def _recorded(ended: Ended, callback_seconds: float) -> Recorded:
     if isinstance(outcome, PutBack):
         return Recorded(task.task_id, task.owner, "put_back", delay_seconds=outcome.seconds)
     if isinstance(outcome, Stubbed):
-        outcome = Failed("a stub stands in for this channel's provider")
+        outcome = Failed("this channel's provider is a stub")
     answer = storable(outcome.answer, ANSWER_CHARACTERS_MAX)
     recorded = Recorded(task.task_id, task.owner, "delivered", answer=answer, duration_ms=duration_ms)
     if isinstance(outcome, Delivered):
@@ -223,7 +232,7 @@ def _recorded(ended: Ended, callback_seconds: float) -> Recorded:
     if isinstance(outcome, Awaiting):
         seconds = callback_seconds if outcome.seconds is None else outcome.seconds
         return recorded._replace(status="awaiting", external_id=storable(outcome.external_id), delay_seconds=seconds)
-    # With how the answer began: a list of deliveries, and who is told that one failed, have nothing else of it.
+    # Include the start of the response: lists of deliveries and the failure event show nothing else of it.
     error, delay = storable(f"{outcome.error}: {outcome.answer}" if outcome.answer else outcome.error), None
     if not outcome.final:
         delay = delay_seconds(task.row["attempts"], outcome.retry_after_seconds)
@@ -233,5 +242,5 @@ def _recorded(ended: Ended, callback_seconds: float) -> Recorded:
 
 
 def storable(text: object, most: int = ERROR_CHARACTERS_MAX) -> str:
-    """A text that came from outside, as Postgres can store it; a plugin's may be anything."""
+    """Makes external text storable in Postgres; a plugin may return anything."""
     return str(text).replace("\0", "").encode("utf-8", "replace").decode()[:most]

@@ -1,11 +1,11 @@
-"""The receivers that one worker delivers to: how many attempts each has under way, and how many more it may be given.
+"""Receivers of one worker: limits the attempts in progress at each, and the tasks leased for it in advance.
 
-A task is leased ahead of its attempt, so that a quick receiver never waits for the database. Of a receiver
-that hangs nothing is leased ahead: each lease that comes to no attempt is written twice for nothing, and
-thousands of tasks that are leased and put back in turn take the database from the plays. So:
+Tasks are leased before their attempt, so that a fast receiver never waits for the database. For a receiver that hangs,
+none are leased in advance: each lease without an attempt costs two wasted writes, and leasing and returning thousands
+of tasks in turn would slow the plays' database. So:
 
-    ahead   how many tasks may wait here for a place: all, until one waited in vain; then none; and one more
-            with each attempt that ends as quickly as a task would wait
+    ahead   how many tasks may wait here for a slot: unlimited until one waits in vain; then zero; then one more
+            for each attempt that ends within a task's waiting time
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.outgoing.connector import CONNECTIONS_PER_HOST
 
 ATTEMPTS_MAX: Final = 512
-"""Attempts under way in one worker."""
+"""Concurrent attempts of one worker."""
 
 RECEIVER_MAX: Final = CONNECTIONS_PER_HOST
-"""Of them to one host: a slow one leaves room for the others."""
+"""Concurrent attempts to one host: a slow host leaves room for others."""
 
 PLACE_SECONDS: Final = 2.0
-"""How long a task waits for a place at its receiver, which a quick one has at once, before it is put back."""
+"""How long a task waits for a slot at its receiver before it is put back; a fast receiver has one at once."""
 
 STUCK_SECONDS: Final = 0.5
-"""A receiver that has no place and ended no attempt for so long gets no more tasks to wait for it."""
+"""A receiver without a free slot and without a finished attempt for this long gets no further tasks."""
 
 PUT_BACK_SECONDS: Final = 2.0
 
 KNOWN_MAX: Final = 4_096
-"""Prizes, and receivers, that are remembered; beyond it prizes of receivers that keep up, of which any number may be
-leased, and receivers without a task here are forgotten.
+"""Prizes and receivers tracked. Beyond it, receivers without tasks here are dropped, and prizes whose receivers keep up
+(unlimited leases).
 """
 
 
 class Receiver:
-    """One of them. tasks: how many are leased here, waiting or under way."""
+    """A receiver. tasks: tasks leased here, waiting or in progress."""
 
     __slots__ = ("_ahead", "_bulkhead", "tasks")
 
@@ -54,34 +54,32 @@ class Receiver:
 
     @property
     def room(self) -> int | None:
-        """How many more tasks may be leased for it. None: it keeps up, as many as there are."""
+        """How many more tasks may be leased for it. None: unlimited, because it keeps up."""
         return None if self._ahead >= ATTEMPTS_MAX else max(0, RECEIVER_MAX + self._ahead - self.tasks)
 
     async def enter(self) -> bool:
-        """Takes a place for an attempt, which `leave` gives back. False: there is none."""
+        """Takes a slot for an attempt; release it with `leave`. False: no slot."""
         entered = await self._bulkhead.enter() is Entry.ENTERED
         if not entered:
             self._ahead = 0
         return entered
 
     def leave(self, seconds: float) -> None:
-        """Gives the place back, after an attempt that took so long."""
+        """Releases the slot after an attempt of this duration."""
         self._bulkhead.leave()
         if seconds < PLACE_SECONDS and self._ahead < ATTEMPTS_MAX:
             self._ahead += 1
 
 
 class Receivers:
-    """Those of one worker, and which prizes go to which: by the prize's row as it was leased last."""
+    """The receivers of one worker, and each prize's receiver as of its last lease."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Receiver] = {}
         self._by_prize: dict[str, dict[str, Receiver]] = {}
 
     def of(self, tenant_id: str, row: Mapping[str, Any]) -> Receiver:
-        """The receiver of a leased task (columns prize_id, channel, channel_config); there is one, whatever a config
-        holds.
-        """
+        """The receiver of a leased task (columns prize_id, channel, channel_config), created for any config."""
         name = _host(row["channel_config"]) or f"{tenant_id} {row['channel']}"
         prizes = self._by_prize.setdefault(tenant_id, {})
         if name not in self._by_name or row["prize_id"] not in prizes:
@@ -92,7 +90,7 @@ class Receivers:
         return receiver
 
     def rooms(self, tenant_id: str) -> dict[str, int]:
-        """Prizes of the tenant that only so many more tasks may be leased of."""
+        """The tenant's prizes with a limit on further leases, and the limits."""
         prizes = self._by_prize.get(tenant_id, {})
         return {prize_id: room for prize_id, receiver in prizes.items() if (room := receiver.room) is not None}
 
@@ -108,7 +106,7 @@ class Receivers:
 
 
 def _host(config: Any) -> str:
-    """The host that a channel's config names; the whole text where a plugin's is no URL, "" where it has none."""
+    """The host in a channel's config; the whole text if a plugin's is not a URL; "" if there is none."""
     url = str(config.get("url", "")) if isinstance(config, Mapping) else ""
     try:
         return urlsplit(url).netloc or url

@@ -1,4 +1,4 @@
-"""Clients of the servers that hold the streams, for blocking reads."""
+"""Redis clients for blocking reads of streams."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from redis.exceptions import RedisError
 from runtime.settings import Settings
 
 BLOCK_MS: Final = 1_000
-"""How long a read waits for messages: also how long a stop may wait for a read."""
+"""How long a read waits for messages, and therefore how long a stop may wait for a read."""
 
 CONNECT_SECONDS: Final = 2.0
 
 SOCKET_SECONDS: Final = 5.0
-"""Beyond BLOCK, so that a read that has nothing to say is not taken for a dead server."""
+"""Longer than BLOCK_MS, so that a read without messages is not mistaken for a dead server."""
 
 
 class Servers:
-    """Where the streams are: clients for blocking reads, one for each user of a stream.
+    """Creates clients for blocking reads, one for each reader of a stream.
 
-    Nothing is retried inside them: the loop does that, and knows what is safe. On a cluster each is a plain
-    client of the node that owns the stream's slot. redis-py's own cluster client closes every node's
-    connections when one fails, and with them the reads of all other streams.
+    The clients never retry; the consumer loop does, since it knows what is safe to repeat. On a cluster each is a plain
+    client of the node that owns the stream's slot: redis-py's cluster client closes every node's connections when one
+    fails, and so interrupts the reads of all other streams.
     """
 
     def __init__(self, settings: Settings, *, timeout_seconds: float = BLOCK_MS / 1000 + SOCKET_SECONDS) -> None:
@@ -41,11 +41,15 @@ class Servers:
 
     @property
     def may_move(self) -> bool:
-        """Whether a stream's server may be another one after a failure."""
+        """Whether a stream may move to another server after a failure."""
         return self._cluster
 
     async def client(self, stream: str) -> Redis:
-        """A client of the server that has `stream` now; the caller closes it. Raises RedisError, OSError."""
+        """A client of the server that has `stream` now, not yet connected. The caller closes it.
+
+        Raises RedisError or OSError if a cluster cannot be asked for the server. The client keeps its server when the
+        stream moves: after an error, get another one.
+        """
         if not self._cluster:
             return Redis.from_url(self._url, **self._options)
         cluster = RedisCluster.from_url(self._url, require_full_coverage=False, **self._options)

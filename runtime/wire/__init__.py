@@ -1,1 +1,1 @@
-"""What game.proto says of messages, and how JSON becomes them and they become JSON."""
+"""The schema of messages from game.proto, and their conversion from and to JSON."""

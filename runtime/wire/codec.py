@@ -1,7 +1,7 @@
-"""JSON to messages and back (spec.md, "Conventions on all resources").
+"""Converts JSON to messages and back.
 
-`decode` and `from_query` read what a client sent and name every field that is wrong; `view` makes the
-function that turns a message into what JSON shows of it. Each is built once per message type.
+`decode` and `from_query` read a client's request and report every invalid field; `view` builds the function that
+converts a message to JSON, once per message type.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from runtime.wire.schema import (
 )
 
 LIMIT: Final = (1, 100)
-"""A page's least and greatest size."""
+"""The minimum and maximum page size."""
 
 QUERY_CHARACTERS_MAX: Final = 1_000
-"""Of a parameter's text: a request line holds about 8,000, which several must share."""
+"""The maximum length of a query parameter: all of them share a request line of about 8,000."""
 
 FIELDS_MAX: Final = 10_000
-"""Of a body, however deep, and of objects and lists too: a game with a thousand prizes has a tenth of them."""
+"""The maximum of fields, objects and lists in a body, at any depth: ten times those of a game with 1,000 prizes."""
 
 QUERY_ALIASES: Final = {
     "campaign": "campaign_id",
@@ -58,7 +58,7 @@ NONE: Final[Names] = frozenset()
 
 _WHOLE: Final = re.compile(r"-?\d{1,19}", re.ASCII)
 
-# msgspec's own reading of doubles takes 20 us for one of 22 digits: 0.24 s for a body full of them.
+# msgspec's own parser takes 20 us for a double of 22 digits: 0.24 s for a body full of them.
 _decode: Final = msgspec.json.Decoder(float_hook=float).decode
 
 
@@ -66,13 +66,13 @@ _decode: Final = msgspec.json.Decoder(float_hook=float).decode
 
 
 def decode(message: type[T], body: bytes, closed: Names = NONE, rewrite: Rewrite | None = None) -> T:
-    """The message in a JSON body. `closed` are fields that the sender may not set: unknown to it. rewrite: what makes
-    our own form of others, asked where the body is not in it.
+    """Reads the message from a JSON body. `closed`: fields that the client may not set, treated as unknown. rewrite:
+    converts alternative forms to Core's; called only if the body is invalid as it is.
 
-    Enums are value names or stored tokens, int64 may be quoted, null is "not given". An update's
-    `update_mask`, where it is not given, becomes the fields that the body's resource holds.
+    Enums are value names or stored tokens, int64 may be quoted, null means omitted. Without an `update_mask`, an update
+    sets the fields that the body's resource has.
 
-    Raises INVALID_ARGUMENT with `violations` naming every field that is wrong.
+    Raises INVALID_ARGUMENT with `violations` for every invalid field.
     """
     value = parse(body)
     try:
@@ -82,43 +82,43 @@ def decode(message: type[T], body: bytes, closed: Names = NONE, rewrite: Rewrite
             raise
         value = rewrite(message, value)
         made, _ = read(message, value, closed)
-    _refuse_doubles(body, value)
+    _refuse_duplicates(body, value)
     known = fields_of(message)
     if "update_mask" in known and not made.update_mask:  # type: ignore[attr-defined]
         resource = next(name for name, field in known.items() if field.kind is Kind.MESSAGE and name != "scope")
-        made.update_mask = given(value.get(resource) or {})  # type: ignore[attr-defined]
+        made.update_mask = provided(value.get(resource) or {})  # type: ignore[attr-defined]
     return made
 
 
 def decode_resource(message: type[T], body: bytes, aliases: Mapping[str, str]) -> tuple[T, list[str]]:
-    """A resource that is a body of its own, as the edges have it, and the names of the fields that it holds.
+    """Reads an unwrapped resource, as on the edges. Returns it with the names of the fields that the body has.
 
-    aliases: what the edge calls a field -> the field (`prize_id` -> `id`).
+    aliases: edge name -> field (`prize_id` -> `id`).
     """
     value = parse(body)
-    _refuse_doubles(body, value)
+    _refuse_duplicates(body, value)
     for alias, name in aliases.items():
         if alias in value:
             value.setdefault(name, value.pop(alias))
-    return read(message, value)[0], given(value)
+    return read(message, value)[0], provided(value)
 
 
-def given(value: Mapping[str, Any]) -> list[str]:
-    """The fields that an update sets: those it holds, but for the id."""
+def provided(value: Mapping[str, Any]) -> list[str]:
+    """The fields that an update sets: all that the body has, except the id."""
     return [name for name, item in value.items() if item is not None and name != "id"]
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """A JSON object. An empty body is an empty object. Raises INVALID_ARGUMENT."""
+    """Parses a JSON object. An empty body is an empty object. Raises INVALID_ARGUMENT."""
     if not body:
         return {}
-    # Every field has its colon, every object and list its bracket: told before any of them is made, which takes
-    # the time that others wait.
+    # Every field has a colon, every object and list a bracket. Counted before parsing, because parsing blocks the event
+    # loop.
     if len(body) > FIELDS_MAX and sum(map(body.count, (b":", b"{", b"["))) > FIELDS_MAX:
         raise invalid(
             "",
-            f"the body must hold at most {FIELDS_MAX} fields, objects and lists; colons and opening brackets"
-            " in texts count too",
+            f"the body must have at most {FIELDS_MAX} fields, objects and lists; colons and opening brackets"
+            " in strings count too",
         )
     try:
         value = _decode(body)
@@ -127,15 +127,15 @@ def parse(body: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise invalid("", "the body is not valid UTF-8") from None
     except (msgspec.MsgspecError, ValueError, OverflowError) as error:
-        value = _parse_what_cannot_be_kept(body, str(error))
+        value = _parse_unstorable(body, str(error))
     if not isinstance(value, dict):
         raise invalid("", "the body must be a JSON object")
     return value
 
 
-def _parse_what_cannot_be_kept(body: bytes, why: str) -> Any:
-    """Half a surrogate pair and a number beyond a double are JSON (RFC 8259, 8.2 and 6), but the fast parser
-    refuses them without a word of where. Read here, the check of their field refuses them, and names it.
+def _parse_unstorable(body: bytes, why: str) -> Any:
+    """Parses what msgspec refuses without naming the field: unpaired surrogates and numbers beyond a double, which are
+    valid JSON (RFC 8259, 8.2 and 6). The field's own check then refuses and names it.
     """
     try:
         return json.loads(body.decode(), parse_constant=_refuse_constant)
@@ -144,11 +144,11 @@ def _parse_what_cannot_be_kept(body: bytes, why: str) -> Any:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def read(message: type[T], value: dict[str, Any], closed: Names = NONE) -> tuple[T, dict[str, Any]]:
-    """The message that parsed JSON holds, and its fields as they were read. Raises INVALID_ARGUMENT."""
+    """The message in parsed JSON, and its converted fields. Raises INVALID_ARGUMENT."""
     found: Found = []
     kwargs = _read_fields(message, value, "", found, closed)
     if found:
@@ -162,7 +162,7 @@ def _read_fields(message: type[Any], value: dict[str, Any], path: str, found: Fo
     for name, item in value.items():
         reader = readers.get(name)
         if reader is None or name in closed:
-            found.append((f"{path}{name}", "is not a field here"))
+            found.append((f"{path}{name}", "is not a known field"))
         elif item is not None:
             field, read_value = reader
             if not field.repeated:
@@ -172,12 +172,12 @@ def _read_fields(message: type[Any], value: dict[str, Any], path: str, found: Fo
             else:
                 found.append((f"{path}{name}", "must be a list"))
         if len(found) >= VIOLATIONS_MAX:
-            break  # Nobody is told of more.
+            break  # No more are reported.
     return kwargs
 
 
 def _read_list(field: Field, items: list[Any], path: str, found: Found) -> list[Any]:
-    """The elements; one that is wrong is named by its index: items[2]."""
+    """The elements. An invalid one is reported by its index: items[2]."""
     if problem := field.items_problem(items):
         found.append((path + field.name, problem))
         return []
@@ -203,14 +203,14 @@ def _readers(message: Any) -> dict[str, tuple[Field, Reader]]:
 
 
 def _read_text(field: Field, value: Any, path: str, found: Found) -> Any:
-    problem = field.text_problem(value) if isinstance(value, str) else "must be text"
+    problem = field.text_problem(value) if isinstance(value, str) else "must be a string"
     if problem:
         found.append((path + field.name, problem))
     return value
 
 
 def _read_integer(field: Field, value: Any, path: str, found: Found) -> Any:
-    """A JSON integer, or a quoted one where proto3 JSON quotes them. 2.0 is the integer 2, as in JSON Schema."""
+    """A JSON integer, for int64 also a quoted one. 2.0 is the integer 2, as in JSON Schema."""
     low, high = INT32 if field.kind is Kind.INT32 else INT64
     if (isinstance(value, str) and field.kind is Kind.INT64 and _WHOLE.fullmatch(value)) or (
         isinstance(value, float) and value.is_integer() and abs(value) <= 2**53
@@ -267,7 +267,7 @@ def _read_message(field: Field, value: Any, path: str, found: Found) -> Any:
 
 
 def _read_map(field: Field, value: Any, path: str, found: Found) -> Any:
-    found.append((path + field.name, "is made by the service"))
+    found.append((path + field.name, "is read-only"))
 
 
 _READ: Final[dict[Kind, Reader]] = {
@@ -285,7 +285,7 @@ _READ: Final[dict[Kind, Reader]] = {
 
 @memo
 def _members(enum: Any) -> dict[str, Any]:
-    """Value name and stored token -> member; UNSPECIFIED by its value name alone."""
+    """Value name and stored token -> member; UNSPECIFIED only by its value name."""
     members = {member.proto_name: member for member in enum}
     return members | {member.name.lower(): member for member in enum if member != 0}
 
@@ -295,23 +295,23 @@ def _choices(enum: Any) -> str:
     return ", ".join(member.proto_name for member in enum if member != 0)
 
 
-def _refuse_doubles(body: bytes, value: Any) -> None:
-    """Refuses a field that is given twice: which of the two was meant?
+def _refuse_duplicates(body: bytes, value: Any) -> None:
+    """Refuses duplicate fields, because the intended value is ambiguous.
 
-    Every field has its colon, so as many fields as colons means that none was lost to a second one.
-    Colons inside texts make the numbers differ; only then the slower parser has a look.
+    Every field has a colon, so equal counts of fields and colons mean that there is no duplicate. Colons inside strings
+    make the counts differ; only then the slower parser checks.
     """
     colons = body.count(b":")
     if colons < 2 or len(value) == colons or _count(value) == colons:
         return
     try:
-        json.loads(body, object_pairs_hook=_no_doubles)
+        json.loads(body, object_pairs_hook=_unique_fields)
     except (RecursionError, ValueError):
         raise invalid("", "the body is not valid JSON") from None
 
 
 def _count(value: Any) -> int:
-    """The fields of parsed JSON, however deep."""
+    """The number of fields in parsed JSON, at any depth."""
     fields, waiting = 0, [value]
     while waiting:
         items = waiting.pop()
@@ -324,13 +324,13 @@ def _count(value: Any) -> int:
     return fields
 
 
-def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise refused([(name, "is given twice")])
+                raise refused([(name, "must not be repeated")])
             seen.add(name)
     return fields
 
@@ -339,10 +339,9 @@ def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def from_query(message: type[T], query: Mapping[str, str], closed: Names = NONE) -> T:
-    """The message in query parameters: `scope.tenant_id`, `player_id`, `limit` ...
+    """Reads the message from query parameters: `scope.tenant_id`, `player_id`, `limit` ...
 
-    Parameters that are no field, or are `closed`, are ignored (contract.md, "Queries").
-    Raises INVALID_ARGUMENT with `violations`.
+    Unknown and `closed` parameters are ignored. Raises INVALID_ARGUMENT with `violations`.
     """
     found: Found = []
     known = fields_of(message)
@@ -362,7 +361,7 @@ def from_query(message: type[T], query: Mapping[str, str], closed: Names = NONE)
 
 
 def scope_from_query(query: Mapping[str, str], found: Found) -> m.Scope | None:
-    """The scope in `scope.tenant_id` and `scope.merchant_id`; None where neither is there."""
+    """The scope in `scope.tenant_id` and `scope.merchant_id`; None if both are missing."""
     kwargs = {name: query[f"scope.{name}"] for name in fields_of(m.Scope) if f"scope.{name}" in query}
     for name, text in kwargs.items():
         if problem := text_problem(text):
@@ -387,23 +386,23 @@ def _from_text(field: Field, text: str, parameter: str, found: Found) -> Any:
 
 
 def path_text(name: str, value: str) -> str:
-    """A path's parameter, held to what any text is held to. Raises INVALID_ARGUMENT."""
+    """Validates a path parameter by the default rules for strings. Raises INVALID_ARGUMENT."""
     if problem := text_problem(value):
         raise invalid(name, problem)
     return value
 
 
-# -- answers ---------------------------------------------------------------------------------
+# -- responses -------------------------------------------------------------------------------
 
 
 @memo
 def view(message: Any, int64_as: Int64As) -> View:
-    """A function that makes a message of this type what JSON shows of it: every field, in game.proto's order.
+    """Builds the function that converts a message of this type to JSON: all fields, in game.proto's order.
 
-    Enums are value names; a sub-message that is unset is null, a free-form object {}, a page's
-    pagination its defaults. int64 is "quoted" as proto3 JSON has it (Core), or a "number" (the edges).
+    Enums are value names. An unset message is null, an unset free-form object {}, an unset pagination its defaults.
+    int64 is "quoted" as in proto3 JSON (Core), or a "number" (the edges).
     """
-    # The functions are written as source once: a loop over the fields at each answer costs five times as much.
+    # Generated as source code once: a loop over the fields for each response takes five times as long.
     source: list[str] = []
     scope: dict[str, Any] = {"EMPTY_PAGE": m.Pagination()}
     for one in _with_nested(message):
@@ -429,7 +428,7 @@ def _with_nested(message: type[Any]) -> Iterable[type[Any]]:
 
 
 def _expression(field: Field, int64_as: Int64As) -> str:
-    """The source of what JSON shows of a field of the message `m`."""
+    """The source code that converts a field of the message `m` to JSON."""
     one = "x" if field.repeated else f"m.{field.name}"
     match field.kind:
         case Kind.INT64:

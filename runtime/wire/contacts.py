@@ -1,15 +1,13 @@
-"""Phone numbers and e-mail addresses, in the one spelling by which a player is known.
+"""Normalizes phone numbers and e-mail addresses to the canonical form that identifies a player.
 
-A phone number is E.164 (`+12025550123`), read by the phonenumbers library. It must be international,
-beginning with `+`, for a server that serves many countries has none to assume. A number of a plausible
-length is taken even where no carrier is known to have given it out: numbering plans move faster than
-libraries, and the code that is sent proves the number.
+A phone number is E.164 (`+12025550123`), parsed by the phonenumbers library. It must begin with `+`, because a server
+for many countries has no default one. A number of plausible length is accepted even if the library knows no carrier for
+it: numbering plans change faster than libraries, and the login code verifies the number.
 
-An e-mail address is read by email-validator without asking the DNS. All of it is lower case: RFC 5321
-lets the part before the @ tell cases apart, but no mail service does, and people type either.
+An e-mail address is parsed by email-validator, without DNS. It is lower-cased as a whole: RFC 5321 allows a
+case-sensitive local part, but mail services ignore case, and people type either.
 
-Both libraries are imported once the process is ready (`prepare`), or where they are needed before: that much sooner it
-starts.
+Both libraries are imported after the process is ready (`prepare`), or on first use, for a faster start.
 """
 
 from __future__ import annotations
@@ -22,11 +20,11 @@ from runtime.messages import ContactType
 
 _PHONE_CHARACTERS_MAX: Final = 32
 _EMAIL_CHARACTERS_MAX: Final = 320
-"""Of both of its parts (RFC 5321, 4.5.3.1). The library normalizes first, in the square of the time of a length."""
+"""The maximum of both parts together (RFC 5321, 4.5.3.1). Checked first: the library takes quadratic time."""
 
 
 async def prepare() -> None:
-    """Imports both libraries beside the event loop, so that nobody's first contact holds it up."""
+    """Imports both libraries in a thread, so that the first contact does not block the event loop."""
     await asyncio.to_thread(_import)
 
 
@@ -36,9 +34,9 @@ def _import() -> None:
 
 
 def normalized(type: ContactType, value: str, *, field: str = "value") -> str:
-    """The contact's one spelling. INVALID_ARGUMENT on `field` where it is not a contact of that type.
+    """The contact's canonical form. INVALID_ARGUMENT on `field` if it is not a contact of that type.
 
-    INVALID_ARGUMENT on `type` where that is unset.
+    INVALID_ARGUMENT on `type` if that is unset.
     """
     if type == ContactType.PHONE:
         return _phone(value.strip(), field)
@@ -48,7 +46,7 @@ def normalized(type: ContactType, value: str, *, field: str = "value") -> str:
 
 
 def spellings(text: str) -> list[str]:
-    """The contacts that a text may be, each in its one spelling; none where it is no contact."""
+    """The contacts that a text may be, in canonical form; empty if it is none."""
     found = []
     for type in (ContactType.EMAIL, ContactType.PHONE):
         try:
@@ -59,7 +57,7 @@ def spellings(text: str) -> list[str]:
 
 
 def masked(contact: str) -> str:
-    """A contact as who knows it recognizes it, and nobody else can use it: a***@example.com, +49***78."""
+    """A masked contact, recognizable only to those who know it: a***@example.com, +49***78."""
     name, at, domain = contact.rpartition("@")
     return f"{name[:1]}***@{domain}" if at else f"{contact[:3]}***{contact[-2:]}"
 
@@ -72,7 +70,7 @@ def _phone(value: str, field: str) -> str:
 
     possible = (
         phonenumbers.ValidationResult.IS_POSSIBLE,
-        # Shorter than a number of its country usually is, as +15550100; still dialled as it stands.
+        # Shorter than usual in its country, such as +15550100, but it can be dialled.
         phonenumbers.ValidationResult.IS_POSSIBLE_LOCAL_ONLY,
     )
     try:
@@ -86,11 +84,11 @@ def _phone(value: str, field: str) -> str:
 
 def _email(value: str, field: str) -> str:
     if len(value) > _EMAIL_CHARACTERS_MAX:
-        raise invalid(field, "must be an e-mail address: it is too long")
+        raise invalid(field, f"must be an e-mail address of at most {_EMAIL_CHARACTERS_MAX} characters")
     from email_validator import EmailNotValidError, validate_email
 
     try:
-        # test_environment: names under .test (RFC 6761) are welcome, so that a trial needs no real mailbox.
+        # test_environment: accepts domains under .test (RFC 6761), so that trials need no real mailbox.
         found = validate_email(value, check_deliverability=False, test_environment=True)
     except EmailNotValidError as error:
         raise invalid(field, f"must be an e-mail address: {error}") from None

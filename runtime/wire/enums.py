@@ -1,4 +1,4 @@
-"""Enums between their two forms: the value on the wire, and the bare lower-case token that is stored (spec.md, 6)."""
+"""Converts enums between the value on the wire and the lower-case token that is stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ E = TypeVar("E")
 
 
 def token(value: Any, default: str = "") -> str:
-    """An enum's stored form, the bare lower-case token; `default` where it is unset (0)."""
+    """An enum's stored form, the lower-case token; `default` if it is unset (0)."""
     return str(value.name).lower() if value else default
 
 

@@ -1,5 +1,5 @@
-"""What proto3's JSON mapping allows on input beside our own form: names in lowerCamelCase, enums by number, and quoted
-numbers (protobuf.dev, "ProtoJSON Format"). Core reads one form, so the others are rewritten to it.
+"""Converts the alternative input forms of proto3's JSON mapping to the one that Core reads: lowerCamelCase names, enums
+by number, and quoted numbers (protobuf.dev, "ProtoJSON Format").
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _WHOLE: Final = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 def rewritten(message: Any, value: dict[str, Any]) -> dict[str, Any]:
-    """A parsed body in our own form. What no form allows stays as it is, to be refused by its name."""
+    """A parsed body in Core's form. Invalid values stay as they are, to be refused under their own names."""
     fields, found = _by_both_names(message), {}
     for name, item in value.items():
         field = fields.get(name)
         if field is None or (name != field.name and field.name in value):
-            found[name] = item  # Given under both names, the second is refused.
+            found[name] = item  # Sent under both names: the alternative one is refused.
         elif field.repeated and isinstance(item, list):
             found[field.name] = [_value(field, one) for one in item]
         else:
@@ -29,21 +29,21 @@ def rewritten(message: Any, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def rewritten_query(message: Any, query: Mapping[str, str]) -> dict[str, str]:
-    """The same of query parameters, those of the scope included. Given under both names, our own is taken: whoever
-    stands before Core and sees to the tenant that a request is about may know that name alone.
+    """Query parameters in Core's form, the scope's included. If a parameter is sent under both names, Core's own wins:
+    a gateway in front of Core that enforces the tenant may know only that name.
     """
     fields = _by_both_names(message)
     found: dict[str, str] = {}
     for name, text in query.items():
         outer, _, inner = name.partition(".")
-        own, said = name, text
+        own, value = name, text
         if (field := fields.get(outer)) is not None:
             nested = _by_both_names(field.type).get(inner) if inner and field.kind is Kind.MESSAGE else None
             own = ".".join(filter(None, (field.name, nested.name if nested is not None else inner)))
             if not inner and field.kind is Kind.ENUM and _WHOLE.fullmatch(text):
-                said = _names(field.type).get(int(text), text)
+                value = _names(field.type).get(int(text), text)
         if own == name or own not in query:
-            found.setdefault(own, said)
+            found.setdefault(own, value)
     return found
 
 

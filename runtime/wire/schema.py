@@ -1,7 +1,7 @@
-"""What game.proto says of each message, as the surfaces need it: its fields, their kinds, and what a value may be.
+"""The schema of messages from game.proto: fields, kinds and the rules for values.
 
-Read once per message type from the generated dataclasses' metadata. JSON (`runtime.wire.codec`), query
-parameters and RPC messages (`check`) are all held to the same rules, given here.
+It is read once per message type from the metadata of the generated dataclasses. JSON (`runtime.wire.codec`), query
+parameters and RPC messages (`check`) are validated by the same rules.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from runtime.errors import Fault, violations
 from runtime.messages.behavior import ANY_CHARACTERS, LEAST, LINES, MOST, MOST_ITEMS, READ_ONLY, REQUIRED, SIGNED
 
 TEXT_CHARACTERS_MAX: Final = 10_000
-"""Of a text of which game.proto says nothing else."""
+"""The default maximum length of a string."""
 
 ELEMENTS_MAX: Final = 1_000
-"""Of a list of messages (rungs, ranks): each becomes an object, which costs a hundred times its text."""
+"""The default maximum of a list of messages (rungs, ranks): an object takes a hundred times the memory of its text."""
 
 UNSEEN_IN_LINES: Final = (
     r"\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2060-\u206f\ufeff"
     r"\ufff9-\ufffb\ufffe\uffff"
 )
 UNSEEN: Final = r"\t\n\r" + UNSEEN_IN_LINES
-"""Characters that no text holds which people are shown, as a class of a regular expression: controls, what turns the
-direction of the text around it (Unicode TR 9, 2), what ends a line or is nothing to see; a name of these passes for
-another's, or writes over what stands beside it. Those that scripts and emoji need (joiners, the marks of a direction,
-selectors, tags) are welcome. UNSEEN_IN_LINES: of texts of several lines.
+"""Characters refused in texts shown to people, as a regular expression class: control, bidirectional-override
+(Unicode TR 9, 2), line-ending and invisible characters. With them a name could imitate another one, or overwrite the
+text next to it. Characters that scripts and emoji need (joiners, direction marks, selectors, tags) are allowed.
+UNSEEN_IN_LINES: for texts with several lines.
 """
 
 OBJECT_DEPTH_MAX: Final = 64
-"""How deeply a free-form object (`ui`, `payload` ...) may be nested."""
+"""The maximum nesting of a free-form object (`ui`, `payload` ...)."""
 
 VIOLATIONS_MAX: Final = 20
-"""A body can be wrong in more places than anybody wants to read."""
+"""The maximum number of violations in an error."""
 
 PATH_CHARACTERS_SHOWN: Final = 200
 
@@ -50,11 +50,11 @@ INT64: Final = (-(2**63), 2**63 - 1)
 _INT64_LEAST, _INT64_MOST = INT64
 
 Found = list[tuple[str, str]]
-"""(path of the field, what is wrong with it)."""
+"""[(path of the field, problem)]."""
 
 
 class Kind(Enum):
-    """What a field holds. OBJECT is a google.protobuf.Struct, a plain dict here; MAP is string -> int32."""
+    """The kind of a field. OBJECT is a google.protobuf.Struct, here a plain dict; MAP is string -> int32."""
 
     TEXT = "text"
     INT32 = "int32"
@@ -81,18 +81,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def memo(function: F) -> F:
-    """functools.cache, for functions of message types, which mypy takes for unhashable."""
+    """functools.cache for functions of message types, which mypy considers unhashable."""
     return cast(F, cache(function))
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a message. `type` is the enum or the message that it holds, else None.
+    """A field of a message. `type` is its enum or message type, else None.
 
-    required: without it the message is refused (a resource's: by what makes one). read_only: the service's
-    to set, so that a client sends there what is stored or nothing. most: characters of a text. items_most: elements,
-    where it is repeated; 0: game.proto does not say. lines: a text of several. any_characters: a text that
-    nobody is shown. least: what a whole number in a request is at least; None: it may be negative.
+    required: the message is refused without it (for a resource: its creation). read_only: set by the service; a client
+    may send only the stored value. most: maximum characters of a string. items_most: maximum elements of a list; 0: not
+    in game.proto. lines: line breaks are allowed. any_characters: a string that is not shown to people. least: the
+    minimum of an integer in a request; None: it may be negative.
     """
 
     name: str
@@ -108,33 +108,33 @@ class Field:
     least: int | None = 0
 
     def text_problem(self, value: str) -> str | None:
-        """What is wrong with a text of this field, or None."""
+        """The problem of a string for this field, or None."""
         if len(value) > self.most:
             return f"must be at most {self.most} characters long"
         if self.any_characters:
             return _storing_problem(value)
-        # Most texts are, and it is told in no time. None of UNSEEN is printable; of what else is not, some is welcome.
+        # Fast path: most strings are printable, and no character of UNSEEN is. Some unprintable ones are allowed.
         if value.isprintable():
             return None
         unseen = (_UNSEEN_IN_LINES if self.lines else _UNSEEN).search(value)
-        return _storing_problem(value) or (f"must not hold U+{ord(unseen[0]):04X}" if unseen is not None else None)
+        return _storing_problem(value) or (f"must not contain U+{ord(unseen[0]):04X}" if unseen is not None else None)
 
     @property
     def elements_max(self) -> int:
-        """How many a list of this field's may hold; 0: as many as the body."""
+        """The maximum number of elements; 0: limited only by the body's size."""
         return self.items_most or (ELEMENTS_MAX if self.kind is Kind.MESSAGE else 0)
 
     def items_problem(self, values: list[Any]) -> str | None:
-        """What is wrong with a list of this field's, or None; its elements aside."""
+        """The problem of a list's length for this field, or None."""
         most = self.elements_max
-        return f"must hold at most {most}" if most and len(values) > most else None
+        return f"must have at most {most} elements" if most and len(values) > most else None
 
 
 @memo
 def fields_of(message: Any) -> dict[str, Field]:
-    """Every field of a message type by its name, in the order of game.proto."""
-    # Not by the metadata that betterproto2 makes of it, which reads all types of a message anew for each of its fields:
-    # that was half of what a process did at its start, imports aside.
+    """The fields of a message type by name, in the order of game.proto."""
+    # Not from betterproto2's own metadata: it resolves all type hints of a message again for each field, which took
+    # half of a process's start, imports aside.
     types, of = get_type_hints(message), message.__name__
     found = {field.name: betterproto2.FieldMetadata.get(field) for field in dataclasses.fields(message)}
     in_order = sorted(found, key=lambda name: found[name].number)
@@ -168,23 +168,23 @@ _UNSEEN: Final = re.compile(f"[{UNSEEN}]")
 _UNSEEN_IN_LINES: Final = re.compile(f"[{UNSEEN_IN_LINES}]")
 
 TEXT: Final = Field("", Kind.TEXT, None, False)
-"""A text of which nothing else is said: an id in a path, a code."""
+"""The default rules for a string, such as an id in a path."""
 
 
 def text_problem(value: str) -> str | None:
-    """What is wrong with a text of one line, or None."""
+    """The problem of a string of one line, or None."""
     return TEXT.text_problem(value)
 
 
 def is_storable(value: str) -> bool:
-    """Whether it is text that can be stored, and sent on, at all."""
+    """Whether a string can be stored and sent to Core."""
     return _storing_problem(value) is None
 
 
 def _storing_problem(value: str) -> str | None:
-    """Postgres stores neither NUL nor half of a surrogate pair."""
+    """Postgres can store neither NUL nor an unpaired surrogate."""
     if "\0" in value:
-        return "must not hold a NUL character"
+        return "must not contain a NUL character"
     if not value.isascii():
         try:
             value.encode()
@@ -194,24 +194,24 @@ def _storing_problem(value: str) -> str | None:
 
 
 def number_problem(value: float) -> str | None:
-    """What is wrong with a double, or None."""
+    """The problem of a double, or None."""
     return None if math.isfinite(value) else "must be a finite number"
 
 
 def object_problems(value: Any, path: str) -> Found:
-    """(path, what is wrong) for what cannot be kept in a free-form object; no more than anybody reads.
+    """[(path, problem)] of the values of a free-form object that cannot be stored, at most VIOLATIONS_MAX.
 
-    Paths are made for what is wrong alone: made at every step, those of deep objects with long names cost
-    thousands of times what the check does.
+    Paths are built only for problems: built at every step, those of deep objects with long names would cost thousands
+    of times more than the check.
     """
-    if _is_sound(value, 0):
+    if _is_valid(value, 0):
         return []
     found: Found = []
     _find_problems(value, [path], 0, found)
     return found
 
 
-def _is_sound(value: Any, depth: int) -> bool:
+def _is_valid(value: Any, depth: int) -> bool:
     kind = type(value)
     if kind is dict:
         if depth >= OBJECT_DEPTH_MAX or not all(_key_problem(key) is None for key in value):
@@ -225,16 +225,16 @@ def _is_sound(value: Any, depth: int) -> bool:
         return _value_problem(value) is None
     for item in items:
         kind = type(item)
-        if kind is int:  # Inlined, as the lists of a body are a hundred thousand of these at most.
+        if kind is int:  # Inlined: a body may have a list of a hundred thousand integers.
             if not _INT64_LEAST <= item <= _INT64_MOST:
                 return False
-        elif not _is_sound(item, depth + 1):
+        elif not _is_valid(item, depth + 1):
             return False
     return True
 
 
 def _find_problems(value: Any, path: list[str], depth: int, found: Found) -> None:
-    """Adds what is wrong below `path`, whose parts are joined only where something is."""
+    """Adds the problems below `path`, whose parts are joined only for a problem."""
     if len(found) >= VIOLATIONS_MAX:
         return
     if isinstance(value, dict | list) and depth >= OBJECT_DEPTH_MAX:
@@ -257,20 +257,20 @@ _key_problem: Final = Field("", Kind.TEXT, None, False, any_characters=True).tex
 
 def _value_problem(value: Any) -> str | None:
     if isinstance(value, str):
-        # Long texts are welcome here: a widget's image may be in its `ui`. The body's limit bounds them.
+        # No length limit but the body's: a widget's image may be in its `ui`.
         return _storing_problem(value)
     if isinstance(value, int) and not _INT64_LEAST <= value <= _INT64_MOST:
-        return "must be a whole number of 64 bits"
+        return "must be a 64-bit integer"
     return number_problem(value) if isinstance(value, float) else None
 
 
 def refused(found: Found) -> Fault:
-    """INVALID_ARGUMENT for what was found wrong, as much of it as anybody reads."""
+    """INVALID_ARGUMENT with the first VIOLATIONS_MAX problems."""
     return violations([(_shown(path), problem) for path, problem in found[:VIOLATIONS_MAX]])
 
 
 def _shown(path: str) -> str:
-    """A path holds names as their sender wrote them: what is no Unicode could not be sent back."""
+    """Replaces what cannot be encoded: a path contains the client's own names, which may be invalid Unicode."""
     return path[:PATH_CHARACTERS_SHOWN].encode(errors="replace").decode()
 
 
@@ -278,7 +278,7 @@ def _shown(path: str) -> str:
 
 
 def check(message: Any) -> None:
-    """Holds a message that came as protobuf to what JSON is held to. Raises INVALID_ARGUMENT naming each field."""
+    """Validates a protobuf message by the same rules as JSON. Raises INVALID_ARGUMENT with each invalid field."""
     found: Found = []
     _check_message(message, "", found)
     if found:
@@ -288,7 +288,7 @@ def check(message: Any) -> None:
 def _check_message(message: Any, path: str, found: Found) -> None:
     for name, field in fields_of(type(message)).items():
         value = getattr(message, name)
-        # Most fields of most messages are unset; 0, "" and False have nothing to check either.
+        # Most fields are unset; 0, "" and False need no check either.
         if value is None or value == 0 or value == "" or field.kind is Kind.MAP:
             continue
         if field.repeated:
@@ -298,7 +298,7 @@ def _check_message(message: Any, path: str, found: Found) -> None:
             for index, item in enumerate(value):
                 _check_value(field, item, f"{path}{name}[{index}]", found)
                 if len(found) >= VIOLATIONS_MAX:
-                    return  # Nobody is told of more.
+                    return  # No more are reported.
         else:
             _check_value(field, value, f"{path}{name}", found)
 
@@ -310,7 +310,7 @@ def _check_value(field: Field, value: Any, path: str, found: Found) -> None:
         case Kind.NUMBER:
             problem = number_problem(value)
         case Kind.ENUM:
-            problem = None if getattr(field.type(value), "name", "") else "is not a value of this enum"
+            problem = None if getattr(field.type(value), "name", "") else "must be a value of its enum"
         case Kind.OBJECT:
             found.extend(object_problems(value, path))
             return

@@ -1,4 +1,4 @@
-"""Whom a request is about: its tenant, and its player."""
+"""The tenant, merchant and player of a request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OfPlayer(Protocol):
 
 
 def tenant_of(request: Scoped) -> str:
-    """The tenant in the request's scope. INVALID_ARGUMENT where there is none, which Core asks before all else."""
+    """The tenant in the request's scope. INVALID_ARGUMENT without one. Core checks this before anything else."""
     scope = request.scope
     if scope is None or not scope.tenant_id:
         raise invalid("scope.tenant_id", "is required")
@@ -33,12 +33,12 @@ def tenant_of(request: Scoped) -> str:
 
 
 def merchant_of(request: Scoped) -> str:
-    """The merchant whose staff asks, from the request's scope; "" where it is the tenant's own."""
+    """The merchant whose staff sent the request; "" for the tenant's own staff."""
     return request.scope.merchant_id if request.scope is not None else ""
 
 
 def player_id_of(request: OfPlayer) -> str:
-    """The request's `player_id`. INVALID_ARGUMENT where it is missing or no identifier."""
+    """The request's `player_id`. INVALID_ARGUMENT if it is missing or too long."""
     player_id = request.player_id
     if not player_id:
         raise invalid("player_id", "is required")

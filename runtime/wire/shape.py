@@ -1,4 +1,4 @@
-"""How an edge's JSON differs from its message's own: flatter, with other names, with less."""
+"""The differences between an edge's JSON and the message's own: flatter, with aliases, with fewer fields."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How an edge shows a message: as its fields are, but for what is said here.
+    """How an edge's JSON differs from the message's.
 
-    opened: the field whose own fields stand in its place, before the others. also: a further name of a
-    field, first of all. without: fields that are not shown. optional: fields that are left out while they
-    hold nothing. added: texts that the edge itself may add. inner: fields whose messages have shapes.
-    name: the schema's, where the message's own would be another's.
+    opened: a field replaced by its own fields, before the others. also: alias -> field, shown first. without: hidden
+    fields. optional: fields omitted if empty. added: strings that the edge itself may add. inner: shapes of nested
+    messages by field. name: the schema's name, if the message's own name would clash.
     """
 
     opened: str = ""
@@ -30,12 +29,12 @@ AS_IT_IS: Final = Shape()
 
 
 def apply(shape: Shape, shown: dict[str, Any]) -> dict[str, Any]:
-    """A message's own JSON, changed as its shape says."""
+    """Applies a shape to a message's own JSON."""
     for name, inner in shape.inner.items():
-        held = shown[name]
-        if held is None:
+        nested = shown[name]
+        if nested is None:
             continue
-        shown[name] = [apply(inner, item) for item in held] if isinstance(held, list) else apply(inner, held)
+        shown[name] = [apply(inner, item) for item in nested] if isinstance(nested, list) else apply(inner, nested)
     for name in shape.without:
         del shown[name]
     for name in shape.optional:

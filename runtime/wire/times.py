@@ -1,4 +1,4 @@
-"""Times that people write."""
+"""Parses times as people write them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 
 
 def expiry(text: str) -> int:
-    """When it is over, in unix seconds: such seconds, ISO 8601, or a last day in UTC. 0: no text. -1: no time."""
+    """An expiry in Unix seconds, from Unix seconds, ISO 8601, or a last day (inclusive, UTC). 0: empty. -1: invalid."""
     text = text.strip()
     if not text:
         return 0
@@ -23,5 +23,5 @@ def expiry(text: str) -> int:
 
 
 def unix(at: datetime | None, zone: tzinfo = UTC) -> int:
-    """A time in unix seconds, of this zone where it says no offset; 0 where there is none."""
+    """A time in Unix seconds; `zone` applies if it has no offset. 0 for None."""
     return 0 if at is None else int((at if at.tzinfo else at.replace(tzinfo=zone)).timestamp())

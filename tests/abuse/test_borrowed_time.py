@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 
 from runtime import messages as m
-from runtime.actors.game.eligibility import AHEAD_MS
 from runtime.actors.game.sessions import issue
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
@@ -17,7 +16,6 @@ from tests.support.stack import Answer, refused
 from tests.support.world import EGGS, TIMED, World
 
 A_SECOND = 10
-"""What a second of play may score."""
 GAME_SECONDS = 30
 SLACK_SECONDS = NETWORK_SLACK_MS / 1000
 
@@ -75,8 +73,8 @@ async def test_waiting_time_is_spent_once_across_rival_cores(world: World) -> No
             except Fault as fault:
                 return fault.reason
 
-        told = Counter(await asyncio.gather(*(play(nth, one) for nth, one in enumerate(sessions))))
-    assert told == {"won": 1, "IMPLAUSIBLE_SCORE": len(sessions) - 1}
+        answers = Counter(await asyncio.gather(*(play(nth, one) for nth, one in enumerate(sessions))))
+    assert answers == {"won": 1, "IMPLAUSIBLE_SCORE": len(sessions) - 1}
 
 
 async def test_waiting_time_counts_per_game(world: World) -> None:
@@ -87,18 +85,6 @@ async def test_waiting_time_counts_per_game(world: World) -> None:
     assert (await submit(world, game_id, await opened(world, game_id, GAME_SECONDS, "bob"), GAME_SECONDS, "bob")).data
     other = await catcher(world)
     assert (await submit(world, other, await opened(world, other, GAME_SECONDS, "fair"), GAME_SECONDS, "fair")).data
-
-
-async def test_network_slack_of_many_plays_is_bounded_in_total(world: World) -> None:
-    game_id = await catcher(world)
-    sessions = [await opened(world, game_id, 0, "tip") for _ in range(40)]
-    answers = [await submit(world, game_id, one, SLACK_SECONDS, "tip") for one in sessions]
-    done = sum(answer.http == 200 for answer in answers)
-    taken = await world.database.fetchval(
-        "SELECT busy_until - 1000 * extract(epoch FROM clock_timestamp()) FROM game_players WHERE game_id = $1", game_id
-    )
-    assert AHEAD_MS / NETWORK_SLACK_MS <= done < len(sessions)
-    assert taken <= AHEAD_MS
 
 
 async def test_guest_time_is_charged_to_the_player_after_login(own_world: World) -> None:

@@ -1,7 +1,4 @@
-"""An operator who would rather decide a play once it is known: what that comes to, and where it shows.
-
-docs/explanation/fairness.md says what of this the proof covers, sentence by sentence; each names its test.
-"""
+"""An operator who would rather decide a play once it is known: what that comes to, and where it shows."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from runtime.rules import REWARD_HANDLERS, probability
+from runtime.rules import REWARD_HANDLERS
+from runtime.rules.handlers import probability
 from tests.support.stack import Stack
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 

@@ -1,7 +1,4 @@
-"""Connections of strangers: how many, and for how long one may owe the rest of what it began.
-
-The server and the sockets are real; the times are shorter than they are outside.
-"""
+"""Connections of strangers: how many, and for how long one may owe the rest of what it began."""
 
 from __future__ import annotations
 
@@ -50,7 +47,6 @@ async def connect(runner: Runner, host: str = "") -> Connection:
 
 
 async def ask(connection: Connection, request: bytes = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n") -> bytes:
-    """The status line of the answer; b"" where there is none."""
     reader, writer = connection
     try:
         writer.write(request)
@@ -178,7 +174,8 @@ async def none_left(runner: Runner) -> None:
 
 
 async def test_slow_reader_gets_the_whole_response(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.1)
+    # Reading takes longer than this, at a faster rate than that. The last 64 KiB have these seconds to themselves.
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 3.0)
     monkeypatch.setattr(connections, "UNREAD_BYTES_PER_SECOND", len(LARGE) // 200)
     reader, writer = await connect(runner)
     writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -208,7 +205,6 @@ async def test_address_has_a_bounded_share_of_connections(runner: Runner) -> Non
 
 
 BUSY = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na"
-"""Half a request: the connection is not idle."""
 
 
 async def test_connections_of_all_addresses_are_bounded(runner: Runner) -> None:
@@ -242,7 +238,7 @@ async def test_address_with_most_idle_connections_loses_them_first(runner: Runne
 
 async def test_process_with_too_low_a_file_limit_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_files_allowed", lambda wanted: connections.FILES_SPARE)
-    with pytest.raises(RuntimeError, match="may open 256 files"):
+    with pytest.raises(RuntimeError, match="limit of open files is 256"):
         await serve(make_app(), "127.0.0.1", 0)
 
 

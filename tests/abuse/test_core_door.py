@@ -23,7 +23,6 @@ MAKES_A_TENANT = b'{"tenant": {"name": "Mallory"}}'
 
 
 async def ask(stack: Stack, body: bytes = MAKES_A_TENANT, **headers: str) -> tuple[int, str]:
-    """A POST that would make a tenant: the HTTP status and the reason."""
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     url = f"{stack.process.core_url}{API}/tenants"
     async with stack.http.post(url, data=body, headers=sent, skip_auto_headers=["Content-Type"]) as answer:

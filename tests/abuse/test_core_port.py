@@ -1,7 +1,4 @@
-"""Who reaches Core's RPC port can have it hold no more than its share: connections, calls, bytes, time.
-
-Core's place is taken by `Desk`, which answers when a test lets it; the server and the sockets are real.
-"""
+"""Who reaches Core's RPC port can have it hold no more than its share: connections, calls, bytes, time."""
 
 from __future__ import annotations
 
@@ -109,7 +106,7 @@ async def open_grpc(address: tuple[str, int], host: str = "127.0.0.1") -> Connec
     return reader, writer
 
 
-async def asked(connection: Connection) -> str:
+async def fetch_name(connection: Connection) -> str:
     connection[1].write(framed(next(frames([Call(1, "GetCampaign", ASKED).row()]))))
     name: str = (await read_frame(connection[0]))[0].result(GET).campaign.name
     return name
@@ -224,7 +221,7 @@ async def test_grpc_connections_of_an_address_leave_room_for_other_addresses_and
         await hung_up(reader)
         held.append(await open_grpc(address, "127.0.0.2"))
         edge = await open_edge(address)
-        assert await asked(edge) == "a"
+        assert await fetch_name(edge) == "a"
         for _, one in (*held, edge):
             one.close()
         writer.close()
@@ -240,11 +237,11 @@ async def test_silent_connections_keep_no_client_out(desk: Desk, said: bytes) ->
             connection[1].write(said)
             silent.append(connection)
         edge = await open_edge(address)
-        assert await asked(edge) == "a"
+        assert await fetch_name(edge) == "a"
         (await open_grpc(address))[1].close()
         for reader, _ in silent[:30]:
             await hung_up(reader)  # They gave their places up to who came after them.
-        assert await asked(edge) == "a"
+        assert await fetch_name(edge) == "a"
         for _, one in (*silent, edge):
             one.close()
 
@@ -257,12 +254,12 @@ async def test_silent_address_loses_its_own_connections_first(desk: Desk) -> Non
             await hung_up(reader)
         modest[1].write(OPENING)
         assert await modest[0].readexactly(len(HELLO)) == HELLO
-        assert await asked(modest) == "a"
+        assert await fetch_name(modest) == "a"
         for _, one in (*greedy, modest):
             one.close()
 
 
-async def asked_over_grpc(channel: Channel) -> str:
+async def fetch_name_over_grpc(channel: Channel) -> str:
     async with channel.request(GET.rpc_path, Cardinality.UNARY_UNARY, GET.request, GET.reply) as stream:
         await stream.send_message(m.GetCampaignRequest(scope=m.Scope(tenant_id="tenant_a"), id="a"), end=True)
         reply = await stream.recv_message()
@@ -282,7 +279,7 @@ async def test_idle_grpc_connection_is_closed_and_its_client_reconnects(
         writer.close()
         async with Channel(*address) as channel:
             for _ in range(3):
-                assert await asked_over_grpc(channel) == "a"
+                assert await fetch_name_over_grpc(channel) == "a"
                 before = channel._protocol
                 async with asyncio.timeout(HANG_SECONDS):
                     while before is not None and not before.connection.is_closing():
@@ -331,7 +328,7 @@ async def test_edges_of_an_address_are_bounded(desk: Desk) -> None:
 async def three_have_a_place(address: tuple[str, int]) -> None:
     held = [await open_edge(address) for _ in range(3)]
     for edge in held:
-        assert await asked(edge) == "a"
+        assert await fetch_name(edge) == "a"
     reader, writer = await asyncio.open_connection(*address)
     writer.write(OPENING)
     await hung_up(reader)
@@ -343,7 +340,7 @@ async def three_have_a_place(address: tuple[str, int]) -> None:
         while True:
             try:
                 held[0] = await open_edge(address)
-                assert await asked(held[0]) == "a"
+                assert await fetch_name(held[0]) == "a"
                 return
             except (ConnectionError, asyncio.IncompleteReadError):
                 continue  # the place of the one that left is not free yet
@@ -354,8 +351,8 @@ async def three_have_a_place(address: tuple[str, int]) -> None:
 
 
 async def ask(caller: RpcCaller, name: str) -> str:
-    asked = m.GetCampaignRequest(scope=m.Scope(tenant_id="tenant_a"), id=name)
-    return str((await caller.call(GET, asked)).campaign.name)
+    request = m.GetCampaignRequest(scope=m.Scope(tenant_id="tenant_a"), id=name)
+    return str((await caller.call(GET, request)).campaign.name)
 
 
 async def test_edge_buffers_nothing_of_an_oversized_answer(address: tuple[str, int]) -> None:

@@ -1,7 +1,4 @@
-"""One body never costs a stranger's victims more than its size: 50 times a plain one's time, at the most.
-
-Compared by the processor's time, of the best of a few tries, so that a busy machine changes nothing.
-"""
+"""One body never costs a stranger's victims more than its size: 50 times a plain one's time, at the most."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from runtime.http.serving import BODY_BYTES_MAX
 from runtime.operations.games import game_admin
 from runtime.operations.games.definitions import definition_of, prizes_named
 from runtime.operations.players import profiles
-from runtime.outgoing.channels import moved_secrets
+from runtime.outgoing.channels import leaked_secrets
 from runtime.wire import codec
 from runtime.wire.contacts import normalized
 from runtime.wire.schema import check
@@ -85,7 +82,6 @@ BODIES: Final[dict[str, bytes]] = {
 
 
 def seconds_of(work: Callable[[], Any]) -> float:
-    """The processor's time that it takes, at best; refusals are answers."""
     taken = []
     for _ in range(TRIES):
         began = time.thread_time()
@@ -115,7 +111,6 @@ def test_body_costs_at_most_fifty_plain_ones(name: str, plain_seconds: float) ->
 
 
 def made_up(dice: random.Random) -> Iterator[str]:
-    """Units that bodies are made of: what is cheap to send, and odd."""
     leaves = ['""', "0", "-1", "1e308", "5e-324", "9" * 25, "null", '"\\u0000"', '"\\ud800"', '":"', "{}", "[]", "NaN"]
     while True:
         unit = dice.choice(leaves)
@@ -169,7 +164,6 @@ def test_unread_game_config_search_cost_is_bounded(below: Any, plain_seconds: fl
 
 
 NTH: Final = count()
-"""Each text is another: what was read once may be remembered."""
 
 MARKS: Final = "\u0315\u0300\u05ae\u0301"
 """Combining marks out of their order, which normalizing sorts one by one."""
@@ -179,7 +173,7 @@ TEXTS: Final[dict[str, Callable[[], Any]]] = {
     "a player's picture": lambda: profiles._changes(
         m.Player(avatar_url=f"http://a{next(NTH)}{MARKS * 2_000}.com/"), []
     ),
-    "a receiver": lambda: list(moved_secrets({"secret": "s"}, {"url": f"http://a{next(NTH)}{MARKS * 4_000}.com/"})),
+    "a receiver": lambda: list(leaked_secrets({"secret": "s"}, {"url": f"http://a{next(NTH)}{MARKS * 4_000}.com/"})),
 }
 
 

@@ -53,12 +53,12 @@ async def test_starts_under_invented_tenants_are_refused_and_limited(stack: Stac
 
 async def test_request_that_waits_for_a_pending_lookup_is_not_charged() -> None:
     """A new campaign brings many requests at once to an edge with an empty tenant cache."""
-    asked, answered = 0, asyncio.Event()
+    sent, answered = 0, asyncio.Event()
 
     class Desk:
         async def call(self, operation: Operation, request: Any) -> Any:
-            nonlocal asked
-            asked += 1
+            nonlocal sent
+            sent += 1
             await answered.wait()
             return m.ListTenantsReply(items=[m.Tenant(id="tenant_a")])
 
@@ -68,18 +68,18 @@ async def test_request_that_waits_for_a_pending_lookup_is_not_charged() -> None:
     await asyncio.sleep(0)
     answered.set()
     assert await asyncio.gather(*checks, return_exceptions=True) == [None] * len(checks)
-    assert asked == 1
+    assert sent == 1
 
 
 async def test_tenant_name_is_looked_up_in_core_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     class Desk:
         async def call(self, operation: Operation, request: Any) -> Any:
-            asked.append(request.scope.tenant_id)
-            return m.ListTenantsReply(items=[m.Tenant(id="tenant_a")] if asked[-1] == "tenant_a" else [])
+            requests.append(request.scope.tenant_id)
+            return m.ListTenantsReply(items=[m.Tenant(id="tenant_a")] if requests[-1] == "tenant_a" else [])
 
     monkeypatch.setattr("runtime.http.admission.tenants.UNKNOWN_SECONDS", 3_600.0)
     tenants, request = Tenants(Desk(), (), limited=True), make_mocked_request("GET", "/")
@@ -93,14 +93,14 @@ async def test_tenant_name_is_looked_up_in_core_once(
 
     for _ in range(LOOKUPS.burst):
         assert [await check("tenant_a"), await check("tenant_b")] == ["", "UNKNOWN_TENANT"]
-    assert asked == ["tenant_a", "tenant_b"]
+    assert requests == ["tenant_a", "tenant_b"]
     monkeypatch.setattr("runtime.http.admission.tenants.REMEMBERED_MAX", 5)
     for nth in range(20):
         assert await check(f"tenant_{nth}") == "UNKNOWN_TENANT"
     assert len(tenants._unknown_until) == 5
-    del asked[:]
+    del requests[:]
     assert [await check("tenant_19"), await check("tenant_0")] == ["UNKNOWN_TENANT"] * 2
-    assert asked == ["tenant_0"]
+    assert requests == ["tenant_0"]
 
 
 @pytest.mark.fault("Invented tenants, addresses, contacts", size="400 sends", figure="0 codes")
@@ -127,10 +127,10 @@ async def test_codes_to_one_phone_are_bounded_over_all_tenants(
 
 async def test_tenant_created_after_a_miss_is_found(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.http.admission.tenants.UNKNOWN_SECONDS", 0.0)
-    asked = {"X-Tenant-Id": "tenant_later"}
-    assert (await stack.consumer("POST", "/games/game_x/start", {}, headers=asked)).reason == "UNKNOWN_TENANT"
+    body = {"X-Tenant-Id": "tenant_later"}
+    assert (await stack.consumer("POST", "/games/game_x/start", {}, headers=body)).reason == "UNKNOWN_TENANT"
     await make_tenant(stack, "tenant_later")
-    assert (await stack.consumer("POST", "/games/game_x/start", {}, headers=asked)).reason == "UNKNOWN_GAME"
+    assert (await stack.consumer("POST", "/games/game_x/start", {}, headers=body)).reason == "UNKNOWN_GAME"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from runtime.http.admission.local_rates import CHARGED_BYTES, TIMES_PLAYS
-from runtime.http.bodies import HELD_BYTES_MAX, SMALL_BYTES
+from runtime.http.bodies import RESERVED_BYTES_MAX, SMALL_BYTES
 from runtime.http.serving import BODY_BYTES_MAX
 from tests.support.stack import Stack
 from tests.support.world import World
@@ -21,13 +21,11 @@ pytestmark = pytest.mark.settings(
 )
 
 LARGE = b'{"payload": {' + b" " * 100_000 + b'"a": 1, "a": 2}}'
-"""That no route takes."""
 
 LARGE_MOST = BURST * TIMES_PLAYS // (1 + len(LARGE) // CHARGED_BYTES)
 
 
 async def ask(stack: Stack, path: str, body: bytes | AsyncIterator[bytes], tenant: str = "") -> tuple[int, str, str]:
-    """HTTP status, reason, and the rate that it was over."""
     url = f"{stack.process.consumer_url}/api/v1{path}"
     sent = {"X-Tenant-Id": tenant or stack.tenant_id, "Content-Type": "application/json"}
     async with stack.http.post(url, data=body, headers=sent) as answer:
@@ -81,7 +79,7 @@ async def test_unfinished_bodies_reserve_no_memory(stack: Stack, own_world: Worl
     host, port = stack.process.consumer_url.removeprefix("http://").split(":")
     head = f"POST /api/v1/games/{game}/start HTTP/1.1\r\nHost: x\r\nX-Tenant-Id: {stack.tenant_id}\r\n"
     begun = []
-    for nth in range(2 * HELD_BYTES_MAX // BODY_BYTES_MAX):
+    for nth in range(2 * RESERVED_BYTES_MAX // BODY_BYTES_MAX):
         reader, writer = await asyncio.open_connection(host, int(port))
         said = f"Content-Length: {BODY_BYTES_MAX}" if nth % 2 else "Transfer-Encoding: chunked"
         writer.write(f"{head}{said}\r\n\r\n".encode() + (b"{" if nth % 2 else b"1\r\n{\r\n"))

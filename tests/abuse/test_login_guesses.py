@@ -1,7 +1,4 @@
-"""Who guesses at the codes of another's contact: a hundred guesses, ever, and the owner is kept from nothing.
-
-Clients are told apart by X-Forwarded-For, as behind a proxy that is trusted.
-"""
+"""Who guesses at the codes of another's contact: a hundred guesses, ever, and the owner is kept from nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import ipaddress
 
 import pytest
 
-from runtime.operations.players.challenges import SENDS, SENDS_NETWORK, SENDS_ONE, TRIES_MAX, WRONG_MAX, WRONG_NETWORK
+from runtime.operations.players.challenges import SENDS, SENDS_NETWORK, TRIES_MAX, WRONG_MAX, WRONG_NETWORK
 from tests.support.login import PHONE, Phone, let_resend, log_out, refresh, verify
 from tests.support.login import start as start_here
 from tests.support.stack import OTHER_TENANT, Answer, Stack
@@ -31,7 +28,6 @@ async def start(stack: Stack, address: str, contact: str = PHONE, tenant_id: str
 
 
 async def guess_wrong(stack: Stack, phone: Phone, address: str) -> int:
-    """Asks for a code and guesses until the challenge takes no more; how many guesses were checked."""
     challenge_id = (await start(stack, address)).data["challenge_id"]
     before = await checked(stack)
     for _ in range(TRIES_MAX + 1):
@@ -70,13 +66,13 @@ async def test_six_digit_code_allows_at_most_a_hundred_guesses(stack: Stack, pho
 
 
 async def test_codes_sent_before_the_hundredth_guess_are_not_checked_after_it(stack: Stack, phone: Phone) -> None:
-    kept = []
+    stored = []
     for number in range(40):
-        kept.append((await start(stack, f"203.0.113.{number}")).data["challenge_id"])
+        stored.append((await start(stack, f"203.0.113.{number}")).data["challenge_id"])
         await refill(stack)
     last = phone.code()
     wrong = [f"{number:06}" for number in range(TRIES_MAX) if f"{number:06}" != last]
-    *guessed_at, unused = kept
+    *guessed_at, unused = stored
     await asyncio.gather(*(verify(stack, challenge_id, code) for challenge_id in guessed_at for code in wrong))
     assert await checked(stack) == WRONG_MAX
     assert (await verify(stack, unused, last)).reason == "CODE_WRONG"
@@ -158,15 +154,6 @@ async def test_send_quota_of_strangers_cannot_be_used_up_by_one_address(stack: S
 
 
 @pytest.mark.settings(rate_limits=True, rate_login_burst=10**6)
-async def test_network_of_65536_addresses_counts_as_one_requester(stack: Stack, phone: Phone) -> None:
-    """Otherwise each address is its own requester and they use up the shared quota."""
-    answers = [await start(stack, f"2001:db8:0:{number:x}::1") for number in range(2 * SENDS.most)]
-    assert [answer.code for answer in answers].count("OK") == SENDS_ONE.most
-    assert (answers[-1].http, answers[-1].reason) == (429, "RATE_LIMITED")
-    assert (await log_in(stack, phone, "2001:db8:1:1::1")).code == "OK"
-
-
-@pytest.mark.settings(rate_limits=True, rate_login_burst=10**6)
 async def test_codes_and_guesses_of_a_network_are_bounded_over_its_addresses(stack: Stack, phone: Phone) -> None:
     challenge_id = (await start(stack, "2001:db8:0:1::1")).data["challenge_id"]
     assert (await verify(stack, challenge_id, phone.wrong(), headers=of("2001:db8:0:1::1"))).reason == "CODE_WRONG"
@@ -185,18 +172,6 @@ async def test_codes_and_guesses_of_a_network_are_bounded_over_its_addresses(sta
     guessed = await verify(stack, challenge_id, phone.code(), headers=of("2001:db8:0:3::1"))
     assert (guessed.reason, guessed.envelope["data"]["policy"]) == ("RATE_LIMITED", WRONG_NETWORK.kind)
     assert (await log_in(stack, phone, OWNER)).code == "OK"
-
-
-async def test_codes_of_a_known_client_stay_short_despite_wrong_guesses(stack: Stack, phone: Phone) -> None:
-    assert (await log_in(stack, phone, OWNER)).code == "OK"
-    for number in range(WRONG_MAX // TRIES_MAX):
-        await refill(stack)
-        await guess_wrong(stack, phone, f"203.0.113.{number}")
-    await refill(stack)
-    await start(stack, THIEF)
-    assert len(phone.code()) == 20
-    assert (await log_in(stack, phone, OWNER)).code == "OK"
-    assert len(phone.code()) == 6
 
 
 async def test_success_elsewhere_does_not_end_a_thiefs_wait(stack: Stack, phone: Phone) -> None:

@@ -53,7 +53,6 @@ async def edge(stack: Stack, tmp_path: Path, valkey_url: str) -> AsyncIterator[E
 
 
 def head_of(body: bytes, nth: int) -> bytes:
-    """The head of a play with this body, from the nth address: nobody is refused for what another has sent."""
     lines = (
         f"POST {API}/games/game_x/play HTTP/1.1",
         "Host: x",
@@ -66,7 +65,6 @@ def head_of(body: bytes, nth: int) -> bytes:
 
 
 async def send(edge: Edge, body: bytes, nth: int) -> int:
-    """The HTTP status of the answer; 0 where the edge hung up."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
         writer.write(head_of(body, nth))

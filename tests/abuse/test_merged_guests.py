@@ -48,20 +48,6 @@ async def test_merged_guests_hold_no_more_of_a_prize_than_one_player_may(own_wor
     assert (await own_world.round(game_id, player)).data["rewards"] == []
 
 
-async def test_delivered_rewards_of_guests_are_kept_before_undelivered_ones(own_world: World, stack: Stack) -> None:
-    cap = {"constraints": {"max_per_user": 2}, "fulfillment": ON_CLAIM}
-    game_id = await own_world.wheel(await own_world.prize(total=9, **cap), access="public")
-    guest = await guest_who_played(own_world, game_id)
-    await own_world.round(game_id, guest.player_id)
-    waiting, delivered = sorted(row["id"] for row in await rewards_of(stack, guest.player_id))
-    assert (await claimed(stack, delivered, guest.player_id)).data["status"] == "REWARD_STATUS_FULFILLED"
-    player = await log_in(stack)
-    await own_world.round(game_id, player)
-    assert await log_in(stack, guest) == player
-    statuses = {row["id"]: row["status"] for row in await rewards_of(stack, player)}
-    assert len(statuses) == 2 and statuses[delivered] == "REWARD_STATUS_FULFILLED" and waiting not in statuses
-
-
 async def test_voucher_codes_that_guests_were_shown_stay_used(own_world: World, stack: Stack) -> None:
     codes = [f"CODE-{n}" for n in range(5)]
     prize_id = await own_world.prize(codes=codes, constraints={"max_per_user": 1})
@@ -145,8 +131,8 @@ async def test_suspension_by_a_merged_guests_id_suspends_the_player(own_world: W
     path = f"/admin/players/{guest.player_id}"
     done = (await stack.admin("PUT", path, {"status": "PLAYER_STATUS_SUSPENDED", "reason": "a script"})).data
     assert (done["id"], done["status"]) == (player, "PLAYER_STATUS_SUSPENDED")
-    noted = await stack.database.fetchval("SELECT subject_id FROM audit_entries WHERE action = 'player.set_status'")
-    assert noted == player
+    entries = await stack.database.fetchval("SELECT subject_id FROM audit_entries WHERE action = 'player.set_status'")
+    assert entries == player
     for who in (player, guest.player_id):
         assert (await stack.core("POST", f"/games/{game_id}/start", {"player_id": who})).http == 403
         assert (await stack.core("POST", f"/quests/{quest_id}/complete", {"player_id": who})).reason == "SUSPENDED"
@@ -159,7 +145,7 @@ async def test_guest_suspended_during_its_login_is_suspended_as_the_player(own_w
     guest = await guest_who_played(own_world, game_id)
     async with held(stack, "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE", guest.player_id):
         merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_counts"))
+        await until(lambda: waits(stack, "merging.lock_play_counts"))
         body = {"status": "PLAYER_STATUS_SUSPENDED"}
         suspend = asyncio.ensure_future(stack.admin("PUT", f"/admin/players/{guest.player_id}", body))
         await until(lambda: waits(stack, "players.set_status"))

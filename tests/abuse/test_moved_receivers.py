@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runtime.outgoing.channels import moved_secrets
+from runtime.outgoing.channels import leaked_secrets
 from tests.support.resources import make_prize
 from tests.support.stack import Stack, fields_of
 from tests.support.stored import config_of_integration, config_of_prize
@@ -24,13 +24,10 @@ ELSEWHERE = (
 )
 SAME = ("https://hooks.example/another/path?x=1", "HTTPS://Hooks.Example:443/tombola", HOME)
 
-UNSIGNED = {"secret": ""}
-"""Else a secret is made."""
+UNSIGNED = {"secret": ""}  # Without it, a secret is generated.
 
 
 class Integration:
-    """An integration, as the admin edge has it."""
-
     field = "config."
 
     async def make(self, stack: Stack, config: dict[str, Any]) -> str:
@@ -45,8 +42,6 @@ class Integration:
 
 
 class Channel(Integration):
-    """A prize's channel."""
-
     field = "fulfillment.config."
 
     async def make(self, stack: Stack, config: dict[str, Any]) -> str:
@@ -88,8 +83,8 @@ async def test_header_values_do_not_follow_the_url_to_another_host(stack: Stack,
     before = await kind.stored(stack, path)
     shown = {"Authorization": "***", "X-Shop": "2"}
     for url in ELSEWHERE:
-        for given, named in (({}, "headers"), ({"headers": shown}, "headers.Authorization")):
-            answer = await stack.admin("PUT", path, kind.update({"url": url, **given, **UNSIGNED}))
+        for sent, named in (({}, "headers"), ({"headers": shown}, "headers.Authorization")):
+            answer = await stack.admin("PUT", path, kind.update({"url": url, **sent, **UNSIGNED}))
             assert fields_of(answer) == fields(kind, url, named), url
     assert await kind.stored(stack, path) == before
     for url in SAME:
@@ -103,16 +98,16 @@ async def test_header_values_do_not_follow_the_url_to_another_host(stack: Stack,
 @KINDS
 async def test_headers_are_masked_by_name_and_changed_one_by_one(stack: Stack, kind: Integration) -> None:
     path = await kind.make(stack, {"url": HOME, "headers": {"A": "1", "B": "2"}, **UNSIGNED})
-    for given, kept in (
+    for sent, stored in (
         ({"headers": {"A": "***", "B": "3", "C": "4"}}, {"A": "1", "B": "3", "C": "4"}),
         ({"headers": {"C": "***"}}, {"C": "4"}),
         ({}, {"C": "4"}),
         ({"headers": {}}, {}),
     ):
-        answer = await stack.admin("PUT", path, kind.update({"url": HOME, **given, **UNSIGNED}))
+        answer = await stack.admin("PUT", path, kind.update({"url": HOME, **sent, **UNSIGNED}))
         shown = answer.data["config"] if kind.field == "config." else answer.data["fulfillment"]["config"]
-        assert shown == {"url": HOME, "headers": dict.fromkeys(kept, "***")}
-        assert (await kind.stored(stack, path))["headers"] == kept
+        assert shown == {"url": HOME, "headers": dict.fromkeys(stored, "***")}
+        assert (await kind.stored(stack, path))["headers"] == stored
     for nothing in ({"A": "***"}, {"a": "***"}):
         answer = await stack.admin("PUT", path, kind.update({"url": HOME, "headers": nothing}))
         assert fields_of(answer) == [f"{kind.field}headers.{next(iter(nothing))}"], "nothing is kept of it"
@@ -160,11 +155,11 @@ async def test_receiver_moves_if_its_secret_is_resubmitted_or_removed(stack: Sta
 
 def test_plugin_config_counts_entirely_as_the_receiver() -> None:
     stored = {"endpoint": "https://sheets.example", "secret": "sealed:1:x", "headers": {"X-Shop": "1"}}
-    assert list(moved_secrets(stored, {"endpoint": "https://sheets.example"})) == []
-    for config, kept in (
+    assert list(leaked_secrets(stored, {"endpoint": "https://sheets.example"})) == []
+    for config, saved in (
         ({"endpoint": "https://thief.example"}, ["secret", "headers"]),
         ({}, ["secret", "headers"]),
         ({**stored, "url": HOME, "secret": None}, ["secret"]),
     ):
-        given = {name: value for name, value in config.items() if value is not None}
-        assert [name for name, _ in moved_secrets(stored, given)] == kept
+        fields = {name: value for name, value in config.items() if value is not None}
+        assert [name for name, _ in leaked_secrets(stored, fields)] == saved

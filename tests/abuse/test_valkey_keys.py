@@ -106,7 +106,6 @@ WARM: Final = 3_000
 AT_ONCE: Final = 20
 GROWTH_BYTES_MAX: Final = 60 * 2**20
 LEFT_BYTES_MAX: Final = 30 * 2**20
-"""Of it, what may be there at the end."""
 
 
 async def ask(url: str, count: int) -> None:

@@ -38,7 +38,6 @@ WATCH: Final = f"""() => {{
         for (const node of field.querySelectorAll(".falls")) window.seen.places.add(node.style.transform);
     }}).observe(field, {{ subtree: true, childList: true, attributes: true }});
 }}"""
-"""Notes where things fall and when they came, from the game's beginning."""
 
 BASKET: Final = f"() => new DOMMatrix(getComputedStyle({ROOT}.querySelector('.basket')).transform).e"
 PLACES: Final = f"[...{ROOT}.querySelectorAll('.falls')].map((one) => one.style.transform).join()"
@@ -49,7 +48,6 @@ FRAMES: Final = """new Promise((go) => {
 })"""
 HIDE: Final = """Object.defineProperty(document, "hidden", { configurable: true, value: true });
 document.dispatchEvent(new Event("visibilitychange"))"""
-"""What a page hears that goes to the background."""
 
 
 async def test_egg_catcher_pauses_and_reports_what_was_caught(fair: World, moving: Visit) -> None:
@@ -58,7 +56,7 @@ async def test_egg_catcher_pauses_and_reports_what_was_caught(fair: World, movin
     await moving.page.wait_for_selector(".falls")
     for by in ("button", "background"):
         await (moving.page.click("button.main") if by == "button" else moving.page.evaluate(HIDE))
-        await moving.page.wait_for_selector(".main >> text=Go on")
+        await moving.page.wait_for_selector(".main >> text=Continue")
         before = await moving.page.evaluate(PLACES)
         await moving.page.evaluate(FRAMES)
         assert await moving.page.evaluate(PLACES) == before, by
@@ -109,9 +107,9 @@ async def test_gift_catcher_reports_one_catch_through_reloads_and_a_lost_answer(
     assert moving.api_calls().count("POST start") == 1
     assert len(sent) >= 2 and set(sent) == {sent[0]}
     (play,) = await reported(fair)
-    items, told = play["payload"]["caught_items"], await moving.result()
+    items, result = play["payload"]["caught_items"], await moving.result()
     assert 0 < len(items) < 5 and len(items) == len(set(items)) == play["outcome"]["rewards"][0]["quantity"]
-    assert (f"{len(items)} × Star" if len(items) > 1 else "Star") in told
+    assert (f"{len(items)} × Star" if len(items) > 1 else "Star") in result
     moving.forgive("ERR_CONNECTION_RESET")
 
 

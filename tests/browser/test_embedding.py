@@ -21,9 +21,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MADE: Final = """([game, attributes, html]) => {
     document.querySelector("tombola-game").remove();
-    window.told = [];
+    window.fired = [];
     for (const name of ["ready", "started", "played", "won", "claimed", "refused", "error"])
-        document.addEventListener(`tombola:${name}`, (event) => window.told.push([name, event.detail]));
+        document.addEventListener(`tombola:${name}`, (event) => window.fired.push([name, event.detail]));
     const made = document.createElement("tombola-game");
     for (const [name, value] of Object.entries({ game, ...attributes })) made.setAttribute(name, value);
     for (const [slot, text] of Object.entries(html)) {
@@ -45,14 +45,13 @@ OF_PART: Final = (
 
 
 async def embed(visit: Visit, game_id: str, slots: dict[str, str] | None = None, **attributes: str) -> None:
-    """Replaces the hosted element by one that the page's own script makes."""
-    given = {"tenant": visit.stack.tenant_id} | {name.replace("_", "-"): value for name, value in attributes.items()}
-    await visit.page.evaluate(MADE, [game_id, given, slots or {}])
+    fields = {"tenant": visit.stack.tenant_id} | {name.replace("_", "-"): value for name, value in attributes.items()}
+    await visit.page.evaluate(MADE, [game_id, fields, slots or {}])
     await visit.ready()
 
 
-async def told(visit: Visit) -> dict[str, Any]:
-    return dict(await visit.page.evaluate("window.told"))
+async def fired(visit: Visit) -> dict[str, Any]:
+    return dict(await visit.page.evaluate("window.fired"))
 
 
 async def test_element_fires_its_events_in_order_and_plays_as_its_token_and_tenant(fair: World, visit: Visit) -> None:
@@ -64,15 +63,15 @@ async def test_element_fires_its_events_in_order_and_plays_as_its_token_and_tena
     assert session == await visit.page.evaluate("document.querySelector('tombola-game').start()")
     result = await visit.play()
     assert (result["client_seed"], result["session"]) == ("lucky", session)
-    names = [name for name, _ in await visit.page.evaluate("window.told")]
+    names = [name for name, _ in await visit.page.evaluate("window.fired")]
     assert names == ["ready", "started", "played", "won"]
-    details = await told(visit)
+    details = await fired(visit)
     assert details["ready"]["game"]["id"] == game_id and details["ready"]["standing"]["can_play"] is True
     assert details["started"]["session_id"] == result["session"]["session_id"]
     assert details["played"] == result
     assert details["won"] == {"rewards": result["rewards"], "play_id": result["play_id"]}
     assert await visit.page.evaluate("document.querySelector('tombola-game').play()") is None
-    refused = (await told(visit))["refused"]
+    refused = (await fired(visit))["refused"]
     assert refused["reason"] == "CAP_USER" and set(refused) == {"reason", "message", "resets_at"}
     assert len(await fair.plays()) == 1
     visit.forgive("400")
@@ -92,7 +91,7 @@ async def test_element_fires_its_events_in_order_and_plays_as_its_token_and_tena
         await visit.press()
         assert "Cup" in await visit.result()
         await embed(visit, far_id)
-        assert await visit.page.inner_text(".card h3") == "There is no such game, or it is over."
+        assert await visit.page.inner_text(".card h3") == "This game does not exist or has ended."
     visit.forgive("404")
 
 
@@ -130,16 +129,13 @@ async def test_element_that_could_not_load_loads_again_by_its_button(fair: World
     await visit.page.route("**/render", answer)
     await embed(visit, game_id)
     assert await visit.kind() == "refused"
-    assert (await told(visit))["error"]["reason"] == "NO_ANSWER"
+    assert (await fired(visit))["error"]["reason"] == "NO_ANSWER"
     away = False
     await visit.page.click("button.main")
     await visit.page.wait_for_selector(".wheel")
     await visit.press()
     assert await visit.kind() == "won"
     visit.forgive("ERR_CONNECTION_REFUSED")
-
-
-# -- origins ---------------------------------------------------------------------------------
 
 
 async def allow(fair: World, *origins: str) -> None:
@@ -167,7 +163,8 @@ async def test_site_embeds_and_frames_the_game_only_where_it_is_allowed(fair: Wo
         await allow(fair, "https://*.brand.example")
         await visit.page.goto(f"{origin}/shop")
         assert await visit.kind() == "refused"
-        assert await visit.page.inner_text("tombola-game .card h3") == "No answer came. Your play is kept: try again."
+        shown = await visit.page.inner_text("tombola-game .card h3")
+        assert shown == "Connection problem. Your play is saved. Please try again."
         async with visit.page.expect_event("console", lambda said: "frame-ancestors" in said.text):
             await visit.page.goto(f"{origin}/frame")
         frame = visit.page.frames[1]
@@ -204,8 +201,6 @@ async def test_example_of_the_docs_shows_the_game_and_tells_of_wins(
     assert (await visit.page.evaluate("window.won") == 1) or any("Mug" in line for line in said)
     await runner.cleanup()
 
-
-# -- text ------------------------------------------------------------------------------------
 
 ADDRESSES: Final = (
     "javascript:window.evil=1",

@@ -16,7 +16,6 @@ from tests.support.pages.games import (
     collection,
     finish,
     made,
-    rungs,
 )
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
@@ -30,22 +29,13 @@ ANGLE: Final = f"""() => {{
     const {{ a, b }} = new DOMMatrix(getComputedStyle({ROOT}.querySelector(".disc")).transform);
     return (Math.atan2(b, a) * 180 / Math.PI + 360) % 360;
 }}"""
-EMBED: Final = """() => {
-    const game = document.querySelector("tombola-game");
-    game.removeAttribute("render");
-    game.replaceWith(game.cloneNode());
-}"""
-"""Embeds the element as other pages do: with its game's id alone."""
-
 UPPERMOST: Final = f"""(() => {{
     const {{ left, top, width, height }} = {ROOT}.querySelector(".deck").getBoundingClientRect();
     return {ROOT}.elementFromPoint(left + width / 2, top + height / 2).closest(".back, .face").className;
 }})()"""
-"""The visible side of the card."""
 
 
 async def wheel(fair: World, *, wins: int | None, **fields: Any) -> str:
-    """A public wheel of four segments, on which every play wins the prize of one, or none does."""
     prizes = [await fair.prize(name=label) for label in LABELS[:3]]
     segments = [
         {"label": label, "emoji": "🍏", **({"prize_id": prizes[i]} if i < 3 else {})} for i, label in enumerate(LABELS)
@@ -55,7 +45,6 @@ async def wheel(fair: World, *, wins: int | None, **fields: Any) -> str:
 
 
 async def segment(visit: Visit, count: int = len(LABELS)) -> int:
-    """The segment under the wheel's pointer."""
     degrees = await visit.page.evaluate(ANGLE)
     return round((360 - degrees) % 360 / (360 / count)) % count
 
@@ -66,7 +55,6 @@ async def card(fair: World) -> str:
 
 
 async def scratch(visit: Visit, share: float) -> None:
-    """Rubs with the mouse over the upper share of the card."""
     box = await visit.page.locator(".scratch canvas").bounding_box()
     assert box is not None
     mouse, rows = visit.page.mouse, 6
@@ -112,18 +100,6 @@ async def test_wheel_points_at_no_other_prize_than_the_won_one(fair: World, visi
     assert "10 euro voucher" in await visit.result() and await segment(visit, 3) == 1
 
 
-async def test_game_is_shown_by_one_request_and_played_by_two(fair: World, visit: Visit) -> None:
-    await visit.open(await wheel(fair, wins=0))
-    assert visit.api_calls() == [], "the hosted page embeds its game"
-    await visit.page.evaluate(EMBED)
-    await visit.ready()
-    assert visit.api_calls() == ["GET render"]
-    await visit.play()
-    assert visit.api_calls() == ["GET render", "POST start", "POST play"]
-    await visit.play()
-    assert visit.api_calls() == ["GET render", "POST start", "POST play", "POST play"]
-
-
 async def test_scratch_card_opens_by_scratching_alone(fair: World, moving: Visit) -> None:
     await moving.open(await card(fair))
     await moving.press()
@@ -147,33 +123,6 @@ async def test_scratch_card_opens_by_scratching_alone(fair: World, moving: Visit
     await scratch(moving, 1)
     assert "Fair mug" in await moving.result()
     assert len(await fair.plays()) == 3
-
-
-async def test_collection_album_counts_what_the_wallet_holds(fair: World, visit: Visit) -> None:
-    await visit.open(await collection(fair, scope="tenant", auto_grant=True))
-    assert visit.api_calls() in ([], ["GET render"])
-    assert await visit.page.evaluate(ALBUM) == {"Maple leaf": 0, "chestnut": 0}
-    assert await rungs(visit) == ["0 / 3", "0 / 8"]
-    await visit.press()
-    assert await visit.kind() == "won"
-    assert "2 × Maple leaf" in await visit.page.inner_text(".leaf .face")
-    assert await visit.page.evaluate(ALBUM) == {"Maple leaf": 2, "chestnut": 0}
-    assert await rungs(visit) == ["2 / 3", "2 / 8"]
-    granted = (await visit.play())["milestones_granted"]
-    assert [rung["name"] for rung in granted] == ["3 leaves"]
-    await visit.page.wait_for_selector(".rungs .there")
-    assert await rungs(visit) == ["✓ Reached", "4 / 8"]
-    headers = {"Authorization": f"Bearer {await visit.guest_token()}"}
-    wallet = (await fair.stack.consumer("GET", "/wallet", headers=headers)).data["items"]
-    assert [(row["currency"], row["balance"]) for row in wallet] == [("maple", 4)]
-    guest_id = await fair.database.fetchval("SELECT player_id FROM plays WHERE play_id = $1", (await fair.plays())[0])
-    points = {"player_id": guest_id, "scope_key": wallet[0]["scope_key"], "currency": "points", "amount": 10}
-    assert (await fair.stack.admin("POST", "/admin/wallet/adjustments", {**points, "reference_id": "r"})).data
-    await visit.page.reload()
-    await visit.page.wait_for_selector(".slots li:not(.none)")
-    assert await visit.page.evaluate(ALBUM) == {"Maple leaf": 4, "chestnut": 0}, "points have no slot"
-    assert await rungs(visit) == ["✓ Reached", "4 / 8"]
-    assert len(await fair.plays()) == 2
 
 
 async def test_collection_card_turns_to_what_was_drawn(fair: World, moving: Visit) -> None:

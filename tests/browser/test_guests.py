@@ -149,7 +149,7 @@ async def test_tabs_of_one_browser_share_one_guest_and_play_count(fair: World, b
         assert [bool(bearer) for bearer in under_way] == [False, True]
         await visit.page.context.unroute("**/api/v1/games/*/start")
         await other.page.reload()
-        await other.page.wait_for_function(f"{ROOT}.querySelector('.left')?.textContent === '2 plays left'")
+        await other.page.wait_for_function(f"() => {ROOT}.querySelector('.left')?.textContent === '2 plays left'")
         assert (await other.play())["play_id"]
         await visit.play()
         assert len(await fair.plays()) == 4 and len(set(await owners(fair))) == 1
@@ -199,15 +199,15 @@ async def test_sign_out_leaves_no_session_to_the_next_player(fair: World, browse
         for one, game_id in ((visit, games[1]), (visit, games[0]), (other, games[0])):
             await one.open(game_id)
             await one.play()  # The next session is kept.
-        kept = "Object.keys(sessionStorage).filter((name) => name.startsWith('tombola.play')).length"
-        assert (await visit.page.evaluate(kept), await other.page.evaluate(kept)) == (2, 1)
+        query = "Object.keys(sessionStorage).filter((name) => name.startsWith('tombola.play')).length"
+        assert (await visit.page.evaluate(query), await other.page.evaluate(query)) == (2, 1)
         await other.page.bring_to_front()
         await other.page.click("[data-panel=history]")
         await other.page.wait_for_selector("dialog li")
         await sign_out(visit)
-        assert await visit.page.evaluate(kept) == 0
+        assert await visit.page.evaluate(query) == 0
         await other.page.wait_for_selector("dialog .blank")
-        assert await other.page.evaluate(kept) == 0
+        assert await other.page.evaluate(query) == 0
         await visit.open(games[1])
         for one in (visit, other):
             await one.play()
@@ -226,7 +226,7 @@ async def test_album_is_that_of_the_player_and_follows_a_redemption(fair: World,
     assert (await fair.round(game_id, player_id)).code == "OK"
     await sign_in(visit, phone, "tia@album.test")
     await visit.page.wait_for_function(f"() => {leaves} === 4")
-    assert await rungs(visit) == ["Get it", "4 / 8"]
+    assert await rungs(visit) == ["Redeem", "4 / 8"]
     await sign_out(visit)
     await visit.page.wait_for_function(f"() => {leaves} === 0")
     assert await rungs(visit) == ["0 / 3", "0 / 8"]

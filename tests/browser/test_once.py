@@ -62,7 +62,7 @@ async def test_double_click_is_one_play_that_is_retried_with_its_key(fair: World
     await visit.page.route(PLAY, refuse)
     await visit.page.dblclick("button.main")
     await visit.page.click(".wheel")
-    await visit.page.wait_for_selector("text=That takes longer than usual. Your play is kept.")
+    await visit.page.wait_for_selector("text=This is taking longer than usual. Your play is saved.")
     assert await visit.kind() == "won"
     assert len(keys) == len(answers) + 1 and len(set(keys)) == 1
     assert len(await fair.plays()) == len(set(await owners(fair))) == 1
@@ -83,7 +83,7 @@ async def test_reload_during_a_play_shows_that_play_once(fair: World, visit: Vis
 
     await visit.page.route(PLAY, hang)
     await visit.press()
-    assert "This is the result of your previous play" in await visit.result()
+    assert "This is the result of your last play" in await visit.result()
     assert len(bodies) == 2 and bodies[0] == bodies[1]
     await visit.page.reload()
     await visit.ready()
@@ -106,10 +106,11 @@ async def test_offline_play_goes_on_by_itself_and_other_errors_say_so(fair: Worl
     await visit.open(await game(fair))
     await visit.page.context.set_offline(True)
     await visit.page.click("[data-panel=prizes]")
-    await visit.page.wait_for_selector(".left >> text=No answer came")
+    await visit.page.wait_for_selector(".left >> text=Connection problem")
     assert await visit.page.locator("dialog").count() == 0, "the panel could not be loaded"
     await visit.page.context.set_offline(False)
     await visit.play()
+    await visit.page.wait_for_selector(".card [data-next=keep]")  # Later, it would move the button under the pointer.
     await visit.page.click("[data-panel=login]")
     await visit.page.wait_for_selector("#login-field")  # Loaded while there is a network.
     await visit.page.keyboard.press("Escape")
@@ -119,7 +120,7 @@ async def test_offline_play_goes_on_by_itself_and_other_errors_say_so(fair: Worl
     await visit.page.click("[data-panel=login]")
     await visit.page.fill("#login-field", contact)
     await visit.page.click(SUBMIT)
-    await visit.page.wait_for_selector("dialog [role=alert]:has-text('No answer came')")
+    await visit.page.wait_for_selector("dialog [role=alert]:has-text('Connection problem')")
     await visit.page.context.set_offline(False)
     await visit.page.wait_for_selector(".frame[data-state=won]")
     await ask_for_code(visit, contact)
@@ -134,7 +135,7 @@ async def test_expired_token_of_the_page_is_renewed_for_all_that_waits(fair: Wor
     async with visit.page.expect_response("**/eligibility"):
         await visit.page.evaluate(GIVE, old)
     await visit.page.wait_for_selector("button.main:not([aria-disabled=true])")
-    note = "addEventListener('tombola:error', (event) => { window.told = event.detail.reason; })"
+    note = "addEventListener('tombola:error', (event) => { window.reason = event.detail.reason; })"
     await visit.page.evaluate(note)
     refused: list[str] = []
 
@@ -152,7 +153,7 @@ async def test_expired_token_of_the_page_is_renewed_for_all_that_waits(fair: Wor
     await until(lambda: at_least(1))
     await visit.page.click("[data-panel=rewards]")
     await until(lambda: at_least(2))
-    assert await visit.page.evaluate("window.told") == "TOKEN_EXPIRED"
+    assert await visit.page.evaluate("window.reason") == "TOKEN_EXPIRED"
     await visit.page.evaluate(GIVE, new)
     await visit.page.wait_for_selector("dialog[open]")
     await visit.page.keyboard.press("Escape")
@@ -171,15 +172,15 @@ async def test_stored_session_that_cannot_be_played_is_replaced_silently(fair: W
     await visit.ready()
     await visit.play()
     assert len(await fair.plays()) == 3
-    kept = json.loads(await visit.page.evaluate(KEPT))
-    assert kept["session"]["session_id"]
+    stored = json.loads(await visit.page.evaluate(KEPT))
+    assert stored["session"]["session_id"]
     odds = {"prizes": [{"prize_id": await fair.prize(name="Cup"), "probability": 1}]}
     await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": odds})
     await visit.press()
     await visit.page.wait_for_selector(".card:not([hidden]) >> text=Cup")
     assert len(await fair.plays()) == 4
-    asked = {"key": "asked-before", "payload": {}, "client_seed": ""}
-    await visit.page.evaluate(COPY, json.dumps({**kept, "asked": asked}))
+    body = {"key": "asked-before", "payload": {}, "client_seed": ""}
+    await visit.page.evaluate(COPY, json.dumps({**stored, "asked": body}))
     async with visit.page.expect_response(PLAY) as refused:
         await visit.page.reload()
     assert (await refused.value).status == 400

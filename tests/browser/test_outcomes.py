@@ -16,8 +16,8 @@ from runtime.rules.draw import Words, pick_by_sums, pick_certain, plan_key, runn
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.pages.games import ALBUM, HAND, PATIENCE_MS, ROOT, SHAPES, UNDER_WAY, finish, made
-from tests.support.pages.kept import kept
-from tests.support.panels import shown, told, watch
+from tests.support.pages.stored_play import shown_and_stored
+from tests.support.panels import fired, shown, watch
 from tests.support.world import COINS, COLLECTION, WHEEL, World
 
 if TYPE_CHECKING:
@@ -32,11 +32,9 @@ LOOKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "dark": ("dark", {}),
     "brand": ("light", BRAND),
 }
-"""{name: (colour scheme, `ui`)}"""
 
 
 async def played(fair: World, browser: Browser, shape: str, end: str, look: str) -> dict[str, list[str]]:
-    """Plays one game to its end and over its cap; what axe finds, by view."""
     scheme, ui = LOOKS[look]
     game_id = await made(fair, shape, end, ui=ui, rules={"max_plays_per_day": 1})
     found = {}
@@ -46,16 +44,16 @@ async def played(fair: World, browser: Browser, shape: str, end: str, look: str)
         await visit.page.evaluate(HAND, [end == "won", 0])
         found["ready"] = await violations(visit.page)
         if shape in UNDER_WAY and end == "won":
-            await visit.page.click("text=Calm version")  # Off: things fall.
+            await visit.page.click("text=Reduced motion")  # Off: things fall.
         await visit.press()
         if shape in UNDER_WAY:
             await visit.page.wait_for_selector(UNDER_WAY[shape], timeout=PATIENCE_MS)
             found["under way"] = await violations(visit.page)
         assert await finish(visit, end) == end
         found[end] = await violations(visit.page)
-        ((name, detail), *more) = await told(visit)
+        ((name, detail), *more) = await fired(visit)
         assert (name, [name for name, _ in more]) == ("played", ["won"] if end == "won" else [])
-        tells, keeps = await kept(fair, visit, game_id)
+        tells, keeps = await shown_and_stored(fair, visit, game_id)
         assert tells == keeps
         assert tells["play"] == (detail["play_id"], detail["seed"], detail["client_seed"], detail["metadata"])
         assert [one[:2] for one in tells["prizes"]] == [
@@ -70,11 +68,11 @@ async def played(fair: World, browser: Browser, shape: str, end: str, look: str)
         assert ("You won!" if end == "won" else "No prize this time") in result
         assert result.splitlines()[0] in await visit.page.inner_text("[role=status]")
         await visit.page.wait_for_selector(".main[aria-disabled=true]")
-        await visit.page.wait_for_function(f"{ROOT}.querySelector('.left')?.textContent.startsWith('Next plays')")
+        await visit.page.wait_for_function(f"() => {ROOT}.querySelector('.left')?.textContent.startsWith('Next play')")
         await visit.page.reload()
         refused = await visit.result()
-        assert await visit.kind() == "refused" and "all your plays for today" in refused
-        assert "Next plays: tomorrow" in refused or "Next plays: today" in refused
+        assert await visit.kind() == "refused" and "no plays left today" in refused
+        assert "Next play: tomorrow" in refused or "Next play: today" in refused
         if shape == "collection":
             await visit.page.wait_for_selector(".slots li:not(.none)")
             assert await visit.page.evaluate(ALBUM) == {"Maple leaf": 2}, "the album stays"
@@ -83,7 +81,7 @@ async def played(fair: World, browser: Browser, shape: str, end: str, look: str)
         now = (await fair.stack.consumer("GET", f"/games/{game_id}/eligibility", headers=headers)).data
         assert (now["can_play"], now["reason"]) == (False, "CAP_DAY")
         assert await visit.page.get_attribute(".card", "data-reason") == now["reason"]
-    return {f"{shape} {end} {look} {view}": told for view, told in found.items() if told}
+    return {f"{shape} {end} {look} {view}": issues for view, issues in found.items() if issues}
 
 
 @pytest.mark.parametrize(
@@ -115,9 +113,9 @@ async def test_game_that_closes_while_it_is_played_is_refused_and_takes_nothing(
             await visit.press()
         before = len(await fair.plays())
         assert await finish(visit, "won") == "refused"
-        await visit.page.wait_for_selector(".card[data-reason=PAUSED]:has-text('paused right now')")
-        assert [(name, detail["reason"]) for name, detail in await told(visit)] == [("refused", "GAME_INACTIVE")]
-        assert "paused right now" in await visit.page.inner_text("[role=status]")
+        await visit.page.wait_for_selector(".card[data-reason=PAUSED]:has-text('is paused')")
+        assert [(name, detail["reason"]) for name, detail in await fired(visit)] == [("refused", "GAME_INACTIVE")]
+        assert "is paused" in await visit.page.inner_text("[role=status]")
         assert len(await fair.plays()) == before
         await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"status": "active"})
         await visit.page.reload()
@@ -145,7 +143,7 @@ async def test_page_says_that_its_campaign_has_not_begun_is_paused_over_or_sold_
         assert await violations(page) == []
         return str(await page.inner_text(".frame"))
 
-    said = await opened("NOT_STARTED", start_date=int(time.time()) + 2 * 86_400 + 3_600)
+    said = await opened("NOT_STARTED", start_date=int(time.time()) + 2 * 86_400 + 1_800)
     assert "not started" in said and "GMT+5:45" in said and "plays left" not in said
     assert (await page.inner_text("[role=timer]")).split()[:4] == ["2", "days", "0", "hours"]
     assert "paused" in await opened("PAUSED", status="paused")
@@ -155,13 +153,11 @@ async def test_page_says_that_its_campaign_has_not_begun_is_paused_over_or_sold_
     assert visit.api_calls() == [] and "3 plays left" in await page.inner_text(".frame")
     await visit.press()
     assert await visit.kind() == "won"
-    assert "nothing left to win" in await opened("SOLD_OUT")
+    assert "play for fun" in await opened("SOLD_OUT")
     assert "ended" in await opened("ENDED", status="ended") and not await page.is_visible("button.main")
     await page.click(".card >> text=My rewards")
     assert "Mug" in await shown(visit, "rewards")
 
-
-# -- checking a draw -------------------------------------------------------------------------
 
 SEEDS: Final = 1_000
 WORK: Final = """async ([address, cases]) => {
@@ -200,7 +196,7 @@ async def test_draw_in_the_page_equals_the_rules(fair: World, visit: Visit) -> N
 async def verdict(visit: Visit) -> tuple[list[str], str]:
     """(whether each step of the panel's check fits, its last line)."""
     await visit.page.click("[data-panel=fair]")
-    await visit.page.click("dialog button:has-text('Check it now')")
+    await visit.page.click("dialog button:has-text('Verify now')")
     await visit.page.wait_for_selector(".steps li")
     lines = visit.page.locator(".steps li")
     fits = [str(await lines.nth(i).get_attribute("data-fits")) for i in range(await lines.count())]
@@ -208,8 +204,6 @@ async def verdict(visit: Visit) -> tuple[list[str], str]:
 
 
 def tampering(part: str) -> Any:
-    """A route's handler that changes one part of the answer."""
-
     async def tamper(route: Any) -> None:
         answer = await route.fetch()
         body = await answer.json()
@@ -242,7 +236,7 @@ async def test_check_of_a_draw_fits_whatever_replaced_a_prize_and_not_once_tampe
         await visit.press()
         await visit.result()
         fits, last = await verdict(visit)
-        assert set(fits) <= {"true", "null"} and "Everything fits" in last, policy
+        assert set(fits) <= {"true", "null"} and "Draw verified" in last, policy
     assert fits == ["true"] * 6
     async with visit.page.expect_download() as saved:
         await visit.page.click("dialog button:has-text('Download')")
@@ -260,5 +254,5 @@ async def test_check_of_a_draw_fits_whatever_replaced_a_prize_and_not_once_tampe
         await visit.press()
         await visit.result()
         fits, last = await verdict(visit)
-        assert "false" in fits and "does not fit" in last, part
+        assert "false" in fits and "Verification failed" in last, part
         await visit.page.unroute(path)

@@ -15,7 +15,7 @@ from tests.support.pages.games import FOCUSED, ROOT
 from tests.support.pages.login import SUBMIT, ask_for_code
 from tests.support.pages.looks import EVIL
 from tests.support.pages.qr import scanned
-from tests.support.panels import open_as, panel, said, shown, sign_in, told, watch
+from tests.support.panels import fired, open_as, panel, said, shown, watch
 from tests.support.quests import open_quest
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
@@ -29,7 +29,6 @@ ON_CLAIM: Final = {"redemption_mode": "on_claim", "channel": "none"}
 
 
 async def claimable(fair: World, **fields: Any) -> str:
-    """A public wheel on which every play wins a mug that is to be claimed."""
     prize_id = await fair.prize(**{"name": "Mug", "fulfillment": ON_CLAIM, **fields})
     return await fair.wheel(prize_id, access="public")
 
@@ -78,31 +77,6 @@ async def test_panels_are_offered_where_they_have_something_and_tell_a_newcomer_
     assert visit.api_calls() == [], "nothing is requested of which the answer is known"
 
 
-# -- rewards ---------------------------------------------------------------------------------
-
-
-async def test_prize_shows_its_description_picture_and_terms(visit: Visit, fair: World) -> None:
-    content = {"description": f"Stoneware.\n{EVIL}", "terms": "At the stall, until Sunday."}
-    picture = "https://pictures.example/mug.svg"
-    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
-    await visit.page.route(picture, lambda route: route.fulfill(body=svg, content_type="image/svg+xml"))
-    game = await claimable(fair, **content, image_url=picture)
-    await fair.round(game, "ann")
-    await open_as(visit, game, "ann")
-    for name in ("prizes", "rewards"):
-        assert "<img src=x" in await panel(visit, name)
-        assert await visit.page.locator("dialog .panel img.picture").first.get_attribute("src") == picture
-        assert not await visit.page.get_by_text(content["terms"]).first.is_visible()
-        await visit.page.locator("dialog summary").first.press("Enter")
-        await visit.page.get_by_text(content["terms"]).first.wait_for()
-        assert await violations(visit.page) == []
-        if name == "prizes":
-            await visit.page.keyboard.press("Escape")
-    await visit.page.click("dialog [data-act=claim]")
-    await visit.page.wait_for_selector("dialog [data-status=FULFILLED] details")
-    assert await visit.page.evaluate("window.evil") is None
-
-
 async def test_double_click_claims_once_though_answers_are_lost(fair: World, visit: Visit) -> None:
     codes = {"fulfillment": {"redemption_mode": "on_claim", "channel": "voucher_code"}, "codes": ["CIDER-0042"]}
     await open_as(visit, await claimable(fair, **codes), "ann")
@@ -116,8 +90,8 @@ async def test_double_click_claims_once_though_answers_are_lost(fair: World, vis
     (reward,) = await my_rewards(fair)
     assert reward["status"] == "REWARD_STATUS_FULFILLED" and reward["claimed_at"]
     assert len(keys) == 3 and len(set(keys)) == 1
-    assert await said(visit) == "Mug is claimed"
-    ((name, detail),) = await told(visit)
+    assert await said(visit) == "Mug claimed"
+    ((name, detail),) = await fired(visit)
     assert (name, detail["reward"]["id"]) == ("claimed", reward["id"])
     assert await visit.page.inner_text("dialog code") == "CIDER-0042" == reward["code"]
     visit.forgive("ERR_CONNECTION_RESET")
@@ -125,11 +99,11 @@ async def test_double_click_claims_once_though_answers_are_lost(fair: World, vis
 
 async def test_winner_is_led_to_what_was_won(fair: World, visit: Visit, phone: Phone) -> None:
     """Sign in, claim, see the code: the card's first act is the next one. A badge counts what is to be claimed."""
-    codes = {"fulfillment": {"redemption_mode": "on_claim", "channel": "voucher_code"}, "codes": ["CIDER-0042", "B"]}
+    codes = {"fulfillment": {"redemption_mode": "on_claim", "channel": "voucher_code"}, "codes": ["CIDER-1", "CIDER-2"]}
     await visit.open(await claimable(fair, **codes))
     page, card, badge = visit.page, ".card [data-next]", "[data-panel=rewards] .badge"
     await visit.press()
-    assert await visit.kind() == "won" and await page.inner_text(card) == "Keep it: sign in"
+    assert await visit.kind() == "won" and await page.inner_text(card) == "Sign in to keep it"
     await page.click(card)
     await ask_for_code(visit, "wendy@winner.test")
     await page.fill("#login-field", phone.code("wendy@winner.test"))
@@ -141,12 +115,13 @@ async def test_winner_is_led_to_what_was_won(fair: World, visit: Visit, phone: P
     assert "1 to claim" in await page.inner_text("[data-panel=rewards]")
     await lead.click()
     await page.click("dialog [data-reward] >> text=Claim")
-    assert await page.inner_text("dialog code") == "CIDER-0042"
+    code = await page.inner_text("dialog code")
+    assert code in codes["codes"]
     await page.keyboard.press("Escape")
     await page.wait_for_selector(badge, state="detached")
-    assert await page.inner_text(card) == "Show the code"
+    assert await page.inner_text(card) == "Show code"
     await page.click(card)
-    assert "CIDER-0042" in await shown(visit, "rewards")
+    assert code in await shown(visit, "rewards")
     # What waits is counted as it is won, and still there after a reload.
     await page.keyboard.press("Escape")
     await visit.press()
@@ -157,26 +132,7 @@ async def test_winner_is_led_to_what_was_won(fair: World, visit: Visit, phone: P
     await page.wait_for_selector(badge)
 
 
-async def test_rewards_are_those_of_whoever_plays(fair: World, visit: Visit) -> None:
-    game_id = await claimable(fair)
-    await fair.round(game_id, "bob")
-    await visit.open(game_id)
-    await visit.play()
-    await panel(visit, "rewards")
-    assert await visit.page.locator("dialog .item").count() == 1
-    await visit.page.click("dialog >> text=Claim")
-    await visit.page.wait_for_selector("[data-status=FULFILLED]")
-    assert (await my_rewards(fair, "bob"))[0]["status"] == "REWARD_STATUS_WON"
-    await visit.page.keyboard.press("Escape")
-    await sign_in(visit, "ann")
-    assert "not won anything yet" in await panel(visit, "rewards")
-    await visit.page.keyboard.press("Escape")
-    await sign_in(visit, "bob")
-    assert "Mug" in await panel(visit, "rewards")
-
-
 CODES: Final = ("CIDER-0001", "Gutschein-№7-5€-🎃", ("https://shop.example/redeem?code=" + "A1b2C3d4" * 12)[:128])
-"""A usual code, one that needs UTF-8, and one of the greatest length."""
 
 
 async def test_code_is_scanned_from_the_screen_and_copied(fair: World, browser: Browser) -> None:
@@ -208,8 +164,6 @@ async def test_code_is_scanned_from_the_screen_and_copied(fair: World, browser: 
             assert copied in (*CODES, *([] if permissions else [None]))
 
 
-# -- the form of a claim ---------------------------------------------------------------------
-
 ASKED: Final[list[dict[str, Any]]] = [
     {"key": "name", "label": EVIL[:80], "required": True},
     {"key": "address", "label": "Address", "kind": "CLAIM_FIELD_KIND_LONG_TEXT", "required": True},
@@ -239,7 +193,7 @@ async def test_claim_form_is_filled_by_keyboard_and_loses_nothing_typed(fair: Wo
     await page.keyboard.press("Enter")
     await focus_is_on(visit, "address")
     await page.wait_for_selector(f"{FORM} [name=address][aria-invalid=true]")
-    assert await page.inner_text(f"{FORM} .wrong:not(:empty)") == "Please fill this in."
+    assert await page.inner_text(f"{FORM} .wrong:not(:empty)") == "This field is required."
     assert await violations(page) == []
     assert [call for call in visit.api_calls() if "claim" in call] == [], "an incomplete form is not sent"
     await page.keyboard.type("1 Mill Lane")
@@ -253,7 +207,7 @@ async def test_claim_form_is_filled_by_keyboard_and_loses_nothing_typed(fair: Wo
     await page.click(f"{FORM} [data-act=claim]")
     await page.wait_for_selector(f"{FORM} [name=name][aria-invalid=true]")  # Refused by the service.
     await focus_is_on(visit, "name")
-    assert await page.inner_text(f"{FORM} .wrong:not(:empty)") == "Please check this."
+    assert await page.inner_text(f"{FORM} .wrong:not(:empty)") == "Please check this field."
     await page.fill(f"{FORM} [name=name]", "Ann <b>Lee</b>")
     await page.wait_for_selector(f"{FORM} [name=name][aria-invalid=false]")
     # The prize asks for something else meanwhile.
@@ -264,10 +218,10 @@ async def test_claim_form_is_filled_by_keyboard_and_loses_nothing_typed(fair: Wo
         assert changed.code == "OK"
         await page.press(f"{FORM} [data-act=claim]", "Enter")
         if fields is more:
-            await page.wait_for_selector("dialog .refusal >> text=Open this list again")
+            await page.wait_for_selector("dialog .refusal >> text=Close and reopen your rewards")
             assert await page.input_value(f"{FORM} [name=name]") == "Ann <b>Lee</b>"
     await page.wait_for_selector("dialog [data-status=FULFILLED]")
-    assert await said(visit) == "Mug is claimed"
+    assert await said(visit) == "Mug claimed"
     found = (await fair.stack.admin("GET", f"/admin/rewards/{reward['id']}")).data["answers"]
     expected = {"name": "Ann <b>Lee</b>", "address": "1 Mill Lane\nBath", "size": EVIL[:80]}
     assert {one["key"]: one["value"] for one in found} == expected
@@ -276,15 +230,12 @@ async def test_claim_form_is_filled_by_keyboard_and_loses_nothing_typed(fair: Wo
     visit.forgive("400")
 
 
-# -- milestones ------------------------------------------------------------------------------
-
-
 async def test_rung_is_granted_or_swapped_once_and_the_wallet_shows_it(fair: World, visit: Visit) -> None:
     mug, cup = await fair.prize(name="Mug"), await fair.prize(name="Cup")
     game_id = await collection(fair, rung("two", 2, mug), rung("nine", 9, cup))
     await open_as(visit, game_id, "ann")
     await visit.play()
-    await visit.page.click(".rungs li.due:has-text('two') >> text=Get it")
+    await visit.page.click(".rungs li.due:has-text('two') >> text=Redeem")
     text = await shown(visit, "milestones")
     assert "2 of 2 coin" in text and "2 of 9 coin" in text
     assert await visit.page.get_attribute("[data-rung=nine] [role=progressbar]", "aria-valuenow") == "22"
@@ -308,15 +259,15 @@ async def test_rung_is_granted_or_swapped_once_and_the_wallet_shows_it(fair: Wor
     await visit.play()
     await visit.play()
     text = await panel(visit, "milestones")
-    assert "taken from your wallet" in text and "Swap 2 coin" in text and "Swap 3 coin" in text
-    await visit.page.dblclick("dialog >> text=Swap 3 coin")
+    assert "deducted from your wallet" in text and "Redeem for 2 coin" in text and "Redeem for 3 coin" in text
+    await visit.page.dblclick("dialog >> text=Redeem for 3 coin")
     await visit.page.wait_for_selector("[data-rung=big][data-status=GRANTED]")
     assert "1 of 2 coin" in await shown(visit, "milestones")
     await visit.page.keyboard.press("Escape")
     wallet = await panel(visit, "wallet")
     await visit.page.wait_for_selector("[data-entry]")
     assert await visit.page.inner_text("[data-currency=coin] strong") == "1"
-    assert "Swapped for a prize" in wallet
+    assert "Redeemed for a prize" in wallet
     ledger = (await fair.stack.consumer("GET", "/wallet/ledger", player="bob", scope_key=fair.campaign_id)).data
     amounts = await visit.page.locator("dialog .amount").all_inner_texts()
     assert amounts == [f"{row['amount']:+}" for row in ledger["items"]] == ["-3", "+2", "+2"]
@@ -330,13 +281,13 @@ async def test_refused_claim_or_rung_says_why_and_until_when(fair: World, visit:
     await fair.stack.admin("POST", f"/admin/rewards/{reward['id']}/revoke", {"reason": "a mistake"})
     await watch(visit, "refused")
     await visit.page.click("dialog >> text=Claim")
-    await visit.page.wait_for_selector("dialog >> text=This can no longer be claimed.")
-    assert (await told(visit))[0][1]["reason"] == "ILLEGAL_TRANSITION"
+    await visit.page.wait_for_selector("dialog >> text=This reward can no longer be claimed.")
+    assert (await fired(visit))[0][1]["reason"] == "ILLEGAL_TRANSITION"
     visit.forgive("400")
     for constraint, words in (
-        ({"max_per_user": 1}, "You have as many of this prize as one player may have."),
-        ({"max_per_day": 1}, "All that there was of this prize for today is gone. Again: "),
-        ({}, "Nothing is left of this right now."),
+        ({"max_per_user": 1}, "You have reached the limit for this prize."),
+        ({"max_per_day": 1}, "This prize is sold out for today. Available again: "),
+        ({}, "This prize is currently sold out."),
     ):
         mug = await fair.prize(name="Mug", constraints=constraint, total=0 if constraint else 1)
         game_id = await collection(fair, rung("one", 1, mug), rung("two", 2, mug))

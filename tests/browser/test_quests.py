@@ -65,43 +65,13 @@ async def test_quest_earns_its_turns_once_and_opens_the_game(fair: World, visit:
     assert len(keys) == 3 and len(set(keys)) == 1
     await visit.page.wait_for_selector("dialog >> text=3 turns left")
     await visit.page.keyboard.press("Escape")
-    assert "Done" in await panel(visit, "quests")
+    assert "Completed" in await panel(visit, "quests")
     assert (await fair.eligibility(game_id))["remaining_turns"] == 3
     await visit.page.keyboard.press("Escape")
     assert await visit.page.is_hidden(".card"), "the refusal is gone"
     await visit.press()
     assert await visit.kind() == "won"
     visit.forgive("ERR_CONNECTION_RESET")
-
-
-async def test_done_quest_says_when_it_may_be_done_again(fair: World, visit: Visit) -> None:
-    daily = await open_quest(fair.stack, fair.campaign_id, type="daily")
-    once = await open_quest(fair.stack, fair.campaign_id, type="one_time")
-    later = await open_quest(fair.stack, fair.campaign_id, type="daily", end_date=4_000_000_000)
-    for quest_id in (daily, once):
-        await fair.stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="ann")
-    await open_as(visit, await fair.wheel(await fair.prize(), access="public"), "ann")
-    await panel(visit, "quests")
-    cards = {
-        quest_id: await visit.page.inner_text(f"dialog [data-quest={quest_id}]") for quest_id in (daily, once, later)
-    }
-    assert ["Done" in told for told in cards.values()] == [True, True, False], cards
-    assert ["Again: " in told for told in cards.values()] == [True, False, False], cards
-    assert "October 2096" in cards[later], "a date of another year names the year"
-    offered = visit.page.locator("dialog [data-act=quest]")
-    assert await offered.count() == 1, "a done quest is not offered"
-    await fair.stack.consumer("POST", f"/quests/{later}/complete", {}, player="ann")
-    await offered.click()
-    await visit.page.wait_for_selector("dialog .refusal")
-    assert await offered.count() == 0
-    refused = await visit.page.inner_text("dialog .refusal")
-    assert refused.startswith("You have done this already. Again: ") and "(in " in refused
-    await visit.page.keyboard.press("Escape")
-    forbidden = {"code": "PERMISSION_DENIED", "message": "", "data": {"reason": "FORBIDDEN"}}
-    await visit.page.route("**/players/me/quests*", lambda route: route.fulfill(status=403, json=forbidden))
-    await panel(visit, "quests")
-    assert await offered.count() == 3
-    visit.forgive("403", "409")
 
 
 async def test_quest_counts_plays_and_is_done_by_a_newcomer_as_a_guest(fair: World, visit: Visit) -> None:
@@ -185,8 +155,8 @@ async def test_history_lists_every_play_in_local_time_and_leads_to_its_check(fai
         await visit.page.click(f"[data-play={oldest['id']}] button")
         text = await shown(visit, "fair")
         assert oldest["seed"] in text and seed_hash(bytes.fromhex(oldest["seed"])) in text
-        await visit.page.click("dialog >> text=Check it now")
-        await visit.page.wait_for_selector(".steps li >> text=Everything fits.")
+        await visit.page.click("dialog >> text=Verify now")
+        await visit.page.wait_for_selector(".steps li >> text=Draw verified.")
         await visit.page.click("dialog [aria-label=Back]")
         await shown(visit, "history")
         assert await visit.page.locator("dialog [aria-label=Back]").is_hidden()

@@ -28,7 +28,6 @@ CUT: Final = f"""() => [...{ROOT}.querySelectorAll("dialog *, .frame *")]
     .filter((one) => !one.matches(".field") && !one.querySelector(".disc, .field"))
     .filter((one) => getComputedStyle(one).display !== "inline")
     .map((one) => `${{one.className}}: ${{one.textContent.slice(0, 40)}}`)"""
-"""What is wider than its place."""
 
 
 async def whole(visit: Visit, name: str) -> None:
@@ -70,7 +69,7 @@ async def test_panels_fit_the_window_run_no_text_and_axe_finds_nothing(
             if name == "wallet":
                 await visit.page.wait_for_selector("[data-entry]")
             if name == "fair":
-                await visit.page.click("dialog button:has-text('Check it now')")
+                await visit.page.click("dialog button:has-text('Verify now')")
                 await visit.page.wait_for_selector(".steps li")
             await whole(visit, f"panel-{name}-{width}-{scheme}")
             await accessible(visit, f"panel-{name}", found)
@@ -91,7 +90,7 @@ async def test_demo_is_played_in_any_window_and_axe_finds_nothing(
     async with visiting(browser, fair.stack, **STILL, **window(width, scheme)) as visit:
         answer = await visit.page.goto(f"{fair.stack.process.consumer_url}/p/game_nothing")
         assert answer is not None and answer.status == 404
-        assert "There is no such game" in await visit.page.inner_text("h1")
+        assert "This game does not exist" in await visit.page.inner_text("h1")
         visit.forgive("404")
         await accessible(visit, f"missing-{width}-{scheme}", found)
         await visit.page.goto(campaign)
@@ -163,7 +162,6 @@ LOOKS: Final[dict[str, dict[str, Any]]] = {
     "black on navy": {"theme": {"primary": "#000000", "accent": "#000080"}, "background": {"color": "#000080"}},
     "grey on grey": {"theme": {"primary": "#777777", "accent": "#7f7f7f"}, "background": {"color": "#808080"}},
 }
-"""Brands that chose badly."""
 
 CONTRASTS: Final = """async (themes) => {
     const { Look, contrast, css, ink, rgb } = await import(document.querySelector("script").src);
@@ -207,6 +205,6 @@ async def test_contrast_is_enough_in_any_brand_colours(fair: World, visit: Visit
         found[f"{name} won"] = await violations(visit.page)
         await panel(visit, "prizes")
         found[f"{name} prizes"] = await violations(visit.page)
-    assert {view: told for view, told in found.items() if told} == {}
+    assert {view: issues for view, issues in found.items() if issues} == {}
     lowest = await visit.page.evaluate(CONTRASTS, themes)
     assert [(round(one, 2), theme) for one, theme in zip(lowest, themes, strict=True) if one < 4.5] == []

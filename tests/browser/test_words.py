@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from runtime.http.pages.page_texts import PAGE_TEXTS
-from runtime.rules.ui import themes
 from tests.support.browsing import STILL, Visit, visiting
-from tests.support.pages.games import PATIENCE_MS, ROOT
-from tests.support.pages.looks import SCREENS, fits, window
+from tests.support.pages.games import ROOT
+from tests.support.pages.looks import fits, window
 from tests.support.pages.words import ALL_WORDS, AS_IN_ENGLISH, LOAN_WORDS, OTHERS, differences
 from tests.support.panels import panel
 from tests.support.world import World
@@ -110,16 +109,16 @@ async def test_language_is_the_page_s_then_the_player_s_then_the_browser_s(fair:
         assert "Juchhe!" in await visit.result(), "an operator's own words serve every language"
         assert await visit.page.inner_text(".left") == "3!"
     game_id = await fair.wheel(await fair.prize(), access="public", rules={"max_plays_per_day": 1})
-    told = []
+    lines = []
     for zone in ("Asia/Tokyo", "America/New_York"):
         async with visiting(browser, fair.stack, **STILL, locale="de-DE", timezone_id=zone) as visit:
             await visit.open(game_id)
             await visit.press()
             await visit.result()
-            await visit.page.wait_for_selector(".left:text('Weiter geht es')")
-            told.append(await visit.page.inner_text(".left"))
-    tokyo, new_york = (re.search(r"(heute|morgen), (\d\d?):00 \(in \d+ (?:Stunde|Minute)n?\)", line) for line in told)
-    assert tokyo and new_york, told
+            await visit.page.wait_for_selector(".left:text('Nächstes Spiel')")
+            lines.append(await visit.page.inner_text(".left"))
+    tokyo, new_york = (re.search(r"(heute|morgen), (\d\d?):00 \(in \d+ (?:Stunde|Minute)n?\)", line) for line in lines)
+    assert tokyo and new_york, lines
     assert (int(tokyo[2]) - int(new_york[2])) % 24 in (13, 14)
 
 
@@ -154,10 +153,6 @@ async def test_right_to_left_mirrors_all_but_the_wheel_and_codes(fair: World, br
             await visit.page.keyboard.press("Escape")
 
 
-# -- the gallery of themes -------------------------------------------------------------------
-
-COLOURS: Final = """[...document.querySelectorAll(".look .game")].map(({shadowRoot}) =>
-    getComputedStyle(shadowRoot.querySelector(".main")).getPropertyValue("--t-primary"))"""
 STAGES: Final = {
     "wheel": ".wheel",
     "scratch": ".scratch",
@@ -165,7 +160,6 @@ STAGES: Final = {
     "gifts": ".field",
     "collection": ".album",
 }
-"""{game of the gallery: what only that game shows}"""
 ALL_SPOKEN: Final = """async () => {
     const of = (path) => import(new URL(path, document.querySelector("script").src).href);
     const [{ WORDS }, { LANGUAGES, en }] = await Promise.all([of("words.js"), of("../tombola.js")]);
@@ -178,57 +172,16 @@ async def gallery(visit: Visit) -> None:
     await visit.page.wait_for_selector(".looks[data-shown=wheel] .look:nth-child(6) button.main")
 
 
-async def choose(visit: Visit, game: str) -> None:
-    await visit.page.click(f"[data-game={game}]")
-    await visit.page.wait_for_selector(f".looks[data-shown={game}] .look:nth-child(6) {STAGES[game]}")
-
-
-@pytest.mark.parametrize(("width", "scheme"), SCREENS)
-async def test_gallery_plays_every_theme_on_every_game_without_the_api(
-    fair: World, browser: Browser, width: int, scheme: str
-) -> None:
-    options = window(width, scheme) | {"permissions": ["clipboard-read", "clipboard-write"]}
-    async with visiting(browser, fair.stack, **STILL, **options) as visit:
-        await gallery(visit)
-        shown = await visit.page.locator(".look").evaluate_all("looks => looks.map(look => look.dataset.theme)")
-        assert shown == sorted(themes())
-        primary = [bytes.fromhex(theme["theme"]["primary"][1:]) for _, theme in sorted(themes().items())]
-        assert await visit.page.evaluate(COLOURS) == ["rgb({} {} {})".format(*one) for one in primary]
-        await visit.page.click("[data-theme=midnight] header button")
-        await visit.page.wait_for_selector("[data-theme=midnight] header button:has-text('Copied')")
-        assert await visit.page.evaluate("navigator.clipboard.readText()") == "midnight"
-        games = "(all) => all.map((one) => one.dataset.game)"
-        assert await visit.page.locator("[data-game]").evaluate_all(games) == list(STAGES)
-        look = visit.page.locator("[data-theme=ocean]")
-        for game in STAGES:
-            await choose(visit, game)
-            await fits(visit, f"themes-{game}-{width}-{scheme}")
-            await look.locator("button.main").click()
-            if game == "eggs":
-                await look.locator(".falls").first.wait_for()
-                left = await visit.page.query_selector("[data-theme=ocean] .field.on")
-                continue
-            if game == "gifts":
-                assert left and not await left.evaluate("(it) => it.matches('.on') || !!it.querySelector('.falls')")
-                await look.locator(".picks button").first.click()
-                for _ in range(2):
-                    await look.locator(".main:has-text('Go on')").click(timeout=PATIENCE_MS)
-            await look.locator(".card[data-result=won]").wait_for(timeout=PATIENCE_MS)
-            assert "Coffee" in await look.locator(".card").inner_text()
-        assert await look.locator(".slots li:not(.none)").all_inner_texts() == ["☕\nCoffee\n1"]
-        assert visit.api_calls() == ["GET themes.json"]
-
-
 async def test_gallery_and_missing_pages_speak_every_language(fair: World, browser: Browser, visit: Visit) -> None:
     base = visit.stack.process.consumer_url
     for language, said in PAGE_TEXTS.items():
         expected = {"/themes": said.themes, "/p/none": said.no_game, "/c/none": said.no_campaign}
-        for path, told in expected.items():
+        for path, text in expected.items():
             answer = await visit.page.request.get(base + path, headers={"Accept-Language": f"{language}-XX, en;q=0.5"})
             page = html.unescape(await answer.text())
             direction = "rtl" if language == "ar" else "ltr"
             assert f'<html lang="{language}" dir="{direction}">' in page, (path, language)
-            assert f">{told}</h1>" in page and f"<title>{told}</title>" in page, (path, language)
+            assert f">{text}</h1>" in page and f"<title>{text}</title>" in page, (path, language)
             assert (said.themes_lead in page) is (path == "/themes")
             assert answer.status == (200 if path == "/themes" else 404)
             assert "Accept-Language" in answer.headers["vary"], "a cache keeps the languages apart"
@@ -248,14 +201,10 @@ async def test_gallery_and_missing_pages_speak_every_language(fair: World, brows
         assert await arabic.page.locator(".look .frame").first.get_attribute("dir") == "rtl"
 
 
-# -- a brand's look --------------------------------------------------------------------------
-
-
 async def test_brand_colours_and_font_style_the_campaign_page_and_nothing_else_gets_in(
     fair: World, visit: Visit
 ) -> None:
     async def opened(settings: dict[str, Any]) -> None:
-        """Settings of before their schema existed may hold anything."""
         update = "UPDATE campaigns SET settings = $2 WHERE campaign_id = $1"
         await fair.database.execute(update, fair.campaign_id, settings)
         path = f"/c/{fair.campaign_id}?tenant_id={visit.stack.tenant_id}"

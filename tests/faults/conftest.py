@@ -5,6 +5,7 @@ deployment  module    two Cores, both edges and their stores (ops.certification.
 bare        function  a fresh tenant of it (ops.certification.site.Site), judged at the end
 site        function  the same, with all that the load plays; at full size with every worker
 load        function  begins the load: `async with load() as running`
+engine      function  that of a Core without edges
 """
 
 from __future__ import annotations
@@ -22,11 +23,20 @@ from ops.certification.deployment import WORKERS, Deployment, deployed
 from ops.certification.judge import judge
 from ops.certification.load import Begin, Load, loaded
 from ops.certification.site import Site, founded, furnish
+from runtime.actors.engine import Engine
+from runtime.settings import Settings
 from tests.support.directories import server_directory
 from tests.support.receiver import Receiver, receiving
+from tests.support.rewards import core
 from tests.support.scenario import FULL
 
 SHOWN = 5
+
+
+@pytest.fixture
+async def engine(settings: Settings) -> AsyncIterator[Engine]:
+    async with core(settings) as running:
+        yield running.engine
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -70,6 +80,6 @@ async def site(bare: Site, hook: Receiver, workers: tuple[str, ...]) -> Site:
 @pytest.fixture
 def load(site: Site, request: pytest.FixtureRequest) -> Begin:
     def begin(**more: Any) -> AbstractAsyncContextManager[Load]:
-        return loaded(site, random.Random(request.node.name), **more)
+        return loaded(site, random.Random(request.node.name), **{"players": 8 if FULL else 4, **more})
 
     return begin

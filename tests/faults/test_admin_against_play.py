@@ -1,10 +1,4 @@
-"""Admins change everything while players play: nobody waits for another in a circle, and play goes on.
-
-How fast it goes on is said beside the very same acts on another tenant: these take as much of the machine, and hold no
-row and change no catalogue that the plays need. So the figure is what admins' locks and changes cost, and not how fast
-the machine is. That there was no deadlock is asserted at the end of the session, of every test at once
-(tests/conftest.py).
-"""
+"""Admins change everything while players play: no deadlock occurs, and play continues."""
 
 from __future__ import annotations
 
@@ -30,15 +24,12 @@ PLAYERS = 8
 PLAYS_PER_ACT = 120
 """Each admin acts once in so many plays: there are more admins' acts than in any campaign, and time left to play."""
 LEAST = 0.5
-"""Of the rate of plays beside as many acts on another tenant. One deadlock a second leaves less than a tenth."""
 
 Act = Callable[["Scene", int], Awaitable[Any]]
 
 
 @dataclass
 class Scene:
-    """A campaign that is played, and changed by admins."""
-
     world: World
     prizes: list[str] = field(default_factory=list)
     games: list[str] = field(default_factory=list)
@@ -59,7 +50,6 @@ class Scene:
 
 @pytest.fixture
 async def scenes(stack: Stack) -> AsyncIterator[tuple[Scene, Scene]]:
-    """Two tenants that are alike."""
     async with new_world(stack) as one, new_world(await make_tenant(stack, "tenant_third")) as two:
         scenes = Scene(one), Scene(two)
         for scene in scenes:
@@ -104,8 +94,7 @@ ACTS: tuple[Act, ...] = (revoke, update_prize, update_campaign, finalize, merge)
 
 
 async def play_all(scene: Scene, played: Counter[str]) -> float:
-    """The seconds that PLAYS take, each player waiting for every answer; `played` counts them."""
-    told: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
 
     async def player(nth: int) -> None:
         for number in range(PLAYS // PLAYERS):
@@ -114,7 +103,7 @@ async def play_all(scene: Scene, played: Counter[str]) -> float:
                 answer = await scene.world.start(game_id, f"p{nth}")
                 if answer.code == "OK":
                     answer = await scene.world.play(game_id, answer.data["session_id"], f"p{nth}")
-                told[answer.code if answer.code == "OK" else answer.reason] += 1
+                outcomes[answer.code if answer.code == "OK" else answer.reason] += 1
                 if answer.code == "OK":
                     played["plays"] += 1
                     break
@@ -122,7 +111,7 @@ async def play_all(scene: Scene, played: Counter[str]) -> float:
     began = time.monotonic()
     await asyncio.gather(*(player(nth) for nth in range(PLAYERS)))
     # A game that is changed between start and play asks for another start; nothing else refuses anybody.
-    assert set(told) <= {"OK", "GAME_CHANGED"}, told
+    assert set(outcomes) <= {"OK", "GAME_CHANGED"}, outcomes
     return time.monotonic() - began
 
 
@@ -145,10 +134,7 @@ async def seconds_beside(playing: Scene, changing: Scene, acts: tuple[Act, ...])
 
 
 async def judge(scenes: tuple[Scene, Scene], acts: tuple[Act, ...]) -> None:
-    """Fails unless plays go on beside these acts of the same tenant, at LEAST of their rate beside another's.
-
-    By turns, and each scene as often in either part: what the machine does meanwhile, both have of it.
-    """
+    """Fails below LEAST of the play rate beside the same acts on another tenant: machine speed cancels out."""
     beside = elsewhere = 0.0
     for one, other in (scenes, scenes[::-1]):
         beside += await seconds_beside(one, one, acts)
@@ -192,10 +178,10 @@ async def test_board_creation_waits_for_a_concurrent_archiving_of_its_prize(own_
     body = {**board, "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]}
     change = "UPDATE tenants SET catalog_version = catalog_version + 1 WHERE tenant_id = $1"
     async with held(stack, change, stack.tenant_id) as rival:
-        asked = asyncio.ensure_future(stack.admin("POST", "/admin/leaderboards", body))
-        await until(lambda: waits(stack, "tenancy.hold_catalog"))
+        request = asyncio.ensure_future(stack.admin("POST", "/admin/leaderboards", body))
+        await until(lambda: waits(stack, "tenancy.lock_catalog"))
         await rival.execute("UPDATE prizes SET status = 'archived' WHERE prize_id = $1", prize_id)
-    answer = await asked
+    answer = await request
     assert (answer.http, answer.reason) == (400, "VALIDATION")
 
 

@@ -29,8 +29,7 @@ ONE_MORE = "UPDATE stock SET awarded = awarded + 1, remaining = remaining - 1 WH
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ways that do not rest: a test waits for what they find."""
-    for name in ("FOLLOW_SECONDS", "AROUND_SECONDS", "ELSEWHERE_SECONDS", "IDLE_SECONDS", "TELL_SECONDS"):
+    for name in ("FOLLOW_SECONDS", "SCAN_PAUSE_SECONDS", "TAKE_SECONDS", "IDLE_SECONDS", "REPORT_SECONDS"):
         monkeypatch.setattr(auditor, name, 0.02)
 
 
@@ -70,11 +69,11 @@ async def violations(stack: Stack) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-def told(name: str) -> float:
+def reports(name: str) -> float:
     return float(VIOLATIONS.labels(name)._value.get())
 
 
-def noted(stack: Stack, count: int) -> Callable[[], Any]:
+def has_violations(stack: Stack, count: int) -> Callable[[], Any]:
     async def fact() -> bool:
         return len(await violations(stack)) == count
 
@@ -95,7 +94,6 @@ async def marks_moved(stack: Stack, *ways: str) -> None:
 
 
 async def went_on(stack: Stack) -> None:
-    """Returns when the way along what changes was taken once more, whether it came any further or not."""
     query = "SELECT leased_until FROM audit_marks WHERE tenant_id = $1 AND way = 'changed'"
     before = await stack.database.fetchval(query, stack.tenant_id)
 
@@ -110,7 +108,11 @@ async def test_closed_violation_is_in_the_audit_log(own_world: World, stack: Sta
     await audit(stack.database)
     items = (await stack.admin("GET", "/admin/violations", status="open")).data["items"]
     (shown,) = items
-    assert (shown["check"], shown["subject_id"], shown["holds"]) == ("prize_held", prize, CHECKS["prize_held"].holds)
+    assert (shown["check"], shown["subject_id"], shown["holds"]) == (
+        "prize_awarded",
+        prize,
+        CHECKS["prize_awarded"].holds,
+    )
     path = f"/admin/violations/{shown['id']}/close"
     assert (await stack.admin("POST", path, {"reason": " "})).code == "INVALID_ARGUMENT"
     closed = await stack.admin("POST", path, {"reason": "counted by hand"})
@@ -123,23 +125,23 @@ async def test_closed_violation_is_in_the_audit_log(own_world: World, stack: Sta
 
 
 async def test_violation_is_reported_once_by_two_auditors(own_world: World, stack: Stack, prize: str) -> None:
-    before = told("prize_held")
+    before = reports("prize_awarded")
     await stack.database.execute(ONE_MORE, prize)
     async with auditing(stack), auditing(stack):
         await asyncio.gather(*[audit(stack.database) for _ in range(3)])
-        await until(noted(stack, 1))
+        await until(has_violations(stack, 1))
         await marks_moved(stack, "changed")
     assert len(await violations(stack)) == 1
-    assert told("prize_held") == before + 1
+    assert reports("prize_awarded") == before + 1
 
 
 async def test_auditor_crash_after_a_report_repeats_nothing(
     own_world: World, stack: Stack, prize: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process ends after it stored the violation and before it stored its position."""
-    before = told("prize_held")
+    before = reports("prize_awarded")
     died = asyncio.Event()
-    keep = auditor._Lease.keep
+    keep = auditor._Lease.store
 
     async def dies(way: auditor._Lease, seconds: float) -> None:
         if (way.tenant_id, way.name) == (stack.tenant_id, "prize"):
@@ -148,11 +150,11 @@ async def test_auditor_crash_after_a_report_repeats_nothing(
         await keep(way, seconds)
 
     await stack.database.execute(ONE_MORE, prize)
-    monkeypatch.setattr(auditor._Lease, "keep", dies)
+    monkeypatch.setattr(auditor._Lease, "store", dies)
     async with auditing(stack) as task:
         await died.wait()
         task.cancel()
-    monkeypatch.setattr(auditor._Lease, "keep", keep)
+    monkeypatch.setattr(auditor._Lease, "store", keep)
     query = "SELECT after_key FROM audit_marks WHERE way = 'prize' AND tenant_id = $1"
     assert await stack.database.fetchval(query, stack.tenant_id) == ""
     assert len(await violations(stack)) == 1
@@ -165,7 +167,7 @@ async def test_auditor_crash_after_a_report_repeats_nothing(
     async with auditing(stack):
         await until(seen_again)
     assert len(await violations(stack)) == 1
-    assert told("prize_held") == before + 1
+    assert reports("prize_awarded") == before + 1
 
 
 async def test_auditor_crash_before_a_report_loses_nothing(
@@ -178,24 +180,24 @@ async def test_auditor_crash_before_a_report_loses_nothing(
     bad = "UPDATE balances SET balance = balance + 1 WHERE player_id = 'ann'"
     await stack.database.execute(bad)
     died = asyncio.Event()
-    look = checks.look
+    run_checks = checks.run_checks
 
     async def dies(database: Database, tenant_id: str, kind: str, keys: Any) -> Any:
         if kind == "player":
             died.set()
             await asyncio.Event().wait()
-        return await look(database, tenant_id, kind, keys)
+        return await run_checks(database, tenant_id, kind, keys)
 
-    monkeypatch.setattr(auditor, "look", dies)
+    monkeypatch.setattr(auditor, "run_checks", dies)
     async with auditing(stack) as task:
         await died.wait()
         task.cancel()
-    monkeypatch.setattr(auditor, "look", look)
+    monkeypatch.setattr(auditor, "run_checks", run_checks)
     assert await violations(stack) == []
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
     only_following(monkeypatch)
     async with auditing(stack):
-        await until(noted(stack, 1))
+        await until(has_violations(stack, 1))
     assert (await violations(stack))[0]["check_name"] == "player_ledger_sum"
     await stack.database.execute(bad.replace("+", "-"))
 
@@ -223,7 +225,7 @@ async def test_auditor_checks_what_is_committed_late(
             for _ in range(3):
                 await went_on(stack)
             assert await violations(stack) == []
-        await until(noted(stack, 1))
+        await until(has_violations(stack, 1))
     (found,) = await violations(stack)
     assert (found["check_name"], found["subject_id"]) == ("player_ledger_sum", "late")
     await stack.database.execute("DELETE FROM ledger_entries WHERE entry_id = 'entry_late'")
@@ -248,7 +250,6 @@ async def test_auditor_uses_no_more_than_its_share(own_world: World, stack: Stac
 
 
 async def turns(one: Auditor, many: int) -> float:
-    """How long it had a step under way, of so many turns."""
     return sum([await one.turn(asyncio.Event()) for _ in range(many)])
 
 
@@ -260,10 +261,10 @@ async def test_auditor_that_stalled_has_lost_its_lease(own_world: World, stack: 
     assert await turns(next_one, 1) == 0
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
     still._turn._held_until = 0.0  # By its own clock, too.
-    next_one._ask_at = 0.0
+    next_one._take_at = 0.0
     assert await turns(next_one, 1) > 0
     assert await turns(still, 1) == 0, "it does not go on beside the other"
-    await next_one.leave()
+    await next_one.release()
 
 
 async def test_auditor_rereads_rows_with_an_older_time(
@@ -289,13 +290,13 @@ async def test_auditor_rereads_rows_with_an_older_time(
     )
     await goes_on(5)
     assert await violations(stack) == []
-    following = one._ways[stack.tenant_id, auditor.CHANGED]
-    assert isinstance(following, auditor._Following)
-    following._looked_back_at -= auditor.LATER_SECONDS
+    following = one._passes[stack.tenant_id, auditor.CHANGED]
+    assert isinstance(following, auditor._ChangeFollower)
+    following._widened_at -= auditor.LATER_SECONDS
     await goes_on(5)
     (found,) = await violations(stack)
     assert (found["check_name"], found["subject_id"]) == ("player_ledger_sum", "later")
-    await one.leave()
+    await one.release()
     await stack.database.execute("DELETE FROM ledger_entries WHERE entry_id = 'entry_later'")
 
 
@@ -360,8 +361,8 @@ async def test_auditor_finds_nothing_beside_every_operation(own_world: World, st
         await stack.admin("PUT", f"/admin/prizes/{points}", {"constraints": {"max_per_user": 1 + nth % 5}})
         await stack.admin("PUT", f"/admin/games/{pointed}", {"rules": {"max_plays_per_day": 20 + nth % 30}})
         await stack.admin("PUT", "/admin/players/kim", {"status": ("suspended", "active")[nth % 2]})
-        given = {"player_id": "pat", "scope_key": world.campaign_id, "currency": "coin", "reference_id": str(nth)}
-        await stack.admin("POST", "/admin/wallet/adjustments", {**given, "amount": 1 - 2 * (nth % 2)})
+        fields = {"player_id": "pat", "scope_key": world.campaign_id, "currency": "coin", "reference_id": str(nth)}
+        await stack.admin("POST", "/admin/wallet/adjustments", {**fields, "amount": 1 - 2 * (nth % 2)})
         await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {})
         board = {"campaign_id": world.campaign_id, "name": "B", "metric": "plays", "mode": "sum"}
         prizes = [{"from_rank": 1, "to_rank": 2, "prize_id": mug}]
@@ -386,7 +387,7 @@ async def test_auditor_finds_nothing_beside_every_operation(own_world: World, st
             lambda: play(pointed),
         ]
         tasks = [asyncio.create_task(again(job)) for job in jobs]
-        await plays.plays(600)
+        await plays.plays(300)
         stop.set()
         await asyncio.gather(*tasks)
         await marks_moved(stack, "changed")
@@ -408,4 +409,4 @@ async def test_auditor_waits_for_an_unavailable_database(own_world: World, stack
 
         await until(ended)
         await stack.database.execute(ONE_MORE, prize)
-        await until(noted(stack, 1))
+        await until(has_violations(stack, 1))

@@ -18,7 +18,6 @@ from tests.support.stack import Stack
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, World
 
 BODIES = int(os.environ.get("TOMBOLA_TEST_BODIES", "10000"))
-"""How many bad bodies are sent; faults.md asks for 10,000."""
 
 ODD_VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1.5, 2**31, 2**63, -(2**63) - 1, 10**400, 1e308, "", "\0", "a\0b", "x" * 3000,
@@ -40,7 +39,6 @@ async def send(stack: Stack, url: str, body: bytes, **headers: str) -> tuple[int
 
 
 def mutations(dice: random.Random, good: dict[str, Any]) -> bytes:
-    """A body that is wrong in some way, or at least odd."""
     body = json.loads(json.dumps(good))
     match dice.randrange(7):
         case 0:

@@ -97,7 +97,7 @@ class TestWithDeliveries:
                         await until(let_go)
                     began = time.monotonic()
                     await running.for_seconds(30 if scenario.full else 5)
-                    plays = [one for asked in site.history.of("Play") for one in asked.attempts if one.http]
+                    plays = [one for request in site.history.of("Play") for one in request.attempts if one.http]
                     took[slowly] += [one.ended - one.began for one in plays if one.began >= began]
             hook.replies = []
             await until(let_go)

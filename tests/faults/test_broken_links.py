@@ -53,10 +53,8 @@ FAULTS: dict[str, tuple[Callable[[Proxy], None], Callable[[Proxy], int]]] = {
     "half open": (Proxy.half_open, attrgetter("forgotten")),
     "refused": (refuse, attrgetter("refused")),
 }
-"""What is done to a proxy, and how much traffic met it."""
 
 Crossing = Callable[[Site, Load, Process, Receiver, str], Awaitable[None]]
-"""Returns once something has crossed the link. The text is the name of a new player."""
 
 
 async def play_crosses(_site: Site, load: Load, _process: Process, _hook: Receiver, _who: str) -> None:
@@ -121,8 +119,8 @@ async def rank_crosses(site: Site, _load: Load, _process: Process, _hook: Receiv
     path = f"/leaderboards/{site.ids['board']}/rankings"
 
     async def ranked() -> bool:
-        asked = await site.client.ask("ListRankings", who, "GET", path, of=site.ids["board"])
-        return asked.ok and bool((asked.data.get("me") or {}).get("score"))
+        request = await site.client.ask("ListRankings", who, "GET", path, of=site.ids["board"])
+        return request.ok and bool((request.data.get("me") or {}).get("score"))
 
     await until(ranked)
 

@@ -11,7 +11,8 @@ from runtime.actors.game.batch import process_batch
 from runtime.actors.game.cache import GameCache
 from runtime.actors.game.sessions import open_session
 from runtime.actors.mailbox import Work
-from runtime.rules import Attempt, Outcome, Words, probability
+from runtime.rules import Attempt, Outcome, Words
+from runtime.rules.handlers import probability
 from tests.support.world import World
 
 

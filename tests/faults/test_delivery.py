@@ -25,21 +25,12 @@ from tests.support.deliveries import delivering, make_due, make_receiver_prize, 
 from tests.support.directories import serving_postgres
 from tests.support.receiver import Receiver, hang, status
 from tests.support.scenario import Scenario
-from tests.support.stack import TO_LOOPBACK, settings_of
+from tests.support.stack import TO_LOOPBACK
 from tests.support.waiting import HANG_SECONDS
 
+pytestmark = pytest.mark.settings(**TO_LOOPBACK)
+
 TENANT = "tenant_test"
-
-
-@pytest.fixture
-def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings:
-    return settings_of(database_url, valkey_url, **TO_LOOPBACK)
-
-
-@pytest.fixture
-async def engine(settings: Settings) -> AsyncIterator[Any]:
-    async with rewards.core(settings) as core:
-        yield core.engine
 
 
 WORKERS = """
@@ -102,8 +93,6 @@ RESTARTS = 5
 
 
 class Doomed:
-    """Delivery workers, each in a process of its own, which ends by SIGKILL."""
-
     def __init__(self, parent: asyncio.subprocess.Process) -> None:
         self._parent = parent
         self._pid = 0

@@ -15,7 +15,7 @@ from redis.exceptions import ResponseError
 from ops.servers.cluster import ClusterNode, cluster
 from ops.servers.valkey import Valkey
 from runtime.http.admission.control import AdmissionControl, Allowed
-from runtime.http.admission.idempotency import Asked
+from runtime.http.admission.idempotency import KeyedRequest
 from runtime.http.admission.rates import Limited, Policy
 from runtime.stores import pipeline
 from runtime.stores.ephemeral import Ephemeral, Script
@@ -24,8 +24,6 @@ from tests.support.waiting import HANG_SECONDS
 
 
 class Breaker:
-    """Lets a test wait for the breaker instead of sleeping."""
-
     def __init__(self) -> None:
         self.states: asyncio.Queue[bool] = asyncio.Queue()
 
@@ -209,16 +207,16 @@ async def test_cluster_key_is_sent_to_its_own_node(nodes: list[ClusterNode], bre
     assert min(sizes) > 0
     assert await store.script(Script("return redis.call('GET', KEYS[1])"), ["{t7}:x"], []) == b"{t7}:x"
     control = AdmissionControl(store, player=Policy("player", 0.01, 2), ip=Policy("ip", 0.01, 20))
-    asked = Asked("POST /x", "k", b"h" * 16)
-    admitted = [control.admit(f"t{i}", player_id="p", owner="p", ip="10.0.0.1", asked=asked) for i in range(20)]
+    keyed = KeyedRequest("POST /x", "k", b"h" * 16)
+    admitted = [control.admit(f"t{i}", player_id="p", owner="p", ip="10.0.0.1", keyed=keyed) for i in range(20)]
     assert all(isinstance(admission, Allowed) and admission.headers for admission in await asyncio.gather(*admitted))
     held = [int(node.command("DBSIZE").strip(b":\r\n")) for node in nodes]
     assert sum(held) == sum(sizes) + 2 * 20 + 1
     # The address's bucket, which is of no tenant, is empty now; who is refused by it holds no key.
-    limited = await control.admit("t20", player_id="p", owner="p", ip="10.0.0.1", asked=asked)
+    limited = await control.admit("t20", player_id="p", owner="p", ip="10.0.0.1", keyed=keyed)
     assert isinstance(limited, Limited) and limited.policy == "ip"
     async with asyncio.timeout(HANG_SECONDS):
-        while not isinstance(await control.admit("t20", player_id="p", owner="p", asked=asked), Allowed):
+        while not isinstance(await control.admit("t20", player_id="p", owner="p", keyed=keyed), Allowed):
             pass
     nodes[2].kill()
     results = await asyncio.gather(*[outcome(store, "GET", key) for key in keys])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, Final
@@ -16,7 +15,7 @@ from runtime.actors.changes import Changes
 from runtime.actors.committer import CATALOG
 from runtime.actors.game import batch as batching
 from runtime.actors.game import cache as caching
-from runtime.actors.game.batch import ALONE_ROUNDS, TOGETHER_ROUNDS, process_batch
+from runtime.actors.game.batch import BATCH_ROUNDS, SINGLE_ROUNDS, process_batch
 from runtime.actors.game.cache import GameCache
 from runtime.actors.game.eligibility import require_fresh
 from runtime.actors.game.pending import PendingRequest
@@ -70,7 +69,7 @@ class Commits:
 def commits(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Commits]:
     commits = Commits(module_stack.engine.committer.commit)
     monkeypatch.setattr(module_stack.engine.committer, "commit", commits)
-    monkeypatch.setattr(batching, "RIVAL_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(batching, "CONFLICT_PAUSE_SECONDS", 0.0)
     return commits
 
 
@@ -96,7 +95,6 @@ def work_of(request: Any) -> Work[Any]:
 
 
 def ends(works: list[Work[Any]]) -> list[str]:
-    """How each was answered: its play's status, or the reason of its refusal."""
     found = []
     for work in works:
         error = work.future.exception()
@@ -112,10 +110,10 @@ async def coins(world: World, player: str) -> int:
 async def test_batch_refused_by_a_guard_is_decided_again_together_then_apart(
     world: World, cache: GameCache, game_id: str, commits: Commits
 ) -> None:
-    commits.ends = [Guarded("play_cap")] * TOGETHER_ROUNDS
+    commits.ends = [Guarded("play_cap")] * BATCH_ROUNDS
     works = await plays(world, game_id, "ann", "bob", "cas")
     await process_batch(cache, works)
-    assert ends(works) == ["played"] * 3 and commits.sizes == [3] * TOGETHER_ROUNDS + [1, 1, 1]
+    assert ends(works) == ["played"] * 3 and commits.sizes == [3] * BATCH_ROUNDS + [1, 1, 1]
     assert [await coins(world, player) for player in ("ann", "bob", "cas")] == [2, 2, 2]
 
 
@@ -128,25 +126,25 @@ async def test_changed_catalogue_splits_a_batch_only_after_many_rounds(
     assert ends(works) == ["played"] * 2 and commits.sizes == [2] * 6
     works = await plays(world, game_id, "dan", "eve")
     commits.sizes.clear()
-    commits.ends = [Guarded(CATALOG)] * ALONE_ROUNDS
+    commits.ends = [Guarded(CATALOG)] * SINGLE_ROUNDS
     await process_batch(cache, works)
-    assert ends(works) == ["played"] * 2 and commits.sizes == [2] * ALONE_ROUNDS + [1, 1]
+    assert ends(works) == ["played"] * 2 and commits.sizes == [2] * SINGLE_ROUNDS + [1, 1]
 
 
 async def test_play_that_keeps_losing_to_rivals_is_refused_as_overloaded(
     world: World, cache: GameCache, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = await plays(world, game_id, "fay")
-    commits.ends = [Guarded("codes")] * (TOGETHER_ROUNDS + ALONE_ROUNDS)
+    commits.ends = [Guarded("codes")] * (BATCH_ROUNDS + SINGLE_ROUNDS)
     pauses = Pauses()
     monkeypatch.setattr(batching, "asyncio", pauses)
     monkeypatch.setattr(batching, "random", SimpleNamespace(uniform=lambda low, high: (low, high)))
-    monkeypatch.setattr(batching, "RIVAL_PAUSE_SECONDS", 1.0)
+    monkeypatch.setattr(batching, "CONFLICT_PAUSE_SECONDS", 1.0)
     await process_batch(cache, works)
-    assert ends(works) == ["OVERLOADED"] and len(commits.sizes) == TOGETHER_ROUNDS + ALONE_ROUNDS
+    assert ends(works) == ["OVERLOADED"] and len(commits.sizes) == BATCH_ROUNDS + SINGLE_ROUNDS
     assert works[0].future.exception().retry_after_seconds == 1
     # Each time another while, and at first at once: rivals that meet do not meet again for that.
-    assert pauses.asked == [(0, min(number, 8)) for number in range(ALONE_ROUNDS)]
+    assert pauses.asked == [(0, min(number, 8)) for number in range(SINGLE_ROUNDS)]
     assert await coins(world, "fay") == 0
 
 
@@ -211,19 +209,6 @@ async def test_malformed_request_is_refused_alone(world: World, cache: GameCache
     assert ends(works) == ["VALIDATION", "SESSION_INVALID", "VALIDATION", "VALIDATION", "played"]
 
 
-async def test_duplicate_request_gets_the_first_answer_and_a_foreign_session_is_refused(
-    world: World, cache: GameCache, game_id: str, commits: Commits
-) -> None:
-    session = await world.session(game_id, "pam")
-    request = m.PlayRequest(id=game_id, player_id="pam", session_id=session, idempotency_key="k")
-    works = [work_of(request), work_of(request)]
-    works.append(work_of(m.PlayRequest(id=game_id, player_id="rob", session_id=session)))
-    await process_batch(cache, works)
-    assert ends(works) == ["played", "played", "SESSION_INVALID"] and commits.sizes == [1]
-    assert works[0].future.result().play_id == works[1].future.result().reply.play_id
-    assert await coins(world, "pam") == 2
-
-
 async def test_committed_batch_publishes_events_and_tasks_and_counts_deliveries(
     world: World, module_stack: Stack
 ) -> None:
@@ -243,9 +228,9 @@ async def test_committed_batch_publishes_events_and_tasks_and_counts_deliveries(
     statement = "SELECT task_id FROM tasks WHERE tenant_id = $1 AND prize_id = $2"
     task_id = await world.database.fetchval(statement, tenant_id, parcel)
     shard = shard_of(tenant_id, engine.settings.stream_shards)
-    told = {task_stream(shard): f"{tenant_id} {task_id}", event_stream(shard): works[0].future.result().play_id}
+    messages = {task_stream(shard): f"{tenant_id} {task_id}", event_stream(shard): works[0].future.result().play_id}
     async with asyncio.timeout(HANG_SECONDS):
-        for stream, message in told.items():
+        for stream, message in messages.items():
             while message not in str(await engine.ephemeral.run("XRANGE", stream, "-", "+")):
                 await asyncio.sleep(0.02)
 
@@ -256,7 +241,6 @@ async def asks(game_id: str, *players: str, request: Any = m.PlayRequest) -> lis
 
 
 async def read_in(cache: GameCache, requests: list[PendingRequest], *, everything: bool = False) -> list[bool]:
-    """Which of them were read anew in this round."""
     await cache.refresh(requests, everything=everything)
     return [cache.players[one.player_id].read_in == cache.round for one in requests]
 
@@ -325,7 +309,6 @@ async def test_round_waits_for_commits_of_the_rows_it_reads(world: World, cache:
 
 
 def under_way(cache: GameCache, *players: str) -> asyncio.Future[Any]:
-    """A commit of the cache's, of these players' plays."""
     commit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     commit.add_done_callback(cache.committing.pop)
     cache.committing[commit] = frozenset(players)
@@ -345,13 +328,6 @@ async def test_distrust_by_a_failing_commit_applies_to_the_round_that_waits_for_
         asyncio.get_running_loop().call_later(0.01, commit.set_result, None)
         await cache.refresh(ann, everything=everything)
         assert cache.snapshot is not snapshot and not cache.distrusted, everything
-
-
-async def test_refresh_learns_the_databases_time(world: World, cache: GameCache, game_id: str) -> None:
-    clock = cache.engine.clock
-    clock._offset, clock._synced = clock._offset + 7200, clock._synced - 7200
-    await cache.refresh(await asks(game_id, "ann"), everything=True)
-    assert abs(clock.now() - time.time()) < 3600
 
 
 async def test_stock_under_a_pending_commit_is_not_overwritten_by_a_read(world: World, module_stack: Stack) -> None:

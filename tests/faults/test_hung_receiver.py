@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from runtime.settings import Settings
 from runtime.streams.consumer import Message
 from runtime.streams.receivers import ATTEMPTS_MAX, RECEIVER_MAX
-from tests.support import rewards
 from tests.support.deliveries import delivering, make_receiver_prize, make_task, until_task
 from tests.support.receiver import Receiver, hang, receiving
-from tests.support.stack import TO_LOOPBACK, settings_of
+from tests.support.stack import TO_LOOPBACK
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
 TENANT = "tenant_test"
 TASKS = 3_000
@@ -41,17 +41,6 @@ FROM made
 
 
 @pytest.fixture
-def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings:
-    return settings_of(database_url, valkey_url, **TO_LOOPBACK)
-
-
-@pytest.fixture
-async def engine(settings: Settings) -> AsyncIterator[Any]:
-    async with rewards.core(settings) as core:
-        yield core.engine
-
-
-@pytest.fixture
 async def hung(engine: Any) -> AsyncIterator[Receiver]:
     async with receiving() as slow:
         slow.replies = [hang] * (TASKS * 8)
@@ -66,17 +55,17 @@ async def updates(engine: Any) -> int:
     return int(await engine.database.fetchval("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM updates"))
 
 
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("streamed", [False, True])
 async def test_hung_receivers_task_updates_are_proportional_to_its_attempts(
-    engine: Any, hung: Receiver, told: bool
+    engine: Any, hung: Receiver, streamed: bool
 ) -> None:
     """A lease, the reward's and the outcome's for each attempt, and once what was leased ahead before it was known."""
     attempts = RECEIVER_MAX * 4
     async with delivering(engine, attempt_seconds=2) as worker:
         stop = asyncio.Event()
-        if told:
+        if streamed:
             task_ids = [f"task_{nth:06}" for nth in range(1, TASKS + 1)]
-            messages = [told_of(task_id) for task_id in task_ids]
+            messages = [message_of(task_id) for task_id in task_ids]
             for first in range(0, TASKS, 128):
                 assert not await worker.handle(messages[first : first + 128])
         sweeping = asyncio.create_task(worker.keep_sweeping(stop))
@@ -116,7 +105,7 @@ async def test_hung_receiver_delays_no_other_receiver_of_its_tenant(
     assert len(receiver.all) == 5
 
 
-def told_of(task_id: str) -> Message:
+def message_of(task_id: str) -> Message:
     return Message("s", task_id, {b"t": f"{TENANT} {task_id}".encode()})
 
 

@@ -1,5 +1,5 @@
-"""Login, refresh and logout with Valkey gone, frozen or flushed: as with it (spec.md, "Consistency rules" 3); and with
-a failure between the right code and the tokens, which costs nobody the code.
+"""Login, refresh and logout work with Valkey stopped, frozen or flushed. A failure between the correct code and the
+tokens does not use up the code.
 """
 
 from __future__ import annotations
@@ -99,8 +99,6 @@ async def test_login_whose_store_answer_was_lost_is_answered(stack: Stack, phone
 
 
 class _Losing:
-    """A way to Core that loses the first answer to an operation."""
-
     def __init__(self, caller: Caller, name: str) -> None:
         self._caller, self._name = caller, name
 

@@ -10,7 +10,6 @@ import pytest
 
 from runtime.operations.leaderboards import finalize
 from runtime.operations.players import merging
-from runtime.stores import rankings
 from tests.support import invariants
 from tests.support.guests import Guest, guest_who_played, log_in, new_guest, resolve, rewards_of, wallet_of
 from tests.support.leaderboards import make_board, order
@@ -66,8 +65,8 @@ async def test_play_answered_before_the_login_gets_the_same_answer_after_it(
     body = {"session_id": guest.session, "payload": {}, "idempotency_key": "k"}
     first = await stack.core("POST", f"/games/{collection}/play", body)
     player = await log_in(stack, guest)
-    for asked in (body, body | {"player_id": player}, body | {"player_id": guest.player_id}):
-        assert (await stack.core("POST", f"/games/{collection}/play", asked)).data == first.data
+    for request in (body, body | {"player_id": player}, body | {"player_id": guest.player_id}):
+        assert (await stack.core("POST", f"/games/{collection}/play", request)).data == first.data
     stranger = await stack.core("POST", f"/games/{collection}/play", body | {"player_id": "stranger"})
     assert stranger.reason == "SESSION_INVALID"
 
@@ -108,7 +107,7 @@ async def finalize_half(stack: Stack, board_id: str, monkeypatch: pytest.MonkeyP
         raise RuntimeError("killed between the snapshot and its prizes")
 
     with monkeypatch.context() as broken:
-        broken.setattr(finalize._Prizes, "give", dies)
+        broken.setattr(finalize.RankPrizes, "award", dies)
         assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 500
 
 
@@ -163,26 +162,6 @@ async def test_player_owed_points_of_two_ranks_is_paid_both(
     assert (await wallet_of(stack, player))["points"] == sum(amounts)
 
 
-async def test_guest_that_logs_in_during_finalize_is_paid_as_the_player(
-    own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cup = await own_world.prize()
-    ranks = [{"from_rank": 1, "to_rank": 1, "prize_id": cup}]
-    board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=ranks)
-    guest = await guest_who_played(own_world, collection)
-    decide, players = finalize._Prizes._decide, []
-
-    async def log_in_then_decide(self: Any, *args: Any) -> Any:
-        if not players:
-            players.append(await log_in(stack, guest))
-        return await decide(self, *args)
-
-    monkeypatch.setattr(finalize._Prizes, "_decide", log_in_then_decide)
-    await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
-    assert [row["prize_id"] for row in await rewards_of(stack, players[0])] == [cup]
-    assert (await rows_of(stack, guest.player_id))["rewards"] == 0
-
-
 async def test_failed_merge_moves_nothing_and_ends_no_guest(own_world: World, stack: Stack, collection: str) -> None:
     guest = await guest_who_played(own_world, collection)
     await own_world.round(collection, guest.player_id)
@@ -193,9 +172,9 @@ async def test_failed_merge_moves_nothing_and_ends_no_guest(own_world: World, st
     before = await rows_of(stack, guest.player_id)
     async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
         merge = asyncio.ensure_future(resolve(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_rewards"))
+        await until(lambda: waits(stack, "merging.lock_rewards"))
         await stack.database.fetch(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%-- merging.hold_rewards%'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%-- merging.lock_rewards%'"
             " AND pid <> pg_backend_pid()"
         )
         assert (await merge).http >= 500
@@ -213,7 +192,7 @@ async def test_play_under_commit_moves_with_the_guest(own_world: World, stack: S
         play = asyncio.ensure_future(own_world.play(collection, session, ""))
         await until(lambda: waits(stack, "commit.commit"))
         merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_players"))
+        await until(lambda: waits(stack, "merging.lock_players"))
     assert (await play).code == "OK"
     player = await merge
     assert (await rows_of(stack, player))["plays"] == 2
@@ -229,35 +208,12 @@ async def test_play_that_waits_for_the_merge_is_decided_again_for_the_player(
     counts = "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE"
     async with held(stack, counts, player):
         merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_counts"))
+        await until(lambda: waits(stack, "merging.lock_play_counts"))
         play = asyncio.ensure_future(own_world.play(collection, session, ""))
         await until(lambda: waits(stack, "commit.commit"))
     assert await merge == player
     assert (await play).data["balances"] == [{"currency": "coin", "balance": 6}]
     assert set((await rows_of(stack, guest.player_id)).values()) == {0}
-
-
-async def test_rankings_follow_a_slow_merge(
-    own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As if it had taken longer than followers of rows go back.
-    monkeypatch.setattr(rankings, "LATE_SECONDS", 0.0)
-    board = await make_board(stack, own_world.campaign_id, metric="plays")
-    guest, player = await guest_who_played(own_world, collection), await log_in(stack)
-    await own_world.round(collection, player)
-    catch_up = stack.engine.rankings.catch_up
-    await catch_up(stack.tenant_id)
-    counts = "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE"
-    async with held(stack, counts, player):
-        merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_counts"))
-        for _ in range(3):
-            await catch_up(stack.tenant_id)
-    await merge
-    await catch_up(stack.tenant_id)
-    top = await stack.engine.rankings.top(stack.tenant_id, board["id"], None, 10)
-    assert top is not None
-    assert [(one.player_id, one.score) for one in top.scores] == [(player, 2)]
 
 
 @pytest.mark.fault(
@@ -350,7 +306,7 @@ async def log_in_beside(stack: Stack, table: str, guest: Guest, player: str, act
     """The login waits for the guest's row of a table, having looked at what both have; then the player acts."""
     async with held(stack, f"SELECT FROM {table} WHERE player_id = $1 FOR UPDATE", guest.player_id):
         merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_"))
+        await until(lambda: waits(stack, "merging.lock_"))
         assert (await act).code == "OK"
     assert await merge == player
     await invariants.check(stack.database)
@@ -396,22 +352,6 @@ async def test_quest_completed_during_the_login_gives_its_turns_once(own_world: 
     assert (await own_world.eligibility(game_id, player))["remaining_turns"] == 3
 
 
-async def test_merge_locks_player_counts_game_by_game_like_plays(own_world: World, stack: Stack) -> None:
-    first, second = sorted([await own_world.wheel(access="public") for _ in range(2)])
-    guest, player = await guest_who_played(own_world, first), await log_in(stack)
-    for who in (guest.player_id, player):
-        await own_world.round(second, who)
-    new_count = "INSERT INTO game_players VALUES ($1, $2, $3, 0, current_date, 0)"
-    async with held(stack, new_count, stack.tenant_id, first, player) as rival:
-        merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_counts", "merging.move_play_counts"))
-        # A commit of plays of both games goes on to the second: to be waited for there would be a deadlock.
-        both = "SELECT FROM game_players WHERE game_id = $1 AND player_id = $2 FOR UPDATE NOWAIT"
-        await rival.execute(both, second, player)
-    assert await merge == player
-    assert (await rows_of(stack, player))["game_players"] == 2
-
-
 async def test_reward_revoked_during_the_login_is_paid_back(own_world: World, stack: Stack) -> None:
     cup = await own_world.prize(total=9)
     exchange = block(rung("cup", 2, cup), auto_grant=False, mode="SPEND_EXCHANGE")
@@ -423,9 +363,9 @@ async def test_reward_revoked_during_the_login_is_paid_back(own_world: World, st
     (delivered,) = await rewards_of(stack, guest.player_id)
     async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
         merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_rewards"))
+        await until(lambda: waits(stack, "merging.lock_rewards"))
         revoke = asyncio.ensure_future(stack.admin("POST", f"/admin/rewards/{delivered['id']}/revoke", {}))
-        await until(lambda: waits(stack, "merging.hold_guest", "rewards.hold_movements"))
+        await until(lambda: waits(stack, "merging.lock_target", "rewards.lock_balances"))
     assert await merge == player
     assert (await revoke).code == "OK"
     assert await wallet_of(stack, player) == {"coin": 2}
@@ -437,9 +377,9 @@ async def test_reward_moving_to_the_player_can_be_revoked_during_the_login(own_w
     (won,) = await rewards_of(stack, guest.player_id)
     async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
         merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_rewards"))
+        await until(lambda: waits(stack, "merging.lock_rewards"))
         revoke = asyncio.ensure_future(stack.admin("POST", f"/admin/rewards/{won['id']}/revoke", {}))
-        await until(lambda: waits(stack, "merging.hold_guest", "rewards.hold"))
+        await until(lambda: waits(stack, "merging.lock_target", "rewards.lock"))
     player = await merge
     assert (await revoke).code == "OK"
     assert [row["status"] for row in await rewards_of(stack, player)] == ["REWARD_STATUS_REVOKED"]
@@ -455,8 +395,8 @@ async def test_guests_are_never_merged_into_one_another(own_world: World, stack:
         path = f"/admin/players/{guests[into].player_id}/merge"
         return await stack.admin("POST", path, {"guest_id": guests[guest].player_id})
 
-    told = [*await asyncio.gather(*(merge(*pair) for pair in pairs * 2)), await merge(0, 1)]
-    assert {(answer.http, answer.reason) for answer in told} == {(400, "ILLEGAL_TRANSITION")}
+    answers = [*await asyncio.gather(*(merge(*pair) for pair in pairs * 2)), await merge(0, 1)]
+    assert {(answer.http, answer.reason) for answer in answers} == {(400, "ILLEGAL_TRANSITION")}
     for nth, guest in enumerate(guests):
         player = await log_in(stack, guest)
         assert (await rows_of(stack, player))["plays"] == nth + 1

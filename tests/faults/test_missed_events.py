@@ -30,7 +30,6 @@ pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is looked for in rows is looked for at once."""
     monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
     monkeypatch.setattr(backfill, "EVERY_SECONDS", 0.1)
     monkeypatch.setattr(backfill, "RETRY_SECONDS", 0.1)
@@ -41,17 +40,17 @@ async def test_events_missed_without_valkey_reach_each_integration(
 ) -> None:
     """Covers each canonical type, with the stream's data and id."""
     integration_id = await register(stack, receiver, *TYPES)
-    told: list[Any] = []
-    monkeypatch.setattr(stack.engine.publisher, "events", told.extend)
+    events: list[Any] = []
+    monkeypatch.setattr(stack.engine.publisher, "events", events.extend)
     valkey_server.kill()
     try:
         await one_of_every_event(stack)
-        assert len(told) == 6, "a play, two prizes, a claim, a quest, a board"
+        assert len(events) == 6, "a play, two prizes, a claim, a quest, a board"
     finally:
         valkey_server.start()
     async with working(stack.engine, "integrations"):
         log = await deliveries(stack, integration_id, 6)
-    want = {one.id: msgspec.to_builtins(one) for one in told}
+    want = {one.id: msgspec.to_builtins(one) for one in events}
     got = {one.json["id"]: one.json for one in receiver.all}
     assert got.keys() == want.keys() and len(receiver.all) == 6, "once each"
     for id, one in got.items():
@@ -86,7 +85,7 @@ async def test_backfill_of_several_chunks_and_passes_skips_nothing(
         " FROM unnest($1::text[]) WITH ORDINALITY AS n (play_id, nth) WHERE p.play_id = n.play_id",
         plays,
     )
-    await stack.database.execute("UPDATE integrations SET heard_from = now() - interval '20 seconds'")
+    await stack.database.execute("UPDATE integrations SET active_since = now() - interval '20 seconds'")
     async with working(stack.engine, "integrations"):
         await deliveries(stack, integration_id, 16)
     assert sorted(one.json["data"]["play_id"] for one in receiver.all) == sorted(plays)
@@ -125,14 +124,14 @@ async def test_backfill_emits_points_under_the_ids_of_the_stream(
     own_world: World, stack: Stack, receiver: Receiver, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     integration_id = await register(stack, receiver, "prize_won")
-    told: list[Any] = []
-    monkeypatch.setattr(stack.engine.publisher, "events", told.extend)
+    events: list[Any] = []
+    monkeypatch.setattr(stack.engine.publisher, "events", events.extend)
     valkey_server.kill()
     try:
         await points_of_a_rung_and_of_ranks(own_world, stack)
     finally:
         valkey_server.start()
-    want = {one.id: msgspec.to_builtins(one.data) for one in told if one.type == "prize_won"}
+    want = {one.id: msgspec.to_builtins(one.data) for one in events if one.type == "prize_won"}
     assert sorted((data["milestone_id"], data["rank"]) for data in want.values()) == [
         ("", 1),
         ("", 2),
@@ -150,7 +149,7 @@ async def test_failed_delivery_is_emitted_once_by_stream_or_backfill(
     own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     integration_id = await register(stack, receiver, "delivery_failed")
-    told: list[Any] = []
+    events: list[Any] = []
     publish = stack.engine.publisher.events
     channel = "webhook" if how == "an attempt" else "workflow"
     elsewhere = {"channel": channel, "config": {"url": receiver.url}}
@@ -166,9 +165,9 @@ async def test_failed_delivery_is_emitted_once_by_stream_or_backfill(
         return str(await stack.database.fetchval("SELECT task_id FROM tasks WHERE status = 'dead'"))
 
     # Lost by the stream, and found in the row.
-    monkeypatch.setattr(stack.engine.publisher, "events", told.extend)
+    monkeypatch.setattr(stack.engine.publisher, "events", events.extend)
     task_id = await give_up()
-    assert [(one.type, one.data.task_id) for one in told] == [("delivery_failed", task_id)]
+    assert [(one.type, one.data.task_id) for one in events] == [("delivery_failed", task_id)]
     async with working(stack.engine, "integrations"):
         await deliveries(stack, integration_id, 1)
     monkeypatch.setattr(stack.engine.publisher, "events", publish)
@@ -180,7 +179,7 @@ async def test_failed_delivery_is_emitted_once_by_stream_or_backfill(
     await look_back(stack, monkeypatch)
     got = [one.json for one in receiver.all if one.json["type"] == "delivery_failed"]
     assert [one["data"]["task_id"] for one in got] == [task_id] * 2
-    assert got[0]["id"] == told[0].id and len({one["id"] for one in got}) == 2
+    assert got[0]["id"] == events[0].id and len({one["id"] for one in got}) == 2
 
 
 async def test_budget_alert_is_emitted_once_by_stream_or_backfill(
@@ -188,7 +187,7 @@ async def test_budget_alert_is_emitted_once_by_stream_or_backfill(
 ) -> None:
     monkeypatch.setattr(thresholds, "REST", 0.0)
     integration_id = await register(stack, receiver, "campaign.budget_reached", "prizes.low_stock")
-    told: list[Any] = []
+    events: list[Any] = []
     publish = stack.engine.publisher.events
     prize_id = await own_world.prize(value=90, currency="EUR", total=3, low_stock_at=2)
     budget = {"budget": {"amount": 100, "currency": "EUR"}}
@@ -196,11 +195,11 @@ async def test_budget_alert_is_emitted_once_by_stream_or_backfill(
     game = await own_world.wheel(prize_id)
     # Lost by the stream, and found in the rows.
     await own_world.round(game)
-    monkeypatch.setattr(stack.engine.publisher, "events", told.extend)
-    await thresholds.look_all(stack.engine)
+    monkeypatch.setattr(stack.engine.publisher, "events", events.extend)
+    await thresholds.check_all(stack.engine)
     async with working(stack.engine, "integrations"):
         await deliveries(stack, integration_id, 2)
-    want = {one.id: msgspec.to_builtins(one) for one in told}
+    want = {one.id: msgspec.to_builtins(one) for one in events}
     assert {one.json["id"]: one.json for one in receiver.all} == want
     assert {one["type"] for one in want.values()} == {"campaign.budget_reached", "prizes.low_stock"}
     # Brought by the stream, and not repeated from the rows.
@@ -209,7 +208,7 @@ async def test_budget_alert_is_emitted_once_by_stream_or_backfill(
     await own_world.round(game)
     await stack.database.execute("UPDATE limit_marks SET next_at = now()")
     async with working(stack.engine, "integrations"):
-        await thresholds.look(stack.engine, stack.tenant_id, every_seconds=0)
+        await thresholds.check(stack.engine, stack.tenant_id, every_seconds=0)
         await deliveries(stack, integration_id, 3)
     await look_back(stack, monkeypatch)
     assert [one.json["data"].get("percent") for one in receiver.all[2:]] == [100]
@@ -268,18 +267,17 @@ async def test_flush_ignores_notes_added_during_flush(stack: Stack, receiver: Re
     one = event(stack)
     dispatcher._skipped(row, one, 0, "left alone")
     going = asyncio.create_task(go_on())
-    await asyncio.wait_for(dispatcher.log.written(), 30)
-    noted = await stack.database.fetchval("SELECT count(*) FROM integration_deliveries WHERE event_id = $1", one.id)
+    await asyncio.wait_for(dispatcher.log.wait_until_written(), 30)
+    count = await stack.database.fetchval("SELECT count(*) FROM integration_deliveries WHERE event_id = $1", one.id)
     over.set()
     await going
-    assert noted == 1 and dispatcher.log.lost == 0
+    assert count == 1 and dispatcher.log.lost == 0
 
 
 async def look_back(stack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks in the rows for all that has happened until now, and tells whoever missed some of it."""
     monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
     happened = await stack.database.fetchval("SELECT clock_timestamp()")
-    query = "SELECT told_until > $2 FROM event_marks WHERE tenant_id = $1"
+    query = "SELECT backfilled_until > $2 FROM event_marks WHERE tenant_id = $1"
 
     async def passed() -> bool:
         return bool(await stack.database.fetchval(query, stack.tenant_id, happened))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,10 +13,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from runtime import messages as m
-from runtime.actors.changes import Changes
 from runtime.actors.game.batch import CONTRADICTIONS, process_batch
 from runtime.actors.game.cache import GameCache
-from runtime.actors.game.sessions import issue
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
@@ -34,7 +31,6 @@ CURSE = """
         PERFORM refuse(\'\'plays\'\') WHERE new.player_id = \'\'cursed\'\'; RETURN new; END';
     CREATE TRIGGER curse BEFORE INSERT ON game_players FOR EACH ROW EXECUTE FUNCTION curse()
 """
-"""A guard of which no look knows anything."""
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
@@ -127,16 +123,16 @@ async def test_play_in_flight_stays_counted_when_the_zone_moves_west(module_stac
             moved = {"timezone": "Pacific/Niue"}
             assert (await world.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", moved)).http == 200
             compared = onlooker.compared_in
-            [looking] = together(onlooker, m.EligibilityRequest(scope=scope, id=game_id, player_id="ann"))
+            [request] = together(onlooker, m.EligibilityRequest(scope=scope, id=game_id, player_id="ann"))
             if elsewhere:
-                await looking
+                await request
             while onlooker.compared_in == compared:  # It has the new catalogue,
                 await asyncio.sleep(0.01)
             for _ in range(200):  # and would have read and answered by then, did it not wait.
                 await world.database.fetchval("SELECT 1")
-            assert looking.done() is elsewhere
+            assert request.done() is elsewhere
         assert (await playing).play_id == play_id
-        assert (await looking).can_play
+        assert (await request).can_play
         assert (await world.play(game_id, third)).http == 200
         assert (await world.play(game_id, fourth)).reason == "CAP_DAY"
 
@@ -193,7 +189,7 @@ async def test_guard_refusal_that_a_fresh_read_contradicts_is_an_error_and_is_co
     game_id = await world.wheel()
     sessions = {player: await world.session(game_id, player) for player in ("cursed", "blessed")}
     counted = CONTRADICTIONS.labels("plays")._value
-    told, asked = counted.get(), world.database.round_trips
+    counts, before = counted.get(), world.database.round_trips
     await world.database.execute(CURSE)
     try:
         with capture_logs() as logs:
@@ -202,18 +198,17 @@ async def test_guard_refusal_that_a_fresh_read_contradicts_is_an_error_and_is_co
         await world.database.execute("DROP TRIGGER curse ON game_players")
     assert [(answer.http, answer.reason) for answer in answers] == [(500, "INTERNAL"), (200, "")]
     assert [log["guard"] for log in logs if log["event"] == "guard_contradicted"] == ["plays"]
-    assert counted.get() == told + 1
-    assert world.database.round_trips - asked < 30
+    assert counted.get() == counts + 1
+    assert world.database.round_trips - before < 30
 
 
 @pytest.mark.fault("Double submits", size="6 players, 400 plays of others", figure="400 answers OK")
 async def test_duplicate_submissions_of_six_players_change_no_other_answer(world: World) -> None:
     game_id = await world.wheel(await world.prize())
-    told: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
     over = asyncio.Event()
 
     async def play(player: str, session_id: str) -> str:
-        """By Core's own REST: no edge answers in its place."""
         body = {"player_id": player, "session_id": session_id}
         return (await world.stack.core("POST", f"/games/{game_id}/play", body)).reason
 
@@ -225,87 +220,18 @@ async def test_duplicate_submissions_of_six_players_change_no_other_answer(world
     async def plays(player: str) -> None:
         for nth in range(10):
             name = player if nth % 2 else f"{player}_{nth}"
-            told[await play(name, await world.session(game_id, name))] += 1
+            outcomes[await play(name, await world.session(game_id, name))] += 1
 
     twice = [asyncio.ensure_future(submits_twice(f"twice_{nth}")) for nth in range(6)]
     await asyncio.gather(*(plays(f"once_{nth}") for nth in range(40)))
     over.set()
     await asyncio.gather(*twice)
-    assert told == {"": 400}
-
-
-async def test_distrusted_cache_is_read_after_pending_commits(world: World) -> None:
-    prize_id = await world.prize(total=9)
-    game_id = await world.wheel(prize_id, rules={"max_plays_per_user": 1})
-    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
-    start = m.StartRequest(**who, player_id="ann")
-    (opened,) = together(actor, start)
-    session_id = (await opened).session_id
-    async with held(world, "SELECT FROM stock WHERE prize_id = $1 FOR UPDATE", prize_id):
-        (played,) = together(actor, m.PlayRequest(**who, player_id="ann", session_id=session_id))
-        await waiting(world, 1)
-        actor.distrust()
-        (started,) = together(actor, start)
-        while not actor.deciding.locked() and not started.done():
-            await asyncio.sleep(0)
-        for _ in range(3):  # A look that does not wait is over by then.
-            await world.database.fetchval("SELECT 1")
-    assert (await played).rewards
-    with pytest.raises(Fault, match="CAP_USER"):
-        await started
-
-
-async def test_play_beside_a_rolled_back_play_uses_the_free_play_and_no_turn(world: World) -> None:
-    game_id = await world.wheel(rules={"max_plays_per_day": 1})
-    await world.turns("ann", 1)
-    first, second, third = [await world.session(game_id) for _ in range(3)]
-    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
-
-    def play(session_id: str) -> asyncio.Future[Any]:
-        return together(actor, m.PlayRequest(**who, player_id="ann", session_id=session_id))[0]
-
-    async with held(world, PLAYED_ELSEWHERE, world.stack.tenant_id, f"play_{first[5:31]}", game_id, first):
-        undone = play(first)
-        await waiting(world, 1)
-        kept = play(second)
-        for _ in range(5):  # A decision that does not wait is committed by then.
-            await world.database.fetchval("SELECT 1")
-    with pytest.raises(Fault, match="SESSION_PLAYED"):
-        await undone
-    await world.database.execute("DELETE FROM plays WHERE session_id = $1", first)  # It counted nothing.
-    assert (await kept).play_id
-    assert (await world.eligibility(game_id))["remaining_turns"] == 1
-    assert (await play(third)).play_id
-    assert (await world.eligibility(game_id))["remaining_turns"] == 0
+    assert outcomes == {"": 400}
 
 
 async def gifts_of(world: World) -> str:
     drops = [{"type": "star", "prize_id": await world.prize(), "frequency": 3, "max_catchable": 5}]
     return await world.game(GIFTS, {"drops": drops, "total_items": 12, "interval_ms": 1})
-
-
-async def test_plan_is_played_only_as_the_play_that_it_was_shown_for(world: World) -> None:
-    """Otherwise a play decided after a rolled-back play would take its index and repeat its plan."""
-    game_id = await gifts_of(world)
-    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
-    start = m.StartRequest(**who, player_id="ann")
-    (opened,) = together(actor, start)
-    shown = (await opened).drop_plan
-    actor.players["ann"].plays += 1  # As a play that is being committed leaves it.
-    session = issue(
-        world.stack.engine.settings.server_keys,
-        *(world.stack.tenant_id, game_id, "ann"),
-        time.time(),
-        actor.snapshot.revision_hash,
-        ordinal=1,
-    )
-    body = {"player_id": "ann", "session_id": session.token, "payload": {"caught_items": []}}
-    (played,) = together(actor, m.PlayRequest(**who, **body))
-    with pytest.raises(Fault, match="SESSION_EXPIRED"):  # It was not played: the client is to start again.
-        await played
-    assert await world.plays() == []
-    (opened,) = together(actor, start)
-    assert (await opened).drop_plan == shown
 
 
 async def cut_off(world: World) -> None:
@@ -314,7 +240,6 @@ async def cut_off(world: World) -> None:
 
 
 async def second_plan(world: World) -> tuple[str, Any, m.StartRequest, m.StartReply, m.PlayRequest]:
-    """A game of plans that Ann has played once: its id and actor, a start, what that was answered, and its play."""
     game_id = await gifts_of(world)
     assert (await world.round(game_id, payload={"caught_items": []})).code == "OK"
     actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
@@ -349,21 +274,6 @@ async def test_start_beside_a_rolled_back_play_shows_the_next_plan(world: World,
         await together(actor, play)[0]
 
 
-async def test_start_beside_a_committed_play_shows_the_plan_after_it(world: World) -> None:
-    game_id, actor, start, _, play = await second_plan(world)
-    async with held(world, "SELECT FROM game_players WHERE game_id = $1 FOR UPDATE", game_id):
-        (played,) = together(actor, play)
-        await waiting(world, 1)
-        (started,) = together(actor, start)
-        while not actor.deciding.locked() and not started.done():
-            await asyncio.sleep(0)
-        for _ in range(3):  # A look that does not wait is over by then.
-            await world.database.fetchval("SELECT 1")
-    assert (await played).play_id
-    play.session_id = (await started).session_id
-    assert (await together(actor, play)[0]).play_id
-
-
 async def test_start_after_plays_through_another_core_shows_a_playable_plan(world: World) -> None:
     game_id = await gifts_of(world)
     actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
@@ -375,45 +285,16 @@ async def test_start_after_plays_through_another_core_shows_a_playable_plan(worl
     assert (await together(actor, play)[0]).play_id
 
 
-@pytest.mark.parametrize("beside", [m.StartRequest, m.EligibilityRequest, m.ListMilestonesRequest])
-async def test_new_guests_play_creates_its_row_whatever_else_is_in_the_batch(
-    world: World, beside: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    game_id = await world.wheel(await world.prize(), access="public")
-    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
-    (opened,) = together(actor, m.StartRequest(**who))
-    started = await opened
-    guest_id = started.guest_player_id
-    (neighbours,) = together(actor, m.StartRequest(**who, player_id="ann"))
-    plays = [
-        m.PlayRequest(**who, player_id=guest_id, session_id=started.session_id),
-        m.PlayRequest(**who, player_id="ann", session_id=(await neighbours).session_id),
-    ]
-    committer, asked = world.stack.engine.committer, []
-    commit = committer.commit
-
-    async def noted(tenant_id: str, changes: Changes) -> Any:
-        asked.append(len(changes.plays))
-        return await commit(tenant_id, changes)
-
-    monkeypatch.setattr(committer, "commit", noted)
-    *played, _ = together(actor, *plays, beside(**who, player_id=guest_id))
-    assert [bool((await answer).rewards) for answer in played] == [True, True]
-    assert asked == [2]  # None was refused, to be decided again.
-    method = await world.database.fetchval("SELECT auth_method FROM players WHERE player_id = $1", guest_id)
-    assert method == "guest"
-
-
 @pytest.mark.parametrize("limit", ["max_plays_per_user", "max_plays_per_day"])
 async def test_rolled_back_play_affects_no_start_or_eligibility(world: World, limit: str) -> None:
     game_id = await world.wheel(rules={limit: 2})
     actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
     play = m.PlayRequest(**who, player_id="ann", session_id=await world.session(game_id))
     await together(actor, play)[0]
-    twin, started, told = together(
+    twin, started, eligibility = together(
         actor, play, m.StartRequest(**who, player_id="ann"), m.EligibilityRequest(**who, player_id="ann")
     )
     with pytest.raises(Fault, match="SESSION_PLAYED"):
         await twin
     assert (await started).session_id
-    assert (await told).can_play and (await told).free_plays_remaining == 1
+    assert (await eligibility).can_play and (await eligibility).free_plays_remaining == 1

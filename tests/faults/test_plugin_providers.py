@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Awaiting, Delivered, Failed
-from runtime.settings import Settings
 from runtime.streams.delivery import LEASES_MAX
-from tests.support import rewards
 from tests.support.deliveries import delivering, make_due, make_receiver_prize, make_task, state
 from tests.support.receiver import Receiver
-from tests.support.stack import TO_LOOPBACK, settings_of
+from tests.support.stack import TO_LOOPBACK
+
+pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
 TENANT = "tenant_test"
 CHANNEL = "of_a_plugin"
-
-
-@pytest.fixture
-def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings:
-    return settings_of(database_url, valkey_url, **TO_LOOPBACK)
-
-
-@pytest.fixture
-async def engine(settings: Settings) -> AsyncIterator[Any]:
-    async with rewards.core(settings) as core:
-        yield core.engine
 
 
 @pytest.fixture

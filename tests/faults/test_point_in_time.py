@@ -37,13 +37,11 @@ def documented(nth: int, archive: Path) -> dict[str, str]:
 
 
 def shown_since(point: str) -> str:
-    """The query of docs/how-to/back-up.md for the codes that were shown after a point."""
     (query,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
     return re.sub(r"'[^']*'", f"'{point}'", query)
 
 
 def archiving(directory: Path) -> dict[str, str]:
-    """The settings of a server that keeps what it writes, so that it can be restored to any moment."""
     archive = directory / "archive"
     archive.mkdir(mode=0o777)
     archive.chmod(0o777)
@@ -56,7 +54,6 @@ def archiving(directory: Path) -> dict[str, str]:
 
 
 def base_backup(server: Postgres, directory: Path) -> Postgres:
-    """A copy of a running server's files, that a restore begins with."""
     copy = Postgres(directory / "postgres", {**server.settings, "archive_mode": "off"})
     write_private(directory / "postgres.password", server.password)
     subprocess.run(
@@ -71,7 +68,6 @@ def base_backup(server: Postgres, directory: Path) -> Postgres:
 
 
 def restore(copy: Postgres, archive: Path, point: str) -> None:
-    """Starts the copy, brought forward to the point."""
     (copy.data_dir / "recovery.signal").touch()
     said = documented(1, archive) | {"recovery_target_time": point}
     with (copy.data_dir / "postgresql.auto.conf").open("a") as settings:
@@ -84,7 +80,6 @@ def restore(copy: Postgres, archive: Path, point: str) -> None:
 
 
 async def lose_all_after(point: str, server: Postgres, copy: Postgres, archive: Path, address: Address) -> None:
-    """The server is gone, and in its place stands what it was at the point."""
     written = server.psql("select pg_walfile_name(pg_current_wal_lsn())")
     server.psql("select pg_switch_wal()")
 
@@ -121,11 +116,11 @@ async def ledger(world: World, player: str) -> int:
 async def until_back(stack: Stack) -> None:
     async def back() -> bool:
         try:
-            now = await history.look(stack.database)
+            now = await history.read_history(stack.database)
         except Fault:
             return False
         held = await stack.engine.ephemeral.run("GET", history.KEY)
-        return now is not None and held is not None and now.goes_on(history.History.parse(held.decode()))
+        return now is not None and held is not None and now.continues(history.History.parse(held.decode()))
 
     await until(back)
 
@@ -168,7 +163,7 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     opened = await world.session(game_id, "ann")
                     coupon = await world.prize(fulfillment={"channel": "voucher_code"}, codes=CODES)
                     coupons_id = await world.wheel(coupon)
-                    kept = await code_of(world, coupons_id, "cid")
+                    stored = await code_of(world, coupons_id, "cid")
                     point = await asyncio.to_thread(server.psql, "select clock_timestamp()")
 
                     # What will never have been: plays, an answer, deliveries, a changed game, places in a ranking.
@@ -211,12 +206,12 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     body = {"ids": ids, "reason": "shown before a restore"}
                     done = await stack.admin("POST", f"/admin/prizes/{coupon}/codes/withdraw", body)
                     assert (done.data["withdrawn"], done.data["available"]) == (1, 1)
-                    assert {kept, shown, await code_of(world, coupons_id, "eve")} == set(CODES)
+                    assert {stored, shown, await code_of(world, coupons_id, "eve")} == set(CODES)
 
-                    async def told() -> bool:
+                    async def is_ranked() -> bool:
                         return dict(await order(stack, board)) == {"ann": 5, "bob": 1, "cid": 1, "eve": 1}
 
-                    await until(told)
+                    await until(is_ranked)
 
                     async def all_sent() -> bool:
                         return len({got.headers["webhook-id"] for got in receiver.all} - sent) >= 2

@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -15,9 +15,7 @@ import pytest
 import pytest_asyncio
 
 from ops.servers.postgres import DISPOSABLE, Postgres
-from runtime import messages as m
 from runtime.errors import Fault
-from runtime.operations import BY_NAME
 from runtime.stores.database import Database
 from sql.migrate import migrate
 from tests.support import invariants
@@ -29,7 +27,6 @@ from tests.support.world import COINS, COLLECTION, World, new_world
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
-    """A server of this module's own, whose commits survive a crash of its processes."""
     with serving_postgres({**DISPOSABLE, "synchronous_commit": "on"}) as server:
         server.psql("create database tombola")
         yield server
@@ -69,12 +66,6 @@ async def test_frozen_backend_is_abandoned_and_its_slot_freed(module_database_ur
         assert len(await world.plays()) == 1
 
 
-def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
 async def gone(world: World, pid: int) -> bool:
     return not await world.database.fetchval("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", pid)
 
@@ -84,10 +75,10 @@ async def test_transaction_sends_no_second_statement_to_a_frozen_backend(
 ) -> None:
     """No rollback either: it would wait for another statement timeout."""
     database = Database(server.url("tombola"), size=1, acquire_seconds=60, statement_seconds=0.5)
-    execute, asked, pids = asyncpg.Connection.execute, list[tuple[int, str]](), list[int]()
+    execute, queries, pids = asyncpg.Connection.execute, list[tuple[int, str]](), list[int]()
 
-    async def noted(connection: asyncpg.Connection, query: str, *args: Any, **more: Any) -> str:
-        asked.append((connection.get_server_pid(), query))
+    async def record_query(connection: asyncpg.Connection, query: str, *args: Any, **more: Any) -> str:
+        queries.append((connection.get_server_pid(), query))
         return str(await execute(connection, query, *args, **more))
 
     async def work(connection: asyncpg.Connection) -> None:
@@ -95,36 +86,16 @@ async def test_transaction_sends_no_second_statement_to_a_frozen_backend(
         os.kill(pids[0], signal.SIGSTOP)
         await connection.execute("SELECT 1")
 
-    monkeypatch.setattr(asyncpg.Connection, "execute", noted)
+    monkeypatch.setattr(asyncpg.Connection, "execute", record_query)
     try:
         with pytest.raises(Fault):
             await database.transaction(work)
-        assert [query for pid, query in asked if pid in pids] == ["BEGIN;", "SELECT 1"]
+        assert [query for pid, query in queries if pid in pids] == ["BEGIN;", "SELECT 1"]
         assert await database.fetchval("SELECT 2") == 2
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
         await database.close()
-
-
-async def test_frozen_server_is_503_and_thaws_to_one_play(world: World, server: Postgres) -> None:
-    game_id = await world.wheel()
-    session = await world.session(game_id)
-    pids = [row["pid"] for row in await world.database.fetch("SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL")]
-    try:
-        signal_all((server.pid, *pids), signal.SIGSTOP)
-        async with asyncio.timeout(HANG_SECONDS):
-            answers = await asyncio.gather(*(world.play(game_id, session, key="k") for _ in range(5)))
-    finally:
-        signal_all((*pids, server.pid), signal.SIGCONT)
-    assert {answer.http for answer in answers} <= {503, 409}
-    assert {answer.reason for answer in answers if answer.http == 409} <= {"IDEMPOTENCY_IN_PROGRESS"}
-
-    async def answered() -> bool:
-        return (await world.play(game_id, session, key="k")).http == 200
-
-    await until(answered)
-    assert len(await world.plays()) == 1
 
 
 @asynccontextmanager
@@ -210,34 +181,6 @@ async def test_abandoned_statement_is_cancelled_in_the_database(world: World) ->
 
         await until(nothing_waits)
     assert (await world.play(game_id, session, key="held")).data["rewards"]
-    assert await world.stock(mug) == (4, 1)
-
-
-async def test_retry_before_the_commit_gets_the_same_answer(world: World) -> None:
-    mug = await world.prize(total=5)
-    rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
-    exchange = {"mode": "MILESTONE_MODE_SPEND_EXCHANGE", "rungs": rungs}
-    game_id = await world.game(COLLECTION, COINS, milestones=exchange)
-    await world.round(game_id)
-    core, operation = world.stack.process.core, BY_NAME["Redeem"]
-    assert core is not None
-    request = m.RedeemRequest(
-        scope=m.Scope(tenant_id=world.stack.tenant_id),
-        id=game_id,
-        player_id="ann",
-        milestone_id="mug",
-        idempotency_key="early",
-    )
-
-    async with world.database.connection() as connection:
-        async with connection.transaction():
-            await connection.execute("SELECT FROM stock WHERE prize_id = $1 FOR UPDATE", mug)
-            asked = [asyncio.ensure_future(core.call(operation, request))]
-            await until(lambda: waits_for_a_lock(world))
-            asked += [asyncio.ensure_future(core.call(operation, request)) for _ in range(3)]
-            await waits_for_a_lock(world)  # A round trip, in which the retries have begun.
-    told = await asyncio.gather(*asked)
-    assert all(reply == told[0] for reply in told)
     assert await world.stock(mug) == (4, 1)
 
 
@@ -374,10 +317,10 @@ async def test_redeem_whose_answer_is_lost_is_found_by_its_key(cut_world: World,
     game_id = await cut_world.game(COLLECTION, COINS, milestones=exchange)
     await cut_world.round(game_id)
     cutter.lose, cutter.marked = "answer", b"milestone_spend"
-    told = (await cut_world.redeem(game_id, "mug", key="r")).data
+    reply = (await cut_world.redeem(game_id, "mug", key="r")).data
     assert cutter.lost == 1
-    assert told["balances"] == [{"currency": "coin", "balance": 0}]
-    assert (await cut_world.redeem(game_id, "mug", key="r")).data == told
+    assert reply["balances"] == [{"currency": "coin", "balance": 0}]
+    assert (await cut_world.redeem(game_id, "mug", key="r")).data == reply
     assert await cut_world.stock(mug) == (4, 1)
 
 

@@ -33,7 +33,6 @@ SETTINGS = {
 
 @asynccontextmanager
 async def played(database_url: str, valkey_url: str) -> AsyncIterator[tuple[World, Load]]:
-    """A wheel that some play for the length of the block; at its end every answer has its row."""
     settings = settings_of(database_url, valkey_url, **AS_SHIPPED)
     async with new_stack(settings) as stack, new_world(stack) as world:
         game_id = await world.wheel(await world.prize(total=100_000))

@@ -18,7 +18,6 @@ ON_CLAIM = {"redemption_mode": "on_claim", "channel": "none"}
 
 @pytest.fixture
 async def capped(own_world: World) -> tuple[str, str]:
-    """Two public wheels of a prize that one player may have once."""
     prize = await own_world.prize(total=9, constraints={"max_per_user": 1}, fulfillment=ON_CLAIM)
     one, other = [await own_world.wheel(prize, access="public") for _ in range(2)]
     return one, other
@@ -36,7 +35,6 @@ async def complete(stack: Stack, quest_id: str, player_id: str) -> Answer:
 
 
 async def turns_of(stack: Stack, player_id: str) -> int:
-    """The turns that were ever granted to the player."""
     entries = "SELECT coalesce(sum(amount), 0) FROM turn_entries WHERE player_id = $1 AND reason = 'quest'"
     return int(await stack.database.fetchval(entries, player_id))
 
@@ -51,50 +49,12 @@ async def test_guest_that_completes_during_its_login_is_judged_as_the_player(
     await own_world.round(other, player)
     async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
         merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_rewards"))
+        await until(lambda: waits(stack, "merging.lock_rewards"))
         rival = asyncio.ensure_future(complete(stack, quest, guest.player_id))
-        await until(lambda: waits(stack, "players.meet", "quests.complete"))
+        await until(lambda: waits(stack, "players.create", "quests.complete"))
     assert await merge == player
     refused = await rival
     assert refused.reason == "CONDITION_NOT_MET", refused.envelope
     assert [int(refused.envelope["data"][name]) for name in ("have", "need")] == [0, 1]
     assert await turns_of(stack, player) + await turns_of(stack, guest.player_id) == 0
-    await invariants.check(stack.database)
-
-
-async def test_guest_completion_before_the_login_counts_for_the_player(
-    own_world: World, stack: Stack, capped: tuple[str, str]
-) -> None:
-    one, other = capped
-    quest = await quest_of_wins(own_world, 1, one)
-    guest, player = await guest_who_played(own_world, one), await log_in(stack)
-    await own_world.round(other, player)
-    async with held(stack, "SELECT FROM quests WHERE quest_id = $1 FOR UPDATE", quest):
-        rival = asyncio.ensure_future(complete(stack, quest, guest.player_id))
-        await until(lambda: waits(stack, "quests.complete"))
-        merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_players"))
-    assert (await rival).data["turns_granted"] == 3
-    assert await merge == player
-    assert (await complete(stack, quest, player)).reason == "ALREADY_COMPLETED"
-    assert (await own_world.eligibility(one, player))["remaining_turns"] == 3
-    await invariants.check(stack.database)
-
-
-async def test_player_that_completes_during_the_login_keeps_its_own_wins(
-    own_world: World, stack: Stack, capped: tuple[str, str]
-) -> None:
-    """One win of the player's own, and of the guest's two the one that no cap holds."""
-    two, three = await quest_of_wins(own_world, 2), await quest_of_wins(own_world, 3)
-    free = await own_world.wheel(await own_world.prize(fulfillment=ON_CLAIM), access="public")
-    guest, player = await guest_who_played(own_world, capped[0]), await log_in(stack)
-    await own_world.round(free, guest.player_id)
-    await own_world.round(capped[0], player)
-    async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
-        merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_rewards"))
-        assert (await complete(stack, two, player)).envelope["data"]["have"] == 1
-    assert await merge == player
-    assert (await complete(stack, two, player)).data["turns_granted"] == 3
-    assert (await complete(stack, three, player)).envelope["data"]["have"] == 2
     await invariants.check(stack.database)

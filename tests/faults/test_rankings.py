@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -28,8 +24,8 @@ from runtime.stores.ranking_sets import OLDER, WRITTEN
 from runtime.stores.rankings import LATE_SECONDS
 from runtime.stores.scores import Score
 from runtime.streams import leaderboard_consumer
-from runtime.streams.consumer import CLAIM_IDLE_MS, Message
-from tests.support.leaderboards import Played, told, write_plays
+from runtime.streams.consumer import Message
+from tests.support.leaderboards import Played, events_of, write_plays
 from tests.support.stack import PATIENT
 from tests.support.waiting import HANG_SECONDS
 
@@ -84,7 +80,6 @@ async def played_now(engine: Engine, plays: list[Played], *, tell: bool = False)
 
 
 async def shown(engine: Engine) -> list[Score] | None:
-    """The live ranking; None where it is not believed."""
     top = await engine.rankings.top(TENANT, BOARD, None, 100)
     return top.scores if top is not None else None
 
@@ -133,7 +128,7 @@ async def test_ranking_messages_may_come_twice_and_in_any_order(engine: Engine) 
     handler = leaderboard_consumer.Standings(engine)
     stream = event_stream(0)
     encode = engine.publisher._encoder.encode
-    messages = [Message(stream, f"{n}-0", {b"e": encode(event)}) for n, event in enumerate(told(TENANT, plays))]
+    messages = [Message(stream, f"{n}-0", {b"e": encode(event)}) for n, event in enumerate(events_of(TENANT, plays))]
     for batch in (messages[20:], messages[:20], messages[::-1], messages[5:6]):
         assert await handler.handle(list(batch)) == set()
     assert await shown(engine) == await by_rows(engine)
@@ -143,7 +138,7 @@ async def test_message_that_is_not_an_event_fails_alone(engine: Engine) -> None:
     await engine.rankings.rebuild(TENANT, BOARD)
     await write_plays(engine, TENANT, [Played("ann", GAME, 5)])
     encode = engine.publisher._encoder.encode
-    [event] = told(TENANT, [Played("ann", GAME, 5)])
+    [event] = events_of(TENANT, [Played("ann", GAME, 5)])
     bodies = [b"{", b"[]", b"\xff", encode({"type": "play_completed", "tenant_id": TENANT, "data": {}}), encode(event)]
     messages = [Message(event_stream(0), f"{n}-0", {b"e": body}) for n, body in enumerate(bodies)]
     messages.append(Message(event_stream(0), "9-0", {b"x": b"y"}))
@@ -284,30 +279,6 @@ async def test_name_change_and_merge_reach_the_ranking(engine: Engine) -> None:
     assert [(one.player_id, one.display_name, one.score) for one in scores] == [("ann", "Ann", 6)]
 
 
-@pytest.mark.timeout(400)
-async def test_readers_killed_at_work_lose_nothing(engine: Engine, settings: Settings) -> None:
-    await engine.rankings.rebuild(TENANT, BOARD)
-    total = 0
-    for _ in range(3):
-        worker = _worker(settings)
-        try:
-            plays = [Played(f"p{n}", GAME, 1) for n in range(10)]
-            for play in plays:
-                await played_now(engine, [play], tell=True)
-            total += 1
-            await until(lambda: _moved(engine))
-        finally:
-            os.kill(worker.pid, signal.SIGKILL)
-            worker.wait()
-    worker = _worker(settings)
-    try:
-        # What a killed reader held is taken over once it has been idle for that long.
-        await until(lambda: _is_rows(engine, total * 10), CLAIM_IDLE_MS / 1000 + HANG_SECONDS)
-    finally:
-        worker.terminate()
-        assert worker.wait(HANG_SECONDS) == 0
-
-
 async def test_rebuild_builds_every_live_board(engine: Engine, settings: Settings, valkey_server: Valkey) -> None:
     await played_now(engine, [Played("ann", GAME, 5)])
     assert await rebuild_all(settings) == 1
@@ -322,15 +293,6 @@ async def _is(found: Awaitable[object], wanted: object) -> bool:
     return await found == wanted
 
 
-async def _is_rows(engine: Engine, total: int) -> bool:
-    scores = await shown(engine)
-    return scores is not None and scores == await by_rows(engine) and sum(one.score for one in scores) == total
-
-
-async def _moved(engine: Engine) -> bool:
-    return bool(await shown(engine))
-
-
 async def _up(engine: Engine) -> bool:
     return engine.ephemeral.up
 
@@ -338,26 +300,3 @@ async def _up(engine: Engine) -> bool:
 async def _down(engine: Engine) -> bool:
     await engine.ephemeral.ping()
     return not engine.ephemeral.up
-
-
-def _worker(settings: Settings) -> subprocess.Popen[bytes]:
-    """A worker process of the group, once it is ready."""
-    environ = {
-        **os.environ,
-        "DATABASE_URL": settings.database_url,
-        "REDIS_URL": settings.redis_url,
-        "SERVER_KEYS": "1:" + "00" * 32,
-        "CODE_KEYS": "1:" + "00" * 32,
-        "STREAM_SHARDS": str(settings.stream_shards),
-        "METRICS_PORT": "0",
-    }
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "runtime", "worker", "leaderboards"], env=environ, stderr=subprocess.PIPE
-    )
-    assert worker.stderr is not None
-    seen = b""
-    for line in worker.stderr:
-        seen += line
-        if b"ready" in line:
-            return worker
-    raise AssertionError(seen.decode())

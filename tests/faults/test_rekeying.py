@@ -107,22 +107,6 @@ async def test_first_play_during_a_change_is_decided_after_it(stack: Stack, own_
     assert await scopes_of_ledger(own_world) == {stack.tenant_id}
 
 
-async def test_redeem_counts_as_history_of_a_game(stack: Stack, own_world: World) -> None:
-    mug = await own_world.prize(total=5)
-    rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
-    earns = await own_world.game(COLLECTION, COINS, wallet_scope=TENANTS)
-    sells = await own_world.wheel(wallet_scope=TENANTS, milestones={"rungs": rungs})
-    await own_world.round(earns)
-    async with held(stack, f"FROM stock WHERE prize_id = '{mug}'"):
-        redeem = asyncio.create_task(own_world.redeem(sells, "mug"))
-        await wait_for_locks(stack, 1, redeem)
-        update = asyncio.create_task(stack.admin("PUT", f"/admin/games/{sells}", {"wallet_scope": CAMPAIGNS}))
-        await wait_for_locks(stack, 2, redeem, update)
-    assert (await redeem).code == "OK"
-    assert refused(await update) == KEPT
-    assert (await stack.admin("DELETE", f"/admin/games/{sells}")).data["archived"] is True
-
-
 async def test_catalogue_is_locked_only_by_a_games_first_play(
     stack: Stack, own_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,4 @@
-"""What is done by a function, and not by an actor, has one time as a whole, however many waits for the store it has.
-
-Each of those waits may take longer here than any test: what ends a request is that time alone.
-"""
+"""What is done by a function, and not by an actor, has one time as a whole, however many waits for the store it has."""
 
 from __future__ import annotations
 
@@ -29,7 +26,6 @@ LATE_SECONDS = 2.5 * ANSWER_SECONDS
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
-    """A server of this module's own, which is told to leave commits without an answer."""
     with serving_postgres({**DISPOSABLE, "synchronous_commit": "on"}) as server:
         server.psql("create database tombola")
         yield server
@@ -89,10 +85,10 @@ async def test_request_that_waits_too_long_is_503_and_done_once_by_its_retry(wor
             assert not late.done()
             late.cancel()
         assert all(unavailable(answer) for answer in refused), [answer.envelope for answer in refused]
-        told = await ask()
-    assert [answer.http for answer in told] == [200] * 3
-    assert [answer.data for answer in (await ask())[:2]] == [answer.data for answer in told[:2]]
-    assert told[1].data["balance"] == 3
+        answer = await ask()
+    assert [answer.http for answer in answer] == [200] * 3
+    assert [answer.data for answer in (await ask())[:2]] == [answer.data for answer in answer[:2]]
+    assert answer[1].data["balance"] == 3
     assert await world.stock(prize_id) == (9, 0)
 
 
@@ -108,15 +104,15 @@ async def test_committed_request_without_answer_is_503_and_answered_on_retry(wor
     finally:
         server.psql("ALTER SYSTEM RESET synchronous_standby_names")
         server.psql("SELECT pg_reload_conf()")
-    assert unavailable(refused) and "ask again" in refused.envelope["message"], refused.envelope
+    assert unavailable(refused) and "with the same Idempotency-Key" in refused.envelope["message"], refused.envelope
 
-    async def given_back() -> bool:
+    async def is_returned() -> bool:
         return await world.stock(prize_id) == (6, 0)
 
-    await until(given_back)
+    await until(is_returned)
     again = (await revoke(world, reward_id)).data["reward"]
     assert again["status"] == "REWARD_STATUS_REVOKED", "else it would be refused: revoked before"
-    assert await given_back()
+    assert await is_returned()
 
 
 async def commits_wait(server: Postgres) -> bool:
@@ -158,11 +154,11 @@ async def test_request_waits_for_connections_count_as_one_wait(module_database_u
             refused.append("the request")
 
         async with database.connection():
-            asked = asyncio.ensure_future(request())
+            sent = asyncio.ensure_future(request())
             await asyncio.sleep(1.5)  # sleeps: so long the request waits for the first time.
             others = [asyncio.ensure_future(rival()), asyncio.ensure_future(another())]
             await asyncio.sleep(0)  # They stand in the queue now, the rival first.
-        await asyncio.gather(asked, *others)
+        await asyncio.gather(sent, *others)
         assert refused == ["the request", "another"]
 
 

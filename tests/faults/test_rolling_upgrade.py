@@ -26,7 +26,6 @@ CONTRACT = "-- needs: 0002_expand.sql\nALTER TABLE plays DROP COLUMN added_later
 
 @pytest.fixture
 def newer(tmp_path: Path) -> Path:
-    """A checkout of the version after this one: it has a migration more."""
     for room in ("runtime", "sql"):
         shutil.copytree(
             ROOT / room, tmp_path / "newer" / room, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
@@ -95,7 +94,7 @@ async def test_old_version_plays_beside_the_new_one_until_it_is_outdated(
             await left.start()
             try:
                 (migrations / "0003_contract.sql").write_text(CONTRACT)
-                with pytest.raises(MigrationError, match=r"such live: [12] of 0001_initial\.sql"):
+                with pytest.raises(MigrationError, match=r"some lack it: [12] of 0001_initial\.sql"):
                     await migrate(database_url, directory=migrations)
                 left.send(signal.SIGSTOP)
                 await connection.execute(
@@ -105,7 +104,7 @@ async def test_old_version_plays_beside_the_new_one_until_it_is_outdated(
                 )
                 assert await migrate(database_url, directory=migrations) == ["0003_contract.sql"]
                 left.send(signal.SIGCONT)
-                why = "the database has 0003_contract.sql, beside which no version goes on that lacks 0002_expand.sql"
+                why = "the database has 0003_contract.sql, which needs 0002_expand.sql: this version is too old"
                 assert why in await left.failure()
                 with pytest.raises(AssertionError, match=why):
                     await left.start()

@@ -35,8 +35,6 @@ def module_extra_settings() -> dict[str, Any]:
 
 
 class Tenant:
-    """One whose player has a reward to claim, a quest to complete and a wallet to be credited."""
-
     def __init__(self, world: World, reward_id: str, quest_id: str, game_id: str) -> None:
         self.world, self.game_id = world, game_id
         stack, credit = world.stack, {"player_id": "ann", "scope_key": world.campaign_id, "currency": "points"}
@@ -90,17 +88,16 @@ async def waiting(url: str, count: int) -> None:
 async def test_stuck_requests_of_one_tenant_leave_a_connection_for_the_others(module_stack: Stack) -> None:
     async with tenant(module_stack, "stuck_one") as stuck, tenant(module_stack, "at_ease") as good:
         async with rows_held(module_stack, "stuck%"):
-            asked = [asyncio.ensure_future(ask()) for ask in stuck.asks * 8]
+            requests = [asyncio.ensure_future(ask()) for ask in stuck.asks * 8]
             await waiting(module_stack.process.settings.database_url, POOL - 1)
             rounds = [await good.world.round(good.game_id) for _ in range(5)]
             assert {answer.http for answer in rounds} == {200}
-            answers = await asyncio.gather(*asked)
+            answers = await asyncio.gather(*requests)
         assert {(answer.http, answer.reason) for answer in answers} == {(503, "STORE_UNAVAILABLE")}
         await until(lambda: served(stuck))
 
 
 async def served(one: Tenant) -> bool:
-    """True once all that it asks for is done, or was before."""
     answers = await asyncio.gather(*(ask() for ask in one.asks))
     return {answer.http for answer in answers} <= {200, 409}
 

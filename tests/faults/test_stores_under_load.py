@@ -123,8 +123,8 @@ async def frozen_backends(deployment: Deployment, core: Process) -> AsyncIterato
     """SIGSTOP to a Core's backends; since when. If one holds a lock that stops Postgres, they are frozen anew."""
     connections = psutil.Process(core.pid).net_connections(kind="tcp")
     ports = [one.laddr.port for one in connections if one.raddr and one.raddr.port == deployment.postgres.port]
-    looking = await asyncpg.connect(deployment.database_url)
-    pids = [row["pid"] for row in await looking.fetch(_SERVING, ports)]
+    observer = await asyncpg.connect(deployment.database_url)
+    pids = [row["pid"] for row in await observer.fetch(_SERVING, ports)]
     try:
         held_up = True
         while held_up:
@@ -133,11 +133,11 @@ async def frozen_backends(deployment: Deployment, core: Process) -> AsyncIterato
             signal_all(pids, signal.SIGSTOP)
             began = time.monotonic()
             await asyncio.sleep(0.2)  # sleeps: others come to wait for a lock
-            held_up = await looking.fetchval(_HELD_UP, pids)
+            held_up = await observer.fetchval(_HELD_UP, pids)
         yield began
     finally:
         signal_all(pids, signal.SIGCONT)
-        looking.terminate()
+        observer.terminate()
 
 
 def signal_all(pids: list[int], number: signal.Signals) -> None:
@@ -217,11 +217,11 @@ async def test_plays_continue_without_valkey(scenario: Scenario, site: Site, loa
         back = time.monotonic()
         await becomes(deployment, 200, "")
         await running.more(20)
-    promised = [one for asked in site.history.of("Play", "ClaimReward", "Redeem") for one in asked.attempts]
-    meanwhile = [one for one in promised if began <= one.began < back]
-    slow = sum(one.ended - one.began > SLOW_SECONDS for one in meanwhile)
-    scenario.figure("plays, claims and redeems meanwhile", len(meanwhile), least=1)
-    scenario.figure("of them failed", len(failed(meanwhile)), most=0)
+    promised = [one for request in site.history.of("Play", "ClaimReward", "Redeem") for one in request.attempts]
+    change = [one for one in promised if began <= one.began < back]
+    slow = sum(one.ended - one.began > SLOW_SECONDS for one in change)
+    scenario.figure("plays, claims and redeems meanwhile", len(change), least=1)
+    scenario.figure("of them failed", len(failed(change)), most=0)
     scenario.seconds("readyz 503 after", noticed, NOTICED_SECONDS)
     scenario.figure("slower than 0.25 s", slow, most=SLOWER_MAX if scenario.full else None)
     site.forget_starts()

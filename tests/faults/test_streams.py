@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 from redis.asyncio import Redis, RedisCluster
 
 from ops.servers.cluster import cluster
@@ -20,12 +21,12 @@ from ops.servers.valkey import Valkey
 from runtime.errors import Fault, Status
 from runtime.settings import Settings
 from runtime.stores.publisher import OUTSIDE
-from runtime.streams import backoff, dead_letters
+from runtime.streams import backoff, consumer, dead_letters
 from runtime.streams.consumer import TRIES, Consumer, Message
 from runtime.streams.dead_letters import Letter, dead_stream
 from runtime.streams.servers import Servers
 from tests.support.scenario import Scenario
-from tests.support.waiting import HANG_SECONDS
+from tests.support.waiting import HANG_SECONDS, until
 
 STREAM = "tombola:test:{0}"
 GROUP = "readers"
@@ -33,8 +34,6 @@ FAST = {"block_ms": 50, "claim_idle_ms": 300, "claim_seconds": 0.1, "backoff_sec
 
 
 class Effects:
-    """What a handler did, to be waited for."""
-
     def __init__(self) -> None:
         self.counts: Counter[bytes] = Counter()
         self._changed = asyncio.Condition()
@@ -103,6 +102,32 @@ async def test_message_is_handled_once_and_acknowledged(client: Any, servers: Se
         await effects.reach(after)
         await until_acknowledged(client)
     assert set(effects.counts.values()) == {1}
+
+
+async def test_oldest_unacknowledged_message_ages_in_metrics(
+    client: Any, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "MEASURE_SECONDS", 0.02)
+    opened = asyncio.Event()
+
+    async def handle(messages: list[Message]) -> set[str]:
+        await opened.wait()
+        return set()
+
+    def age() -> float:
+        return REGISTRY.get_sample_value("tombola_stream_oldest_seconds", {"group": GROUP, "stream": STREAM}) or 0.0
+
+    async def is_old() -> bool:
+        return age() > 1.0
+
+    async def is_gone() -> bool:
+        return age() == 0.0
+
+    await append(client, range(3))
+    async with consuming(servers, handle):
+        await until(is_old)
+        opened.set()
+        await until(is_gone)
 
 
 async def test_members_of_a_group_share_the_work(client: Any, servers: Servers) -> None:
@@ -178,13 +203,13 @@ async def test_messages_wait_for_an_unavailable_database_without_dead_letters(
     monkeypatch.setattr(backoff, "LAST_SECONDS", 0.05)
     effects = Effects()
     away = asyncio.Event()
-    asked = 0
+    requests = 0
 
     async def handle(messages: list[Message]) -> set[str]:
-        nonlocal asked
+        nonlocal requests
         if not away.is_set():
-            asked += 1
-            if asked == 20:
+            requests += 1
+            if requests == 20:
                 away.set()
             raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away")
         return await effects.handle(messages)

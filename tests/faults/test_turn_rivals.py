@@ -8,10 +8,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
-import asyncpg
 import pytest
 
-import sql
 from runtime import messages as m
 from runtime.core import Core
 from runtime.errors import Fault
@@ -23,11 +21,9 @@ from tests.support.waiting import until
 from tests.support.world import World
 
 GIVEN = 3
-"""Turns of one prize."""
 STOCK = 12
 QUESTS = 6
 PLAYS = 30
-TAKE = sql.load("rewards")["take_turns"]
 NEW_ROW = "INSERT INTO turn_balances (tenant_id, campaign_id, player_id, balance) VALUES ($1, $2, $3, $4)"
 NEW_ENTRY = (
     "INSERT INTO turn_entries (tenant_id, campaign_id, player_id, entry_id, amount, balance_after, reason,"
@@ -42,8 +38,6 @@ SAID = (
 
 @dataclass(frozen=True)
 class Cores:
-    """Two Cores on one database, and the tenant that is asked for."""
-
     cores: tuple[Core, Core]
     tenant_id: str
 
@@ -73,9 +67,9 @@ async def turns_of(world: World, player: str) -> int:
 
 
 async def count(answers: list[Awaitable[Any]]) -> list[Any]:
-    told = await asyncio.gather(*answers, return_exceptions=True)
-    assert all(isinstance(one, Fault) for one in told if isinstance(one, BaseException)), told
-    return [one for one in told if not isinstance(one, Fault)]
+    replies = await asyncio.gather(*answers, return_exceptions=True)
+    assert all(isinstance(one, Fault) for one in replies if isinstance(one, BaseException)), replies
+    return [one for one in replies if not isinstance(one, Fault)]
 
 
 async def test_turns_are_never_lost_or_created_by_rivals(world: World, cores: Cores) -> None:
@@ -140,30 +134,10 @@ async def test_revocation_beyond_the_turn_balance_is_refused_beside_rivals(world
         won += [one.reward_id for one in reply.rewards]
     statement = "SELECT FROM turn_balances WHERE tenant_id = $1 AND player_id = 'bob' FOR UPDATE"
     async with held(world.stack, statement, world.stack.tenant_id):
-        asked = [cores.ask(nth, "RevokeReward", id=one, reason="a cheat") for nth, one in enumerate(won)]
-        three = asyncio.ensure_future(asyncio.gather(*asked, return_exceptions=True))
-        await until(lambda: waits(world.stack, "rewards.hold_turns"))
-    told = await three
-    assert sorted(getattr(one, "reason", "OK") for one in told) == ["INSUFFICIENT_BALANCE", "OK", "OK"]
+        requests = [cores.ask(nth, "RevokeReward", id=one, reason="a cheat") for nth, one in enumerate(won)]
+        three = asyncio.ensure_future(asyncio.gather(*requests, return_exceptions=True))
+        await until(lambda: waits(world.stack, "rewards.lock_turns"))
+    answers = await three
+    assert sorted(getattr(one, "reason", "OK") for one in answers) == ["INSUFFICIENT_BALANCE", "OK", "OK"]
     assert await turns_of(world, "bob") == 2
-    await world.check()
-
-
-async def test_turns_are_taken_from_the_rivals_committed_balance(world: World) -> None:
-    """The statement uses the row after the lock wait; otherwise the rival's turns would be lost."""
-    game_id = await world.wheel(await world.prize(type="turns", value=GIVEN))
-    reward_id = (await world.round(game_id, "dan")).data["rewards"][0]["reward_id"]
-    tenant_id = world.stack.tenant_id
-    add = "UPDATE turn_balances SET balance = balance + 5 WHERE tenant_id = $1 AND player_id = 'dan'"
-    back = "UPDATE turn_balances SET balance = balance - 5 WHERE tenant_id = $1 AND player_id = 'dan'"
-    taker = await asyncpg.connect(world.stack.process.settings.database_url)
-    undone = taker.transaction()
-    await undone.start()
-    async with held(world.stack, add, tenant_id):
-        taking = asyncio.ensure_future(taker.fetchval(TAKE, tenant_id, "dan", reward_id, "turn_taken"))
-        await until(lambda: waits(world.stack, "rewards.take_turns"))
-    assert await taking == 5
-    await undone.rollback()
-    await taker.close()
-    await world.database.execute(back, tenant_id)
     await world.check()

@@ -19,7 +19,7 @@ async def test_audit_of_sound_data_exits_with_0(own_world: World, stack: Stack) 
     await own_world.round(await own_world.wheel(await own_world.prize(total=3)))
     code, out, err = await audited(stack)
     assert (code, err) == (0, "")
-    assert "everything adds up" in out and "1 of kind play" in out
+    assert "no discrepancies" in out and "1 of kind play" in out
 
 
 async def test_audit_exits_with_1_until_each_violation_is_closed(own_world: World, stack: Stack) -> None:
@@ -28,19 +28,19 @@ async def test_audit_exits_with_1_until_each_violation_is_closed(own_world: Worl
     wrong = "UPDATE stock SET awarded = awarded + $2, remaining = remaining - $2 WHERE prize_id = $1"
     await stack.database.execute(wrong, prize_id, 1)
     code, out, err = await audited(stack, "--json")
-    assert code == 1 and "prize_held" in err, "what is found anew is logged, and not into the JSON"
-    said: dict[str, Any] = json.loads(out)
+    assert code == 1 and "prize_awarded" in err, "what is found anew is logged, and not into the JSON"
+    output: dict[str, Any] = json.loads(out)
     code, out, _ = await audited(stack)
     assert code == 1
-    assert "prize_held" in out and prize_id in out
-    (shown,) = said["open"]
+    assert "prize_awarded" in out and prize_id in out
+    (shown,) = output["open"]
     assert (shown["check"], shown["subject_id"], shown["expected"], shown["found"]) == (
-        "prize_held",
+        "prize_awarded",
         prize_id,
         "1",
         "2",
     )
-    assert said["looked_at"]["play"] == 1
+    assert output["looked_at"]["play"] == 1
     # Another tenant's audit does not show it.
     assert (await audited(stack, "--tenant", "tenant_other"))[0] == 0
     code, out, err = await audited(stack, "--tenant", "tenant_mistyped")

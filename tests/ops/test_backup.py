@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def commands() -> dict[str, str]:
-    """pg_dump's and pg_restore's lines."""
     page = (ROOT / "docs/how-to/back-up.md").read_text()
     lines = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
     return {line.split()[0]: line for line in lines}

@@ -37,7 +37,7 @@ async def test_url_without_its_scheme_is_refused_with_the_scheme() -> None:
     for url in ("127.0.0.1:8082", "localhost:8082/", "admin.example", "ftp://admin.example"):
         code, _, err = await tombola("games", "list", TOMBOLA_ADMIN_URL=url, TOMBOLA_TOKEN="x")
         assert code == 2, url
-        assert f"should it be http://{url.removeprefix('ftp://')}?" in err
+        assert f"Use http://{url.removeprefix('ftp://')}" in err
         assert "Traceback" not in err
 
 

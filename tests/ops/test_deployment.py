@@ -1,8 +1,4 @@
-"""What is shipped to run Tombola elsewhere: each process has what it needs and no more, seen in the files.
-
-No container is started here. The files' own schemas are checked by `check-jsonschema --builtin-schema
-vendor.compose-spec` and `kubernetes-validate --strict`, by hand.
-"""
+"""What is shipped to run Tombola elsewhere: each process has what it needs and no more, seen in the files."""
 
 from __future__ import annotations
 
@@ -22,25 +18,34 @@ from ops.servers.base import free_port, wait_for
 from ops.servers.valkey import Valkey
 from runtime.groups import GROUPS
 from runtime.settings import Settings
+from tests.support import kubernetes
 from tests.support.stack import Stack
 from tests.support.waiting import HANG_SECONDS
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "ops/compose.yaml").read_text())
-KUBERNETES = list(yaml.safe_load_all((ROOT / "ops/kubernetes/tombola.yaml").read_text()))
 EXAMPLE = (ROOT / "ops/env.example").read_text()
+
+SENDERS = ("SMTP_URL", "SENDER_WEBHOOK_SECRET")
 
 NEEDS = {
     "migrate": {"DATABASE_URL"},
-    "core": {"DATABASE_URL", "REDIS_URL", "SERVER_KEYS", "CODE_KEYS", "SERVICE_TOKEN"},
-    "consumer": {"REDIS_URL", "JWT_SECRET", "LOGIN_SECRET", "SERVICE_TOKEN", "SMTP_URL", "SENDER_WEBHOOK_SECRET"},
+    "core": {"DATABASE_URL", "REDIS_URL", "SERVER_KEYS", "CODE_KEYS", "SERVICE_TOKEN", *SENDERS},
+    "consumer": {"REDIS_URL", "JWT_SECRET", "LOGIN_SECRET", "SERVICE_TOKEN", *SENDERS},
     "admin": {"REDIS_URL", "JWT_STAFF_SECRET", "SERVICE_TOKEN"},
     "deliveries": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
     "integrations": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
     "leaderboards": {"DATABASE_URL", "REDIS_URL"},
     "auditor": {"DATABASE_URL", "REDIS_URL"},
 }
-"""The secrets of each process."""
+
+PODS = sorted(NEEDS)
+"""What Kubernetes runs: each in its own pods."""
+
+TOGETHER = ("core", "consumer", "admin")
+"""What `all` is, in Compose."""
+
+NEEDS["all"] = set().union(*(NEEDS[role] for role in TOGETHER))
 
 VALUES = {
     "SERVER_KEYS": "1:" + "ab" * 32,
@@ -59,7 +64,6 @@ VALUES = {
     "DATABASE_URL": "postgresql://tombola:pw@db.example/tombola",
     "REDIS_URL": "redis://:pw@valkey.example/0",
 }
-"""Of what an operator fills in."""
 
 SECRET = {field.name.upper() for field in fields(Settings) if field.metadata["secret"]}
 HARDENED = {
@@ -70,13 +74,7 @@ HARDENED = {
 
 
 def of_kind(kind: str) -> dict[str, dict[str, Any]]:
-    return {one["metadata"]["name"].removeprefix("tombola-"): one for one in KUBERNETES if one["kind"] == kind}
-
-
-def documented_secrets() -> dict[str, str]:
-    """The variable of each Secret, as the file's head lists them."""
-    head = (ROOT / "ops/kubernetes/tombola.yaml").read_text().split("apiVersion", 1)[0]
-    return dict(re.findall(r"^#   (tombola-\w+) +([A-Z_]+)", head, re.MULTILINE))
+    return kubernetes.of_kind("production", kind)
 
 
 def environment_of(container: dict[str, Any]) -> dict[str, str]:
@@ -84,9 +82,9 @@ def environment_of(container: dict[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for source in container["envFrom"]:
         if "configMapRef" in source:
-            found |= of_kind("ConfigMap")[source["configMapRef"]["name"].removeprefix("tombola-")]["data"]
+            found |= of_kind("ConfigMap")[kubernetes.role_of(source["configMapRef"]["name"])]["data"]
         else:
-            variable = documented_secrets()[source["secretRef"]["name"]]
+            variable = kubernetes.documented_secrets()[source["secretRef"]["name"]]
             found[variable] = VALUES[variable]
     return found
 
@@ -101,17 +99,14 @@ def filled_in(service: dict[str, Any]) -> dict[str, str]:
 
 
 def processes() -> list[Any]:
-    """(where, role, its variables) of each process that is deployed."""
     found = [
         pytest.param(name, filled_in(service), id=f"compose-{name}")
         for name, service in COMPOSE["services"].items()
         if name in NEEDS
     ]
-    for name, deployment in of_kind("Deployment").items():
-        pod = deployment["spec"]["template"]["spec"]
-        for container in (*pod["containers"], *pod.get("initContainers", ())):
-            role = "migrate" if container["args"] == ["migrate"] else name
-            found.append(pytest.param(role, environment_of(container), id=f"kubernetes-{role}"))
+    for role, pod in kubernetes.pods("production").items():
+        (container,) = pod["containers"]
+        found.append(pytest.param(role, environment_of(container), id=f"kubernetes-{role}"))
     return found
 
 
@@ -119,7 +114,11 @@ def processes() -> list[Any]:
 class TestProcesses:
     def test_process_starts_with_its_settings(self, role: str, environ: dict[str, str]) -> None:
         assert set(environ) <= {field.name.upper() for field in fields(Settings)}
-        roles = {"core": ["core", "rpc"], **{name: [f"worker:{name}"] for name in GROUPS}}.get(role, [role])
+        roles = {
+            "core": ["core", "rpc"],
+            "all": ["rpc", *TOGETHER],
+            **{name: [f"worker:{name}"] for name in GROUPS},
+        }.get(role, [role])
         Settings.from_env(environ, roles)
 
     def test_process_has_only_the_secrets_that_it_needs(self, role: str, environ: dict[str, str]) -> None:
@@ -128,7 +127,7 @@ class TestProcesses:
     def test_process_has_strict_production_settings(self, role: str, environ: dict[str, str]) -> None:
         settings = Settings.from_env(environ)
         assert not settings.header_fallback
-        if role in ("consumer", "admin"):
+        if role in ("consumer", "admin", "all"):
             assert settings.role_matrix == "strict"
         if role in ("core", "consumer", "admin"):
             assert settings.service_token
@@ -144,37 +143,26 @@ def test_settings_for_secret_rotation_and_foreign_issuers_reach_the_edges() -> N
     settings = {field.name.upper() for field in fields(Settings)}
     another = {name for name in settings if name.startswith("JWKS_")}
     secrets = {"consumer": {"JWT_SECRET", "JWT_OLD_SECRETS"}, "admin": {"JWT_STAFF_SECRET", "JWT_STAFF_OLD_SECRETS"}}
+    secrets["all"] = secrets["consumer"] | secrets["admin"]
     for role, own in secrets.items():
         assert another | own <= set(COMPOSE["services"][role]["environment"]), role
     assert another <= set(of_kind("ConfigMap")["edge"]["data"])
 
 
-def test_roles_are_all_deployed_by_compose_and_kubernetes() -> None:
-    deployed = {one.id for one in processes()}
-    assert deployed == {f"{where}-{role}" for where in ("compose", "kubernetes") for role in NEEDS}
-
-
-def test_upgrade_is_the_same_apply_again() -> None:
-    """A Job's template is immutable: with a Job of a fixed name, the second apply would fail."""
-    assert not of_kind("Job")
-    (migrating,) = of_kind("Deployment")["core"]["spec"]["template"]["spec"]["initContainers"]
-    assert migrating["args"] == ["migrate"]
-
-
-@pytest.mark.parametrize("role", sorted(NEEDS.keys() - {"migrate"}))
+@pytest.mark.parametrize("role", PODS)
 def test_pod_has_no_rights_that_it_does_not_use(role: str) -> None:
-    pod = of_kind("Deployment")[role]["spec"]["template"]["spec"]
+    pod = kubernetes.pods("production")[role]
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"] == {
         "runAsNonRoot": True,
         "runAsUser": 10001,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
-    for container in (*pod["containers"], *pod.get("initContainers", ())):
-        assert container["securityContext"] == HARDENED
-        assert "memory" in container["resources"]["limits"]
-    probed = {probe["httpGet"]["port"] for name, probe in pod["containers"][0].items() if name.endswith("Probe")}
-    assert probed == {"metrics"}
+    (container,) = pod["containers"]
+    assert container["securityContext"] == HARDENED
+    assert "memory" in container["resources"]["limits"]
+    probed = {probe["httpGet"]["port"] for name, probe in container.items() if name.endswith("Probe")}
+    assert probed == (set() if role == "migrate" else {"metrics"})
 
 
 @pytest.mark.parametrize("role", sorted(NEEDS))
@@ -185,7 +173,6 @@ def test_container_has_no_rights_that_it_does_not_use(role: str) -> None:
 
 
 def rules(role: str, direction: str) -> list[dict[str, Any]]:
-    """What the NetworkPolicies let through for a role's pods."""
     found = []
     for policy in of_kind("NetworkPolicy").values():
         selector = policy["spec"]["podSelector"]
@@ -208,7 +195,7 @@ def senders(rule: dict[str, Any]) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("role", sorted(NEEDS.keys() - {"migrate"}))
+@pytest.mark.parametrize("role", [role for role in PODS if role != "migrate"])
 class TestNetwork:
     def test_ports_are_open_only_to_their_intended_senders(self, role: str) -> None:
         into = rules(role, "ingress")
@@ -247,20 +234,20 @@ def test_compose_s_valkey_wants_its_password_and_is_bounded(tmp_path: Path, valk
     with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL) as server:
         try:
 
-            def said(*lines: str) -> str:
+            def reply(*lines: str) -> str:
                 with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
                     connection.sendall("".join(f"{line}\r\n" for line in lines).encode())
                     return connection.makefile().readline()
 
             def answers() -> bool:
                 try:
-                    return bool(said("PING"))
+                    return bool(reply("PING"))
                 except OSError:
                     return False
 
             wait_for(answers, HANG_SECONDS)
-            assert said("PING").startswith("-NOAUTH")
-            assert said("AUTH pw-of-compose") == "+OK\n"
+            assert reply("PING").startswith("-NOAUTH")
+            assert reply("AUTH pw-of-compose") == "+OK\n"
             with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
                 connection.sendall(b"AUTH pw-of-compose\r\nCONFIG GET maxmemory*\r\nQUIT\r\n")
                 bounds = connection.makefile().read()
@@ -284,7 +271,7 @@ async def test_first_tenant_is_created_as_the_page_says(stack: Stack) -> None:
 
 def test_x_forwarded_for_is_trusted_from_no_network_by_default() -> None:
     assert re.findall(r"^TRUSTED_PROXIES=(.*)$", EXAMPLE, re.MULTILINE) == [""]
-    for role in ("consumer", "admin"):
+    for role in ("consumer", "admin", "all"):
         assert COMPOSE["services"][role]["environment"]["TRUSTED_PROXIES"] == "${TRUSTED_PROXIES:-}"
     assert of_kind("ConfigMap")["edge"]["data"]["TRUSTED_PROXIES"] == ""
 
@@ -297,25 +284,32 @@ def test_migrations_alone_are_done_by_the_role_that_owns_the_tables() -> None:
     assert set(users.values()) == {"tombola", "tombola_owner"}
     superuser = {name for name, one in services.items() if "POSTGRES_PASSWORD" in one.get("environment", {})}
     assert superuser == {"postgres"}
-    for name, deployment in of_kind("Deployment").items():
-        pod = deployment["spec"]["template"]["spec"]
-        for container in (*pod["containers"], *pod.get("initContainers", ())):
-            held = {one["secretRef"]["name"] for one in container["envFrom"] if "secretRef" in one}
-            role = "migrate" if container["args"] == ["migrate"] else name
-            wants = "DATABASE_URL" in NEEDS[role]
-            assert ("tombola-owner" in held, "tombola-database" in held) == (
-                role == "migrate",
-                wants and role != "migrate",
-            ), role
+    for role, pod in kubernetes.pods("production").items():
+        (container,) = pod["containers"]
+        held = {one["secretRef"]["name"] for one in container["envFrom"] if "secretRef" in one}
+        wants = "DATABASE_URL" in NEEDS[role]
+        assert ("tombola-owner" in held, "tombola-database" in held) == (
+            role == "migrate",
+            wants and role != "migrate",
+        ), role
 
 
 def test_edges_alone_are_reachable_from_outside_compose() -> None:
     services = COMPOSE["services"]
-    assert {name for name, one in services.items() if "ports" in one} == {"consumer", "admin"}
-    assert (services["consumer"]["ports"], services["admin"]["ports"]) == (
-        ["127.0.0.1:8081:8081"],
-        ["127.0.0.1:8082:8082"],
-    )
+    published = {name: one["ports"] for name, one in services.items() if "ports" in one}
+    consumer, admin = ["127.0.0.1:8081:8081"], ["127.0.0.1:8082:8082"]
+    assert published == {"consumer": consumer, "admin": admin, "all": consumer + admin}
+
+
+def test_core_and_edges_run_either_together_or_apart() -> None:
+    profiles = {name: one["profiles"] for name, one in COMPOSE["services"].items() if "profiles" in one}
+    assert profiles == {"all": ["together"], **{role: ["apart"] for role in TOGETHER}}
+    assert re.findall(r"^COMPOSE_PROFILES=(.*)$", EXAMPLE, re.MULTILINE) == ["together"]
+    assert COMPOSE["services"]["all"]["environment"]["CORE_HOST"] == "127.0.0.1"
+
+
+def test_networks_of_compose_are_internal() -> None:
+    services = COMPOSE["services"]
     on = {name: set(one["networks"]) for name, one in services.items()}
     assert {name for name, networks in on.items() if "database" in networks} == {
         "postgres", *(role for role, needs in NEEDS.items() if "DATABASE_URL" in needs)
@@ -325,7 +319,7 @@ def test_edges_alone_are_reachable_from_outside_compose() -> None:
 
 def test_example_environment_names_every_variable_that_compose_requires() -> None:
     text = (ROOT / "ops/compose.yaml").read_text()
-    asked = set(re.findall(r"(?<!\$)\$\{(\w+):\?", text))
-    given = set(re.findall(r"^(\w+)=", EXAMPLE, re.MULTILINE))
+    required = set(re.findall(r"(?<!\$)\$\{(\w+):\?", text))
+    named = set(re.findall(r"^(\w+)=", EXAMPLE, re.MULTILINE))
     known = set(re.findall(r"(?<!\$)\$\{(\w+)", text))
-    assert asked <= given <= known
+    assert required <= named <= known | {"COMPOSE_PROFILES"}

@@ -18,27 +18,26 @@ from typing import Any
 import pytest
 
 from ops.website import ROOT, expanded
-from tests.ops.test_readme import at, run
+from tests.ops.test_readme import SIGNS, STARTS, at, blocks, run
 from tests.support.browsing import browsing
 from tests.support.directories import server_directory
 from tests.support.up import up
 
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"\n]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 ELSEWHERE = {
-    "bench.md": "test_bench.py",
+    "bench.md": "test_model.py",
     "back-up.md": "test_backup.py",
     "deploy.md": "test_deployment.py",
     "listen-to-events.md": "test_readme.py",
-    "size-and-scale.md": "test_bench.py",
+    "scaling.md": "test_model.py",
+    "size-and-scale.md": "test_model.py",
 }
-"""Pages whose commands another test runs."""
 RUN = [
     str(page.relative_to(ROOT / "docs"))
     for page in sorted((ROOT / "docs").rglob("*.md"))
     if page.name not in ELSEWHERE and "\n```sh\n" in page.read_text()
 ]
 PORTS = ("9000", "9100")
-"""On which the pages' own servers listen; here on free ones."""
 
 CODE = re.compile(r"login code (\d+) for ada@example.com")
 
@@ -57,7 +56,6 @@ class Reader:
         return at(text, self.ready).replace(".venv/bin/python", sys.executable)
 
     def follow(self, name: str, after: str = "") -> str:
-        """Saves the page's files, runs its commands, and then `after`; what they print."""
         commands = []
         for language, title, text in BLOCK.findall(expanded((ROOT / "docs" / name).read_text())):
             if title:
@@ -87,7 +85,6 @@ def reader() -> Iterator[Reader]:
 
 @asynccontextmanager
 async def stopping(pid: int) -> AsyncIterator[None]:
-    """Ends the process after the block."""
     try:
         yield
     finally:
@@ -98,6 +95,20 @@ async def stopping(pid: int) -> AsyncIterator[None]:
 @pytest.mark.parametrize("name", RUN)
 def test_page_does_what_it_says(name: str, reader: Reader) -> None:
     assert reader.follow(name, "kill $(jobs -p) 2>/dev/null || true; echo followed").endswith("followed\n")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the README's commands use curl")
+def test_examples_of_the_readme_succeed_and_can_be_repeated(reader: Reader) -> None:
+    commands = [block for block in blocks("sh") if not block.startswith((*STARTS, SIGNS))]
+    programs = [block for block in blocks("python") if "def register" not in block]
+    assert commands and len(programs) >= 2
+    for again in (False, True):
+        shell = run(["bash", "-euo", "pipefail", "-c", at("\n".join(commands), reader.ready)], reader.folder)
+        answers = [json.loads(answer) for answer in shell.stdout.replace("}{", "}\n{").splitlines()]
+        assert answers and all(answer["code"] == "OK" for answer in answers), shell.stdout
+        for program in programs:
+            # A reader of events has read them, the second time.
+            assert run([sys.executable, "-c", at(program, reader.ready)], reader.folder).stdout or again
 
 
 def test_blocks_that_are_not_run_are_only_shown() -> None:
@@ -115,15 +126,29 @@ async def test_front_end_of_the_tutorial_plays_claims_and_signs_in(reader: Reade
     async with stopping(int(server)), browsing() as browser:
         page = await browser.new_page()
         await page.goto(address)
-        won = ""
+        won, angle = "", 0.0
         while "Mug" not in won:
             await page.click("#play:has-text('Spin')")
             await page.wait_for_function("document.querySelector('#result').textContent !== '...'")
             won = await page.inner_text("#result")
+            turned = float(await page.evaluate("document.querySelector('#wheel').style.transform.slice(7, -4)"))
+            assert turned >= angle + 3 * 360  # Also if the same segment wins again.
+            angle = turned
         await page.click("#claim")
         await page.wait_for_function("document.querySelector('#result').textContent.startsWith('Mug is yours')")
         guest = await page.evaluate("localStorage.guest")
         await page.fill("#email", "ada@example.com")
+        async with page.expect_response("**/players/auth/start") as started:
+            await page.click("#login button")
+        challenge = {"json": await (await started.value).json(), "headers": {"Access-Control-Allow-Origin": "*"}}
+        over = {"code": "UNAUTHENTICATED", "message": "the code has expired", "data": {"reason": "CODE_EXPIRED"}}
+        expired = {**challenge, "json": over, "status": 401}
+        await page.route("**/players/auth/verify", lambda route: route.fulfill(**expired), times=1)
+        await page.fill("#code", "123456")
+        await page.click("#login button")
+        await page.wait_for_selector("#code", state="hidden")
+        # A new challenge; the service would send the next code only after a minute.
+        await page.route("**/players/auth/start", lambda route: route.fulfill(**challenge), times=1)
         await page.click("#login button")
         await page.wait_for_selector("#code:visible")
         (code,) = CODE.findall((reader.folder / "up.log").read_text())

@@ -1,25 +1,20 @@
-"""The README and the pages of docs/ are true: commands and code are run against a stack that `ops/up` started."""
+"""The README and the pages of docs/ are true: what they name exists. Their commands are run by test_pages.py."""
 
 from __future__ import annotations
 
 import ast
 import html
-import json
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ops.generate import pages
 from ops.ready import welcome
-from runtime.commands import loop
+from runtime.commands import builder
 from runtime.groups import GROUPS
-from tests.support.up import up
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -32,32 +27,13 @@ SIGNS = "BODY="
 
 
 def blocks(language: str) -> list[str]:
-    """The fenced blocks of that language, in order."""
     return re.findall(rf"^```{language}\n(.*?)^```$", EXAMPLES, re.MULTILINE | re.DOTALL)
 
 
 def at(text: str, ready: dict[str, Any]) -> str:
-    """The text for this stack's addresses instead of the default ones."""
     for port, url in (("8080", "core_url"), ("8081", "consumer_url"), ("8082", "admin_url")):
         text = text.replace(f"http://127.0.0.1:{port}", ready[url])
     return text
-
-
-@pytest.mark.timeout(400)
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the README's commands use curl")
-def test_examples_succeed_and_can_be_repeated(data_dir: Path) -> None:
-    commands = [block for block in blocks("sh") if not block.startswith((*STARTS, SIGNS))]
-    programs = [block for block in blocks("python") if "def register" not in block]
-    assert commands and len(programs) >= 2
-    with up(data_dir) as (_, ready):
-        here = data_dir.parent
-        for again in (False, True):
-            shell = run(["bash", "-euo", "pipefail", "-c", at("\n".join(commands), ready)], here)
-            answers = [json.loads(answer) for answer in shell.stdout.replace("}{", "}\n{").splitlines()]
-            assert answers and all(answer["code"] == "OK" for answer in answers), shell.stdout
-            for program in programs:
-                # A reader of events has read them, the second time.
-                assert run([sys.executable, "-c", at(program, ready)], here).stdout or again
 
 
 def test_imports_of_the_examples_are_installed_by_ops_up() -> None:
@@ -109,7 +85,7 @@ def test_commands_named_by_the_pages_exist() -> None:
     named = {found for page in PAGES for found in re.findall(r"`tombola ([a-z]+) ([a-z][a-z-]+)\b", page.read_text())}
     assert len(named) >= 5
     for command, verb in named - {("worker", name) for name in GROUPS}:
-        assert verb in getattr(loop, command), f"{command} {verb}"
+        assert verb in getattr(builder, command), f"{command} {verb}"
 
 
 def test_plugin_of_the_page_is_a_reward_handler(tmp_path: Path) -> None:
@@ -133,12 +109,10 @@ def test_generated_pages_equal_the_committed_ones() -> None:
 
 
 def plugin() -> str:
-    """The example of a reward handler."""
     return next(block for block in blocks("python") if "def register" in block)
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a command in a folder, with the project importable; fails the test with its output."""
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     environ = {"PATH": path, "PYTHONPATH": f"{ROOT}:{folder}", "HOME": str(folder)}
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=100)

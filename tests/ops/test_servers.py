@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,14 +30,6 @@ servers = EmbeddedServers(Path(sys.argv[1]), postgres_settings=DISPOSABLE)
 servers.start()
 print(servers.postgres.pid, servers.valkey.pid, flush=True)
 signal.pause()
-"""
-
-TAKER = """
-import random, sys
-from ops.servers.base import free_port
-random.seed(7)
-print(*(free_port() for _ in range(200)), flush=True)
-sys.stdin.read()
 """
 
 
@@ -76,53 +67,9 @@ def test_servers_start_over_a_crash_and_keep_data_over_a_stop(data_dir: Path, se
         assert again.valkey.command("GET", "kept") == b"$3\r\nyes\r\n"
 
 
-def test_deadlock_is_reported_with_its_waits(servers: EmbeddedServers) -> None:
-    postgres = servers.postgres
-    assert postgres is not None
-    postgres.psql("create database gone")
-    postgres.psql("create table held (id int primary key); insert into held values (1), (2)", "gone")
-    assert postgres.deadlocks() == []
-    crossed = [
-        f"begin; update held set id = id where id = {first}; select pg_sleep(1);"
-        f" update held set id = id where id = {second}; commit"
-        for first, second in ((1, 2), (2, 1))
-    ]
-    with ThreadPoolExecutor() as threads, pytest.raises(subprocess.CalledProcessError):
-        list(threads.map(lambda command: postgres.psql(command, "gone"), crossed))
-    postgres.psql("drop database gone with (force)")
-    (told,) = postgres.deadlocks()
-    assert "waits for ShareLock on transaction" in told
-
-
-def test_frozen_server_can_be_stopped(servers: EmbeddedServers) -> None:
-    assert servers.valkey is not None
-    pid = servers.valkey.pid
-    servers.valkey.freeze()
-    with pytest.raises(OSError):
-        servers.valkey.command("PING")
-    servers.valkey.stop()
-    assert not psutil.pid_exists(pid)
-
-
 def test_directory_cannot_be_shared_by_two_stacks(data_dir: Path, servers: EmbeddedServers) -> None:
     with pytest.raises(ServerError, match=f"in use by process {os.getpid()}"):
         hold(data_dir / "lock")
-
-
-def test_killed_parent_leaves_a_directory_that_starts_again(data_dir: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(data_dir)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdout is not None
-    pids = [int(word) for word in holder.stdout.readline().split()]
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
-    if sys.platform == "linux":
-        wait_for(lambda: not any(psutil.pid_exists(pid) for pid in pids), 20)
-    with EmbeddedServers(data_dir, postgres_settings=DISPOSABLE) as servers:
-        assert servers.postgres is not None
-        assert servers.postgres.psql("select 1") == "1"
-        assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
 def test_interrupted_first_start_leaves_a_directory_that_starts_again(data_dir: Path) -> None:
@@ -162,19 +109,3 @@ def test_signal_waits_until_a_process_has_been_polled() -> None:
     finally:
         signal.signal(signal.SIGHUP, before)
     assert looks == ["whole"]
-
-
-def test_free_port_is_given_to_one_process_only() -> None:
-    takers = [
-        subprocess.Popen(
-            [sys.executable, "-c", TAKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-        )
-        for _ in range(3)
-    ]
-    taken: list[str] = []
-    for taker in takers:
-        assert taker.stdout is not None
-        taken += taker.stdout.readline().split()
-    for taker in takers:
-        taker.communicate()
-    assert len(taken) == len(set(taken)) == 600

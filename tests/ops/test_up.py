@@ -1,8 +1,7 @@
-"""`ops/up`: its ready file, the demo, a clean stop, and a second start on the same data."""
+"""`ops/up`: its ready file, the demo, a clean stop, and a start on data it finds."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-import asyncpg
 import psutil
 import pytest
 
@@ -34,8 +32,6 @@ DEMO_GAMES = {"spin_wheel", "scratch", "egg_catcher", "gift_catcher", "collectio
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An `ops/up` under way."""
-
     process: subprocess.Popen[str]
     data_dir: Path
     ready: dict[str, Any]
@@ -43,7 +39,6 @@ class Running:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    """One with the demo, shared by the tests that only read."""
     with server_directory() as directory, up(directory / "data") as (process, ready):
         yield Running(process, directory / "data", ready)
 
@@ -66,6 +61,11 @@ def test_ready_file_names_each_process_with_its_metrics(running: Running) -> Non
     assert all(answers(url) for url in ready["metrics"].values())
 
 
+def listens(connection: Any, url: str) -> bool:
+    """Whether it is a listening socket on the URL's port."""
+    return connection.status == psutil.CONN_LISTEN and url.endswith(f":{connection.laddr.port}")
+
+
 def test_demo_has_a_campaign_with_five_games(running: Running) -> None:
     assert campaigns(running.ready) == ["Autumn Fair"]
     assert set(running.ready["demo"]["games"]) == DEMO_GAMES
@@ -78,7 +78,7 @@ def campaigns(ready: dict[str, Any]) -> list[str]:
 
 def test_printed_command_line_reaches_the_service(running: Running) -> None:
     data_dir, ready = running.data_dir, running.ready
-    printed = re.search(r"Command line  (.*?)   \(", said(data_dir, "Command line"))
+    printed = re.search(r"Command line  (.*?)   \(", log_with(data_dir, "Command line"))
     assert printed is not None and "ops/tombola games list" in printed[1]
     assert stat.S_IMODE((data_dir / "ready.json").stat().st_mode) == 0o600
     listed = tombola(data_dir, "games", "list", "--json")
@@ -89,15 +89,13 @@ def test_printed_command_line_reaches_the_service(running: Running) -> None:
     assert player.get(f"/games/{game}/eligibility")["can_play"]
 
 
-def said(data_dir: Path, last: str) -> str:
-    """The output of `ops/up`, once it contains `last`: it prints after it writes the ready file."""
+def log_with(data_dir: Path, last: str) -> str:
     log = data_dir.parent / "up.log"
     wait_for(lambda: last in log.read_text(), STOP_SECONDS)
     return log.read_text()
 
 
 def tombola(data_dir: Path, *arguments: str) -> str:
-    """The output of a command, in the environment that ops/tombola sets."""
     program = (
         "import os, sys; from ops import ready; os.environ.update(ready.found_environment());"
         "from runtime.cli import main; main()"
@@ -111,7 +109,7 @@ def tombola(data_dir: Path, *arguments: str) -> str:
 
 def test_printed_pages_are_served_and_guests_may_play(running: Running) -> None:
     ready = running.ready
-    printed = [line for line in said(running.data_dir, "Command line").splitlines() if "http://" in line]
+    printed = [line for line in log_with(running.data_dir, "Command line").splitlines() if "http://" in line]
     assert ready["play_url"] in printed[0] and ready["dashboard_url"] in printed[1]
     assert ready["dashboard_url"].startswith(f"{ready['admin_url']}/dashboard#link=")
     assert b"<title>Tombola</title>" in read(ready["dashboard_url"])
@@ -139,12 +137,22 @@ def test_killed_up_leaves_no_process_and_the_next_start_finds_its_data(data_dir:
         process.kill()
         process.wait()
         wait_for(lambda: not any(member.is_running() for member in members), STOP_SECONDS)
-    with up(data_dir, "--no-demo") as (process, second):
+    with up(data_dir, "--no-demo", "--processes", "2") as (process, second):
         assert answers(f"{second['core_url']}/readyz")
+        assert_two_processes_share_the_ports(second)
         assert "demo" not in second
         assert (second["tenant_id"], second["merchant_id"]) == (first["tenant_id"], first["merchant_id"])
         assert (data_dir / "keys.json").read_text() == keys
         assert_stops_cleanly(process, data_dir, signal.SIGTERM)
+
+
+def assert_two_processes_share_the_ports(ready: dict[str, Any]) -> None:
+    assert len(ready["metrics"]) == 2 and all(answers(url) for url in ready["metrics"].values())
+    servers = psutil.Process(ready["pids"]["core"]).children()
+    assert len(servers) == 2
+    for port in (ready["consumer_url"], ready["admin_url"], ready["core_url"]):
+        listening = {server.pid for server in servers for one in server.net_connections() if listens(one, port)}
+        assert len(listening) == 2
 
 
 def assert_stops_cleanly(process: subprocess.Popen[str], data_dir: Path, number: signal.Signals) -> None:
@@ -159,42 +167,20 @@ def assert_stops_cleanly(process: subprocess.Popen[str], data_dir: Path, number:
     assert {stat.S_IMODE((data_dir / name).stat().st_mode) for name in private} == {0o600}
 
 
-@pytest.mark.nightly
-def test_second_start_finds_the_demo_of_the_first_and_its_renamed_tenant(data_dir: Path) -> None:
-    with up(data_dir, SERVICE_TOKEN="x" * 32) as (process, first):
-        names = campaigns(first)
-        assert asyncpg_run(first["database_url"], "UPDATE tenants SET name = 'Ours now'") == "UPDATE 1"
-        assert_stops_cleanly(process, data_dir, signal.SIGINT)
-    with up(data_dir) as (_, second):
-        assert second["demo"] == first["demo"]
-        assert (second["tenant_id"], second["merchant_id"]) == (first["tenant_id"], first["merchant_id"])
-        assert campaigns(second) == names
-
-
-def test_killed_store_is_restarted_until_the_third_death_of_a_minute(data_dir: Path) -> None:
-    log = data_dir.parent / "up.log"
-    with up(data_dir, "--no-demo") as (process, ready):
-        for name in ("valkey", "postgres"):
-            psutil.Process(ready["pids"][name]).kill()
-            wait_for(lambda line=f"{name} ended with -9: restarted\n": line in log.read_text(), STOP_SECONDS)
-            assert process.poll() is None
-            wait_for(lambda: answers(f"{ready['core_url']}/readyz"), STOP_SECONDS)
-        pids = json.loads((data_dir.parent / "ready.json").read_text())["pids"]
-        members = family(process)
-        assert pids["core"] == ready["pids"]["core"] and set(pids.values()) <= {member.pid for member in members}
-        psutil.Process(pids["valkey"]).kill()
-        assert process.wait(STOP_SECONDS) == 1
-        assert "ops/up: stores ended 3 times within 60 s. valkey ended with -9;" in log.read_text()
+def test_killed_store_is_restarted_until_the_third_death_of_a_minute(running: Running) -> None:
+    """The last test: it ends the stack of the others."""
+    process, ready, folder = running.process, running.ready, running.data_dir.parent
+    log = folder / "up.log"
+    for name in ("valkey", "postgres"):
+        psutil.Process(ready["pids"][name]).kill()
+        wait_for(lambda line=f"{name} ended with -9: restarted\n": line in log.read_text(), STOP_SECONDS)
+        assert process.poll() is None
+        wait_for(lambda: answers(f"{ready['core_url']}/readyz"), STOP_SECONDS)
+    pids = json.loads((folder / "ready.json").read_text())["pids"]
+    members = family(process)
+    assert pids["core"] == ready["pids"]["core"] and set(pids.values()) <= {member.pid for member in members}
+    psutil.Process(pids["valkey"]).kill()
+    assert process.wait(STOP_SECONDS) == 1
+    assert "ops/up: stores ended 3 times within 60 s. valkey ended with -9;" in log.read_text()
     assert psutil.wait_procs(members, STOP_SECONDS)[1] == []
-    assert not (data_dir.parent / "ready.json").exists()
-
-
-def asyncpg_run(url: str, statement: str) -> str:
-    async def work() -> str:
-        connection = await asyncpg.connect(url)
-        try:
-            return str(await connection.execute(statement))
-        finally:
-            await connection.close()
-
-    return asyncio.run(work())
+    assert not (folder / "ready.json").exists()

@@ -16,7 +16,6 @@ from runtime.stores.database import Database
 
 SEEDS = range(12)
 LONG_AGO = 1_700_000_000
-"""Numbers from here on are unix seconds that a table stamped."""
 
 CHANGED = ("tenants", "campaigns", "stock")
 """Tables whose rows staff change; to others they add."""

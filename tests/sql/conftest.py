@@ -25,7 +25,6 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def empty(database_url: str) -> AsyncIterator[Database]:
-    """Without a row."""
     empty = Database(database_url, size=8, acquire_seconds=30, statement_seconds=30)
     await empty.start()
     yield empty
@@ -34,7 +33,6 @@ async def empty(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def connection(request: pytest.FixtureRequest, pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    """With the rows of the module's `SCENE`, each table read in no order."""
     async with pool.acquire() as connection:
         await connection.execute(getattr(request.module, "SCENE", "") + IN_NO_ORDER)
         yield connection
@@ -42,14 +40,12 @@ async def connection(request: pytest.FixtureRequest, pool: asyncpg.Pool) -> Asyn
 
 @pytest.fixture
 async def rival(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    """Another connection."""
     async with pool.acquire() as rival:
         yield rival
 
 
 @pytest.fixture
 async def outbox(empty: Database, pool: asyncpg.Pool) -> Outbox:
-    """Without tasks; a campaign of merchant `shop` and two prizes."""
     await pool.execute("""
         INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
         INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES

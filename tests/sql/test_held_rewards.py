@@ -54,16 +54,16 @@ MOVED_BY_ANN: Final = [("ann", "camp", "coin", 5), ("ann", "camp_2", "coin", 4)]
 
 HOLDS: Final[list[tuple[str, tuple[Any, ...], list[tuple[Any, ...]], str, str, str]]] = [
     # What is asked after the tenant, what it answers in its order, and which rows it holds, by their key.
-    ("hold_movements", ("ann", "tasked"), MOVED_BY_ANN, "balances", BALANCE, "ann/camp/coin ann/camp_2/coin"),
+    ("lock_balances", ("ann", "tasked"), MOVED_BY_ANN, "balances", BALANCE, "ann/camp/coin ann/camp_2/coin"),
     (
-        *("hold_movements", ("gus", "tasked"), [*MOVED_BY_ANN, ("gus", "camp", "coin", 1)]),
+        *("lock_balances", ("gus", "tasked"), [*MOVED_BY_ANN, ("gus", "camp", "coin", 1)]),
         *("balances", BALANCE, "ann/camp/coin ann/camp_2/coin gus/camp/coin"),
     ),
-    ("hold_turns", ("ann", "c2"), [(7,)], "turn_balances", "player_id || '/' || campaign_id", "ann/c2"),
-    ("hold_stock", (["mug", "can"],), [("can",), ("mug",)], "stock", "prize_id", "can mug"),
-    ("hold_codes", (["tasked", "late", "another"],), [("c3",), ("c1",), ("c2",)], "codes", "code_id", "c1 c2 c3"),
-    ("hold", ("late",), [("won",)], "rewards", "reward_id", "late"),
-    ("hold_task", ("tasked",), [("task",)], "tasks", "task_id", "task"),
+    ("lock_turns", ("ann", "c2"), [(7,)], "turn_balances", "player_id || '/' || campaign_id", "ann/c2"),
+    ("lock_stock", (["mug", "can"],), [("can",), ("mug",)], "stock", "prize_id", "can mug"),
+    ("lock_codes", (["tasked", "late", "another"],), [("c3",), ("c1",), ("c2",)], "codes", "code_id", "c1 c2 c3"),
+    ("lock", ("late",), [("won",)], "rewards", "reward_id", "late"),
+    ("lock_task", ("tasked",), [("task",)], "tasks", "task_id", "task"),
 ]
 
 
@@ -71,29 +71,13 @@ async def test_statements_hold_what_a_reward_moves_in_the_declared_order_and_not
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     faults = []
-    for name, asked, answers, table, key, rows in HOLDS:
+    for name, arguments, answers, table, key, rows in HOLDS:
         async with connection.transaction(), pool.acquire() as rival:
-            found = [tuple(row) for row in await connection.fetch(SQL[name], "t", *asked)]
+            found = [tuple(row) for row in await connection.fetch(SQL[name], "t", *arguments)]
             locked = await held(rival, table, key)
         if (found, locked) != (answers, set(rows.split())):
-            faults.append((name, asked, found, locked))
+            faults.append((name, arguments, found, locked))
     assert faults == []
-
-
-async def test_held_reward_is_read_with_its_own_task_and_prize_by_staff_of_its_merchant(
-    connection: asyncpg.Connection,
-) -> None:
-    found = {}
-    for reward in ("tasked", "late", "orphan"):
-        (row,) = await connection.fetch(SQL["held"], "t", reward, "", True)
-        found[row["reward_id"]] = (row["status"], row["channel"])
-    assert found == {"tasked": ("won", "webhook"), "late": ("expired", "voucher_code"), "orphan": ("won", "none")}
-    read = {
-        (write, reward)
-        for write, reward in ((True, "tasked"), (True, "late"), (False, "late"), (False, "orphan"))
-        if await connection.fetch(SQL["held"], "t", reward, "shop", write)
-    }
-    assert read == {(True, "tasked"), (False, "late")}
 
 
 async def test_reward_is_read_with_its_own_player_prize_and_campaign(connection: asyncpg.Connection) -> None:
@@ -113,8 +97,8 @@ async def test_replay_of_a_claim_answers_as_the_claim_did(connection: asyncpg.Co
             ('t', 'late', '[{"key": "size", "value": "S"}]'), ('t', 'aside', '[]')
     """)
     rows = await connection.fetch(SQL["as_claimed"], "t", ["tasked", "late", "orphan"])
-    told = {row["reward_id"]: (row["status"], row["fulfilled_at"] > 0, row["ciphertext"]) for row in rows}
-    assert told == {"tasked": ("fulfilled", True, b"2"), "late": ("claimed", False, None)}
+    replayed = {row["reward_id"]: (row["status"], row["fulfilled_at"] > 0, row["ciphertext"]) for row in rows}
+    assert replayed == {"tasked": ("fulfilled", True, b"2"), "late": ("claimed", False, None)}
     assert {row["reward_id"]: row["given"] for row in rows} == {"tasked": "{}", "late": '{"size": "S"}'}
     assert len(rows) == 2
 
@@ -128,5 +112,5 @@ async def test_reward_expires_at_the_exact_moment(connection: asyncpg.Connection
             " FROM unnest(ARRAY['u', 't']) AS tenant"
         )
         assert [row[0] for row in await connection.fetch(SQL["tenants_with_expired"])] == ["t", "u"]
-        assert [row[0] for row in await connection.fetch(SQL["late"], "t", 9)] == ["now"]
+        assert [row[0] for row in await connection.fetch(SQL["overdue"], "t", 9)] == ["now"]
         assert [row[0] for row in await connection.fetch(SQL["expire"], "t", ["now"])] == ["now"]

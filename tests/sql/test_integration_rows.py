@@ -24,25 +24,10 @@ INSERT INTO integrations (integration_id, merchant_id, campaign_id, type, status
 )
 """The tenant's own of every scope, the shop's, and its rival's; keys in no order."""
 
-FIRST: Final = None
 EVERY: Final = "i6 i5 i4 i3 i2 i1 i0"
-READ_BY_SHOP: Final = "i5 i4 i3 i1"
-WRITTEN_BY_SHOP: Final = "i5 i4"
-
-LISTED: Final[list[tuple[tuple[Any, ...], str]]] = [
-    # type, campaign, status, merchant, after and how many: which are listed.
-    (("", "", "", "", FIRST, 9), EVERY),
-    (("", "", "", "", FIRST, 2), "i6 i5"),
-    (("", "", "", "", "i3", 9), "i2 i1 i0"),
-    (("crm", "", "", "", FIRST, 9), "i4 i1"),
-    (("", "open", "", "", FIRST, 9), "i6 i1"),
-    (("", "", "paused", "", FIRST, 9), "i5"),
-    (("", "", "", "shop", FIRST, 9), READ_BY_SHOP),
-]
 
 
 async def keys(connection: asyncpg.Connection, name: str, *arguments: Any) -> str:
-    """The first value of each row."""
     return " ".join(str(row[0]) for row in await ask_of(connection, f"integrations.{name}", *arguments))
 
 
@@ -56,81 +41,12 @@ async def each(connection: asyncpg.Connection, name: str, *arguments: Any, befor
     return " ".join(found)
 
 
-async def test_integrations_are_listed_newest_first_within_the_callers_scope(connection: asyncpg.Connection) -> None:
-    await connection.execute("CLUSTER integrations USING integrations_pkey")
-    for asked, listed in LISTED:
-        assert await keys(connection, "list", *asked) == listed, asked
-    assert sorted((await keys(connection, "active")).split()) == ["i0", "i1", "i2", "i3", "i4", "i6"]
-    for merchant, read, written in (("", EVERY, EVERY), ("shop", READ_BY_SHOP, WRITTEN_BY_SHOP)):
-        for name in ("exists", "get"):
-            assert await each(connection, name, merchant, False) == read, (name, merchant)
-            assert await each(connection, name, merchant, True) == written, (name, merchant)
-        assert await each(connection, "delete", merchant) == written
-    for merchant, rotated in (("", EVERY), ("shop", "i5 i4 i0"), ("rival", "i6 i2 i0")):
-        assert await each(connection, "rotate", "{}", merchant) == rotated, merchant
-    assert await keys(connection, "get", "i7", "", False) == await keys(connection, "delete", "i7", "") == ""
-
-
-MADE: Final = [
-    # Campaign and merchant; whether one is made.
-    *(("", "", True), ("", "shop", True), ("open", "", True), ("theirs", "", True), ("none", "", False)),
-    *(("open", "shop", False), ("mine", "shop", True), ("theirs", "shop", False)),
-]
-
-
-async def test_integration_is_made_where_its_maker_may_write(connection: asyncpg.Connection) -> None:
-    faults = []
-    for campaign, merchant, there in MADE:
-        async with undone(connection):
-            new = ("i9", "m", campaign, "webhook", ["x"], "{}")
-            made = await ask_of(connection, "integrations.insert", *new, merchant)
-            who = await ask_of(connection, "integrations.campaign_merchant", campaign, merchant)
-        expected = [new] if there else []
-        owner = [({"mine": "shop", "theirs": "rival"}.get(campaign, ""),)] if there and campaign else []
-        if ([row[:6] for row in made], who) != (expected, owner):
-            faults.append((campaign, merchant, made, who))
-    assert faults == []
-
-
-async def test_integration_rotation_changes_that_one_alone(connection: asyncpg.Connection) -> None:
-    await ask_of(connection, "integrations.rotate", "i3", '{"url": "new"}', "")
-    changed = await connection.fetch("SELECT integration_id FROM integrations WHERE config ? 'url'")
-    assert [row[0] for row in changed] == ["i3"]
-
-
-MOVED: Final = [
-    # Integration, campaign and merchant; whether it is moved there.
-    ("i1", "", "", True),
-    ("i0", "", "", True),
-    ("i0", "", "rival", True),
-    ("i3", "theirs", "", True),
-    ("i3", "none", "", False),
-    # Of a merchant's own, its staff says what it is told of; of the tenant's within its campaigns not all.
-    *(("i4", "", "shop", True), ("i5", "", "shop", False), ("i5", "mine", "shop", True)),
-    *(("i4", "mine", "shop", True), ("i4", "open", "shop", False), ("i4", "theirs", "shop", False)),
-    # Where it is already it may stay, though nobody may be put there any more.
-    ("i1", "open", "shop", True),
-]
-
-
-async def test_integration_moves_to_where_its_mover_may_write(connection: asyncpg.Connection) -> None:
-    faults = []
-    for one, campaign, merchant, there in MOVED:
-        async with undone(connection):
-            rows = await ask_of(connection, "integrations.update", one, campaign, ["y"], "{}", "active", merchant)
-            moved = await connection.fetchval("SELECT count(*) FROM integrations WHERE events = '{y}'")
-        expected = [(one, campaign, ["y"])] if there else []
-        if ([(row[0], row[2], row[4]) for row in rows], moved) != (expected, there):
-            faults.append((one, campaign, merchant, rows, moved))
-    assert faults == []
-
-
 async def test_integration_resumed_gets_no_events_of_its_pause(connection: asyncpg.Connection) -> None:
-    await connection.execute("UPDATE integrations SET heard_from = '2026-01-01'")
+    await connection.execute("UPDATE integrations SET active_since = '2026-01-01'")
     late: dict[tuple[str, str], bool] = {}
     for one, status in (("i5", "paused"), ("i3", "active"), ("i2", "paused"), ("i5", "active")):
         await ask_of(connection, "integrations.update", one, "", [], "{}", status, "")
-        heard = "SELECT heard_from > '2026-01-01' FROM integrations WHERE integration_id = $1"
+        heard = "SELECT active_since > '2026-01-01' FROM integrations WHERE integration_id = $1"
         late[one, status] = await connection.fetchval(heard, one)
     assert [one for one, is_late in late.items() if is_late] == [("i5", "active")]
 
@@ -143,24 +59,20 @@ async def test_integration_lock_holds_that_one_alone(connection: asyncpg.Connect
         assert await ask_of(rival, "integrations.lock", "i7") == []
 
 
-# ---------------------------------------------------------------- deliveries
-
 WAITS: Final = [10.0, 20.0, 30.0]
-"""Seconds before each next try."""
 
 
 async def note(connection: Any, *rows: tuple[str, str, str, str, int], pause: float = 0, most: float = 3600) -> None:
-    """Notes deliveries: integration, delivery, event, status and attempts; the rest says which delivery noted it."""
     columns = [list(column) for column in zip(*rows, strict=True)]
     ids, deliveries, events, statuses, attempts = columns
     said = [f'{{"by": "{one}"}}' for one in deliveries]
     times = [len(rows) * [value] for value in (500, 7, pause)]
     fields = [ids, deliveries, events, len(rows) * ["t"], statuses, attempts, said]
     fields += [times[0], deliveries, times[1], times[2], deliveries]
-    await ask_of(connection, "integrations.note_deliveries", *fields, WAITS, most)
+    await ask_of(connection, "integrations.record_deliveries", *fields, WAITS, most)
 
 
-async def noted(connection: asyncpg.Connection) -> dict[str, tuple[Any, ...]]:
+async def logged(connection: asyncpg.Connection) -> dict[str, tuple[Any, ...]]:
     """By integration and event: delivery, status, attempts, which one told it and which one failed; seconds to wait."""
     rows = await connection.fetch("""
         SELECT integration_id || event_id AS key, delivery_id, status, attempts, event ->> 'by' AS told, error,
@@ -180,27 +92,27 @@ async def test_delivery_note_keeps_the_newest_attempt_but_never_undoes_a_deliver
             "i1e2": ("d2", "delivered", 1, "d2", "d2", None),
             "i3e1": ("d3", "dead", 1, "d3", "d3", None),
         }
-        assert await noted(connection) == first
+        assert await logged(connection) == first
         await note(connection, ("i1", "d5", "e1", "retry", 2), ("i1", "d6", "e2", "retry", 2), pause=25)
         first["i1e1"] = ("d1", "retry", 2, "d1", "d5", 25)
-        assert await noted(connection) == first
+        assert await logged(connection) == first
         # An event is tried for an hour; what is delivered after it is, all the same.
         created = "UPDATE integration_deliveries SET created_at = now() - interval '1 hour' - $1::interval"
         await connection.execute(created, timedelta(0))
         await note(connection, ("i1", "d7", "e1", "retry", 3))
         first["i1e1"] = ("d1", "retry", 3, "d1", "d7", 30)
-        assert await noted(connection) == first
+        assert await logged(connection) == first
         await connection.execute(created, timedelta(seconds=1))
         await note(connection, ("i1", "d8", "e1", "retry", 0), ("i3", "d9", "e1", "delivered", 2))
         first["i1e1"] = ("d1", "dead", 0, "d1", "d8", None)
         first["i3e1"] = ("d3", "delivered", 2, "d3", "d9", None)
-        assert await noted(connection) == first
+        assert await logged(connection) == first
         # What an erasure took of an event that is over stays away; of one of which nothing was kept, it is there.
         await connection.execute("UPDATE integration_deliveries SET event = NULL")
         await note(connection, ("i1", "da", "e1", "dead", 4))
         first["i1e1"] = ("d1", "dead", 4, "da", "da", None)
         first["i1e2"], first["i3e1"] = ((*first[key][:3], None, *first[key][4:]) for key in ("i1e2", "i3e1"))
-        assert await noted(connection) == first
+        assert await logged(connection) == first
 
 
 async def test_delivery_note_holds_its_integrations(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
@@ -214,7 +126,7 @@ async def test_deliveries_of_an_event_name_existing_integrations(connection: asy
     await note(connection, ("i1", "d1", "e1", "retry", 1), ("i3", "d2", "e2", "dead", 1), ("i2", "d3", "e3", "dead", 1))
     await connection.execute("""INSERT INTO integration_deliveries (integration_id, delivery_id, event_id, status)
         VALUES ('gone', 'd4', 'e1', 'dead')""")
-    assert sorted(await ask_of(connection, "integrations.told", ["e1", "e2"])) == [("i1", "e1"), ("i3", "e2")]
+    assert sorted(await ask_of(connection, "integrations.delivered", ["e1", "e2"])) == [("i1", "e1"), ("i3", "e2")]
 
 
 async def retries(connection: asyncpg.Connection) -> None:
@@ -234,20 +146,20 @@ async def test_retries_that_are_due_are_leased_once_longest_waiting_first(
     async with connection.transaction():
         await retries(connection)
         assert await ask(connection, "integrations.tenants_with_retries") == [("t",)]
-        asked = (["i1", "i3", "i4"], [2, 5, 5], 60.0)
-        taken = await ask_of(connection, "integrations.lease_retries", *asked)
+        arguments = (["i1", "i3", "i4"], [2, 5, 5], 60.0)
+        taken = await ask_of(connection, "integrations.lease_retries", *arguments)
         assert sorted((row[0], row[1], row[3]) for row in taken) == [("i1", "e1", 1), ("i1", "e3", 1), ("i3", "e4", 2)]
-        waits = {key: row[-1] for key, row in (await noted(connection)).items()}
+        waits = {key: row[-1] for key, row in (await logged(connection)).items()}
         expected = {"i1e1": 60, "i1e2": -60, "i1e3": 60, "i3e4": 60, "i4e5": 60, "i4e6": -60, "i5e7": -60}
         assert waits == expected
-        assert [row[1] for row in await ask_of(connection, "integrations.lease_retries", *asked)] == ["e2"]
+        assert [row[1] for row in await ask_of(connection, "integrations.lease_retries", *arguments)] == ["e2"]
         assert await ask(connection, "integrations.tenants_with_retries") == []
     await connection.execute("UPDATE integration_deliveries SET next_attempt_at = now()")
     async with pool.acquire() as rival, rival.transaction():
         held = "SELECT event_id FROM integration_deliveries WHERE integration_id = 'i1' FOR UPDATE"
         assert len(await rival.fetch(held)) == 3
         # Another process takes those of i1 just now.
-        taken = await ask_of(connection, "integrations.lease_retries", *asked)
+        taken = await ask_of(connection, "integrations.lease_retries", *arguments)
         assert sorted(row[1] for row in taken) == ["e4", "e5"]
 
 
@@ -269,7 +181,7 @@ async def test_delivery_retention_keeps_the_newest_and_pending_ones(connection: 
     async def left(keep: int) -> str:
         async with undone(connection):
             await ask_of(connection, "integrations.prune_deliveries", "i1", keep)
-            return " ".join(row[0] for row in (await noted(connection)).values())
+            return " ".join(row[0] for row in (await logged(connection)).values())
 
     everything = "d1 d2 d3 d4 d5 d6 d9"
     assert await left(1) == everything, "all of them are of the last ten minutes"
@@ -277,38 +189,9 @@ async def test_delivery_retention_keeps_the_newest_and_pending_ones(connection: 
     assert await left(1) == "d2 d5 d6 d9"
     assert await left(3) == "d2 d3 d4 d5 d6 d9"
     assert await left(5) == everything
-    await connection.execute("INSERT INTO event_marks (told_until) VALUES (now() - interval '2 minutes')")
+    await connection.execute("INSERT INTO event_marks (backfilled_until) VALUES (now() - interval '2 minutes')")
     assert await left(1) == everything, "not everything since then was told"
     async with connection.transaction():
-        await connection.execute("UPDATE event_marks SET told_until = now()")
+        await connection.execute("UPDATE event_marks SET backfilled_until = now()")
         await connection.execute("UPDATE integration_deliveries SET created_at = now() - interval '10 minutes'")
         assert await left(1) == everything, "those of just ten minutes ago"
-
-
-async def test_deliveries_are_listed_newest_first_within_the_callers_scope(connection: asyncpg.Connection) -> None:
-    rows = [("i1", f"d{n}", f"e{n}", "dead", 1) for n in (3, 1, 4, 2)]
-    await note(connection, *rows, ("i3", "d5", "e1", "dead", 1))
-    of_shop = (
-        "UPDATE integration_deliveries SET event = '{\"merchant_id\": \"shop\"}' WHERE delivery_id IN ('d2', 'd3')"
-    )
-    await connection.execute(of_shop)
-    for asked, listed in (
-        (("i1", "", FIRST, 9), "d4 d3 d2 d1"),
-        (("i1", "", FIRST, 2), "d4 d3"),
-        (("i1", "", "d3", 9), "d2 d1"),
-        (("i1", "shop", FIRST, 9), "d3 d2"),
-        (("i1", "rival", FIRST, 9), ""),
-        (("i3", "", FIRST, 9), "d5"),
-    ):
-        assert await keys(connection, "list_deliveries", *asked) == listed, asked
-    for one, delivery, merchant, there in (
-        ("i1", "d3", "", 1),
-        ("i1", "d3", "shop", 1),
-        ("i1", "d4", "shop", 0),
-        ("i1", "d5", "", 0),
-        ("i3", "d5", "", 1),
-        ("i3", "d9", "", 0),
-    ):
-        assert len(await ask_of(connection, "integrations.delivery", one, delivery, merchant)) == there, (one, delivery)
-    await ask_of(connection, "integrations.delete", "i1", "")
-    assert list(await noted(connection)) == ["i3e1"], "its log goes with it"

@@ -22,7 +22,6 @@ async def joined(database: Database, *keys: Key) -> Keyring:
 
 
 async def silenced(database: Database, ring: Keyring) -> None:
-    """As if it had stood still for longer than it may."""
     await database.execute(
         "UPDATE key_holders SET seen_at = seen_at - make_interval(secs => $2) WHERE holder_id = $1",
         ring._holder_id,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import asyncpg
 
 from tests.support.bare_rows import BARE
-from tests.support.statements import ask, ask_of_t, undone, wrong_answers
+from tests.support.statements import ask, ask_of_t, undone
 
 SCENE: Final = (
     BARE
@@ -27,28 +27,26 @@ INSERT INTO rewards (reward_id, campaign_id, prize_id, quantity, value, status)
     VALUES (gen_random_uuid(), $1, 'mug', 1, $2, 'won')
 """
 BUDGET: Final = "UPDATE campaigns SET budget = $2 WHERE campaign_id = $1"
-"""The budget of campaign $1 is now $2."""
 
 
-async def told(connection: asyncpg.Connection) -> list[tuple[str, int]]:
-    """What is told of by a look at the budgets: campaigns and percent."""
-    return [(data["campaign_id"], data["percent"]) for data in await looked(connection, "count_budgets")]
+async def budget_events(connection: asyncpg.Connection) -> list[tuple[str, int]]:
+    return [(data["campaign_id"], data["percent"]) for data in await events_of(connection, "count_budgets")]
 
 
-async def fallen(connection: asyncpg.Connection) -> list[tuple[str, int]]:
-    """What is told of by a look at the stock: prizes, and how many are left."""
-    return [(data["prize_id"], data["remaining"]) for data in await looked(connection, "watch_stock")]
+async def stock_events(connection: asyncpg.Connection) -> list[tuple[str, int]]:
+    return [(data["prize_id"], data["remaining"]) for data in await events_of(connection, "watch_stock")]
 
 
-async def looked(connection: asyncpg.Connection, name: str) -> list[dict[str, Any]]:
+async def events_of(connection: asyncpg.Connection, name: str) -> list[dict[str, Any]]:
     query = "SELECT data FROM notices WHERE event_id = $1"
     events = await ask_of_t(connection, f"limits.{name}")
     return [json.loads(await connection.fetchval(query, event)) for (event,) in events]
 
 
 async def used(connection: asyncpg.Connection) -> list[tuple[Any, ...]]:
-    """What was counted, as it was written."""
-    return [tuple(row) for row in await connection.fetch("SELECT campaign_id, used, told FROM budget_marks")]
+    return [
+        tuple(row) for row in await connection.fetch("SELECT campaign_id, used, notified_percent FROM budget_marks")
+    ]
 
 
 async def test_tenants_with_limits_or_marks_are_checked(connection: asyncpg.Connection) -> None:
@@ -56,40 +54,28 @@ async def test_tenants_with_limits_or_marks_are_checked(connection: asyncpg.Conn
         INSERT INTO campaigns (tenant_id, campaign_id, budget, name) VALUES ('none', 'c', 0, ''), ('c', 'c', 0.1, '');
         INSERT INTO prizes (tenant_id, prize_id, type, low_stock_at, name) VALUES
             ('none', 'p', 'goods', 0, ''), ('p', 'p', 'goods', 1, '');
-        INSERT INTO budget_marks (tenant_id, told) VALUES ('b', 0);
+        INSERT INTO budget_marks (tenant_id, notified_percent) VALUES ('b', 0);
         INSERT INTO low_prizes (tenant_id) VALUES ('l')""")
     assert {row[0] for row in await ask(connection, "limits.tenants")} == {"t", "c", "p", "b", "l"}
 
 
 async def test_limit_check_within_the_interval_is_skipped(connection: asyncpg.Connection) -> None:
-    looks = [bool(await ask_of_t(connection, "limits.take", seconds)) for seconds in (-1.0, 60.0, 60.0)]
+    looks = [bool(await ask_of_t(connection, "limits.lock_mark", seconds)) for seconds in (-1.0, 60.0, 60.0)]
     assert looks == [True, True, False]
-
-
-async def test_budget_counts_what_was_given_away_in_its_currency(connection: asyncpg.Connection) -> None:
-    await connection.execute("""
-        INSERT INTO rewards (reward_id, campaign_id, prize_id, quantity, value, status) VALUES
-            ('r1', 'spring', 'mug', 2, 10, 'won'), ('r2', 'spring', 'mug', 1, 3, 'fulfilled'),
-            ('r3', 'spring', 'mug', 1, 50, 'revoked'), ('r4', 'spring', 'mug', 1, 50, 'expired'),
-            ('r5', 'spring', 'mug', 1, 50, 'failed'), ('r6', 'spring', 'points', 1, 50, 'won'),
-            ('r7', 'spring', 'turns', 1, 50, 'won'), ('r8', 'spring', 'import', 1, 50, 'won'),
-            ('r9', 'autumn', 'mug', 1, 7, 'won'), ('r0', 'free', 'mug', 1, 7, 'won')""")
-    assert await told(connection) == []
-    assert await used(connection) == [("autumn", 7, 0), ("spring", 23, 0)], "one after the other"
 
 
 async def test_budget_events_fire_once_per_threshold(connection: asyncpg.Connection) -> None:
     for uses, of_spring in ((79, []), (1, [80]), (0, []), (19, []), (1, [100]), (5, [])):
         await connection.execute(USES, "spring", uses)
-        assert await told(connection) == [("spring", share) for share in of_spring], uses
+        assert await budget_events(connection) == [("spring", share) for share in of_spring], uses
     for budget, of_spring in ((1000, []), (105, [80, 100]), (106, []), (105, [100])):
         await connection.execute(BUDGET, "spring", budget)
-        assert await told(connection) == [("spring", share) for share in of_spring], budget
+        assert await budget_events(connection) == [("spring", share) for share in of_spring], budget
     await connection.execute(USES, "autumn", 200)
     await connection.execute("UPDATE campaigns SET budget_currency = 'USD' WHERE campaign_id = 'spring'")
     await connection.execute(USES.replace("mug", "import"), "spring", 105)
     await connection.execute(BUDGET, "autumn", 101)  # So that it does not lie before the other.
-    assert await told(connection) == [
+    assert await budget_events(connection) == [
         *(("autumn", 80), ("autumn", 100), ("spring", 80), ("spring", 100)),
     ]
 
@@ -106,7 +92,7 @@ COUNTED: Final[list[tuple[str, str, bool]]] = [
 
 
 async def test_budget_of_an_ended_campaign_is_counted_once_an_hour(connection: asyncpg.Connection) -> None:
-    assert await told(connection) == []
+    assert await budget_events(connection) == []
     await connection.execute(USES, "spring", 5)
     faults = []
     for campaign, mark, counted in COUNTED:
@@ -114,16 +100,16 @@ async def test_budget_of_an_ended_campaign_is_counted_once_an_hour(connection: a
             await connection.execute(f"""
                 UPDATE campaigns SET {campaign or "end_date = now()"} WHERE campaign_id = 'spring';
                 UPDATE budget_marks SET {mark or "counted_at = now()"} WHERE campaign_id = 'spring'""")
-            await told(connection)
+            await budget_events(connection)
             if sorted(await used(connection)) != [("autumn", 0, 0), ("spring", 5 if counted else 0, 0)]:
                 faults.append((campaign, mark))
     assert faults == []
 
 
 async def test_budget_that_was_removed_has_no_mark(connection: asyncpg.Connection) -> None:
-    await told(connection)
+    await budget_events(connection)
     await connection.execute(BUDGET, "spring", 0)
-    await told(connection)
+    await budget_events(connection)
     assert await used(connection) == [("autumn", 0, 0)]
 
 
@@ -153,59 +139,14 @@ async def test_stock_events_fire_once_per_fall(connection: asyncpg.Connection) -
         *(("p3", 3, []), ("p2", 3, [("p2", 3)]), ("p3", 0, [("p3", 0)])),
     ):
         await connection.execute(STOCK, prize, left)
-        assert await fallen(connection) == now_low, (prize, left)
+        assert await stock_events(connection) == now_low, (prize, left)
     assert sorted(await low()) == ["p1", "p2", "p3"]
     for prize in ("p1", "p2", "p3"):
         await connection.execute(STOCK, prize, 9)
-    assert await fallen(connection) == [] == await low()
+    assert await stock_events(connection) == [] == await low()
     for prize, left in (("p3", 2), ("p1", 1)):
         await connection.execute(STOCK, prize, left)
-    assert await fallen(connection) == [("p1", 1), ("p3", 2)]
+    assert await stock_events(connection) == [("p1", 1), ("p3", 2)]
     assert await low() == ["p1", "p3"], "one after the other"
     every = ["p1", "p2", "unwatched", "gone", "coins", "without end"]
     assert {row[0] for row in await ask_of_t(connection, "limits.low", every)} == {"p1", "gone"}
-
-
-SHOWN: Final = """
-UPDATE campaigns SET budget = 0;
-INSERT INTO campaigns (campaign_id, merchant_id, name, status, budget, budget_currency, end_date) VALUES
-    ('c4', 'other', '4', 'active', 10, 'EUR', NULL), ('c2', 'other', '2', 'active', 10, 'EUR', NULL),
-    ('c3', 'shop', '3', 'active', 10, 'EUR', NULL), ('c1', 'shop', '1', 'active', 20, 'EUR', NULL),
-    ('c5', 'shop', '5', 'active', 10, 'EUR', NULL), ('over', 'shop', '', 'active', 10, 'EUR', now()),
-    ('moved', 'shop', '', 'active', 10, 'USD', NULL);
-INSERT INTO budget_marks (campaign_id, currency, used, told) VALUES
-    ('c3', 'EUR', 9, 80), ('c2', 'EUR', 9, 80), ('c1', 'EUR', 24, 80), ('c4', 'EUR', 8, 80), ('c5', 'EUR', 7.9, 80),
-    ('over', 'EUR', 9, 80), ('moved', 'EUR', 9, 80), ('free', 'EUR', 0, 80);
-UPDATE stock SET remaining = n, awarded = total - n
-    FROM (VALUES ('p1', 1), ('p2', 1), ('p3', 2), ('gone', 0)) AS v (prize, n) WHERE prize_id = prize;
-INSERT INTO low_prizes (prize_id) VALUES ('p3'), ('p1'), ('gone'), ('without end'), ('p2');
-INSERT INTO notices (event_id, type, campaign_id, data) VALUES
-    ('e4', 'prizes.low_stock', 'c4', '{}'), ('e5', 'campaign.budget_reached', 'c3', '{"percent": 100}'),
-    ('e6', 'campaign.budget_reached', 'c3', '{"percent": 80}'), ('e3', 'prizes.low_stock', '', '{}'),
-    ('e2', 'prizes.low_stock', 'c3', '{}');
-"""
-
-FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
-    ("budgets", ("",), "c1 c2 c3 c4"),
-    ("budgets", ("shop",), "c1 c3"),
-    ("used", (["c1", "c2", "moved"],), "c2 c1"),
-    ("low_prizes", ("",), "p1 p2 p3"),
-    ("low_prizes", ("shop",), "p2 p3"),
-]
-
-
-async def test_limits_are_shown_most_urgent_first_within_the_callers_scope(connection: asyncpg.Connection) -> None:
-    await connection.execute(WATCHED + SHOWN)
-    assert await wrong_answers(connection, "limits", FOUND) == []
-    rows = await ask_of_t(connection, "limits.noticed", ["e2", "e3", "e5", "e6"])
-    assert [(row[1], row[5]) for row in rows] == [("e6", "shop"), ("e5", "shop"), ("e2", "shop"), ("e3", "")]
-    await connection.execute("""
-        INSERT INTO campaigns (campaign_id, name, status, budget, budget_currency)
-            SELECT n, '', 'active', 10, 'EUR' FROM generate_series(1, 9) AS n;
-        INSERT INTO budget_marks (campaign_id, currency, used, told)
-            SELECT n, 'EUR', 9, 80 FROM generate_series(1, 9) AS n;
-        INSERT INTO prizes (prize_id, type, low_stock_at) SELECT n, 'goods', 5 FROM generate_series(1, 9) AS n;
-        INSERT INTO stock (prize_id, total, remaining, awarded) SELECT n, 9, 1, 8 FROM generate_series(1, 9) AS n;
-        INSERT INTO low_prizes (prize_id) SELECT n FROM generate_series(1, 9) AS n""")
-    for name in ("budgets", "low_prizes"):
-        assert len(await ask_of_t(connection, f"limits.{name}", "")) == 10, name

@@ -224,11 +224,11 @@ def statement(name: str) -> str:
 async def test_lists_show_what_their_filters_ask_for_in_order(connection: asyncpg.Connection) -> None:
     faults = []
     for name, (key, cases) in LISTS.items():
-        for asked, expected in cases:
-            rows = await connection.fetch(statement(name), "t", *asked)
+        for arguments, expected in cases:
+            rows = await connection.fetch(statement(name), "t", *arguments)
             shown = " ".join("-".join(row[column] for column in key) for row in rows)
             if shown != expected:
-                faults.append(f"{name}{asked} shows {shown}, not {expected}")
+                faults.append(f"{name}{arguments} shows {shown}, not {expected}")
     assert faults == []
 
 
@@ -283,8 +283,8 @@ async def test_deliveries_are_found_by_contact_and_time(connection: asyncpg.Conn
     async def found(
         contacts: list[str] | None, since: int, until: int, after: str | None = None, most: int = 9, staff_of: str = ""
     ) -> str:
-        asked = ("t", "", "", "", staff_of, contacts, since, until, "m", "n", after, most)
-        return " ".join(row["task_id"] for row in await connection.fetch(statement("fulfillment.search"), *asked))
+        arguments = ("t", "", "", "", staff_of, contacts, since, until, "m", "n", after, most)
+        return " ".join(row["task_id"] for row in await connection.fetch(statement("fulfillment.search"), *arguments))
 
     assert await found(["b"], 0, 0) == "m5 m1"
     # Its campaign is none that there is.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
+import pytest_asyncio
 
 import sql
 from ops.servers.postgres import Postgres
@@ -13,7 +14,7 @@ from runtime.operations import OPERATIONS
 from runtime.wire.schema import fields_of
 from sql.locks import LOCK_ORDER
 from tests.support.furnished import Scene, new_scene
-from tests.support.lock_ladder import watch, wrong_turns
+from tests.support.lock_ladder import Watch, wrong_turns
 from tests.support.operations import body_of, furnish, path_of
 from tests.support.stack import Stack
 from tests.support.transactions import TRANSACTIONS
@@ -36,31 +37,25 @@ def module_database_url(request: pytest.FixtureRequest, postgres: Postgres, modu
     return module_database_url
 
 
+@pytest_asyncio.fixture(scope="module")
+async def watch(module_database_url: str) -> AsyncIterator[Watch]:
+    async with Watch(module_database_url) as watch:
+        yield watch
+
+
 @pytest.fixture
 async def scene(module_stack: Stack) -> Scene:
     return await new_scene(module_stack)
 
 
 @pytest.mark.parametrize("name", TRANSACTIONS)
-async def test_locks_are_taken_in_the_declared_order(name: str, scene: Scene) -> None:
+async def test_locks_are_taken_in_the_declared_order(name: str, scene: Scene, watch: Watch) -> None:
     tables, prepare = TRANSACTIONS[name]
     work = await prepare(scene)
-    _, taken = await watch(scene.stack.process.settings.database_url, scene.tenant_id, work)
+    _, taken = await watch(scene.tenant_id, work)
     assert wrong_turns(taken) == []
     seen = {LOCK_ORDER[lock.place] for locks in taken.values() for lock in locks}
     assert tables <= seen, f"not seen to lock {sorted(tables - seen)}: the test sees less than it thinks"
-
-
-async def test_lock_watch_sees_a_wrong_order(scene: Scene) -> None:
-    async def stock_before_tenant() -> None:
-        async def work(connection: asyncpg.Connection) -> None:
-            await connection.execute("UPDATE stock SET awarded = awarded WHERE tenant_id = $1", scene.tenant_id)
-            await connection.execute("UPDATE tenants SET name = name WHERE tenant_id = $1", scene.tenant_id)
-
-        await scene.stack.database.transaction(work)
-
-    _, taken = await watch(scene.stack.process.settings.database_url, scene.tenant_id, stock_before_tenant())
-    assert "tenants" in {wrong.split()[0] for wrong in wrong_turns(taken)}
 
 
 async def test_lock_order_names_every_locked_table() -> None:
@@ -78,7 +73,6 @@ async def test_lock_order_names_every_locked_table() -> None:
 CHANGING = sorted(
     (row for row in OPERATIONS if row.verb != "GET"), key=lambda row: (row.verb == "DELETE", row.consumer is None)
 )
-"""Players' operations first, deletions last."""
 
 
 @pytest.mark.timeout(600)
@@ -86,22 +80,25 @@ async def test_operations_take_their_locks_in_the_declared_order(stack: Stack) -
     known, refusals = await furnish(stack), dict[str, str]()
     wrong: dict[str, list[str]] = {}
     locked: dict[str, set[str]] = {}
-    for operation in CHANGING:
-        body = body_of(operation, known) if operation.has_body else {}
-        if "idempotency_key" in fields_of(operation.request):
-            body["idempotency_key"] = "k"
-        asked = stack.core(operation.verb, path_of(operation, known), body if operation.verb != "DELETE" else None)
-        answer, taken = await watch(stack.process.settings.database_url, stack.tenant_id, asked)
-        if found := wrong_turns(taken):
-            wrong[operation.name] = found
-        if answer.code != "OK":
-            refusals[operation.name] = answer.reason
-            continue
-        locked[operation.name] = {LOCK_ORDER[lock.place] for locks in taken.values() for lock in locks}
-        if operation.name == "Start":
-            known["session"] = answer.data["session_id"]
-        if operation.name == "Play":
-            known["reward"] = answer.data["rewards"][0]["reward_id"]
+    async with Watch(stack.process.settings.database_url) as watch:
+        for operation in CHANGING:
+            body = body_of(operation, known) if operation.has_body else {}
+            if "idempotency_key" in fields_of(operation.request):
+                body["idempotency_key"] = "k"
+            request = stack.core(
+                operation.verb, path_of(operation, known), body if operation.verb != "DELETE" else None
+            )
+            answer, taken = await watch(stack.tenant_id, request)
+            if found := wrong_turns(taken):
+                wrong[operation.name] = found
+            if answer.code != "OK":
+                refusals[operation.name] = answer.reason
+                continue
+            locked[operation.name] = {LOCK_ORDER[lock.place] for locks in taken.values() for lock in locks}
+            if operation.name == "Start":
+                known["session"] = answer.data["session_id"]
+            if operation.name == "Play":
+                known["reward"] = answer.data["rewards"][0]["reward_id"]
     assert wrong == {}
     assert len(locked) > 2 * len(refusals), refusals
     assert {"game_players", "stock"} <= locked["Play"]

@@ -9,7 +9,6 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
-import sql
 from tests.support.locks import IN_NO_ORDER, blocked, held
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import rows, undone
@@ -27,32 +26,35 @@ async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
 
 
 async def one(connection: asyncpg.Connection, name: str, *arguments: Any) -> Any:
-    """The first value of its row; None where it has none."""
     rows = await ask(connection, name, *arguments)
     return rows[0][0] if rows else None
 
 
 async def test_bucket_of_two_gives_two_and_a_third_once_refilled(connection: asyncpg.Connection) -> None:
     async with connection.transaction():
-        assert [await one(connection, "challenges.charge", "a", 10.0, 2) is None for _ in range(3)] == [
+        assert [await one(connection, "challenges.take_token", "a", 10.0, 2) is None for _ in range(3)] == [
             False,
             False,
             True,
         ]
-        wait = await ask(connection, "challenges.empty", ["b", "a"], [10.0, 10.0], [2, 2])
+        wait = await ask(connection, "challenges.first_empty", ["b", "a"], [10.0, 10.0], [2, 2])
         assert wait == [(2, 10.0)]
         await connection.execute("UPDATE login_rates SET full_at = now() + interval '10 s'")
-        assert await ask(connection, "challenges.empty", ["a"], [10.0], [2]) == [], "it is refilled at this moment"
-        assert await one(connection, "challenges.charge", "a", 10.0, 2) is not None
+        assert await ask(connection, "challenges.first_empty", ["a"], [10.0], [2]) == [], (
+            "it is refilled at this moment"
+        )
+        assert await one(connection, "challenges.take_token", "a", 10.0, 2) is not None
 
 
 async def test_bucket_check_names_the_first_empty_one(connection: asyncpg.Connection) -> None:
     for key in ("b", "a"):
-        await ask(connection, "challenges.charge", key, 60.0, 1)
-    assert [nth for nth, _ in await ask(connection, "challenges.empty", ["a", "b"], [60.0] * 2, [1, 1])] == [1]
-    assert [nth for nth, _ in await ask(connection, "challenges.empty", ["x", "a", "b"], [60.0] * 3, [1] * 3)] == [2]
-    await ask(connection, "challenges.give_back", "a", 60.0)
-    assert [nth for nth, _ in await ask(connection, "challenges.empty", ["a", "b"], [60.0] * 2, [1, 1])] == [2]
+        await ask(connection, "challenges.take_token", key, 60.0, 1)
+    assert [nth for nth, _ in await ask(connection, "challenges.first_empty", ["a", "b"], [60.0] * 2, [1, 1])] == [1]
+    assert [
+        nth for nth, _ in await ask(connection, "challenges.first_empty", ["x", "a", "b"], [60.0] * 3, [1] * 3)
+    ] == [2]
+    await ask(connection, "challenges.return_token", "a", 60.0)
+    assert [nth for nth, _ in await ask(connection, "challenges.first_empty", ["a", "b"], [60.0] * 2, [1, 1])] == [2]
 
 
 GUESSES: Final = """
@@ -85,7 +87,7 @@ async def test_refusals_of_a_code_are_those_of_the_contact_and_the_requester(con
     async with connection.transaction():  # In which now() is one moment.
         await connection.execute(GUESSES)
         for requester, login, kind, value, rate, _ in LOOKED:
-            (row,) = await ask(connection, "challenges.look", "h", requester, rate, login, kind, value)
+            (row,) = await ask(connection, "challenges.read_refusals", "h", requester, rate, login, kind, value)
             found.append((requester, login, kind, value, rate, row))
     assert found == LOOKED
 
@@ -114,7 +116,7 @@ async def test_guesses_are_locked_in_order_and_counted_for_the_requester(
         assert sorted(await waits()) == sorted([*of_another, ("h", "me", 2, 100), *others])
         await ask(connection, "challenges.count_wrong", "h", "me", 30.0)
         assert sorted(await waits()) == sorted([*of_another, ("h", "me", 3, 30), *others])
-        await ask(connection, "challenges.prove", "h", "me")
+        await ask(connection, "challenges.reset_counters", "h", "me")
         proved = await rows(
             connection, "login_guesses", "contact_hash, requester, wrong, wait_until IS NULL, proved_at IS NULL"
         )
@@ -126,7 +128,7 @@ async def test_guesses_are_locked_in_order_and_counted_for_the_requester(
 
 async def test_guess_rows_are_made_once(connection: asyncpg.Connection) -> None:
     for _ in range(2):
-        await ask(connection, "challenges.meet", "h", "me")
+        await ask(connection, "challenges.create_counters", "h", "me")
     assert await rows(connection, "login_guesses", "requester, wrong") == [("", 0), ("me", 0)]
 
 
@@ -171,40 +173,40 @@ MOMENTS: Final[list[tuple[str, bool]]] = [
 
 async def test_login_turns_or_ends_only_while_it_goes_on(logins: asyncpg.Connection) -> None:
     faults = []
-    asked = (("turn", (3, "you", 60.0)), ("turn_again", (2, "me", 10.0, 5)), ("end_reused", (1,)))
-    for (meanwhile, goes_on), (name, arguments) in product(MOMENTS, asked):
+    words = (("rotate", (3, "you", 60.0)), ("rotate_again", (2, "me", 10.0, 5)), ("end_reused", (1,)))
+    for (change, goes_on), (name, arguments) in product(MOMENTS, words):
         async with undone(logins):
-            await logins.execute(meanwhile)
+            await logins.execute(change)
             before = await rows(logins, "logins AS l", "login_id, l::text")
             done = bool(await ask(logins, f"logins.{name}", "l1", *arguments))
             after = await rows(logins, "logins AS l", "login_id, l::text")
         changed = {was[0] for was, now in zip(before, after, strict=True) if was != now}
         if (done, changed) != (goes_on, {"l1"} if goes_on else set()):
-            faults.append((name, meanwhile, done, changed))
+            faults.append((name, change, done, changed))
     assert faults == []
 
 
 REUSES: Final[list[tuple[str, tuple[Any, ...], str, bool]]] = [
     # Statement, its arguments and what the login is by then; whether the token is used once more.
-    ("turn", (2, "you", 60.0), "", False),
-    ("turn_again", (3, "me", 10.0, 5), "", False),
-    ("turn_again", (2, "you", 10.0, 5), "", False),
-    ("turn_again", (2, "", 10.0, 5), "turned_by = ''", False),
-    ("turn_again", (2, "me", 10.0, 5), "turned_at = now() - interval '10 s'", False),
-    ("turn_again", (2, "me", 10.0, 5), "turned_at = now() - interval '9.999999 s'", True),
-    ("turn_again", (2, "me", 10.0, 2), "", True),
-    ("turn_again", (2, "me", 10.0, 1), "", False),
+    ("rotate", (2, "you", 60.0), "", False),
+    ("rotate_again", (3, "me", 10.0, 5), "", False),
+    ("rotate_again", (2, "you", 10.0, 5), "", False),
+    ("rotate_again", (2, "", 10.0, 5), "turned_by = ''", False),
+    ("rotate_again", (2, "me", 10.0, 5), "turned_at = now() - interval '10 s'", False),
+    ("rotate_again", (2, "me", 10.0, 5), "turned_at = now() - interval '9.999999 s'", True),
+    ("rotate_again", (2, "me", 10.0, 2), "", True),
+    ("rotate_again", (2, "me", 10.0, 1), "", False),
     ("end_reused", (3,), "", False),
 ]
 
 
 async def test_token_is_reused_by_the_same_requester_soon_and_seldom(logins: asyncpg.Connection) -> None:
     found = []
-    for name, arguments, meanwhile, _ in REUSES:
+    for name, arguments, change, _ in REUSES:
         async with undone(logins):
-            await logins.execute(f"UPDATE logins SET {meanwhile or 'turned_at = now()'} WHERE login_id = 'l1'")
+            await logins.execute(f"UPDATE logins SET {change or 'turned_at = now()'} WHERE login_id = 'l1'")
             done = bool(await ask(logins, f"logins.{name}", "l1", *arguments))
-        found.append((name, arguments, meanwhile, done))
+        found.append((name, arguments, change, done))
     assert found == REUSES
 
 
@@ -212,10 +214,10 @@ async def test_token_repeats_are_counted_until_a_turn_without_one(logins: asyncp
     async def repeats() -> int:
         return int(await logins.fetchval("SELECT repeats FROM logins WHERE login_id = 'l1'"))
 
-    await ask(logins, "logins.turn_again", "l1", 2, "me", 10.0, 5)
-    await ask(logins, "logins.turn", "l1", 3, "me", 60.0)
+    await ask(logins, "logins.rotate_again", "l1", 2, "me", 10.0, 5)
+    await ask(logins, "logins.rotate", "l1", 3, "me", 60.0)
     assert await repeats() == 2
-    await ask(logins, "logins.turn", "l1", 4, "me", 60.0)
+    await ask(logins, "logins.rotate", "l1", 4, "me", 60.0)
     assert await repeats() == 0
 
 
@@ -233,15 +235,6 @@ async def test_login_begins_once_for_an_existing_player(logins: asyncpg.Connecti
     assert await one(logins, "logins.is_ended", "n") is True
     assert await one(logins, "logins.is_ended", "l1") is False
     assert [await one(logins, "logins.is_player", player) for player in ("ann", "x")] == [True, False]
-
-
-async def test_player_ends_its_own_logins(logins: asyncpg.Connection) -> None:
-    for which, ended in (("", ["l1", "l3"]), ("l1", ["l1"]), ("l2", [])):
-        async with undone(logins):
-            assert [row[0] for row in await ask(logins, "logins.end", "ann", which)] == ended, which
-            assert await ask(logins, "logins.end", "ann", which) == [], which
-            told = await rows(logins, "logins", "login_id, ended_at IS NOT NULL")
-            assert [login for login, over in told if over] == ended, which
 
 
 async def test_logins_are_ended_in_lock_order(logins: asyncpg.Connection, pool: asyncpg.Pool) -> None:
@@ -267,24 +260,6 @@ async def test_revocation_of_all_tokens_outlasts_one_of_those_issued_so_far(conn
     assert found == cases
 
 
-async def test_revocations_are_read_in_order_until_their_tokens_expire(connection: asyncpg.Connection) -> None:
-    async with connection.transaction():
-        await connection.execute(
-            "INSERT INTO revocations (tenant_id, kind, subject, kept_until, revoked_at) SELECT 't', 'player', subject,"
-            " now() + kept * interval '1 microsecond', timestamptz 'epoch' + at * interval '1 microsecond'"
-            " FROM (VALUES ('c', 9, 7), ('d', 9, 8), ('b', 9, 7), ('a', 9, 6), ('e', 0, 9))"
-            " AS v (subject, kept, at)"
-        )
-
-        async def read(since: int, subject: str, limit: int) -> list[str]:
-            text = sql.load("logins")["revocations"]
-            return [row["subject"] for row in await connection.fetch(text, since, "t", "player", subject, limit)]
-
-        assert await read(0, "", 9) == ["a", "b", "c", "d"]
-        assert await read(7, "b", 9) == ["c", "d"]
-        assert await read(0, "", 2) == ["a", "b"]
-
-
 PURGES: Final[dict[str, tuple[str, str, str, str]]] = {
     # Its table, its key, what is in the row beside key and time, and how old is what goes.
     "challenges.purge_challenges": (
@@ -301,7 +276,7 @@ PURGES: Final[dict[str, tuple[str, str, str, str]]] = {
     "logins.purge_logins": (
         *("logins", "login_id", "player_id, ends_at, expires_at", "'ann', now(), now() - interval '1 day'"),
     ),
-    "logins.purge_revocations": ("revocations", "subject", "kind, kept_until", "'player', now()"),
+    "logins.purge_revocations": ("revocations", "subject", "kind, expires_at", "'player', now()"),
     "tokens.purge_tokens": (
         *("api_tokens", "token_id", "token_hash, name, roles, made_by, expires_at"),
         "gen_random_uuid()::text::bytea, '', '{}', 'ann', now() - interval '90 days'",
@@ -372,21 +347,21 @@ async def keyed(connection: asyncpg.Connection) -> asyncpg.Connection:
     """A request under a key, and others that each differ from it in one thing."""
     for nth in range(-1, 4):
         named = tuple(f"{name}'" if at == nth else name for at, name in enumerate(KEYED))
-        assert await ask(connection, "once.take", *named, f"hash{nth}".encode())
+        assert await ask(connection, "idempotency.claim", *named, f"hash{nth}".encode())
     return connection
 
 
 async def test_idempotency_key_belongs_to_one_request_of_one_person(keyed: asyncpg.Connection) -> None:
-    assert await ask(keyed, "once.take", *KEYED, b"other") == []
-    await ask(keyed, "once.keep", *KEYED, b"reply")
-    assert await ask(keyed, "once.find", *KEYED) == [(b"hash-1", b"reply")]
+    assert await ask(keyed, "idempotency.claim", *KEYED, b"other") == []
+    await ask(keyed, "idempotency.store_reply", *KEYED, b"reply")
+    assert await ask(keyed, "idempotency.find", *KEYED) == [(b"hash-1", b"reply")]
     assert await keyed.fetchval("SELECT count(*) FROM keyed_requests WHERE reply = 'reply'") == 1
 
 
 async def test_idempotency_key_is_retaken_once_after_its_lease(keyed: asyncpg.Connection) -> None:
-    assert await ask(keyed, "once.begin_again", *KEYED, 3600.0) == []
-    await keyed.execute("UPDATE keyed_requests SET asked_at = asked_at - interval '2 hours'")
-    assert await ask(keyed, "once.begin_again", *KEYED, 3600.0) == [(True,)]
-    assert await ask(keyed, "once.begin_again", *KEYED, 3600.0) == []
-    late = "SELECT count(*) FROM keyed_requests WHERE asked_at < now() - interval '1 hour'"
+    assert await ask(keyed, "idempotency.reclaim", *KEYED, 3600.0) == []
+    await keyed.execute("UPDATE keyed_requests SET requested_at = requested_at - interval '2 hours'")
+    assert await ask(keyed, "idempotency.reclaim", *KEYED, 3600.0) == [(True,)]
+    assert await ask(keyed, "idempotency.reclaim", *KEYED, 3600.0) == []
+    late = "SELECT count(*) FROM keyed_requests WHERE requested_at < now() - interval '1 hour'"
     assert await keyed.fetchval(late) == 4

@@ -41,12 +41,12 @@ async def test_reversal_takes_at_most_the_one_balance(connection: asyncpg.Connec
     await connection.execute(BALANCES)
     before = await rows(connection, "balances", "player_id, scope_key, currency, balance")
     for entry, taken in (("t1", [(3,)]), ("t2", [(2,)]), ("t3", [])):
-        assert await ask(connection, "merging.move_back", "gus", "c1", "coin", 3, entry, "about", "r1") == taken
+        assert await ask(connection, "merging.take_back", "gus", "c1", "coin", 3, entry, "about", "r1") == taken
     after = await rows(connection, "balances", "player_id, scope_key, currency, balance")
     assert set(before) - set(after) == {("gus", "c1", "coin", 5)}
     assert set(after) - set(before) == {("gus", "c1", "coin", 0)}
-    noted = "SELECT amount, balance_after FROM ledger_entries WHERE reason = 'reversal' ORDER BY entry_id"
-    assert [tuple(row) for row in await connection.fetch(noted)] == [(-3, 2), (-2, 0)]
+    query = "SELECT amount, balance_after FROM ledger_entries WHERE reason = 'reversal' ORDER BY entry_id"
+    assert [tuple(row) for row in await connection.fetch(query)] == [(-3, 2), (-2, 0)]
 
 
 async def test_balances_are_added_and_ledgers_rewritten_from_the_guests_first_entry(
@@ -108,19 +108,19 @@ async def test_turns_stay_with_the_guest_for_quests_of_both(connection: asyncpg.
     both = await ask(connection, "merging.completed_by_both", "gus", "ann")
     assert both == [("q1", "d1")]
     assert len(await ask(connection, "merging.completions", "gus")) == 6
-    for quests, periods, kept in (
+    for quests, periods, left in (
         (["q1"], ["d1"], (3, 0, 0, 0)),
         (["q1", "q3"], ["d1", "d3"], (3, 1, 0, 0)),
         (["q4"], ["d1"], (0, 0, 4, 0)),
     ):
         turns = await ask(connection, "merging.turns", "gus", quests, periods)
-        assert turns == list(zip(("c1", "c2", "c3", "c4"), (8, 2, 4, 5), kept, strict=True))
+        assert turns == list(zip(("c1", "c2", "c3", "c4"), (8, 2, 4, 5), left, strict=True))
 
 
 async def test_turns_given_to_the_player_leave_the_guest_its_share(connection: asyncpg.Connection) -> None:
     await connection.execute(QUESTS)
     campaigns, entries = ["c3", "c2", "c1"], (["l3", "l2", "l1"], ["r3", "r2", "r1"])
-    await ask(connection, "merging.give_turns", "gus", "ann", campaigns, [4, 2, 5], *entries, [0, 0, 3])
+    await ask(connection, "merging.move_turns", "gus", "ann", campaigns, [4, 2, 5], *entries, [0, 0, 3])
     assert await rows(connection, "turn_balances", "player_id, campaign_id, balance") == [
         *(("ann", "c1", 6), ("ann", "c2", 2), ("ann", "c3", 4), ("bob", "c1", 7), ("bob", "c2", 7)),
         *(("gus", "c1", 3), ("gus", "c4", 5)),

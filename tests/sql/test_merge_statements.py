@@ -37,7 +37,6 @@ MADE: Final = (
     "SELECT string_agg(game_id, ' ' ORDER BY ctid) FROM game_players"
     " WHERE player_id = 'ann' AND game_id IN ('g2', 'g7')"
 )
-"""The games that the player had not played, in the order in which their rows were made."""
 
 
 async def test_counts_of_both_are_held_and_made_where_the_player_has_none(
@@ -45,7 +44,7 @@ async def test_counts_of_both_are_held_and_made_where_the_player_has_none(
 ) -> None:
     await connection.execute(COUNTS)
     async with connection.transaction(), pool.acquire() as rival:
-        await ask(connection, "merging.hold_counts", "gus", "ann", GAMES)
+        await ask(connection, "merging.lock_play_counts", "gus", "ann", GAMES)
         both = {f"{player}/{game}" for player in ("gus", "ann") for game in ("g1", "g2", "g4", "g6", "g7")}
         seen_by_rivals = both - {"ann/g2", "ann/g7"}
         assert await held(rival, "game_players", "player_id || '/' || game_id") == seen_by_rivals
@@ -78,8 +77,8 @@ async def test_counts_are_added_each_day_by_itself(connection: asyncpg.Connectio
 async def test_guest_end_is_noted_of_the_guest_alone(connection: asyncpg.Connection) -> None:
     assert await ask(connection, "merging.has_contacts", "gus") == [(True,)]
     assert await ask(connection, "merging.has_contacts", "ann") == [(False,)]
-    assert await ask(connection, "merging.hold_guest", "gil") == [("bob",)]
-    assert await ask(connection, "merging.hold_guest", "ann") == []
+    assert await ask(connection, "merging.lock_target", "gil") == [("bob",)]
+    assert await ask(connection, "merging.lock_target", "ann") == []
     await ask(connection, "merging.end_guest", "gus", "ann")
     merged = await rows(connection, "players", "player_id, merged_into, auth_method")
     assert merged == [
@@ -106,15 +105,15 @@ INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_
 @pytest.mark.parametrize(
     ("name", "arguments", "table", "key", "in_order"),
     [
-        ("hold_players", ("gus", "ann"), "players", "player_id", "ann gus"),
-        ("hold_turns", ("gus", "ann"), "turn_balances", "player_id || '/' || campaign_id", "ann/c2 gus/c1 gus/c2"),
+        ("lock_players", ("gus", "ann"), "players", "player_id", "ann gus"),
+        ("lock_turns", ("gus", "ann"), "turn_balances", "player_id || '/' || campaign_id", "ann/c2 gus/c1 gus/c2"),
         (
-            *("hold_balances", ("gus", "ann"), "balances", "player_id || '/' || scope_key || '/' || currency"),
+            *("lock_balances", ("gus", "ann"), "balances", "player_id || '/' || scope_key || '/' || currency"),
             "ann/c2/coin gus/c1/coin gus/c1/leaf",
         ),
-        ("hold_rewards", ("gus",), "rewards", "reward_id", "r1 r2"),
-        ("hold_tasks", ("gus",), "tasks", "task_id", "k1 k2"),
-        ("hold_guest", ("gus",), "players", "player_id", "gus"),
+        ("lock_rewards", ("gus",), "rewards", "reward_id", "r1 r2"),
+        ("lock_tasks", ("gus",), "tasks", "task_id", "k1 k2"),
+        ("lock_target", ("gus",), "players", "player_id", "gus"),
     ],
 )
 async def test_merge_locks_rows_of_both_in_order(
@@ -233,32 +232,30 @@ async def test_surplus_noted_on_a_play_never_exceeds_its_wins(connection: asyncp
         "INSERT INTO plays (tenant_id, play_id, player_id, game_id, session_id, revision, seed, client_seed, payload,"
         " score, wins, points, outcome) VALUES ('u', 'y1', 'gus', 'game', 's', 1, '', '', '{}', 0, 2, 9, '{}')"
     )
-    await ask(connection, "merging.note_surplus", ["y1", "y2"], [1, 0], [0, 4])
-    noted = (
+    await ask(connection, "merging.record_surplus", ["y1", "y2"], [1, 0], [0, 4])
+    query = (
         "SELECT tenant_id, play_id, surplus_wins, surplus_points FROM plays WHERE surplus_wins IS NOT NULL ORDER BY 2"
     )
-    assert [tuple(row) for row in await connection.fetch(noted)] == [("t", "y1", 1, 0), ("t", "y2", 0, 4)]
-    await ask(connection, "merging.note_surplus", ["y1", "y2"], [1, 3], [3, 9])
-    assert [tuple(row) for row in await connection.fetch(noted)] == [("t", "y1", 2, 3), ("t", "y2", 2, 9)]
+    assert [tuple(row) for row in await connection.fetch(query)] == [("t", "y1", 1, 0), ("t", "y2", 0, 4)]
+    await ask(connection, "merging.record_surplus", ["y1", "y2"], [1, 3], [3, 9])
+    assert [tuple(row) for row in await connection.fetch(query)] == [("t", "y1", 2, 3), ("t", "y2", 2, 9)]
 
 
 async def test_counts_of_capped_prizes_are_read_and_locked(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute(SURPLUS)
-    told = await ask(connection, "merging.prize_counts", "gus", "ann")
-    assert told == [("all", 1, 1), ("can", 1, 0), ("full", 1, 1), ("just", 2, 1), ("mug", 3, 1), ("pts", 4, 1)]
+    rows = await ask(connection, "merging.prize_counts", "gus", "ann")
+    assert rows == [("all", 1, 1), ("can", 1, 0), ("full", 1, 1), ("just", 2, 1), ("mug", 3, 1), ("pts", 4, 1)]
     await connection.execute("INSERT INTO prizes (tenant_id, prize_id, name, type) VALUES ('t', 'bobs', 'B', 'goods')")
     await connection.execute("INSERT INTO prize_players VALUES ('t', 'bobs', 'bob', 1)")
     async with connection.transaction(), pool.acquire() as rival:
-        await ask(connection, "merging.hold_prize_counts", "gus", "ann")
+        await ask(connection, "merging.lock_prize_counts", "gus", "ann")
         everywhere = {"pts", "mug", "cup", "can", "just", "full", "free", "all"}
         expected = {f"{player}/{prize}" for player in ("gus", "ann") for prize in everywhere} - {"ann/can", "ann/free"}
         assert await held(rival, "prize_players", "player_id || '/' || prize_id") == expected
         of_ann = dict(await connection.fetch("SELECT prize_id, awarded FROM prize_players WHERE player_id = 'ann'"))
         assert of_ann == {"pts": 1, "mug": 1, "cup": 5, "can": 0, "just": 1, "full": 1, "free": 0, "all": 1}
-        made = (
-            "SELECT string_agg(prize_id, ' ' ORDER BY ctid) FROM prize_players WHERE player_id = 'ann' AND awarded = 0"
-        )
-        assert await connection.fetchval(made) == "can free"
+        made = "SELECT array_agg(prize_id ORDER BY prize_id) FROM prize_players WHERE player_id = 'ann' AND awarded = 0"
+        assert await connection.fetchval(made) == ["can", "free"]
 
 
 async def test_counts_of_prizes_move_except_the_surplus(connection: asyncpg.Connection) -> None:

@@ -25,13 +25,11 @@ PRIZES = st.sampled_from(["prize_a", "prize_b", "prize_free"])
 CAPS = st.sampled_from([0, 0, 1, 2, 3, 5])
 FEW = st.integers(1, 4)
 AT_FIRST = {("ann", "camp", "coin"): 5}
-"""The balances that are there."""
 PARTS = ("play", "play", "plan", "plan", "prize", "prize", "points", "code", "grant", "award", "balance", "turns")
 
 
 @st.composite
 def some_changes(draw: st.DrawFn) -> Changes:
-    """What an actor may have decided: any of the parts, on the few rows that others move too."""
     changes = Changes()
     for part in draw(st.lists(st.sampled_from(PARTS), min_size=1, max_size=4)):
         player, prize = draw(PLAYERS), draw(PRIZES)
@@ -74,7 +72,6 @@ async def shared(module_database_url: str) -> AsyncIterator[Database]:
 
 
 async def commit_all(connection: asyncpg.Connection, batches: list[Changes]) -> str:
-    """The guard that refuses one of them, "" where none does."""
     for changes in batches:
         text, arguments = statement_of(changes)
         try:

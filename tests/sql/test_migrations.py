@@ -66,17 +66,14 @@ async def test_migration_that_fails_leaves_nothing(empty_database_url: str, migr
     await connection.close()
 
 
-async def test_pending_of_an_empty_database_is_everything(empty_database_url: str, migrations: Path) -> None:
-    connection = await asyncpg.connect(empty_database_url)
-    assert await pending(connection, migrations) == ["0001_one.sql", "0002_two.sql"]
-    await connection.close()
-
-
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
         (lambda directory: (directory / "0001_one.sql").write_text("select 1;"), "was changed"),
-        (lambda directory: (directory / "0001_one.sql").rename(directory / "0003_three.sql"), "newer than this"),
+        (
+            lambda directory: (directory / "0001_one.sql").rename(directory / "0003_three.sql"),
+            "another version made it",
+        ),
     ],
 )
 async def test_migrations_refuse_a_database_of_other_files(
@@ -116,16 +113,16 @@ async def test_contracting_migration_is_refused_by_versions_without_its_needs(
     await migrate(empty_database_url, directory=migrations)
     connection = await asyncpg.connect(empty_database_url)
     assert await pending(connection, middle) == []
-    with pytest.raises(MigrationError, match=r"no version goes on that lacks 0003_expand\.sql"):
+    with pytest.raises(MigrationError, match=r"which needs 0003_expand\.sql: this version is too old"):
         await pending(connection, old_version)
     await connection.close()
-    with pytest.raises(MigrationError, match="start that version"):
+    with pytest.raises(MigrationError, match="start a newer version"):
         await migrate(empty_database_url, directory=old_version)
 
 
 async def test_migration_with_an_unknown_need_is_not_applied(empty_database_url: str, migrations: Path) -> None:
     (migrations / "0003_contract.sql").write_text("-- needs: 0009_typo.sql\ndrop table one;")
-    with pytest.raises(MigrationError, match="no migration before it"):
+    with pytest.raises(MigrationError, match="not an earlier migration"):
         await migrate(empty_database_url, directory=migrations)
     connection = await asyncpg.connect(empty_database_url)
     assert await connection.fetchval("select to_regclass('one') is not null")

@@ -55,16 +55,16 @@ async def test_callback_that_waits_for_its_task_reserves_no_id(outbox: Outbox, p
             waiting = await blocked(onlooker, outbox.complete("a", "delivered"))
             async with asyncio.timeout(HANG_SECONDS):
                 assert (await outbox.complete("b", "delivered"))["outcome"] == "delivered"
-    told = await waiting
-    assert (told["outcome"], told["misused"]) == (None, True)
+    outcome = await waiting
+    assert (outcome["outcome"], outcome["misused"]) == (None, True)
 
 
 async def test_callback_that_changes_nothing_answers_the_task_as_it_is(outbox: Outbox) -> None:
     await outbox.task("a", "retry", due=300)
     task = await outbox.state("a")
-    told = await outbox.complete("a", "failed")
-    assert told["outcome"] is None
-    assert told["next_attempt_at"] == int(task["next_attempt_at"].timestamp()) > 0
+    outcome = await outbox.complete("a", "failed")
+    assert outcome["outcome"] is None
+    assert outcome["next_attempt_at"] == int(task["next_attempt_at"].timestamp()) > 0
 
 
 async def test_callback_without_an_external_id_keeps_the_one_there(outbox: Outbox) -> None:
@@ -86,4 +86,4 @@ async def test_batch_names_each_task_that_was_given_up(outbox: Outbox) -> None:
         await outbox.task(name, "delivering", owner="me", lease=60)
     ends = (["a", "b"], ["me"] * 2, ["dead", "delivered"], [""] * 2, [""] * 2, [0.0] * 2, [""] * 2, [0] * 2)
     rows = await outbox.database.fetch(SQL["record"], "t", *ends)
-    assert {row["task_id"]: row["given_up"] for row in rows} == {"a": "a", "b": None}
+    assert {row["task_id"]: row["failed_reward_id"] for row in rows} == {"a": "a", "b": None}

@@ -1,8 +1,4 @@
-"""What a page of staff's reads, under the one plan that a statement has for all that may be asked (force_generic_plan).
-
-Each of these once read, sorted or counted all of a crowd's rows to show a few of them (docs/reference/bench.md, "The
-dashboard with a crowd").
-"""
+"""Rows that a statement of a staff page reads under its generic plan (force_generic_plan): a page's, not a crowd's."""
 
 from __future__ import annotations
 
@@ -67,10 +63,10 @@ READ: Final[list[tuple[str, str, str, int]]] = [
     ("prizes.summary", "'', 'camp', '', '%', '', NULL, 10", "rewards", PLAYS),
     ("prizes.summary", "'', 'camp', '', '%', '', NULL, 10", "code_pools", 2),
     ("codes.totals", "'cup'", "code_ends", 1),
-    ("codes.ending_otherwise", "'cup', 'free', 0, 1900000000, 10", "codes", 2 * PAGE),
-    ("codes.ending_otherwise", "'cup', 'expired', 0, 1900000000, 10", "codes", 0),
+    ("codes.with_other_expiry", "'cup', 'free', 0, 1900000000, 10", "codes", 2 * PAGE),
+    ("codes.with_other_expiry", "'cup', 'expired', 0, 1900000000, 10", "codes", 0),
     ("desk.plays", OF_FIRST, "plays", PAGE),
-    ("erasure.all_of", "'p1'", "players", 1),
+    ("erasure.with_guests", "'p1'", "players", 1),
     ("desk.counts", "'p1'", "plays", 100),
     ("desk.rewards", f"{NARROWED}, '{{p7}}', NULL, NULL, 0, 0, NULL, 10", "rewards", 2 * PLAYS // PLAYERS),
     ("desk.rewards", f"{NARROWED}, '{{nobody}}', NULL, NULL, 0, 0, NULL, 10", "rewards", 0),
@@ -93,7 +89,6 @@ READ: Final[list[tuple[str, str, str, int]]] = [
 
 @pytest.fixture
 async def crowd(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    """The crowd, as the service's connections are set."""
     async with pool.acquire() as connection:
         await connection.execute(CROWD)
         await connection.execute("VACUUM ANALYZE")
@@ -104,12 +99,12 @@ async def crowd(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
             await connection.execute("RESET ALL; DEALLOCATE ALL")
 
 
-async def nodes(crowd: asyncpg.Connection, name: str, asked: str) -> list[dict[str, Any]]:
+async def nodes(crowd: asyncpg.Connection, name: str, arguments: str) -> list[dict[str, Any]]:
     """Every node of the plan of `file.statement`, as it was carried out."""
     file, _, statement = name.partition(".")
     text = commit_of(frozenset({"codes"}))[0] if file == "commit" else sql.load(file)[statement]
     await crowd.execute(f"PREPARE looked_at AS {text}")
-    explained = await crowd.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE looked_at ('t', {asked})")
+    explained = await crowd.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE looked_at ('t', {arguments})")
     await crowd.execute("DEALLOCATE looked_at")
     return list(_walk(json.loads(explained)[0]["Plan"]))
 
@@ -121,20 +116,19 @@ def _walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def rows_read(node: dict[str, Any]) -> int:
-    """Rows that a scan has looked at, all its loops together."""
     removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
     return round((node["Actual Rows"] + removed) * node["Actual Loops"])
 
 
 async def test_page_reads_no_more_rows_than_it_is_about(crowd: asyncpg.Connection) -> None:
     faults = []
-    for name, asked, table, most in READ:
+    for name, arguments, table, most in READ:
         # What an index tells by itself lies together, a hundred to a page: only of the plays it is not counted.
         alone = "Index Only Scan" if table == "plays" else ""
-        scans = [node for node in await nodes(crowd, name, asked) if node.get("Relation Name") == table]
+        scans = [node for node in await nodes(crowd, name, arguments) if node.get("Relation Name") == table]
         read = sum(rows_read(node) for node in scans if node["Node Type"] != alone)
         if not scans or read > most:
-            faults.append(f"{name}({asked}) reads {read} rows of {table} in {len(scans)} scans, at most {most}")
+            faults.append(f"{name}({arguments}) reads {read} rows of {table} in {len(scans)} scans, at most {most}")
     assert faults == []
 
 
@@ -162,22 +156,20 @@ SKEWS: Final = {
     "of a pool that was withdrawn": "UPDATE codes SET withdrawn_at = now() WHERE reward_id IS NULL; ANALYZE codes;"
     " UPDATE codes SET withdrawn_at = NULL",
 }
-"""Statistics of the codes."""
 
 PRIZES: Final = "'{" + ", ".join(f"v{n}" for n in range(1, 21)) + "}'"
 IN_PLAY: Final = {
-    "play.refresh": f"'g1', ARRAY['p1'], {PRIZES}, '{{}}', 'camp', 'camp', '2026-01-01'",
+    "play.refresh": f"'g1', ARRAY['p1'], {PRIZES}, '{{}}', 'camp', 'camp', '2026-01-01', false",
     "commit.commit": "0, ARRAY[('one', 'v1', 1), ('two', 'v1', 2), ('three', 'v7', 1)]::code_take[]",
     "claims.claim": "'{won}', '{p1}', '{NULL}', '{task}', '{voucher_code}', '{\"{}\"}'",
     "rewards.take_code": "'v1', 'one'",
-    "rewards.hold_codes": "ARRAY['won', 'r000001']",
-    "rewards.give_back": "ARRAY['won', 'r000001']",
+    "rewards.lock_codes": "ARRAY['won', 'r000001']",
+    "rewards.return_stock": "ARRAY['won', 'r000001']",
     "rewards.list": "'p1', '', '', '', '', NULL, 10",
     "rewards.as_claimed": "ARRAY['won', 'r000001']",
     "games.prizes_on_show": PRIZES,
     "limits.low": PRIZES,
 }
-"""What plays, claims and deliveries ask that has to do with codes."""
 
 
 @pytest.mark.parametrize("skew", SKEWS)
@@ -188,8 +180,8 @@ async def test_play_reads_only_the_codes_it_takes_whatever_the_statistics_say(
     await crowd.execute(POOL)
     await crowd.execute(SKEWS[skew])
     read = {}
-    for name, asked in IN_PLAY.items():
+    for name, arguments in IN_PLAY.items():
         async with undone(crowd):
-            scans = [node for node in await nodes(crowd, name, asked) if node.get("Relation Name") == "codes"]
+            scans = [node for node in await nodes(crowd, name, arguments) if node.get("Relation Name") == "codes"]
         read[name] = sum(map(rows_read, scans))
     assert {name: rows for name, rows in read.items() if rows > 30} == {}

@@ -85,32 +85,9 @@ async def test_game_is_read_with_its_own_campaign_revision_and_latest_terms(conn
 
 async def test_terms_are_kept_once_and_of_one_catalogue(connection: asyncpg.Connection) -> None:
     new = await hash_of(connection, "new")
-    for version, kept in ((6, 0), (7, 1), (7, 1)):
-        await ask(connection, "play.keep_terms", new, "g1", b"new", version)
-        assert await connection.fetchval("SELECT count(*) FROM promised_terms WHERE terms = 'new'") == kept
-
-
-async def test_terms_and_plays_are_shown_to_the_games_merchant_alone(connection: asyncpg.Connection) -> None:
-    terms = await hash_of(connection, "other terms")
-    for merchant, seen in (("", True), ("other", True), ("shop", False)):
-        assert [row[:2] for row in await ask(connection, "play.terms", terms, merchant, True)] == [(terms, "g2")][:seen]
-        shown = await ask(connection, "play.play", "y5", merchant)
-        assert [(row[0], row[-2], row[-1]) for row in shown] == [("y5", terms, b"other terms")][:seen]
-    await connection.execute("DELETE FROM games WHERE game_id = 'g3'")
-    kept = await ask(connection, "play.terms", await hash_of(connection, "terms of what is gone"), "", True)
-    assert [row[1] for row in kept] == ["g3"]
-    # A session that names the terms of another game, or none that were kept.
-    for play in ("y3", "y4"):
-        ((*_, revision_hash, kept),) = await ask(connection, "play.play", play, "")
-        assert (revision_hash, kept) == ("", None)
-    assert await ask(connection, "play.looks", "g2", 2) == [('"g22"',)]
-    history = await connection.fetch(SQL["history"], "t", "g1", "ann", None, 9)
-    assert {row["play_id"]: row["revision_hash"] for row in history} == {
-        "y4": "",
-        "y1": await hash_of(connection, "terms1"),
-    }
-    history = await connection.fetch(SQL["history"], "t", "g2", "ann", None, 9)
-    assert [(row["play_id"], row["revision_hash"]) for row in history] == [("y3", "")]
+    for version, count in ((6, 0), (7, 1), (7, 1)):
+        await ask(connection, "play.insert_terms", new, "g1", b"new", version)
+        assert await connection.fetchval("SELECT count(*) FROM promised_terms WHERE terms = 'new'") == count
 
 
 async def test_players_are_read_with_their_own_counts_in_the_game(connection: asyncpg.Connection) -> None:
@@ -122,14 +99,14 @@ async def test_players_are_read_with_their_own_counts_in_the_game(connection: as
                 VALUES ('t', 'endless', 'back', 'k', '', 'back', now(), 'infinity'),
                 ('t', 'endless', 'late', 'k', '', 'late', NULL, now()),
                 ('t', 'endless', 'free', 'k', '', 'free', NULL, now() + interval '1 microsecond')""")
-        (row,) = await connection.fetch(SQL["refresh"], "t", "g1", players, prizes, made, "camp", "camp", DAY)
+        (row,) = await connection.fetch(SQL["refresh"], "t", "g1", players, prizes, made, "camp", "camp", DAY, False)
     read = {player: rest for player, *rest in json.loads(row["players"])}
     assert read == {
-        "ann": [5, 2, False, 6, False, {"mug": 1}, {"coin": 4}, {"rung1": 1, "rung2": 2}, False, None, 3],
-        "cat": [6, 0, False, 0, False, None, None, None, None, None, 0],
-        "eve": [3, 3, True, 0, False, None, None, None, None, None, 0],
-        "new": [0, 0, None, 0, False, None, None, None, None, None, 0],
-        "bob": [0, 0, None, 9, True, {"mug": 9}, {"coin": 9}, {"rung9": 9}, True, "ann", 0],
+        "ann": [5, 2, False, 6, False, {"mug": 1}, {"coin": 4}, {"rung1": 1, "rung2": 2}, False, None, 3, None],
+        "cat": [6, 0, False, 0, False, None, None, None, None, None, 0, None],
+        "eve": [3, 3, True, 0, False, None, None, None, None, None, 0, None],
+        "new": [0, 0, None, 0, False, None, None, None, None, None, 0, None],
+        "bob": [0, 0, None, 9, True, {"mug": 9}, {"coin": 9}, {"rung9": 9}, True, "ann", 0, None],
     }
     assert row["catalog_version"] == 7
     stocked = {prize: rest for prize, *rest in json.loads(row["prizes"])}
@@ -164,7 +141,7 @@ async def test_day_that_has_not_begun_is_set_back_while_the_one_before_goes_on(c
     for players, day, ends, back in SET_BACK:
         expected = [(who, game, day if who in back and game == "g1" else was) for who, game, was in before]
         async with undone(connection):
-            await ask(connection, "play.set_back", "g1", players, day, now + ends, 7)
+            await ask(connection, "play.rewind_days", "g1", players, day, now + ends, 7)
             if [tuple(row) for row in await connection.fetch(query)] != expected:
                 faults.append((players, day, ends))
     assert faults == []
@@ -205,6 +182,6 @@ async def set_back_after_a_change(connection: asyncpg.Connection, version: int =
     """Whether the day of eve's count is set back once the catalogue has changed. version: that the day is of."""
     await connection.execute("UPDATE tenants SET catalog_version = 8")
     end = int(await connection.fetchval("SELECT unix(now())")) + 3600
-    await ask(connection, "play.set_back", "g1", ["eve"], DAY, end, version)
+    await ask(connection, "play.rewind_days", "g1", ["eve"], DAY, end, version)
     day = await connection.fetchval("SELECT day FROM game_players WHERE game_id = 'g1' AND player_id = 'eve'")
     return bool(day == DAY)

@@ -38,7 +38,6 @@ async def connection(pool: asyncpg.Pool) -> Any:
 
 
 async def complete(connection: asyncpg.Connection, period: str = "day 1", key: str | None = None, **looked: Any) -> Any:
-    """The statement, as an operation that looked so calls it; its row."""
     look = {**LOOKED, **looked}
     named = f"{look['quest']}-{look['player']}-{period}"
     return await connection.fetchrow(
@@ -96,17 +95,16 @@ CHANGED: Final[list[tuple[str, dict[str, Any]]]] = [
 
 async def test_completion_of_a_quest_that_changed_since_the_look_grants_nothing(connection: asyncpg.Connection) -> None:
     faults = []
-    for meanwhile, looked in CHANGED:
+    for change, looked in CHANGED:
         async with undone(connection):
-            await connection.execute(meanwhile or "SELECT")
+            await connection.execute(change or "SELECT")
             before = await contents(connection)
             if await complete(connection, **looked) is not None or await contents(connection) != before:
-                faults.append((meanwhile, looked))
+                faults.append((change, looked))
     assert faults == []
 
 
 async def play(connection: asyncpg.Connection, game: str, player: str, at: int, wins: int = 0, points: int = 0) -> None:
-    """A play of a game of any campaign, at unix second `at`."""
     await connection.execute(
         "INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,"
         " outcome, score, wins, points, played_at)"
@@ -151,7 +149,7 @@ async def test_condition_is_judged_by_the_statement_that_grants(connection: asyn
     for of, player, at in (("game", "ann", 100), ("game", "ann", 200), ("game_b", "ann", 300), ("game", "gus", 300)):
         await play(connection, of, player, at, wins=at // 100 - (at == 300), points=10)
     await play(connection, "game_2", "ann", 300, wins=90, points=900)
-    assert [(*asked, await granted(connection, *asked)) for *asked, _ in CONDITIONS] == CONDITIONS
+    assert [(*request, await granted(connection, *request)) for *request, _ in CONDITIONS] == CONDITIONS
 
 
 async def test_condition_does_not_count_surplus_of_a_merge(connection: asyncpg.Connection) -> None:

@@ -48,7 +48,7 @@ DAYS: Final[list[tuple[str, str, tuple[int, int]]]] = [
 
 async def test_player_of_a_second_day_has_returned_once(connection: asyncpg.Connection) -> None:
     nth = 0
-    for plays, until, kept in COUNTINGS:
+    for plays, until, counted in COUNTINGS:
         for play in filter(None, plays.split(", ")):
             nth += 1
             player, game, day = play.split()
@@ -56,19 +56,19 @@ async def test_player_of_a_second_day_has_returned_once(connection: asyncpg.Conn
             await connection.execute(insert, f"p{nth}", player, game, datetime(2026, 3, int(day), 12, tzinfo=UTC))
         await ask(connection, "analytics.count_plays", "camp", datetime(2026, 3, until, tzinfo=UTC))
         found = await connection.fetchrow(KEPT, "camp")
-        assert tuple(found) == tuple(await connection.fetchrow(COUNTED, "camp")) == kept, until
+        assert tuple(found) == tuple(await connection.fetchrow(COUNTED, "camp")) == counted, until
     assert tuple(await connection.fetchrow(KEPT, "other")) == (0, 0)
-    await ask(connection, "analytics.forget", "camp")
+    await ask(connection, "analytics.reset_counts", "camp")
     assert tuple(await connection.fetchrow(KEPT, "camp")) == (0, 0)
 
 
 async def test_guest_and_its_player_return_as_one(connection: asyncpg.Connection) -> None:
     faults = []
-    for guest, player, kept in DAYS:
+    for guest, player, merged in DAYS:
         async with undone(connection):
             await came_on(connection, guest=guest, player=player)
             await ask(connection, "analytics.merge_players", "guest", "player")
-            for campaign, expected in (("camp", kept), ("other", (1, 0))):
+            for campaign, expected in (("camp", merged), ("other", (1, 0))):
                 found = tuple(await connection.fetchrow(KEPT, campaign))
                 if not found == tuple(await connection.fetchrow(COUNTED, campaign)) == expected:
                     faults.append((guest, player, campaign, found))
@@ -76,7 +76,6 @@ async def test_guest_and_its_player_return_as_one(connection: asyncpg.Connection
 
 
 async def came_on(connection: asyncpg.Connection, **days_of: str) -> None:
-    """Who came to `camp` on which days, and to `other` on the first, with their marks."""
     for who, days in days_of.items():
         for day in days.split():
             await connection.execute(

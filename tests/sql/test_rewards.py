@@ -20,7 +20,6 @@ SQL: Final = sql.load("rewards")
 
 @pytest.fixture
 async def database(empty: Database, pool: asyncpg.Pool) -> Database:
-    """Ten mugs, of which four are out, and mugs without end; three codes."""
     await pool.execute("""
         INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
         INSERT INTO stock VALUES ('t', 'mug', 10, 6, 4), ('t', 'endless', 0, 0, 4), ('t', 'gone', 4, 0, 4);
@@ -64,7 +63,6 @@ async def statuses(database: Database) -> dict[str, str]:
 
 
 async def codes(database: Database) -> dict[str, str | None]:
-    """Whose each code is."""
     rows = await database.fetch("SELECT code_id, reward_id FROM codes WHERE tenant_id = 't' AND prize_id <> 'gone'")
     return {row["code_id"]: row["reward_id"] for row in rows}
 
@@ -81,7 +79,7 @@ async def test_stock_and_codes_of_ended_rewards_return(database: Database) -> No
     for code, owner in (("code_1", "one"), ("code_2", "stays"), ("code_3", "endless")):
         await database.execute("UPDATE codes SET reward_id = $2, assigned_at = now() WHERE code_id = $1", code, owner)
     beside = await surrounded(database)
-    await database.execute(SQL["give_back"], "t", ["one", "two", "endless"])
+    await database.execute(SQL["return_stock"], "t", ["one", "two", "endless"])
     assert (await stock(database, "mug"), await stock(database, "endless")) == ((9, 1), (0, 1))
     assert await stock(database, "gone") == (0, 4)
     assert await codes(database) == {"code_1": None, "code_2": "stays", "code_3": None}
@@ -92,7 +90,7 @@ async def test_stock_returned_never_exceeds_what_is_out(database: Database) -> N
     """A prize that was unlimited when the reward was won may have counted fewer awards."""
     await reward(database, "many", quantity=7)
     await reward(database, "endless", prize="endless", quantity=7)
-    await database.execute(SQL["give_back"], "t", ["many", "endless"])
+    await database.execute(SQL["return_stock"], "t", ["many", "endless"])
     assert (await stock(database, "mug"), await stock(database, "endless")) == ((10, 0), (0, 0))
 
 
@@ -109,17 +107,10 @@ async def test_failed_reward_retakes_stock_if_there_is_some(
         await reward(database, f"of_{other}", "failed", prize=other)
     before, beneath = await stock(database, prize), [await stock(database, other) for other in others]
     beside = await surrounded(database)
-    assert await database.fetchval(SQL["take_again"], "t", "again") == (prize if left else None)
+    assert await database.fetchval(SQL["retake_stock"], "t", "again") == (prize if left else None)
     assert await stock(database, prize) == (left or before)
     assert [await stock(database, other) for other in others] == beneath
     assert await beside.changed(database) == {}
-
-
-async def test_code_that_expires_at_this_moment_is_not_assigned(database: Database, pool: asyncpg.Pool) -> None:
-    async with pool.acquire() as connection, connection.transaction():
-        await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'code_1'")
-        row = await connection.fetchrow(SQL["take_code"], "t", "mug", "a")
-    assert row is not None and row["ciphertext"] == b"two"
 
 
 async def test_reward_gets_one_code_of_its_prize_and_keeps_it(database: Database, pool: asyncpg.Pool) -> None:
@@ -178,7 +169,6 @@ async def test_rewards_are_fulfilled_and_revoked_from_the_named_states_alone(dat
 
 
 async def ended(database: Database, legal: list[str], *, fulfilled: str, revoked: str) -> tuple[bool, bool]:
-    """Whether the one was fulfilled, and the other revoked."""
     one = await database.fetchrow(SQL["fulfill"], "t", fulfilled, legal, f"new {fulfilled}", "manual")
     other = await database.fetchrow(SQL["revoke"], "t", revoked, legal)
     return one is not None, other is not None
@@ -188,16 +178,16 @@ async def test_rewards_expire_only_if_won_late_and_without_a_task(database: Data
     await reward(database, "late", late=1.0)
     await reward(database, "later", late=2.0)
     await reward(database, "held", late=3.0)
-    kept = [await reward(database, "in_time", late=-60.0), await reward(database, "for_ever")]
-    kept += [await reward(database, "on_its_way", late=1.0, task="pending")]
-    kept += [await reward(database, state, state, late=1.0) for state in STATES if state not in ("won", "expired")]
+    stored = [await reward(database, "in_time", late=-60.0), await reward(database, "for_ever")]
+    stored += [await reward(database, "on_its_way", late=1.0, task="pending")]
+    stored += [await reward(database, state, state, late=1.0) for state in STATES if state not in ("won", "expired")]
     before = await statuses(database)
     beside = await surround(database, "t", by=(TENANT,))
     tenants = await database.fetch(SQL["tenants_with_expired"])
     assert [row["tenant_id"] for row in tenants] == ["t", "t~"]
-    assert [row["reward_id"] for row in await database.fetch(SQL["late"], "t", 9)] == ["held", "later", "late"]
-    assert [row["reward_id"] for row in await database.fetch(SQL["late"], "t", 1)] == ["held"]
-    every = ["late", "later", "held", *kept]
+    assert [row["reward_id"] for row in await database.fetch(SQL["overdue"], "t", 9)] == ["held", "later", "late"]
+    assert [row["reward_id"] for row in await database.fetch(SQL["overdue"], "t", 1)] == ["held"]
+    every = ["late", "later", "held", *stored]
     async with pool.acquire() as rival, rival.transaction():
         await rival.execute("SELECT FROM rewards WHERE reward_id = 'held' FOR UPDATE")
         expired = await database.fetch(SQL["expire"], "t", [name for name in every if name != "later"])

@@ -27,7 +27,6 @@ def make_roles(postgres: Postgres) -> None:
 
 @pytest.fixture
 def urls(postgres: Postgres, empty_database_url: str) -> Iterator[tuple[str, str]]:
-    """The URLs of the owner and of the service, in a database that both have to themselves."""
     make_roles(postgres)
     at = f"127.0.0.1:{postgres.port}/empty"
     yield f"postgresql://tombola_owner:it%27s%20the%20owner%27s@{at}", f"postgresql://tombola:pw@{at}"
@@ -54,7 +53,6 @@ async def test_service_works_as_a_role_that_may_change_no_table(
 
 @pytest.fixture
 async def service(urls: tuple[str, str]) -> AsyncIterator[asyncpg.Connection]:
-    """Of the service, to a database that the owner has migrated."""
     await migrate(urls[0])
     connection = await asyncpg.connect(urls[1])
     yield connection
@@ -63,9 +61,9 @@ async def service(urls: tuple[str, str]) -> AsyncIterator[asyncpg.Connection]:
 
 async def test_service_role_may_not_rewrite_the_audit_log(postgres: Postgres, service: asyncpg.Connection) -> None:
     async def rights() -> set[str]:
-        asked = "SELECT has_table_privilege('audit_entries', $1)"
+        query = "SELECT has_table_privilege('audit_entries', $1)"
         every = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
-        return {right for right in every if await service.fetchval(asked, right)}
+        return {right for right in every if await service.fetchval(query, right)}
 
     assert await rights() == {"SELECT", "INSERT"}
     await asyncio.to_thread(make_roles, postgres)  # Again, beside the table.

@@ -11,18 +11,22 @@ import sql
 UNSCOPED = {
     "tenancy.insert_tenant": "makes a tenant: its values are the row",
     "tenancy.list_tenants": "above any tenant; the caller asks for one of them unless it is the platform's",
+    "directory.changes": "the places of every tenant, which each process remembers",
+    "directory.counts": "numbers of tenants by database",
     "logins.settled": "a time, of no table",
     "logins.revocations": "the edges remember those of every tenant",
     "origins.known": "a browser's preflight names no tenant",
     "analytics.tenants": "names the tenants that a sweep then goes through one by one",
     "fulfillment.tenants_with_due": "the same",
     "fulfillment.tenants_with_overdue": "the same",
+    "fulfillment.due": "a number for the operator's metrics, of every tenant together",
     "rewards.tenants_with_expired": "the same",
     "erasure.tenants": "the same",
     "leaderboards.tenants_with_ending": "the same",
+    "draws.tenants_with_due": "the same",
     "logins.tenants": "the same",
     "rotation.tenants": "the same",
-    "gaps.tenants": "the same",
+    "backfill.tenants": "the same",
     "limits.tenants": "the same",
     "integrations.tenants_with_retries": "the same",
     "violations.tenants": "the same",
@@ -34,7 +38,6 @@ STATEMENTS = [query for file in sql.files() for query in sql.load(file).describe
 
 
 def words_of(text: str) -> str:
-    """The statement without comments and quoted text."""
     return re.sub(r"--[^\n]*|'[^']*'", " ", text)
 
 
@@ -51,7 +54,7 @@ def test_tables_lead_their_key_with_the_tenant() -> None:
     for table in TABLES:
         block = text[text.index(f"CREATE TABLE {table} (") :]
         block = block[: block.index("\n);") if "\n);" in block else None].split("\nCREATE ")[0]
-        first = re.search(r"tenant_id\s+ident\s+NOT NULL( PRIMARY KEY|,)", block)
+        first = re.search(r'tenant_id\s+text COLLATE "C" NOT NULL( PRIMARY KEY|,)', block)
         if not first or not ("PRIMARY KEY (tenant_id" in block or "NOT NULL PRIMARY KEY" in block):
             faults.append(table)
     assert faults == []
@@ -75,7 +78,6 @@ def test_statements_reach_one_tenant() -> None:
 
 
 def unscoped_reads(query: sql.Query) -> list[str]:
-    """Where the statement reads or changes the rows of every tenant."""
     text = words_of(query.text)
     tables = set(re.findall(r"\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)", text)) & TABLES
     faults = []
@@ -93,11 +95,7 @@ def inserts_its_tenant(text: str) -> bool:
 
 
 def reads(text: str) -> list[tuple[str, str]]:
-    """(table, the query that it stands in, from its FROM on) of each table that a query reads or changes.
-
-    A query here is what stands between its own parentheses: a table of a subquery must name its tenant there,
-    or be joined there to one that does.
-    """
+    """(table, the query that it stands in, from its FROM on) of each table that a query reads or changes."""
     found = []
     for part in parenthesised(text):
         for match in re.finditer(r"\b(?:FROM|JOIN|UPDATE)\s+(\w+)", part):

@@ -30,21 +30,23 @@ async def left(connection: asyncpg.Connection) -> dict[tuple[str, str], int]:
 
 
 async def test_turns_of_a_revoked_reward_are_taken_back_and_noted(connection: asyncpg.Connection) -> None:
-    assert await ask(connection, "rewards.take_turns", "ann", "ticket", "e1") == [(1,)]
+    assert await ask(connection, "rewards.take_back_turns", "ann", "ticket", "e1") == [(1,)]
     assert await left(connection) == HAD | {("ann", "camp"): 1}
-    noted = await connection.fetchrow("SELECT player_id, campaign_id, amount, reason, reference_id FROM turn_entries")
-    assert tuple(noted) == ("ann", "camp", -6, "reversal", "ticket")
-    assert await ask(connection, "rewards.take_turns", "ann", "ticket", "e2") == []
+    recorded = await connection.fetchrow(
+        "SELECT player_id, campaign_id, amount, reason, reference_id FROM turn_entries"
+    )
+    assert tuple(recorded) == ("ann", "camp", -6, "reversal", "ticket")
+    assert await ask(connection, "rewards.take_back_turns", "ann", "ticket", "e2") == []
 
 
 async def test_turns_of_a_reward_are_taken_whole_or_not_at_all(connection: asyncpg.Connection) -> None:
     for balance, taken in ((5, []), (6, [(0,)])):
         await connection.execute("UPDATE turn_balances SET balance = $1 WHERE player_id = 'ann'", balance)
-        assert await ask(connection, "rewards.take_turns", "ann", "ticket", "e1") == taken
+        assert await ask(connection, "rewards.take_back_turns", "ann", "ticket", "e1") == taken
 
 
 async def test_turns_of_a_reward_of_another_type_are_none(connection: asyncpg.Connection) -> None:
-    assert await ask(connection, "rewards.take_turns", "ann", "mug", "e1") == []
+    assert await ask(connection, "rewards.take_back_turns", "ann", "mug", "e1") == []
     assert await left(connection) == HAD
 
 

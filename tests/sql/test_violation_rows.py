@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Final
 
 import asyncpg
 
 from tests.support.locks import blocked, held
-from tests.support.statements import ask, wrong_answers
-from tests.support.statements import ask_of_t as ask_t
+from tests.support.statements import ask
 from tests.support.waiting import HANG_SECONDS
 
 SCENE: Final = """
@@ -40,63 +39,10 @@ INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, row_id,
 """
 """Of tenant t what staff is shown, of u what the auditor finds again: z, w, v and u, at second 20."""
 
-FIRST: Final = None
-
-SHOWN: Final[list[tuple[str, tuple[Any, ...], str]]] = [
-    ("list", ("", "", "", "", FIRST, 9), "v5 v4 v3 v2 v1"),
-    ("list", ("", "", "", "", FIRST, 2), "v5 v4"),
-    ("list", ("", "", "", "", "v4", 9), "v3 v2 v1"),
-    ("list", ("open", "", "", "", FIRST, 9), "v5 v4 v3 v2"),
-    ("list", ("closed", "", "", "", FIRST, 9), "v1"),
-    ("list", ("", "sum", "", "", FIRST, 9), "v3 v2 v1"),
-    ("list", ("", "", "a", "", FIRST, 9), "v5 v3 v1"),
-    ("list", ("", "", "", "shop", FIRST, 9), "v5 v4 v3 v1"),
-    ("get", ("v1", "", True), "v1"),
-    ("get", ("v1", "shop", True), "v1"),
-    ("get", ("v3", "shop", True), "v3"),
-    ("get", ("v2", "shop", False), ""),
-    ("any_there", (["sum"], ["a"]), "sum"),
-    ("any_there", (["none"], ["a"]), ""),
-    ("any_there", (["sum"], ["d"]), ""),
-    ("any_there", (["went"], ["c"]), ""),
-]
-
-
-async def test_violations_are_listed_by_filter(connection: asyncpg.Connection) -> None:
-    assert await wrong_answers(connection, "violations", SHOWN) == []
-
-
-async def test_violation_is_open_until_closed_once(connection: asyncpg.Connection) -> None:
-    async def states() -> list[str]:
-        listed = [row[7] for row in await ask_t(connection, "violations.list", "", "sum", "", "", FIRST, 9)]
-        got = [(await ask_t(connection, "violations.get", one, "", False))[0][7] for one in ("v3", "v2", "v1")]
-        assert listed == got
-        return listed
-
-    assert await states() == ["open", "open", "closed"]
-    for closed in ([("v3",)], []):
-        assert await ask_t(connection, "violations.close", "v3", "seen", "ann") == closed
-    assert await states() == ["closed", "open", "closed"]
-    assert sorted(await ask(connection, "violations.open_counts")) == [("sign", 3), ("sum", 8), ("went", 1)]
-
 
 async def test_audit_covers_one_tenant_or_all(connection: asyncpg.Connection) -> None:
     assert await ask(connection, "violations.tenants", "") == [("t",), ("u",)]
     assert await ask(connection, "violations.tenants", "u") == [("u",)]
-
-
-async def test_audit_lease_is_held_by_one_until_it_ends(connection: asyncpg.Connection) -> None:
-    async with connection.transaction():  # In which now() is one moment.
-        for way in ("round", "recent"):
-            assert len(await ask_t(connection, "violations.take", way, 60.0)) == 1
-        assert await ask_t(connection, "violations.take", "round", 60.0) == []
-        ((_, until_then, lease, _),) = await ask_t(connection, "violations.take", "third", 0.0)
-        assert len(await ask_t(connection, "violations.take", "third", 60.0)) == 1, "at the very moment it is over"
-        lease += timedelta(seconds=60)
-        for leased_until, kept in ((lease + timedelta(seconds=1), []), (lease, [(lease,)])):
-            assert await ask_t(connection, "violations.keep", "round", "k", until_then, 60.0, leased_until) == kept
-        rows = await connection.fetch("SELECT way, after_key FROM audit_marks")
-        assert {row["way"]: row["after_key"] for row in rows} == {"round": "k", "recent": "", "third": ""}
 
 
 def at(seconds: int) -> datetime:
@@ -109,8 +55,8 @@ async def note(
     """Notes what check 'sum' found (thing, row, by how much) of the things a and b at second 20: the new ones."""
     subjects, rows, deviations = ([one[n] for one in found] for n in range(3))
     ids, same = [f"new{n}" for n in range(len(found))], ["2"] * len(found)
-    noted = (ids, subjects, rows, same, same, same, deviations, most_open, whole)
-    answer = await ask(connection, "violations.note", "u", "sum", ["a", "b"], at(20), *noted)
+    arguments = (ids, subjects, rows, same, same, same, deviations, most_open, whole)
+    answer = await ask(connection, "violations.record", "u", "sum", ["a", "b"], at(20), *arguments)
     return [(row[1], row[2]) for row in answer]
 
 

@@ -19,7 +19,6 @@ MOVE: Final = SQL["move"]
 async def move(
     database: Database, amount: int, *, player: str = "ann", currency: str = "coin"
 ) -> asyncpg.Record | None:
-    """What is told of the entry; None where the balance does not suffice."""
     return await database.fetchrow(
         MOVE, TENANT, player, "camp", currency, amount, f"entry_{player}_{currency}_{amount}", "adjustment", "", ""
     )
@@ -52,8 +51,8 @@ async def test_balance_never_falls_below_zero_and_moves_alone(
         assert held[player, currency] == left
     else:
         assert (player, currency) not in held or held[player, currency] == 5
-    noted = "SELECT count(*) FROM ledger_entries WHERE tenant_id = $1 AND entry_id LIKE 'entry%'"
-    assert await database.fetchval(noted, TENANT) == (left is not None)
+    query = "SELECT count(*) FROM ledger_entries WHERE tenant_id = $1 AND entry_id LIKE 'entry%'"
+    assert await database.fetchval(query, TENANT) == (left is not None)
     assert await beside.changed(database) == {}
 
 
@@ -93,8 +92,8 @@ async def test_wallet_is_known_to_its_scope_and_moved_by_its_owner(database: Dat
         TENANT,
     )
     found = []
-    for *asked, _ in TARGETS:
-        row = await database.fetchrow(SQL["target"], TENANT, *asked)
+    for *arguments, _ in TARGETS:
+        row = await database.fetchrow(SQL["target"], TENANT, *arguments)
         assert row is not None
-        found.append((*asked, (row["player"], row["scope"], row["own"])))
+        found.append((*arguments, (row["player"], row["scope"], row["own"])))
     assert found == TARGETS

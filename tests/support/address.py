@@ -16,7 +16,6 @@ class Address:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[int]:
-        """Its port."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         try:
             yield server.sockets[0].getsockname()[1]

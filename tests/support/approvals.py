@@ -16,7 +16,6 @@ HELD: Final = {"dual_adjustment_above": LIMIT, "dual_turns_above": 5, "dual_odds
 async def as_(
     stack: Stack, who: str, verb: str, path: str, body: Any = None, *, role: str = "", key: str = ""
 ) -> Answer:
-    """Asks the admin edge as this person, of this role."""
     headers = bearer(stack.token(who, (role or "reward_manager",))) | ({"Idempotency-Key": key} if key else {})
     return await stack.admin(verb, f"/admin/{path}", body, roles=(), headers=headers)
 
@@ -32,7 +31,6 @@ async def ask(stack: Stack, player: str, amount: int = 1000, *, who: str = "ann"
 
 
 def waiting(answer: Answer) -> dict[str, Any]:
-    """The approval that was answered in place of what was asked."""
     assert refused(answer) == (202, "FAILED_PRECONDITION", "APPROVAL_NEEDED"), answer.envelope
     return dict(answer.envelope["data"]["approval"])
 
@@ -46,22 +44,19 @@ async def balance(stack: Stack, player: str) -> int:
     return int(rows[0]["balance"]) if rows else 0
 
 
-async def noted(stack: Stack, approval: dict[str, Any]) -> list[tuple[str, str]]:
-    """(what was noted of an approval, of whom), the first first."""
+async def audit_trail(stack: Stack, approval: dict[str, Any]) -> list[tuple[str, str]]:
+    """The audit entries of an approval, oldest first: (action, actor)."""
     items = (await stack.admin("GET", "/admin/audit", subject_id=approval["id"])).data["items"]
     return [(entry["action"], entry["actor"]) for entry in reversed(items)]
 
 
 async def put(world: World, path: str, body: dict[str, Any] | None = None, **more: Any) -> Answer:
-    """A designer's change."""
     return await as_(world.stack, "dan", "PUT", path, {**(body or {}), **more}, role="designer")
 
 
 async def post(world: World, path: str, body: dict[str, Any]) -> Answer:
-    """What a designer makes."""
     return await as_(world.stack, "dan", "POST", path, body, role="designer")
 
 
-async def approve(world: World, kept: dict[str, Any]) -> Answer:
-    """Another designer's approval."""
-    return await decide(world.stack, "eve", "approve", kept, role="designer")
+async def approve(world: World, approval: dict[str, Any]) -> Answer:
+    return await decide(world.stack, "eve", "approve", approval, role="designer")

@@ -27,7 +27,6 @@ _FLAT: Final = """() => {
 
 @cache
 def axe() -> str:
-    """Its source."""
     return (package("axe-core") / "axe.min.js").read_text()
 
 

@@ -43,7 +43,6 @@ ALTER TABLE prizes ALTER created_at SET DEFAULT '2026-01-01', ALTER updated_at S
 
 
 Case = tuple[str, str, str]
-"""Rows, the keys that are asked about (with commas), and what is found of them (lines)."""
 
 
 async def hold_to(connection: asyncpg.Connection, file: str, cases: Mapping[str, Case], *columns: int) -> None:

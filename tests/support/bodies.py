@@ -22,7 +22,6 @@ class Raw(str):
 
 
 def encode(value: Any) -> str:
-    """JSON, with `Raw` as it is written."""
     if isinstance(value, Raw):
         return str(value)
     if isinstance(value, dict):
@@ -34,8 +33,6 @@ def encode(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Furnished:
-    """A stack whose tenant has one thing of every kind; `known` has their ids."""
-
     stack: Stack
     known: Ids
 
@@ -62,14 +59,12 @@ class Furnished:
 
 
 def serves(surface: str, operation: Operation) -> bool:
-    """Whether the surface gives the operation to those who have a token: Core and RPC give every one."""
     if surface == "consumer":
         return operation.consumer is not None
     return surface != "admin" or (operation.admin is not None and not operation.admin.signed)
 
 
 def bodies_of(surface: str) -> Iterator[tuple[Operation, str]]:
-    """(operation, prefix of its path) of each operation with a body that the surface serves, and reads whole."""
     for operation in WITH_BODY:
         if serves(surface, operation) and not operation.streamed:
             yield operation, "/admin" if surface == "admin" else ""

@@ -45,7 +45,6 @@ FLAGS: Final = (
 
 @asynccontextmanager
 async def browsing() -> AsyncIterator[Browser]:
-    """The browser, for the length of the block. Skips the test where there is none."""
     path = chromium()
     try:
         from playwright.async_api import async_playwright
@@ -65,15 +64,12 @@ async def browsing() -> AsyncIterator[Browser]:
 
 @dataclass
 class Visit:
-    """A page that somebody has open, and what went wrong on it."""
-
     page: Page
     stack: Stack
     wrong: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
     async def open(self, game_id: str, **query: str) -> None:
-        """The hosted page of a game, until the game can be played or says why not."""
         more = "".join(f"&{name}={value}" for name, value in query.items())
         await self.page.goto(f"{self.stack.process.consumer_url}/p/{game_id}?tenant_id={self.stack.tenant_id}{more}")
         await self.ready()
@@ -82,41 +78,34 @@ class Visit:
         await self.page.wait_for_selector(".frame[data-state=ready], .frame[data-state=refused], .card[data-result]")
 
     async def press(self) -> None:
-        """Presses the button, once it can be pressed: it rests for a moment after a result."""
         await self.page.wait_for_timeout(SETTLE_MS if await self.page.is_visible(".card[data-result]") else 0)
         await self.page.click("button.main")
 
     async def result(self) -> str:
-        """What came of it, in words, once it is shown."""
         await self.page.wait_for_selector(".card[data-result]:not([hidden])")
         return str(await self.page.inner_text(".card"))
 
     async def kind(self) -> str:
-        """won, lost or refused."""
         await self.result()
         return str(await self.page.get_attribute(".card", "data-result"))
 
     async def play(self) -> dict[str, Any]:
-        """Plays by the element's own method, to the end; the detail of `tombola:played`."""
         script = "document.querySelector('tombola-game').play()"
         return dict(await self.page.evaluate(script))
 
     async def guest_token(self) -> str:
-        """The token of the guest whom the page plays as."""
         script = "Object.entries(localStorage).find(([name]) => name.startsWith('tombola.guest'))?.[1]"
         return str(json.loads(await self.page.evaluate(script)))
 
     def api_calls(self) -> list[str]:
-        """What was asked of the API, in short: verb and last word."""
         calls = [call for call in self.asked if "/api/v1/" in call]
         return [f"{call.split()[0]} {call.rsplit('/', 1)[1]}" for call in calls]
 
-    def forgive(self, *told: str) -> None:
+    def forgive(self, *messages: str) -> None:
         """Chromium writes every refused or lost request to the console: those that a test brings about are none."""
-        self.wrong[:] = [line for line in self.wrong if not any(part in line for part in told)]
+        self.wrong[:] = [line for line in self.wrong if not any(part in line for part in messages)]
 
     async def shot(self, name: str, *, whole: bool = True) -> None:
-        """A picture of the page, for who wants to look; of the window alone where it is not to be the whole."""
         if not os.environ.get(PICTURED):
             return
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -125,11 +114,7 @@ class Visit:
 
 @asynccontextmanager
 async def visiting(browser: Browser, stack: Stack, **options: Any) -> AsyncIterator[Visit]:
-    """A fresh visitor: nothing kept, a window of its own. `options` are playwright's of a context.
-
-    At the end of the block nothing must have gone wrong on the page: no error in a script, nothing that its policy
-    refused, nothing asked of anybody else.
-    """
+    """A fresh browser context with these options. Script errors and refused or foreign requests fail the test."""
     context = await browser.new_context(**{"viewport": {"width": 1024, "height": 900}, "locale": "en-GB", **options})
     context.set_default_timeout(20_000)
     try:

@@ -1,8 +1,4 @@
-"""Runs `tombola` commands in forks of one process that has imported them: `python -m tests.support.command_forks`.
-
-Importing them takes longer than what most do. Each line of standard input is a command as JSON, each line of standard
-output the exit code of it.
-"""
+"""Runs `tombola` commands in forks of one process that has imported them: `python -m tests.support.command_forks`."""
 
 from __future__ import annotations
 
@@ -13,13 +9,13 @@ import sys
 from typing import Any
 
 from runtime import cli
-from runtime.commands import loop
+from runtime.commands import builder
 from runtime.commands.groups import OPERATOR_COMMANDS
 
 
 def main() -> None:
     for name in OPERATOR_COMMANDS:
-        getattr(loop, name.replace("-", "_"))
+        getattr(builder, name.replace("-", "_"))
     gc.freeze()
     for line in sys.stdin:
         child = os.fork()
@@ -30,7 +26,6 @@ def main() -> None:
 
 
 def run(command: dict[str, Any]) -> None:
-    """Is the command from here on: its arguments, environment, folder, and the files that it reads and writes."""
     os.environ.clear()
     os.environ.update(command["environment"])
     os.chdir(command["folder"])

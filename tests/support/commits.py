@@ -30,7 +30,6 @@ TODAY = date(2026, 11, 21)
 async def filled(
     database_url: str, *, size: int = 20, acquire_seconds: float = 10, statement_seconds: float = 10
 ) -> AsyncIterator[Database]:
-    """A database with one of everything that a commit moves."""
     database = Database(database_url, size=size, acquire_seconds=acquire_seconds, statement_seconds=statement_seconds)
     await database.start()
     await database.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test')", TENANT)
@@ -82,9 +81,8 @@ def a_reward(reward_id: str, prize_id: str = "prize_a", player_id: str = "ann") 
 
 
 def whole(changes: Changes | None = None) -> Changes:
-    """Changes with something in every part, all of it good."""
     changes = changes or Changes(catalog_version=1)
-    changes.hold_guest("gus")
+    changes.require_guest("gus")
     changes.begin_history("game")
     changes.plays.append(a_play())
     changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=5, day_cap=5))

@@ -23,7 +23,6 @@ SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 
 @asynccontextmanager
 async def working(engine: Engine, *groups: str) -> AsyncIterator[None]:
-    """The consumer groups, run for the length of the block and stopped in order."""
     stop = asyncio.Event()
     tasks = [asyncio.create_task(GROUPS[group].load()(engine, stop)) for group in groups]
     try:
@@ -36,7 +35,6 @@ async def working(engine: Engine, *groups: str) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def delivering(engine: Engine, *, attempt_seconds: float = 15) -> AsyncIterator[Deliveries]:
-    """A delivery worker that leases when it is told to (`sweep`, `handle`)."""
     connector = Connector(engine.settings.outbound_allow_cidrs, attempt_seconds=attempt_seconds)
     work = Deliveries(engine, connector, Outbox(engine, lease_seconds=60))
     try:
@@ -47,7 +45,6 @@ async def delivering(engine: Engine, *, attempt_seconds: float = 15) -> AsyncIte
 
 
 async def make_receiver_prize(engine: Engine, tenant_id: str, url: str, channel: str = "webhook", **config: Any) -> str:
-    """A prize that is delivered to `url`, signed with SECRET."""
     prize_id = ids.make("prize")
     sealed = vault_of(engine.settings.code_keys).seal_config(
         {"url": url, "secret": SECRET, **config}, prize_context(tenant_id, prize_id)
@@ -61,7 +58,6 @@ async def make_receiver_prize(engine: Engine, tenant_id: str, url: str, channel:
 
 
 async def make_task(engine: Engine, tenant_id: str, prize_id: str) -> str:
-    """A reward of the prize, its delivery due now; the task's id."""
     task_id, reward_id = ids.make("task"), ids.make("reward")
     of = {"tenant_id": tenant_id, "prize_id": prize_id, "campaign_id": "camp_x", "player_id": "player_a"}
     of["reward_id"] = reward_id
@@ -89,7 +85,6 @@ async def state(engine: Engine, task_id: str) -> tuple[str, str]:
 
 
 async def until_task(engine: Engine, task_id: str, status: str) -> tuple[str, str]:
-    """Returns when the task has that status."""
     async with asyncio.timeout(HANG_SECONDS):
         while True:
             with suppress(Fault):  # the database may be what the test takes away
@@ -99,7 +94,6 @@ async def until_task(engine: Engine, task_id: str, status: str) -> tuple[str, st
 
 
 async def make_due(engine: Engine, task_id: str) -> None:
-    """What waiting would do: the task's next attempt is due, its lease has run out."""
     await engine.database.execute(
         "UPDATE tasks SET next_attempt_at = now(), lease_until = least(lease_until, now()) WHERE task_id = $1", task_id
     )

@@ -26,11 +26,8 @@ MEMORY_FREE_MIN: Final = 4 * 2**30
 def server_directory(*, lasting: bool = True) -> Iterator[Path]:
     """A directory that the account PostgreSQL runs as can pass, for the length of the block.
 
-    lasting: what is written there is to outlive the system; else it is kept in memory, where there is room. A database
-    is 1,500 files, and a disk takes ten times as long to copy them.
-
-    Not one of pytest's: it makes the directory above all of its own private whenever a run begins, so a run as
-    root would take the database from under another.
+    lasting: on disk, else in memory where there is room (a disk takes ten times as long to copy a database).
+    Not one of pytest's: a run as root would make the directory above private, under another run's database.
     """
     in_memory = not lasting and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE_MIN
     with TemporaryDirectory(prefix="tombola-test-", dir=MEMORY if in_memory else None) as name:
@@ -41,10 +38,7 @@ def server_directory(*, lasting: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def serving_postgres(settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
-    """A server for the length of the block. Fails where it had a deadlock.
-
-    Whoever had it took locks in another order than sql/locks.py, whatever became of the test.
-    """
+    """A running server. A deadlock fails the test: locks were taken in another order than in sql/locks.py."""
     with server_directory(lasting=(settings or {}).get("fsync") != "off") as directory:
         server = Postgres(directory / "postgres", settings)
         server.start()
@@ -57,7 +51,6 @@ def serving_postgres(settings: Mapping[str, str] | None = None) -> Iterator[Post
 
 @contextmanager
 def serving_valkey() -> Iterator[Valkey]:
-    """A server for the length of the block."""
     with server_directory() as directory:
         server = Valkey(directory / "valkey")
         server.start()

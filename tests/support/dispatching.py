@@ -45,18 +45,15 @@ class Receivers:
         return await said(request) if callable(said) else said
 
     def of(self, name: str) -> list[str]:
-        """The events that came to it."""
         return [event for one, event in self.got if one == name]
 
     async def listens(self, name: str, *, merchant: str = "", campaign: str = "", ago: float = 60) -> None:
-        """An integration of that name, which began to listen so many seconds ago."""
         heard = await self.database.fetchval("SELECT now() - make_interval(secs => $1)", ago)
         scope = {"tenant_id": TENANT, "merchant_id": merchant, "campaign_id": campaign}
-        of = {"type": "plugin", "events": ["prize_won"], "config": {"url": name}, "heard_from": heard}
+        of = {"type": "plugin", "events": ["prize_won"], "config": {"url": name}, "active_since": heard}
         await insert(self.database, "integrations", **scope, integration_id=name, **of)
 
     def hold(self, then: Outcome) -> asyncio.Event:
-        """Has 'one' answer that once the event is set."""
         go = asyncio.Event()
 
         async def answer(_: DeliveryRequest) -> Outcome:
@@ -67,17 +64,16 @@ class Receivers:
         return go
 
     async def listener(self) -> Any:
-        """The one integration, as the dispatcher reads it."""
-        return await self.database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
+        return await self.database.fetchrow("SELECT *, 0.0 AS active_since FROM integrations")
 
     def event(self, name: str = "e1", *, ago: float = 0, **named: Any) -> Event:
         known: dict[str, Any] = {"type": "prize_won", "merchant_id": "shop", "campaign_id": "camp", "data": {}}
         at = int(self.database.clock.now() - ago)
         return Event(**{"id": name, "occurred_at": at, "tenant_id": TENANT, **known, **named})
 
-    async def told(self, *events: Event) -> None:
-        await self.dispatcher.tell_all(events)
-        await self.dispatcher.log.written()
+    async def dispatch(self, *events: Event) -> None:
+        await self.dispatcher.dispatch_all(events)
+        await self.dispatcher.log.wait_until_written()
 
     async def log(self) -> list[dict[str, Any]]:
         return [dict(row) for row in await self.database.fetch(LOG)]

@@ -1,4 +1,4 @@
-"""The words of a draw, made from contract.md alone and by none of the service's code."""
+"""The words of a draw, computed as docs/explanation/fairness.md publishes it, without the service's code."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from collections.abc import Iterable
 
 
 def word(seed: str, client_seed: str, i: int) -> float:
-    """Word i of a draw, by the words of contract.md alone and none of the service's code."""
+    """Word i of a draw: the first 8 bytes of HMAC-SHA256(seed, "client_seed:i"), over 2^64."""
     mac = hmac.new(bytes.fromhex(seed), f"{client_seed}:{i}".encode(), hashlib.sha256).digest()
     return int.from_bytes(mac[:8], "big") / 2**64
 
 
 def plan_word(seed: str, j: int) -> float:
-    """Word j of a drop plan."""
     key = hmac.new(bytes.fromhex(seed), b"plan", hashlib.sha256)
     return word(key.hexdigest(), "", j)
 

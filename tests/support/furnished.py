@@ -20,8 +20,6 @@ PLAYERS = ("player_a", "player_b")
 
 @dataclass
 class Scene:
-    """A tenant with two of everything."""
-
     stack: Stack
     shelf: Shelf
     campaign_id: str
@@ -37,7 +35,6 @@ class Scene:
         return self.stack.tenant_id
 
     async def fill(self) -> Scene:
-        """Players, what they have, and a board that ranks them."""
         database = self.stack.database
         for player_id in PLAYERS:
             await self.stack.core("GET", "/players/me", player_id=player_id)
@@ -69,7 +66,6 @@ class Scene:
         return self
 
     def changes(self) -> Changes:
-        """A batch in which both players win both prizes, spend a turn and earn a coin; told in no good order."""
         changes, today = Changes(), datetime.now(UTC).date()
         for player_id in reversed(PLAYERS):
             changes.count_play(PlayCount(self.game_id, player_id, today, 1, cap=0, day_cap=0))
@@ -109,7 +105,6 @@ class Scene:
         return (await self.stack.admin(verb, f"/admin/{path}", body)).data
 
     async def leased(self) -> list[Leased]:
-        """The tasks, as a worker has them that has just tried them."""
         rows = await self.stack.database.fetch(
             "UPDATE tasks SET lease_owner = 'lease_me', lease_until = now() + interval '1 hour' WHERE tenant_id = $1"
             " RETURNING task_id, attempts, reward_id, prize_id",
@@ -118,7 +113,6 @@ class Scene:
         return [Leased(self.tenant_id, "lease_me", row) for row in rows]
 
     async def set(self, reward: str, task: str) -> None:
-        """Moves every reward and task there."""
         await self.stack.database.execute("UPDATE rewards SET status = $2 WHERE tenant_id = $1", self.tenant_id, reward)
         await self.stack.database.execute("UPDATE tasks SET status = $2 WHERE tenant_id = $1", self.tenant_id, task)
 
@@ -129,7 +123,6 @@ class Scene:
 
 
 async def new_scene(stack: Stack) -> Scene:
-    """A scene in a tenant of its own."""
     stack = await make_tenant(stack, ids.make("tenant"))
     campaign = await make_campaign(stack)
     prize_id = await make_prize(stack, campaign_id=campaign["id"])

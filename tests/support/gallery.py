@@ -16,21 +16,18 @@ from tests.support.stack import Stack
 
 @asynccontextmanager
 async def edge_of(stack: Stack) -> AsyncIterator[Edge]:
-    """The stack's admin edge, as commands ask it."""
     headers = {"Authorization": f"Bearer {stack.token('ann', ('admin',))}"}
     async with aiohttp.ClientSession(headers=headers) as http:
         yield Edge(http, stack.process.admin_url)
 
 
 async def applied(stack: Stack, name: str) -> str:
-    """The campaign of a ready file, imported; its id."""
     file = documents.parse(name, gallery.text_of(name)).value
     made: str = (await stack.admin("POST", "/admin/campaigns/import", {"file": file})).data["campaign_id"]
     return made
 
 
 async def exported(stack: Stack, campaign_id: str) -> dict[str, Any]:
-    """The campaign as a file, as `tombola campaigns export` writes it."""
     async with edge_of(stack) as edge:
         [campaign] = await campaign_files.find_campaigns(edge, campaign_id)
         return campaign_files.exported(await campaign_files.load(edge, campaign))[0]

@@ -19,7 +19,6 @@ from runtime.stores.clock import Days
 NOW: Final = 1_790_000_000.0
 TODAY: Final = date(2026, 9, 21)
 ROUND: Final = 3
-"""What was read in it is fresh, what was read before it a memory."""
 HASH: Final = "a" * 64
 KEYS: Final = (Key("k1", b"k" * 32),)
 GUEST: Final = "guest_01m85efpat00dkdjb2mbsyywrp"
@@ -45,7 +44,6 @@ def mug(**named: Any) -> PrizeTerms:
 
 
 def game(definition: dict[str, Any] = WHEEL, **named: Any) -> GameSnapshot:
-    """An active game, for players, without caps: a wheel on which each play wins a mug."""
     rules, rule = read_rules(definition)
     known: dict[str, Any] = {
         "tenant_id": "t",
@@ -77,6 +75,7 @@ def game(definition: dict[str, Any] = WHEEL, **named: Any) -> GameSnapshot:
         "rungs": (),
         "prizes": {"mug": mug()},
         "played": True,
+        "entry": None,
     }
     assert known.keys() == {field.name for field in fields(GameSnapshot)}
     return GameSnapshot(**{**known, **named})
@@ -94,7 +93,6 @@ def stock(remaining: int | None = None, day_awarded: int = 0, codes: int = 0, *,
 def state_of(
     *players: PlayerState, snapshot: GameSnapshot | None = None, stocks: dict[str, StockState] | None = None, **own: Any
 ) -> GameState:
-    """The state of a round in which everything was just read."""
     made = GameState(
         snapshot=snapshot or game(),
         day=TODAY,
@@ -116,12 +114,10 @@ def session(player_id: str = "ann", *, revision: str = HASH, ordinal: int = -1, 
 
 
 def pending(request: Any, player_id: str = "ann", **named: Any) -> PendingRequest:
-    """A request on its way; whoever answers it needs a future."""
     return PendingRequest(Work(request, cast(Any, None)), request, player_id, **named)
 
 
 def play_of(opened: Session | None = None, **named: Any) -> PendingRequest:
-    """A play of a session."""
     opened = opened or session()
     return pending(m.PlayRequest(**named), opened.player_id, session=opened)
 

@@ -13,8 +13,6 @@ from tests.support.world import World
 
 @dataclass(frozen=True)
 class Guest:
-    """A guest, as a start without a token made it. session: the one that it was given then."""
-
     player_id: str
     token: str
     session: str
@@ -25,14 +23,12 @@ class Guest:
 
 
 async def new_guest(world: World, game_id: str) -> Guest:
-    """A guest with an open session of the game."""
     started = (await world.start(game_id, "")).data
     claims = jwt.decode(started["guest_token"], options={"verify_signature": False})
     return Guest(claims["sub"], started["guest_token"], started["session_id"])
 
 
 async def guest_who_played(world: World, game_id: str) -> Guest:
-    """A guest that has played its session."""
     guest = await new_guest(world, game_id)
     assert (await world.play(game_id, guest.session, "")).code == "OK"
     return guest
@@ -49,12 +45,10 @@ async def resolve(stack: Stack, guest: Guest | None = None, contact: str = "ada@
 
 
 async def rewards_of(stack: Stack, player: str) -> list[dict[str, Any]]:
-    """A player's rewards, as the player sees them."""
     return list((await stack.consumer("GET", "/rewards/me", player=player, limit=100)).data["items"])
 
 
 async def wallet_of(stack: Stack, player: str) -> dict[str, int]:
-    """A player's balances by currency."""
     return {
         row["currency"]: row["balance"] for row in (await stack.consumer("GET", "/wallet", player=player)).data["items"]
     }

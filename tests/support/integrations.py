@@ -12,7 +12,6 @@ from tests.support.waiting import HANG_SECONDS
 
 
 async def register(stack: Any, receiver: Receiver, *events: str, **fields: Any) -> str:
-    """The id of a new webhook to the receiver."""
     config = {"url": receiver.url, "secret": SECRET, **fields.pop("config", {})}
     body = {"type": "INTEGRATION_TYPE_WEBHOOK", "events": list(events), "config": config, **fields}
     answer = await stack.admin("POST", "/admin/integrations", body)
@@ -20,7 +19,6 @@ async def register(stack: Any, receiver: Receiver, *events: str, **fields: Any) 
 
 
 async def deliveries(stack: Any, integration_id: str, count: int) -> list[dict[str, Any]]:
-    """The delivery log, once it has so many rows."""
     async with asyncio.timeout(HANG_SECONDS):
         while True:
             answer = await stack.admin("GET", f"/admin/integrations/{integration_id}/deliveries", limit="100")
@@ -30,7 +28,6 @@ async def deliveries(stack: Any, integration_id: str, count: int) -> list[dict[s
 
 
 def event(stack: Any, type: str = PrizeWon.TYPE, **fields: Any) -> Any:
-    """An event of the stack's tenant, of now."""
     now = stack.engine.clock.now()
     own = {"occurred_at": now, "tenant_id": stack.tenant_id, "merchant_id": "", "campaign_id": "", "data": {}}
     return new_event(type, **{**own, **fields})

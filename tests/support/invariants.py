@@ -1,8 +1,4 @@
-"""What is true of the database at every moment between transactions (faults.md): the checks of sql/conservation.sql.
-
-Every test that plays ends with `check`. A broken invariant comes back with its rows, so that the
-failure says which balance, prize or player it is. The auditor runs the same checks (runtime/streams/auditor.py).
-"""
+"""What is true of the database at every moment between transactions (faults.md): the checks of sql/conservation.sql."""
 
 from __future__ import annotations
 
@@ -18,7 +14,6 @@ TURNS: Final = "player_turn_sum"
 TENANTS: Final = "SELECT tenant_id FROM tenants"
 
 Keys = Mapping[str, Sequence[str]]
-"""Things to look at, by their kind."""
 
 
 class Reads(Protocol):
@@ -28,7 +23,6 @@ class Reads(Protocol):
 
 
 async def everything(database: Reads, tenant_id: str) -> Keys:
-    """All that a tenant has, as the auditor goes around it."""
     found = {}
     for kind in KINDS:
         rows = await database.fetch(CONSERVATION[f"walk_{kind}"], tenant_id, "", 10_000_000)
@@ -37,7 +31,6 @@ async def everything(database: Reads, tenant_id: str) -> Keys:
 
 
 async def broken_of(database: Reads, tenant_id: str, keys: Keys) -> dict[str, list[dict[str, Any]]]:
-    """The checks that these things of a tenant break, by name, each with its rows."""
     found = {}
     for check in CHECKS.values():
         if keys.get(check.kind):
@@ -56,15 +49,10 @@ async def broken(database: Reads, tenant_id: str = "") -> dict[str, list[dict[st
 
 
 async def check(database: Reads) -> None:
-    """Fails the test where an invariant does not hold."""
     found = await broken(database)
     assert found == {}, found
 
 
 async def check_sums(database: Reads, *names: str) -> None:
-    """Fails the test where a wallet or a player's turns are not what their entries say: for tests that write rows.
-
-    names: of these checks alone.
-    """
     found = await broken(database)
     assert not {CHECKS[name].holds for name in names or (LEDGERS, CHAIN, TURNS)} & found.keys(), found

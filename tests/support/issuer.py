@@ -1,8 +1,4 @@
-"""An OpenID Connect provider of the tests' own: authorization code with PKCE (S256), as strict as RFC 9700 asks.
-
-It is small since what is on PyPI does not look at the verifier, and so would not notice a page that lost it; its
-answers can be made wrong. One that is not ours, and certified: tests.support.provider.
-"""
+"""An OpenID Connect provider of the tests' own: authorization code with PKCE (S256), as strict as RFC 9700 asks."""
 
 from __future__ import annotations
 
@@ -31,7 +27,6 @@ USERS: Final[dict[str, dict[str, Any]]] = {
     "dora": {"groups": ["marketing"]},
     "eve": {"groups": ["canteen"]},
 }
-"""Who there is, and what is claimed of them."""
 
 SETTINGS: Final[dict[str, Any]] = {
     "jwks_audience": "tombola",
@@ -41,7 +36,6 @@ SETTINGS: Final[dict[str, Any]] = {
     "oidc_client_id": CLIENT,
     "callback_base_url": "https://admin.example",
 }
-"""What an edge that trusts it has set, beside its addresses."""
 
 
 @dataclass
@@ -61,31 +55,28 @@ class Issuer:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of an edge that trusts it."""
         return {**SETTINGS, "jwks_url": f"{self.url}/jwks", "jwks_issuer": self.url}
 
     def code(self, user: str, asked: dict[str, str]) -> str:
-        """A code for who has said who they are."""
         code = secrets.token_urlsafe(16)
         self.codes[code] = {**asked, "user": user}
         return code
 
     async def discovery(self, _: web.Request) -> web.Response:
-        told: dict[str, Any] = {
+        claims: dict[str, Any] = {
             "issuer": self.url,
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
             "jwks_uri": f"{self.url}/jwks",
         }
         if self.ways is not None:
-            told["token_endpoint_auth_methods_supported"] = list(self.ways)
-        return web.json_response(told)
+            claims["token_endpoint_auth_methods_supported"] = list(self.ways)
+        return web.json_response(claims)
 
     async def jwks(self, _: web.Request) -> web.Response:
         return web.json_response({"keys": [{**json.loads(ECAlgorithm.to_jwk(self.key.public_key())), "kid": "one"}]})
 
     async def authorize(self, request: web.Request) -> web.Response:
-        """Asks who it is, and sends them back with a code; who is signed in here is not asked again."""
         asked = dict(request.query)
         wanted = {"response_type": "code", "client_id": CLIENT, "code_challenge_method": "S256"}
         if any(asked.get(name) != value for name, value in wanted.items()) or "openid" not in asked.get("scope", ""):
@@ -104,23 +95,23 @@ class Issuer:
     async def token(self, request: web.Request) -> web.Response:
         """An ID token for a code: once, for who has the verifier, and for the address that it was sent to."""
         form = await request.post()
-        asked = self.codes.pop(str(form.get("code")), None)
+        sent = self.codes.pop(str(form.get("code")), None)
         digest = hashlib.sha256(str(form.get("code_verifier")).encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        why = "code" if asked is None else "verifier" if asked["code_challenge"] != challenge else ""
-        if asked is not None and not why:
-            why = "address" if asked["redirect_uri"] != form.get("redirect_uri") else ""
-        if asked is None or why or self._client(request, form) != (CLIENT, self.secret):
+        why = "code" if sent is None else "verifier" if sent["code_challenge"] != challenge else ""
+        if sent is not None and not why:
+            why = "address" if sent["redirect_uri"] != form.get("redirect_uri") else ""
+        if sent is None or why or self._client(request, form) != (CLIENT, self.secret):
             self.refused.append(why or "client")
             return web.json_response({"error": "invalid_grant"}, status=400)
-        now, user = int(time.time()), asked["user"]
+        now, user = int(time.time()), sent["user"]
         claims = {
             "iss": self.url,
             "aud": CLIENT,
             "sub": user,
             "iat": now,
             "exp": now + 300,
-            "nonce": asked["nonce"],
+            "nonce": sent["nonce"],
             **USERS[user],
             **self.claims,
         }
@@ -133,13 +124,12 @@ class Issuer:
             return str(form.get("client_id")), str(form.get("client_secret", ""))
         if "client_secret" in form:
             return "", ""
-        told = BasicAuth.decode(request.headers.get("Authorization", "Basic Og=="))
-        return unquote(told.login), unquote(told.password)
+        client = BasicAuth.decode(request.headers.get("Authorization", "Basic Og=="))
+        return unquote(client.login), unquote(client.password)
 
 
 @asynccontextmanager
 async def issuing() -> AsyncIterator[Issuer]:
-    """The provider, on a free port, for the length of the block."""
     issuer, app = Issuer(), web.Application()
     app.router.add_get("/.well-known/openid-configuration", issuer.discovery)
     app.router.add_get("/jwks", issuer.jwks)

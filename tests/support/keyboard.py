@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-
-from tests.support.staff import Desk
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator, Page
@@ -27,7 +24,6 @@ LISTENS: Final = """(() => {
     const there = (event) => event.key === "Tab" && document.activeElement === window.goal && event.preventDefault();
     addEventListener("keydown", there, true);
 })()"""
-"""Put into a page before its own scripts, which it must not notice."""
 
 WALK: Final = """([within, back]) => {
     const CONTROLS = "a[href], button, input:not([type=hidden]), select, textarea, summary, iframe, audio, video," +
@@ -78,8 +74,10 @@ WALK: Final = """([within, back]) => {
             return;
         }
         const { left, right, top, bottom } = at.getBoundingClientRect();
+        let y = scrollY; // With what a dialog has scrolled.
+        for (let up = at; up && up !== document.body; up = up.parentElement ?? up.getRootNode().host) y += up.scrollTop;
         of.set(at, stops.length);
-        stops.push({ at, looks: looks(at), left, right, top: top + scrollY, bottom: bottom + scrollY });
+        stops.push({ at, looks: looks(at), left, right, top: top + y, bottom: bottom + y });
         if (!shown(at)) wrong.push(`is reached and not to be seen: ${named(at)}`);
         if (within && !root.contains(at)) wrong.push(`is outside of ${within}: ${named(at)}`);
     };
@@ -128,10 +126,7 @@ AT_ONCE: Final = 15
 
 
 async def walk(page: Page, within: str = "", *, back: bool = False) -> tuple[list[str], list[str]]:
-    """Goes once around by Tab, or back by Shift+Tab. (where it came by, what is wrong with it).
-
-    within: a selector that the focus must not leave.
-    """
+    """Goes once around by Tab, or back by Shift+Tab, never leaving `within`: (places passed, problems)."""
     await page.evaluate(WALK, [within, back])
     for _ in range(0, STOPS_MAX, AT_ONCE):
         for _ in range(AT_ONCE):
@@ -154,54 +149,3 @@ async def tab_to(page: Page, target: Locator, key: str = "Tab") -> None:
         for _ in range(AT_ONCE):
             await page.keyboard.press(key)
     raise AssertionError(f"{target} is not reached by {key}")
-
-
-@dataclass(frozen=True)
-class Keys:
-    """Who has no mouse."""
-
-    desk: Desk
-    within: str = "main"
-
-    @property
-    def page(self) -> Page:
-        return self.desk.page
-
-    @property
-    def last(self) -> str:
-        """The last part of the address: a thing's id, or what is listed."""
-        return self.page.url.partition("#")[0].rpartition("/")[2]
-
-    def button(self, name: str) -> Locator:
-        return self.page.locator(self.within).get_by_role("button", name=name, exact=True).first
-
-    async def press(self, name: str, key: str = "Tab") -> None:
-        """Goes to the button of this name, and presses it."""
-        await tab_to(self.page, self.button(name), key)
-        await self.page.keyboard.press("Enter")
-
-    async def fill(self, **fields: str) -> None:
-        """Goes from field to field, and types; into a choice, the beginning of what is chosen."""
-        for name, text in fields.items():
-            field = self.page.locator(f"{self.within} [name='{name}']")
-            await tab_to(self.page, field)
-            if await field.evaluate("(it) => it.localName !== 'select'"):
-                await self.page.keyboard.press("ControlOrMeta+a")
-            await self.page.keyboard.type(text)
-
-    async def dialog(self) -> Keys:
-        """The same, within the dialog that comes up."""
-        await self.page.wait_for_selector("dialog[open]")
-        return Keys(self.desk, "dialog")
-
-    async def gone(self) -> None:
-        await self.page.wait_for_selector("dialog", state="detached")
-
-    async def get(self, path: str, **query: Any) -> Any:
-        """What the API says of it now."""
-        return (await self.desk.stack.admin("GET", f"/admin/{path}", roles=("admin", "platform"), **query)).data
-
-    async def opened(self, title: str) -> str:
-        """The id of the thing whose page is open, once it is."""
-        await self.page.wait_for_selector(f"main h1:focus:has-text('{title}')")
-        return self.last

@@ -13,7 +13,6 @@ from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import Stack
 
 NOON = 1_780_000_000
-"""Unix seconds that the tests' plays are near."""
 
 
 class Played(NamedTuple):
@@ -30,10 +29,7 @@ class Played(NamedTuple):
 async def write_plays(
     engine: Engine, tenant_id: str, plays: Sequence[Played], *, since: float = NOON, tell: bool = False
 ) -> None:
-    """Writes plays and their counts in one transaction, at seconds after `since`; `tell` publishes their events.
-
-    A ranking that is being built follows what is played from now on. Plays of the past wait for it to be there.
-    """
+    """Writes plays and their counts in one transaction, at seconds after `since`; `tell` publishes their events."""
     if since == NOON:
         await engine.rankings.drain()
     rows = [
@@ -67,11 +63,10 @@ async def write_plays(
 
     await engine.database.transaction(work)
     if tell:
-        engine.publisher.events(told(tenant_id, plays))
+        engine.publisher.events(events_of(tenant_id, plays))
 
 
-def told(tenant_id: str, plays: Iterable[Played]) -> list[Any]:
-    """The events of these plays."""
+def events_of(tenant_id: str, plays: Iterable[Played]) -> list[Any]:
     return [
         event_of(
             PlayCompleted("", p.game_id, p.player_id, p.score, p.wins, p.points),
@@ -85,7 +80,6 @@ def told(tenant_id: str, plays: Iterable[Played]) -> list[Any]:
 
 
 def model(plays: Iterable[Played], metric: str, mode: str) -> list[tuple[str, int]]:
-    """The ranking as the rules in words have it: (player_id, score), the first first."""
     by_player: dict[str, list[tuple[float, int, int]]] = {}
     for index, p in enumerate(plays):
         value = 1 if metric == "plays" else getattr(p, metric)
@@ -115,7 +109,6 @@ async def make_board(stack: Stack, campaign_id: str, **fields: Any) -> dict[str,
 
 
 async def rankings(stack: Stack, board_id: str, **query: Any) -> Any:
-    """Core's answer: the edge's is cached for a while."""
     return (await stack.core("GET", f"/leaderboards/{board_id}/rankings", None, **query)).data
 
 
@@ -126,13 +119,11 @@ async def order(stack: Stack, board_id: str) -> list[tuple[str, int]]:
 
 
 async def record(stack: Stack, plays: list[Played]) -> None:
-    """Writes plays, and tells the rankings as the consumer group would (tests/faults/test_rankings.py has that one)."""
     await write_plays(stack.engine, stack.tenant_id, plays)
     await stack.engine.rankings.refresh(stack.tenant_id, [p.player_id for p in plays], games=[p.game_id for p in plays])
 
 
 async def open_games(stack: Stack) -> tuple[str, str, str]:
-    """A campaign and two games of it: (campaign_id, game_id, other game_id)."""
     campaign = await make_campaign(stack)
     prize_id = await make_prize(stack)
     games = [(await make_game(stack, campaign["id"], prize_id))["id"] for _ in range(2)]

@@ -16,7 +16,6 @@ import aiohttp
 from runtime.operations import API
 
 PATIENCE_SECONDS = 60.0
-"""How long a player goes on retrying one request. What takes longer is broken."""
 
 
 @dataclass
@@ -50,7 +49,6 @@ class Load:
             self.seconds.append(time.monotonic() - began)
 
     async def until_done(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """The data of the answer, however often it takes. AssertionError where it is refused for good."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 status, envelope = await self.ask(path, body)
@@ -62,7 +60,6 @@ class Load:
                 await asyncio.sleep(0.02)
 
     async def player(self, name: str) -> None:
-        """Starts and plays until told to stop; always ends on an answered play."""
         while not self.stopping:
             session = (await self.until_done("start", {"player_id": name}))["session_id"]
             key = f"key_{next(self.numbers)}"
@@ -70,14 +67,12 @@ class Load:
             self.played[key] = (await self.until_done("play", body))["play_id"]
 
     async def plays(self, more: int) -> None:
-        """Returns once `more` further plays have been answered."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             wanted = len(self.played) + more
             while len(self.played) < wanted:
                 await asyncio.sleep(0.005)
 
     async def check(self, database: Any) -> None:
-        """Every answered play has its row, and every key has one play."""
         rows = await database.fetch("SELECT idempotency_key, play_id FROM plays WHERE game_id = $1", self.game_id)
         stored = {row["idempotency_key"]: row["play_id"] for row in rows}
         assert len(stored) == len(rows)
@@ -86,7 +81,6 @@ class Load:
 
 @asynccontextmanager
 async def load(url: str, tenant_id: str, game_id: str, *, players: int = 8) -> AsyncIterator[Load]:
-    """`players` play for the length of the block, and are then waited for."""
     timeout = aiohttp.ClientTimeout(total=10)
     async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as http:
         running = Load(url, tenant_id, game_id, http)

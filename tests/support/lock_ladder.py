@@ -1,8 +1,6 @@
-"""Which row locks a transaction takes, one after the other, as the server itself has it.
+"""The order in which a transaction takes row locks, as the server shows it.
 
-Every row of a tenant is held by a connection of its own. What is watched then waits for the first row that
-it wants; that is noted and let go, it goes on to the next, and so on to its end. So what is seen is neither
-read from SQL nor guessed from a plan: it is the order in which the locks were asked for.
+A separate connection locks each row. The row that the transaction waits for is recorded and released, until it ends.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from sql.locks import LOCK_ORDER
 from tests.support.waiting import HANG_SECONDS
 
 ROWS_MAX: Final = 6
-"""Of a table. More would use up the server's connections."""
+"""Rows of a table; more would exhaust the connections of the server."""
 
 # Taken with SKIP LOCKED alone: a free code that is held would be passed by, not waited for.
 _NEVER_WAITED_FOR: Final = {"codes": "reward_id IS NOT NULL"}
@@ -29,6 +27,14 @@ _BLOCKED: Final = """
     FROM pg_stat_activity AS a CROSS JOIN LATERAL unnest(pg_blocking_pids(a.pid)) AS b (pid)
     WHERE a.datname = current_database() AND a.wait_event_type = 'Lock'
     ORDER BY a.xact_start, a.pid
+"""
+
+
+_KEY: Final = """
+    SELECT array_agg(a.attname::text ORDER BY k.nth) FROM pg_index AS i
+    CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, nth)
+    JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+    WHERE i.indisprimary AND i.indrelid = $1::regclass
 """
 
 
@@ -59,54 +65,71 @@ def wrong_turns(taken: Taken) -> list[str]:
     ]
 
 
-async def watch(database_url: str, tenant_id: str, work: Coroutine[Any, Any, Any]) -> tuple[Any, Taken]:
-    """(what `work` returns, the locks of each of its transactions in the order in which they were taken)."""
-    taken: Taken = {}
-    async with AsyncExitStack() as stack, asyncio.timeout(HANG_SECONDS):
-        onlooker = await _connect(stack, database_url)
-        held = await _hold_all(stack, onlooker, database_url, tenant_id)
+class Watch:
+    """Watches what locks rows in a database. Its connections are used again by each call."""
+
+    def __init__(self, database_url: str) -> None:
+        self._database_url = database_url
+        self._free: list[asyncpg.Connection] = []
+        self._keys: dict[str, str] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Watch:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    async def __call__(self, tenant_id: str, work: Coroutine[Any, Any, Any]) -> tuple[Any, Taken]:
+        """(what `work` returns, the locks of each of its transactions in the order in which they were taken)."""
+        taken: Taken = {}
+        onlooker = await self._connection()
+        held = await self._hold_all(onlooker, tenant_id)
         task = asyncio.ensure_future(work)
         try:
-            while not task.done():
-                for row in await onlooker.fetch(_BLOCKED):
-                    if (found := held.pop(row["holder"], None)) is not None:
-                        lock, holder = found
-                        taken.setdefault(Transaction(row["pid"], row["xact_start"]), []).append(lock)
-                        await holder.close()
-                await asyncio.wait([task], timeout=0.005)
-            return await task, taken
+            async with asyncio.timeout(HANG_SECONDS):
+                while not task.done():
+                    for row in await onlooker.fetch(_BLOCKED):
+                        if (found := held.pop(row["holder"], None)) is not None:
+                            lock, holder = found
+                            taken.setdefault(Transaction(row["pid"], row["xact_start"]), []).append(lock)
+                            await self._release(holder)
+                    await asyncio.wait([task], timeout=0.002)
+                return await task, taken
         finally:
             task.cancel()
+            for _, holder in held.values():
+                await self._release(holder)
+            self._free.append(onlooker)
 
+    async def _hold_all(
+        self, onlooker: asyncpg.Connection, tenant_id: str
+    ) -> dict[int, tuple[Lock, asyncpg.Connection]]:
+        """Holds each row alone; {the holder's pid: (row, connection)}."""
+        held = {}
+        for place, table in enumerate(LOCK_ORDER):
+            if table not in self._keys:
+                columns = await onlooker.fetchval(_KEY, table)
+                self._keys[table] = ", ".join(f"{name}::text" for name in columns[1:]) or "''"
+            rows = await onlooker.fetch(
+                f"SELECT ctid, ARRAY[{self._keys[table]}] AS key FROM {table}"
+                f" WHERE tenant_id = $1 AND {_NEVER_WAITED_FOR.get(table, 'true')} LIMIT {ROWS_MAX}",
+                tenant_id,
+            )
+            for row in rows:
+                holder = await self._connection()
+                await holder.execute("BEGIN")
+                await holder.fetchval(f"SELECT 1 FROM {table} WHERE ctid = $1 FOR UPDATE", row["ctid"])
+                held[holder.get_server_pid()] = (Lock(place, tuple(row["key"])), holder)
+        return held
 
-async def _hold_all(
-    stack: AsyncExitStack, onlooker: asyncpg.Connection, database_url: str, tenant_id: str
-) -> dict[int, tuple[Lock, asyncpg.Connection]]:
-    """Holds each row alone; {the holder's pid: (row, connection)}."""
-    held = {}
-    for place, table in enumerate(LOCK_ORDER):
-        columns = await onlooker.fetchval(
-            "SELECT array_agg(a.attname::text ORDER BY k.nth) FROM pg_index AS i"
-            " CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, nth)"
-            " JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum"
-            " WHERE i.indisprimary AND i.indrelid = $1::regclass",
-            table,
-        )
-        key = ", ".join(f"{name}::text" for name in columns[1:]) or "''"
-        rows = await onlooker.fetch(
-            f"SELECT ctid, ARRAY[{key}] AS key FROM {table}"
-            f" WHERE tenant_id = $1 AND {_NEVER_WAITED_FOR.get(table, 'true')} LIMIT {ROWS_MAX}",
-            tenant_id,
-        )
-        for row in rows:
-            holder = await _connect(stack, database_url)
-            await holder.execute("BEGIN")
-            await holder.fetchval(f"SELECT 1 FROM {table} WHERE ctid = $1 FOR UPDATE", row["ctid"])
-            held[holder.get_server_pid()] = (Lock(place, tuple(row["key"])), holder)
-    return held
+    async def _connection(self) -> asyncpg.Connection:
+        if self._free:
+            return self._free.pop()
+        connection = await asyncpg.connect(self._database_url)
+        self._stack.push_async_callback(connection.close)
+        return connection
 
-
-async def _connect(stack: AsyncExitStack, database_url: str) -> asyncpg.Connection:
-    connection = await asyncpg.connect(database_url)
-    stack.push_async_callback(connection.close)
-    return connection
+    async def _release(self, holder: asyncpg.Connection) -> None:
+        await holder.execute("ROLLBACK")
+        self._free.append(holder)

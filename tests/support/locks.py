@@ -27,7 +27,6 @@ async def held(rival: asyncpg.Connection, table: str, key: str) -> set[str]:
 
 
 async def somebody_waits(connection: asyncpg.Connection | Database) -> bool:
-    """Whether a lock is waited for."""
     return bool(await connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))
 
 

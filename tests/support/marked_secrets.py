@@ -19,7 +19,6 @@ from tests.support.waiting import until
 
 
 def whsec(word: str) -> str:
-    """A secret in the form of Standard Webhooks whose bytes spell a word."""
     return "whsec_" + base64.b64encode(f"{word}-{secrets.token_hex(12)}".encode()).decode()
 
 
@@ -49,7 +48,7 @@ class Marks:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a process is told and tells nobody, by variable; but for the stores' URLs."""
+        """Secrets that a process gets and must not show, by variable; but for the stores' URLs."""
         return {
             "JWT_SECRET": self.jwt,
             "JWT_OLD_SECRETS": self.jwt_old,
@@ -66,20 +65,26 @@ class Marks:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What no answer, log line, metric, event, audit entry or row ever holds."""
-        told = (self.jwt, self.jwt_old, self.jwt_staff, self.jwt_staff_old, self.login, self.server_key, self.code_key)
-        told += (self.oidc, self.smtp, self.service, *self.stores)
-        return (self.integration, self.channel, self.previous, self.sender, *told)
+        process_keys = (
+            self.jwt,
+            self.jwt_old,
+            self.jwt_staff,
+            self.jwt_staff_old,
+            self.login,
+            self.server_key,
+            self.code_key,
+        )
+        process_keys += (self.oidc, self.smtp, self.service, *self.stores)
+        return (self.integration, self.channel, self.previous, self.sender, *process_keys)
 
     @property
     def config(self) -> tuple[str, ...]:
-        """What only staff may read."""
         return (self.odds, self.weight, self.header)
 
 
 @dataclass
-class Told:
-    """All that was said, by whom it was said to."""
+class SecretProbe:
+    """A process with marked secrets, and everything that it answered and sent."""
 
     marks: Marks
     stack: Stack
@@ -104,21 +109,20 @@ async def make_tenant_row(database_url: str) -> None:
     await connection.close()
 
 
-async def live(told: Told) -> None:
-    """Ann logs in, wins, is delivered to; staff look and change; a good deal goes wrong."""
-    stack, marks, url = told.stack, told.marks, told.receiver.url
+async def live(probe: SecretProbe) -> None:
+    stack, marks, url = probe.stack, probe.marks, probe.receiver.url
     campaign_id = (await make_campaign(stack))["id"]
     config = {"url": url, "secret": marks.channel, "previous_secret": marks.previous}
     config["headers"] = {"Authorization": marks.header}
     hook = {"url": url, "secret": marks.integration, "headers": {"Authorization": marks.header}}
-    told.known["campaign"] = campaign_id
+    probe.known["campaign"] = campaign_id
     coupon = await make_prize(stack, campaign_id=campaign_id, fulfillment={"channel": "voucher_code"})
     parcel = await make_prize(stack, campaign_id=campaign_id, fulfillment={"channel": "webhook", "config": config})
     assert (await stack.admin("POST", f"/admin/prizes/{coupon}/codes", {"codes": list(marks.codes)})).data["added"] == 4
     assert (await stack.admin("PUT", f"/admin/prizes/{parcel}", {"name": "Parcel"})).data
     events = ["play_completed", "prize_won", "prize_claimed", "quest_completed"]
     integration = {"type": "webhook", "events": events, "config": hook}
-    told.known["integration"] = (await stack.admin("POST", "/admin/integrations", integration)).data["id"]
+    probe.known["integration"] = (await stack.admin("POST", "/admin/integrations", integration)).data["id"]
     gone = (await stack.admin("POST", "/admin/integrations", integration)).data["id"]
     assert (await stack.admin("DELETE", f"/admin/integrations/{gone}")).http == 200
     games = []
@@ -132,30 +136,30 @@ async def live(told: Told) -> None:
     body = {"name": "Set", "type": "collection", "campaign_id": campaign_id, "status": "active"}
     body |= {"reward_handler": "lucky_item", "handler_config": {"items": items}}
     games.append((await stack.admin("POST", "/admin/games", body)).data["id"])
-    await _log_in(told)
-    told.receiver.replies += [echo] * 20
-    player = {"Authorization": f"Bearer {told.tokens[0]}"}
+    await _log_in(probe)
+    probe.receiver.replies += [echo] * 20
+    player = {"Authorization": f"Bearer {probe.tokens[0]}"}
     for game_id in games:
         started = (await stack.consumer("POST", f"/games/{game_id}/start", {}, headers=player)).data
-        told.known["revision"] = started["revision_hash"]
+        probe.known["revision"] = started["revision_hash"]
         body = {"session_id": started["session_id"], "payload": {}}
         key = {**player, "Idempotency-Key": f"key-{game_id}"}
         for _ in range(2):
             played = await stack.consumer("POST", f"/games/{game_id}/play", body, headers=key)
-        told.anns.append(played.data)
+        probe.anns.append(played.data)
         # Refused in each way that says something of what was sent.
         await stack.consumer("POST", f"/games/{game_id}/play", {**body, "surprise": marks.channel}, headers=player)
-    told.anns.append((await stack.consumer("GET", "/rewards/me", headers=player)).data)
-    told.known |= {"game": games[0], "prize": coupon, "play": told.anns[0]["play_id"]}
-    told.known["reward"] = told.anns[0]["rewards"][0]["reward_id"]
-    told.known |= {"quest": "quest_x", "leaderboard": "board_x"}
+    probe.anns.append((await stack.consumer("GET", "/rewards/me", headers=player)).data)
+    probe.known |= {"game": games[0], "prize": coupon, "play": probe.anns[0]["play_id"]}
+    probe.known["reward"] = probe.anns[0]["rewards"][0]["reward_id"]
+    probe.known |= {"quest": "quest_x", "leaderboard": "board_x"}
     tasks = (await stack.admin("GET", "/admin/fulfillment/tasks", prize_id=parcel)).data["items"]
-    told.known["task"] = tasks[0]["id"]
-    await until(lambda: _has_tried(told, parcel))
-    told.receiver.replies.clear()
-    assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{told.known['task']}/retry", {})).data
-    await until(lambda: _has_delivered(told, parcel))
-    await until(lambda: _has_told(told, "prize_won"))
+    probe.known["task"] = tasks[0]["id"]
+    await until(lambda: _has_tried(probe, parcel))
+    probe.receiver.replies.clear()
+    assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{probe.known['task']}/retry", {})).data
+    await until(lambda: _has_delivered(probe, parcel))
+    await until(lambda: _has_emitted(probe, "prize_won"))
     bad = {"name": "X", "fulfillment": {"channel": "webhook", "config": {**config, "url": marks.channel, "no": 1}}}
     assert (await stack.admin("POST", "/admin/prizes", bad)).http == 400
     headers = {"Authorization": f"Bearer {marks.channel}"}
@@ -164,28 +168,28 @@ async def live(told: Told) -> None:
     sign_in = {"code": "x", "verifier": "x", "nonce": "x", "redirect_uri": f"{stack.process.admin_url}/dashboard/"}
     for path, body in (("start", {"redirect_uri": sign_in["redirect_uri"]}), ("finish", sign_in)):
         assert (await stack.admin("POST", f"/admin/auth/oidc/{path}", body, roles=())).http >= 400
-    await _use_api_token(told)
-    await _rotate_the_secret_of_a_quest(told)
+    await _use_api_token(probe)
+    await _rotate_the_secret_of_a_quest(probe)
 
 
-async def _rotate_the_secret_of_a_quest(told: Told) -> None:
-    """Told when it is made, and when it is made anew; then its events are refused."""
-    stack = told.stack
+async def _rotate_the_secret_of_a_quest(probe: SecretProbe) -> None:
+    """Shown when it is made, and when it is made anew; then its events are refused."""
+    stack = probe.stack
     condition = {"kind": "event", "count": 2}
-    quest = {"name": "Buy", "campaign_id": told.known["campaign"], "status": "active", "condition": condition}
+    quest = {"name": "Buy", "campaign_id": probe.known["campaign"], "status": "active", "condition": condition}
     made = (await stack.admin("POST", "/admin/quests", quest | {"turns": 1})).data
     again = (await stack.admin("POST", f"/admin/quests/{made['id']}/rotate-secret", {})).data
-    told.tokens += [made["secret"], again["secret"]]
+    probe.tokens += [made["secret"], again["secret"]]
     assert made["secret"] != again["secret"]
     event = {"event_id": made["secret"], "player_id": "ann"}
     assert (await stack.admin("POST", f"/quests/{made['id']}/events", event, roles=(), tenant_id=TENANT)).http == 401
 
 
-async def _use_api_token(told: Told) -> None:
+async def _use_api_token(probe: SecretProbe) -> None:
     """Made, shown, refused something, revoked, and shown again."""
-    stack = told.stack
+    stack = probe.stack
     made = (await stack.admin("POST", "/admin/tokens", {"name": "ci", "roles": ["designer"]})).data
-    told.tokens.append(made["secret"])
+    probe.tokens.append(made["secret"])
     headers = {"Authorization": f"Bearer {made['secret']}"}
     for body in ({"name": "Fair"}, {"name": "Fair", "surprise": 1}):
         await stack.admin("POST", "/admin/campaigns", body, roles=(), headers=headers)
@@ -199,33 +203,33 @@ async def _use_api_token(told: Told) -> None:
     await until(is_refused)
 
 
-async def _log_in(told: Told) -> None:
-    stack = told.stack
+async def _log_in(probe: SecretProbe) -> None:
+    stack = probe.stack
     contact = {"contact_type": "CONTACT_TYPE_EMAIL", "contact": "ann@example.com"}
     challenge = (await stack.consumer("POST", "/players/auth/start", contact)).data["challenge_id"]
     code = ""
     while not code:
-        got = await told.receiver.next()
+        got = await probe.receiver.next()
         code = got.json["code"] if got.path.endswith("/login") and got.json.get("code") else ""
-    told.login_codes.append(code)
+    probe.login_codes.append(code)
     wrong = {"challenge_id": challenge, "code": "000000" if code != "000000" else "111111"}
     assert (await stack.consumer("POST", "/players/auth/verify", wrong)).http == 401
     body = {"challenge_id": challenge, "code": code}
     logged_in = (await stack.consumer("POST", "/players/auth/verify", body)).data
-    told.tokens += [logged_in["token"], logged_in["refresh_token"]]
+    probe.tokens += [logged_in["token"], logged_in["refresh_token"]]
     again = await stack.consumer("POST", "/players/auth/refresh", {"refresh_token": logged_in["refresh_token"]})
-    told.tokens += [again.data["token"], again.data["refresh_token"]]
+    probe.tokens += [again.data["token"], again.data["refresh_token"]]
 
 
-async def _has_tried(told: Told, prize_id: str) -> bool:
-    (task,) = (await told.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
+async def _has_tried(probe: SecretProbe, prize_id: str) -> bool:
+    (task,) = (await probe.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
     return task["status"] in ("TASK_STATUS_RETRY", "TASK_STATUS_DELIVERED")
 
 
-async def _has_delivered(told: Told, prize_id: str) -> bool:
-    (task,) = (await told.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
+async def _has_delivered(probe: SecretProbe, prize_id: str) -> bool:
+    (task,) = (await probe.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
     return bool(task["status"] == "TASK_STATUS_DELIVERED")
 
 
-async def _has_told(told: Told, event: str) -> bool:
-    return any(event.encode() in got.body for got in told.receiver.all)
+async def _has_emitted(probe: SecretProbe, event: str) -> bool:
+    return any(event.encode() in got.body for got in probe.receiver.all)

@@ -1,9 +1,4 @@
-"""Rows that lie beside those of a test and are told from them by one key alone: what is done must leave them be.
-
-`surround` copies a tenant's rows for another tenant, for other players of the same one, or by other columns. A
-statement that forgets that condition finds the copies too, and changes them, or does to its own rows what it does
-not do alone.
-"""
+"""Copies of rows that differ in one key: a statement that forgets this key changes the copies too."""
 
 from __future__ import annotations
 
@@ -65,7 +60,6 @@ class Neighbours:
     rows: dict[str, Counter[str]]
 
     async def changed(self, database: Database) -> dict[str, list[str]]:
-        """The copies that are not what they were, or are gone."""
         found = {}
         for table, rows in self.rows.items():
             there = Counter(row[0] for row in await database.fetch(f'SELECT t::text FROM "{table}" AS t'))
@@ -79,8 +73,7 @@ async def surround(
 ) -> Neighbours:
     """Gives each of the tenant's rows a copy by each of these columns: with another value there, and else alike.
 
-    Where such a copy could not be, by a unique index, what else is unique differs too, but for a word of a few. spare:
-    tables that get none.
+    Other unique columns differ too where a unique index requires it. spare: tables that get none.
     """
 
     async def work(connection: asyncpg.Connection) -> dict[str, Counter[str]]:

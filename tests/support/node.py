@@ -21,7 +21,6 @@ _INSTALL: Final = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "
 
 @cache
 def package(name: str) -> Path:
-    """The folder of a package; the test is left out where there is no npm to get it."""
     folder = WEB / "node_modules" / name
     _LOCK.parent.mkdir(exist_ok=True)
     with _LOCK.open("w") as lock:

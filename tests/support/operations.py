@@ -1,13 +1,13 @@
-"""A tenant with one thing of every kind, and what to ask of every operation: for tests that loop over them all.
-
-What is asked are the rows' own examples. A kind of thing that is new is made from its maker's.
-"""
+"""A tenant with one thing of every kind, and what to ask of every operation: for tests that loop over them all."""
 
 from __future__ import annotations
 
+import base64
 import re
 import uuid
+import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import sql
@@ -15,24 +15,27 @@ from runtime import ids
 from runtime import messages as m
 from runtime.operations import OPERATIONS, Operation, samples
 from runtime.wire.schema import fields_of
-from tests.support.resources import make_campaign, make_prize, wheel
+from tests.support.resources import font, make_campaign, make_prize, wheel
 from tests.support.stack import Stack
 
 Ids = dict[str, str]
 Body = dict[str, Any]
 
 RECEIVER: Final = "http://203.0.113.7/hook"
-"""An address for documentation (RFC 5737): nothing is ever sent there in these tests."""
+"""A documentation address (RFC 5737): nothing is sent there."""
 
 SUBJECTS: Final = frozenset(row.subject for row in OPERATIONS if row.subject)
-"""Every kind of thing that a path names."""
 
 WITH_BODY: Final = tuple(row for row in OPERATIONS if row.has_body)
 
 
 async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> Ids:
-    """The ids of one thing of every kind, all of the stack's tenant, of one campaign, and all used."""
-    campaign_id = (await make_campaign(stack, **campaign))["id"]
+    news = {"id": "news", "text": {"en": "Send me news."}}
+    campaign_id = (await make_campaign(stack, **{"entry": {"consents": [news]}, **campaign}))["id"]
+    entered = await stack.consumer(
+        "POST", f"/campaigns/{campaign_id}/entry", {"consents": {"news": True}}, player=player
+    )
+    assert entered.data["missing"] == []
     channel = {"channel": "webhook", "redemption_mode": "on_claim", "config": {"url": RECEIVER}}
     prize_id = await make_prize(stack, campaign_id=campaign_id, fulfillment=channel)
     assert (await stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["PERRY-0001"]})).data["added"]
@@ -62,18 +65,33 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
     begun = {"player_id": player, "login_id": f"login_{uuid.uuid4().hex}"}
     assert (await stack.core("POST", "/logins", begun)).http == 200
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    draw = {"campaign_id": campaign_id, "name": "Raffle", "tickets": {"currency": "points"}, "alternates": 1}
+    draw |= {"prizes": [{"prize_id": prize_id, "count": 1}], "randomness": {"kind": "INTERNAL"}}
+    draw_id, drawn_id = [(await stack.admin("POST", "/admin/draws", draw)).data["id"] for _ in range(2)]
+    for step in ("close", "draw"):
+        assert (await stack.admin("POST", f"/admin/draws/{drawn_id}/{step}", {})).data
+    pack = {"campaign_id": campaign_id, "name": "Caps", "gives": {"turns": 1}}
+    pack_id = (await stack.admin("POST", "/admin/packs", pack)).data["id"]
+    assert (await stack.admin("POST", f"/admin/packs/{pack_id}/codes", {"codes": ["CAP-0001"]})).data["added"]
+    code = {"campaign_id": campaign_id, "code": "CAP-0001"}
+    redeemed = (await stack.consumer("POST", "/codes/redeem", code, player=player)).data
     integration_id = (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
     task = (await stack.admin("GET", "/admin/fulfillment/tasks", campaign_id=campaign_id)).data["items"][0]
     violation_id = await make_violation(stack, campaign_id, prize_id)
     approval_id = await make_approval(stack, player, campaign_id, campaign.get("merchant_id", ""))
     token = {"name": "ci", "roles": ["designer"], "merchant_id": campaign.get("merchant_id", "")}
     known = {
+        "participant": entered.data["entry_id"],
         "token": (await stack.admin("POST", "/admin/tokens", token)).data["id"],
         "campaign": campaign_id,
         "game": game_id,
         "prize": prize_id,
         "quest": quest_id,
         "leaderboard": board_id,
+        "draw": draw_id,
+        "pack": pack_id,
+        "redemption": redeemed["redemption_id"],
+        "drawn": drawn_id,
         "merchant": merchant_id,
         "integration": integration_id,
         "play": played["play_id"],
@@ -81,6 +99,7 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
         "task": task["id"],
         "violation": violation_id,
         "approval": approval_id,
+        "asset": await make_asset(replace(stack, merchant_id=campaign.get("merchant_id", ""))),
         "entry": entry["id"],
         "session": session,
         "revision": started["revision_hash"],
@@ -91,59 +110,62 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
         "receiver": RECEIVER,
     }
     for row in OPERATIONS:
-        if row.makes and row.scoped and row.resource not in known:
+        if row.creates and row.scoped and row.resource not in known:
             body = edge_body(row, known)
             known[row.resource] = (await stack.admin("POST", f"/admin{row.path}", body)).data["id"]
     return known
 
 
+async def make_asset(stack: Stack) -> str:
+    """A font, with other bytes for each owner: equal files have equal ids, and two merchants with one share it."""
+    body = font(expanded=1_000 + zlib.crc32(f"{stack.tenant_id} {stack.merchant_id}".encode()) % 1_000_000)
+    content = base64.b64encode(body).decode()
+    return str((await stack.admin("POST", "/admin/assets", {"content": content})).data["id"])
+
+
 async def make_merchant(stack: Stack) -> str:
-    """The id of a new merchant."""
     return str((await stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data["id"])
 
 
 async def make_violation(stack: Stack, campaign_id: str, prize_id: str) -> str:
-    """The id of a violation of a campaign, as the auditor notes one."""
     violation_id = ids.make("violation")
     await stack.database.execute(
         "INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, scope_key, expected, found,"
-        " deviation, first_seen_at, last_seen_at) VALUES ($1, $2, 'prize_held', $3, $4, '1', '2', '1', now(), now())",
+        " deviation, first_seen_at, last_seen_at)"
+        " VALUES ($1, $2, 'prize_awarded', $3, $4, '1', '2', '1', now(), now())",
         *(stack.tenant_id, violation_id, prize_id, campaign_id),
     )
     return violation_id
 
 
 async def make_approval(stack: Stack, player: str, scope_key: str, merchant_id: str) -> str:
-    """The id of an adjustment that waits for a second person, as one is kept where a setting holds it back."""
     approval_id = ids.make("approval")
     scope = m.Scope(tenant_id=stack.tenant_id, merchant_id=merchant_id)
     request = m.AdjustBalanceRequest(scope=scope, player_id=player, scope_key=scope_key, currency="points", amount=5)
     shown = {"scope_key": scope_key, "currency": "points"}
-    asked = (merchant_id, "AdjustBalance", "AdjustBalance", bytes(request), b"", None)
+    arguments = (merchant_id, "AdjustBalance", "AdjustBalance", bytes(request), b"", None)
     about = (player, {}, shown, "somebody", b"")
-    await stack.database.execute(sql.load("approvals")["keep"], stack.tenant_id, approval_id, *asked, *about)
+    await stack.database.execute(sql.load("approvals")["insert"], stack.tenant_id, approval_id, *arguments, *about)
     return approval_id
 
 
 def unknown_like(known: Ids) -> Ids:
-    """Ids of the same form and length that nothing has."""
     ids = {kind: re.sub(r"[0-9A-Za-z](?=[^_]*$)", "0", identifier) for kind, identifier in known.items()}
     return {**ids, "receiver": known["receiver"]}
 
 
 def path_of(operation: Operation, known: Ids) -> str:
-    """The operation's path with its {id}."""
+    if operation.path in ("/draws/{id}/winners", "/draws/{id}/file") and "drawn" in known:
+        return operation.path.replace("{id}", known["drawn"])
     return operation.path.replace("{id}", known[operation.subject]) if operation.subject else operation.path
 
 
 def edge_body(operation: Operation, known: Ids) -> Body:
-    """The row's example, a body as the edges take it, about these things."""
     body: Body = _about(operation.example, known)
     return body
 
 
 def body_of(operation: Operation, known: Ids) -> Body:
-    """The operation's body on Core, without the scope."""
     body = edge_body(operation, known)
     if operation.resource:
         body = {operation.resource: body}
@@ -151,9 +173,8 @@ def body_of(operation: Operation, known: Ids) -> Body:
 
 
 def whole_body(operation: Operation, known: Ids) -> Body:
-    """As `body_of`; an update's resource with all that its maker's example gives."""
     body = body_of(operation, known)
-    makers = (row for row in OPERATIONS if row.makes and row.resource and row.resource == operation.resource)
+    makers = (row for row in OPERATIONS if row.creates and row.resource and row.resource == operation.resource)
     for maker in makers:
         body[operation.resource] = {**edge_body(maker, known), **body[operation.resource]}
     return body
@@ -171,5 +192,4 @@ def _about(value: Any, known: Ids) -> Any:
 
 
 def is_list(operation: Operation) -> bool:
-    """True where the reply is a collection."""
     return "items" in fields_of(operation.reply)

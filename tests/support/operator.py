@@ -31,7 +31,6 @@ class Forks:
         atexit.register(self._process.terminate)
 
     def ask(self, command: dict[str, Any]) -> int:
-        """Runs a command; its exit code."""
         assert self._process.stdin is not None and self._process.stdout is not None
         with self._turn:
             self._process.stdin.write(json.dumps(command) + "\n")
@@ -41,14 +40,11 @@ class Forks:
 
 @cache
 def forks() -> Forks:
-    """The one of this process."""
     return Forks()
 
 
 @dataclass
 class Ran:
-    """How a command ended, and what it said."""
-
     code: int
     out: str
     err: str
@@ -60,7 +56,6 @@ class Ran:
 
 
 async def run(directory: Path, *arguments: str, stdin: bytes = b"", **environment: str) -> Ran:
-    """Runs a `tombola` command in the directory."""
     names = ("in", "out", "err")
     with tempfile.TemporaryDirectory() as scratch:
         files = {name: Path(scratch) / name for name in names}
@@ -77,13 +72,11 @@ async def run(directory: Path, *arguments: str, stdin: bytes = b"", **environmen
 
 
 async def tombola(*arguments: str, **environment: str) -> tuple[int, str, str]:
-    """Runs a `tombola` command at the project's root: its exit code, output and errors."""
     ran = await run(ROOT, *arguments, COLUMNS="200", **environment)
     return ran.code, ran.out, ran.err
 
 
 async def begun(*arguments: str, **environment: str) -> asyncio.subprocess.Process:
-    """Starts `tombola ARGUMENTS` as a process of its own."""
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "runtime", *arguments),
         cwd=ROOT,
@@ -95,8 +88,6 @@ async def begun(*arguments: str, **environment: str) -> asyncio.subprocess.Proce
 
 
 class Operator:
-    """Runs `tombola` as staff of the stack's tenant, in a directory of its own."""
-
     def __init__(self, stack: Stack, directory: Path) -> None:
         self.stack = stack
         self.directory = directory
@@ -115,6 +106,5 @@ class Operator:
         return name
 
     async def audit(self) -> int:
-        """How many changes the tenant has seen."""
         entries = (await self.stack.admin("GET", "/admin/audit", limit=100)).data["items"]
         return len([entry for entry in entries if entry["action"] != "staff.sign_in"])

@@ -1,9 +1,4 @@
-"""In which order the files of tests are begun: the longest first, as tests/longest.txt names them.
-
-Whole files go to the processes of a run (`--dist loadfile`), so what a module's tests share is made once, and a long
-file that began late would be waited for alone. A file that takes a good part of a run and is not named is told of at
-its end.
-"""
+"""Begins the longest files first (tests/longest.txt): a long one begun late would be waited for alone."""
 
 from __future__ import annotations
 
@@ -22,7 +17,6 @@ RUN_SECONDS_MIN: Final = 300.0
 
 
 def longest() -> list[str]:
-    """The files that are begun first, in their order."""
     return [line for line in FILE.read_text().splitlines() if not line.startswith("#")]
 
 
@@ -31,7 +25,6 @@ def file_of(nodeid: str) -> str:
 
 
 def begin_with_the_longest(items: list[pytest.Item]) -> None:
-    """Sorts tests by their files; those of one file, and files that are not named, stay in order."""
     places = {name: place for place, name in enumerate(longest())}
     items.sort(key=lambda item: places.get(file_of(item.nodeid), len(places)))
 

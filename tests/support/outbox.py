@@ -15,8 +15,6 @@ SCHEDULE: Final = [5.0, 300.0]
 
 
 class Outbox:
-    """A tenant's tasks, each with a reward of its own that is named like it."""
-
     def __init__(self, database: Database) -> None:
         self.database = database
 
@@ -44,7 +42,6 @@ class Outbox:
         return name
 
     async def state(self, name: str) -> Any:
-        """The task as it is, its reward's status (`reward`) and whether that was delivered."""
         return await self.database.fetchrow(
             "SELECT t.*, r.status AS reward, r.fulfilled_at, extract(epoch FROM t.next_attempt_at - now()) AS due_in,"
             " extract(epoch FROM t.lease_until - now()) AS leased_for FROM tasks AS t"
@@ -53,7 +50,6 @@ class Outbox:
         )
 
     async def states(self) -> dict[str, tuple[str, str]]:
-        """(the task's status, its reward's) by name."""
         rows = await self.database.fetch(
             "SELECT t.task_id, t.status, r.status AS reward FROM tasks AS t JOIN rewards AS r"
             " USING (tenant_id, reward_id) WHERE t.tenant_id = 't' AND t.player_id = 'ann'"
@@ -61,7 +57,6 @@ class Outbox:
         return {row["task_id"]: (row["status"], row["reward"]) for row in rows}
 
     async def lease(self, *names: str, rooms: dict[str, int] | None = None) -> list[str]:
-        """Which of the tasks a worker gets."""
         rows = await self.database.fetch(
             SQL["lease"], "t", 60.0, list(names), "me", list(rooms or {}), list((rooms or {}).values())
         )
@@ -74,17 +69,16 @@ class Outbox:
         *,
         external: str = "",
         delay: float = 0,
-        told: tuple[str, str, int] = ("went wrong", "no", 7),
+        attempt: tuple[str, str, int] = ("went wrong", "no", 7),
     ) -> Any:
-        """told: the error, how the answer began, the milliseconds."""
-        error, answer, took = told
+        """attempt: the error, how the answer began, the milliseconds."""
+        error, answer, took = attempt
         rows = await self.database.fetch(
             SQL["record"], "t", [name], ["me"], [status], [error], [external], [delay], [answer], [took]
         )
         return rows[0] if rows else None
 
     async def record_all(self, *names: str) -> list[str]:
-        """Records that they were delivered; the tasks that it says so of."""
         many = [[value] * len(names) for value in ("me", "delivered", "", "")]
         unsaid = ([0.0] * len(names), [""] * len(names), [0] * len(names))
         rows = await self.database.fetch(SQL["record"], "t", list(names), *many, *unsaid)

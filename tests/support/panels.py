@@ -10,46 +10,39 @@ FOCUSED = "document.querySelector('tombola-game').shadowRoot.activeElement"
 
 
 async def open_as(visit: Visit, game_id: str, player: str) -> None:
-    """The game's page, for a player whose token the page gives."""
     await visit.open(game_id)
     await sign_in(visit, player)
 
 
 async def sign_in(visit: Visit, player: str) -> None:
-    """Gives the page's element a player's token, and waits until it knows what is left to them."""
     script = "(token) => document.querySelector('tombola-game').setAttribute('token', token)"
     async with visit.page.expect_response("**/eligibility"):
         await visit.page.evaluate(script, visit.stack.token(player))
 
 
 async def panel(visit: Visit, name: str) -> str:
-    """Opens a panel from beside the game; what is written in it once it is all there."""
     await visit.page.click(f".panels [data-panel={name}]")
     return await shown(visit, name)
 
 
 async def shown(visit: Visit, name: str) -> str:
-    """What is written in the panel that is open, once it is all there."""
     await visit.page.wait_for_selector(f"dialog[open] [data-name={name}] > :not(.busy, .skeleton)")
     await visit.page.wait_for_selector("dialog .busy, dialog .skeleton", state="detached")
     return str(await visit.page.inner_text("dialog .panel"))
 
 
 async def said(visit: Visit) -> str:
-    """What who listens was told in the dialog."""
     return str(await visit.page.inner_text("dialog > .listen"))
 
 
 async def watch(visit: Visit, *names: str) -> None:
-    """Notes the element's events of these names, for `told`."""
     script = """(names) => {
-        window.told = [];
+        window.fired = [];
         for (const name of names)
-            addEventListener(`tombola:${name}`, (event) => window.told.push([name, event.detail]));
+            addEventListener(`tombola:${name}`, (event) => window.fired.push([name, event.detail]));
     }"""
     await visit.page.evaluate(script, list(names))
 
 
-async def told(visit: Visit) -> list[Any]:
-    """[name, detail] of the events so far."""
-    return list(await visit.page.evaluate("window.told"))
+async def fired(visit: Visit) -> list[Any]:
+    return list(await visit.page.evaluate("window.fired"))

@@ -25,11 +25,7 @@ COMMAND = (sys.executable, "-m", "runtime")
 
 @asynccontextmanager
 async def process(log: Path, port: int, *command: str, **environment: str) -> AsyncIterator[str]:
-    """`python -m runtime COMMAND` for the length of the block, once `port` is ready; the URL of that port.
-
-    environment: its settings, by variable, in place of those that wait patiently for the stores. What it writes on
-    standard output and error is in `log`.
-    """
+    """The URL of the port, once ready. environment: settings by variable; `log` gets standard output and error."""
     own = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
     own |= {name.upper(): str(value) for name, value in PATIENT.items()} | {"METRICS_PORT": "0", "DEVELOPMENT": "on"}
     with log.open("ab") as written:
@@ -93,7 +89,6 @@ class CoreProcess:
         }
 
     async def start(self) -> None:
-        """Returns once it is ready, and so is each edge of it whose port was given: those listen after Core does."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *COMMAND, "all", cwd=self.directory, env=self._environment, stdout=log, stderr=log
@@ -110,12 +105,10 @@ class CoreProcess:
         return self._log.read_text().splitlines()[-1]
 
     def send(self, what: signal.Signals) -> None:
-        """Sends the signal, and goes on."""
         assert self._process is not None
         self._process.send_signal(what)
 
     async def end(self, how: signal.Signals) -> int:
-        """Sends the signal and waits; the exit code."""
         assert self._process is not None
         if self._process.returncode is None:
             self._process.send_signal(how)
@@ -124,7 +117,6 @@ class CoreProcess:
 
 
 async def make_wheel(core: CoreProcess, connection: asyncpg.Connection, *, total: int) -> str:
-    """The id of an active wheel on which no play loses while there is stock; all of it made over Core's REST."""
     await connection.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test') ON CONFLICT DO NOTHING", TENANT)
     async with aiohttp.ClientSession(base_url=core.url) as http:
 

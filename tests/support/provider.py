@@ -16,7 +16,6 @@ from tests.support.waiting import until
 
 
 def trusting(url: str) -> dict[str, Any]:
-    """The settings of an edge whose staff sign in there."""
     return {**SETTINGS, "jwks_url": f"{url}/jwks", "jwks_issuer": url}
 
 

@@ -10,7 +10,6 @@ from tests.support.statements import insert
 
 
 async def open_campaign(stack: Stack, *, timezone: str = "UTC") -> str:
-    """A campaign of the test's tenant."""
     campaign_id = ids.make("camp")
     its = {"tenant_id": stack.tenant_id, "campaign_id": campaign_id, "name": "Spring", "status": "active"}
     await insert(stack.database, "campaigns", **its, timezone=timezone)
@@ -18,7 +17,6 @@ async def open_campaign(stack: Stack, *, timezone: str = "UTC") -> str:
 
 
 async def open_quest(stack: Stack, campaign_id: str, **fields: Any) -> str:
-    """An active quest, made over Core."""
     quest = {"campaign_id": campaign_id, "name": "Visit the shop", "turns": 3, "status": "active", **fields}
     answer = await stack.core("POST", "/quests", {"quest": quest})
     return str(answer.data["quest"]["id"])

@@ -32,7 +32,6 @@ class Answer:
 
 
 async def send(runner: Runner, request: bytes, *, pieces: AsyncIterator[bytes] | None = None) -> Answer:
-    """Send raw bytes; read one answer."""
     reader, writer = await asyncio.open_connection(*runner.addresses[0][:2])
     try:
         async with asyncio.timeout(HANG_SECONDS):

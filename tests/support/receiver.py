@@ -16,8 +16,6 @@ from tests.support.waiting import HANG_SECONDS
 
 @dataclass(frozen=True)
 class Got:
-    """One request as it came."""
-
     path: str
     headers: Any
     body: bytes
@@ -43,7 +41,6 @@ class Receiver:
         self.closing = asyncio.Event()
 
     async def next(self) -> Got:
-        """The next request, waited for."""
         async with asyncio.timeout(HANG_SECONDS):
             return await self.got.get()
 
@@ -55,8 +52,6 @@ class Receiver:
 
 
 def status(number: int, **headers: str) -> Reply:
-    """Answers with an HTTP status; header names with _ for -."""
-
     async def reply(got: Got) -> web.StreamResponse:
         return web.Response(status=number, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
@@ -64,13 +59,11 @@ def status(number: int, **headers: str) -> Reply:
 
 
 async def hang(got: Got) -> web.StreamResponse:
-    """Answers nothing for as long as the receiver is there."""
     await got.closing.wait()
     return web.Response(status=500)
 
 
 async def drip(got: Got) -> web.StreamResponse:
-    """Answers byte by byte, and never to the end."""
     response = web.StreamResponse(headers={"Content-Length": "100000"})
     await response.prepare(got.request)
     while not got.closing.is_set():
@@ -83,7 +76,6 @@ async def drip(got: Got) -> web.StreamResponse:
 
 @asynccontextmanager
 async def receiving() -> AsyncIterator[Receiver]:
-    """A receiver on a free port of 127.0.0.1."""
     receiver = Receiver()
     app = web.Application()
     app.router.add_post("/{tail:.*}", receiver.handle)

@@ -1,4 +1,4 @@
-"""Ids of others' things, put wherever a request has room for one, and what is said to that."""
+"""Ids of others' things in every place of a request that takes one, and the replies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.operations import Body, Ids, body_of, path_of
 from tests.support.stack import Answer, Stack
 
 
-def told(answer: Answer) -> str:
+def text_of(answer: Answer) -> str:
     return str({name: value for name, value in answer.envelope.items() if name != "trace_id"})
 
 
@@ -20,7 +20,7 @@ def without_ids(said: tuple[Any, ...], *known: Ids) -> tuple[Any, ...]:
     *first, text = said
     for ids in known:
         for kind, identifier in ids.items():
-            text = text.replace(identifier, f"<{kind}>")
+            text = text.replace(identifier, f"<{kind.replace('drawn', 'draw')}>")
     return (*first, text)
 
 
@@ -37,7 +37,6 @@ def references(message: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 
 
 def named_by(place: tuple[Any, ...]) -> str:
-    """The kind of thing whose id stands there; empty where it is no thing's of ours."""
     name = str(place[-1])
     kinds = {
         "scope_key": "campaign",
@@ -66,10 +65,7 @@ def put(body: Body, place: tuple[Any, ...], value: str) -> bool:
 async def said_of_each(
     asker: Stack, operation: Operation, own: Ids, place: tuple[Any, ...], *others: Ids
 ) -> list[tuple[Any, ...]]:
-    """What Core answers when a body about the asker's own things names one of each of the others' in this place.
-
-    Empty where the body has no such place.
-    """
+    """What Core answers when a body about the asker's own things names one of each of the others' in this place."""
     said = []
     for known in others:
         body = body_of(operation, own)
@@ -77,6 +73,6 @@ async def said_of_each(
             return []
         answer = await asker.core(operation.verb, path_of(operation, own), body)
         # Where all are let pass, each made something of its own.
-        text = told(answer) if answer.code != "OK" else ""
+        text = text_of(answer) if answer.code != "OK" else ""
         said.append(without_ids((answer.http, answer.code, text), known))
     return said

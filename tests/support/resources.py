@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Protocol
 
 
@@ -11,14 +12,19 @@ class Asks(Protocol):
     async def admin(self, verb: str, path: str, body: Any = None, **query: Any) -> Any: ...
 
 
+def font(**own: Any) -> bytes:
+    """The header of a WOFF2 font, and the bytes that it announces."""
+    header = {"flavor": b"OTTO", "length": 100, "tables": 9, "expanded": 5_000, "compressed": 52, **own}
+    named = [header[name] for name in ("flavor", "length", "tables", "expanded", "compressed")]
+    return struct.pack(">4s4sIHHII", b"wOF2", named[0], named[1], named[2], 0, *named[3:]).ljust(100, b"\0")
+
+
 async def make_campaign(stack: Asks, **fields: Any) -> dict[str, Any]:
-    """An active campaign; `fields` in place of its own."""
     body = {"name": "Autumn", "status": "CAMPAIGN_STATUS_ACTIVE", **fields}
     return dict((await stack.admin("POST", "/admin/campaigns", body)).data)
 
 
 async def make_prize(stack: Asks, **fields: Any) -> str:
-    """The id of an unlimited prize that is delivered at once."""
     answer = await stack.admin("POST", "/admin/prizes", {"name": "Mug", "type": "goods", "value": 5, **fields})
     return str(answer.data["prize_id"])
 
@@ -39,12 +45,10 @@ def wheel(campaign_id: str, *prize_ids: str, **fields: Any) -> dict[str, Any]:
 
 
 async def make_game(stack: Asks, campaign_id: str, *prize_ids: str, **fields: Any) -> dict[str, Any]:
-    """A wheel as above."""
     return dict((await stack.admin("POST", "/admin/games", wheel(campaign_id, *prize_ids, **fields))).data)
 
 
 async def play_once(stack: Any, game_id: str, player: str = "player_a") -> dict[str, Any]:
-    """The result of one play."""
     session = (await stack.consumer("POST", f"/games/{game_id}/start", {}, player=player)).data["session_id"]
     answer = await stack.consumer(
         "POST", f"/games/{game_id}/play", {"session_id": session, "payload": {}}, player=player
@@ -53,10 +57,6 @@ async def play_once(stack: Any, game_id: str, player: str = "player_a") -> dict[
 
 
 async def one_of_every_event(stack: Any) -> str:
-    """A campaign in which each of the five canonical types has happened; its id.
-
-    A play that wins, its reward claimed, a quest completed, and a board finalized, whose first wins the prize too.
-    """
     campaign_id = (await make_campaign(stack))["id"]
     claimed_later = {"redemption_mode": "REDEMPTION_MODE_ON_CLAIM", "channel": "none"}
     prize_id = await make_prize(stack, campaign_id=campaign_id, fulfillment=claimed_later)

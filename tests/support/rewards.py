@@ -24,7 +24,6 @@ from tests.support.statements import insert
 
 @asynccontextmanager
 async def core(settings: Settings) -> AsyncIterator[Core]:
-    """Core as one process has it, drained at the end."""
     ephemeral = Ephemeral(settings.redis_url, timeout_seconds=settings.redis_timeout_seconds)
     await ephemeral.start()
     database = Database(settings.database_url, size=4, acquire_seconds=10, statement_seconds=10)
@@ -41,15 +40,12 @@ async def core(settings: Settings) -> AsyncIterator[Core]:
 
 @dataclass
 class Shelf:
-    """A tenant's prizes and rewards, by way of one engine."""
-
     engine: Engine
     tenant_id: str = "tenant_test"
     campaign_id: str = "camp_test"
     prizes: dict[str, str] = field(default_factory=dict)
 
     async def open(self) -> Shelf:
-        """Makes the tenant and its campaign, where they are not there."""
         await self.engine.database.execute(
             "INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test') ON CONFLICT DO NOTHING", self.tenant_id
         )
@@ -61,7 +57,6 @@ class Shelf:
         return self
 
     async def prize(self, mode: str = "on_claim", channel: str = "none", *, total: int = 0) -> str:
-        """A new prize; total 0 = unlimited."""
         prize_id, database = ids.make("prize"), self.engine.database
         named = {"tenant_id": self.tenant_id, "prize_id": prize_id}
         terms = {"name": "Mug", "type": "voucher", "value": 5, "redemption_mode": mode, "channel": channel}
@@ -70,13 +65,12 @@ class Shelf:
         return prize_id
 
     async def codes(self, prize_id: str, *texts: str) -> None:
-        """Puts codes into the prize's pool."""
         vault, context = vault_of(self.engine.settings.code_keys), code_context(self.tenant_id, prize_id)
         for text in texts:
             sealed = vault.seal(text, context)
             named = {"tenant_id": self.tenant_id, "prize_id": prize_id, "code_id": ids.make("code")}
-            kept = {**sealed._asdict(), "code_hash": vault.fingerprints(text, context)[0]}
-            await insert(self.engine.database, "codes", **named, **kept)
+            stored = {**sealed._asdict(), "code_hash": vault.fingerprints(text, context)[0]}
+            await insert(self.engine.database, "codes", **named, **stored)
 
     async def reward(
         self,
@@ -119,7 +113,6 @@ class Shelf:
         return reward_id
 
     async def row(self, reward_id: str) -> Any:
-        """The stored reward with its task's state (`task`, None: none) and the number of its codes."""
         return await self.engine.database.fetchrow(
             "SELECT r.*, t.status AS task, (SELECT count(*) FROM codes AS c WHERE c.tenant_id = $1 AND"
             " c.reward_id = $2) AS codes FROM rewards AS r LEFT JOIN tasks AS t USING (tenant_id, reward_id)"
@@ -138,7 +131,6 @@ class Shelf:
 
 
 async def move(core: Core, name: str, reward_id: str, **asked: str) -> m.Reward:
-    """The reward after an operation. Raises Fault."""
     operation = BY_NAME[name]
     request = operation.request(scope=m.Scope(tenant_id="tenant_test"), id=reward_id, **asked)
     reply = await core.call(operation, request)
@@ -159,7 +151,6 @@ async def revoke(core: Core, reward_id: str) -> m.Reward:
 
 
 async def refusal(awaitable: Any) -> Fault:
-    """The fault that it ends with. Fails the test where it does not."""
     try:
         await awaitable
     except Fault as fault:

@@ -14,7 +14,7 @@ from tests.support.stack import Stack
 @asynccontextmanager
 async def held(stack: Stack, statement: str, *args: Any) -> AsyncIterator[asyncpg.Connection]:
     """A rival that has run the statement and not committed, for the length of the block."""
-    rival = await asyncpg.connect(stack.process.settings.database_url)
+    rival = await asyncpg.connect(stack.database_url)
     try:
         await rival.execute("BEGIN")
         await rival.execute(statement, *args)

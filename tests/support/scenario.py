@@ -36,20 +36,20 @@ class Scenario:
         self, name: str, value: float, unit: str = "", *, most: float | None = None, least: float | None = None
     ) -> None:
         """Records a figure. Fails the test if it is out of its bounds."""
-        told = self._told(name, value, unit, most, least)
-        assert (most is None or value <= most) and (least is None or value >= least), told
+        actual = self._record_figure(name, value, unit, most, least)
+        assert (most is None or value <= most) and (least is None or value >= least), actual
 
     def seconds(self, name: str, value: float, most: float) -> None:
         """Records a time. Fails the test if it is too long, at full size only: other tests slow a small one down."""
-        told = self._told(name, value, "s", most, None)
-        assert not self.full or value <= most, told
+        actual = self._record_figure(name, value, "s", most, None)
+        assert not self.full or value <= most, actual
 
-    def _told(self, name: str, value: float, unit: str, most: float | None, least: float | None) -> str:
+    def _record_figure(self, name: str, value: float, unit: str, most: float | None, least: float | None) -> str:
         bounds = [f"at most {most:g}"] if most is not None else []
         bounds += [f"at least {least:g}"] if least is not None else []
-        told = " ".join(filter(None, [name, f"{value:.3g}", unit, f"({', '.join(bounds)})" if bounds else ""]))
-        self._record(FIGURE, told)
-        return told
+        actual = " ".join(filter(None, [name, f"{value:.3g}", unit, f"({', '.join(bounds)})" if bounds else ""]))
+        self._record(FIGURE, actual)
+        return actual
 
 
 @pytest.fixture

@@ -1,7 +1,4 @@
-"""What schemathesis is told about Tombola: ids that exist, and two checks of our own.
-
-KNOWN (environment): JSON of tenant_id, player_id, and `ids`: {the word before {id} in a path: [ids]}.
-"""
+"""Existing ids (KNOWN: JSON of tenant_id, player_id, ids by the word before {id}) and two checks for schemathesis."""
 
 from __future__ import annotations
 
@@ -57,9 +54,9 @@ def tells_a_reason_that_is_documented(context: Any, response: Any, case: Any) ->
     reason = response.json()["data"]["reason"]
     http = str(response.status_code)
     answer = case.operation.definition.raw["responses"].get(http, {})
-    told = answer.get("content", {}).get("application/json", {}).get("examples", {})
+    examples = answer.get("content", {}).get("application/json", {}).get("examples", {})
     # The last two may meet any request, as the document's introduction says.
-    assert reason in (*told, "UNKNOWN_ROUTE", "MALFORMED_REQUEST"), f"{reason} is not documented for {http}"
+    assert reason in (*examples, "UNKNOWN_ROUTE", "MALFORMED_REQUEST"), f"{reason} is not documented for {http}"
 
 
 @schemathesis.check

@@ -1,7 +1,4 @@
-"""The seed of what the tests make up: the same in each run, so that a change does not fail for what none tried before.
-
-TOMBOLA_TEST_SEED names another one, or `random`; a test that fails says which it was.
-"""
+"""The seed of generated data: fixed, or TOMBOLA_TEST_SEED (a number or `random`); a failed test names it."""
 
 from __future__ import annotations
 

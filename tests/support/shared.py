@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from tests.support.stack import OTHER_TENANT, TENANT, Stack, make_tenant, new_st
 KEPT: Final = ("schema_migration",)
 """The table whose rows a database is made with."""
 
-KEPT_FOR_SERVICES: Final = (*KEPT, "processes", "key_holders")
+KEPT_FOR_SERVICES: Final = (*KEPT, "processes", "job_leases", "key_holders")
 """A running service relies on its own rows in these, too."""
 
 LARGE_BYTES: Final = 4_000_000
@@ -34,8 +34,6 @@ _numbers: Final = itertools.count(1)
 
 
 class SharedDatabase:
-    """One migrated database after another, each emptied until a test spoils it."""
-
     def __init__(self, make: Callable[[], str], drop: Callable[[str], None], *, kept: tuple[str, ...] = KEPT) -> None:
         self.url = ""
         self._make, self._drop, self._kept = make, drop, kept
@@ -57,7 +55,6 @@ class SharedDatabase:
         return True
 
     async def replace(self) -> None:
-        """Drops the database, and makes another."""
         if self.url:
             self._drop(self.url)
         self.url = self._make()
@@ -68,42 +65,47 @@ class SharedDatabase:
 
 
 class SharedService:
-    """A service on a shared database. A test that wants other settings than the one before it starts another.
+    """A service on shared databases. A test that wants other settings than the one before it starts another.
 
-    Each test has tenants of its own, of which the service's caches know nothing.
+    The first database is home. With a second one, the tests' tenants live in the two in turn.
     """
 
-    def __init__(self, database: SharedDatabase, redis_url: str) -> None:
-        self._database, self._redis_url = database, redis_url
+    def __init__(self, databases: Sequence[SharedDatabase], redis_url: str) -> None:
+        self._databases, self._redis_url = databases, redis_url
+        self._turns = itertools.cycle(reversed(databases))
+        self._tenants = databases[0]
         self._settings = ""
         self._stack: Stack | None = None
         self._parts = AsyncExitStack()
 
     @property
     def database_url(self) -> str:
-        """Of the database; empty before the first use."""
-        return self._database.url
+        """The URL of the database that the test's tenants live in."""
+        return self._tenants.url
 
     async def empty_database(self) -> str:
-        """The URL of the database, without a row of an earlier test."""
-        if not await self._database.is_emptied():
-            await self.stop()
-            await self._database.replace()
-        return self._database.url
+        """As `database_url`, for the next test, and without a row of an earlier one."""
+        for database in self._databases:
+            if not await database.is_emptied():
+                await self.stop()
+                await database.replace()
+        self._tenants = next(self._turns)
+        return self._tenants.url
 
     async def with_settings(self, extra: Mapping[str, Any], *, tenant_id: str = "") -> Stack:
-        """The service with these settings, as a tenant sees it: a new one unless it is named."""
         wanted = repr(sorted(extra.items()))
         if self._stack is None or self._settings != wanted:
             await self.stop()
-            settings = settings_of(self._database.url, self._redis_url, **extra)
+            home, *others = self._databases
+            places = tuple((f"place_{nth}", other.url) for nth, other in enumerate(others, 2))
+            settings = settings_of(home.url, self._redis_url, **{"databases": places, **extra})
             self._stack = await self._parts.enter_async_context(new_stack(settings))
             self._settings = wanted
-        await make_tenant(self._stack, OTHER_TENANT)
-        return await make_tenant(self._stack, tenant_id or f"{TENANT}_{next(_numbers)}")
+        place = self._stack.engine.database.parts[self._databases.index(self._tenants)]
+        await make_tenant(self._stack, OTHER_TENANT, place)
+        return await make_tenant(self._stack, tenant_id or f"{TENANT}_{next(_numbers)}", place)
 
     async def stop(self) -> None:
-        """Stops the service, where it runs."""
         self._stack = None
         await self._parts.aclose()
 

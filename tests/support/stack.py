@@ -12,6 +12,7 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
+import sql
 from runtime.actors import starts
 from runtime.actors.engine import Engine
 from runtime.app import Running, running
@@ -48,15 +49,12 @@ TO_LOOPBACK: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: the HTTP status, the headers and the envelope."""
-
     http: int
     headers: Any
     envelope: dict[str, Any]
 
     @property
     def data(self) -> Any:
-        """The payload. Fails the test where the answer is an error."""
         assert self.envelope["code"] == "OK", self.envelope
         return self.envelope["data"]
 
@@ -89,7 +87,14 @@ class Stack:
 
     @property
     def database(self) -> Database:
-        return self.engine.database
+        """The database of the tenant."""
+        return self.engine.database.of(self.tenant_id)
+
+    @property
+    def database_url(self) -> str:
+        """The URL of the tenant's database."""
+        settings = self.process.settings
+        return dict(settings.databases).get(self.database.name, settings.database_url)
 
     async def core(
         self,
@@ -99,7 +104,6 @@ class Stack:
         headers: dict[str, str] | None = None,
         **query: Any,
     ) -> Answer:
-        """Asks Core's REST, in the scope of the test's tenant."""
         scope = {"tenant_id": self.tenant_id, **({"merchant_id": self.merchant_id} if self.merchant_id else {})}
         if verb in ("GET", "DELETE"):
             named = {f"scope.{name}": value for name, value in scope.items()}
@@ -116,7 +120,6 @@ class Stack:
         headers: dict[str, str] | None = None,
         **query: Any,
     ) -> Answer:
-        """Asks the consumer edge, as `player` (by a token) or as nobody."""
         sent = {"X-Tenant-Id": self.tenant_id, **self._bearer(player, ()), **(headers or {})}
         return await self._ask(self.process.consumer_url, verb, path, body, query, sent)
 
@@ -134,11 +137,14 @@ class Stack:
         sent = {**self._bearer("staff_test" if roles else "", roles), **(headers or {})}
         return await self._ask(self.process.admin_url, verb, path, body, query, sent)
 
-    def token(self, sub: str, roles: tuple[str, ...] = (), tenant_id: str = "", seconds: int = 600) -> str:
-        """A token of this stack."""
-        from runtime.http.auth.tokens import Tokens
+    def token(
+        self, sub: str, roles: tuple[str, ...] = (), tenant_id: str = "", seconds: int = 600, ahead_seconds: float = 0
+    ) -> str:
+        """A token of a clock that is `ahead_seconds` ahead of the edges'."""
+        from tests.support.clocks import SteadyTokens
 
-        tokens = Tokens.of(self.process.settings)
+        tokens = SteadyTokens.of(self.process.settings)
+        tokens.ahead_seconds = ahead_seconds
         merchant_id = self.merchant_id if roles else ""
         return tokens.mint(
             sub, tenant_id=tenant_id or self.tenant_id, seconds=seconds, merchant_id=merchant_id, roles=roles
@@ -191,16 +197,20 @@ async def new_stack(settings: Settings, *, counting_seconds: float = 86400.0) ->
         yield await make_tenant(await make_tenant(stack, OTHER_TENANT), TENANT)
 
 
-async def make_tenant(stack: Stack, tenant_id: str) -> Stack:
-    """A further tenant of the process, and the stack as its people see it."""
-    await stack.database.execute(
+async def make_tenant(stack: Stack, tenant_id: str, place: Database | None = None) -> Stack:
+    """The stack as a new tenant sees it, who lives in `place`; default: home."""
+    home, *others = stack.engine.database.parts
+    place = place or home
+    await place.execute(
         "INSERT INTO tenants (tenant_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING", tenant_id, tenant_id
     )
+    if others:
+        await home.execute(sql.load("directory")["place"], tenant_id, place.name)
+        stack.engine.database.place(tenant_id, place.name)
     return replace(stack, tenant_id=tenant_id)
 
 
 def fields_of(answer: Answer) -> list[str]:
-    """The fields that an answer's violations name."""
     assert answer.code == "INVALID_ARGUMENT", answer.envelope
     return [row["field"] for row in answer.envelope["data"]["violations"]]
 

@@ -18,15 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Desk(Visit):
-    """Somebody of the staff's, at their desk."""
-
     @property
     def home(self) -> str:
-        """Where the dashboard is."""
         return f"{self.stack.process.admin_url}/dashboard"
 
     def link(self, *roles: str, subject: str = "ann", path: str = "") -> str:
-        """An address that signs in once, below `path`."""
         made = link_of(
             self.stack.process.settings,
             self.stack.process.admin_url,
@@ -37,7 +33,6 @@ class Desk(Visit):
         return made.replace("/dashboard#", f"/dashboard{path}#")
 
     async def enter(self, *roles: str, path: str = "") -> None:
-        """Signs in by a link, and waits for the page. Who was signed in is no more."""
         if self.page.url.startswith("http"):
             await self.page.evaluate("sessionStorage.clear()")
             await self.page.goto("about:blank")  # Else a link of the same page would change who it is while it works.
@@ -45,20 +40,17 @@ class Desk(Visit):
         await self.settled()
 
     async def looks_at_guest(self, player_id: str, guest_id: str) -> None:
-        """Opens a player, and is told what a guest has that is to be merged into it."""
         await self.enter("admin", path=f"/players/{player_id}")
         await self.press("Merge", within="main .head")
         await self.page.get_by_label("Guest", exact=True).fill(guest_id)
-        await self.press("Look what it has", within="dialog")
+        await self.press("Preview merge", within="dialog")
         await self.page.wait_for_selector("dialog:has-text('1 plays, 1 rewards')")
 
     async def follow(self, link: str) -> None:
-        """Opens a link, and says that it is to sign in."""
         await self.page.goto(link)
         await self.press("Sign in", within="dialog")
 
     async def settled(self) -> None:
-        """Until the page shows what it has fetched."""
         await self.page.wait_for_selector("#content h1, #content .empty")
         await self.until("!document.querySelector('.loading, [aria-busy=true]')")
 
@@ -71,7 +63,6 @@ class Desk(Visit):
         await until(is_so)
 
     async def to(self, path: str) -> None:
-        """Goes to a page by its address, in the same tab."""
         await self.page.goto(self.home + path)
         await self.settled()
 
@@ -79,16 +70,13 @@ class Desk(Visit):
         return str(await self.page.inner_text("main h1"))
 
     async def press(self, name: str = "", within: str = "body") -> None:
-        """Presses the button, or follows the link, of this name."""
         await self.page.locator(within).get_by_role("button", name=name, exact=True).first.click()
 
-    async def told(self) -> str:
-        """The last words that came up."""
+    async def toast(self) -> str:
         await self.page.wait_for_selector(".toast")
         return str(await self.page.locator(".toast span").last.inner_text())
 
     async def rows(self) -> list[str]:
-        """The names in the first column of the list."""
         await self.settled()
         return [str(text) for text in await self.page.locator("tbody tr td:first-child").all_inner_texts()]
 

@@ -15,7 +15,6 @@ async def config_of_prize(stack: Stack, prize_id: str) -> dict[str, Any]:
 
 
 async def config_of_integration(stack: Stack, integration_id: str) -> dict[str, Any]:
-    """Its config, likewise."""
     config = await stack.database.fetchval("SELECT config FROM integrations WHERE integration_id = $1", integration_id)
     return _opened(stack, config, integration_context(stack.tenant_id, integration_id))
 

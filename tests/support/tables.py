@@ -15,6 +15,7 @@ Contents = dict[str, list[Any]]
 NO_CHANGE: Final = {
     "audit_entries": "action NOT IN ('staff.sign_in', 'staff.refuse')",
     "login_rates": "rate_key !~ '^(signer|sign-in|refusals):'",
+    "job_leases": "false",
     "key_holders": "false",
     "processes": "false",
 }
@@ -22,7 +23,6 @@ NO_CHANGE: Final = {
 
 
 async def contents(database: Database) -> Contents:
-    """Every row of every table, in one order whenever it is asked for; but for what is NO_CHANGE."""
     tables = await database.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
     return {
         name: await database.fetch(f'SELECT * FROM "{name}" AS t WHERE {NO_CHANGE.get(name, "true")} ORDER BY t::text')
@@ -51,6 +51,5 @@ async def everything_in(valkey: redis.asyncio.Redis) -> dict[str, str]:
 
 
 async def forgotten(stack: Stack) -> None:
-    """Empties Valkey: what is answered from now on is answered from rows."""
     async with redis.asyncio.Redis.from_url(stack.process.settings.redis_url) as valkey:
         await valkey.flushall()

@@ -25,13 +25,12 @@ def own_tokens(**options: Any) -> Tokens:
 def claims(**changes: Any) -> dict[str, Any]:
     """The claims of a player's token; None leaves one out."""
     now = int(time.time())
-    whose = {"iss": "tombola", "aud": "edge", "sub": "player_1", "tenant_id": "tenant_1", "roles": []}
-    full: dict[str, Any] = {**whose, "iat": now, "exp": now + 60, **changes}
+    standard = {"iss": "tombola", "aud": "edge", "sub": "player_1", "tenant_id": "tenant_1", "roles": []}
+    full: dict[str, Any] = {**standard, "iat": now, "exp": now + 60, **changes}
     return {name: value for name, value in full.items() if value is not None}
 
 
 async def reason_of(tokens: Tokens, token: str) -> str:
-    """Why the token is refused."""
     with pytest.raises(Fault) as caught:
         await tokens.verify(token)
     assert caught.value.http == 401

@@ -10,7 +10,6 @@ from runtime import messages as m
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.key_rotation import Rotation
 from runtime.operations.players import challenges, logins, merging, profiles
-from runtime.operations.staff import tokens
 from runtime.outgoing.providers import Delivered, Failed
 from runtime.outgoing.vault import vault_of
 from runtime.settings import Key
@@ -99,27 +98,6 @@ async def move_campaign_to_another_zone(scene: Scene) -> Any:
     return scene.admin("PUT", f"campaigns/{scene.campaign_id}", {"timezone": "Asia/Tokyo"})
 
 
-@transaction("quests", "turn_balances")
-async def complete_quest(scene: Scene) -> Any:
-    await scene.stack.database.execute("DELETE FROM quest_completions WHERE tenant_id = $1", scene.tenant_id)
-    return scene.stack.consumer("POST", f"/quests/{scene.quest_id}/complete", {}, player=PLAYERS[0])
-
-
-@transaction("players", "quests")
-async def tell_quest_event(scene: Scene) -> Any:
-    takes = {"condition": {"kind": "event", "count": 1}}
-    await scene.admin("PUT", f"quests/{scene.quest_id}", takes)
-    about = {"event_id": "e", "player_id": PLAYERS[0]}
-    return scene.stack.core("POST", f"/quests/{scene.quest_id}/events", about)
-
-
-@transaction("quests")
-async def rotate_quest_secret(scene: Scene) -> Any:
-    takes = {"condition": {"kind": "event", "count": 1}}
-    await scene.admin("PUT", f"quests/{scene.quest_id}", takes)
-    return scene.admin("POST", f"quests/{scene.quest_id}/rotate-secret", {})
-
-
 @transaction("balances", "approvals")
 async def approve_adjustment(scene: Scene) -> Any:
     # The second, of two: it finds the balance that the first has made.
@@ -146,22 +124,11 @@ async def ask_by_token(scene: Scene) -> tuple[str, Any]:
     return made["id"], ask()
 
 
-@transaction("api_tokens")
-async def keep_what_a_token_asks(scene: Scene) -> Any:
-    return (await ask_by_token(scene))[1]
-
-
 @transaction("api_tokens", "approvals")
 async def delete_token_that_waits(scene: Scene) -> Any:
-    token_id, asked = await ask_by_token(scene)
-    await asked
+    token_id, request = await ask_by_token(scene)
+    await request
     return scene.admin("DELETE", f"tokens/{token_id}")
-
-
-@transaction("players", "logins")
-async def sign_out_player(scene: Scene) -> Any:
-    await scene.log_in(PLAYERS[0])
-    return scene.admin("POST", f"players/{PLAYERS[0]}/logout", {})
 
 
 @transaction("players", "contacts", "logins", "plays", "quest_completions", "quest_events", "rewards", "tasks")
@@ -208,7 +175,7 @@ async def merge(scene: Scene) -> Any:
 async def commit_for_a_guest(scene: Scene) -> Any:
     changes = scene.changes()
     for player_id in PLAYERS:
-        changes.hold_guest(player_id)
+        changes.require_guest(player_id)
     return scene.stack.engine.committer.commit(scene.tenant_id, changes)
 
 
@@ -238,11 +205,11 @@ async def look_at_limits(scene: Scene) -> Any:
     await scene.admin("PUT", f"campaigns/{scene.campaign_id}", budget)
     for prize_id in scene.prizes:
         await scene.admin("PUT", f"prizes/{prize_id}", low)
-    await thresholds.look(scene.stack.engine, scene.tenant_id, every_seconds=0)
+    await thresholds.check(scene.stack.engine, scene.tenant_id, every_seconds=0)
     # It has a mark to move, and a prize that has risen above its own.
     await scene.stack.database.execute("UPDATE limit_marks SET next_at = now() WHERE tenant_id = $1", scene.tenant_id)
     await scene.admin("PUT", f"prizes/{scene.prizes[0]}", {"low_stock_at": 1})
-    return thresholds.look(scene.stack.engine, scene.tenant_id, every_seconds=0)
+    return thresholds.check(scene.stack.engine, scene.tenant_id, every_seconds=0)
 
 
 @transaction("stock", "codes", "rewards", "tasks", "callbacks")
@@ -276,35 +243,35 @@ async def send_a_code(scene: Scene) -> Any:
     await known_contact(scene)
     names = {"challenge_id": "next", "contact": "c", "contact_hash": "hash", "requester": "who"}
     hashes = {"code_hash": "right", "strong_code_hash": "strong"}
-    asked = m.IssueChallengeRequest(scope=m.Scope(tenant_id=scene.tenant_id), **names, **hashes)
-    return challenges.issue_challenge(scene.stack.engine, asked)
+    request = m.IssueChallengeRequest(scope=m.Scope(tenant_id=scene.tenant_id), **names, **hashes)
+    return challenges.issue_challenge(scene.stack.engine, request)
 
 
 @transaction("login_challenges", "login_guesses")
 async def answer_with_the_code(scene: Scene) -> Any:
     await known_contact(scene)
     scope = m.Scope(tenant_id=scene.tenant_id)
-    asked = m.AnswerChallengeRequest(scope=scope, challenge_id="chal", code_hashes=["right"])
-    return challenges.answer_challenge(scene.stack.engine, asked)
+    request = m.AnswerChallengeRequest(scope=scope, challenge_id="chal", code_hashes=["right"])
+    return challenges.answer_challenge(scene.stack.engine, request)
 
 
 @transaction("login_challenges", "login_guesses")
 async def begin_a_login(scene: Scene) -> Any:
     await known_contact(scene)
-    asked = m.BeginLoginRequest(
+    request = m.BeginLoginRequest(
         scope=m.Scope(tenant_id=scene.tenant_id), player_id=PLAYERS[0], login_id="login_a", challenge_id="chal"
     )
-    return logins.begin_login(scene.stack.engine, asked)
+    return logins.begin_login(scene.stack.engine, request)
 
 
 @transaction("players", "login_challenges", "login_guesses")
 async def link_a_contact(scene: Scene) -> Any:
     await known_contact(scene)
     contact = m.Contact(type=m.ContactType.EMAIL, value="ada@example.com")
-    asked = m.LinkContactRequest(
+    request = m.LinkContactRequest(
         scope=m.Scope(tenant_id=scene.tenant_id), player_id=PLAYERS[0], contact=contact, challenge_id="chal"
     )
-    return profiles.link_contact(scene.stack.engine, asked)
+    return profiles.link_contact(scene.stack.engine, request)
 
 
 @transaction("logins", "revocations")
@@ -315,28 +282,13 @@ async def log_out_everywhere(scene: Scene) -> Any:
                SELECT $1, l, $2, now() + interval '1 hour', now() + interval '1 hour'
                FROM unnest(ARRAY['login_b', 'login_a']) AS l
            )
-           INSERT INTO revocations (tenant_id, kind, subject, kept_until)
+           INSERT INTO revocations (tenant_id, kind, subject, expires_at)
            SELECT $1, k, s, now() + interval '1 hour'
            FROM (VALUES ('login', 'login_b'), ('login', 'login_a'), ('player', $2)) AS r (k, s)""",
         *(scene.tenant_id, PLAYERS[0]),
     )
     scope = m.Scope(tenant_id=scene.tenant_id)
     return logins.end_logins(scene.stack.engine, m.EndLoginsRequest(scope=scope, player_id=PLAYERS[0], everywhere=True))
-
-
-@transaction("api_tokens", "revocations")
-async def revoke_token(scene: Scene) -> Any:
-    await scene.stack.database.execute(
-        """WITH known AS (
-               INSERT INTO api_tokens (tenant_id, token_id, token_hash, name, roles, made_by, expires_at)
-               VALUES ($1, 'token_a', '', 'Till', '{designer}', 'ann', now() + interval '1 hour')
-           )
-           INSERT INTO revocations (tenant_id, kind, subject, kept_until)
-           VALUES ($1, 'token', 'token_a', now() + interval '1 hour')""",
-        scene.tenant_id,
-    )
-    scope = m.Scope(tenant_id=scene.tenant_id)
-    return tokens.delete_token(scene.stack.engine, m.DeleteRequest(scope=scope, id="token_a"))
 
 
 @transaction("codes")

@@ -42,10 +42,6 @@ def free_ports() -> int:
 
 @contextmanager
 def up(data_dir: Path, *arguments: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
-    """The development stack for the length of the block, with its ready file; SIGTERM at the end if it still runs.
-
-    environ: further variables of its environment.
-    """
     ready_file = data_dir.parent / "ready.json"
     ready_file.unlink(missing_ok=True)  # a killed run leaves its own, which would be read before the new one is there
     command = [sys.executable, "-m", "ops.devstack", "--data", str(data_dir), "--ready-file", str(ready_file)]

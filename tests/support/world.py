@@ -31,8 +31,6 @@ COINS = {"items": [{"item": "coin", "weight": 1, "quantity": 2, "slot_index": 3}
 
 @dataclass(frozen=True)
 class World:
-    """One campaign of the stack's tenant, and what its players do."""
-
     stack: Stack
     campaign_id: str
 
@@ -41,7 +39,6 @@ class World:
         return self.stack.database
 
     async def prize(self, *, total: int = 0, codes: Iterable[str] = (), **fields: Any) -> str:
-        """The id of a new prize: unlimited and delivered at the win unless told otherwise. `codes`: its pool."""
         pool = list(codes)
         if pool:
             fields.setdefault("fulfillment", {"channel": "voucher_code"})
@@ -52,7 +49,6 @@ class World:
         return prize_id
 
     async def game(self, shape: dict[str, Any], handler_config: dict[str, Any], **fields: Any) -> str:
-        """The id of a new active game."""
         body = {"name": "Game", "campaign_id": self.campaign_id, "status": "active", **shape, **fields}
         answer = await self.stack.admin("POST", "/admin/games", {**body, "handler_config": handler_config})
         return str(answer.data["id"])
@@ -66,7 +62,6 @@ class World:
         return await self.stack.consumer("POST", f"/games/{game_id}/start", {}, player=player, headers=headers)
 
     async def session(self, game_id: str, player: str = "ann") -> str:
-        """A session that may be played."""
         return str((await self.start(game_id, player)).data["session_id"])
 
     async def play(
@@ -80,13 +75,11 @@ class World:
         headers: dict[str, str] | None = None,
         **more: Any,
     ) -> Answer:
-        """Plays a session; `key` is the Idempotency-Key."""
         body = {"session_id": session_id, "payload": {} if payload is None else payload, **more}
         sent = {**(headers or {}), **({"Idempotency-Key": key} if key else {})}
         return await self.stack.consumer("POST", f"/games/{game_id}/play", body, player=player, headers=sent)
 
     async def round(self, game_id: str, player: str = "ann", **more: Any) -> Answer:
-        """Starts and plays."""
         return await self.play(game_id, await self.session(game_id, player), player, **more)
 
     async def eligibility(self, game_id: str, player: str = "ann") -> dict[str, Any]:
@@ -104,25 +97,21 @@ class World:
         return dict((await self.stack.consumer("GET", f"/games/{game_id}/history/me", player=player, **query)).data)
 
     async def turns(self, player: str, amount: int) -> None:
-        """Gives a player turns, through a quest."""
         quest = {"campaign_id": self.campaign_id, "name": "Q", "turns": amount, "type": "one_time", "status": "active"}
         quest_id = (await self.stack.admin("POST", "/admin/quests", quest)).data["id"]
         answer = await self.stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player=player)
         assert answer.data["turns_granted"] == amount
 
     async def replay(self, play_id: str) -> Any:
-        """ReplayPlay's reply, of Core."""
         operation = BY_NAME["ReplayPlay"]
         assert self.stack.process.core is not None
         request = operation.request(scope=m.Scope(tenant_id=self.stack.tenant_id), id=play_id)
         return await self.stack.process.core.call(operation, request)
 
     async def count(self, table: str) -> int:
-        """The rows of a table, of every campaign."""
         return int(await self.database.fetchval(f"SELECT count(*) FROM {table}"))
 
     async def plays(self) -> list[str]:
-        """The ids of this campaign's plays."""
         rows = await self.database.fetch(
             "SELECT p.play_id FROM plays AS p JOIN games AS g USING (tenant_id, game_id)"
             " WHERE p.tenant_id = $1 AND g.campaign_id = $2 ORDER BY p.play_id",
@@ -163,12 +152,10 @@ class Launched(World):
 
 @asynccontextmanager
 async def new_world(stack: Stack, **campaign: Any) -> AsyncIterator[World]:
-    """A world on a fresh campaign; at the end of the block all that is always true is checked."""
     world = World(stack, (await make_campaign(stack, **campaign))["id"])
     yield world
     await world.check()
 
 
 def prize_ids(answer: Answer) -> list[str]:
-    """The prizes that a play gave."""
     return [reward["prize_id"] for reward in answer.data["rewards"]]

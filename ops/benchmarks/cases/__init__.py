@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from ops.benchmarks.case import Case
-from ops.benchmarks.cases import delivery, full, hung, memory, owned, pgbench, plays
+from ops.benchmarks.cases import delivery, followers, full, hung, idle, imports, memory, owned, pgbench, plays, raffle
 
 CASES: Final[tuple[Case, ...]] = (
     *plays.BARE,
     *pgbench.CASES,
     *plays.CASES,
     *owned.CASES,
+    *imports.CASES,
+    *raffle.CASES,
     *full.CASES,
     *delivery.CASES,
     *hung.CASES,
     *memory.CASES,
+    *idle.CASES,
+    *followers.CASES,
 )

@@ -1,4 +1,4 @@
-"""What leaves the service: rewards by webhook, events to integrations, and what plays pay for it."""
+"""Outgoing deliveries: rewards by webhook, events to integrations, and their cost for plays."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ops.servers.base import free_port, wait_for
 
 DELIVERIES_PER_SECOND: Final = 800
 POSTS_PER_SECOND: Final = 5_000
-"""Guesses: how many make a run of about the wanted length."""
+"""Estimates of the number that makes a run of about the intended length."""
 CLIENTS: Final = 64
 WAIT_SECONDS: Final = 120.0
 SECRET: Final = "bench-secret-bench-secret"
 
 
 class Posts(Case):
-    """The ceiling: the same number of POSTs by a bare aiohttp client, to the same receiver."""
+    """The baseline: as many POSTs by a bare aiohttp client, to the same receiver."""
 
     name, title, unit = "posts", f"bare aiohttp client, {CLIENTS} at once", "POSTs"
 
@@ -51,9 +51,9 @@ class Posts(Case):
 
 
 class Backlog(Case):
-    """Plays first, with no worker; then one worker carries out all that they left, to a receiver here.
+    """Plays first, without a worker; then one worker delivers the whole backlog to a local receiver.
 
-    group: the worker's. The rate is that of arrivals, from the first to the last.
+    group: the worker's consumer group. The rate is that of arrivals, from the first to the last.
     """
 
     def __init__(self, name: str, title: str, unit: str, group: str, ratio: Ratio) -> None:
@@ -72,7 +72,7 @@ class Backlog(Case):
         self._entrants = entrants_of(bench, self._fixture, url if self._group == "deliveries" else "", 1.0)
         if self._group == "integrations":
             self._fixture.integration(url, ["play_completed"])
-        # The group comes to be with its first worker: what is played from now on waits for it.
+        # The first worker creates the consumer group: later plays add to its backlog.
         bench.stack.end(self._worker(bench))
 
     def run(self, bench: Bench) -> Run:
@@ -83,7 +83,7 @@ class Backlog(Case):
         log.unlink(missing_ok=True)
         receiver = bench.stack.helper("receiver", self._port, "receiver", str(self._port), str(log))
         worker = self._worker(bench)
-        before = bench.stack.read()  # after its start, which takes more CPU than many a delivery
+        before = bench.stack.read()  # after its start, which uses more CPU than many deliveries
         try:
             wait_for(lambda: read_json(log).get("count", 0) >= count, WAIT_SECONDS, worker.failure)
             after = bench.stack.read()
@@ -114,7 +114,7 @@ class Backlog(Case):
 
 
 class Beside(Plays):
-    """Plays of a game whose rewards go out by webhook and whose events go to an integration."""
+    """Plays of a game with rewards delivered by webhook and events sent to an integration."""
 
     def __init__(self, name: str, title: str, ratios: tuple[Ratio, ...] = (), *, workers: bool) -> None:
         super().__init__(name, title, _beside_server, _beside_entrants, ratios, "bench_beside")
@@ -151,7 +151,7 @@ def _beside_entrants(bench: Bench, server: Process) -> list[Entrant]:
 
 
 def entrants_of(bench: Bench, fixture: Fixture, webhook_url: str, chance: float) -> list[Entrant]:
-    """Every player at one game, whose prize goes out by webhook where there is a URL."""
+    """Every player at one game, with a prize delivered by webhook if a URL is given."""
     fulfillment: dict[str, Any] = {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "none"}
     if webhook_url:
         fulfillment |= {"channel": "webhook", "config": {"url": webhook_url, "secret": SECRET}}
@@ -160,7 +160,7 @@ def entrants_of(bench: Bench, fixture: Fixture, webhook_url: str, chance: float)
 
 
 def play(bench: Bench, server: Process, entrants: list[Entrant]) -> None:
-    """Plays, to leave something behind. StackError where any fails."""
+    """Plays that build up a backlog. StackError if any fails."""
     connections = bench.scale.connections
     sessions = bench.loader.start_sessions(server.port, [requests.start(*entrant) for entrant in entrants], connections)
     plays = [requests.play(*entrant, session) for entrant, session in zip(entrants, sessions, strict=True)]

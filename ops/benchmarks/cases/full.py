@@ -1,4 +1,4 @@
-"""A database that holds millions of plays, and what reads them beside new plays: the auditor, and exports."""
+"""A database with millions of plays, and readers concurrent with new plays: the auditor and exports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from runtime.operations.reporting.exports import EXPORTS
 DATABASE: Final = "bench_full"
 VALKEY_DB: Final = 3
 AUDIT_SHARE_MAX: Final = 0.01
-"""Of the time of one connection, in which a statement of the auditor's may be under way."""
+"""Share of one connection's time in which the auditor may run statements."""
 READ_BYTES: Final = 1 << 16
 
 
@@ -32,7 +32,7 @@ def _server(bench: Bench) -> Process:
 
 
 class _Tenant:
-    """The tenant that the cases share: a game each, the first with millions of past plays."""
+    """The tenant that the cases share: one game each, the first with millions of past plays."""
 
     def __init__(self) -> None:
         self._made: tuple[Fixture, str] | None = None
@@ -51,7 +51,7 @@ class _Tenant:
 
 
 class BesideTheAuditor(Plays):
-    """Plays of one hot game while an auditor goes on, at its share."""
+    """Plays of one hot game while an auditor runs at its share."""
 
     def prepare(self, bench: Bench) -> None:
         super().prepare(bench)
@@ -69,7 +69,7 @@ class BesideTheAuditor(Plays):
             bench.stack.end(auditor)
 
     def finish(self, bench: Bench) -> None:
-        """What it found, and how long `tombola audit` takes over everything."""
+        """Records what the auditor found, and the duration of a full `tombola audit`."""
         super().finish(bench)
         share = self._spent / self._seconds
         began = time.perf_counter()
@@ -83,13 +83,13 @@ class BesideTheAuditor(Plays):
 
     @staticmethod
     def _used(auditor: Process) -> float:
-        """Seconds for which its statements were under way."""
+        """Seconds during which its statements ran."""
         metrics = read_url(f"{auditor.core_url}/metrics")
         return sum(map(float, re.findall(r"^tombola_audit_seconds_total{\S+ (\S+)$", metrics, re.MULTILINE)))
 
 
 def _audit(bench: Bench) -> dict[str, Any]:
-    """What `tombola audit --json` says."""
+    """The output of `tombola audit --json`."""
     urls = {"DATABASE_URL": bench.stack.postgres.url(DATABASE), "REDIS_URL": str(bench.stack.servers.redis_url)}
     done = subprocess.run(
         [sys.executable, "-m", "runtime", "audit", "--json"],
@@ -105,7 +105,7 @@ def _audit(bench: Bench) -> dict[str, Any]:
 
 
 class BesideAnExport(Plays):
-    """Plays of one hot game while staff download every export, one after the other."""
+    """Plays of one hot game while staff downloads every export, one after another."""
 
     def prepare(self, bench: Bench) -> None:
         super().prepare(bench)
@@ -131,7 +131,7 @@ class BesideAnExport(Plays):
         self.facts += self._found.values()
 
     def _download(self, over: threading.Event) -> None:
-        """Reads exports and keeps nothing, until the run is over and each was read once."""
+        """Downloads and discards exports until the run is over and each was read once."""
         while not over.is_set() or len(self._found) < len(EXPORTS):
             for name in EXPORTS:
                 if not over.is_set() or name not in self._found:
@@ -156,7 +156,7 @@ class BesideAnExport(Plays):
 
 
 def _fill(bench: Bench, fixture: Fixture, game_id: str, prize_id: str) -> None:
-    """Past plays of the players with all that they left: rewards and tasks of one in ten, points of one in ten."""
+    """Inserts past plays with their rows: rewards and tasks for one in ten, points for one in ten."""
     tenant, campaign = f"'{fixture.tenant_id}'", f"'{fixture.campaign_id}'"
     count, players = bench.scale.full_plays, bench.scale.players
     prefix = bench.players(fixture.tenant_id)[0].player_id[:-19]
@@ -221,7 +221,7 @@ def _fill(bench: Bench, fixture: Fixture, game_id: str, prize_id: str) -> None:
             INSERT INTO balances (tenant_id, scope_key, currency, player_id, balance, seq)
             SELECT {tenant}, {campaign}, 'points', player_id, 10 * count(*), max(n)
             FROM past WHERE kind = 5 GROUP BY player_id""",
-        # The service has counted the campaign up to now, without them.
+        # The service has already counted the campaign up to now, without these plays.
         f"""SELECT 1 FROM campaign_marks WHERE tenant_id = {tenant} AND campaign_id = {campaign} FOR UPDATE;
             DELETE FROM campaign_player_days WHERE tenant_id = {tenant} AND campaign_id = {campaign};
             DELETE FROM campaign_days WHERE tenant_id = {tenant} AND campaign_id = {campaign};

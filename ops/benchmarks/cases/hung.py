@@ -1,4 +1,4 @@
-"""A receiver that hangs: what the tasks that wait for it cost the plays."""
+"""A hanging receiver: the cost of its waiting tasks for plays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATABASE: Final = "bench_hung"
 VALKEY_DB: Final = 9
 TASKS: Final = 3_000
 PATH: Final = "/hung"
-"""By which the prize is told, whose receiver hangs."""
+"""Path of the hanging receiver, which identifies its prize."""
 WAIT_SECONDS: Final = 60.0
 
 _PRIZE: Final = f"(SELECT prize_id FROM prizes WHERE channel_config ->> 'url' LIKE '%{PATH}')"
@@ -40,9 +40,9 @@ _TASKS: Final = f"""
 
 
 class BesideTheWorker(Plays):
-    """Plays that leave no delivery, while a delivery worker runs: with nothing to do, or with TASKS of one that hangs.
+    """Plays without deliveries while a delivery worker runs: idle, or with TASKS for a receiver that hangs.
 
-    Both are of one process and one database, by turns: a round of the one after a round of the other.
+    Both cases use one process and one database, and alternate by round.
     """
 
     def __init__(self, name: str, title: str, ratios: tuple[Ratio, ...] = (), *, hung: bool) -> None:
@@ -54,7 +54,7 @@ class BesideTheWorker(Plays):
         if self._hung:
             bench.stack.sql(_TASKS, DATABASE)
         log = bench.directory / "hung.json"
-        before = _came(bench)
+        before = _received_count(bench)
         worker = bench.stack.serve("worker deliveries", "worker deliveries", database=DATABASE, valkey_db=VALKEY_DB)
         try:
             if self._hung:
@@ -63,7 +63,7 @@ class BesideTheWorker(Plays):
         finally:
             bench.stack.end(worker)
             if self._hung:
-                self._attempts = _came(bench) - before
+                self._attempts = _received_count(bench) - before
 
     def finish(self, bench: Bench) -> None:
         super().finish(bench)
@@ -73,7 +73,7 @@ class BesideTheWorker(Plays):
             )
 
 
-def _came(bench: Bench) -> int:
+def _received_count(bench: Bench) -> int:
     return int(read_json(bench.directory / "hung.json").get("count", 0))
 
 

@@ -1,4 +1,4 @@
-"""What games that nobody plays any more leave behind in Core's memory."""
+"""Memory that Core keeps for games that are no longer played."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAIT_SECONDS_MAX: Final = 60.0
 
 
 class IdleGames(Case):
-    """Plays each of many games once, lets them go idle, and sees how much more memory Core holds."""
+    """Plays each of many games once, lets them become idle, and measures Core's additional memory."""
 
     name, title, unit = "idle-games", "10,000 games played once, then idle", "games"
     once = True
@@ -33,7 +33,7 @@ class IdleGames(Case):
 
     def run(self, bench: Bench) -> Run:
         warm, games = self._copies(bench, "warm", WARM_GAMES), self._copies(bench, "idle", bench.scale.idle_games)
-        # What is there once, whatever the number of games: players, tokens, connections, the allocator's arenas.
+        # Allocate first what does not depend on the number of games: players, tokens, connections, arenas.
         for _ in range(3):
             self._play(bench, warm)
         before = steady_rss_bytes(self._server)
@@ -49,7 +49,7 @@ class IdleGames(Case):
         return run
 
     def _copies(self, bench: Bench, name: str, count: int) -> list[str]:
-        """So many games like the first; by SQL, since it is not their making that is measured."""
+        """Copies of the first game; by SQL, since their creation is not measured."""
         tenant_id = self._fixture.tenant_id
         for table, columns in (
             ("games", "campaign_id, name, type, status, revision"),
@@ -79,7 +79,7 @@ class IdleGames(Case):
 
 
 def steady_rss_bytes(process: Process) -> int:
-    """The process' memory once its actors had time to leave and it no longer changes."""
+    """The process's memory once its actors had time to exit and it is stable."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     time.sleep(2 * IDLE_SECONDS)
     found = process.rss_bytes

@@ -15,9 +15,9 @@ FIRST_GUESS_PER_SECOND: Final = 2_000.0
 
 
 class Milestones(Plays):
-    """Plays that each credit a wallet and cross a rung, which is granted inside the play.
+    """Plays that each credit a wallet and reach a milestone, which is granted inside the play.
 
-    A rung is granted to a player once, so each run has a game and a currency of its own.
+    A milestone is granted to a player once, so each run has its own game and currency.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Milestones(Plays):
 
 
 class Rankings(Case):
-    """Reads of the top 20 of a board on which every player is, by an anonymous client."""
+    """Anonymous reads of the top 20 of a board with every player."""
 
     name, title, unit = "rankings", "rankings, cached", "reads"
     ratios = (Ratio("bare-get", least=0.4),)

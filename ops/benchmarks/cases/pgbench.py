@@ -1,4 +1,4 @@
-"""The same writes as one transaction a play, by pgbench: what a service without actors could reach at best."""
+"""The same writes as one transaction per play, by pgbench: the upper limit of a service without actors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ops.benchmarks.stack import StackError
 CLIENTS: Final = (4, 8, 16, 32)
 SAMPLES: Final = 64
 _SCRIPT: Final = Path(__file__).parents[1] / "play.pgbench.sql"
-# A ULID in form and size, and like one it grows with time.
+# Shaped like a ULID, and increasing with time.
 _ULID: Final = (
     "(lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || lpad(to_hex(:salt::bigint), 14, '0'))"
 )
@@ -29,12 +29,13 @@ assert CHANCE == 0.5, "play.pgbench.sql wins every other play"
 
 
 class Pgbench(Case):
-    """The best of several numbers of clients; a row's columns are as long as those of real plays."""
+    """The best of several numbers of clients; columns are as long as those of real plays."""
 
     name = "pgbench"
     title = "pgbench: the same writes, one transaction a play"
 
     def prepare(self, bench: Bench) -> None:
+        """Plays through Core, then fills in the script with the game's ids and the outcomes of a win and a loss."""
         fixture = Fixture(bench.stack.core(bench.server))
         prize_id = fixture.prize()
         game_id = fixture.spin(prize_id)
@@ -67,7 +68,7 @@ class Pgbench(Case):
         runs = [(clients, bench.measure(lambda clients=clients: self._load(bench, clients))) for clients in CLIENTS]  # type: ignore[misc]
         clients, best = max(runs, key=lambda pair: pair[1].per_second)
         self.facts = ["plays/s by clients: " + ", ".join(f"{n}: {run.per_second:,.0f}" for n, run in runs)]
-        # Its sessions end with it, and their processes take what they cost with them: no CPU to be read.
+        # Its sessions end with it, and so do their processes: their CPU time cannot be read.
         return Run(best.done, best.seconds, p50_ms=best.p50_ms, note=f"{clients} clients")
 
     def _load(self, bench: Bench, clients: int) -> Loaded:
@@ -76,7 +77,7 @@ class Pgbench(Case):
         command = [str(stack.postgres.bin_dir / "pgbench"), "-n", "-M", "prepared", "-j", "2", "-c", str(clients)]
         command += ["-T", str(seconds), "-f", str(self._script), stack.postgres.url("bench")]
         done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0 or not _LATENCY.search(done.stdout):  # no latency: it ended no transaction
+        if done.returncode != 0 or not _LATENCY.search(done.stdout):  # no latency: it completed no transaction
             raise StackError(f"pgbench failed: {done.stdout[-500:]}{done.stderr[-2000:]}")
         count, tps, latency = (float(pattern.findall(done.stdout)[0]) for pattern in (_DONE, _TPS, _LATENCY))
         return Loaded(int(count), 0, "", count / tps, latency, 0.0, 0.0)

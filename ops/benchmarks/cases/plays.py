@@ -1,4 +1,4 @@
-"""Plays: what they cost beside a bare aiohttp handler and beside pgbench, and how they scale."""
+"""Plays: their cost relative to a bare aiohttp handler and to pgbench, and their scaling."""
 
 from __future__ import annotations
 
@@ -17,25 +17,29 @@ from ops.servers.base import free_port
 
 MANY: Final = 50
 CODES: Final = 200_000
-"""Of a prize whose every win takes one."""
+"""Codes of a prize that every play wins."""
 PRIZES: Final = 200
 POOL: Final = "bench_pool"
-"""The database with the full pool: the statistics of its codes are its own."""
+"""The database with the full pool; separate, because of the statistics of its codes."""
+
+SECOND: Final = "bench_second"
+"""The second database."""
 
 FIRST_GUESS_PER_SECOND: Final = 3_000.0
 
 
 class Entrant(NamedTuple):
-    """A game, and who plays it."""
+    """A game and a player."""
 
     game_id: str
     player: Player
 
 
 class Bare(Case):
-    """The ceiling of one aiohttp process, and of the generator with it."""
+    """The upper limit of one aiohttp process and of the generator."""
 
     name, title, unit = "bare-get", "bare aiohttp handler, GET", "requests"
+    request = b"GET / HTTP/1.1\r\nHost: bench\r\n\r\n"
 
     def prepare(self, bench: Bench) -> None:
         port = free_port()
@@ -49,15 +53,27 @@ class Bare(Case):
         return run
 
     def _send(self, bench: Bench, count: int) -> Run:
-        request = b"GET / HTTP/1.1\r\nHost: bench\r\n\r\n"
-        run = bench.measure(lambda: bench.loader.send(self._port, [request] * count, bench.scale.connections))
-        return replace(run, database_trips=None, ephemeral_trips=None)
+        run = bench.measure(lambda: bench.loader.send(self._port, [self.request] * count, bench.scale.connections))
+        return replace(run, database_trips=None, ephemeral_trips=None, wal_bytes=None)
+
+
+class BarePost(Bare):
+    """The same for a request with the size and headers of a play."""
+
+    name, title = "bare-post", "bare aiohttp handler, POST"
+    request = requests.BARE_PLAY
+
+    def run(self, bench: Bench) -> Run:
+        run = super().run(bench)
+        # Named as the process that `hot` loads, for the ratio of the two.
+        return replace(run, cpu_seconds={"server": run.cpu_seconds["bare"]})
 
 
 class Plays(Case):
-    """Plays of sessions that were started before, by players with tokens, each under an Idempotency-Key.
+    """Plays of sessions started before, by players with tokens, each with an Idempotency-Key.
 
-    server: the process that is loaded. entrants: which player plays which game, in turn.
+    server: the loaded process. entrants: which player plays which game, in turn. processes: how many the server has;
+    each gets the usual number of connections.
     """
 
     def __init__(
@@ -68,10 +84,13 @@ class Plays(Case):
         entrants: Callable[[Bench, Process], Sequence[Entrant]],
         ratios: tuple[Ratio, ...] = (),
         database: str = "bench",
+        second: str = "",
+        processes: int = 1,
     ) -> None:
         super().__init__()
         self.name, self.title, self.ratios = name, title, ratios
-        self._make_server, self._make_entrants, self._database = server, entrants, database
+        self._make_server, self._make_entrants, self._databases = server, entrants, [database, *filter(None, [second])]
+        self._processes = processes
         self._played = self._past = 0
         self._games: set[str] = set()
 
@@ -80,7 +99,7 @@ class Plays(Case):
         self.entrants = self._make_entrants(bench, self.server)
         self._games |= {game_id for game_id, _ in self.entrants}
         self._past = self._rows(bench)
-        # The first plays make the players, fill the actors' memories and show how many fit into a run.
+        # The first plays create the players, fill the actors' caches and determine how many fit into a run.
         first = self._play(bench, max(2 * len(self.entrants), bench.scale.count(FIRST_GUESS_PER_SECOND / 4)))
         self._rate = first.per_second
 
@@ -90,31 +109,29 @@ class Plays(Case):
         return run
 
     def finish(self, bench: Bench) -> None:
-        """Every answered play has its row, and the stock adds up."""
+        """Verifies that every successful play has its row, and that the stock adds up."""
         tenants = ", ".join(sorted({f"'{player.tenant_id}'" for _, player in self.entrants}))
-        wrong = bench.stack.sql(
-            f"""SELECT count(*) FROM stock AS s WHERE tenant_id IN ({tenants})
-                AND (total > 0 AND total <> remaining + awarded
-                     OR awarded <> (SELECT coalesce(sum(r.quantity), 0) FROM rewards AS r
-                                    WHERE r.tenant_id = s.tenant_id AND r.prize_id = s.prize_id))""",
-            self._database,
-        )
+        query = f"""SELECT count(*) FROM stock AS s WHERE tenant_id IN ({tenants})
+            AND (total > 0 AND total <> remaining + awarded
+                 OR awarded <> (SELECT coalesce(sum(r.quantity), 0) FROM rewards AS r
+                                WHERE r.tenant_id = s.tenant_id AND r.prize_id = s.prize_id))"""
+        wrong = sum(int(bench.stack.sql(query, name)) for name in self._databases)
         rows = self._rows(bench) - self._past
-        exact = wrong == "0" and rows == self._played
+        exact = wrong == 0 and rows == self._played
         self.facts = [
             f"{self._played:,} plays answered OK, {rows:,} in the database; stock that does not add up: {wrong}"
             + ("" if exact else " -- NOT EXACT")
         ]
 
     def _rows(self, bench: Bench) -> int:
-        """How many plays the database counts of the case's games."""
+        """The number of plays that the database counts for the case's games."""
         games = ", ".join(f"'{game_id}'" for game_id in ("", *self._games))
         query = f"SELECT coalesce(sum(plays), 0) FROM game_players WHERE game_id IN ({games})"
-        return int(bench.stack.sql(query, self._database))
+        return sum(int(bench.stack.sql(query, name)) for name in self._databases)
 
     def _play(self, bench: Bench, count: int) -> Run:
         entrants = [self.entrants[number % len(self.entrants)] for number in range(count)]
-        port, connections = self.server.port, bench.scale.connections
+        port, connections = self.server.port, bench.scale.connections * self._processes
         sessions = bench.loader.start_sessions(port, [requests.start(*entrant) for entrant in entrants], connections)
         plays = [requests.play(*entrant, session) for entrant, session in zip(entrants, sessions, strict=True)]
         run = bench.measure(lambda: bench.loader.send(port, plays, connections))
@@ -123,7 +140,7 @@ class Plays(Case):
 
 
 class Pairs(Plays):
-    """A start and its play, one after the other: a pair counts as one play."""
+    """A start followed by its play: a pair counts as one play."""
 
     def _play(self, bench: Bench, count: int) -> Run:
         entrants = [self.entrants[number % len(self.entrants)] for number in range(count)]
@@ -142,13 +159,29 @@ def one_server(bench: Bench) -> Process:
     return bench.server
 
 
+def two_processes(bench: Bench) -> Process:
+    """`tombola all --processes 2`."""
+    return bench.processes(2)
+
+
+def two_databases(bench: Bench) -> Process:
+    """`tombola all` whose tenants live in two databases of one server."""
+
+    def make() -> Process:
+        bench.stack.make_database(SECOND)
+        url = bench.stack.postgres.url(SECOND)
+        return bench.stack.serve("all", "server", valkey_db=10, DATABASES=f"{SECOND}={url}")
+
+    return bench.shared("databases-2", make)
+
+
 def no_batches(bench: Bench) -> Process:
-    """`tombola all` whose actors take one play a batch, and whose commits hold one."""
+    """`tombola all` with batches and commits of one play."""
     return bench.shared("batch-1", lambda: bench.stack.serve("all", "server", valkey_db=2, BATCH_LIMIT="1"))
 
 
 def edge_over(cores: int) -> Callable[[Bench], Process]:
-    """A consumer edge in a process of its own over as many Core processes."""
+    """A consumer edge in its own process, in front of several Core processes."""
 
     def make(bench: Bench) -> Process:
         names = [f"core-{number}" for number in range(1, cores + 1)]
@@ -168,7 +201,7 @@ def _core(bench: Bench, name: str) -> Process:
 
 
 def spins(games: int) -> Callable[[Bench, Process], list[Entrant]]:
-    """Every player of one tenant, each at one of so many games that share a prize."""
+    """Every player of one tenant, divided among several games that share a prize."""
 
     def make(bench: Bench, server: Process) -> list[Entrant]:
         fixture = Fixture(_api(bench, server))
@@ -191,7 +224,7 @@ def code_spins(bench: Bench, server: Process) -> list[Entrant]:
 
 
 def _codes(count: int, source: str, where: str) -> str:
-    """Adds so many codes to each of these pools."""
+    """SQL that adds codes to each of these pools."""
     return f"""INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)
         SELECT tenant_id, prize_id, 'code_' || lpad(n::text, 26, '0'), key_id, ciphertext, sha256(n::text::bytea)
         FROM generate_series(1, {count}) AS n,
@@ -199,14 +232,14 @@ def _codes(count: int, source: str, where: str) -> str:
 
 
 def pooled_spins(full: bool) -> Callable[[Bench, Process], list[Entrant]]:
-    """One game of many prizes with pools of codes, full or empty, of which another is won."""
+    """One game with many prizes with code pools, full or empty, that wins another prize."""
 
     def make(bench: Bench, server: Process) -> list[Entrant]:
         fixture = Fixture(_api(bench, server))
         coded = {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}
         ids = [fixture.prize(), *(fixture.prize(fulfillment=coded, stock=0) for _ in range(PRIZES - 1))]
         if full:
-            # The first pool holds nine of ten, as after one large import.
+            # The first pool holds nine tenths, as after one large import.
             each = bench.scale.pool_codes // 10 // (PRIZES - 1)
             sealed = "FROM (SELECT tenant_id, prize_id, '' AS key_id, ''::bytea AS ciphertext FROM prizes)"
             rest = f"tenant_id = '{fixture.tenant_id}' AND prize_id <> '{ids[0]}'"
@@ -223,20 +256,20 @@ def pooled_spins(full: bool) -> Callable[[Bench, Process], list[Entrant]]:
 
 
 def pool_server(bench: Bench) -> Process:
-    """`tombola all` over the full pool."""
+    """`tombola all` on the database with the full pool."""
     return bench.separate_server(POOL, 9)
 
 
-def tenants(count: int) -> Callable[[Bench, Process], list[Entrant]]:
-    """So many tenants with one game each; the players divided among them."""
+def tenants(count: int, *databases: str) -> Callable[[Bench, Process], list[Entrant]]:
+    """Several tenants with one game each, and the players divided among them. databases: where they live, in turn."""
 
     def make(bench: Bench, server: Process) -> list[Entrant]:
         entrants: list[Entrant] = []
         each = max(1, bench.scale.players // count)
-        for _ in range(count):
-            fixture = Fixture(_api(bench, server))
+        for nth in range(count):
+            fixture = Fixture(_api(bench, server), databases[nth % len(databases)] if databases else "")
             entrants += _around([fixture.spin(fixture.prize())], bench.players(fixture.tenant_id, each))
-        # One of each tenant after the other, so that all are at it all the time.
+        # Interleave the tenants, so that all are active all the time.
         return [entrants[tenant * each + number] for number in range(each) for tenant in range(count)]
 
     return make
@@ -247,23 +280,40 @@ def _around(games: list[str], players: list[Player]) -> list[Entrant]:
 
 
 def _api(bench: Bench, server: Process) -> Api:
-    """Core's REST of the process, or of the Core behind it."""
+    """A client for Core's REST of the process, or of the Core behind it."""
     return bench.stack.core(server if server.core_url else _core(bench, "core-1"))
 
 
 BARE: Final = (Bare(),)
 
 CASES: Final = (
+    BarePost(),  # Just before `hot`, so that the two alternate and their ratio is the median of pairs.
     Plays(
         "hot",
         "one hot game",
         one_server,
         spins(1),
-        (Ratio("pgbench", least=2.0), Ratio("bare-get", least=0.18)),
+        (Ratio("pgbench", least=2.0), Ratio("bare-get", least=0.18), Ratio("bare-post", most=3.3, cpu_of="server")),
+    ),
+    Plays(
+        "processes-2",
+        "one hot game, two processes that share ports",
+        two_processes,
+        spins(1),
+        (Ratio("hot", most=1.1, cpu_of="server"), Ratio("hot", most=1.25, cpu_of="postgres")),
+        processes=2,
     ),
     Plays("codes", "one hot game, every play wins a code", one_server, code_spins, (Ratio("hot"),)),
     Plays("games-50", "50 games, one tenant", one_server, spins(MANY), (Ratio("hot", least=0.85),)),
     Plays("tenants-50", "50 tenants, one game each", one_server, tenants(MANY), (Ratio("hot", least=0.5),)),
+    Plays(
+        "tenants-50-2-databases",
+        "50 tenants, one game each, in two databases",
+        two_databases,
+        tenants(MANY, "home", SECOND),
+        (Ratio("tenants-50", most=1.05, cpu_of="server"), Ratio("tenants-50", most=1.1, cpu_of="postgres")),
+        second=SECOND,
+    ),
     Pairs("pair", "start and play as a pair", one_server, spins(1), (Ratio("hot"),)),
     Pairs("pool-empty", "a pair of a game with 200 pools, empty", one_server, pooled_spins(False)),
     Pairs(

@@ -1,8 +1,8 @@
-"""`tombola certify`: tests a deployment from outside, over its two edges, in tenants made for it.
+"""`tombola certify`: tests a deployment from outside, over its two edges, in tenants created for it.
 
 certify     the command
-deployment  how the deployment is asked, and what is made in it and archived
-draws       verifies a draw from its answers alone
-plays       checks of idempotency, stock, caps, draws and rates
-doors       checks of roles, tokens, tenants and malformed requests
+deployment  requests to the deployment, and the created resources with their clean-up
+draws       verifies a draw from its responses alone
+plays       checks of idempotency, stock, caps, draws and rate limits
+access      checks of roles, tokens, tenants and malformed requests
 """

@@ -1,4 +1,4 @@
-"""A deployment as it is asked from outside, the tenants that are made in it, and how they are put away."""
+"""Requests to a deployment from outside, the tenants created in it, and their clean-up."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from runtime.errors import HTTP_STATUS, Status
 from runtime.operations import API
 
 GUESTS: Final = 20
-"""How many play at once: half of the strangers whom an address may bring at once, as settings have it."""
+"""Concurrent guests: half of the new guests that one address may have at once by default."""
 
 STOCK: Final = 5
 COINS: Final = 2
-"""What each play of the collection credits."""
+"""Coins that each play of the collection credits."""
 
 _OWN_HTTP: Final = {
     Status.INVALID_ARGUMENT: frozenset({400, 408, 413, 415, 417, 422, 431}),
@@ -33,24 +33,24 @@ _TRIES_MAX: Final = 20
 
 
 class Broken(Exception):
-    """A promise that is not kept: what was seen."""
+    """A broken promise, with what was seen."""
 
 
 class NotRun(Exception):
-    """A row that cannot be tried here: why."""
+    """A row that cannot be tried here, with the reason."""
 
 
 def hold(fact: bool, seen: object) -> None:
-    """Broken, with what was seen, where it is not so."""
+    """Raises Broken with what was seen unless the fact holds."""
     if not fact:
         raise Broken(str(seen))
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: what is done, what is promised of it, and the function that tries it.
+    """One line of the table: the action, what is promised, and the function that tries it.
 
-    The function returns the figures that it saw, and raises Broken or NotRun.
+    The function returns the figures seen, and raises Broken or NotRun.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back. envelope: {} where it is none; seconds: from the request to the answer's end."""
+    """A response. envelope: {} if it has none; seconds: from the request to the end of the response."""
 
     http: int
     headers: Mapping[str, str]
@@ -77,26 +77,26 @@ class Answer:
 
     @property
     def refusal(self) -> dict[str, Any]:
-        """The envelope's data, where there is any."""
+        """The envelope's data, if any."""
         found = self.envelope.get("data")
         return found if isinstance(found, dict) else {}
 
     @property
     def data(self) -> dict[str, Any]:
-        """What a success holds. Broken where it is none."""
+        """The data of a success. Raises Broken otherwise."""
         if self.code != "OK":
-            raise Broken(self.told)
+            raise Broken(self.summary)
         return self.refusal
 
     @property
-    def told(self) -> str:
-        """A line for whoever reads of it."""
+    def summary(self) -> str:
+        """One line for reports."""
         return " ".join(filter(None, [str(self.http), self.code, self.reason, str(self.envelope.get("message", ""))]))
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A play with what its start promised."""
+    """A play with the promise of its start."""
 
     game: str
     started: dict[str, Any]
@@ -106,11 +106,11 @@ class Draw:
 
 @dataclass(slots=True)
 class Deployment:
-    """Both edges, and what was made behind them.
+    """Both edges, and the resources created behind them.
 
-    tenant: where it is tried; other: a second one, for what must not be reached from the first. games, prizes: ids by
-    what they are for. guests: tokens. draws: every play that was answered. answers, wrong: how many envelopes came,
-    and what was wrong with them. made: the paths of what is to be put away.
+    tenant: the one under test; other: a second one that must not be reachable from the first. games, prizes: ids by
+    purpose. guests: tokens. draws: every successful play. answers: responses by status; wrong: faulty envelopes.
+    made: paths of the resources to clean up.
     """
 
     http: aiohttp.ClientSession
@@ -128,7 +128,7 @@ class Deployment:
     wrong: list[str] = field(default_factory=list)
     made: list[tuple[str, str]] = field(default_factory=list)
 
-    # -- asking --------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------
 
     async def consumer(
         self,
@@ -140,7 +140,7 @@ class Deployment:
         patient: bool = True,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Asks the consumer edge, as who `token` is; body: JSON, or the very bytes."""
+        """Requests the consumer edge with a token; body: JSON, or raw bytes."""
         return await self._ask(self.consumer_url, verb, path, body, self._sent(token, self.tenant, headers), patient)
 
     async def admin(
@@ -153,7 +153,7 @@ class Deployment:
         tenant: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Asks the admin edge below /admin, as the platform (or as who `token` is; "": nobody) for `tenant`."""
+        """Requests the admin edge below /admin for `tenant`, as the platform or with `token` ("": none)."""
         sent = self._sent(self.token if token is None else token, tenant or self.tenant, headers)
         return await self._ask(self.admin_url, verb, f"/admin{path}", body, sent, True)
 
@@ -163,7 +163,7 @@ class Deployment:
         return {**own, **bearer, **(headers or {})}
 
     async def _ask(self, url: str, verb: str, path: str, body: Any, headers: dict[str, str], patient: bool) -> Answer:
-        """The answer; where it is 429 and the asker patient, the one that came after Retry-After."""
+        """The response; after a 429, if patient, the one after Retry-After."""
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
         for _ in range(_TRIES_MAX if patient else 1):
@@ -173,14 +173,14 @@ class Deployment:
             async with self.http.request(verb, url + API + path, data=body, headers={**sent, **headers}) as got:
                 text = await got.read()
             answer = Answer(got.status, got.headers, _object(text), time.monotonic() - began)
-            self._look_at(f"{verb} {path[:80]}", answer, trace_id)
+            self._check_envelope(f"{verb} {path[:80]}", answer, trace_id)
             if answer.http != 429 or not patient:
                 break
             await asyncio.sleep(int(answer.headers.get("Retry-After", "1")))
         return answer
 
-    def _look_at(self, what: str, answer: Answer, trace_id: str) -> None:
-        """Notes what is wrong with an answer's envelope."""
+    def _check_envelope(self, what: str, answer: Answer, trace_id: str) -> None:
+        """Records what is wrong with a response's envelope."""
         self.answers[answer.http] += 1
         envelope = answer.envelope
         status = Status.__members__.get(answer.code)
@@ -193,13 +193,15 @@ class Deployment:
         elif status is not Status.OK and not answer.reason:
             self.wrong.append(f"{what}: {answer.http} without a reason")
 
-    # -- making --------------------------------------------------------------------------------
+    # -- resources -----------------------------------------------------------------------------
 
     async def make(self) -> None:
-        """The tenants, with a campaign and all that the rows play. Broken where that is refused."""
+        """Creates the tenants, a campaign and all that the rows play. Broken if refused."""
         for name in ("tenant", "other"):
-            said = await self.admin("POST", "/tenants", {"name": f"Certification {time.strftime('%Y-%m-%d %H:%M:%S')}"})
-            setattr(self, name, said.data["id"])
+            created = await self.admin(
+                "POST", "/tenants", {"name": f"Certification {time.strftime('%Y-%m-%d %H:%M:%S')}"}
+            )
+            setattr(self, name, created.data["id"])
         self.campaign = await self._new("/campaigns", {"name": "Certification", "status": "CAMPAIGN_STATUS_ACTIVE"})
         scarce, plenty, mug, claimed = [
             await self._new("/prizes", {"name": name, "type": "goods", "value": 1, **more}, "prize_id")
@@ -227,8 +229,8 @@ class Deployment:
             "dear": await self._game({"reward_handler": "lucky_item", "handler_config": lucky, **dear}),
         }
         for _ in range(GUESTS):
-            said = await self.consumer("POST", f"/games/{self.games['draws']}/start", {})
-            self.guests.append(said.data["guest_token"])
+            started = await self.consumer("POST", f"/games/{self.games['draws']}/start", {})
+            self.guests.append(started.data["guest_token"])
 
     async def _wheel(self, prizes: Sequence[Mapping[str, Any]], **more: Any) -> str:
         handler = {"reward_handler": "probability", "handler_config": {"prizes": prizes}}
@@ -245,7 +247,7 @@ class Deployment:
         return made
 
     async def make_elsewhere(self) -> dict[str, str]:
-        """One thing of each kind in the other tenant: ids by the kind's word."""
+        """Creates one resource of each kind in the other tenant; ids by kind."""
         there = self.other
         campaign = await self._new(
             "/campaigns", {"name": "Elsewhere", "status": "CAMPAIGN_STATUS_ACTIVE"}, tenant=there
@@ -264,14 +266,14 @@ class Deployment:
         found["leaderboard"] = await self._new("/leaderboards", board, tenant=there)
         return found
 
-    # -- playing -------------------------------------------------------------------------------
+    # -- plays ---------------------------------------------------------------------------------
 
     async def start(self, game: str, guest: str) -> dict[str, Any]:
-        """A session of one of `games`. Broken where it is refused."""
+        """Starts a session of one of `games`. Broken if refused."""
         return (await self.consumer("POST", f"/games/{self.games[game]}/start", {}, token=guest)).data
 
     async def play(self, game: str, guest: str, started: Mapping[str, Any], client_seed: str, key: str = "") -> Answer:
-        """Plays a session; the draw of a success is kept for the check. key: the Idempotency-Key."""
+        """Plays a session; records a successful draw for the check. key: the Idempotency-Key."""
         body = {"session_id": started["session_id"], "payload": {}, "client_seed": client_seed}
         path, headers = f"/games/{self.games[game]}/play", {"Idempotency-Key": key} if key else None
         answer = await self.consumer("POST", path, body, token=guest, headers=headers)
@@ -280,13 +282,13 @@ class Deployment:
         return answer
 
     async def round(self, game: str, guest: str, client_seed: str = "") -> dict[str, Any]:
-        """Starts and plays. Broken where either is refused."""
+        """Starts and plays. Broken if either is refused."""
         return (await self.play(game, guest, await self.start(game, guest), client_seed)).data
 
-    # -- putting away --------------------------------------------------------------------------
+    # -- clean-up ------------------------------------------------------------------------------
 
-    async def put_away(self) -> list[str]:
-        """Archives what was made, ends its campaigns and suspends the tenants; what could not be."""
+    async def clean_up(self) -> list[str]:
+        """Archives what was created, ends its campaigns and suspends the tenants; returns the failures."""
         failed = []
         for path, tenant in reversed(self.made):
             if path.startswith("/campaigns/"):
@@ -298,12 +300,12 @@ class Deployment:
         return failed
 
     async def _done(self, verb: str, path: str, body: Any, tenant: str) -> list[str]:
-        """What keeps it from being put away. Being in use does not: what names it is put away, too."""
+        """The failure, if any. IN_USE is none: whatever refers to the resource is cleaned up too."""
         try:
             answer = await self.admin(verb, path, body, tenant=tenant)
         except (aiohttp.ClientError, TimeoutError) as error:
             return [f"{path}: {error or type(error).__name__}"]
-        return [] if answer.code == "OK" or answer.reason == "IN_USE" else [f"{path}: {answer.told}"]
+        return [] if answer.code == "OK" or answer.reason == "IN_USE" else [f"{path}: {answer.summary}"]
 
 
 def _object(text: bytes) -> dict[str, Any]:

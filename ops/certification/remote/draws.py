@@ -1,4 +1,4 @@
-"""The check of a draw, as the README has it: by what start, terms and play said alone."""
+"""Verifies a draw as the README describes, from the responses of start, terms and play alone."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ops.certification.remote.deployment import Broken, Draw, hold
 
 
 def check(draw: Draw, terms: str, gone: frozenset[str] = frozenset()) -> None:
-    """Broken where the play is not what was promised. gone: prizes that may have been out of stock."""
+    """Raises Broken if the play differs from the promise. gone: prizes that may have been out of stock."""
     started, play = draw.started, draw.play
     seed = bytes.fromhex(play["seed"])
     promise = f"{hashlib.sha256(seed).hexdigest()}:{started['revision_hash']}:{started['session_id']}"
     hold(hashlib.sha256(terms.encode()).hexdigest() == started["revision_hash"], "terms of another hash than promised")
     hold(hashlib.sha256(seed).hexdigest() == started["seed_hash"] == play["seed_hash"], "another seed than promised")
     hold(hashlib.sha256(promise.encode()).hexdigest() == started["commitment"], "another commitment than promised")
-    drawn, given = picked(terms, seed, draw.client_seed), _given(play)
+    drawn, given = picked(terms, seed, draw.client_seed), _awarded(play)
     if given != drawn and not (drawn in gone and not given):
         raise Broken(f"{draw.client_seed!r} draws {drawn or 'nothing'}, and {given or 'nothing'} was given")
 
 
 def picked(terms: str, seed: bytes, client_seed: str) -> str:
-    """The prize or item that the first word draws; "" for none."""
+    """The prize or item that the first word draws; "" if none."""
     word = int.from_bytes(hmac.digest(seed, f"{client_seed}:0".encode(), "sha256")[:8], "big") / 2**64
     config = json.loads(terms)["handler_config"]
     if "items" in config:
@@ -36,7 +36,7 @@ def picked(terms: str, seed: bytes, client_seed: str) -> str:
     return next((name for (name, _), running in zip(chances, sums, strict=True) if running > word), "")
 
 
-def _given(play: dict[str, object]) -> str:
+def _awarded(play: dict[str, object]) -> str:
     metadata, rewards = play["metadata"], play["rewards"]
     assert isinstance(metadata, dict) and isinstance(rewards, list)
     return str(metadata.get("item") or (rewards[0]["prize_id"] if rewards else ""))

@@ -1,4 +1,4 @@
-"""Rows of what may happen once, of stock, caps, draws and rates."""
+"""Rows for idempotency, stock, caps, draws and rate limits."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ops.certification.remote.deployment import STOCK, Answer, Broken, Deploymen
 AT_ONCE: Final = 20
 CLAIMS_AT_ONCE: Final = 10
 ROUNDS: Final = 3
-"""How often each guest plays the game whose draws are checked."""
+"""How often each guest plays the game with verified draws."""
 
 BURST_MAX: Final = 500
-"""A rate whose burst is larger is not tried: that would be a load test."""
+"""A rate limit with a larger burst is not tried: that would be a load test."""
 
 _QUOTA: Final = re.compile(r'"(\w+)";q=(\d+);w=(\d+)')
 
 
 def counted(answers: Iterable[Answer]) -> dict[str, int]:
-    """How many came of each answer: "200", or the status with the reason."""
+    """The number of responses per status and reason, such as "200"."""
     return dict(Counter(f"{answer.http} {answer.reason}".strip() for answer in answers))
 
 
 def all_of(answers: Iterable[Answer], *allowed: str) -> dict[str, int]:
-    """The counts. Broken where there is another answer than these."""
+    """The counts. Raises Broken on any other response."""
     seen = counted(answers)
     hold(seen.keys() <= set(allowed), seen)
     return seen
@@ -48,8 +48,8 @@ async def same_key(deployment: Deployment) -> str:
     effects = {answer.data["play_id"] for answer in answers if answer.http == 200}
     hold(len(effects) == 1, f"{len(effects)} plays: {seen}")
     again, other = await play("one"), await play("two")
-    hold(again.data["play_id"] in effects, "another play was answered again")
-    hold(other.http == 422 and other.reason == "IDEMPOTENCY_MISMATCH", f"another body: {other.told}")
+    hold(again.data["play_id"] in effects, "the retry returned another play")
+    hold(other.http == 422 and other.reason == "IDEMPOTENCY_MISMATCH", f"another body: {other.summary}")
     return f"1 play of {AT_ONCE}, 422 for another body"
 
 
@@ -61,7 +61,7 @@ async def same_session(deployment: Deployment) -> str:
     seen = all_of(answers, "200", "409 SESSION_PLAYED")
     hold(seen.get("200") == 1, seen)
     stranger = await deployment.play("draws", deployment.guests[2], started, "x")
-    hold(stranger.reason in ("SESSION_INVALID", "SESSION_PLAYED"), f"another's session: {stranger.told}")
+    hold(stranger.reason in ("SESSION_INVALID", "SESSION_PLAYED"), f"another's session: {stranger.summary}")
     return f"1 play of {AT_ONCE}"
 
 
@@ -87,17 +87,17 @@ async def claims(deployment: Deployment) -> str:
     guest = deployment.guests[3]
     reward = (await deployment.round("claims", guest))["rewards"][0]["reward_id"]
     path = f"/rewards/{reward}/claim"
-    asked = [deployment.consumer("POST", path, {}, token=guest) for _ in range(CLAIMS_AT_ONCE)]
-    claimed = all_of(await asyncio.gather(*asked), "200", "409 ALREADY_CLAIMED")
+    requests = [deployment.consumer("POST", path, {}, token=guest) for _ in range(CLAIMS_AT_ONCE)]
+    claimed = all_of(await asyncio.gather(*requests), "200", "409 ALREADY_CLAIMED")
     hold(claimed.get("200") == 1, f"claims: {claimed}")
     stranger = await deployment.consumer("POST", path, {}, token=deployment.guests[4])
-    hold(stranger.http == 404, f"another's reward: {stranger.told}")
+    hold(stranger.http == 404, f"another's reward: {stranger.summary}")
     await deployment.round("coins", guest)
     game = deployment.games["coins"]
     rung = (await deployment.consumer("GET", f"/games/{game}/milestones", token=guest)).data["items"][0]["id"]
     body = {"milestone_id": rung}
-    asked = [deployment.consumer("POST", f"/games/{game}/redeem", body, token=guest) for _ in range(CLAIMS_AT_ONCE)]
-    redeemed = all_of(await asyncio.gather(*asked), "200", "409 ALREADY_GRANTED")
+    requests = [deployment.consumer("POST", f"/games/{game}/redeem", body, token=guest) for _ in range(CLAIMS_AT_ONCE)]
+    redeemed = all_of(await asyncio.gather(*requests), "200", "409 ALREADY_GRANTED")
     hold(redeemed.get("200") == 1, f"redeems: {redeemed}")
     return f"1 claim and 1 redeem of {CLAIMS_AT_ONCE} each"
 
@@ -140,7 +140,7 @@ async def _start(deployment: Deployment, game: str, guest: str) -> Answer:
 
 
 def _named(refused: Answer, reason: str, dated: bool) -> None:
-    hold((refused.http, refused.code, refused.reason) == (400, "FAILED_PRECONDITION", reason), refused.told)
+    hold((refused.http, refused.code, refused.reason) == (400, "FAILED_PRECONDITION", reason), refused.summary)
     hold(not dated or refused.refusal.get("resets_at", 0) > 0, f"{reason} without resets_at")
 
 
@@ -167,31 +167,31 @@ async def rates(deployment: Deployment) -> str:
     first = await deployment.consumer("POST", path, {}, token=guest)
     quotas = {name: (int(q), int(w)) for name, q, w in _QUOTA.findall(first.headers.get("RateLimit-Policy", ""))}
     if "player" not in quotas:
-        raise Broken("no rate holds for players' starts: an answer has no RateLimit-Policy")
+        raise Broken("players' starts have no rate limit: no RateLimit-Policy in the response")
     burst, window = quotas["player"]
     if burst > BURST_MAX:
-        raise NotRun(f"{burst} starts at once are allowed, more than is tried here")
+        raise NotRun(f"{burst} concurrent starts are allowed, more than this test sends")
     loop = asyncio.get_running_loop()
     began = loop.time()
-    asked = [deployment.consumer("POST", path, {}, token=guest, patient=False) for _ in range(2 * burst + 10)]
-    answers = await asyncio.gather(*asked)
-    # What flows back in the meantime may be had as well.
+    requests = [deployment.consumer("POST", path, {}, token=guest, patient=False) for _ in range(2 * burst + 10)]
+    answers = await asyncio.gather(*requests)
+    # Tokens that the bucket refills meanwhile may be used too.
     most = burst + 1 + burst * (loop.time() - began) / window
     seen = all_of(answers, "200", "429 RATE_LIMITED")
     hold(seen.get("200", 0) <= most, f"{seen}, where {most:.0f} may pass")
     refused = [answer for answer in answers if answer.http == 429]
     if not refused:
-        raise NotRun(f"{len(answers)} starts took {loop.time() - began:.0f} s, in which as many may be had")
+        raise NotRun(f"{len(answers)} starts took {loop.time() - began:.0f} s, which is within the limit")
     hold(all(answer.headers.get("Retry-After", "").isdigit() for answer in refused), "429 without Retry-After")
     waited = int(refused[-1].headers["Retry-After"])
     await asyncio.sleep(waited)
     after = await deployment.consumer("POST", path, {}, token=guest, patient=False)
-    hold(after.http == 200, f"after the {waited} s of Retry-After: {after.told}")
+    hold(after.http == 200, f"after the {waited} s of Retry-After: {after.summary}")
     return f"{seen.get('200', 0)} of {len(answers)} passed, {burst} may; Retry-After {waited} s"
 
 
 ROWS: Final = (
-    Row("Same Idempotency-Key", "1 effect, the others the same answer or 409; another body 422", same_key),
+    Row("Same Idempotency-Key", "1 effect, duplicates get the same response or 409; another body 422", same_key),
     Row("Same session", "1 play", same_session),
     Row("Stock race", f"exactly {STOCK} wins, no 5xx", stock_race),
     Row("Claims and redeems at once", "1 of each", claims),

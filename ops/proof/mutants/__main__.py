@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ops.proof.mutants import code, statements, worker
-from ops.proof.mutants.worker import Job, Noted, Verdict
+from ops.proof.mutants.worker import Job, RecordedTest, Verdict
 
 VERDICTS: Final = code.ROOT / ".tombola" / "mutants.json"
 
@@ -86,28 +86,28 @@ def test_files(paths: Iterable[str]) -> list[str]:
 class Tests:
     """Chooses the tests for a mutant: first those that killed its neighbours, then the short and narrow."""
 
-    def __init__(self, noted: dict[str, Noted], budget_seconds: float) -> None:
-        self._noted = noted
+    def __init__(self, recorded: dict[str, RecordedTest], budget_seconds: float) -> None:
+        self._recorded = recorded
         self._budget = budget_seconds
         self._kills: dict[str, Counter[str]] = {}
 
     def job(self, mutant: Mutant) -> Job:
         """The tests that execute the mutant's target, as many as the budget allows, each file's together."""
         kills = self._kills.get(mutant.target, Counter())
-        executing = [name for name, noted in self._noted.items() if mutant.target in noted.targets]
+        executing = [name for name, recorded in self._recorded.items() if mutant.target in recorded.targets]
         executing.sort(key=lambda name: (-kills[name], self._cost(name)))
         files: dict[str, list[str]] = {}
         seconds = 0.0
         for name in executing:
             files.setdefault(name.partition("::")[0], []).append(name)
-            seconds += self._noted[name].seconds
+            seconds += self._recorded[name].seconds
             if seconds > self._budget:
                 break
         return Job(mutant, tuple(name for names in files.values() for name in names), seconds)
 
     def _cost(self, name: str) -> float:
         """Duration times breadth: a test that executes little else is more likely about the target."""
-        return (self._noted[name].seconds + 0.05) * (10 + len(self._noted[name].targets))
+        return (self._recorded[name].seconds + 0.05) * (10 + len(self._recorded[name].targets))
 
     def learn(self, mutant: Mutant, killer: str) -> None:
         self._kills.setdefault(mutant.target, Counter())[killer] += 1
@@ -131,11 +131,11 @@ def each(pipes: Sequence[Connection], jobs: Iterator[Job]) -> Iterator[tuple[Job
 
 def run(pipes: Sequence[Connection], mutants: Sequence[Mutant], files: list[str], options: Any) -> dict[str, Verdict]:
     """The verdicts by the mutants' names. Mutants that --minutes left no time for have none."""
-    noted: dict[str, Noted] = {}
+    recorded: dict[str, RecordedTest] = {}
     for _, found in each(pipes, iter([Job(None, (file,), worker.RECORDING_SECONDS) for file in files])):
-        noted.update(found)
-    print(f"{len(noted)} tests of {len(files)} files recorded", flush=True)
-    tests, verdicts = Tests(noted, options.seconds), {}
+        recorded.update(found)
+    print(f"{len(recorded)} tests of {len(files)} files recorded", flush=True)
+    tests, verdicts = Tests(recorded, options.seconds), {}
     end = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
 
     def jobs() -> Iterator[Job]:

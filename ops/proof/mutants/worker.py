@@ -42,7 +42,7 @@ _STOPPING: Final = ("kill", "kill_all", "freeze", "restart_immediately", "stop")
 _SURVIVED, _KILLED, _BROKEN = 0, 1, 3
 
 
-class Noted(NamedTuple):
+class RecordedTest(NamedTuple):
     """How long a test took, and the statements and functions that it executed."""
 
     seconds: float
@@ -103,7 +103,7 @@ class Loop:
             self._failed.add(report.nodeid)
             print(report.longreprtext, flush=True)
 
-    def _record(self, job: Job) -> dict[str, Noted]:
+    def _record(self, job: Job) -> dict[str, RecordedTest]:
         (file,) = job.tests
         items = [
             item for name, item in self._items.items() if name == file or name.startswith((f"{file}::", f"{file}["))
@@ -111,10 +111,10 @@ class Loop:
         if self._fork(lambda: self._note(items), job.seconds) != _SURVIVED:
             print(f"{file} could not be recorded", file=sys.__stderr__, flush=True)
             return {}
-        return msgspec.msgpack.decode(self._answer.read_bytes(), type=dict[str, Noted])
+        return msgspec.msgpack.decode(self._answer.read_bytes(), type=dict[str, RecordedTest])
 
     def _note(self, items: Sequence[pytest.Item]) -> int:
-        noted = {}
+        recorded = {}
         executed: set[str] = set()
         called: dict[int, Any] = {}
 
@@ -133,10 +133,10 @@ class Loop:
             sys.settrace(None)
             if item.nodeid not in self._failed:
                 targets = frozenset(executed) | code.names(called.values())
-                noted[item.nodeid] = Noted(time.monotonic() - began, targets)
+                recorded[item.nodeid] = RecordedTest(time.monotonic() - began, targets)
             executed.clear()
             called.clear()
-        self._answer.write_bytes(msgspec.msgpack.encode(noted))
+        self._answer.write_bytes(msgspec.msgpack.encode(recorded))
         return _SURVIVED
 
     def _judge(self, job: Job) -> Verdict:
@@ -178,9 +178,8 @@ class Loop:
                 os.killpg(pid, signal.SIGKILL)
         if status is None:
             os.waitpid(pid, 0)
-        if status != _SURVIVED:
-            for name in self._list_databases() - self._databases:
-                self._postgres.psql(f"drop database if exists {name} with (force)")
+        for name in self._list_databases() - self._databases:
+            self._postgres.psql(f"drop database if exists {name} with (force)")
         return status
 
     def _child(self, work: Callable[[], int]) -> None:

@@ -1,1 +1,1 @@
-"""The play path: a game's actor, what it remembers, and how it decides and commits a batch of plays."""
+"""The play path: a game's actor, its cache, and how it decides and commits a batch of plays."""

@@ -1,7 +1,7 @@
-"""What a decision gives its player, and the rows that winning a prize writes (contract.md, "Rewards and tasks").
+"""Awards: what a decision gives its player, and the rows that a won prize writes.
 
-A decision gathers its `Effects` on a copy of the player, so one that is refused half-way has changed nothing. `record`
-then moves the game's state on to them, and adds their rows to what the batch commits.
+A decision collects its `Effects` on a copy of the player, so a refusal half-way changes nothing. `record` then applies
+the effects to the game's state and adds their rows to the batch's changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runtime.outgoing.channels import BY_STAFF
 
 
 class Winner(NamedTuple):
-    """Who wins, and by what: the play, the rung, or (both empty) a leaderboard's rank. `day`: the campaign's."""
+    """The winner and the cause: a play, a rung, or (both empty) a leaderboard rank. day: the campaign's local day."""
 
     player_id: str
     campaign_id: str
@@ -31,11 +31,11 @@ class Winner(NamedTuple):
     milestone_id: str = ""
 
 
-# -- what a decision gives -------------------------------------------------------------------
+# -- effects ---------------------------------------------------------------------------------
 
 
 class Win(NamedTuple):
-    """Units of a prize that are given, and the rewards that tell of them."""
+    """Units of a prize that are awarded, and the rewards that represent them."""
 
     prize: PrizeTerms
     quantity: int
@@ -44,7 +44,7 @@ class Win(NamedTuple):
 
 
 class Credit(NamedTuple):
-    """A movement of a balance. reward_id: of the reward that it pays for, or that it is; else empty."""
+    """A balance change. reward_id: the reward that it pays for or represents; empty if none."""
 
     currency: str
     amount: int
@@ -55,9 +55,9 @@ class Credit(NamedTuple):
 
 @dataclass(slots=True)
 class Effects:
-    """What one decision changes. player: a copy, as the decision leaves it.
+    """What one decision changes. player: a copy of the player, as the decision leaves it.
 
-    play, count: a play's row and what it counts. turn_spent_by: the play that spends a turn; empty where none does.
+    play, count: the play's row and what it counts. turn_spent_by: the play that spends a turn; empty if none does.
     """
 
     player: PlayerState
@@ -70,17 +70,17 @@ class Effects:
 
     @classmethod
     def on(cls, player: PlayerState) -> Effects:
-        """No effects yet, on a copy of this player."""
+        """Empty effects on a copy of this player."""
         return cls(copy_of(player))
 
     def count_play(self, state: GameState, session: Session, price: Price, busy_until: int) -> None:
-        """Counts the play of the session, with the time that it takes and the turn that it costs."""
+        """Counts the session's play, the player time that it uses and the turn that it costs."""
         snapshot, player = state.snapshot, self.player
         player.plays += 1
         player.day_plays += 1
-        # A play that spends a turn is beyond the day's free ones: its bound is that no rival played in between. That
-        # of a plan's play is also that none before it was undone: it is of this ordinal or of none. Likewise one that
-        # takes time: a rival may have taken the same.
+        # The exact count guards these plays against concurrent ones. A play that spends a turn comes after the day's
+        # free plays. A play with a plan belongs to one ordinal: an earlier play that is rolled back invalidates it.
+        # A timed play uses time that a concurrent play may also have claimed.
         cap, day_cap = snapshot.max_plays_per_user, snapshot.max_plays_per_day
         if price is Price.TURN:
             self.turn_spent_by = session.play_id
@@ -103,13 +103,13 @@ class Effects:
         )
 
     def taken(self, prize_id: str) -> int:
-        """How many units of the prize are given already."""
+        """How many units of the prize this decision already awards."""
         return sum([win.quantity for win in self.wins if win.prize.prize_id == prize_id])
 
     def give(self, prize: PrizeTerms, quantity: int, winner: Winner) -> list[m.WonReward]:
-        """Gives `quantity` of a prize: points to the wallet, anything else as rewards, with the turns that they give.
+        """Awards `quantity` of a prize: points go to the wallet, other types become rewards and their turns.
 
-        The points of a rung leave a reward as well, since no play tells of them (contract.md, "Milestones").
+        A rung's points also create a reward, because no play reports them.
         """
         player = self.player
         player.prizes = {**player.prizes, prize.prize_id: player.prizes.get(prize.prize_id, 0) + quantity}
@@ -125,7 +125,7 @@ class Effects:
         return rewards
 
     def credit(self, currency: str, amount: int, reason: str, reference_id: str, reward_id: str = "") -> None:
-        """Moves a balance of the game's wallet scope. reward_id: what it pays for, or is."""
+        """Changes a balance in the game's wallet scope. reward_id: the reward that it pays for or represents."""
         balances = self.player.balances
         self.player.balances = {**balances, currency: balances.get(currency, 0) + amount}
         self.credits += (Credit(currency, amount, reason, reference_id, reward_id),)
@@ -136,12 +136,12 @@ class Effects:
         self.grants += (rung,)
 
     def currencies(self) -> list[str]:
-        """The currencies whose balances are moved."""
+        """The currencies with a changed balance."""
         return list(dict.fromkeys(credit.currency for credit in self.credits)) if self.credits else []
 
 
 def copy_of(player: PlayerState) -> PlayerState:
-    """A copy, to be changed by setting its fields: what these hold is shared."""
+    """A shallow copy: set its fields, never modify the dicts they share with the original."""
     return PlayerState(
         player_id=player.player_id,
         plays=player.plays,
@@ -154,11 +154,12 @@ def copy_of(player: PlayerState) -> PlayerState:
         read_in=player.read_in,
         guest=player.guest,
         busy_until=player.busy_until,
+        entry=player.entry,
     )
 
 
 def won_reward(prize: PrizeTerms, quantity: int, reward_id: str) -> m.WonReward:
-    """What the winner is told of a prize."""
+    """The won prize as the winner's response shows it."""
     return m.WonReward(
         prize_id=prize.prize_id,
         name=prize.name,
@@ -177,9 +178,10 @@ def prize_won(
     *,
     milestone_id: str = "",
     leaderboard_id: str = "",
+    draw_id: str = "",
     rank: int = 0,
 ) -> PrizeWon:
-    """What tells others of a prize, whatever it was won by. milestone_id: of a rung that the play crossed."""
+    """The prize_won event, for any kind of win. milestone_id: of a rung that the play crossed."""
     return PrizeWon(
         player_id=winner.player_id,
         prize_id=prize.prize_id,
@@ -192,22 +194,25 @@ def prize_won(
         play_id=winner.play_id,
         milestone_id=milestone_id or winner.milestone_id,
         leaderboard_id=leaderboard_id,
+        draw_id=draw_id,
         rank=rank,
     )
 
 
-# -- what it writes --------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------------
 
 
 def record(state: GameState, effects: Effects, changes: Changes) -> None:
-    """Moves the state on to these effects, for the decisions behind this one, and adds their rows to `changes`."""
+    """Applies the effects to the state, so that later decisions see them, and adds their rows to `changes`."""
     after, snapshot = effects.player, state.snapshot
     player_id = after.player_id
     before = state.players[player_id]
     if after.guest:
-        changes.hold_guest(player_id)
+        changes.require_guest(player_id)
     if effects.play is not None:
         changes.plays.append(effects.play)
+        if after.entry is not None:
+            changes.require_entry(player_id, snapshot.campaign_id, after.entry[0])
     if effects.count is not None:
         changes.count_play(effects.count)
     turns = before.turns
@@ -234,7 +239,7 @@ def record(state: GameState, effects: Effects, changes: Changes) -> None:
 
 
 def _record_win(state: GameState, win: Win, turns: int, changes: Changes) -> int:
-    """Takes the units from the remembered stock, and adds the rows. The turns that the win gives, beside `turns`."""
+    """Takes the units from the cached stock and adds the rows. Returns the turns that the win adds to `turns`."""
     prize, quantity, winner, rewards = win
     stock = state.stock[prize.prize_id]
     stock.day_awarded += quantity
@@ -242,14 +247,14 @@ def _record_win(state: GameState, win: Win, turns: int, changes: Changes) -> int
         stock.codes -= quantity
     if stock.remaining is not None and not prize.is_points:
         stock.remaining -= quantity
-    _take(changes, prize, quantity, winner)
-    if rewards and rewards[0].reward_id:  # A play itself tells of its points.
+    _take(changes, prize, quantity, winner, prize.held_back(state.now))
+    if rewards and rewards[0].reward_id:  # A play's own points have no reward: the play's reply reports them.
         _record_rewards(changes, prize, winner, rewards)
     return give_turns(changes, prize, rewards, winner, turns) if prize.turns else 0
 
 
 def award(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> list[m.WonReward]:
-    """Adds to `changes` that `winner` gets `quantity` of a prize, but for the credit of points. The rewards."""
+    """Awards `quantity` of a prize to `winner` in `changes`, except for crediting points. Returns the rewards."""
     rewards = [won_reward(prize, quantity, ids.make("reward"))] if prize.is_points else _new_rewards(prize, quantity)
     _take(changes, prize, quantity, winner)
     _record_rewards(changes, prize, winner, rewards)
@@ -257,24 +262,24 @@ def award(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) ->
 
 
 def give_turns(changes: Changes, prize: PrizeTerms, rewards: Sequence[m.WonReward], winner: Winner, before: int) -> int:
-    """Moves the winner's turns, `before` in the campaign, by what these rewards of the prize give; how many."""
-    given = 0
+    """Adds the turns that these rewards grant to the winner, who has `before` in the campaign. Returns how many."""
+    granted = 0
     for reward in rewards if prize.turns else ():
         amount = prize.turns * reward.quantity
-        about = (winner.player_id, winner.campaign_id, before + given, amount, "prize", reward.reward_id)
+        about = (winner.player_id, winner.campaign_id, before + granted, amount, "prize", reward.reward_id)
         changes.move_turns(ids.make("turn"), *about)
-        given += amount
-    return given
+        granted += amount
+    return granted
 
 
 def _new_rewards(prize: PrizeTerms, quantity: int) -> list[m.WonReward]:
-    """The rewards of so many units. A prize with a code makes one for each unit, since a reward shows one code."""
+    """The rewards for `quantity` units. A prize with a code gets one reward per unit: a reward shows one code."""
     if prize.takes_code:
         return [won_reward(prize, 1, ids.make("reward")) for _ in range(quantity)]
     return [won_reward(prize, quantity, ids.make("reward"))]
 
 
-def _take(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> None:
+def _take(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner, held_back: int = 0) -> None:
     changes.take_prize(
         prize.prize_id,
         winner.player_id,
@@ -283,11 +288,12 @@ def _take(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) ->
         stocked=not prize.is_points,
         per_user=prize.max_per_user,
         per_day=prize.max_per_day,
+        held_back=held_back,
     )
 
 
 def _record_rewards(changes: Changes, prize: PrizeTerms, winner: Winner, rewards: Sequence[m.WonReward]) -> None:
-    """Adds the rewards, with their codes and tasks. Points are a reward that is delivered, without a task."""
+    """Adds the rewards with their codes and tasks. Points become a delivered reward without a task."""
     delivered = prize.is_points or prize.delivered_at_win
     for reward in rewards:
         changes.rewards.append(
@@ -310,7 +316,7 @@ def _record_rewards(changes: Changes, prize: PrizeTerms, winner: Winner, rewards
         if prize.is_points:
             continue
         if prize.takes_code:
-            # Also where it is shown later, at the claim or by an admin: else more could win than there are codes.
+            # Take the code at the win even if it is shown later: otherwise more players could win than codes exist.
             changes.take_code(reward.reward_id, prize.prize_id)
         if prize.due_at_win:
             changes.tasks.append(
@@ -327,5 +333,5 @@ def _record_rewards(changes: Changes, prize: PrizeTerms, winner: Winner, rewards
 
 
 def pending_tasks(changes: Changes) -> list[str]:
-    """The ids of the tasks that a worker must carry out: for the stream, after the commit."""
+    """The ids of the tasks that a worker must deliver; published to the stream after the commit."""
     return [task.task_id for task in changes.tasks if task.status == "pending"]

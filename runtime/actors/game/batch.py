@@ -1,15 +1,14 @@
-"""The play path: a game's actor decides all that waits in its mailbox in one batch.
+"""The play path: a game's actor decides all requests that wait in its mailbox as one batch.
 
-    open     verify each session; refuse what its request alone refuses
-    refresh  read what is not remembered, for all of them, in at most one round trip (cache.py)
-    decide   each by the pure rules, in order, as if the ones before it had happened (decide.py)
+    open     verify each session; refuse requests that are invalid by themselves
+    refresh  read what the batch needs and the cache lacks, in at most one round trip (cache.py)
+    decide   apply the pure rules to each request in order, as if the earlier ones had committed (decide.py)
     commit   through the tenant's committer: one guarded statement (committer.py)
-    answer   and publish, off the players' path
+    answer   reply to the players, then publish events and tasks off their path
 
-Where a memory would refuse somebody, the cache is refreshed first (`StaleRead`). Where the commit's
-guard finds anything changed, all is forgotten, read again, and decided again; what then still fails is
-decided play by play, so one bad play never fails its neighbours. A catalogue that changed meanwhile is no
-play's fault, and takes no batch apart.
+Cached data alone never refuses a request: the rules raise `StaleRead` and the cache is refreshed first. When a guard
+of the commit finds that a row has changed, the batch is read and decided again. If it still fails, its requests are
+decided one by one, so that one bad play cannot fail the others. A changed catalogue does not count as such a failure.
 """
 
 from __future__ import annotations
@@ -41,30 +40,32 @@ from runtime.actors.mailbox import Work
 from runtime.errors import Fault, Status, invalid
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.rules import check_client_seed
-from runtime.stores.database import Guarded, StoreUnavailable
+from runtime.stores.database import GUARDS, Guarded, StoreUnavailable
 
-TOGETHER_ROUNDS: Final = 2
-"""How often a whole batch is decided before it is taken apart, beside those that a changed catalogue undid."""
-ALONE_ROUNDS: Final = 32
-"""How often one play is decided before its player is asked to try again."""
-RIVAL_PAUSE_SECONDS: Final = 0.004
-"""The longest pause between two such rounds is this times their number, up to eight."""
+BATCH_ROUNDS: Final = 2
+"""Attempts to decide a whole batch before it is split, not counting those undone by a changed catalogue."""
+SINGLE_ROUNDS: Final = 32
+"""Attempts to decide a single play before its player is asked to retry."""
+CONFLICT_PAUSE_SECONDS: Final = 0.004
+"""The pause between two such rounds is at most this times their number, up to eight."""
 CONTRADICTIONS_MAX: Final = 2
-"""How often a fresh look may contradict the guard that refused one play, before that is an error."""
+"""How often fresh data may contradict the guard that refused a single play before it is an error."""
 UNSEEN: Final = frozenset({"codes"})
-"""Guards that may refuse for what a look does not see: a rival holds codes and has not committed them."""
+"""Guards that may refuse for a reason the snapshot cannot show: a concurrent claim locks codes without committing."""
 
 CONTRADICTIONS: Final = Counter(
     "tombola_guard_contradictions",
-    "Plays refused by a guard though a fresh look found no reason, by the guard.",
+    "Plays refused by a guard although fresh data showed no reason, by guard.",
     ["guard"],
 )
+for _guard in GUARDS:
+    CONTRADICTIONS.labels(_guard)  # A series that first appears with an event cannot be alerted on.
 
 log = structlog.get_logger(__name__)
 
 
-class Left(NamedTuple):
-    """What a round leaves to be decided again. outdated: all of it, and for no fault of any: the catalogue changed."""
+class Unresolved(NamedTuple):
+    """The requests to decide again. outdated: the catalogue changed, so none of them is at fault."""
 
     requests: list[PendingRequest]
     outdated: bool = False
@@ -72,12 +73,12 @@ class Left(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """The requests that one round decides and commits together, and what it has made of them so far.
+    """The requests that one round decides and commits together, with their results so far.
 
-    decisions: of the requests that change something, by `changes`; answered when that is committed.
-    answers: to the requests that change nothing; given when all are decided. later: the requests that the
-    next round decides, behind another of this batch or behind a search for their first answer.
-    look: what a request that is alone was decided by, where that was read anew.
+    decisions: of requests that write `changes`; answered once that is committed. answers: for requests that change
+    nothing; sent once all are decided. later: requests left to the next round, because they depend on another request
+    of this batch or need a search for their first answer. inputs: the freshly read state that a single request was
+    decided by.
     """
 
     requests: list[PendingRequest]
@@ -86,17 +87,18 @@ class Batch:
     decisions: list[Decision] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     later: list[PendingRequest] = field(default_factory=list)
-    look: Any = None
+    inputs: Any = None
 
     def undone(self) -> list[PendingRequest]:
-        """The requests of the next round where nothing of this one was committed."""
+        """The requests of the next round if nothing of this one was committed."""
         return [decision.pending for decision in self.decisions] + self.later
 
 
 class GameActors(Actors[tuple[str, str], Any, GameCache]):
-    """A game's starts, plays and redeems, and what is asked of them: decided and committed together."""
+    """One game's starts, plays, redeems and reads, decided and committed together."""
 
     overlap = OVERLAP
+    name = "games"
 
     @staticmethod
     def key_of(request: Any) -> tuple[str, str]:
@@ -108,8 +110,8 @@ class GameActors(Actors[tuple[str, str], Any, GameCache]):
     async def process_batch(self, state: GameCache, works: list[Work[Any]]) -> None:
         await process_batch(state, works)
 
-    def is_futile(self, state: GameCache) -> bool:
-        return state.snapshot is None  # There is no such game.
+    def is_unneeded(self, state: GameCache) -> bool:
+        return state.snapshot is None  # No such game.
 
     def distrust(self) -> None:
         for cache in self.states():
@@ -117,30 +119,30 @@ class GameActors(Actors[tuple[str, str], Any, GameCache]):
 
 
 async def process_batch(cache: GameCache, works: list[Work[Any]]) -> None:
-    """Answers everything that waited in the game's mailbox."""
-    left, rounds = Left(_open(cache, works)), 0
-    for attempt in range(ALONE_ROUNDS):
-        if not left.requests or rounds == TOGETHER_ROUNDS:
+    """Answers all requests that waited in the game's mailbox."""
+    unresolved, rounds = Unresolved(_open(cache, works)), 0
+    for attempt in range(SINGLE_ROUNDS):
+        if not unresolved.requests or rounds == BATCH_ROUNDS:
             break
-        left = await _round(cache, left.requests, again=attempt > 0)
-        rounds += not left.outdated
-    for pending in left.requests:
-        await _alone(cache, pending)
+        unresolved = await _round(cache, unresolved.requests, again=attempt > 0)
+        rounds += not unresolved.outdated
+    for pending in unresolved.requests:
+        await _decide_single(cache, pending)
 
 
-async def _alone(cache: GameCache, pending: PendingRequest) -> None:
-    """Decides one request by itself, as often as its rivals make it necessary."""
-    for number in range(ALONE_ROUNDS):
+async def _decide_single(cache: GameCache, pending: PendingRequest) -> None:
+    """Decides one request by itself, and repeats it while concurrent writes undo it."""
+    for number in range(SINGLE_ROUNDS):
         if not (await _round(cache, [pending], again=True)).requests:
             return
-        # Rivals for one balance would meet again and again: each waits another while.
-        await asyncio.sleep(random.uniform(0, RIVAL_PAUSE_SECONDS * min(number, 8)))
+        # Random back-off: requests that compete for one balance would otherwise collide again and again.
+        await asyncio.sleep(random.uniform(0, CONFLICT_PAUSE_SECONDS * min(number, 8)))
     pending.work.refuse(
-        Fault(Status.UNAVAILABLE, "OVERLOADED", "too much happened at once; try again", retry_after_seconds=1)
+        Fault(Status.UNAVAILABLE, "OVERLOADED", "too many concurrent changes; try again", retry_after_seconds=1)
     )
 
 
-async def _round(cache: GameCache, requests: list[PendingRequest], *, again: bool) -> Left:
+async def _round(cache: GameCache, requests: list[PendingRequest], *, again: bool) -> Unresolved:
     """Refreshes, decides, commits, answers. Returns the requests that must be decided again."""
     try:
         async with cache.deciding:
@@ -149,51 +151,51 @@ async def _round(cache: GameCache, requests: list[PendingRequest], *, again: boo
     except Fault as fault:
         for pending in requests:
             pending.work.refuse(fault)
-        return Left([])
+        return Unresolved([])
     except Exception as error:
-        # Of one of them, by a plugin's rule or a value: apart, it is that one's alone. What was decided of the others
-        # before it is remembered, and not committed.
+        # One request failed, for example in a plugin's rule. Decide each alone, so that only that one is refused.
+        # Decisions made before it are in the cache but not committed, so the cache is read again.
         cache.distrust()
         waiting = [pending for pending in requests if not pending.work.answered]
         if len(waiting) > 1:
-            return Left(waiting)
+            return Unresolved(waiting)
         for pending in waiting:
             pending.work.refuse(error)
-        return Left([])
+        return Unresolved([])
     if commit is None:
-        return Left(batch.later)
+        return Unresolved(batch.later)
     try:
-        left = await commit
+        remaining = await commit
     except Guarded as guarded:
         outdated = guarded.guard == CATALOG
         cache.distrust(snapshot=outdated)
         if _contradicted(batch, guarded):
             _give_up(cache, batch, guarded)
-            return Left(batch.later)
-        return Left(batch.undone(), outdated)
+            return Unresolved(batch.later)
+        return Unresolved(batch.undone(), outdated)
     except StoreUnavailable as error:
         cache.distrust()
         await _resolve(cache, batch, error)
-        return Left(batch.later)
+        return Unresolved(batch.later)
     except Exception as error:
         cache.distrust()
         if len(batch.decisions) > 1:
-            return Left(batch.undone())
+            return Unresolved(batch.undone())
         batch.decisions[0].pending.work.refuse(error)
-        return Left(batch.later)
+        return Unresolved(batch.later)
     finally:
-        del commit  # It holds the error that it raised, whose frames hold this one.
+        del commit  # It holds the error it raised, whose frames refer to this one: a reference cycle.
     batch.state.snapshot.played = True
-    cache.note_stock(left)
+    cache.record_stock(remaining)
     _answer(cache, batch)
-    return Left(batch.later)
+    return Unresolved(batch.later)
 
 
 # -- open ------------------------------------------------------------------------------------
 
 
 def _open(cache: GameCache, works: list[Work[Any]]) -> list[PendingRequest]:
-    """A pending request for each work; what can be refused by its request alone is refused here."""
+    """A pending request for each work item. Requests that are invalid by themselves are refused here."""
     requests = []
     for work in works:
         try:
@@ -205,8 +207,8 @@ def _open(cache: GameCache, works: list[Work[Any]]) -> list[PendingRequest]:
 
 def _pending(cache: GameCache, work: Work[Any]) -> PendingRequest:
     request = work.request
-    match request:
-        case m.PlayRequest():
+    match type(request):
+        case m.PlayRequest:
             if not request.session_id:
                 raise invalid("session_id", "is required")
             keyring = cache.engine.keyring
@@ -217,12 +219,12 @@ def _pending(cache: GameCache, work: Work[Any]) -> PendingRequest:
             check_client_seed(request.client_seed)
             anonymous = not request.player_id
             bearer = "" if request.player_id == player_id else request.player_id
-            asked = keyed(request, player_id=player_id)
-            return PendingRequest(work, request, player_id, session, anonymous, asked, bearer=bearer)
-        case m.RedeemRequest():
+            idempotency = keyed(request, player_id=player_id)
+            return PendingRequest(work, request, player_id, session, anonymous, idempotency, bearer=bearer)
+        case m.RedeemRequest:
             if not request.player_id:
                 raise invalid("player_id", "is required")
-            return PendingRequest(work, request, request.player_id, asked=keyed(request))
+            return PendingRequest(work, request, request.player_id, idempotency=keyed(request))
         case _:
             newcomer = not request.player_id
             player_id = request.player_id or ids.make("guest")
@@ -233,15 +235,15 @@ def _pending(cache: GameCache, work: Work[Any]) -> PendingRequest:
 
 
 async def _refresh_and_decide(cache: GameCache, requests: list[PendingRequest], *, again: bool) -> Batch:
-    """The batch, decided. Again: from what is read anew, and without those that are found committed."""
+    """The decided batch. again: read everything anew, and drop the requests that are already committed."""
     await cache.refresh(requests, everything=again)
     requests = _own_sessions(requests)
     if again:
-        # After the refresh: whatever it would refuse a retry by is what the retry's first try committed.
+        # After the refresh: its data may include the retry's first attempt, which must answer and not refuse the retry.
         requests = await answer_found(cache, requests)
     batch = _batch(cache, requests)
     if again and len(requests) == 1:
-        batch.look = batch.state.look_of(player_of(batch.state, requests[0]))
+        batch.inputs = batch.state.inputs_of(player_of(batch.state, requests[0]))
     try:
         _decide(cache, batch)
     except StaleRead:
@@ -257,26 +259,26 @@ def _batch(cache: GameCache, requests: list[PendingRequest]) -> Batch:
 
 
 def _own_sessions(requests: list[PendingRequest]) -> list[PendingRequest]:
-    """Those but plays of another player's session, which are refused before anything is looked up for them.
+    """Refuses plays of another player's session, before anything is looked up for them. Returns the other requests.
 
-    A session that was opened before a guest logged in plays for the player: so whose it is shows after the look.
+    Call after the refresh: a session opened by a guest before its login belongs to the player it was merged into.
     """
-    strangers = [pending for pending in requests if pending.bearer]
-    for pending in strangers:
-        pending.work.refuse(Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "this session is another player's"))
-    return [pending for pending in requests if pending not in strangers] if strangers else requests
+    refused = [pending for pending in requests if pending.bearer]
+    for pending in refused:
+        pending.work.refuse(Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "the session is another player's"))
+    return [pending for pending in requests if pending not in refused] if refused else requests
 
 
 def _decide(cache: GameCache, batch: Batch) -> None:
-    """Decides each request in order. Answers what changes nothing, and refuses what must be refused.
+    """Decides each request in order. Answers those that change nothing and refuses those that must be refused.
 
-    StaleRead goes through, before anybody is answered; the batch is then of no more use.
+    StaleRead passes through before any request is answered; the batch must then be discarded.
     """
     taken: set[tuple[str, ...]] = set()
     for pending in batch.requests:
-        marks = _marks(pending)
-        if not taken.isdisjoint(marks) or _shows_what_follows(batch, pending):
-            # Its twin, or what it follows, is decided first; this one then finds it committed.
+        retry_keys = _retry_keys(pending)
+        if not taken.isdisjoint(retry_keys) or _shows_what_follows(batch, pending):
+            # Decide its duplicate or predecessor first; the next round then finds that committed.
             batch.later.append(pending)
             continue
         try:
@@ -286,10 +288,10 @@ def _decide(cache: GameCache, batch: Batch) -> None:
                 batch.decisions.append(decided)
             else:
                 batch.answers.append(decided)
-            taken |= marks
+            taken |= retry_keys
         except Fault as fault:
-            # Nor is anybody refused for what may yet be undone.
-            if (pending.searched or not marks) and not _follows(batch, pending):
+            # Never refuse because of a decision of this batch that may still be rolled back.
+            if (pending.searched or not retry_keys) and not _follows(batch, pending):
                 batch.answers.append(Answer(pending, fault))
             else:
                 batch.later.append(pending)
@@ -297,52 +299,52 @@ def _decide(cache: GameCache, batch: Batch) -> None:
         if isinstance(answer.reply, Fault):
             answer.pending.work.refuse(answer.reply)
         else:
-            if isinstance(answer.reply, m.StartReply):
-                cache.engine.starts.note(cache.tenant_id, cache.game_id, batch.state.now)
+            if type(answer.reply) is m.StartReply:
+                cache.engine.starts.record(cache.tenant_id, cache.game_id, batch.state.now)
             answer.pending.work.answer(answer.reply)
 
 
 def _follows(batch: Batch, pending: PendingRequest) -> bool:
-    """Whether this batch has decided something of the player's, which may yet be undone: a play submitted twice is.
+    """Whether the request depends on an uncommitted decision of this batch for the same player (a double submit).
 
-    A redeem goes by stock, so it follows whatever anybody was given.
+    A redeem depends on stock, so it follows every decision.
     """
-    if isinstance(pending.request, m.RedeemRequest):
+    if type(pending.request) is m.RedeemRequest:
         return bool(batch.decisions)
     return any(decision.pending.player_id == pending.player_id for decision in batch.decisions)
 
 
 def _shows_what_follows(batch: Batch, pending: PendingRequest) -> bool:
-    """Whether this is answered by what would be the player's if all that was decided before it were committed.
+    """Whether the request's answer shows the effects of decisions that are not committed yet.
 
-    A start shows the plan of the play after those; a read shows what they leave.
+    A start shows the plan of the next play; a read shows the resulting state.
     """
     kind = type(pending.request)
     shows = kind in READS or (batch.state.snapshot.shows_plan and kind is m.StartRequest)
     return shows and _follows(batch, pending)
 
 
-def _marks(pending: PendingRequest) -> set[tuple[str, ...]]:
-    """What a retry of the request has in common with it: its idempotency key, its session. Empty: nothing."""
-    marks: set[tuple[str, ...]] = set()
-    if pending.asked.key is not None:
-        marks.add((pending.asked.player_id, pending.asked.key))
+def _retry_keys(pending: PendingRequest) -> set[tuple[str, ...]]:
+    """The keys that a retry shares with the request: its idempotency key and its session. Empty if it has neither."""
+    retry_keys: set[tuple[str, ...]] = set()
+    if pending.idempotency.key is not None:
+        retry_keys.add((pending.idempotency.player_id, pending.idempotency.key))
     if pending.session is not None:
-        marks.add((pending.session.nonce,))
-    return marks
+        retry_keys.add((pending.session.nonce,))
+    return retry_keys
 
 
 # -- commit and answer -----------------------------------------------------------------------
 
 
 def _begin_commit(cache: GameCache, batch: Batch) -> asyncio.Future[dict[str, int | None]] | None:
-    """The commit of what was decided, under way; None where nothing changes."""
+    """Starts the commit of the decisions; None if there are none."""
     if not batch.decisions:
         return None
     if not batch.state.snapshot.played:
         batch.changes.begin_history(cache.game_id)
     commit = asyncio.ensure_future(cache.engine.committer.commit(cache.tenant_id, batch.changes))
-    # Whose plays, while they may yet be undone, say what those after them are: which plan's, or whether they are free.
+    # Until the commit ends, these players' next plays are undecided: their plan, or whether they are free.
     counted = batch.state.snapshot.shows_plan or batch.state.snapshot.max_plays_per_day
     players = (decision.pending.player_id for decision in batch.decisions) if counted else ()
     cache.committing[commit] = frozenset(players)
@@ -351,28 +353,28 @@ def _begin_commit(cache: GameCache, batch: Batch) -> asyncio.Future[dict[str, in
 
 
 def _contradicted(batch: Batch, guarded: Guarded) -> bool:
-    """True where a fresh look has twice found nothing that this guard could refuse by.
+    """Whether fresh data has twice shown no reason for the guard's refusal.
 
-    Rivals change what is looked at: what is seen just as before, and refused again, was not refused for them.
+    A concurrent write changes the data, so a second refusal with unchanged data has another cause.
     """
-    if batch.look is None or guarded.guard in UNSEEN:
+    if batch.inputs is None or guarded.guard in UNSEEN:
         return False
     pending = batch.decisions[0].pending
-    pending.contradictions = pending.contradictions + 1 if batch.look == pending.look else 0
-    pending.look = batch.look
+    pending.contradictions = pending.contradictions + 1 if batch.inputs == pending.inputs else 0
+    pending.inputs = batch.inputs
     return pending.contradictions >= CONTRADICTIONS_MAX
 
 
 def _give_up(cache: GameCache, batch: Batch, guarded: Guarded) -> None:
-    """Look and guard go by different rules: no further try would help, and somebody must know."""
+    """The rules and the guard disagree, so no retry can succeed. Logs an error, since this is a bug."""
     pending = batch.decisions[0].pending
     CONTRADICTIONS.labels(guarded.guard).inc()
     log.error("guard_contradicted", guard=guarded.guard, tenant_id=cache.tenant_id, game_id=cache.game_id)
-    pending.work.refuse(Fault(Status.INTERNAL, "INTERNAL", "something went wrong here; it has been logged"))
+    pending.work.refuse(Fault(Status.INTERNAL, "INTERNAL", "an internal error occurred and was logged"))
 
 
 def _answer(cache: GameCache, batch: Batch) -> None:
-    """Tells the players, then the streams."""
+    """Answers the players, then publishes events and tasks."""
     for decision in batch.decisions:
         decision.pending.work.answer(decision.reply)
     publisher = cache.engine.publisher
@@ -386,12 +388,12 @@ def _answer(cache: GameCache, batch: Batch) -> None:
 
 
 async def _resolve(cache: GameCache, batch: Batch, error: StoreUnavailable) -> None:
-    """After a commit of unknown fate: what is found is answered, of what is not nothing is claimed."""
+    """After a commit of unknown outcome: answers requests found committed, refuses the others with the error."""
     waiting = [decision.pending for decision in batch.decisions]
     if error.sent:
         try:
             waiting = await answer_found(cache, waiting)
-        except Exception:  # The store is still away: nothing was learnt, and that is what is said.
+        except Exception:  # The store is still down: the outcome stays unknown, and the error says so.
             waiting = [decision.pending for decision in batch.decisions]
     for pending in waiting:
         pending.work.refuse(error)

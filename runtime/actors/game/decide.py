@@ -1,7 +1,7 @@
-"""What becomes of each request of a game: decided by the pure rules, from the game's state.
+"""Decides each request of a game by the pure rules, from the game's state.
 
-Nothing here waits, reads a store or changes the state. A decision says what it changes (`Effects`); the batch records
-it, so that the decisions behind it see it as done.
+Nothing here waits, reads a store or changes the state. A decision lists its changes (`Effects`); the batch records
+them, so that later decisions see them.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from runtime.rules import Attempt, Outcome, Words, seed_hash
 
 
 def decide(state: GameState, pending: PendingRequest) -> Decision | Answer:
-    """A decision to be committed, or the answer to a request that changes nothing. Raises Fault, StaleRead."""
+    """A decision to commit, or the answer to a request that changes nothing. Raises Fault, StaleRead."""
     eligibility.check_access(state, pending)
-    match pending.request:
-        case m.PlayRequest():
+    match type(pending.request):
+        case m.PlayRequest:
             return play(state, pending)
-        case m.RedeemRequest():
+        case m.RedeemRequest:
             return milestones.redeem(state, pending)
-        case m.StartRequest():
+        case m.StartRequest:
             return Answer(pending, start(state, pending))
-        case m.EligibilityRequest():
+        case m.EligibilityRequest:
             return Answer(pending, report_eligibility(state, pending))
         case _:
             return Answer(pending, milestones.list_progress(state, pending))
 
 
 def start(state: GameState, pending: PendingRequest) -> m.StartReply:
-    """A session for the player, where a play would now be admitted."""
+    """A session for the player, if a play would be admitted now."""
     state.snapshot.refuse_unless_open(state.now)
     player = eligibility.player_of(state, pending)
     eligibility.admit(state, player)
@@ -56,10 +56,11 @@ def start(state: GameState, pending: PendingRequest) -> m.StartReply:
 
 
 def report_eligibility(state: GameState, pending: PendingRequest) -> m.EligibilityReply:
-    """Whether `start` would be admitted, and why not. By what was just read (`READS`).
+    """Whether `start` would be admitted, and if not, why. Uses data read in this round (`READS`).
 
-    Nobody, who gets TOKEN_MISSING from a start, is told what to do about it: LOGIN_REQUIRED. Of a closed game the
-    reason says more than the start's GAME_INACTIVE or CAMPAIGN_CLOSED. SOLD_OUT forbids nothing, as a start does not.
+    Differs from `start` in three ways. An anonymous caller gets LOGIN_REQUIRED and not TOKEN_MISSING: it says what to
+    do. A closed game gets a more specific reason than GAME_INACTIVE or CAMPAIGN_CLOSED. SOLD_OUT does not prevent a
+    start.
     """
     snapshot, player = state.snapshot, eligibility.player_of(state, pending)
     reply = m.EligibilityReply(can_play=True, remaining_turns=player.turns, free_plays_remaining=-1)
@@ -67,9 +68,9 @@ def report_eligibility(state: GameState, pending: PendingRequest) -> m.Eligibili
         reply.free_plays_remaining = max(0, snapshot.max_plays_per_day - player.day_plays)
         reply.resets_at = state.resets_at
     if snapshot.max_plays_per_user:
-        left = max(0, snapshot.max_plays_per_user - player.plays)
+        remaining = max(0, snapshot.max_plays_per_user - player.plays)
         free = reply.free_plays_remaining
-        reply.free_plays_remaining = left if free < 0 else min(free, left)
+        reply.free_plays_remaining = remaining if free < 0 else min(free, remaining)
     if snapshot.requires_turn:
         reply.free_plays_remaining = 0
     try:
@@ -139,14 +140,14 @@ def play(state: GameState, pending: PendingRequest) -> Decision:
         score=outcome.score,
         wins=len(rewards),
         points=points,
-        idempotency_key=pending.asked.key,
-        request_hash=pending.asked.request_hash,
+        idempotency_key=pending.idempotency.key,
+        request_hash=pending.idempotency.request_hash,
     )
     return Decision(pending, reply, effects, play_events(state, effects.play, reply, winner, pending.work.trace_id))
 
 
 def encode_outcome(outcome: Outcome, reply: m.PlayReply) -> bytes:
-    """The play row's `outcome`: the rule's decision for replay, and the answer for history and retries."""
+    """The play row's `outcome`: the rule's decision for replay, and the reply for history and retries."""
     return msgspec.json.encode(
         {
             "decided": outcome,
@@ -161,9 +162,9 @@ def encode_outcome(outcome: Outcome, reply: m.PlayReply) -> bytes:
 def play_events(
     state: GameState, row: NewPlay, reply: m.PlayReply, winner: Winner, trace_id: str
 ) -> list[events.Event]:
-    """play_completed, and prize_won for each prize, numbered: the play's own first, then those of its rungs."""
+    """play_completed, and a numbered prize_won for each prize: the play's own first, then those of its rungs."""
     prizes = state.snapshot.prizes
-    told: list[events.EventData] = [
+    payloads: list[events.EventData] = [
         events.PlayCompleted(
             play_id=row.play_id,
             game_id=row.game_id,
@@ -175,7 +176,7 @@ def play_events(
     ]
     for reward in reply.rewards:
         if reward.prize_id:
-            told.append(prize_won(winner, prizes[reward.prize_id], reward.quantity, reward.reward_id))
+            payloads.append(prize_won(winner, prizes[reward.prize_id], reward.quantity, reward.reward_id))
     for rung in reply.milestones_granted:
-        told.append(prize_won(winner, prizes[rung.prize_id], 1, rung.reward_id, milestone_id=rung.id))
-    return [state.event(data, trace_id, nth=max(0, nth)) for nth, data in enumerate(told, -1)]
+        payloads.append(prize_won(winner, prizes[rung.prize_id], 1, rung.reward_id, milestone_id=rung.id))
+    return [state.event(data, trace_id, nth=max(0, nth)) for nth, data in enumerate(payloads, -1)]

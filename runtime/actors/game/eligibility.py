@@ -1,14 +1,14 @@
-"""Who may do what in a game, and which prizes may be won: pure rules over the game's state.
+"""Eligibility: who may do what in a game, and which prizes are available. Pure rules over the game's state.
 
-A memory refuses nobody, and makes no prize unavailable: `require_fresh` is asked before either, and its StaleRead has
-the batch read anew.
+Cached data never refuses a request or withholds a prize: call `require_fresh` before either. Its StaleRead makes the
+batch read again.
 
-A player's time pays for one play only. Sessions may be open at once, and each has its own time since its start. Were a
-play held to that alone, a player would open sixty, wait once, and be paid sixty times for the one wait. So a play takes
-the time that it took up (as its validator says) from what earlier plays have left: `busy_until`, in unix milliseconds
-of the database, is up to when the player's time is taken. It is kept with the count of plays, and moved by the same
-guarded statement. A validator grants each play the network's slack beyond its time. That too is taken, so `busy_until`
-may be ahead of the clock: by AHEAD_MS at most, after which even short plays wait.
+Each span of a player's time pays for one play only. Sessions may be open in parallel, each with its own start. If only
+that start counted, a player could open sixty, wait once, and be paid sixty times for one wait. So a play uses up the
+time that its validator reports, after the time of earlier plays. `busy_until` (unix milliseconds of the database)
+is the end of the time used so far. It is stored with the play count and updated by the same guarded statement. A
+validator adds the network's slack to each play's time. `busy_until` includes that slack, so it may run ahead of the
+clock, by at most AHEAD_MS; beyond that even short plays must wait.
 """
 
 from __future__ import annotations
@@ -24,31 +24,33 @@ from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.state import GameSnapshot, GameState, PlayerState, Price, PrizeTerms, StaleRead, StockState
 from runtime.errors import Fault, Status, merged, suspended, unknown
 from runtime.rules import NETWORK_SLACK_MS, UNTIMED_MS, Drop
+from runtime.rules.entry import EntryTerms
 
 AHEAD_MS: Final = 10 * NETWORK_SLACK_MS
-"""The slack of so many plays, before the next one is held to the clock alone. A player who rests gets it back: so long
-a time may be played in short plays at once and paid for, after which each takes the time that it says. Less would
-refuse clients that round up, and send what they played in a row."""
+"""How far a player may run ahead of the clock: the slack of ten plays, regained by pausing. Within it, short plays in
+a row are paid at once; beyond it, each needs the time it reports. A smaller allowance would refuse clients that round
+up times or send several plays in a row."""
 
 CAP: Final = Status.FAILED_PRECONDITION
 
 
 class Withheld(Enum):
-    """Why a player may not take a prize now; the names are the reasons of refusals."""
+    """Why a player cannot get a prize now. The names are the `reason` codes of the refusals."""
 
     OUT_OF_STOCK = "out of stock"
     CAP_USER = "capped for the player"
     CAP_DAY = "capped for the day"
+    NOT_RELEASED = "not free yet"
 
 
 def require_fresh(state: GameState, seen: PlayerState | StockState) -> None:
-    """To be called before anything is refused because of `seen`. Raises StaleRead unless this round read it."""
+    """Raises StaleRead unless this round read `seen`. Call before refusing anything because of it."""
     if seen.read_in != state.round:
         raise StaleRead
 
 
 def player_of(state: GameState, pending: PendingRequest) -> PlayerState:
-    """What the player of a request is at, as this round has it."""
+    """The state of the request's player in this round."""
     if pending.newcomer:
         return PlayerState(pending.player_id, 0, 0, 0, False, {}, {}, {}, state.round)
     return state.players[pending.player_id]
@@ -58,12 +60,12 @@ def player_of(state: GameState, pending: PendingRequest) -> PlayerState:
 
 
 def check_access(state: GameState, pending: PendingRequest) -> None:
-    """Refuses what the request may not do, whatever the rules of the game say.
+    """Refuses requests without access, independent of the game's play limits.
 
-    NOT_FOUND UNKNOWN_GAME where the game is not shown; UNAUTHENTICATED TOKEN_MISSING for an anonymous request on a
-    player's game, and for one with a player's session;
-    PERMISSION_DENIED LOGIN_REQUIRED for a guest there, PLAYER_MERGED for a start of a guest that has logged in;
-    FAILED_PRECONDITION SESSION_EXPIRED for a play that comes too late.
+    NOT_FOUND UNKNOWN_GAME if the game is not public; UNAUTHENTICATED TOKEN_MISSING for an anonymous request to a
+    players-only game or with a player's session; PERMISSION_DENIED LOGIN_REQUIRED for a guest in a players-only game,
+    PLAYER_MERGED for a start by a guest that has logged in; FAILED_PRECONDITION SESSION_EXPIRED for a play that is too
+    late.
     """
     request, session = pending.request, pending.session
     if session is None and not state.snapshot.shown:
@@ -71,27 +73,27 @@ def check_access(state: GameState, pending: PendingRequest) -> None:
     if type(request) in READS:
         return
     if needs_token(state.snapshot, pending):
-        raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player: name one in player_id")
+        raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game requires a player; set player_id")
     if session is not None:
         refuse_guest(state, state.players[pending.player_id])
         if state.now - session.issued_ms / 1000 > state.session_seconds:
-            raise Fault(CAP, "SESSION_EXPIRED", f"a session may be played for {state.session_seconds} seconds")
-    elif type(request) is m.StartRequest:  # A redeem by a guest is first told whether it was granted before.
+            raise Fault(CAP, "SESSION_EXPIRED", f"the session has expired after {state.session_seconds} seconds")
+    elif type(request) is m.StartRequest:  # For a redeem by a guest, ALREADY_GRANTED comes first.
         refuse_starter(state, pending)
 
 
 def refuse_starter(state: GameState, pending: PendingRequest) -> None:
-    """PERMISSION_DENIED LOGIN_REQUIRED, PLAYER_MERGED of a start."""
+    """PERMISSION_DENIED LOGIN_REQUIRED or PLAYER_MERGED for a start."""
     refuse_guest(state, player_of(state, pending))
     if pending.request.player_id and pending.request.player_id != pending.player_id:
         raise merged()
 
 
 def _refuse_unshown(state: GameState, pending: PendingRequest) -> None:
-    """NOT_FOUND UNKNOWN_GAME of a game that is not shown, just as of one that is not there.
+    """NOT_FOUND UNKNOWN_GAME for a game that is not public, the same as for a missing game.
 
-    Plays are not asked: a session was opened while it was shown. Nor is a player who has played it, or was granted a
-    rung, of what is the player's own there; but nobody begins anything new.
+    Plays are exempt: their session was opened while the game was public. Players who have played it or hold a grant may
+    still list and redeem their milestones. Nothing new can be started.
     """
     if not state.compared:
         raise StaleRead
@@ -104,18 +106,17 @@ def _refuse_unshown(state: GameState, pending: PendingRequest) -> None:
 
 
 def needs_token(snapshot: GameSnapshot, pending: PendingRequest) -> bool:
-    """Whether the request must name a player and does not. Only a guest's session is enough, on a public game."""
+    """Whether the request must name a player but does not. On a public game, a guest's session is enough."""
     if not pending.anonymous:
         return False
     return snapshot.access != "public" or (pending.session is not None and not ids.is_guest(pending.session.player_id))
 
 
 def makes_player(snapshot: GameSnapshot, pending: PendingRequest) -> bool:
-    """Whether the request makes a row of a player who has none.
+    """Whether the request creates a row for a player that has none.
 
-    Asking whether one may play does not, nor does a guest's start: sessions are anybody's to ask for, and a guest
-    who plays nothing leaves nothing. Nor does anything of a guest's where no guest may play, nor what is asked of
-    a game that is not shown.
+    Eligibility checks and guests' starts create none: anyone can request them, and a guest without plays needs no row.
+    Neither do guests' requests where guests may not play, nor requests to a game that is not public.
     """
     if pending.session is None and not snapshot.shown:
         return False
@@ -134,24 +135,35 @@ def refuse_suspended(state: GameState, player: PlayerState) -> None:
 
 
 def refuse_guest(state: GameState, player: PlayerState) -> None:
-    """PERMISSION_DENIED LOGIN_REQUIRED for a guest, where the game is for players."""
+    """PERMISSION_DENIED LOGIN_REQUIRED for a guest in a players-only game."""
     if player.guest and state.snapshot.access != "public" and not state.snapshot.admits_guests:
         require_fresh(state, player)
         raise login_required()
 
 
+def refuse_without_entry(state: GameState, player: PlayerState, terms: EntryTerms) -> None:
+    """FAILED_PRECONDITION ENTRY_REQUIRED with `missing`; PERMISSION_DENIED NOT_ELIGIBLE with `why`."""
+    given = None if player.entry is None else player.entry[1]
+    fault = terms.refusal(given)
+    if fault is not None:
+        require_fresh(state, player)
+        raise fault
+
+
 def login_required() -> Fault:
-    """The refusal of somebody who may play after a login."""
-    return Fault(Status.PERMISSION_DENIED, "LOGIN_REQUIRED", "this game is for players who have logged in")
+    """The refusal of a guest who may play after logging in."""
+    return Fault(Status.PERMISSION_DENIED, "LOGIN_REQUIRED", "this game requires a login")
 
 
 # -- plays -----------------------------------------------------------------------------------
 
 
 def admit(state: GameState, player: PlayerState) -> Price:
-    """What a play costs the player. Refuses with the cap that is reached, and when it resets."""
+    """What a play costs the player. A refusal names the cap that is reached and when it resets."""
     snapshot = state.snapshot
     refuse_suspended(state, player)
+    if snapshot.entry is not None:
+        refuse_without_entry(state, player, snapshot.entry)
     if snapshot.max_plays_per_user and player.plays >= snapshot.max_plays_per_user:
         require_fresh(state, player)
         limit = snapshot.max_plays_per_user
@@ -167,11 +179,11 @@ def admit(state: GameState, player: PlayerState) -> Price:
         raise Fault(
             CAP, "CAP_DAY", f"{player.day_plays} of {limit} plays used today", limit=limit, resets_at=state.resets_at
         )
-    raise Fault(CAP, "NO_TURNS", "a play of this game needs a turn, and there is none", resets_at=0)
+    raise Fault(CAP, "NO_TURNS", "this game requires a turn, and the player has none", resets_at=0)
 
 
 def admits(state: GameState, player: PlayerState) -> bool:
-    """Whether a play would be admitted, by what is remembered: a memory that would refuse is not read anew for it."""
+    """Whether a play would be admitted, by cached data: it is not read again for this."""
     try:
         admit(state, player)
     except (Fault, StaleRead):
@@ -180,33 +192,37 @@ def admits(state: GameState, player: PlayerState) -> bool:
 
 
 def admit_play(state: GameState, session: Session, player: PlayerState) -> Price:
-    """What this play costs. Refuses as `admit` does, and where the session promised another play than this one.
+    """What this play costs. Refuses as `admit` does, or if the session was opened for a different play.
 
-    GAME_CHANGED for a session that promised something else than the game now is. SESSION_PLAYED where its plan
-    is one before that of the player's next play, SESSION_EXPIRED where it is one after it.
+    GAME_CHANGED if the game has changed since the session began. SESSION_PLAYED if the session's plan precedes the
+    player's next play, SESSION_EXPIRED if it follows it.
     """
     snapshot = state.snapshot
     if session.revision != snapshot.revision_hash[:REVISION_CHARACTERS]:
         if not state.compared:
             raise StaleRead
-        raise Fault(CAP, "GAME_CHANGED", "the game was changed after this session began; start another")
+        raise Fault(CAP, "GAME_CHANGED", "the game has changed since this session began; start another")
     if 0 <= session.ordinal != player.plays:
         require_fresh(state, player)
-        if session.ordinal > player.plays:  # The play that this one was to follow was undone.
-            raise Fault(CAP, "SESSION_EXPIRED", "the play before this session's was not kept; start another")
-        raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session's plan was played already")
+        if session.ordinal > player.plays:  # The previous play was rolled back.
+            raise Fault(CAP, "SESSION_EXPIRED", "the play before this session was rolled back; start another")
+        raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session's plan has already been played")
     price = admit(state, player)
-    if price is Price.TURN and not snapshot.requires_turn and any(player.player_id in who for who in state.under_way):
-        raise StaleRead  # Where the play before this one is undone, a free one is left, and no turn is to be spent.
+    if (
+        price is Price.TURN
+        and not snapshot.requires_turn
+        and any(player.player_id in players for players in state.under_way)
+    ):
+        raise StaleRead  # If the pending play is rolled back, a free play remains and no turn is spent.
     return price
 
 
 def check_payload(
     state: GameState, session: Session, player: PlayerState, payload: Mapping[str, Any], plan: tuple[Drop, ...]
 ) -> int:
-    """Refuses what cannot have been played. Up to when the play takes the player's time; 0: it takes none.
+    """Refuses impossible payloads. Returns the new `busy_until`, or 0 if the play uses no time.
 
-    The clock decides only where the game says so (`verify_timing`).
+    The clock counts only if the game sets `verify_timing`.
     """
     rules, now_ms = state.snapshot.rules, int(state.now * 1000)
     if not state.snapshot.verify_timing:
@@ -223,14 +239,14 @@ def check_payload(
 
 
 def begins_ms(busy_until: int, issued_ms: int, now_ms: int) -> int:
-    """From when on the player's time is this play's: its start, or the end of what earlier plays took up."""
+    """When the play's time begins: at its start, or at the end of the time that earlier plays used."""
     if busy_until > now_ms + AHEAD_MS + NETWORK_SLACK_MS:
-        return issued_ms  # The clock was set back since: its players must not wait until it is there again.
+        return issued_ms  # The clock was set back: do not make players wait until it catches up.
     return max(issued_ms, busy_until)
 
 
 def left_ms(begins: int, now_ms: int) -> int:
-    """What is left for the play of the time since its start, as a validator is told; negative: too far ahead."""
+    """The time available to the play, as passed to the validator. Negative: too far ahead of the clock."""
     return min(max(0, now_ms - begins), now_ms + AHEAD_MS - NETWORK_SLACK_MS - begins)
 
 
@@ -238,14 +254,14 @@ def left_ms(begins: int, now_ms: int) -> int:
 
 
 def available(state: GameState, player: PlayerState, prize_id: str, quantity: int) -> bool:
-    """Whether this player may take `quantity` of the prize now."""
+    """Whether this player can get `quantity` of the prize now."""
     return withheld(state, player, state.snapshot.prizes.get(prize_id), quantity) is None
 
 
 def sold_out(state: GameState) -> bool:
-    """Whether no play wins anything until stock or codes are added. Daily caps are back tomorrow, so they do not count.
+    """Whether no play can win until stock or codes are added. Daily caps reset and releases follow, so neither counts.
 
-    By what is remembered of the stock: it refuses nothing.
+    Uses the cached stock: the result refuses nothing.
     """
     rules, rule, terms = state.snapshot.rules, state.snapshot.game, state.snapshot.prizes
     drawn = {prize_id for _, prize_id in rules.reward_handler.prizes(rules.config)}
@@ -257,7 +273,7 @@ def sold_out(state: GameState) -> bool:
 
 
 def _in_stock(prize: PrizeTerms | None, stock: StockState | None, quantity: int) -> bool:
-    """Whether so many of the prize are there, with a code each where it takes one."""
+    """Whether `quantity` units are in stock, each with a code if the prize needs one."""
     if prize is None or stock is None or not prize.active:
         return False
     short = stock.remaining is not None and stock.remaining < quantity and not prize.is_points
@@ -267,9 +283,9 @@ def _in_stock(prize: PrizeTerms | None, stock: StockState | None, quantity: int)
 def withheld(
     state: GameState, player: PlayerState, prize: PrizeTerms | None, quantity: int, *, taken: int = 0
 ) -> Withheld | None:
-    """Why this player may not take `quantity` of the prize now: the reason that stands longest. None: it may.
+    """Why this player cannot get `quantity` of the prize now: the longest-lasting reason. None: available.
 
-    taken: units that this decision gives already; the player has them, and the stock still has them too.
+    taken: units that this decision already awards; they count for the player but are still in the stock.
     """
     stock = None if prize is None else state.stock.get(prize.prize_id)
     if prize is None or stock is None or not prize.active:
@@ -281,6 +297,12 @@ def withheld(
         reason = Withheld.OUT_OF_STOCK
     elif prize.max_per_day and stock.day_awarded + from_stock > prize.max_per_day:
         reason = Withheld.CAP_DAY
+    elif (
+        prize.release is not None
+        and stock.remaining is not None
+        and stock.remaining - from_stock < prize.held_back(state.now)
+    ):
+        reason = Withheld.NOT_RELEASED
     else:
         return None
     require_fresh(state, stock)

@@ -1,7 +1,7 @@
-"""Milestone rungs: crossed inside a play, redeemed by the player, reported as progress (spec.md, Milestones).
+"""Milestone rungs: crossed by a play, redeemed by the player, and listed as progress.
 
-These are decisions by a game's state, which has the player's balances and grants; what they change is committed with
-everything else of the batch. A rung is granted to a player once, in either mode: by its row in milestone_grants.
+Decisions use the game's state, which includes the player's balances and grants; the batch commits their changes. In
+either mode a player is granted a rung once: by its row in milestone_grants.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from runtime.stores.paging import Cursors
 
 
 def cross(state: GameState, winner: Winner, effects: Effects) -> list[m.GrantedMilestone]:
-    """Grants each rung that the player's balances now reach, lowest first. One whose prize is gone stays claimable.
+    """Grants each rung that the player's balances now reach, lowest first. A rung without an available prize stays
+    claimable.
 
-    A rung's points may reach a further rung: hence the loop, which ends since each pass grants one.
+    A rung's points may reach a further rung, so the scan repeats; it ends because each pass grants one rung.
     """
     snapshot, player = state.snapshot, effects.player
     granted: list[m.GrantedMilestone] = []
@@ -65,22 +66,23 @@ def _threshold(rung: RungTerms) -> int:
 
 
 def redeem(state: GameState, pending: PendingRequest) -> Decision:
-    """Claims a rung, or buys it. Refusals change nothing.
+    """Claims or buys a rung. Refusals change nothing.
 
     NOT_FOUND UNKNOWN_MILESTONE; ALREADY_EXISTS ALREADY_GRANTED; PERMISSION_DENIED LOGIN_REQUIRED; FAILED_PRECONDITION
-    THRESHOLD_NOT_REACHED, OUT_OF_STOCK, CAP_USER and CAP_DAY of the prize, GAME_INACTIVE, CAMPAIGN_CLOSED.
+    THRESHOLD_NOT_REACHED, OUT_OF_STOCK, NOT_RELEASED, CAP_USER and CAP_DAY of the prize, GAME_INACTIVE,
+    CAMPAIGN_CLOSED.
     """
     snapshot, milestone_id, now = state.snapshot, pending.request.milestone_id, int(state.now)
     if not milestone_id:
         raise invalid("milestone_id", "is required")
-    # Before anything else: what was granted stays so, whatever became of the campaign, the game or the rung.
+    # Check first: a grant stays valid even if the campaign, the game or the rung has changed since.
     before = state.players[pending.player_id]
     if milestone_id in before.grants:
         require_fresh(state, before)
         raise Fault(
             Status.ALREADY_EXISTS,
             "ALREADY_GRANTED",
-            f"milestone {milestone_id!r} was granted already",
+            f"milestone {milestone_id!r} has already been granted",
             granted_at=before.grants[milestone_id],
         )
     refuse_guest(state, before)
@@ -107,7 +109,7 @@ def redeem(state: GameState, pending: PendingRequest) -> Decision:
     winner = Winner(before.player_id, snapshot.campaign_id, state.day, snapshot.game_id, milestone_id=rung.id)
     won = effects.give(prize, 1, winner)[0]
     if snapshot.spends:
-        # The entry names what it paid for, so that a revoke can give it back.
+        # The entry names the reward it paid for, so that a revoke can refund it.
         effects.credit(rung.currency, -rung.threshold, "milestone_spend", rung.id, won.reward_id)
     reply = _reply(snapshot, rung, prize, won, effects, now)
     grant = NewGrant(
@@ -115,8 +117,8 @@ def redeem(state: GameState, pending: PendingRequest) -> Decision:
         player_id=before.player_id,
         milestone_id=rung.id,
         reward_id=won.reward_id,
-        idempotency_key=pending.asked.key,
-        request_hash=pending.asked.request_hash,
+        idempotency_key=pending.idempotency.key,
+        request_hash=pending.idempotency.request_hash,
         reply=msgspec.json.encode(reply),
     )
     effects.grant(grant, now)
@@ -126,13 +128,15 @@ def redeem(state: GameState, pending: PendingRequest) -> Decision:
 
 
 def _prize_withheld(state: GameState, prize: PrizeTerms | None, reason: Withheld) -> Fault:
-    """The refusal of a rung whose prize is not to be had: which cap is reached, and when it resets."""
+    """The refusal of a rung with an unavailable prize: names the cap that is reached and when it resets."""
     if prize is None or reason is Withheld.OUT_OF_STOCK:
         return Fault(Status.FAILED_PRECONDITION, reason.name, "this milestone's prize is out of stock")
-    limit, whose, resets_at = prize.max_per_user, "a player", 0
+    if reason is Withheld.NOT_RELEASED:
+        return Fault(Status.FAILED_PRECONDITION, reason.name, "no unit of this milestone's prize is free yet")
+    limit, unit, resets_at = prize.max_per_user, "player", 0
     if reason is Withheld.CAP_DAY:
-        limit, whose, resets_at = prize.max_per_day, "a day", state.resets_at
-    message = f"all {limit} of this milestone's prize for {whose} are given"
+        limit, unit, resets_at = prize.max_per_day, "day", state.resets_at
+    message = f"all {limit} units of this milestone's prize per {unit} have been awarded"
     return Fault(Status.FAILED_PRECONDITION, reason.name, message, limit=limit, resets_at=resets_at)
 
 
@@ -166,7 +170,7 @@ def _reply(
 
 
 def list_progress(state: GameState, pending: PendingRequest) -> m.ListMilestonesReply:
-    """The rungs and where the player stands, in the order of the block. By what was just read."""
+    """The rungs with the player's progress, in the block's order. Uses freshly read data."""
     snapshot, request, player = state.snapshot, pending.request, player_of(state, pending)
     query = ("milestones", snapshot.tenant_id, snapshot.game_id, pending.player_id)
     cursors = Cursors(state.keys)
@@ -205,7 +209,7 @@ def _progress(rung: RungTerms, balance: int, *, granted_at: int) -> m.MilestoneP
 
 
 def with_content(reply: m.RedeemReply, snapshot: GameSnapshot) -> m.RedeemReply:
-    """The reply with what players read of the prize now: no part of what is kept of it."""
+    """Adds the prize's current public content, which is not stored with the reply."""
     if reply.reward is not None:
         prize = snapshot.prizes.get(reply.reward.prize_id)
         reply.reward.prize = (prize and prize.content) or m.PrizeContent()
@@ -213,7 +217,7 @@ def with_content(reply: m.RedeemReply, snapshot: GameSnapshot) -> m.RedeemReply:
 
 
 def decode_row(row: Any) -> m.RedeemReply:
-    """The answer that a committed redeem was given, without the prize's content."""
+    """The reply to a committed redeem, without the prize's content."""
     reply = row["reply"]
     milestone, reward = reply["milestone"], reply["reward"]
     return m.RedeemReply(

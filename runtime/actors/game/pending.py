@@ -1,4 +1,4 @@
-"""A request on its way through a game's actor, and what was decided of it."""
+"""A pending request of a game's actor, and its decision."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from runtime.actors.mailbox import Work
 from runtime.events import Event
 
 READS: Final = frozenset({m.EligibilityRequest, m.ListMilestonesRequest})
-"""Types of requests that are answered by what was just read, and that make nobody a player.
+"""Request types that are answered from freshly read data and create no player row.
 
-Types are compared, not asked by isinstance: messages are of an abstract class, whose answer costs each play more.
+Compare types; do not use isinstance: messages have an abstract base class, whose instance check is slow on this path.
 """
 
 
 @dataclass(slots=True)
 class PendingRequest:
-    """A request that waits for its answer, with the session that it opened.
+    """A request that waits for its answer, with its opened session.
 
-    asked: under which idempotency key, where it carries one. searched: it is known not to be
-    committed already; without that it is not refused, since it may be a retry of what used up its cap.
-    anonymous: nobody was named; that stays so, whoever it turns out to be for.
-    newcomer: nobody was named, so this is a guest whom no row knows.
-    bearer: who brings the session, where that is not the player that it names.
-    player_id: whom it is decided for; a guest's own is turned to the player that the guest has become.
-    look, contradictions: by what it was decided and then refused by a guard, and how often just so again.
+    idempotency: its idempotency key and request hash, if it has a key.
+    searched: known not to be committed already. Until then it is not refused: it may be a retry of the very play that
+    used up its cap.
+    anonymous: the request named no player; never changes. newcomer: it named no player, so it gets a new guest id.
+    bearer: the player who sent the session, if not the session's player.
+    player_id: the player to decide for; a merged guest's id is replaced by its player's.
+    inputs, contradictions: the state it was decided by when a guard refused it, and how often that state was unchanged.
     """
 
     work: Work[Any]
@@ -37,24 +37,24 @@ class PendingRequest:
     player_id: str
     session: Session | None = None
     anonymous: bool = False
-    asked: KeyedRequest = WITHOUT_KEY
+    idempotency: KeyedRequest = WITHOUT_KEY
     searched: bool = False
     newcomer: bool = False
     bearer: str = ""
-    look: Any = None
+    inputs: Any = None
     contradictions: int = 0
 
-    def turn_to(self, player_id: str) -> None:
-        """From now on it is this player's, who was the guest that it came for."""
+    def redirect_to(self, player_id: str) -> None:
+        """Redirects the request to the player that its guest was merged into."""
         self.player_id = player_id
         if self.bearer == player_id:
             self.bearer = ""
-        if self.asked.key is not None:
-            self.asked = self.asked._replace(player_id=player_id)
+        if self.idempotency.key is not None:
+            self.idempotency = self.idempotency._replace(player_id=player_id)
 
 
 class Decision(NamedTuple):
-    """What a request will be answered once its effects are committed, and what is then published."""
+    """The reply to send once the effects are committed, and the events to publish then."""
 
     pending: PendingRequest
     reply: Any
@@ -63,7 +63,7 @@ class Decision(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a request that changes nothing is told: its reply, or the Fault that refuses it."""
+    """The result of a request that changes nothing: its reply, or the Fault that refuses it."""
 
     pending: PendingRequest
     reply: Any

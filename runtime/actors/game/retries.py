@@ -1,7 +1,7 @@
-"""Retries: a play or a redeem that is committed already gets its first answer again.
+"""Retries: a play or redeem that is already committed gets its first answer again.
 
-The rows say it, not the ephemeral store, so that losing that loses no guarantee: a play by its session
-or by its player's idempotency key, a redeem by its key.
+The lookup uses database rows only, so losing the ephemeral store loses no guarantee: a play is found by its session or
+its idempotency key, a redeem by its key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ QUERIES: Final = sql.load("play")
 
 
 async def answer_found(cache: GameCache, requests: list[PendingRequest]) -> list[PendingRequest]:
-    """Answers the requests whose play (or redeem) is committed already; returns the rest."""
+    """Answers the requests that are already committed; returns the rest."""
     plays = await _plays(cache, [pending for pending in requests if pending.session is not None])
     redeems = await _redeems(cache, [pending for pending in requests if pending.session is None])
     played = {row["play_id"] for row in plays}
@@ -30,15 +30,15 @@ async def answer_found(cache: GameCache, requests: list[PendingRequest]) -> list
     rest = []
     for pending in requests:
         pending.searched = True
-        asked = pending.asked
-        key = (asked.player_id, asked.key)
+        idempotency = pending.idempotency
+        key = (idempotency.player_id, idempotency.key)
         try:
             if pending.session is None:
-                reply: Any = first_answer(redeems_by_key.get(key), asked, milestones.decode_row)
+                reply: Any = first_answer(redeems_by_key.get(key), idempotency, milestones.decode_row)
                 if reply is not None and cache.snapshot is not None:
                     reply = milestones.with_content(reply, cache.snapshot)
             else:
-                reply = first_answer(plays_by_key.get(key), asked, decode_row)
+                reply = first_answer(plays_by_key.get(key), idempotency, decode_row)
                 if reply is None and pending.session.play_id in played:
                     raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session was played already")
         except Fault as fault:
@@ -52,36 +52,36 @@ async def answer_found(cache: GameCache, requests: list[PendingRequest]) -> list
 
 
 async def _plays(cache: GameCache, requests: list[PendingRequest]) -> list[Any]:
-    """The plays of these requests' sessions, and those under their idempotency keys."""
+    """The plays with these requests' sessions or idempotency keys."""
     if not requests:
         return []
-    keyed = [pending.asked for pending in requests if pending.asked.key is not None]
+    keyed = [pending.idempotency for pending in requests if pending.idempotency.key is not None]
     return await cache.engine.database.fetch(
         QUERIES["find"],
         cache.tenant_id,
         [pending.session.play_id for pending in requests if pending.session is not None],
-        [asked.player_id for asked in keyed],
-        [asked.key for asked in keyed],
+        [idempotency.player_id for idempotency in keyed],
+        [idempotency.key for idempotency in keyed],
         cache.game_id,
     )
 
 
 async def _redeems(cache: GameCache, requests: list[PendingRequest]) -> list[Any]:
-    """The redeems under these requests' idempotency keys."""
-    keyed = [pending.asked for pending in requests if pending.asked.key is not None]
+    """The redeems with these requests' idempotency keys."""
+    keyed = [pending.idempotency for pending in requests if pending.idempotency.key is not None]
     if not keyed:
         return []
     return await cache.engine.database.fetch(
         QUERIES["find_redeems"],
         cache.tenant_id,
-        [asked.player_id for asked in keyed],
-        [asked.key for asked in keyed],
+        [idempotency.player_id for idempotency in keyed],
+        [idempotency.key for idempotency in keyed],
         cache.game_id,
     )
 
 
 def decode_row(row: Any) -> m.PlayReply:
-    """The answer that a committed play was given."""
+    """The reply to a committed play."""
     outcome, seed = row["outcome"], row["seed"]
     return m.PlayReply(
         rewards=[m.WonReward(**reward) for reward in outcome["rewards"]],
@@ -95,5 +95,5 @@ def decode_row(row: Any) -> m.PlayReply:
     )
 
 
-def _next(said: dict[str, Any]) -> m.NextSession:
-    return m.NextSession(**{**said, "drop_plan": [m.PlannedDrop(**drop) for drop in said["drop_plan"]]})
+def _next(stored: dict[str, Any]) -> m.NextSession:
+    return m.NextSession(**{**stored, "drop_plan": [m.PlannedDrop(**drop) for drop in stored["drop_plan"]]})

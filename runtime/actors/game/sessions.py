@@ -1,13 +1,13 @@
 """Play sessions: self-contained, signed, single-use.
 
-`sess_`, the nonce, the first 16 bytes of HMAC-SHA256(server key, tenant, game, nonce, key id, terms and
-player) in hex, then key id, terms and player, each after a dot. It verifies with no store at hand, and has
-one spelling. The nonce is a ULID of the time of issue by the database's clock, and names the play: the
-primary key of plays is what makes a session single-use.
+Format: `sess_`, the nonce, the first 16 bytes of HMAC-SHA256(server key, tenant, game, nonce, key id, terms and
+player) in hex, then key id, terms and player, each after a dot. It is verified without a store, and each session has
+one spelling. The nonce is a ULID of the issue time by the database's clock, and names the play: the primary key of
+plays makes the session single-use.
 
-Its terms are what it was promised by: the first half of the game's revision hash and, where a start shows a
-plan, `-` and the player's ordinal in the game (how many plays came before). Such a session's seed follows
-from player, game and ordinal, so that starting again shows the same plan; any other's from its nonce.
+The terms are the first half of the game's revision hash and, if a start shows a plan, `-` and the player's ordinal in
+the game (the number of earlier plays). The seed of a session with a plan is derived from player, game and ordinal, so
+that another start shows the same plan. Any other seed is derived from the nonce.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from runtime.settings import Key
 
 PREFIX: Final = "sess_"
 REVISION_CHARACTERS: Final = 32
-"""Of a revision's hash, in a session: 128 bits, which nobody finds another revision for."""
+"""Characters of the revision hash in a session: 128 bits, enough to prevent a second preimage."""
 _MAC_BYTES: Final = 16
 _NONCE: Final = slice(5, 31)
 _MAC: Final = slice(31, 63)
@@ -38,7 +38,7 @@ _PLAN_DOMAIN: Final = "tombola plan"
 
 @dataclass(slots=True)
 class Session:
-    """What a session's token says. issued_ms: of the database's clock. ordinal: -1 where no plan was shown.
+    """The content of a session token. issued_ms: by the database's clock. ordinal: -1 if no plan was shown.
 
     revision: `REVISION_CHARACTERS` of the game's revision hash.
     """
@@ -55,12 +55,12 @@ class Session:
 
     @property
     def play_id(self) -> str:
-        """The identifier of the one play that this session may have."""
+        """The id of the only play of this session."""
         return f"play_{self.nonce}"
 
 
 def commitment_of(hashed_seed: str, revision_hash: str, token: str) -> str:
-    """What a start promises: the seed, what decides, and the session, in one hash."""
+    """The commitment of a start: one hash of the seed, the game's terms and the session."""
     return hashlib.sha256(f"{hashed_seed}:{revision_hash}:{token}".encode()).hexdigest()
 
 
@@ -95,7 +95,7 @@ def issue(
 
 
 def next_session(state: GameState, player: PlayerState) -> m.NextSession:
-    """A new session of the player. Where it shows a plan, it is of the player's next play, and always the same one."""
+    """A new session for the player. If it shows a plan, that is the next play's, and always the same one."""
     snapshot = state.snapshot
     session = issue(
         state.keys,
@@ -123,9 +123,9 @@ def next_session(state: GameState, player: PlayerState) -> m.NextSession:
 def open_session(
     keys: Sequence[Key], tenant_id: str, game_id: str, token: str, *, elsewhere: AbstractSet[str] = frozenset()
 ) -> Session:
-    """The session of a token. PERMISSION_DENIED SESSION_INVALID: forged, cut, another tenant's or game's.
+    """Verifies and parses a token. PERMISSION_DENIED SESSION_INVALID: forged, truncated, or of another tenant or game.
 
-    elsewhere: ids of keys that other processes sign with and this one lacks; UNAVAILABLE for what names one.
+    elsewhere: ids of keys that other processes sign with and this one lacks; a token with such a key is UNAVAILABLE.
     """
     nonce, mac = token[_NONCE], token[_MAC]
     prefix, _, rest = token.partition(".")
@@ -152,13 +152,13 @@ def open_session(
                 )
     if key_id in elsewhere:
         raise Fault(
-            Status.UNAVAILABLE, "OVERLOADED", "another process must play this; try again", retry_after_seconds=1
+            Status.UNAVAILABLE, "OVERLOADED", "this process lacks the session's key; try again", retry_after_seconds=1
         )
-    raise Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "this session is not one of this game")
+    raise Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "the session does not belong to this game")
 
 
 def _seed(key: Key, tenant_id: str, game_id: str, nonce: str, player_id: str, ordinal: int) -> bytes:
-    """The session's secret: HMAC-SHA256(server key, what it follows from)."""
+    """The session's secret seed: HMAC-SHA256(server key, nonce or plan identity)."""
     if ordinal < 0:
         return seed_of(key.secret, nonce.encode())
     return seed_of(key.secret, "\0".join((_PLAN_DOMAIN, tenant_id, game_id, str(ordinal), player_id)).encode())
@@ -166,6 +166,6 @@ def _seed(key: Key, tenant_id: str, game_id: str, nonce: str, player_id: str, or
 
 def _mac(key: Key, tenant_id: str, game_id: str, nonce: str, terms: str, player_id: str) -> str:
     signer = keyed(key.secret).copy()
-    # The player comes last, the only part that a caller of Core may spell as it likes.
+    # The player comes last: it is the only part with arbitrary characters.
     signer.update("\0".join((_DOMAIN, tenant_id, game_id, nonce, key.id, terms, player_id)).encode())
     return signer.hexdigest()[: 2 * _MAC_BYTES]

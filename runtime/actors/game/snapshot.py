@@ -1,25 +1,28 @@
-"""Reads a game's snapshot: its rules, prizes and campaign, as of one version of the catalogue."""
+"""Loads a game's snapshot: its rules, prizes and campaign at one version of the catalogue."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import sql
+from runtime.actors.game.releases import load_schedule
 from runtime.actors.game.state import GameSnapshot, PrizeTerms, RungTerms
 from runtime.actors.game.terms import hash_terms, write_terms
 from runtime.actors.rewards import content
 from runtime.errors import unknown
 from runtime.outgoing.channels import CHANNELS
 from runtime.rules import GameRule, Rules, compose
+from runtime.rules.entry import EntryTerms
+from runtime.settings import Key
 from runtime.stores.clock import Days
 from runtime.stores.database import Database
 
 QUERIES: Final = sql.load("play")
 
 
-async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSnapshot:
-    """The game as it is now; where it may be started, its terms are kept from now on. NOT_FOUND UNKNOWN_GAME."""
+async def load_game(database: Database, tenant_id: str, game_id: str, keys: Sequence[Key]) -> GameSnapshot:
+    """Loads the game. If it can be started, stores its terms as well. NOT_FOUND UNKNOWN_GAME. keys: SERVER_KEYS."""
     row = await database.fetchrow(QUERIES["snapshot"], tenant_id, game_id)
     if row is None:
         raise unknown("game", game_id)
@@ -34,13 +37,13 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
     if game.fallback_prize_id:
         drawn.add(game.fallback_prize_id)
     redeemed = {rung.prize_id for rung in rungs}
-    prizes = await load_prizes(database, tenant_id, drawn | redeemed, redeemed)
+    prizes = await load_prizes(database, tenant_id, drawn | redeemed, redeemed, keys)
     limits = definition.get("rules") or {}
     terms = write_terms(game_id, definition, [prizes[prize_id] for prize_id in sorted(drawn & prizes.keys())])
     revision_hash, version = hash_terms(terms), row["catalog_version"]
     if revision_hash not in row["kept"] and row["status"] == row["campaign_status"] == "active":
-        # Before any start can name them: what nobody could ever look at would be no promise.
-        await database.execute(QUERIES["keep_terms"], tenant_id, revision_hash, game_id, terms, version)
+        # Store the terms before any start names their hash: a hash without a readable document promises nothing.
+        await database.execute(QUERIES["insert_terms"], tenant_id, revision_hash, game_id, terms, version)
     return GameSnapshot(
         tenant_id=tenant_id,
         game_id=game_id,
@@ -71,21 +74,35 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
         rungs=rungs,
         prizes=prizes,
         played=row["played"],
+        entry=EntryTerms.of(row["entry_needs"], row["entry_countries"]),
     )
 
 
 async def load_prizes(
-    database: Database, tenant_id: str, prize_ids: set[str], redeemed: Collection[str] = ()
+    database: Database,
+    tenant_id: str,
+    prize_ids: set[str],
+    redeemed: Collection[str] = (),
+    keys: Sequence[Key] = (),
 ) -> dict[str, PrizeTerms]:
-    """The prizes of these ids, by id; one that does not exist is missing. Those `redeemed` have their content."""
+    """The prizes by id; missing ones are left out.
+
+    redeemed: prizes that include their content. keys: SERVER_KEYS; without them no prize has its release schedule.
+    """
     if not prize_ids:
         return {}
     rows = await database.fetch(QUERIES["prizes"], tenant_id, sorted(prize_ids), list(redeemed))
-    return {row["prize_id"]: _prize_terms(row) for row in rows}
+    prizes = {row["prize_id"]: _prize_terms(row) for row in rows}
+    for row in rows if keys else ():
+        if (release := row["release"]) is not None:
+            prize = prizes[row["prize_id"]]
+            prize.release = load_schedule(keys, tenant_id, prize.prize_id, release)
+            prize.release_hash = release["commitment"]
+    return prizes
 
 
 def read_rules(definition: Mapping[str, Any]) -> tuple[Rules, GameRule]:
-    """The rules of a stored definition, and what a decision needs of the game beside them."""
+    """The rules of a stored definition, and the settings that a decision needs alongside them."""
     rules = compose(
         definition["seed_generator"],
         definition["reward_handler"],
@@ -98,7 +115,7 @@ def read_rules(definition: Mapping[str, Any]) -> tuple[Rules, GameRule]:
 
 
 def segments_of(definition: Mapping[str, Any]) -> tuple[str | None, ...] | None:
-    """prize_id of each entry of ui.wheel.segments; None where the opaque ui has none of that shape."""
+    """The prize_id of each entry of ui.wheel.segments; None if the opaque ui has no such list."""
     wheel = (definition.get("ui") or {}).get("wheel")
     segments = wheel.get("segments") if isinstance(wheel, dict) else None
     if not isinstance(segments, list) or not segments:
@@ -108,7 +125,7 @@ def segments_of(definition: Mapping[str, Any]) -> tuple[str | None, ...] | None:
 
 
 def scope_key_of(definition: Mapping[str, Any], tenant_id: str, merchant_id: str, campaign_id: str) -> str:
-    """spec.md, Wallet 2. A campaign without a merchant keeps its own scope where the merchant's is asked for."""
+    """The wallet scope's key. With merchant scope, a campaign without a merchant has a scope of its own."""
     match definition.get("wallet_scope"):
         case "tenant":
             return tenant_id

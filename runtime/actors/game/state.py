@@ -1,4 +1,4 @@
-"""What a decision goes by: a game's terms, and what its players and prizes are at. Plain data: no store, no engine."""
+"""The input of a decision: a game's terms and the state of its players and prizes. Plain data, no I/O."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from runtime import messages as m
 from runtime.errors import Fault, Status, suspended
 from runtime.events import Event, EventData, event_of
 from runtime.rules import GameRule, Rules
+from runtime.rules.entry import EntryTerms
+from runtime.rules.release import Schedule
 from runtime.settings import Key
 from runtime.stores.clock import Days
 
 POINTS: Final = "points"
-"""The prize type that credits this currency instead of being taken from stock (design.md, section 3)."""
+"""The prize type that credits this currency and takes nothing from stock."""
 TURNS: Final = "turns"
-"""The prize type that gives turns of the campaign it is won in, as a reward that is delivered by the win's commit."""
+"""The prize type that grants turns in its campaign, as a reward delivered by the win's commit."""
 
 
 @dataclass(slots=True)
 class PrizeTerms:
     """A prize as a decision sees it.
 
-    points, turns: what one unit credits, 0 for a prize of another type. takes_code: a unit needs a voucher code, which
-    is taken at the win, whenever it is shown. due_at_win: the delivery of a reward falls due as it is won.
-    delivered_at_win: the commit of the win delivers it. content: of a rung's prize, what
-    players read of it. These follow from the rest, and are asked in each play.
+    points, turns: what one unit credits; 0 for other prize types. takes_code: a unit needs a voucher code, which is
+    taken at the win, whenever it is shown. due_at_win: delivery is due at the win. delivered_at_win: the win's commit
+    delivers it. content: the public content of a rung's prize. release: when units become free; release_hash: its
+    commitment. Derived fields are precomputed: every play reads them.
     """
 
     prize_id: str
@@ -43,6 +45,8 @@ class PrizeTerms:
     expires_after_days: int
     active: bool
     content: m.PrizeContent | None = None
+    release: Schedule | None = None
+    release_hash: str = ""
     is_points: bool = field(init=False)
     points: int = field(init=False)
     turns: int = field(init=False)
@@ -58,6 +62,10 @@ class PrizeTerms:
         self.due_at_win = self.redemption_mode == "on_win"
         self.delivered_at_win = self.instant and self.due_at_win
 
+    def held_back(self, now: float) -> int:
+        """The units of the stock that become free later."""
+        return 0 if self.release is None else self.release.held_back(now)
+
 
 @dataclass(frozen=True, slots=True)
 class RungTerms:
@@ -72,10 +80,11 @@ class RungTerms:
 
 @dataclass(slots=True)
 class GameSnapshot:
-    """A game as it was at one version of the catalogue: its rules, prizes and campaign, ready to decide by.
+    """A game at one version of the catalogue: its rules, prizes and campaign.
 
-    revision_hash: of its terms (terms.py). shows_plan: whether a start shows what a play depends on.
-    played: whether it is known to have a history, so that whose wallets it moves stays as it is.
+    revision_hash: of its terms (terms.py). shows_plan: whether a start shows the play's plan.
+    played: whether the game is known to have plays; its wallet scope is then fixed.
+    entry: what a player's entry must have before a play; None: no entry is needed.
     """
 
     tenant_id: str
@@ -107,10 +116,11 @@ class GameSnapshot:
     rungs: tuple[RungTerms, ...]
     prizes: dict[str, PrizeTerms]
     played: bool
+    entry: EntryTerms | None = None
 
     @property
     def shown(self) -> bool:
-        """Whether the public knows of the game, as games.sql's `on_show` has it (contract.md, "Campaign life")."""
+        """Whether the game is public; the same rule as `on_show` in games.sql."""
         return self.status in ("active", "paused") and self.campaign_status != "draft"
 
     def refuse_unless_open(self, now: float) -> None:
@@ -128,13 +138,13 @@ class GameSnapshot:
             )
 
     def refuse_unless_redeemable(self, now: float) -> None:
-        """As `refuse_unless_open`; but after the campaign's end, what was earned is redeemed until `redeem_until`."""
+        """As `refuse_unless_open`, but earned rungs can be redeemed after the campaign's end, until `redeem_until`."""
         if not _has_ended(self.campaign_status, self.end_date, now):
             self.refuse_unless_open(now)
             return
         self._refuse_unless_active()
         if now >= self.redeem_until:
-            # By the hand of staff it may have ended before its date: when, nothing says.
+            # Staff may have ended the campaign before its date; that time is not recorded.
             dated = self.redeem_until or (self.end_date if now >= self.end_date else 0)
             when = f" at {datetime.fromtimestamp(dated, UTC).isoformat()}" if dated else ", with the campaign"
             facts = {"closed_at": dated} if dated else {}
@@ -152,12 +162,12 @@ class GameSnapshot:
         return closed_reason(self.status, self.campaign_status, self.start_date, self.end_date, now)
 
     def today(self, now: float) -> tuple[date, int]:
-        """The campaign's local day, and the unix seconds at which it ends."""
+        """The campaign's local day, and when it ends (unix seconds)."""
         return self.days.at(now)
 
 
 def closed_reason(status: str, campaign_status: str, start_date: int, end_date: int, now: float) -> str:
-    """The reason why a game is closed: ENDED, PAUSED or NOT_STARTED. Empty: it is open."""
+    """Why a game is closed: ENDED, PAUSED or NOT_STARTED. Empty if it is open."""
     if _has_ended(campaign_status, end_date, now):
         return "ENDED"
     if (status, campaign_status) != ("active", "active"):
@@ -166,21 +176,22 @@ def closed_reason(status: str, campaign_status: str, start_date: int, end_date: 
 
 
 def _has_ended(campaign_status: str, end_date: int, now: float) -> bool:
-    """As schema.sql's campaign_status() has it."""
+    """The same rule as campaign_status() in schema.sql."""
     dated = campaign_status in ("active", "paused") and 0 < end_date <= now
     return dated or campaign_status == "ended"
 
 
-# -- what is remembered, and read anew ---------------------------------------------------------
+# -- cached state -----------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class PlayerState:
-    """What a player is at, in one game, today. balances: of the game's wallet scope. grants: rung -> when.
+    """A player's state in one game, today. balances: of the game's wallet scope. grants: rung -> time of the grant.
 
-    guest: has not logged in yet. What is decided of a guest holds as long as it is one (`Changes.hold_guest`).
-    busy_until: up to when the player's time is taken (eligibility.py).
-    read_in: the round in which it was read; in any later one it is a memory.
+    guest: has not logged in yet. A decision for a guest is valid only while it is one (`Changes.require_guest`).
+    busy_until: end of the time that earlier plays used (eligibility.py).
+    entry: the revision and tokens of the player's entry, if plays need one; None: no entry.
+    read_in: the round that read it; in later rounds it is cached data.
     """
 
     player_id: str
@@ -194,11 +205,12 @@ class PlayerState:
     read_in: int
     guest: bool = False
     busy_until: int = 0
+    entry: tuple[int, frozenset[str]] | None = None
 
 
 @dataclass(slots=True)
 class StockState:
-    """What is left of a prize: units (None: unlimited), codes in the pool, and how many went out today."""
+    """A prize's remaining units (None: unlimited), free codes, and units awarded today."""
 
     remaining: int | None
     day_awarded: int
@@ -207,24 +219,24 @@ class StockState:
 
 
 class Price(Enum):
-    """What a play that is admitted costs its player."""
+    """What an admitted play costs its player."""
 
     FREE = "free"
     TURN = "turn"
 
 
 class StaleRead(Exception):
-    """A memory would refuse this: the actor must read it again, and decide again."""
+    """Cached data would refuse this: the actor must refresh and decide again."""
 
 
 @dataclass(slots=True)
 class GameState:
-    """A game as one round of its actor decides by it. Decisions read it; only `record` (awards.py) moves it on.
+    """A game's state in one round of its actor. Decisions read it; only `record` (awards.py) changes it.
 
-    day, resets_at: the campaign's local day, and the unix seconds at which it ends. now: the database's time.
-    round: what was read in an earlier one is a memory. compared: this round compared the snapshot with the database.
-    under_way: of each commit under way, whose plays are in it, where that says what the next play is.
-    keys: to sign sessions and cursors with; the first one signs. session_seconds: how long a session may be played.
+    day, resets_at: the campaign's local day, and when it ends (unix seconds). now: the database's time.
+    round: data read in an earlier round is cached data. compared: this round compared the snapshot with the database.
+    under_way: the players of each pending commit, if their next plays depend on it.
+    keys: sign sessions and cursors; the first one signs new ones. session_seconds: lifetime of a session.
     """
 
     snapshot: GameSnapshot
@@ -240,7 +252,7 @@ class GameState:
     session_seconds: int
 
     def event(self, data: EventData, trace_id: str, *, nth: int = 0) -> Event:
-        """An event of this game, in the trace of the request that caused it. nth: of a play's prizes."""
+        """An event of this game, in the causing request's trace. nth: the index among a play's prizes."""
         snapshot = self.snapshot
         return event_of(
             data,
@@ -252,9 +264,9 @@ class GameState:
             nth=nth,
         )
 
-    def look_of(self, player: PlayerState) -> Any:
-        """All that a decision about this player goes by. Two looks that are equal would be decided alike."""
+    def inputs_of(self, player: PlayerState) -> Any:
+        """All state that a decision about this player uses. Equal results lead to equal decisions."""
         stock = {prize_id: (own.remaining, own.day_awarded, own.codes) for prize_id, own in self.stock.items()}
-        held = map(dict, (player.prizes, player.balances, player.grants))
-        own = (player.plays, player.day_plays, player.turns, player.busy_until, *held)
+        copies = map(dict, (player.prizes, player.balances, player.grants))
+        own = (player.plays, player.day_plays, player.turns, player.busy_until, player.entry, *copies)
         return self.snapshot.version, self.day, own, stock

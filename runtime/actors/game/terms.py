@@ -1,26 +1,27 @@
-"""A game's terms: all that decides its plays, as one document, whose SHA-256 each start promises.
+"""A game's terms: one document of everything that decides its plays. Each start commits to its SHA-256.
 
-JSON of these names in their order, without spaces, as UTF-8; `prizes` has each prize that may be drawn, by id:
+UTF-8 JSON of these names in this order, without spaces; `prizes` lists each prize that may be drawn, by id:
 
     {"fallback_prize_id": "", "game_id": "game_...", "handler_config": {...}, "on_unavailable": "lose",
      "prizes": [[prize_id, name, type, value], ...], "reward_handler": "probability", "seed_generator": "none",
      "validator": "basic"}
 
-It is kept, before a start names its hash, as the bytes that were hashed, so nobody who checks it has to write the
-same JSON. Looks (ui), stock, caps, milestones and how prizes are delivered are no part of it
-(docs/explanation/fairness.md).
+If prizes have a release schedule, `releases` maps each of their ids to its commitment (runtime/rules/release.py).
+
+The hashed bytes are stored before a start names their hash, so a verifier need not reproduce the JSON. The document
+excludes appearance (ui), stock, caps, milestones and delivery settings (docs/explanation/fairness.md).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 
 class Prize(Protocol):
-    """What the terms say of a prize."""
+    """The fields of a prize that the terms include."""
 
     @property
     def prize_id(self) -> str: ...
@@ -32,8 +33,15 @@ class Prize(Protocol):
     def value(self) -> float: ...
 
 
-def write_terms(game_id: str, definition: Mapping[str, Any], prizes: Iterable[Prize]) -> bytes:
-    """The terms of a game. prizes: those that a play may draw, by id."""
+class TermsPrize(Prize, Protocol):
+    """A prize with the commitment to its release schedule; "": none."""
+
+    @property
+    def release_hash(self) -> str: ...
+
+
+def write_terms(game_id: str, definition: Mapping[str, Any], prizes: Collection[TermsPrize]) -> bytes:
+    """The terms of a game. prizes: the prizes that a play may draw, by id."""
     terms = {
         "fallback_prize_id": definition.get("fallback_prize_id") or "",
         "game_id": game_id,
@@ -44,6 +52,8 @@ def write_terms(game_id: str, definition: Mapping[str, Any], prizes: Iterable[Pr
         "seed_generator": definition["seed_generator"],
         "validator": definition["validator"],
     }
+    if releases := {prize.prize_id: prize.release_hash for prize in prizes if prize.release_hash}:
+        terms["releases"] = releases
     return json.dumps(terms, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
 
 
@@ -53,7 +63,7 @@ def hash_terms(terms: bytes) -> str:
 
 
 def promises(terms: Mapping[str, Any], rewards: Iterable[Prize]) -> bool:
-    """Whether each prize that was won is one of the terms that were read, and just as they have it."""
+    """Whether every won prize is in the terms, with identical fields."""
     return all(_shown(reward) in terms["prizes"] for reward in rewards if reward.prize_id)
 
 

@@ -7,58 +7,67 @@ from typing import Final
 from cyclopts import Group
 
 OPERATOR_COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "approvals": ("See what waits for a second person; approve or reject it.", ""),
-    "audit-log": ("Read who changed what.", ""),
-    "audit": ("Look at everything there is, whether it adds up.", ""),
+    "approvals": ("List, approve and reject requests that need a second person.", ""),
+    "assets": ("Upload, list and delete pictures and fonts.", ""),
+    "audit-log": ("Read the audit log.", ""),
+    "audit": ("Check the data for discrepancies.", ""),
     "call": (
-        "Ask the admin edge for anything that it has, by verb and path.",
-        "Ask the admin edge for anything that it has, by verb and path; answers are JSON.",
+        "Send any request to the admin edge, by method and path.",
+        "Send any request to the admin edge, by method and path; replies are JSON.",
     ),
     "campaigns": (
-        "List campaigns; write a whole one to a file, and apply such a file.",
-        "List and check campaigns; write a whole one to a file, and apply such a file.",
+        "List, check, export and import campaigns.",
+        "List and check campaigns; export and import a campaign as one file.",
     ),
-    "codes": ("Look after pools of voucher codes.", ""),
-    "deadletters": ("Look after messages that no worker could handle.", ""),
+    "codes": ("Manage pools of voucher codes.", ""),
+    "deadletters": ("Manage messages that no worker could process.", ""),
     "deliveries": (
-        "List deliveries, those that failed for good too; retry one.",
-        "List deliveries of rewards, with the cause of what failed; try one again.",
+        "List deliveries, including failed ones; retry one.",
+        "List deliveries of rewards and the causes of failures; retry one.",
+    ),
+    "draws": (
+        "Create, close, draw and confirm prize draws; verify one offline.",
+        "Create, close, draw and confirm prize draws; list winners; verify an evidence file offline.",
     ),
     "export": (
         "Write plays, rewards, winners, ledger, tasks or audit entries to a file.",
         "Write plays, rewards, winners, ledger, tasks or audit entries to a file, as CSV.",
     ),
     "figures": (
-        "Show a campaign in figures.",
-        "Show a campaign in figures: how far plays came, days, costs, and whether odds held.",
+        "Show a campaign's figures.",
+        "Show a campaign's figures: funnel, days, costs, and draws compared with the odds.",
     ),
-    "games": ("List and show games; check and apply a game's file.", ""),
+    "games": ("List and show games; validate and apply a game's file.", ""),
     "integrations": (
-        "List, make and remove integrations; try one, pause it, read its log.",
-        "List, make and remove integrations; try one, pause it, rotate its secret, read its log.",
+        "List, create, test, pause and remove integrations; read their logs.",
+        "List, create, test, pause and remove integrations; rotate their secrets; read their logs.",
     ),
-    "keys": ("Look after the keys of what is stored encrypted.", ""),
+    "keys": ("Rotate the encryption keys of stored codes and secrets.", ""),
     "leaderboards": (
-        "List and show leaderboards; finalize them; look after the live rankings.",
+        "List, show and finalize leaderboards; rebuild rankings.",
         "List and show leaderboards and their standings; finalize them; rebuild rankings.",
     ),
-    "merchants": ("List and show merchants; create, rename and suspend them.", ""),
+    "merchants": ("List, show, create, rename and suspend merchants.", ""),
+    "packs": (
+        "Manage packs of codes that players enter.",
+        "Create and update packs of codes that players enter; import, generate and withdraw codes.",
+    ),
     "players": (
-        "Find players; see, export, suspend, merge and erase one.",
-        "Find players; see, export, suspend, merge and erase one; sign it out; give it turns.",
+        "Find, show, export, suspend, merge and erase players.",
+        "Find, show, export, suspend, merge and erase players; sign them out; grant turns.",
     ),
-    "prizes": ("List, show, make and change prizes; move their stock.", ""),
+    "prizes": ("List, show, create and update prizes; change their stock.", ""),
     "quests": (
-        "List, show, make and change quests; rotate the secret of their events.",
-        "List, show, make, change and remove quests; rotate the secret of their events.",
+        "List, show, create and update quests; rotate the secret of their events.",
+        "List, show, create, update and remove quests; rotate the secret of their events.",
     ),
-    "rewards": ("Find rewards, show one; fulfill, revoke or retry several.", ""),
-    "tenants": ("List and show tenants; create, rename and suspend them (role platform).", ""),
-    "token": ("Make tokens of this service, and end those of staff.", ""),
-    "tokens": ("List API tokens of machines; create and revoke them.", ""),
-    "wallets": ("See a player's balances and what moved them; adjust one.", ""),
+    "rewards": ("Find and show rewards; fulfill, revoke or retry several.", ""),
+    "tenants": ("List, show, create, rename and suspend tenants (role platform).", ""),
+    "token": ("Create player and staff tokens; revoke staff tokens.", ""),
+    "tokens": ("List, create and revoke API tokens for machines.", ""),
+    "wallets": ("Show a player's balances and ledger; adjust a balance.", ""),
 }
-"""A group -> what it is for, in the list of all; and more of that in the group's own help, where there is more."""
+"""Group -> (summary in `tombola --help`, text of the group's own help if it differs)."""
 
 RUN: Final = Group("Run", sort_key=1)
 OPERATE: Final = Group("Operate", sort_key=2)
@@ -74,5 +83,5 @@ _SHOWN_UNDER: Final = {
 
 
 def shown_under(name: str) -> Group:
-    """Where `tombola --help` lists a group: with content, unless it is named above."""
+    """The section of `tombola --help` for a group: Content, unless listed above."""
     return next((group for group, names in _SHOWN_UNDER.items() if name in names), CONTENT)

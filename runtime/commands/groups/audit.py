@@ -1,7 +1,7 @@
-"""`tombola audit`: looks at everything there is now, whether it adds up.
+"""`tombola audit`: checks all data for discrepancies now.
 
-The same checks run all the time (`tombola worker auditor`); this is for who wants to know now, after a restore
-say. What it finds is kept like what the auditor finds, and shown with what was found before and nobody has closed.
+`tombola worker auditor` runs the same checks continuously; this command is for an immediate result, for example after
+a restore. It stores new violations like the auditor and prints all open ones.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import asyncpg
 from cyclopts import Parameter
 
-from runtime.commands.connection import EXIT_REFUSED, EXIT_UNREACHABLE, people, print_json, table
+from runtime.commands.builder import app_of
+from runtime.commands.connection import EXIT_REFUSED, EXIT_UNREACHABLE, print_json, table, text_console
 from runtime.commands.environment import EXIT_USE, settings_for
-from runtime.commands.loop import app_of
 from runtime.commands.progress import progress
 from runtime.errors import Fault, Status
 from runtime.operations.conservation.checks import CHECKS, KINDS
@@ -26,18 +26,18 @@ app = app_of("audit")
 
 
 @app.default
-def look(*, tenant: str = "", as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> None:
-    """Look at every player, play, prize, reward, task, board and count in the database, whether it all adds up.
+def audit(*, tenant: str = "", as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> None:
+    """Check every player, play, prize, reward, task, board and count in the database for discrepancies.
 
-    Changes nothing but the list of violations, and holds nothing up. Ends with 1 where one is open: found now, or
-    before and closed by nobody (POST /admin/violations/{id}/close).
+    Changes only the list of violations and does not block requests. Exits with 1 if a violation is open: found now, or
+    earlier and not closed (POST /admin/violations/{id}/close).
 
     Parameters
     ----------
     tenant
-        Only this tenant's.
+        Only this tenant's data.
     as_json
-        Print JSON for machines instead of text for people.
+        Print JSON instead of text.
     """
     settings = settings_for("worker:auditor")
     done: Counter[str] = Counter()
@@ -54,21 +54,21 @@ def look(*, tenant: str = "", as_json: Annotated[bool, Parameter(name="--json", 
             misnamed = isinstance(error, Fault) and error.status is Status.NOT_FOUND
             print(f"tombola audit: {getattr(error, 'message', error)}", file=sys.stderr)
             sys.exit(EXIT_USE if misnamed else EXIT_UNREACHABLE)
-    looked_at = {kind: done[kind] for kind in KINDS}
+    counts = {kind: done[kind] for kind in KINDS}
     if as_json:
-        print_json({"checks": len(CHECKS), "looked_at": looked_at, "open": open_ones})
+        print_json({"checks": len(CHECKS), "looked_at": counts, "open": open_ones})
     else:
-        _print(looked_at, open_ones)
+        _print(counts, open_ones)
     if open_ones:
         sys.exit(EXIT_REFUSED)
 
 
-def _print(looked_at: dict[str, int], open_ones: list[dict[str, Any]]) -> None:
-    console = people()
-    counted = ", ".join(f"{count:,} of kind {kind}" for kind, count in looked_at.items() if count)
-    console.print(f"{len(CHECKS)} checks over {counted or 'nothing'}")
+def _print(counts: dict[str, int], open_ones: list[dict[str, Any]]) -> None:
+    console = text_console()
+    checked = ", ".join(f"{count:,} of kind {kind}" for kind, count in counts.items() if count)
+    console.print(f"{len(CHECKS)} checks over {checked or 'no rows'}")
     if not open_ones:
-        console.print("everything adds up")
+        console.print("no discrepancies")
         return
     shown = table("violation", "tenant", "check", "of", "expected", "found")
     for row in open_ones:

@@ -1,4 +1,4 @@
-"""`tombola call`: asks the admin edge for whatever it has, by verb and path: what no other command does."""
+"""`tombola call`: sends any request to the admin edge, by method and path."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 from runtime.commands import documents
-from runtime.commands.confirm import Yes, confirmed, file_told
+from runtime.commands.builder import app_of
+from runtime.commands.confirm import Yes, confirmed, file_errors
 from runtime.commands.connection import DEFAULTS, Connection, NoList, connected, fail, print_json
 from runtime.commands.environment import EXIT_USE
-from runtime.commands.loop import app_of
 
 app = app_of("call")
 
@@ -32,55 +32,55 @@ async def call(
     yes: Yes = False,
     connection: Connection = DEFAULTS,
 ) -> None:
-    """Ask the admin edge for anything that it has; its OpenAPI document (/openapi.json) says what that is.
+    """Send any request to the admin edge. Its OpenAPI document (/openapi.json) lists the paths.
 
     Parameters
     ----------
     verb
-        GET, POST, PUT or DELETE, which asks before it does it.
+        GET, POST, PUT or DELETE. DELETE asks for confirmation.
     path
-        Below /api/v1/admin: /players/player_1/plays
+        The path below /api/v1/admin: /players/player_1/plays
     body
-        A file of what is sent, as JSON or YAML; - for standard input. Nothing: an empty object.
+        A JSON or YAML file with the body; - for standard input. Default: an empty object.
     query
-        name=value of the path's query; another one may be given.
+        A query parameter as name=value. Repeat for several.
     every
-        Of a list every item, page after page, instead of its first page.
+        Fetch every page of a list instead of the first one.
     key
-        An Idempotency-Key of a POST.
+        The Idempotency-Key of a POST.
     """
-    asked = [one.partition("=") for one in query]
+    pairs = [one.partition("=") for one in query]
     if not path.startswith("/") or "?" in path:
-        fail(connection, EXIT_USE, f"{path!r} is no path below /api/v1/admin: it begins with /, and has no query")
-    if wrong := [one for one, (name, is_given, _) in zip(query, asked, strict=True) if not (name and is_given)]:
-        fail(connection, EXIT_USE, f"{wrong[0]!r} is not name=value")
+        fail(connection, EXIT_USE, f"{path!r} must be a path below /api/v1/admin that begins with / and has no query")
+    if wrong := [one for one, (name, is_given, _) in zip(query, pairs, strict=True) if not (name and is_given)]:
+        fail(connection, EXIT_USE, f"{wrong[0]!r} must be name=value")
     if every and verb != "GET":
-        fail(connection, EXIT_USE, "--every is for lists, which GET asks for")
-    told = {name: value for name, _, value in asked}
-    if len(told) < len(asked):
-        fail(connection, EXIT_USE, "a query's name is given once")
-    if every and (paging := [name for name in told if name in ("limit", "cursor")]):
-        fail(connection, EXIT_USE, f"--every asks for every page: {paging[0]!r} is for one")
+        fail(connection, EXIT_USE, "--every requires GET")
+    params = {name: value for name, _, value in pairs}
+    if len(params) < len(pairs):
+        fail(connection, EXIT_USE, "a query parameter must not be repeated")
+    if every and (paging := [name for name in params if name in ("limit", "cursor")]):
+        fail(connection, EXIT_USE, f"--every fetches every page. Omit {paging[0]!r}")
     sent = _body(connection, body)
     async with connected(connection) as edge:
         if every:
             try:
-                print_json([item async for item in edge.each(path, told)])
+                print_json([item async for item in edge.each(path, params)])
             except NoList:
-                fail(connection, EXIT_USE, f"{path!r} is no list")
+                fail(connection, EXIT_USE, f"{path!r} is not a list")
             return
         if verb == "DELETE":
             confirmed(connection, yes, f"Delete {path}?")
-        print_json(await edge.call(verb, path, told, sent, key))
+        print_json(await edge.call(verb, path, params, sent, key))
 
 
 def _body(connection: Connection, body: str) -> dict[str, Any]:
     if not body:
         return {}
     file = Path(body)
-    with file_told(connection, file):
+    with file_errors(connection, file):
         read = documents.parse("standard input", sys.stdin.read()) if body == STDIN else documents.read(file)
-    given: Any = read.value
-    if not isinstance(given, dict):
-        fail(connection, EXIT_USE, f"{read.name} must hold an object")
-    return given
+    fields: Any = read.value
+    if not isinstance(fields, dict):
+        fail(connection, EXIT_USE, f"{read.name} must be an object")
+    return fields

@@ -1,4 +1,4 @@
-"""`tombola campaigns`: list and check them; a whole one as one YAML file, out and in again."""
+"""`tombola campaigns`: lists and checks campaigns; exports and imports a campaign as one YAML file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from cyclopts import Parameter
 
 from runtime import messages as m
 from runtime.commands import campaign_files, documents
-from runtime.commands.confirm import confirmed, fail_of_file, file_told
+from runtime.commands.builder import app_of
+from runtime.commands.confirm import confirmed, fail_invalid_file, file_errors
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_REFUSED,
@@ -22,16 +23,15 @@ from runtime.commands.connection import (
     Refused,
     connected,
     fail,
-    people,
+    fail_refused,
     print_json,
     progress_console,
     table,
-    tell_refused,
+    text_console,
 )
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
-from runtime.commands.loop import app_of
-from runtime.commands.resources import for_machines, show
+from runtime.commands.resources import change_json, show
 from runtime.http import gallery
 from runtime.wire.enums import token
 from runtime.wire.times import unix
@@ -41,14 +41,14 @@ app = app_of("campaigns")
 
 @app.command(name="check")
 async def check_campaign(campaign: str, /, *, connection: Connection = DEFAULTS) -> None:
-    """Look whether a campaign could go in front of players: what stands in the way, and what is perhaps not meant.
+    """Check whether a campaign is ready to launch: problems and warnings.
 
-    Ends with 1 where something stands in the way.
+    Exits with 1 if there is a problem.
 
     Parameters
     ----------
     campaign
-        Its id or its name.
+        The campaign's id or name.
     """
     async with connected(connection) as edge:
         one = await _one(connection, edge, campaign)
@@ -60,7 +60,7 @@ async def check_campaign(campaign: str, /, *, connection: Connection = DEFAULTS)
         shown = table("", "what", "where")
         for item in items:
             shown.add_row(token(item.level), item.message, item.field)
-        people().print(shown)
+        text_console().print(shown)
     if any(item.level is m.LaunchLevel.PROBLEM for item in items):
         sys.exit(EXIT_REFUSED)
 
@@ -75,19 +75,19 @@ async def duplicate_campaign(
     end: datetime | None = None,
     connection: Connection = DEFAULTS,
 ) -> None:
-    """Copy a campaign with its games, prizes at full stock, quests, leaderboards and paused integrations, as a draft.
+    """Copy a campaign with its games, prizes at full stock, quests, leaderboards, packs and paused integrations.
 
     Parameters
     ----------
     campaign
-        Its id or its name.
+        The campaign's id or name.
     name
-        What the copy is called; else as the original, with " (copy)".
+        The name of the copy; default: the original's with " (copy)".
     start
-        When it begins, in the campaign's time zone where none is said: 2027-01-31T09:00. All that is dated moves along.
-        Left out: at the next hour that the original began at.
+        When the copy starts, in the campaign's time zone by default: 2027-01-31T09:00. All other dates shift with it.
+        Default: the original's start, or the next day at that hour if it is past.
     end
-        When it ends. Left out: it lasts as long as the original.
+        When the copy ends. Default: after the same duration as the original.
     """
     async with connected(connection) as edge:
         one = await _one(connection, edge, campaign)
@@ -97,22 +97,22 @@ async def duplicate_campaign(
     if connection.json:
         print_json(made)
     else:
-        moved = f"; its dates are {made['shift_days']} days later" if made["shift_days"] else ""
-        people().print(f"{made['name']} is made, as a draft: {made['id']}{moved}", markup=False, highlight=False)
+        shifted = f"; its dates are {made['shift_days']} days later" if made["shift_days"] else ""
+        text_console().print(f"created the draft {made['name']}: {made['id']}{shifted}", markup=False, highlight=False)
 
 
 @app.command(name="export")
 async def export_campaign(campaign: str, file: Path | None = None, /, *, connection: Connection = DEFAULTS) -> None:
-    """Write a campaign with its prizes, games, quests and leaderboards as one YAML file.
+    """Write a campaign with its prizes, games, quests and leaderboards to one YAML file.
 
-    Codes, secrets, stock counts, plays and archived things are not in it.
+    The file omits codes, secrets, stock counts, plays and archived resources.
 
     Parameters
     ----------
     campaign
-        Its id or its name.
+        The campaign's id or name.
     file
-        Where to; standard output where left out.
+        The file to write; default: standard output.
     """
     async with connected(connection) as edge:
         state = await campaign_files.load(edge, await _one(connection, edge, campaign))
@@ -125,7 +125,7 @@ async def export_campaign(campaign: str, file: Path | None = None, /, *, connect
     elif file is None:
         print(documents.write(made), end="")
     else:
-        with file_told(connection, file):
+        with file_errors(connection, file):
             documents.save(file, made)
     for note in notes:
         progress_console().print(f"note: {note}", highlight=False)
@@ -141,23 +141,23 @@ async def import_campaign(
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     connection: Connection = DEFAULTS,
 ) -> None:
-    """Apply a campaign's file: make what is not there, change what differs, leave the rest alone.
+    """Apply a campaign's file: create missing resources and update different ones; others are unchanged.
 
-    What would change is shown first. A file with anything wrong in it changes nothing. Applying the same
-    file again changes nothing either. All of it is done, or nothing is.
+    Shows the changes first. The import is atomic: a file with an error changes nothing. Applying the same file again
+    changes nothing either.
 
     Parameters
     ----------
     file
-        The YAML file, as `campaigns export` writes it.
+        The YAML file, as written by `campaigns export`.
     into
-        The id or name of the campaign to change; otherwise the one of the file's name, or a new one.
+        The id or name of the campaign to update; default: the campaign with the file's name, or a new one.
     yes
         Apply without asking.
     dry_run
-        Show what would change, and stop there.
+        Show the changes without applying them.
     """
-    with file_told(connection, file):
+    with file_errors(connection, file):
         document = documents.read(file)
         changes = campaign_files.read(document)
         async with connected(connection) as edge:
@@ -168,26 +168,26 @@ async def import_campaign(
                 confirmed(connection, yes)
                 await _apply(connection, edge, document, state.campaign["id"] if state else "")
     if connection.json:
-        print_json({"applied": bool(wanted) and not dry_run, "changes": [for_machines(change) for change in wanted]})
+        print_json({"applied": bool(wanted) and not dry_run, "changes": [change_json(change) for change in wanted]})
     elif wanted and not dry_run:
-        people().print("done")
+        text_console().print("done")
 
 
 @app.command(name="gallery")
 def show_gallery(name: str = "", file: Path | None = None, /, *, connection: Connection = DEFAULTS) -> None:
-    """List the ready campaigns that one may begin with, or write one's file, to be changed and imported.
+    """List the campaign templates, or write one to a file, to edit and import.
 
     Parameters
     ----------
     name
-        Whose file to write; all are listed where left out.
+        The template to write; default: list all.
     file
-        Where to; standard output where left out.
+        The file to write; default: standard output.
     """
     if name and name not in gallery.ABOUT:
-        fail(connection, EXIT_USE, f"there is no ready campaign {name!r}: {', '.join(gallery.ABOUT)}")
+        fail(connection, EXIT_USE, f"there is no template {name!r}. Use one of {', '.join(gallery.ABOUT)}")
     if name and file is not None:
-        with file_told(connection, file):
+        with file_errors(connection, file):
             file.write_text(gallery.text_of(name), "utf-8")
     elif name:
         print(gallery.text_of(name), end="")
@@ -197,24 +197,24 @@ def show_gallery(name: str = "", file: Path | None = None, /, *, connection: Con
         shown = table("name", "about")
         for row in gallery.ABOUT.items():
             shown.add_row(*row)
-        people().print(shown)
+        text_console().print(shown)
 
 
 async def _apply(connection: Connection, edge: Edge, document: Document, into: str) -> None:
-    """Has the service make it so, all or nothing. What it finds wrong is told with its line."""
+    """Imports the file in the service. Prints its errors with their lines and ends the process."""
     try:
         await edge.post("/campaigns/import", {"file": document.value, "into": into}, key=uuid4().hex)
     except Refused as refused:
         problems = [(row["field"], row["description"]) for row in refused.violations]
         if problems and refused.http < 500:
-            fail_of_file(connection, document.wrong(problems))
-        tell_refused(connection, refused, f"{document.name}: ")
+            fail_invalid_file(connection, document.invalid(problems))
+        fail_refused(connection, refused, f"{document.name}: ")
 
 
 async def _one(connection: Connection, edge: Edge, name: str) -> dict[str, Any]:
-    """The campaign of this id or name. Ends the process where there is none, or several."""
+    """The campaign with this id or name. Ends the process if there is none, or several."""
     found = await campaign_files.find_campaigns(edge, name)
     if len(found) != 1:
-        several = f"{len(found)} campaigns are called {name!r}: say one of {', '.join(item['id'] for item in found)}"
+        several = f"{len(found)} campaigns are named {name!r}. Use one of {', '.join(item['id'] for item in found)}"
         fail(connection, EXIT_REFUSED, several if found else f"there is no campaign {name!r}")
     return found[0]

@@ -1,8 +1,7 @@
-"""`tombola deadletters list|replay|drop`: messages that failed five times, and what to do with them.
+"""`tombola deadletters list|replay|drop`: manages messages that failed five times.
 
-A dead letter is put back onto the stream that it came from, where its group handles it once more (and
-the other groups of that stream too: every handler does the same thing twice without harm). The letters
-of a shard are in `tombola:dead:{shard}`, the newest 10,000 of them.
+A replay puts a dead letter back onto its stream. All consumer groups of the stream process it again, which is safe:
+handlers are idempotent. Each shard's newest 10,000 dead letters are in `tombola:dead:{shard}`.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from runtime.commands.builder import app_of
 from runtime.commands.confirm import confirmed
 from runtime.commands.connection import DEFAULTS
 from runtime.commands.environment import settings_for
-from runtime.commands.loop import app_of
 from runtime.streams.dead_letters import Act, Letter, each_letter, put_back, throw_away
 
 app = app_of("deadletters")
@@ -24,12 +23,12 @@ app = app_of("deadletters")
 
 @app.command(name="list")
 def list_letters(*, group: str = "") -> None:
-    """Print the dead letters: id, stream, consumer group, fields.
+    """List the dead letters: id, stream, consumer group, fields.
 
     Parameters
     ----------
     group
-        Only this consumer group's.
+        Only letters of this consumer group.
     """
 
     async def show(client: Any, dead: str, letter: Letter) -> None:
@@ -41,37 +40,37 @@ def list_letters(*, group: str = "") -> None:
 
 @app.command
 def replay(id: str = "", /, *, group: str = "") -> None:
-    """Put dead letters back onto their streams, and take them off the list.
+    """Put dead letters back onto their streams and remove them from the list.
 
     Parameters
     ----------
     id
-        Only this one, as `list` prints it.
+        Only the letter with this id, as printed by `list`.
     group
-        Only this consumer group's.
+        Only letters of this consumer group.
     """
     print(f"replayed {_run('replay', put_back, group, id)}")
 
 
 @app.command
 def drop(id: str = "", /, *, group: str = "", all: bool = False, yes: bool = False) -> None:
-    """Throw dead letters away: for ever, so it is asked about where they are more than one.
+    """Delete dead letters permanently. Asks for confirmation without an id.
 
     Parameters
     ----------
     id
-        Only this one, as `list` prints it.
+        Only the letter with this id, as printed by `list`.
     group
-        Only this consumer group's.
+        Only letters of this consumer group.
     all
-        Every one. Needed where neither an id nor a group is given.
+        All letters. Required without an id or a group.
     yes
-        Do not ask.
+        Do not ask for confirmation.
     """
     if not (id or group or all):
-        sys.exit("tombola deadletters drop: name an id or a --group, or say --all")
+        sys.exit("tombola deadletters drop: an id, --group or --all is required")
     if not id:
-        confirmed(DEFAULTS, yes, f"Throw away every dead letter{f' of {group}' if group else ''}?")
+        confirmed(DEFAULTS, yes, f"Delete every dead letter{f' of {group}' if group else ''}?")
     print(f"dropped {_run('drop', throw_away, group, id)}")
 
 
@@ -82,6 +81,6 @@ def _run(command: str, act: Act, group: str, id: str) -> int:
     try:
         return asyncio.run(each_letter(settings, act, group, id))
     except BrokenPipeError:
-        raise  # Of standard output: runtime.cli ends quietly then.
+        raise  # From standard output; runtime.cli handles it.
     except (RedisError, OSError) as error:
         sys.exit(f"tombola deadletters {command}: {error}")

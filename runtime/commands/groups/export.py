@@ -1,4 +1,4 @@
-"""`tombola export`: everything of a kind as CSV, into a file."""
+"""`tombola export`: exports all rows of one kind as CSV."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import aiohttp
 from cyclopts import Parameter
 from rich.progress import DownloadColumn
 
-from runtime.commands.confirm import file_told
+from runtime.commands.builder import app_of
+from runtime.commands.confirm import file_errors
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_UNREACHABLE,
     Connection,
     connected,
     fail,
-    print_done,
+    print_result,
 )
-from runtime.commands.loop import app_of
 from runtime.commands.progress import progress
 from runtime.wire.times import unix
 
 app = app_of("export")
 
-Name = Literal["plays", "rewards", "winners", "ledger", "tasks", "audit"]
+Name = Literal["plays", "rewards", "winners", "ledger", "tasks", "audit", "redemptions", "participants"]
 CUTS_MAX: Final = 5
-"""How often in a row it goes on where it was cut off, without a line more."""
+"""The maximum number of consecutive resumes without progress."""
 
 
 @app.default
@@ -43,26 +43,29 @@ async def export(
     campaign: str = "",
     since: datetime | None = None,
     until: datetime | None = None,
+    consent: str = "",
     connection: Connection = DEFAULTS,
 ) -> None:
-    """Write everything of a kind to a file, the oldest first. What is cut off goes on from its last whole line.
+    """Write all rows of one kind to a file, oldest first. An interrupted download resumes after the last full line.
 
     Parameters
     ----------
     name
-        What to export.
+        The kind of rows.
     out
         The file; `-` is standard output.
     campaign
-        Only what is of this campaign.
+        Only rows of this campaign.
     since
-        Only what happened from then on: 2026-03-01, or 2026-03-01T09:00:00+01:00 (UTC where it says no offset).
+        Only rows from this time on: 2026-03-01, or 2026-03-01T09:00:00+01:00 (UTC without an offset).
     until
-        Only what happened before then.
+        Only rows before this time.
+    consent
+        Only participants whose consent of this id is in force.
     """
-    query = {"campaign_id": campaign, "from": unix(since), "to": unix(until)}
+    query = {"campaign_id": campaign, "from": unix(since), "to": unix(until), "consent": consent}
     written = _Written()
-    with file_told(connection, out):
+    with file_errors(connection, out):
         file = nullcontext(sys.stdout.buffer) if str(out) == "-" else out.open("wb")
     with file as target, progress(connection.json, DownloadColumn()) as bar:
         task = bar.add_task(f"exporting {name}", total=None)
@@ -78,15 +81,15 @@ async def export(
                     written.cut()
                     cuts = 0 if written.lines > before else cuts + 1
                     if cuts > CUTS_MAX:
-                        fail(connection, EXIT_UNREACHABLE, f"cut off after {written.lines:,} lines: {error}")
+                        fail(connection, EXIT_UNREACHABLE, f"connection lost after {written.lines:,} lines: {error}")
     rows = max(0, written.lines - 1)
     if str(out) == "-":
         return
-    print_done(connection, {"rows": rows, "bytes": written.bytes}, f"{rows:,} {name} in {out}")
+    print_result(connection, {"rows": rows, "bytes": written.bytes}, f"{rows:,} {name} in {out}")
 
 
 class _Written:
-    """What has been written: whole lines alone, of which the last one says where to go on."""
+    """Writes complete lines only; the first cell of the last line is the cursor to resume from."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -95,10 +98,10 @@ class _Written:
         self._rest = b""
 
     def take(self, piece: bytes, target: BinaryIO) -> int:
-        """Writes what is whole of it; how many bytes that is."""
-        held = self._rest + piece
-        end = _end_of_lines(held)
-        whole, self._rest = held[:end], held[end:]
+        """Writes the complete lines and returns their size in bytes."""
+        buffered = self._rest + piece
+        end = _end_of_lines(buffered)
+        whole, self._rest = buffered[:end], buffered[end:]
         if whole:
             target.write(whole)
             rows = list(csv.reader(io.StringIO(whole.decode(), newline="")))
@@ -109,13 +112,13 @@ class _Written:
         return len(whole)
 
     def cut(self) -> None:
-        """Forgets what was no whole line."""
+        """Discards the incomplete line."""
         self._rest = b""
 
 
-def _end_of_lines(held: bytes) -> int:
-    """Where the last whole line ends: a line break within quotes ends none."""
-    end = held.rfind(b"\r\n")
-    while end >= 0 and held.count(b'"', 0, end) % 2:
-        end = held.rfind(b"\r\n", 0, end)
+def _end_of_lines(data: bytes) -> int:
+    """The end of the last complete line. A line break within quotes does not end a line."""
+    end = data.rfind(b"\r\n")
+    while end >= 0 and data.count(b'"', 0, end) % 2:
+        end = data.rfind(b"\r\n", 0, end)
     return end + 2 if end >= 0 else 0

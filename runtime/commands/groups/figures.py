@@ -1,12 +1,12 @@
-"""`tombola figures`: a campaign, or one of its games, in figures."""
+"""`tombola figures`: the figures of a campaign or one of its games."""
 
 from __future__ import annotations
 
 from rich.table import Table
 
 from runtime import messages as m
-from runtime.commands.connection import DEFAULTS, Connection, connected, people, print_json, table
-from runtime.commands.loop import app_of
+from runtime.commands.builder import app_of
+from runtime.commands.connection import DEFAULTS, Connection, connected, print_json, table, text_console
 
 app = app_of("figures")
 
@@ -21,27 +21,27 @@ async def figures(
     to_day: str = "",
     connection: Connection = DEFAULTS,
 ) -> None:
-    """Show a campaign in figures, between two of its days.
+    """Show a campaign's figures, optionally between two days.
 
     Parameters
     ----------
     campaign
         The campaign's id.
     game
-        Only this game of it.
+        Only the game with this id.
     from_day
-        From this day on, such as 2026-03-01, in the campaign's time zone.
+        The first day, such as 2026-03-01, in the campaign's time zone.
     to_day
-        Up to this day, which is included.
+        The last day, inclusive.
     """
     async with connected(connection) as edge:
         done = await edge.get(f"/campaigns/{campaign}/figures", game_id=game, from_day=from_day, to_day=to_day)
     if connection.json:
         print_json(done)
         return
-    console, found = people(), m.CampaignFigures.from_dict(done, ignore_unknown_fields=True)
+    console, found = text_console(), m.CampaignFigures.from_dict(done, ignore_unknown_fields=True)
     steps = ", ".join(f"{count:,} {step}" for step, count in done["funnel"].items())
-    console.print(f"{steps}; {found.players:,} players, {found.returning_players:,} of them again")
+    console.print(f"{steps}; {found.players:,} players, {found.returning_players:,} returning")
     costs = [f"{one.amount:,.2f} {one.currency}".strip() for one in found.costs] or ["0.00"]
     console.print(f"cost {' and '.join(costs)}, times in {found.timezone}")
     for title, shown in (("days", _days(found)), ("prizes", _prizes(found)), ("odds", _odds(found))):

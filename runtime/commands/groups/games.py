@@ -1,4 +1,4 @@
-"""`tombola games`: list, show, try, and a game's configuration checked and applied from a YAML file."""
+"""`tombola games`: lists, shows and tries games; validates and applies a game's YAML file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from cyclopts import Parameter
 
 from runtime import messages as m
 from runtime.commands import documents
-from runtime.commands.confirm import confirmed, file_told
+from runtime.commands.builder import app_of
+from runtime.commands.confirm import confirmed, file_errors
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_REFUSED,
@@ -20,49 +21,52 @@ from runtime.commands.connection import (
     Refused,
     connected,
     fail,
-    people,
-    print_done,
     print_json,
+    print_result,
     table,
+    text_console,
 )
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
-from runtime.commands.loop import app_of
-from runtime.commands.resources import filed, for_machines, show
-from runtime.operations.files.kinds import GAMES, Change, Found, settled
+from runtime.commands.resources import change_json, filed, show
+from runtime.operations.files.kinds import GAMES, Change, Found, normalized
 from runtime.operations.games.definitions import definition_of, prizes_named
 from runtime.wire import codec
 
 app = app_of("games")
 
 _OWN = ("id", "campaign_id", "revision")
-"""What a game's file may hold beside the fields that it sets: which game, of which campaign, as read when."""
+"""The fields of a game's file that identify it: the game, its campaign, and the revision the file is based on."""
 
 
 @app.command(name="show")
 async def show_game(game: str, /, *, revision: int = 0, connection: Connection = DEFAULTS) -> None:
-    """Show a game as YAML, in the form that `games apply` takes.
+    """Show a game as YAML, for `games apply`.
 
     Parameters
     ----------
     game
-        Its id.
+        The game's id.
     revision
-        As it was then. Applied, that restores it, unless the game is changed in between.
+        Show this revision. Applying it restores the revision, unless the game changes in between.
     """
     async with connected(connection) as edge:
         item = await edge.get(f"/games/{game}")
         if revision:
             page = await edge.get(f"/games/{game}/revisions", revision=revision)
             if not page["items"]:
-                fail(connection, EXIT_REFUSED, f"{game} has no revision {revision}: it is at {item['revision']}")
+                fail(
+                    connection,
+                    EXIT_REFUSED,
+                    f"{game} has no revision {revision}; its current revision is {item['revision']}",
+                )
             then = page["items"][0]["game"]
             item = {**then, "revision": item["revision"], "milestones": then["milestones"] or {"rungs": []}}
     if connection.json:
         print_json(item)
     else:
         own = {name: item[name] for name in _OWN}
-        # Of what was, also what was empty: else that would be left as it is now.
+        # Include the empty fields of an old revision: an omitted field would keep its current value.
         names = GAMES.settable - {"status"} if revision else None
         print(documents.write({**own, **filed(GAMES, item, names=names)}), end="")
 
@@ -71,18 +75,18 @@ async def show_game(game: str, /, *, revision: int = 0, connection: Connection =
 async def try_game(
     game: str, /, *, times: int = 1000, payload: str = "", client_seed: str = "", connection: Connection = DEFAULTS
 ) -> None:
-    """Play a game in test mode: how often each thing comes out, beside what its odds declare. Nothing else is moved.
+    """Run test plays and compare the outcomes with the declared odds. Changes no stock, balances or rewards.
 
     Parameters
     ----------
     game
-        Its id.
+        The game's id.
     times
-        How often, at most 1000.
+        The number of plays, at most 1000.
     payload
-        Of each play, as JSON: {"score": 12, "duration_ms": 60000} for an egg catcher.
+        The payload of each play, as JSON: {"score": 12, "duration_ms": 60000} for an egg catcher.
     client_seed
-        As a player may send one.
+        A client seed, as a player may send.
     """
     body: dict[str, Any] = {"times": times, "client_seed": client_seed}
     if payload:
@@ -99,24 +103,24 @@ async def try_game(
     for row in map(partial(m.TestFrequency.from_dict, ignore_unknown_fields=True), run["frequencies"]):
         declared = "" if row.declared < 0 else f"{row.declared:.2%}"
         shown.add_row(row.name or row.outcome, row.prize_id, str(row.count), f"{row.share:.2%}", declared)
-    people().print(shown)
+    text_console().print(shown)
 
 
 @app.command(name="validate")
 async def validate_game(file: Path, /, *, connection: Connection = DEFAULTS) -> None:
-    """Check a game's file: every field, and that the campaign and prizes that it names are there.
+    """Check a game's file: every field, and that its campaign and prizes exist.
 
     Parameters
     ----------
     file
         The YAML (or JSON) file of one game.
     """
-    with file_told(connection, file):
+    with file_errors(connection, file):
         document = documents.read(file)
         change = read(document)
         async with connected(connection) as edge:
             await check_references(edge, document, change)
-    print_done(connection, {"valid": True, "name": change.name}, f"{file}: valid")
+    print_result(connection, {"valid": True, "name": change.name}, f"{file}: valid")
 
 
 @app.command(name="apply")
@@ -128,10 +132,10 @@ async def apply_game(
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     connection: Connection = DEFAULTS,
 ) -> None:
-    """Make or change the game of a file. What would change is shown first; the same file again changes nothing.
+    """Create or update a game from a file. Shows the changes first; applying the same file again changes nothing.
 
-    The game is the one of the file's `id`; without one, that of its name in its campaign, or a new one.
-    Fields that the file leaves out stay. With a `revision` in it, a game that was changed since is refused.
+    The game is found by the file's `id`, otherwise by its name in the campaign; if there is none, it is created.
+    Omitted fields are unchanged. With a `revision`, the update is refused if the game has changed since.
 
     Parameters
     ----------
@@ -140,9 +144,9 @@ async def apply_game(
     yes
         Apply without asking.
     dry_run
-        Show what would change, and stop there.
+        Show the changes without applying them.
     """
-    with file_told(connection, file):
+    with file_errors(connection, file):
         document = documents.read(file)
         change = read(document)
         async with connected(connection) as edge:
@@ -156,34 +160,34 @@ async def apply_game(
                 game = await _apply(edge, document, change)
     if connection.json:
         applied = change.action != "keep" and not dry_run
-        print_json({"applied": applied, "changes": [for_machines(change)], "game": game})
+        print_json({"applied": applied, "changes": [change_json(change)], "game": game})
     elif change.action != "keep" and not dry_run:
-        people().print(f"{game['id']} is at revision {game['revision']}")
+        text_console().print(f"{game['id']} is at revision {game['revision']}")
 
 
 def read(document: Document) -> Change:
-    """What a game's file wants. Raises FileWrong."""
+    """The change that a game's file describes. Raises InvalidFile."""
     row = document.value
     if not isinstance(row, dict):
-        raise document.wrong([("", "must hold the fields of one game")])
+        raise document.invalid([("", "must be an object with the fields of one game")])
     found: Found = []
     for name in _OWN:
         value = row.get(name)
         if value is not None and not isinstance(value, int if name == "revision" else str):
             found.append((name, "must be a whole number" if name == "revision" else "must be text"))
     if not row.get("id") and not row.get("campaign_id"):
-        found.append(("campaign_id", "is required, or the id of a game"))
+        found.append(("campaign_id", "or id is required"))
     if found:
-        raise document.wrong(found)
+        raise document.invalid(found)
     given = {name: value for name, value in row.items() if name not in _OWN}
-    wanted = settled(GAMES, given, "", found)
+    wanted = normalized(GAMES, given, "", found)
     if found:
-        raise document.wrong(found)
+        raise document.invalid(found)
     return Change(GAMES, str(row.get("name", "")), "", wanted)
 
 
 async def check_references(edge: Edge, document: Document, change: Change) -> None:
-    """Every prize and the campaign that the file names are there. Raises FileWrong."""
+    """Checks that the file's campaign and prizes exist. Raises InvalidFile."""
     found: Found = []
     campaign_id = document.value.get("campaign_id")
     if campaign_id and await _missing(edge, f"/campaigns/{campaign_id}"):
@@ -196,11 +200,11 @@ async def check_references(edge: Edge, document: Document, change: Change) -> No
         if missing[prize_id]:
             found.append((path, f"there is no prize {prize_id!r}"))
     if found:
-        raise document.wrong(found)
+        raise document.invalid(found)
 
 
 async def _missing(edge: Edge, path: str) -> bool:
-    """Whether nothing live is at a path."""
+    """Whether the resource at a path is missing or archived."""
     try:
         item = await edge.get(path)
     except Refused as refused:
@@ -215,18 +219,20 @@ async def _current(edge: Edge, document: Document, change: Change) -> dict[str, 
     if row.get("id"):
         game = await edge.get(f"/games/{row['id']}")
         if row.get("campaign_id", game["campaign_id"]) != game["campaign_id"]:
-            raise document.wrong([("campaign_id", f"game {game['id']} is of campaign {game['campaign_id']}")])
+            raise document.invalid(
+                [("campaign_id", f"must be {game['campaign_id']}, the campaign of game {game['id']}")]
+            )
         return game
     listed = edge.each("/games", campaign_id=row["campaign_id"], q=change.name)
     same = [game async for game in listed if game["name"] == change.name and game["status"] != "GAME_STATUS_ARCHIVED"]
     if len(same) > 1:
         ids = ", ".join(game["id"] for game in same)
-        raise document.wrong([("name", f"is the name of several games: say the id of one of {ids}")])
+        raise document.invalid([("name", f"is the name of several games. Use the id of one of {ids}")])
     return same[0] if same else None
 
 
 async def _apply(edge: Edge, document: Document, change: Change) -> dict[str, Any]:
-    """The game, made so. What the service finds wrong is told by line (FileWrong)."""
+    """Creates or updates the game. Raises InvalidFile with the service's errors by line."""
     row = document.value
     try:
         if change.current is None:
@@ -237,4 +243,4 @@ async def _apply(edge: Edge, document: Document, change: Change) -> dict[str, An
     except Refused as refused:
         if not refused.violations:
             raise
-        raise document.wrong([(one["field"], one["description"]) for one in refused.violations]) from None
+        raise document.invalid([(one["field"], one["description"]) for one in refused.violations]) from None

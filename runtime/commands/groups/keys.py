@@ -1,7 +1,7 @@
-"""`tombola keys rotate`: stores voucher codes and receivers' secrets anew, under the first key of CODE_KEYS.
+"""`tombola keys rotate`: re-encrypts voucher codes and receivers' secrets with the first key of CODE_KEYS.
 
-To rotate: put a new key in front of CODE_KEYS and restart every process, one by one; run this; drop the old key
-and restart again.
+To rotate: put a new key first in CODE_KEYS and restart every process, one by one; run this; remove the old key and
+restart again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import asyncpg
 from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
+from runtime.commands.builder import app_of
 from runtime.commands.environment import settings_for
-from runtime.commands.loop import app_of
 from runtime.errors import Fault
 from runtime.operations.key_rotation import NotDone, Rotated, rotate_all
 
@@ -23,12 +23,12 @@ app = app_of("keys")
 
 @app.command
 def rotate(*, tenant: str = "") -> None:
-    """Store codes and secrets anew under the first key of CODE_KEYS. Safe while everything runs, and to run again.
+    """Re-encrypt codes and secrets with the first key of CODE_KEYS. Safe during operation, and safe to repeat.
 
     Parameters
     ----------
     tenant
-        Only this tenant's.
+        Only this tenant's data.
     """
     settings = settings_for("migrate")
     if not settings.code_keys:
@@ -45,8 +45,8 @@ def rotate(*, tenant: str = "") -> None:
         except NotDone as error:
             sys.exit(f"tombola keys rotate: {error}")
         except (Fault, OSError, asyncpg.PostgresError) as error:
-            sys.exit(f"tombola keys rotate: {error}; run it again to go on")
+            sys.exit(f"tombola keys rotate: {error}. Run it again to resume")
     key = settings.code_keys[0].id
-    print(f"under key {key!r} now: {done.codes} codes and {done.secrets} configs with secrets")
+    print(f"encrypted with key {key!r}: {done.codes} codes and {done.secrets} configs with secrets")
     if done.unopened:
-        sys.exit(f"{done.unopened} are under a key that CODE_KEYS does not name, and stay as they are")
+        sys.exit(f"{done.unopened} use a key that is not in CODE_KEYS and are unchanged")

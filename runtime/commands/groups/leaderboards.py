@@ -1,7 +1,7 @@
-"""`tombola leaderboards`: lists and shows boards, shows their standings, finalizes them; and builds live rankings anew.
+"""`tombola leaderboards`: lists and shows boards and standings, finalizes boards, and rebuilds live rankings.
 
-These are built by themselves wherever they are gone; this is for an operator who wants it now, or who put
-the database back to an earlier time.
+Missing rankings are rebuilt automatically. `rebuild` is for operators who need it now, or who restored the database to
+an earlier time.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import asyncpg
 from redis.exceptions import RedisError
 
 import sql
+from runtime.commands.builder import app_of
 from runtime.commands.environment import settings_for
-from runtime.commands.loop import app_of
 from runtime.errors import Fault
 from runtime.settings import Settings
-from runtime.stores.database import Database
+from runtime.stores.database import Database, chosen
+from runtime.stores.databases import opened
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.rankings import Rankings
 
@@ -29,14 +30,14 @@ app = app_of("leaderboards")
 
 @app.command
 def rebuild(*, tenant: str = "", board: str = "") -> None:
-    """Build the live rankings anew from the database. Safe at any time, and while plays go on.
+    """Rebuild the live rankings from the database. Safe at any time, including during plays.
 
     Parameters
     ----------
     tenant
         Only this tenant's boards.
     board
-        Only this board.
+        Only the board with this id.
     """
     settings = settings_for("worker:leaderboards")
     try:
@@ -47,20 +48,28 @@ def rebuild(*, tenant: str = "", board: str = "") -> None:
 
 
 async def rebuild_all(settings: Settings, tenant: str = "", board: str = "") -> int:
-    """Rebuilds the live boards, of one tenant or one id where given; how many there were."""
+    """Rebuilds the live boards, optionally of one tenant or one board, and returns their number."""
     ephemeral = Ephemeral(
         settings.redis_url, cluster=settings.redis_cluster, timeout_seconds=settings.redis_timeout_seconds
     )
-    async with Database.opened(settings, size=2) as database:
+    async with opened(settings, size=2) as database:
         await ephemeral.start()
         try:
             rankings, count = Rankings(database, ephemeral), 0
-            for tenant_row in await database.fetch(_SQL["tenants"], tenant, board):
-                for board_row in await database.fetch(_SQL["active"], tenant_row["tenant_id"]):
-                    if board in ("", board_row["board_id"]):
-                        players = await rankings.rebuild(tenant_row["tenant_id"], board_row["board_id"])
-                        print(f"{board_row['board_id']} of {tenant_row['tenant_id']}: {players} players", flush=True)
-                        count += 1
+            for part in database.parts:
+                with chosen(part):
+                    for tenant_id in await database.tenants(_SQL["tenants"], tenant, board):
+                        count += await _rebuild_boards(database, rankings, tenant_id, board)
             return count
         finally:
             await ephemeral.close()
+
+
+async def _rebuild_boards(database: Database, rankings: Rankings, tenant_id: str, board: str) -> int:
+    count = 0
+    for row in await database.fetch(_SQL["active"], tenant_id):
+        if board in ("", row["board_id"]):
+            players = await rankings.rebuild(tenant_id, row["board_id"])
+            print(f"{row['board_id']} of {tenant_id}: {players} players", flush=True)
+            count += 1
+    return count

@@ -1,4 +1,4 @@
-"""`tombola players`: find a player, see what there is of it, export, suspend, merge, sign out or erase it."""
+"""`tombola players`: finds, shows, exports, suspends, merges, signs out and erases players."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from runtime.commands import forms
-from runtime.commands.confirm import Yes, confirmed, file_told
+from runtime.commands import templates
+from runtime.commands.builder import app_of
+from runtime.commands.confirm import Yes, confirmed, file_errors
 from runtime.commands.connection import (
     DEFAULTS,
     Connection,
     connected,
-    people,
-    print_done,
     print_json,
+    print_result,
     progress_console,
     table,
+    text_console,
 )
-from runtime.commands.loop import app_of
 
 app = app_of("players")
 
@@ -29,34 +29,39 @@ DryRun = Annotated[bool, Parameter(negative=())]
 
 @app.command(name="show")
 async def show_player(player: str, /, *, connection: Connection = DEFAULTS) -> None:
-    """Show a player, and how much there is of it."""
+    """Show a player and the counts of its plays, rewards and sessions."""
     async with connected(connection) as edge:
         found = await edge.get(f"/players/{player}")
     if connection.json:
         print_json(found)
         return
-    who, counts = found["player"], found["counts"]
-    shown = table("id", who["id"])
-    status = forms.standing(forms.worded(who, {"status": "PLAYER_STATUS_"}))
-    rows = {"name": who["display_name"], "contacts": forms.values(who["contacts"]), "status": status, **counts}
+    record, counts = found["player"], found["counts"]
+    shown = table("id", record["id"])
+    status = templates.player_status(templates.with_enum_words(record, {"status": "PLAYER_STATUS_"}))
+    rows = {
+        "name": record["display_name"],
+        "contacts": templates.values(record["contacts"]),
+        "status": status,
+        **counts,
+    }
     for name, value in rows.items():
         shown.add_row(name, str(value))
-    people().print(shown)
+    text_console().print(shown)
 
 
 @app.command(name="export")
 async def export_player(player: str, file: Path, /, *, connection: Connection = DEFAULTS) -> None:
-    """Write everything that is held of a player to a file, a JSON object a line.
+    """Write all stored data of a player to a file, one JSON object per line.
 
     Parameters
     ----------
     player
-        Its id.
+        The player's id.
     file
-        Where to.
+        The file to write.
     """
     count = 0
-    with file_told(connection, file):
+    with file_errors(connection, file):
         async with connected(connection) as edge:
             with file.open("w", encoding="utf-8") as written:
                 async for item in edge.each(f"/players/{player}/export"):
@@ -70,45 +75,45 @@ async def export_player(player: str, file: Path, /, *, connection: Connection = 
 
 @app.command(name="erase")
 async def erase_player(player: str, /, *, reason: str, yes: Yes = False, connection: Connection = DEFAULTS) -> None:
-    """Erase a player's personal data for good. Plays, rewards and ledgers stay under the id.
+    """Erase a player's personal data permanently. Plays, rewards and ledgers remain under the id.
 
     Parameters
     ----------
     player
-        Its id.
+        The player's id.
     reason
-        Why, for the audit log: name nobody in it.
+        The reason, for the audit log. Do not name the person.
     """
     async with connected(connection) as edge:
         await edge.get(f"/players/{player}")
-        confirmed(connection, yes, f"Erase {player} for good?")
+        confirmed(connection, yes, f"Erase {player} permanently?")
         done = await edge.post(f"/players/{player}/erase", {"reason": reason})
-    print_done(connection, done, f"{player} is erased")
+    print_result(connection, done, f"{player} is erased")
 
 
 @app.command(name="merge")
 async def merge_player(
     player: str, guest: str, /, *, yes: Yes = False, dry_run: DryRun = False, connection: Connection = DEFAULTS
 ) -> None:
-    """Give a player all that a guest has, for good: the guest is that player from then on.
+    """Merge a guest into a player, permanently: everything the guest has moves to the player.
 
     Parameters
     ----------
     player
-        The id of the player who gets it.
+        The id of the receiving player.
     guest
         The guest's id.
     dry_run
-        Say what would move, and move nothing.
+        Show what would move, without moving it.
     """
-    from runtime import messages as m  # late: the group's other commands need none of them
+    from runtime import messages as m  # a slow import that the group's other commands do not need
 
     path, body = f"/players/{player}/merge", {"guest_id": guest}
     async with connected(connection) as edge:
         done = await edge.post(path, {**body, "preview": True})
         guests = m.MergePlayerReply.from_dict(done, ignore_unknown_fields=True)
-        had = f"{guests.plays} plays, {guests.rewards} rewards, {guests.balances} balances, {guests.turns} turns"
+        moved = f"{guests.plays} plays, {guests.rewards} rewards, {guests.balances} balances, {guests.turns} turns"
         if not dry_run:
-            confirmed(connection, yes, f"Give {player} what {guest} has, for good: {had}?")
+            confirmed(connection, yes, f"Merge {guest} into {player} permanently: {moved}?")
             done = await edge.post(path, body)
-    print_done(connection, done, f"{guest} {'would be' if dry_run else 'is'} {player}: {had}")
+    print_result(connection, done, f"{guest} {'would be' if dry_run else 'is'} merged into {player}: {moved}")

@@ -1,7 +1,8 @@
-"""`tombola prizes`: list, show, make and change prizes; move their stock, for a reason."""
+"""`tombola prizes`: lists, shows, creates and updates prizes, and changes their stock."""
 
 from __future__ import annotations
 
+from runtime.commands.builder import app_of
 from runtime.commands.connection import (
     DEFAULTS,
     Connection,
@@ -9,21 +10,20 @@ from runtime.commands.connection import (
     print_json,
     print_one,
 )
-from runtime.commands.loop import app_of
 
 app = app_of("prizes")
 
 
 @app.command
 async def show(prize: str, /, *, moves: int = 10, connection: Connection = DEFAULTS) -> None:
-    """Show a prize, and how its stock was moved.
+    """Show a prize and its latest stock moves.
 
     Parameters
     ----------
     prize
-        Its id.
+        The prize's id.
     moves
-        How many of the stock's newest moves.
+        The number of latest stock moves.
     """
     async with connected(connection) as edge:
         found = await edge.get(f"/prizes/{prize}")

@@ -1,4 +1,4 @@
-"""`tombola token mint|link|player|me|revoke`: tokens, signed here with the edges' secrets; what they are; their end."""
+"""`tombola token mint|link|player|me|revoke`: signs tokens with the edges' secrets, shows them and revokes them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter, validators
 
+from runtime.commands.builder import app_of
 from runtime.commands.connection import DEFAULTS, Connection, connected, fail, print_json
-from runtime.commands.environment import EXIT_USE, cannot_begin, settings_for
-from runtime.commands.loop import app_of
+from runtime.commands.environment import EXIT_USE, fail_to_start, settings_for
 from runtime.http.auth.tokens import Tokens
 from runtime.http.login.sign_in import LINK_SECONDS, link_of
 from runtime.settings import Settings
@@ -33,23 +33,23 @@ def mint(
     merchant: str = "",
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Make a token of management roles. It needs the admin edge's JWT_STAFF_SECRET, JWT_ISSUER and JWT_STAFF_AUDIENCE.
+    """Create a token with management roles. Requires the admin edge's JWT_STAFF_SECRET, JWT_ISSUER, JWT_STAFF_AUDIENCE.
 
-    Give a machine no more than it needs: with ROLE_MATRIX=strict a `reward_manager` moves what is won and
-    changes no game, a `designer` the other way round.
+    Give a machine only the roles it needs: with ROLE_MATRIX=strict a `reward_manager` changes rewards but no games,
+    and a `designer` changes games but no rewards.
 
     Parameters
     ----------
     role
-        What it may do: admin, designer, reward_manager, platform. Give it several times for several.
+        A role of the token: admin, designer, reward_manager, platform. Repeat for several.
     tenant
-        The id of the tenant that it acts for; DEFAULT_TENANT's where none is said.
+        The id of the tenant it acts for; default: DEFAULT_TENANT.
     seconds
-        How long it is good for.
+        The life of the token in seconds.
     subject
-        Who it is, in the audit log.
+        The name in the audit log.
     merchant
-        The id of the merchant that it acts for, if any.
+        The id of the merchant it acts for, if any.
     json
         Print `{token, expires_at}`.
     """
@@ -66,24 +66,24 @@ def link(
     admin_url: Annotated[str, Parameter(env_var="TOMBOLA_ADMIN_URL")] = DEFAULTS.admin_url,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Make a link that signs somebody in to the dashboard: once, within 15 minutes. It needs what `mint` does.
+    """Create a dashboard sign-in link that works once, within 15 minutes. Requires the same settings as `mint`.
 
     Parameters
     ----------
     role
-        What they may do there: admin, designer, reward_manager, platform. Give it several times for several.
+        A role of the user: admin, designer, reward_manager, platform. Repeat for several.
     tenant
-        The id of the tenant that they act for; DEFAULT_TENANT's where none is said.
+        The id of the tenant the user acts for; default: DEFAULT_TENANT.
     subject
-        Who they are, in the audit log.
+        The user's name in the audit log.
     merchant
-        The id of the merchant that they act for, if any.
+        The id of the merchant the user acts for, if any.
     admin_url
-        Where the admin edge is, as their browser reaches it.
+        The URL of the admin edge in the user's browser.
     json
         Print `{url, expires_at}`.
     """
-    settings, tenant = _able(subject, tenant, role)
+    settings, tenant = _settings_and_tenant(subject, tenant, role)
     expires_at = int(time.time()) + LINK_SECONDS
     url = link_of(settings, admin_url.rstrip("/"), subject, tenant_id=tenant, merchant_id=merchant, roles=set(role))
     if json:
@@ -94,14 +94,14 @@ def link(
 
 @app.command
 async def me(*, connection: Connection = DEFAULTS) -> None:
-    """Show whose the token is, and which operations it opens."""
+    """Show the token's subject, roles and permitted operations."""
     async with connected(connection) as edge:
-        told = await edge.get("/me")
+        reply = await edge.get("/me")
     if connection.json:
-        print_json(told)
+        print_json(reply)
         return
-    lists = {"roles": ", ".join(told["roles"]), "opens": ", ".join(told["operations"])}
-    for name, value in {**{name: told[name] for name in ("subject", "tenant_id", "merchant_id")}, **lists}.items():
+    lists = {"roles": ", ".join(reply["roles"]), "operations": ", ".join(reply["operations"])}
+    for name, value in {**{name: reply[name] for name in ("subject", "tenant_id", "merchant_id")}, **lists}.items():
         print(f"{name:12} {value}")
 
 
@@ -114,16 +114,16 @@ def player(
     seconds: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=YEAR_SECONDS))] = DAY_SECONDS,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Make a player's token, to try what the consumer edge gives a player. It needs JWT_SECRET, as that edge has it.
+    """Create a player's token, to try the consumer edge as that player. Requires that edge's JWT_SECRET.
 
     Parameters
     ----------
     id
-        Whose it is: a player's id.
+        The player's id.
     tenant
-        The id of its tenant; DEFAULT_TENANT's where none is said.
+        The id of the player's tenant; default: DEFAULT_TENANT.
     seconds
-        How long it is good for.
+        The life of the token in seconds.
     json
         Print `{token, expires_at}`.
     """
@@ -132,20 +132,20 @@ def player(
 
 @app.command
 async def revoke(subject: str = "", /, *, sign_in: str = "", connection: Connection = DEFAULTS) -> None:
-    """End tokens of staff: all that a subject was given until now, or those of one sign-in.
+    """Revoke staff tokens: all of a subject's tokens issued so far, or those of one sign-in.
 
-    Every admin edge refuses them within about a second, as what a subject is given in the next five, by clocks that may
-    be ahead.
+    Every admin edge refuses them within about a second. Tokens issued to the subject in the next five seconds are
+    refused too, because clocks may differ.
 
     Parameters
     ----------
     subject
-        Who they are of, as the audit log has it.
+        The subject, as in the audit log.
     sign_in
-        The id of a sign-in, as the audit log has it: the subject of a `staff.sign_in`.
+        The id of a sign-in: the subject of a `staff.sign_in` in the audit log.
     """
     if not (subject or sign_in):
-        fail(connection, EXIT_USE, "whose? a subject, or --sign-in")
+        fail(connection, EXIT_USE, "a subject or --sign-in is required")
     async with connected(connection) as edge:
         done = await edge.post("/staff/revoke", {"subject": subject, "sign_in_id": sign_in})
     if connection.json:
@@ -153,30 +153,33 @@ async def revoke(subject: str = "", /, *, sign_in: str = "", connection: Connect
     else:
         print("revoked")
         if done["withdrawn"]:
-            print(f"what they asked for and waited for a second person is withdrawn: {done['withdrawn']}")
+            print(f"pending approvals withdrawn: {done['withdrawn']}")
         if done["tokens"]:
-            print(f"API tokens that they made go on: {done['tokens']} (tombola tokens list --made-by {subject})")
+            print(f"API tokens that remain valid: {done['tokens']} (tombola tokens list --made-by {subject})")
 
 
-def _able(subject: str, tenant: str, role: Sequence[str]) -> tuple[Settings, str]:
-    """(the settings, the tenant), where they are enough to make a token of this subject's."""
+def _settings_and_tenant(subject: str, tenant: str, role: Sequence[str]) -> tuple[Settings, str]:
+    """The settings, and the tenant of a new token (default: DEFAULT_TENANT).
+
+    Ends the process if there is no secret to sign it (for staff if `role` is set), no tenant or no subject.
+    """
     settings = settings_for()
     tenant = tenant or settings.default_tenant
     if not (settings.jwt_staff_secrets if role else settings.jwt_secrets):
-        needed = "JWT_STAFF_SECRET is needed, as the admin" if role else "JWT_SECRET is needed, as the consumer"
-        cannot_begin(f"{needed} edge has it")
+        required = "JWT_STAFF_SECRET of the admin" if role else "JWT_SECRET of the consumer"
+        fail_to_start(f"{required} edge is required")
     if not tenant:
-        cannot_begin("whose token? --tenant, or the setting DEFAULT_TENANT, says the tenant")
+        fail_to_start("a tenant is required. Use --tenant, or set DEFAULT_TENANT")
     if not subject:
-        cannot_begin("a token must be somebody's: the id or --subject is empty")
+        fail_to_start("the id or --subject must not be empty")
     return settings, tenant
 
 
 def _print_token(subject: str, tenant: str, merchant: str, seconds: int, role: Sequence[str], json: bool) -> None:
-    settings, tenant = _able(subject, tenant, role)
+    settings, tenant = _settings_and_tenant(subject, tenant, role)
     most = settings.token_seconds_max
     if seconds > most:
-        cannot_begin(f"--seconds must be at most {most}: the edges take no others (TOKEN_SECONDS_MAX)")
+        fail_to_start(f"--seconds must be at most {most} (TOKEN_SECONDS_MAX)")
     tokens = Tokens.of(settings)
     expires_at = int(time.time()) + seconds
     token = tokens.mint(subject, tenant_id=tenant, merchant_id=merchant, seconds=seconds, roles=set(role))

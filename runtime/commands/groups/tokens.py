@@ -1,4 +1,4 @@
-"""`tombola tokens list|create|revoke`: API tokens of machines, which the admin edge makes and ends."""
+"""`tombola tokens list|create|revoke`: API tokens for machines."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter, validators
 
-from runtime.commands.connection import DEFAULTS, Connection, connected, print_done
-from runtime.commands.loop import app_of
+from runtime.commands.builder import app_of
+from runtime.commands.connection import DEFAULTS, Connection, connected, print_result
 
 app = app_of("tokens")
 
@@ -27,20 +27,20 @@ async def create_token(
     days: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 90,
     connection: Connection = DEFAULTS,
 ) -> None:
-    """Make an API token, and print it: it is shown this once. Give a machine no more than it needs.
+    """Create an API token and print it. It is shown only once. Give a machine only the roles it needs.
 
     Parameters
     ----------
     name
-        Who it is, with its id, in the audit log.
+        The name in the audit log, next to the id.
     role
-        What it may do, of what you may: admin, designer, reward_manager. Give it several times for several.
+        A role of the token, from your own: admin, designer, reward_manager. Repeat for several.
     merchant
-        The id of the merchant that it acts for, if any.
+        The id of the merchant it acts for, if any.
     days
-        How long it is good for.
+        The life of the token in days.
     """
     body = {"name": name, "roles": list(role), "merchant_id": merchant}
     async with connected(connection) as edge:
         made = await edge.post("/tokens", {**body, "expires_at": int(time.time()) + days * DAY_SECONDS})
-    print_done(connection, made, made["secret"])
+    print_result(connection, made, made["secret"])

@@ -1,1 +1,1 @@
-"""What a gameplay request passes before Core is asked: rates, idempotency key and session, in one call."""
+"""Admission control, before a gameplay request reaches Core: rate limits, idempotency key and session, in one call."""

@@ -1,8 +1,8 @@
-"""The client: who the rates per address hold for, behind proxies too.
+"""The client's address for rate limits, also behind proxies.
 
-IPv6 counts at two widths. A /64 is the least that one subscriber holds, and counts as an address. But many hold a /48
-(RFC 6177), and with it 65,536 of those: so what a /48 does counts together as well, as `NETWORK_TIMES` addresses'. That
-is what a campus has which gives each building a /64 or more; one that has IPv4 alone, behind one address, has less.
+IPv6 is limited at two widths. A /64 is the smallest assignment to one subscriber, and counts as one address. Many
+subscribers have a /48 (RFC 6177) with 65,536 of those, so each /48 has a limit too: `NETWORK_TIMES` that of an address.
+That suits a campus with a /64 or more per building; a campus behind a single IPv4 address has less.
 """
 
 from __future__ import annotations
@@ -16,40 +16,45 @@ from aiohttp import web
 from runtime.settings import Network
 
 Proxies = frozenset[Network] | tuple[Network, ...]
-"""A frozenset where it is asked often: its hash, by which answers are remembered, is made once, a tuple's each time."""
+"""A frozenset on hot paths: it caches its hash, which `lru_cache` needs; a tuple computes it every time."""
 
 
 class Client(NamedTuple):
-    """An address, IPv6 by its /64; and the /48 that it is of, "" where there is none."""
+    """An address (for IPv6 its /64), and its /48; "" for IPv4."""
 
     address: str
     network: str
 
 
-EVERYBODY: Final = Client("", "")
-"""What a trusted proxy's connections count for: nobody in particular."""
+UNCOUNTED: Final = Client("", "")
+"""The client of a trusted proxy's connections, which count for no address."""
 
 _CLIENT: Final = web.RequestKey("client", Client)
 
 
 def client_of(request: web.Request, trusted_proxies: Proxies = ()) -> Client:
-    """Who the rates hold for: as `note_client` noted it, or as it would."""
-    return request.get(_CLIENT) or note_client(request, trusted_proxies)
+    """The client for rate limits: as stored by `record_client`, or computed now."""
+    return request.get(_CLIENT) or record_client(request, trusted_proxies)
 
 
-def note_client(request: web.Request, trusted_proxies: Proxies = ()) -> Client:
-    """Works it out, once for each request.
+def record_client(request: web.Request, trusted_proxies: Proxies = ()) -> Client:
+    """Determines the client and stores it in the request.
 
-    X-Forwarded-For is read from the right, past trusted proxies, only when the peer itself is one:
-    what stands left of the first stranger is the stranger's own word.
+    Reads X-Forwarded-For from the right, past trusted proxies, and only if the peer is one: entries left of the first
+    untrusted address can be forged.
     """
     client = request[_CLIENT] = _client(_address(request, trusted_proxies))
     return client
 
 
 def peer_client(peer: str, trusted_proxies: Proxies = ()) -> Client:
-    """Who a connection counts for."""
-    return EVERYBODY if _trusted(peer, trusted_proxies) else _client(peer)
+    """The client of a connection."""
+    return UNCOUNTED if _trusted(peer, trusted_proxies) else _client(peer)
+
+
+def is_trusted(peer: str, trusted_proxies: Proxies) -> bool:
+    """Whether the peer is a trusted proxy, whose headers about the client count."""
+    return bool(trusted_proxies) and _trusted(peer, trusted_proxies)
 
 
 def _address(request: web.Request, trusted_proxies: Proxies) -> str:
@@ -75,7 +80,7 @@ def _bare(hop: str) -> str:
 
 @lru_cache(maxsize=8192)
 def _parse(address: str) -> str | None:
-    """The address in its one spelling, mapped IPv4 as IPv4; None when it is none."""
+    """The address in its canonical form, IPv4-mapped IPv6 as IPv4; None if it is invalid."""
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:
@@ -95,7 +100,7 @@ def _trusted(address: str, proxies: Proxies) -> bool:
 def _client(address: str) -> Client:
     parsed = _parse(address)
     if parsed is None:
-        return Client("unknown", "")  # A Unix socket's peer: all its clients are one.
+        return Client("unknown", "")  # A Unix socket's peer: all of them count as one client.
     if ":" not in parsed:
         return Client(parsed, "")
     return Client(str(IPv6Network((parsed, 64), strict=False).network_address), str(IPv6Network((parsed, 48), False)))

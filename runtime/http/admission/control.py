@@ -1,11 +1,11 @@
-"""Admission of a gameplay request: its rates, its idempotency key and its session, asked in one script call.
+"""Admission of gameplay requests: rate limits, idempotency key and session, checked by one script call.
 
-Admissions that meet in one iteration of the event loop are one script call. On a cluster, where a call meets
-one node, they are one for each tenant, whose keys have its hash tag; and since an address's bucket is of no
-tenant, it is asked for beside them, at the same time.
+Admissions of one iteration of the event loop share a script call. On a cluster, where a call reaches one node, there is
+one call per tenant, because the keys of a tenant share its hash tag. The bucket of an address belongs to no tenant, so
+it needs a separate, concurrent call.
 
-The store is a convenience: with it gone everybody is admitted, without a session and without a
-reservation, and the durable guards decide alone (spec.md, "Consistency rules" 3).
+The store only optimizes: without it every request is admitted, without a session or a reservation, and the constraints
+of the durable store alone decide.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ import structlog
 from redis.exceptions import RedisError
 
 from runtime.http.admission import idempotency, rates
-from runtime.http.admission.idempotency import Asked, InProgress, Mismatch, Replay, Reservation
+from runtime.http.admission.idempotency import InProgress, KeyedRequest, Mismatch, Replay, Reservation
 from runtime.http.admission.rates import Limited, Policy, Rates
 from runtime.http.admission.session_cache import session_key
 from runtime.stores.ephemeral import Ephemeral, Script
 from runtime.stores.pipeline import Arg, EphemeralDown
 
 BATCH_MAX: Final = 64
-"""Admissions in one script call: the store serves nobody else while it runs."""
+"""The maximum number of admissions per script call: the store serves nothing else while a script runs."""
 
 log = structlog.get_logger(__name__)
 
 _PLAYER, _IP, _NETWORK, _KEY, _SESSION = 1, 2, 4, 8, 16
 _ADMITTED: Final = 0
-"""The script's verdict on a request that goes on."""
+"""The script's verdict on an admitted request."""
 
 _ADMIT: Final = Script(
     """
--- KEYS: per entry its player, ip, network, idempotency and session key, each only where the entry's mask has it.
+-- KEYS: per entry its player, ip, network, idempotency and session key, each only if the entry's mask has its bit.
 -- ARGV: interval us and tolerance us of player, ip and network, reservation ms,
 --       then per entry: mask (1 player, 2 ip, 4 network, 8 idempotency, 16 session), request hash.
 -- Per entry: {verdict, policy or stored answer, TAT - now us or -1 of player, ip and network, session}
@@ -68,7 +68,7 @@ return replies
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Go on. `session` is what the cache holds (None: unknown here); `reservation` is what `settle` needs."""
+    """Admitted. `session` is the cached state (None: not cached); `settle` needs `reservation`."""
 
     session: bytes | None = None
     headers: dict[str, str] | None = None
@@ -82,7 +82,7 @@ _UNLIMITED: Final = Allowed()
 
 @dataclass(slots=True)
 class _Batch:
-    """Admissions that leave in one script call."""
+    """Admissions that share one script call."""
 
     keys: list[Arg]
     args: list[Arg]
@@ -115,13 +115,14 @@ class AdmissionControl:
         ip: str = "",
         network: str = "",
         owner: str = "",
-        asked: Asked | None = None,
+        keyed: KeyedRequest | None = None,
         session_id: str = "",
     ) -> Admission:
-        """Charge the rates, reserve the idempotency key and look the session up, in that order and at once.
+        """Charges the rate limits, reserves the idempotency key and reads the session, in that order, atomically.
 
-        `ip` and `network` are `client_of`'s; without an ip no rate holds (claim, redeem). `asked` is what is asked
-        under a key, where there is one, and `owner` whose key it is: who else sends it gets no answer of theirs.
+        `ip` and `network` are `client_of`'s; without an ip there is no rate limit (claim, redeem). `keyed` is the
+        request under an idempotency key, if there is one, and `owner` the key's owner: the same key from another
+        client never gets the owner's response.
         """
         store = self._store
         if not store.up:
@@ -135,15 +136,15 @@ class AdmissionControl:
             keys += rates.ip_keys(ip, network)
             mask |= _IP | _NETWORK if network else _IP
         reservation = None
-        if asked is not None:
-            reservation = idempotency.reservation(tenant_id, owner, asked)
+        if keyed is not None:
+            reservation = idempotency.reservation(tenant_id, owner, keyed)
             keys.append(reservation.key)
             mask |= _KEY
         if session_id:
             keys.append(session_key(tenant_id, session_id))
             mask |= _SESSION
         if ip and store.sharded:
-            reply = await self._ask_two(tenant_id, ip, network, keys, mask, reservation)
+            reply = await self._ask_both_nodes(tenant_id, ip, network, keys, mask, reservation)
         elif mask:
             reply = await self._ask(tenant_id if store.sharded else "", keys, mask, _hash_of(reservation))
         else:
@@ -151,19 +152,19 @@ class AdmissionControl:
         return _UNLIMITED if reply is None else self._read(reply, reservation)
 
     def settle(self, admission: Allowed, answer: bytes | None, seconds: int = idempotency.ANSWER_SECONDS) -> None:
-        """Keep the answer of a success for replays, or (None) free the key of a refusal, where there is one."""
+        """Stores the response of a success for replays, or (None) releases the key of a refused request."""
         if admission.reservation is not None:
             idempotency.settle(self._store, admission.reservation, answer, seconds)
 
-    def keep(self, tenant_id: str, owner: str, asked: Asked, answer: bytes, seconds: int) -> None:
-        """Keep an answer for whom it made: nobody could reserve the key before there was somebody."""
-        idempotency.settle(self._store, idempotency.reservation(tenant_id, owner, asked), answer, seconds)
+    def store_response(self, tenant_id: str, owner: str, keyed: KeyedRequest, answer: bytes, seconds: int) -> None:
+        """Stores a response for the player that the request created, who could not reserve the key before."""
+        idempotency.settle(self._store, idempotency.reservation(tenant_id, owner, keyed), answer, seconds)
 
-    async def _ask_two(
+    async def _ask_both_nodes(
         self, tenant_id: str, ip: str, network: str, keys: list[Arg], mask: int, reservation: Reservation | None
     ) -> list[int | bytes] | None:
-        """The same of two nodes: the address's, and the tenant's. Who is over its rate at the first, but not at the
-        other, has charged the player and must give the key back.
+        """Calls two nodes: the address's and the tenant's. If only the address is over its limit, the player has been
+        charged already, and the reserved key must be released.
         """
         of_both = _IP | _NETWORK if network else _IP
         of_ip, reply = await asyncio.gather(
@@ -180,11 +181,11 @@ class AdmissionControl:
         return [verdict, detail, player_us, ip_us, *rest]
 
     async def _ask(self, group: str, keys: list[Arg], mask: int, request_hash: bytes) -> list[int | bytes] | None:
-        """Join the group's next script call; None when the store could not be asked."""
+        """Joins the group's next script call; None if the store does not respond."""
         batch = self._open.get(group)
         loop = self._loop
         if loop is None:
-            # Kept: asking for the running loop is a system call before Python 3.12.
+            # Cached: get_running_loop costs a system call before Python 3.12.
             loop = self._loop = asyncio.get_running_loop()
         if batch is None:
             batch = self._open[group] = _Batch([], list(self._common), [])

@@ -1,10 +1,10 @@
-"""The Idempotency-Key of a request: reserved while it runs, and with its answer once it succeeded.
+"""The Idempotency-Key of a request: reserved while it runs, stored with the response once it succeeds.
 
-The store only answers faster: the key is also written with the row of what is done under it (runtime/actors/
-idempotency.py), but for a start's, which does nothing that lasts. One key in the store:
+This store is a cache: the key is also written durably with the effect of the request (runtime/actors/idempotency.py),
+except a start's, which has no durable effect. The entry:
 
-    {tenant}k:<digest>      "?" + request hash while it runs (10 s), "=" + request hash + answer (24 h; a start's,
-                            while its session may be played)
+    {tenant}k:<digest>      "?" + request hash while it runs (10 s), "=" + request hash + response (24 h; for a start,
+                            as long as its session can be played)
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from runtime.errors import Fault, invalid
 from runtime.stores.ephemeral import Ephemeral
 
 RESERVATION_SECONDS: Final = 10.0
-"""How long the key of a request that crashed stays taken."""
+"""How long the key of a crashed request stays reserved."""
 
 ANSWER_SECONDS: Final = 86_400
 
 REPLAY, MISMATCH, IN_PROGRESS = 2, 3, 4
-"""The script's verdicts on a key that is taken. The detail of a replay is the stored answer."""
+"""The script's verdicts on a reserved key. The detail of a replay is the stored response."""
 
 RESERVE: Final = """
--- Part of the script in control.py. ARGV 7: how long a reservation lasts, ms.
+-- Part of the script in control.py. ARGV 7: the duration of a reservation, ms.
 local function reserve(key, hash, reply)
   local stored = redis.call('GET', key)
   if not stored then
@@ -49,11 +49,11 @@ end
 
 
 REPLAYED: Final[Mapping[str, str]] = {"Idempotency-Replayed": "true"}
-"""The header of an answer that is an earlier request's."""
+"""The header of a replayed response."""
 
 
-class Asked(NamedTuple):
-    """What is asked under a key. route: the method and the concrete path, so that one key on two games is two keys."""
+class KeyedRequest(NamedTuple):
+    """A request under a key. route: the method and the concrete path, so that a key is separate for each game."""
 
     route: str
     key: str
@@ -61,7 +61,7 @@ class Asked(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """A key that the request holds, with the hash of what it asks."""
+    """A reserved key, with the hash of the request."""
 
     key: str
     request_hash: bytes
@@ -69,7 +69,7 @@ class Reservation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The same key and body succeeded before; `answer` is what `settle` stored."""
+    """A request with the same key and body has succeeded; `answer` is the response stored by `settle`."""
 
     answer: bytes
     headers: dict[str, str] | None = None
@@ -85,14 +85,14 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class InProgress:
-    """The same key and body is being worked on."""
+    """A request with the same key and body is running."""
 
     def fault(self) -> Fault:
         return in_progress()
 
 
 def idempotency_key(request: web.Request) -> str:
-    """The Idempotency-Key header, or "". INVALID_ARGUMENT when it is empty, too long or not printable ASCII."""
+    """The Idempotency-Key header, or "". INVALID_ARGUMENT if it is empty, too long or not printable ASCII."""
     key = request.headers.get("Idempotency-Key")
     if key is None:
         return ""
@@ -102,33 +102,32 @@ def idempotency_key(request: web.Request) -> str:
 
 
 def replay_headers() -> Mapping[str, str]:
-    """REPLAYED where Core's last answer to this task was an earlier request's, else nothing."""
+    """REPLAYED if Core's last reply in this task was a replay, else empty."""
     return REPLAYED if replayed.get() else {}
 
 
-def reservation(tenant_id: str, owner: str, asked: Asked) -> Reservation:
-    """What RESERVE is to reserve.
+def reservation(tenant_id: str, owner: str, keyed: KeyedRequest) -> Reservation:
+    """The reservation for RESERVE.
 
-    owner: the player, or what proves to be the same client where there is none (the session that it plays). An
-    address proves nothing: it is a whole office's, and whoever sent the same key from there would get another's
-    session and token.
+    owner: the player, or without one a proof of the same client (the session that it plays). An address is no proof:
+    a whole office shares it, and another client with the same key would get the first one's session and token.
     """
-    return Reservation(f"{{{tenant_id}}}k:{_digest(owner, asked.route, asked.key)}", asked.request_hash)
+    return Reservation(f"{{{tenant_id}}}k:{_digest(owner, keyed.route, keyed.key)}", keyed.request_hash)
 
 
-def settle(store: Ephemeral, held: Reservation, answer: bytes | None, seconds: int = ANSWER_SECONDS) -> None:
-    """Stores a success for replays, or (None) frees the key: a refusal changed nothing and may be tried again.
+def settle(store: Ephemeral, reserved: Reservation, answer: bytes | None, seconds: int = ANSWER_SECONDS) -> None:
+    """Stores a success for replays, or (None) releases the key: a refused request changed nothing and may be retried.
 
-    A reservation that ran out may by now be another request's; freeing that one too lets a third
-    run beside it, which the unique index over keys in the durable store then refuses.
+    An expired reservation may now belong to another request. Releasing that one lets a third run concurrently, which
+    the unique index over keys in the durable store then rejects.
     """
     if answer is None:
-        store.post("DEL", held.key)
+        store.post("DEL", reserved.key)
     else:
-        store.post("SET", held.key, b"=" + held.request_hash + answer, "EX", seconds)
+        store.post("SET", reserved.key, b"=" + reserved.request_hash + answer, "EX", seconds)
 
 
 def _digest(*parts: str) -> str:
-    """Length-prefixed, so that ("a", "bc") and ("ab", "c") differ."""
+    """A digest of the length-prefixed parts, so that ("a", "bc") and ("ab", "c") differ."""
     joined = "".join([f"{len(part)}:{part}" for part in parts])
     return hashlib.blake2b(joined.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()

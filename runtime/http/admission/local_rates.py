@@ -1,14 +1,15 @@
-"""Rates that an edge process holds by itself, for every route: start and play have shared ones beside them.
+"""Rate limits local to an edge process, for every route. Start and play have shared limits as well.
 
-They protect the process, so each process has its own, needs no store for them, and asks nobody. What they count is
-an address's requests of one class of routes, the larger ones more than once, before anything is done for them, and
-those of its network; a flood of one class leaves the others open.
+They protect the process, so each has its own and needs no store; only logins are limited over all processes as well
+(shared_rates.py). They count the requests of an address, and of its
+network, per class of routes, before any work is done; larger requests count more. A flood of one class does not block
+the others.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from enum import Enum
 from operator import itemgetter
@@ -16,7 +17,7 @@ from typing import Final
 
 from aiohttp import web
 
-from runtime.http.admission.client_address import Client, note_client
+from runtime.http.admission.client_address import Client, record_client
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.bodies import ON_BODY
 from runtime.http.envelope import extra_headers
@@ -24,19 +25,19 @@ from runtime.operations import API
 from runtime.settings import Network
 
 ADDRESSES_MAX: Final = 20_000
-"""Buckets of one class that are remembered; beyond them the fullest quarter is forgotten."""
+"""The maximum number of buckets of one class; beyond it the fullest quarter is dropped."""
 
 TIMES_PLAYS: Final = 4
-"""How much more of each class an address may ask than it may start and play: pages read more than they play. For
-start and play it is what keeps this from refusing what the shared rate admits: with bodies of less than so many
-CHARGED_BYTES it admits more of them, however late they come to the store."""
+"""The limit of each class, as a multiple of the limit of starts and plays: pages read more than they play. For start
+and play themselves, the factor keeps this limit above the shared one, for bodies smaller than TIMES_PLAYS times
+CHARGED_BYTES, so that it never refuses what the shared limit admits."""
 
 CHARGED_BYTES: Final = 2 * 1024
-"""A request is charged once more for each so many bytes of its body: decoding takes as long as a body is large."""
+"""A request is charged once more per CHARGED_BYTES of its body: decoding time grows with the size."""
 
 
 class RouteClass(Enum):
-    """What a request is, as far as rates go. GAMEPLAY is start and play: what a player may is in control.py."""
+    """The rate limit class of a request. GAMEPLAY is start and play; control.py has the limit per player."""
 
     GAMEPLAY = "gameplay"
     READ = "read"
@@ -47,7 +48,7 @@ class RouteClass(Enum):
     OTHER = "other"
 
     __hash__ = object.__hash__
-    """By identity: an Enum's own is worked out in Python, for each request."""
+    """By identity: Enum's own hash is a Python function, too slow for each request."""
 
 
 _GAMES: Final = f"{API}/games/"
@@ -58,12 +59,12 @@ _CALLBACK: Final = f"{API}/fulfillment/"
 
 
 def route_class(method: str, path: str) -> RouteClass:
-    """The class of every request there can be, on either edge, whether or not there is such a route."""
+    """The class of any request on either edge, also for unknown routes."""
     if path.startswith(_GAMES):
         if path.endswith(("/start", "/play")):
             return RouteClass.GAMEPLAY
     elif not path.startswith(API):
-        return RouteClass.OTHER  # Health, documents, and what anybody invents.
+        return RouteClass.OTHER  # Health, documents and unknown paths.
     elif path.startswith(_STAFF):
         return RouteClass.LOGIN if path.startswith(_SIGN_IN) else RouteClass.STAFF
     elif path.startswith(_LOGIN):
@@ -74,7 +75,7 @@ def route_class(method: str, path: str) -> RouteClass:
 
 
 class LocalRate:
-    """GCRA in memory: a bucket for each key, of one policy."""
+    """In-memory GCRA: one bucket per key, with one policy."""
 
     def __init__(self, policy: Policy, *, keys_max: int = ADDRESSES_MAX) -> None:
         self._policy = policy
@@ -83,8 +84,8 @@ class LocalRate:
         self._tats: dict[str, int] = {}
 
     def take(self, key: str, times: int = 1) -> Limited | None:
-        """Charges the key's bucket so many times, at most all that it holds; Limited, and nothing charged, where it
-        holds less.
+        """Charges the key's bucket `times` times, at most its capacity. Returns Limited, without charging, if it holds
+        less.
         """
         now = time.monotonic_ns() // 1000
         tat = self._tats.get(key, now)
@@ -99,7 +100,7 @@ class LocalRate:
         return None
 
     def give_back(self, key: str, times: int = 1) -> None:
-        """Undoes a `take` of before."""
+        """Undoes a `take`."""
         if key in self._tats:
             self._tats[key] -= self._cost_us(times)
 
@@ -107,23 +108,23 @@ class LocalRate:
         return min(self._interval_us * times, self._tolerance_us)
 
     def _forget(self, now: int) -> None:
-        """Forgets the buckets that are full, as unknown ones are, and of the others those that are soonest full.
+        """Drops full buckets, which are equivalent to unknown ones, and then those that would be full soonest.
 
-        Whoever comes from address after address to have its own forgotten would have to empty all of theirs.
+        An attacker who floods from many addresses to get its own bucket dropped would have to empty all of them.
         """
         emptiest = sorted(((key, tat) for key, tat in self._tats.items() if tat > now), key=itemgetter(1))
         self._tats = dict(emptiest[-(self._keys_max * 3 // 4) :])
 
 
 class ClientRate:
-    """A rate of each address, and of each network."""
+    """A rate limit per address and per network."""
 
     def __init__(self, policy: Policy) -> None:
         self._addresses = LocalRate(policy)
         self._networks = LocalRate(policy.of_network())
 
     def take(self, client: Client, times: int = 1) -> Limited | None:
-        """Charges both, or, where either holds less, neither."""
+        """Charges both, or neither if one of them holds less."""
         limited = self._addresses.take(client.address, times)
         if limited is None and client.network:
             limited = self._networks.take(client.network, times)
@@ -132,18 +133,23 @@ class ClientRate:
         return limited
 
     def give_back(self, client: Client) -> None:
-        """Undoes a `take` of before."""
+        """Undoes a `take`."""
         self._addresses.give_back(client.address)
         if client.network:
             self._networks.give_back(client.network)
 
 
-Gate = Callable[[web.Request], None]
-"""Raises the Fault of a request that is over its rate."""
+Gate = Callable[[web.Request], Awaitable[None] | None]
+"""Raises RATE_LIMITED for a request over its limit, at once or when awaited."""
+
+Charge = Callable[[web.Request, Client, int], Awaitable[None]]
+"""Charges a client so many times. RATE_LIMITED."""
 
 
-def gate(ip: Policy, login: Policy, proxies: Iterable[Network]) -> Gate:
-    """Holds an address to its rate of each class, given its policies of starts and plays, and of logins."""
+def gate(ip: Policy, login: Charge, proxies: Iterable[Network]) -> Gate:
+    """Limits each address per class of requests. ip: the policy of starts and plays; login: charges logins, whose limit
+    holds over all processes.
+    """
     proxies = tuple(proxies)
     rates: dict[RouteClass, ClientRate] = {
         one: ClientRate(
@@ -151,21 +157,23 @@ def gate(ip: Policy, login: Policy, proxies: Iterable[Network]) -> Gate:
         )
         for one in RouteClass
     }
-    rates[RouteClass.LOGIN] = ClientRate(login)  # Each is a transaction, so an address has few.
 
-    def admit(request: web.Request) -> None:
-        client = note_client(request, proxies)
+    def admit(request: web.Request) -> Awaitable[None] | None:
+        client = record_client(request, proxies)
         one = route_class(request.method, request.path)
         length = request.content_length
         times = 1
         if one is RouteClass.STAFF:
-            pass  # They show who they are before their bodies are read, and import whole files of codes.
+            pass  # Staff are authenticated before their bodies are read, and import large files of codes.
         elif length is not None:
             times += min(length, request.client_max_size) // CHARGED_BYTES
         elif request.body_exists:
-            # Charged as it comes: small plays that a proxy sends on in chunks are small plays.
+            # Charged as it arrives: a small play that a proxy forwards in chunks still counts as small.
             request[ON_BODY] = _charged_by_size(rates[one], request, client)
+        if one is RouteClass.LOGIN:
+            return login(request, client, times)
         charge(rates[one], request, client, times)
+        return None
 
     return admit
 
@@ -184,7 +192,7 @@ def _charged_by_size(rate: ClientRate, request: web.Request, client: Client) -> 
 
 
 def charge(rate: ClientRate, request: web.Request, client: Client, times: int = 1) -> None:
-    """Charges who asks. Raises RATE_LIMITED, with the headers that go with it."""
+    """Charges the client. Raises RATE_LIMITED and sets its headers."""
     limited = rate.take(client, times)
     if limited is not None:
         extra_headers(request).update(limited.headers)

@@ -1,7 +1,7 @@
-"""Names that everybody may ask about, as an edge knows them: of games, boards, quests, campaigns and revisions.
+"""Limits lookups of unknown public ids: games, leaderboards, quests, campaigns and revisions.
 
-Anybody may make a name up, and each costs Core a look in the database, which keeps the plays of others waiting. So an
-address has few looks at names that are nobody's. What the edge knows by its name costs nothing more.
+Anyone can invent ids, and each costs Core a database query that delays other players. So an address has a limited
+number of lookups of ids that do not exist. An id that the edge knows to exist costs nothing.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from runtime.settings import Network
 REMEMBERED_MAX: Final = 10_000
 
 LOOKUPS: Final = Policy("names", per_second=50, burst=500)
-"""Of one address, at names that are nobody's: links that are dead are followed too."""
+"""The rate limit per address for ids that do not exist. It tolerates dead links."""
 
 OWN: Final = frozenset({"", "reward"})
-"""What everybody has ids of its own of."""
+"""Subjects that are not limited: each player has ids of its own."""
 
 
 class Names:
-    """Names as `caller` knows them."""
+    """The ids that `caller` is known to have."""
 
-    def __init__(self, caller: Caller, proxies: tuple[Network, ...], *, limited: bool) -> None:
+    def __init__(self, caller: Caller, proxies: tuple[Network, ...], *, limited: bool, processes: int = 1) -> None:
         self._caller = caller
         self._proxies = proxies
-        self._lookups = ClientRate(LOOKUPS) if limited else None
+        self._lookups = ClientRate(LOOKUPS.divided(processes)) if limited else None
         self._known: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 
     def call(self, operation: Operation, message: Any, request: web.Request) -> Awaitable[Any]:
-        """Core's answer to a request's message. RATE_LIMITED for an address that tries name after name."""
+        """Calls Core. RATE_LIMITED for an address that guesses ids."""
         subject = operation.subject
         if subject in OWN or (message.scope.tenant_id, subject, message.id) in self._known:
             return self._caller.call(operation, message)
-        return self._look(operation, message, request)
+        return self._call_unknown(operation, message, request)
 
-    async def _look(self, operation: Operation, message: Any, request: web.Request) -> Any:
+    async def _call_unknown(self, operation: Operation, message: Any, request: web.Request) -> Any:
         client = client_of(request, self._proxies)
         if self._lookups is not None:
             charge(self._lookups, request, client)
@@ -53,13 +53,13 @@ class Names:
             reply = await self._caller.call(operation, message)
         except Fault as fault:
             if fault.reason != f"UNKNOWN_{operation.subject.upper()}":
-                self._learn(operation, message, client)
+                self._remember(operation, message, client)
             raise
-        self._learn(operation, message, client)
+        self._remember(operation, message, client)
         return reply
 
-    def _learn(self, operation: Operation, message: Any, client: Client) -> None:
-        """Whoever asks for what is there has its look back."""
+    def _remember(self, operation: Operation, message: Any, client: Client) -> None:
+        """Remembers an existing id, and refunds the lookup."""
         self._known[message.scope.tenant_id, operation.subject, message.id] = None
         if len(self._known) > REMEMBERED_MAX:
             self._known.popitem(last=False)

@@ -1,10 +1,10 @@
-"""Whose pages may ask the consumer edge, as it remembers it.
+"""A cache of the origins whose pages may call the consumer edge.
 
-CORS_ORIGINS says it for all tenants, each tenant and campaign for itself (runtime/operations/campaigns/origins.py).
-The edge asks Core for a tenant's lists once in so many seconds, beside a request that has the old ones, so a changed
-list holds within STALE_SECONDS and no play waits for it. A preflight names no tenant: whether an origin is any's is
-remembered as long. What a stranger makes up costs Core one look at an index for each FRESH_SECONDS and name, no
-more than LOOKUPS of an address, and here no more than REMEMBERED_MAX entries.
+CORS_ORIGINS applies to all tenants. Tenants and campaigns have their own (runtime/operations/campaigns/origins.py).
+The edge refreshes a tenant's lists in the background while requests use the old ones, so a change takes effect within
+STALE_SECONDS and no play waits for it. A preflight names no tenant, so whether any tenant lists an origin is cached the
+same way. An invented origin costs Core at most one index lookup per FRESH_SECONDS, limited by LOOKUPS per address, and
+the cache has at most REMEMBERED_MAX entries.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from runtime.stores.single_flight import SingleFlight
 from runtime.wire.origins import candidates
 
 FRESH_SECONDS: Final = 2.0
-"""For so long nothing is asked again."""
+"""An entry is not refreshed before this age."""
 
 STALE_SECONDS: Final = 5.0
-"""For so long what is known counts while it is asked again; who comes later waits for the answer."""
+"""An entry up to this age is used while it is refreshed; with an older one, the request waits for the refresh."""
 
 REMEMBERED_MAX: Final = 10_000
-"""Of tenants and their games and campaigns, of origins that are somebody's, and of origins that are nobody's."""
+"""The maximum size of each cache."""
 
 LOOKUPS: Final = Policy("origins", per_second=10, burst=100)
-"""New names of one address: each costs Core a look."""
+"""The rate limit of lookups of unknown origins per address: each costs Core a query."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class Subject(NamedTuple):
-    """What a request is about: a tenant, or one game or one campaign of it."""
+    """The subject of a request: a tenant, or one of its games or campaigns."""
 
     tenant_id: str
     game_id: str = ""
@@ -52,98 +52,104 @@ class Subject(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """What of a subject's origins is written down where: with the tenant, and with what of its campaigns matters."""
+    """A subject's origins: the tenant's, and those of the relevant campaigns."""
 
     tenant: frozenset[str]
     campaigns: frozenset[str]
 
 
 class Origins:
-    """Origins as the setting and `caller` know them."""
+    """Allowed origins, from the setting and from `caller`."""
 
     def __init__(
-        self, caller: Caller, setting: Iterable[str], proxies: tuple[Network, ...] = (), *, limited: bool = False
+        self,
+        caller: Caller,
+        setting: Iterable[str],
+        proxies: tuple[Network, ...] = (),
+        *,
+        limited: bool = False,
+        processes: int = 1,
     ) -> None:
         self._caller = caller
         self._setting = frozenset(setting)
         self._proxies = proxies
-        self._lookups = ClientRate(LOOKUPS) if limited else None
+        self._lookups = ClientRate(LOOKUPS.divided(processes)) if limited else None
         self._tenants: _Memory[Subject, Lists] = _Memory()
         self._parts: _Memory[Subject, Lists] = _Memory()
-        # Apart, so that what strangers make up drives out nobody's.
-        self._somebodys: _Memory[str, bool] = _Memory()
-        self._nobodys: _Memory[str, bool] = _Memory()
-        self._asking = SingleFlight()
+        # Separate, so that invented origins cannot evict registered ones.
+        self._registered: _Memory[str, bool] = _Memory()
+        self._unregistered: _Memory[str, bool] = _Memory()
+        self._in_flight = SingleFlight()
 
     @property
-    def everybody(self) -> bool:
-        """Whether the setting lets all pages ask."""
+    def allows_all(self) -> bool:
+        """Whether the setting allows all origins."""
         return "*" in self._setting
 
-    async def may_ask(self, origin: str, request: web.Request) -> bool:
-        """Whether the origin is any tenant's: all that a preflight, or what is refused before its tenant is known, can
-        go by. Raises RATE_LIMITED for an address that tries name after name, and what keeps Core from answering.
+    async def may_call(self, origin: str, request: web.Request) -> bool:
+        """Whether any tenant allows the origin: the only possible check for a preflight, and for a refusal before the
+        tenant is known. Raises RATE_LIMITED for an address that guesses origins, and Core's faults.
         """
         names = candidates(origin)
-        if self.everybody or not self._setting.isdisjoint(names):
+        if self.allows_all or not self._setting.isdisjoint(names):
             return True
         if not names:
             return False
-        memory = self._somebodys if origin in self._somebodys else self._nobodys
-        return await self._recall(memory, origin, lambda: self._find(origin), request)
+        memory = self._registered if origin in self._registered else self._unregistered
+        return await self._cached(memory, origin, lambda: self._find(origin), request)
 
     async def may_read(self, origin: str, subject: Subject, request: web.Request) -> bool:
-        """Whether pages of the origin may read what is answered about the subject. Raises as `may_ask` does."""
+        """Whether pages of the origin may read responses about the subject. Raises like `may_call`."""
         names = candidates(origin)
-        if self.everybody or not self._setting.isdisjoint(names):
+        if self.allows_all or not self._setting.isdisjoint(names):
             return True
         if not names:
             return False
         whole = Subject(subject.tenant_id)
-        lists = await self._recall(self._tenants, whole, lambda: self._list(whole), None)
+        lists = await self._cached(self._tenants, whole, lambda: self._list(whole), None)
         if not lists.tenant.isdisjoint(names):
             return True
         if lists.campaigns.isdisjoint(names) or subject == whole:
             return not lists.campaigns.isdisjoint(names)
-        # Of some campaign: of this one?
-        lists = await self._recall(self._parts, subject, lambda: self._list(subject), request)
+        # Some campaign allows it: check whether it is this one.
+        lists = await self._cached(self._parts, subject, lambda: self._list(subject), request)
         return not lists.campaigns.isdisjoint(names)
 
     async def frame_ancestors(self, tenant_id: str, *, game_id: str = "", campaign_id: str = "") -> tuple[str, ...]:
-        """Whose pages may frame the page of a game or campaign, as sources of a Content-Security-Policy: none but the
-        setting's where there is no such, or Core cannot be asked.
+        """The origins that may frame the page of a game or campaign, as sources of a Content-Security-Policy. Only the
+        setting's if the subject does not exist or Core does not respond.
         """
         subject = Subject(tenant_id, game_id, campaign_id)
         try:
-            lists = await self._recall(self._parts, subject, lambda: self._list(subject), None)
+            lists = await self._cached(self._parts, subject, lambda: self._list(subject), None)
         except Fault:
             lists = Lists(frozenset(), frozenset())
         named = self._setting | lists.tenant | lists.campaigns
-        return tuple(sorted(one for one in named if "[" not in one))  # A policy has no way to say an IPv6 address.
+        return tuple(sorted(one for one in named if "[" not in one))  # A policy cannot express an IPv6 address.
 
-    async def _recall(
+    async def _cached(
         self,
         memory: _Memory[K, V],
         name: K,
         ask: Callable[[], Coroutine[Any, Any, V]],
         request: web.Request | None,
     ) -> V:
-        """What is known of the name, or is asked for: at the expense of who asks, where `request` is given."""
+        """The cached value, or a lookup, which is charged to the client of `request` if that is not None."""
         found = memory.get(name)
         if found is not None and found.age_seconds < STALE_SECONDS:
             if found.age_seconds >= FRESH_SECONDS:
-                self._asking.begin(name, ask)
+                self._in_flight.begin(name, ask)
             return found.value
-        if found is None and request is not None and self._lookups is not None and not self._asking.under_way(name):
+        if found is None and request is not None and self._lookups is not None and not self._in_flight.under_way(name):
             charge(self._lookups, request, client_of(request, self._proxies))
-        answer: V = await self._asking.share(name, ask)
+        answer: V = await self._in_flight.share(name, ask)
         return answer
 
     async def _list(self, subject: Subject) -> Lists:
-        asked = m.ListOriginsRequest(
+        message = m.ListOriginsRequest(
             scope=m.Scope(tenant_id=subject.tenant_id), game_id=subject.game_id, campaign_id=subject.campaign_id
         )
-        reply: m.ListOriginsReply = await self._caller.call(LIST_ORIGINS, asked)
+        reply: m.ListOriginsReply = await self._caller.call(LIST_ORIGINS, message)
         lists = Lists(frozenset(reply.tenant), frozenset(reply.campaigns))
         memory = self._parts if subject.game_id or subject.campaign_id else self._tenants
         memory.put(subject, lists)
@@ -151,7 +157,7 @@ class Origins:
 
     async def _find(self, origin: str) -> bool:
         known: bool = (await self._caller.call(FIND_ORIGIN, m.FindOriginRequest(origin=origin))).known
-        memory, other = (self._somebodys, self._nobodys) if known else (self._nobodys, self._somebodys)
+        memory, other = (self._registered, self._unregistered) if known else (self._unregistered, self._registered)
         memory.put(origin, known)
         other.forget(origin)
         return known
@@ -163,7 +169,7 @@ class _Known(NamedTuple, Generic[V]):
 
 
 class _Memory(Generic[K, V]):
-    """What was answered last, and when, by name."""
+    """A bounded cache of the last reply and its time, by name."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()

@@ -1,9 +1,8 @@
-"""Rate limits: a bucket for the player, one for the address, and one for its network, by GCRA.
+"""Shared rate limits by GCRA: a bucket per player, per address and per network.
 
-GCRA is the ATM Forum's Generic Cell Rate Algorithm: a bucket is one number, the theoretical arrival
-time (TAT), kept in microseconds of the store's own clock, so any number of edge processes share one
-limit. An address's bucket is one over all tenants: who names another gains nothing by it; so is a network's, of
-which IPv4 has none. Keys, each living until its bucket is full again:
+In GCRA (the ATM Forum's Generic Cell Rate Algorithm) a bucket is one number, the theoretical arrival time (TAT), here
+in microseconds of the store's clock, so that all edge processes share one limit. The buckets of addresses and networks
+(IPv6 only) span all tenants: naming another tenant does not evade them. Each key expires when its bucket is full again:
 
     {tenant}r:<player>   {ip<0..15>}i:<ip>   {ip<0..15>}i:<network>     TAT
 """
@@ -21,16 +20,19 @@ from runtime.operations.players.challenges import NETWORK_TIMES
 from runtime.stores.pipeline import Arg
 
 LIMITED: Final = 1
-"""The script's verdict: over a rate. Its detail is the number of the policy: 1 player, 2 ip, 3 network."""
+"""The script's verdict: over a limit. Its detail is the number of the policy: 1 player, 2 ip, 3 network."""
+
+DIVIDED_BURST: Final = 10
+"""The burst that remains to each of many processes: a page's first requests come at once."""
 
 IP_TAGS: Final = 16
-"""Into how many parts a cluster spreads the buckets of addresses."""
+"""The number of hash tags over which a cluster spreads the buckets of addresses."""
 
 ADMIT_RATES: Final = """
 -- Part of the script in control.py, which has `now` in microseconds.
 -- ARGV 1-6: interval us and tolerance us of player, ip and network.
 
--- A stored TAT beyond now + tolerance can only come from a clock that was set back.
+-- A stored TAT beyond now + tolerance means that the clock was set back.
 local function next_tat(key, interval, tolerance)
   local tat = tonumber(redis.call('GET', key)) or now
   return math.max(now, math.min(tat, now + tolerance)) + interval
@@ -43,7 +45,7 @@ end
 local intervals = {tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[5])}
 local tolerances = {tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[6])}
 
--- All buckets are asked before any is charged: a refusal costs nothing.
+-- All buckets are checked before any is charged: a refused request costs nothing.
 local function admit_rates(keys, reply)
   local tats = {}
   for policy = 1, 3 do
@@ -69,7 +71,7 @@ end
 
 @dataclass(frozen=True)
 class Policy:
-    """A bucket that holds `burst` requests and refills at `per_second`. What follows from that is worked out once."""
+    """A bucket that holds `burst` requests and refills at `per_second`. Derived values are cached."""
 
     name: str
     per_second: float
@@ -84,28 +86,33 @@ class Policy:
         return self.interval_us * self.burst
 
     def of_network(self) -> Policy:
-        """What all addresses of a network together have where this is what one has."""
+        """The policy for a network, from this policy for an address."""
         per_second, burst = self.per_second * NETWORK_TIMES, self.burst * NETWORK_TIMES
         return replace(self, name=f"{self.name}-network", per_second=per_second, burst=burst)
 
+    def divided(self, processes: int) -> Policy:
+        """The policy for one of several processes that share their clients, so that all together keep to this one."""
+        burst = max(self.burst // processes, min(self.burst, DIVIDED_BURST))
+        return replace(self, per_second=self.per_second / processes, burst=burst)
+
     @cached_property
     def header(self) -> str:
-        """As an item of RateLimit-Policy: q requests in w seconds (draft-ietf-httpapi-ratelimit-headers-10)."""
+        """An item of RateLimit-Policy: q requests in w seconds (draft-ietf-httpapi-ratelimit-headers-10)."""
         return f'"{self.name}";q={self.burst};w={math.ceil(self.tolerance_us / 1_000_000)}'
 
     def state(self, ahead_us: int) -> str:
-        """As an item of RateLimit: r requests left, t seconds until the bucket is full."""
-        left = max(0, (self.tolerance_us - ahead_us) // self.interval_us)
-        return f'"{self.name}";r={left};t={-(-ahead_us // 1_000_000)}'
+        """An item of RateLimit: r requests remain, t seconds until the bucket is full."""
+        remaining = max(0, (self.tolerance_us - ahead_us) // self.interval_us)
+        return f'"{self.name}";r={remaining};t={-(-ahead_us // 1_000_000)}'
 
     def empty(self, excess_us: int) -> str:
-        """The same for who is over it by so much."""
+        """An item of RateLimit for a request that exceeds the limit by `excess_us`."""
         return f'"{self.name}";r=0;t={max(1, -(-excess_us // 1_000_000))}'
 
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """Over the rate `policy`. `retry_after_seconds` is exact; the header rounds it up."""
+    """Over the limit `policy`. `retry_after_seconds` is exact; the header rounds it up."""
 
     policy: str
     retry_after_seconds: float
@@ -115,14 +122,14 @@ class Limited:
         return Fault(
             Status.RESOURCE_EXHAUSTED,
             "RATE_LIMITED",
-            f"too many requests for this {self.policy}",
+            f"the rate limit {self.policy!r} is exceeded; try again later",
             retry_after_seconds=self.retry_after_seconds,
             policy=self.policy,
         )
 
 
 class Rates:
-    """The policies of player, address and network, and how they are told."""
+    """The policies of player, address and network, and their headers."""
 
     def __init__(self, player: Policy, ip: Policy) -> None:
         self._player = player
@@ -132,17 +139,17 @@ class Rates:
         self._ip_header = ip.header
 
     def args(self) -> list[Arg]:
-        """What ADMIT_RATES is given."""
+        """The arguments of ADMIT_RATES."""
         return [part for policy in self._policies for part in (policy.interval_us, policy.tolerance_us)]
 
     def limited(self, policy_number: int, excess_us: int) -> Limited:
-        """The refusal by a policy, given by how much the request is over it."""
+        """The refusal by a policy. excess_us: by how much the request exceeds it."""
         policy = self._policies[policy_number - 1]
         headers = {"RateLimit-Policy": policy.header, "RateLimit": policy.empty(excess_us)}
         return Limited(policy.name, excess_us / 1_000_000, headers)
 
     def headers(self, player_us: int, ip_us: int) -> dict[str, str] | None:
-        """The RateLimit headers of an admitted request, given how far each TAT is ahead; -1: was not asked."""
+        """The RateLimit headers of an admitted request. Arguments: how far each TAT is ahead; -1: not checked."""
         if ip_us < 0:
             return None
         if player_us < 0:
@@ -160,11 +167,11 @@ def player_key(tenant_id: str, player_id: str) -> str:
 
 @lru_cache(maxsize=8192)
 def ip_keys(ip: str, network: str) -> tuple[str, ...]:
-    """The keys of the buckets of an address and, where it is of one, its network."""
+    """The bucket keys of an address and, if it has one, of its network."""
     tag = ip_tag(ip, network)
     return (f"{{{tag}}}i:{ip}", f"{{{tag}}}i:{network}") if network else (f"{{{tag}}}i:{ip}",)
 
 
 def ip_tag(ip: str, network: str) -> str:
-    """The hash tag of these buckets: few, so that those asked for at once are asked for in few calls."""
+    """The hash tag of these buckets. There are few tags, so that concurrent admissions share few calls."""
     return f"ip{zlib.crc32((network or ip).encode()) % IP_TAGS}"

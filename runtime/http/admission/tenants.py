@@ -1,9 +1,9 @@
-"""Which tenants there are, as an edge remembers it.
+"""A cache of the existing tenants.
 
-Who has no token names a tenant as it likes, and rates, sessions and keys are kept by tenant: were an invented one
-taken at its word, each would come with fresh limits and keys of its own in the store. So Core is asked for a name that
-is new here before a rate is charged or a key is taken in it. A tenant that is there is never taken away, and so is
-remembered until REMEMBERED_MAX others were asked for; that a name is none, for UNKNOWN_SECONDS.
+A client without a token can name any tenant, and rate limits, sessions and keys are per tenant: each invented tenant
+would come with fresh limits, and add keys to the store. So the edge first asks Core whether an unknown tenant exists.
+Tenants are never deleted, so existing ones stay cached until REMEMBERED_MAX others evict them; a nonexistent one is
+cached for UNKNOWN_SECONDS.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from runtime.settings import Network
 from runtime.stores.single_flight import SingleFlight
 
 REMEMBERED_MAX: Final = 10_000
-"""Of tenants that are there, and of names that are none."""
+"""The maximum number of existing, and of nonexistent, tenants in the cache."""
 
 UNKNOWN_SECONDS: Final = 5.0
-"""For how long a name is taken to be none: a tenant that is made meanwhile waits so long."""
+"""How long a tenant is cached as nonexistent: a tenant created meanwhile becomes usable after this time."""
 
 LOOKUPS: Final = Policy("tenants", per_second=10, burst=100)
-"""New names of one address: each costs Core a look."""
+"""The rate limit of lookups of unknown tenants per address: each costs Core a query."""
 
 T = TypeVar("T")
 
@@ -39,32 +39,32 @@ _LIST_TENANTS: Final = BY_NAME["ListTenants"]
 
 
 class Tenants:
-    """Tenants as `caller` knows them."""
+    """The tenants that `caller` is known to have."""
 
-    def __init__(self, caller: Caller, proxies: tuple[Network, ...], *, limited: bool) -> None:
+    def __init__(self, caller: Caller, proxies: tuple[Network, ...], *, limited: bool, processes: int = 1) -> None:
         self._caller = caller
         self._proxies = proxies
-        self._lookups = ClientRate(LOOKUPS) if limited else None
+        self._lookups = ClientRate(LOOKUPS.divided(processes)) if limited else None
         self._known: OrderedDict[str, None] = OrderedDict()
         self._unknown_until: OrderedDict[str, float] = OrderedDict()
-        self._asking = SingleFlight()
+        self._in_flight = SingleFlight()
 
     async def check(self, tenant_id: str, request: web.Request) -> None:
-        """NOT_FOUND UNKNOWN_TENANT; RATE_LIMITED for an address that tries name after name: each look is charged once,
-        to who began it, whoever else waits for it.
+        """NOT_FOUND UNKNOWN_TENANT; RATE_LIMITED for an address that guesses tenants. Concurrent requests share a
+        lookup, which is charged to the first.
         """
         if tenant_id in self._known:
             return
         if self._unknown_until.get(tenant_id, 0.0) <= time.monotonic():
-            if self._lookups is not None and not self._asking.under_way(tenant_id):
+            if self._lookups is not None and not self._in_flight.under_way(tenant_id):
                 charge(self._lookups, request, client_of(request, self._proxies))
-            if await self._asking.share(tenant_id, lambda: self._ask(tenant_id)):
+            if await self._in_flight.share(tenant_id, lambda: self._ask(tenant_id)):
                 return
         raise unknown("tenant", tenant_id)
 
     async def _ask(self, tenant_id: str) -> bool:
-        asked = m.ListTenantsRequest(scope=m.Scope(tenant_id=tenant_id), limit=1)
-        found = bool((await self._caller.call(_LIST_TENANTS, asked)).items)
+        message = m.ListTenantsRequest(scope=m.Scope(tenant_id=tenant_id), limit=1)
+        found = bool((await self._caller.call(_LIST_TENANTS, message)).items)
         if found:
             _remember(self._known, tenant_id, None)
         else:
@@ -72,8 +72,8 @@ class Tenants:
         return found
 
 
-def _remember(memory: OrderedDict[str, T], name: str, what: T) -> None:
-    memory[name] = what
+def _remember(memory: OrderedDict[str, T], name: str, value: T) -> None:
+    memory[name] = value
     memory.move_to_end(name)
     if len(memory) > REMEMBERED_MAX:
         memory.popitem(last=False)

@@ -1,1 +1,1 @@
-"""Authentication: tokens, their keys and revocations, and the identity that they give."""
+"""Authentication: tokens, their keys and revocations, and the identity that they carry."""

@@ -1,21 +1,25 @@
-"""A request's credential: a Bearer token, or headers where development allows them."""
+"""A request's credential: a Bearer token, or headers in development."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from aiohttp import web
 
 from runtime.errors import Fault, Status, invalid
-from runtime.http.auth.identity import IDENTIFIER, Identity
+from runtime.http.auth.identity import IDENTIFIER, IDENTIFIER_CHARACTERS_MAX, Identity
 from runtime.http.auth.tokens import Tokens
 from runtime.http.core_guard import check_host
 from runtime.operations.row import PLATFORM
+
+_IDENTIFIER_RULE: Final = f"must be an identifier: 1 to {IDENTIFIER_CHARACTERS_MAX} letters, digits and _ . : -"
 
 
 class Auth:
     """Reads the identity and the tenant of a request.
 
-    With `header_fallback` (development only) X-Tenant-Id, X-Merchant-Id, X-Player-Id and X-Roles make an identity
-    where there is no token. Otherwise they are ignored; under a host name that is not ours they are refused.
+    With `header_fallback` (development only), a request without a token takes its identity from X-Tenant-Id,
+    X-Merchant-Id, X-Player-Id and X-Roles, unless its Host is foreign. Otherwise those headers are ignored.
     """
 
     def __init__(self, tokens: Tokens, *, header_fallback: bool = False, default_tenant: str = "") -> None:
@@ -24,7 +28,7 @@ class Auth:
         self._default_tenant = default_tenant
 
     async def identify(self, request: web.Request) -> Identity | None:
-        """The identity; None without a credential. An invalid token is refused, whatever the headers say."""
+        """The identity; None without a credential. An invalid token is refused, even with valid headers."""
         credential = request.headers.get("Authorization")
         if credential is not None:
             scheme, _, token = credential.partition(" ")
@@ -40,11 +44,11 @@ class Auth:
         roles = frozenset(filter(None, map(str.strip, request.headers.get("X-Roles", "").split(","))))
         if not player_id and not roles:
             return None
-        # DNS rebinding: a page whose name points here could set any header, and so become staff.
+        # DNS rebinding: a page under a name that resolves to this host could set any header and act as staff.
         check_host(request.headers.get("Host", ""))
         tenant_id = _header_identifier(request, "X-Tenant-Id") or self._default_tenant
         if not tenant_id:
-            raise invalid("X-Tenant-Id", "is needed: there is no default tenant")
+            raise invalid("X-Tenant-Id", "is required: no default tenant is configured")
         merchant_id = _header_identifier(request, "X-Merchant-Id")
         return Identity(
             tenant_id=tenant_id,
@@ -56,17 +60,17 @@ class Auth:
         )
 
     def tenant(self, request: web.Request, identity: Identity | None) -> str:
-        """The tenant that the request is about.
+        """The tenant of the request.
 
-        The identity's own; X-Tenant-Id selects another for the role `platform` alone. Without a credential X-Tenant-Id
-        or `?tenant_id=` selects one, and grants nothing (contract.md).
+        The identity's own; only the role `platform` may select another by X-Tenant-Id. Without a credential,
+        X-Tenant-Id or `?tenant_id=` selects the tenant but grants nothing.
         """
         if identity is None:
             named = _header_identifier(request, "X-Tenant-Id") or request.query.get("tenant_id", "")
             if named and not IDENTIFIER.fullmatch(named):
-                raise invalid("tenant_id", "is not an identifier")
+                raise invalid("tenant_id", _IDENTIFIER_RULE)
             if not named and not self._default_tenant:
-                raise invalid("tenant_id", "is needed: send X-Tenant-Id")
+                raise invalid("tenant_id", "is required: send X-Tenant-Id")
             return named or self._default_tenant
         if PLATFORM in identity.roles:
             return _header_identifier(request, "X-Tenant-Id") or identity.tenant_id
@@ -76,5 +80,5 @@ class Auth:
 def _header_identifier(request: web.Request, name: str) -> str:
     value = request.headers.get(name, "")
     if value and not IDENTIFIER.fullmatch(value):
-        raise invalid(name, "is not an identifier")
+        raise invalid(name, _IDENTIFIER_RULE)
     return value

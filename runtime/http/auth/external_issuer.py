@@ -1,8 +1,7 @@
-"""What another issuer's tokens say: tenant, player or staff, by the settings JWKS_*.
+"""Maps the claims of an external issuer's tokens to tenant, player or staff, by the settings JWKS_*.
 
-Its claims have its own names and mean what it means by them. So the operator names the claims, the tenants that
-it may speak for, and which of its roles are which of ours; a role that is not named gives nothing, and who has
-none of ours is a player.
+The operator names the claims, the tenants that the issuer may act for, and the mapping of its roles to Tombola's. An
+unmapped role grants nothing; a token without a mapped role is a player's.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from runtime.settings import Settings
 EVERY: Final = "*"
 
 
-class Said(NamedTuple):
-    """Whom a token names. Not checked yet for being identifiers."""
+class ClaimedIdentity(NamedTuple):
+    """The identity claims of a token, not yet validated."""
 
     tenant_id: Any
     merchant_id: Any
@@ -28,8 +27,8 @@ class Said(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
-    """Another issuer. tenants: those that it may speak for. roles: its roles' names to ours."""
+class ExternalIssuer:
+    """An external issuer. tenants: those that it may act for. roles: its role names -> Tombola's."""
 
     jwks_url: str
     issuer: str
@@ -42,8 +41,8 @@ class Foreign:
     roles: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, settings: Settings) -> Foreign | None:
-        """As the settings have it; None where there is none."""
+    def of(cls, settings: Settings) -> ExternalIssuer | None:
+        """The issuer in the settings; None if there is none."""
         if not settings.jwks_url:
             return None
         return cls(
@@ -58,21 +57,21 @@ class Foreign:
             roles=dict(pair.rsplit("=", 1) for pair in settings.jwks_role_map),
         )
 
-    def read(self, claims: Mapping[str, Any]) -> Said:
-        """Whom verified claims name. InvalidTokenError for a tenant that the issuer may not speak for."""
+    def read(self, claims: Mapping[str, Any]) -> ClaimedIdentity:
+        """Reads verified claims. InvalidTokenError for a tenant that the issuer may not act for."""
         tenant_id = _claim(claims, self.tenant_claim)
         if tenant_id is None and len(self.tenants) == 1 and EVERY not in self.tenants:
             (tenant_id,) = self.tenants
         if EVERY not in self.tenants and tenant_id not in self.tenants:
-            raise jwt.InvalidTokenError("the issuer may not speak for this tenant")
+            raise jwt.InvalidTokenError("the issuer may not act for this tenant: see JWKS_TENANTS")
         roles = frozenset(self.roles[name] for name in _names(_claim(claims, self.roles_claim)) if name in self.roles)
         subject = claims["sub"] if roles else _claim(claims, self.player_claim)
         merchant_id = _claim(claims, self.merchant_claim)
-        return Said(tenant_id, "" if merchant_id is None else merchant_id, subject, roles)
+        return ClaimedIdentity(tenant_id, "" if merchant_id is None else merchant_id, subject, roles)
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """A claim by its name, or by its path (`realm_access.roles`); None where there is none."""
+    """A claim by name or by path (`realm_access.roles`); None if it is missing."""
     if name in claims:
         return claims[name]
     found: Any = claims
@@ -82,7 +81,7 @@ def _claim(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def _names(value: Any) -> Iterable[str]:
-    """The texts of a list, or the words of a text (as OAuth's `scope` is written)."""
+    """The strings of a list, or the words of a string (as in OAuth's `scope`)."""
     if isinstance(value, str):
         return value.split()
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

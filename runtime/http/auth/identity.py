@@ -1,4 +1,4 @@
-"""Who makes a request, and what that identity may do."""
+"""The identity of a caller, and the checks of its permissions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ IDENTIFIER: Final = re.compile(rf"[A-Za-z0-9_.:-]{{1,{IDENTIFIER_CHARACTERS_MAX}
 
 OF_PLAYER: Final = ("player", "X-Player-Id")
 OF_STAFF: Final = ("staff", "X-Roles")
-"""Who must be identified, and the header that says so where headers are believed."""
+"""The required kind of caller, and the development header that identifies it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who makes a request. `player_id` is empty for staff; `expires_at` is unix seconds, 0 for a header identity.
+    """The caller. `player_id` is empty for staff; `expires_at` is Unix seconds, 0 for a header identity.
 
-    login_id: the token's login, "" for a guest and another issuer's token. sign_in_id: staff's, "" for a player.
-    revocable: the keys that revoke it (revocations.py). issued_at: unix seconds.
+    login_id: the token's login, "" for a guest or an external token. sign_in_id: of staff, "" for a player.
+    revocable: the keys that revoke it (revocations.py). issued_at: Unix seconds.
     """
 
     tenant_id: str
@@ -40,18 +40,18 @@ class Identity:
 
 
 def not_staff(identity: Identity | None) -> Identity | None:
-    """The identity of a player, or None. ROLE_REQUIRED for a staff token: it opens nothing on the consumer edge."""
+    """The identity of a player, or None. ROLE_REQUIRED for a staff token, which the consumer edge does not accept."""
     if identity is not None and identity.expires_at:
         require_player(identity)
     return identity
 
 
 def require_player(identity: Identity | None, *, headers: bool = False) -> Identity:
-    """A player's identity. TOKEN_MISSING without one, ROLE_REQUIRED for staff. headers: X-Player-Id would do, too."""
+    """A player's identity. TOKEN_MISSING without one, ROLE_REQUIRED for staff. headers: X-Player-Id is accepted too."""
     if identity is None:
         raise token_missing(headers=headers)
     if not identity.player_id:
-        message = f"this route is a player's: {_would_do(OF_PLAYER, headers)}"
+        message = f"this route requires a player: {_remedy(OF_PLAYER, headers)}"
         raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", message, roles=["player"])
     return identity
 
@@ -61,22 +61,24 @@ def require_roles(
 ) -> Identity:
     """An identity with any of the roles. TOKEN_MISSING without an identity, ROLE_REQUIRED without any of the roles.
 
-    headers: X-Roles would do, too.
+    headers: X-Roles is accepted too.
     """
     if identity is None:
         raise token_missing(OF_STAFF, headers=headers)
     if not identity.roles & allowed:
         names = sorted(allowed)
-        message = f"needs a role of {', '.join(names)}" + (": X-Roles may name it" if headers else "")
+        message = f"requires a role: {' or '.join(names)}" + (
+            "; send a token with one, or name it in X-Roles" if headers else ""
+        )
         raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", message, roles=names)
     return identity
 
 
 def token_missing(of: tuple[str, str] = OF_PLAYER, *, headers: bool = False) -> Fault:
-    """UNAUTHENTICATED: nothing says who asks. of: whose token, and which header, would."""
-    return Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", f"nothing says who asks: {_would_do(of, headers)}")
+    """UNAUTHENTICATED: no credential. of: the kind of token and the header to suggest."""
+    return Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", f"authentication is required: {_remedy(of, headers)}")
 
 
-def _would_do(of: tuple[str, str], headers: bool) -> str:
+def _remedy(of: tuple[str, str], headers: bool) -> str:
     kind, header = of
     return f"send Authorization: Bearer with a {kind} token" + (f", or the header {header}" if headers else "")

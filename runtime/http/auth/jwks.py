@@ -1,4 +1,4 @@
-"""The public keys of another issuer, as its JWKS document has them (RFC 7517)."""
+"""The public keys of an external issuer, from its JWKS document (RFC 7517)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BYTES_MAX: Final = 256 * 1024
 TIMEOUT_SECONDS: Final = 5.0
 FRESH_SECONDS: Final = 3_600.0
 RETRY_SECONDS: Final = 30.0
-"""An unknown key id asks for the document again, but not more often than this: ids are anybody's to invent."""
+"""The minimum interval between fetches for unknown key ids: anyone can invent ids."""
 
 KEY_ALGORITHMS: Final[Mapping[tuple[str, str | None], str]] = {
     ("RSA", None): "RS256",
@@ -38,10 +38,10 @@ class _Document(msgspec.Struct):
 
 
 class JwksKeys:
-    """The keys, fetched when first needed and when a key id is new.
+    """The keys, fetched on first use and again for a new key id.
 
-    A document that cannot be had again leaves the keys known so far in force, and nobody whose key is known waits for
-    it: an issuer that hangs would hold up every request.
+    If a refresh fails, the known keys stay in use. Requests with a known key do not wait for a refresh: otherwise an
+    issuer that hangs would block them all.
     """
 
     def __init__(self, url: str) -> None:
@@ -53,15 +53,15 @@ class JwksKeys:
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        """Waits for a document that is on its way, TIMEOUT_SECONDS at the most."""
+        """Waits for a running fetch, at most TIMEOUT_SECONDS."""
         await self._fetching.drain()
         if self._session is not None:
             await self._session.close()
 
     async def get(self, kid: object, algorithm: str) -> Any | None:
-        """The key with this id that verifies this algorithm; without an id, the only such key there is.
+        """The key with this id for this algorithm; without an id, the key if it is the only one.
 
-        UNAVAILABLE where no document was ever fetched.
+        UNAVAILABLE if no document was ever fetched.
         """
         found = self._find(kid, algorithm)
         if found is not None:
@@ -100,12 +100,12 @@ class JwksKeys:
                         raise ValueError(f"exceeds {BYTES_MAX} bytes")
             self._keys = _usable_keys(msgspec.json.decode(bytes(body), type=_Document).keys)
             self._fetched_at = time.monotonic()
-        except Exception as exc:  # Whatever another's document breaks in a parser leaves the keys known in force.
+        except Exception as exc:  # Any error in an external document keeps the known keys in use.
             log.warning("jwks_not_fetched", url=self._url, why=repr(exc))
 
 
 def _usable_keys(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str | None, str], Any]:
-    """{(kid, algorithm): key} of the signing keys that we can use; the others are passed over."""
+    """{(kid, algorithm): key} of the supported signing keys. Skips the others."""
     keys: dict[tuple[str | None, str], Any] = {}
     for row in rows:
         try:

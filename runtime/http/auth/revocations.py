@@ -1,18 +1,18 @@
-"""Tokens that were revoked, as an edge remembers them: no request asks a store whether its token is.
+"""An edge's in-memory list of revoked tokens, so that no request queries a store for its token.
 
-Core keeps them durably and hands out what is new (`ListRevocations`); an edge reads it every `EVERY_SECONDS`.
-So a revoked token lives at most that long, plus the time of one reading, on an edge that Core answers; on the
-edge that revoked it no longer than its own answer takes. With Core away nothing that a token opens is done.
+Core stores revocations durably and publishes new ones (`ListRevocations`). An edge polls them every `EVERY_SECONDS`,
+so a revoked token works for at most that long plus one poll. The edge that revokes a token polls before it responds.
+Without Core, no request that needs a token can succeed.
 
-Each takes about 100 bytes, for as long as the token might live: a month for a guest's. GUESTS_ENDED
-(runtime/operations/players/logins.py) bounds how many guests of one address log out in that month to 43,500: 4 MiB in
-each edge, and 70 MiB for a network. An API token's is kept two hours, since an edge asks for each token once an hour,
-and a tenant ends so many in that time (TOKENS_MAX in runtime/operations/staff/tokens.py).
+A revocation takes about 100 bytes until the token would expire: a month for a guest's. GUESTS_ENDED
+(runtime/operations/players/logins.py) limits the guests of one address that log out in a month to 43,500: 4 MiB per
+edge, and 70 MiB for a network. An API token's revocation is retained for two hours, because an edge checks each token
+with Core once an hour. TOKENS_MAX (runtime/operations/staff/tokens.py) limits how many a tenant revokes in that time.
 
-Core forgets a revocation once its tokens have expired, by its own settings of how long they live, and says which
-these are: an edge that is told otherwise makes and takes none that live longer. And it says what time it is by the
-database's clock, by which tokens are revoked: an edge makes and judges them by that (`now`), since one that is ahead
-would take, and give, tokens that are issued after the revocations of what is issued until now.
+Core forgets a revocation when its tokens have expired, by Core's own lifetime settings, which it reports: an edge
+neither issues nor accepts a token with a longer lifetime. Core also reports the database's time, by which tokens are
+revoked. Edges issue and check tokens by that clock (`now`): an edge whose clock is ahead would otherwise issue and
+accept tokens dated after the revocation of all tokens issued until now.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ DAY_SECONDS: Final = 86_400
 
 UNTIL_BITS: Final = 34
 FOR_EVER: Final = 2**UNTIL_BITS - 1
-"""A time (unix seconds) after all others."""
+"""A time (Unix seconds) after all others."""
 
 
 class Revocations:
-    """What was revoked, by the keys of an identity: `login_key`, `player_key`, `sign_in_key` and so on."""
+    """Revocations by the keys of an identity: `login_key`, `player_key`, `sign_in_key` and so on."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._since = ""
-        # By the hash of its key, which nobody outside can foresee: the day from which on it is forgotten, and, in the
-        # lowest bits, until when what was issued is refused. A third of what the keys themselves would take.
+        # Hash of the key (randomized per process, so collisions cannot be forced) -> the day to forget it on, and in
+        # the lowest bits the issue time until which tokens are refused. Takes a third of the memory of the keys.
         self._ended: dict[int, int] = {}
         self._last = 0
         self._forgotten_on: dict[int, array[int]] = {}
@@ -53,35 +53,35 @@ class Revocations:
         self._first = SingleFlight()
         self._clock = Clock()
         self.known = False
-        """Whether everything there was has been read once."""
+        """Whether all revocations have been read once."""
 
     def now(self) -> float:
-        """The database's time, unix seconds; before the first reading this process's own."""
+        """The database's time in Unix seconds; before the first poll, this process's."""
         return self._clock.now()
 
     def revoked(self, key: str, issued_at: float) -> bool:
-        """Whether the token of this key, issued then (unix seconds), was revoked."""
+        """Whether a token with this key, issued at `issued_at` (Unix seconds), is revoked."""
         ended = self._ended.get(hash(key))
         return ended is not None and issued_at <= ended & FOR_EVER
 
     def longest(self, player_id: str, login_id: str) -> int:
-        """The longest life, in seconds, of a token whose revocation Core remembers until its end: of this login, or of
-        none ("") and this player. Read first.
+        """The longest lifetime, in seconds, for which Core retains the revocation of a token of this login, or of this
+        player without a login (""). Call `read_first` before.
         """
         if login_id:
             return self._login_token_seconds
         return self._guest_token_seconds if ids.is_guest(player_id) else self._token_seconds
 
     async def read_first(self) -> None:
-        """Reads everything there was, once for all who wait for it. Raises Fault where Core does not answer.
+        """Reads all revocations once; concurrent callers share the read. Raises Fault if Core does not respond.
 
-        Only until it is known: who has just revoked something needs a reading that began after that.
+        Does nothing after the first read. After revoking a token call `read`, which starts a new one.
         """
         if not self.known:
             await self._first.share("first", self.read)
 
     async def read(self) -> None:
-        """Reads what is new. Raises Fault where Core does not answer."""
+        """Reads the new revocations. Raises Fault if Core does not respond."""
         more = True
         while more:
             request = m.ListRevocationsRequest(since=self._since)
@@ -91,31 +91,31 @@ class Revocations:
                 self._clock.sync(reply.now_us / 1_000_000, sent, monotonic())
             for row in reply.revocations:
                 if (key_of := _KEYS.get(row.kind)) is None:
-                    continue  # Of a kind of token that this version does not take.
+                    continue  # A kind of token that this version does not accept.
                 key = key_of(row.tenant_id, row.subject)
-                self._note(key, row.issued_until or FOR_EVER, row.kept_until)
+                self._record(key, row.issued_until or FOR_EVER, row.expires_at)
             self._since, more = reply.since, reply.more
-            # 0: a Core of the version before, which does not say.
+            # 0: a Core of the previous version, which does not report it.
             self._login_token_seconds = reply.login_token_seconds or FOR_EVER
             self._guest_token_seconds = reply.guest_token_seconds or FOR_EVER
             self._token_seconds = reply.token_seconds or FOR_EVER
         self.known = True
         self._forget(int(self.now()) // DAY_SECONDS)
 
-    def _note(self, key: str, issued_until: int, kept_until: int) -> None:
-        name, day = hash(key), kept_until // DAY_SECONDS + 1
+    def _record(self, key: str, issued_until: int, expires_at: int) -> None:
+        name, day = hash(key), expires_at // DAY_SECONDS + 1
         ended = day << UNTIL_BITS | issued_until
         if self._ended.get(name) == ended:
-            return  # The same row: those of the last seconds are read again and again.
+            return  # Already recorded: every poll returns the last seconds' rows again.
         if ended == self._last:
-            ended = self._last  # One number for all of a day that are refused for ever.
+            ended = self._last  # Shares one int object among equal values, to save memory.
         self._ended[name] = self._last = ended
         if day not in self._forgotten_on:
             self._forgotten_on[day] = array("q")
         self._forgotten_on[day].append(name)
 
     def _forget(self, today: int) -> None:
-        """Forgets those whose tokens have all expired, but for what was revoked again and is to be known longer."""
+        """Forgets revocations of expired tokens, except those that a later revocation extends."""
         if today == self._today:
             return
         self._today = today
@@ -136,12 +136,12 @@ def player_key(tenant_id: str, player_id: str) -> str:
 
 
 def sign_in_key(tenant_id: str, sign_in_id: str) -> str:
-    """The key of the tokens of a sign-in of staff's."""
+    """The key of the tokens of a staff sign-in."""
     return f"i{tenant_id}\0{sign_in_id}"
 
 
 def staff_key(tenant_id: str, subject: str) -> str:
-    """The key of every token of one of the tenant's staff."""
+    """The key of all tokens of one staff subject."""
     return f"s{tenant_id}\0{subject}"
 
 

@@ -1,16 +1,15 @@
-"""JSON Web Tokens: mints own ones, and verifies own ones and another issuer's.
+"""JSON Web Tokens: mints the service's own tokens, and verifies them and an external issuer's.
 
-Own tokens are HS256 under a secret, which their `kid` names; a secret that was before goes on verifying. Players'
-and staff's have secrets of their own: the consumer edge, which strangers reach, holds none that makes staff. Tokens
-of another issuer are RS256, ES256 or EdDSA under the keys of its JWKS document, and settings map their claims
-(external_issuer.py). The algorithm is a property of the key, never of the token (RFC 8725, 3.1), so neither `none` nor
-a public key used as a secret can pass.
+Own tokens are HS256; `kid` names the secret, and previous secrets still verify. Players and staff have separate
+secrets: the public consumer edge has none that could mint a staff token. External tokens are RS256, ES256 or EdDSA
+under the keys of the issuer's JWKS document; settings map their claims (external_issuer.py). The key determines the
+algorithm, never the token (RFC 8725, 3.1), so neither `none` nor a public key used as a secret passes.
 
-The audience says whose a token is: players' have one, staff's another, and neither opens the other's edge.
-A player's token gives no role, whatever it claims. No token is taken that was made for longer than the settings allow.
+Players and staff have different audiences, and each edge accepts only its own. A player's token grants no role,
+whatever it claims. A token with a longer lifetime than the settings allow is refused.
 
-Tokens are made and judged by Postgres's clock, as Core tells it (revocations.py), with a few seconds' leeway
-for other issuers: one of the future would outlive what revokes the tokens that are issued until now.
+Tokens are issued and checked by Postgres's clock, which Core reports (revocations.py), with a few seconds' leeway for
+external issuers. A token issued in the future would escape a revocation of all tokens issued until now.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ import structlog
 from runtime import ids
 from runtime import messages as m
 from runtime.errors import Fault, Status
-from runtime.http.auth.external_issuer import Foreign, Said
+from runtime.http.auth.external_issuer import ClaimedIdentity, ExternalIssuer
 from runtime.http.auth.identity import IDENTIFIER, Identity
 from runtime.http.auth.jwks import KEY_ALGORITHMS, JwksKeys
 from runtime.http.auth.revocations import Revocations, login_key, player_key, sign_in_key, staff_key
 from runtime.operations.players.revocations import LEEWAY_SECONDS
 from runtime.settings import Settings
 from runtime.wire.schema import fields_of
-from runtime.wire.subjects import is_seen, subject_of
+from runtime.wire.subjects import is_visible, subject_of
 
 CACHE_MAX: Final = 20_000
 TOKEN_CHARACTERS_MAX: Final = 8_192
@@ -47,10 +46,10 @@ _TIMES_ARE_OURS: Final[Any] = {
     "require": ["exp", "iat", "iss", "aud", "sub"],
     **dict.fromkeys(("verify_exp", "verify_iat", "verify_nbf"), False),
 }
-"""The library would judge them by this process's clock."""
+"""Times are checked here, because the library would use this process's clock."""
 
 _PLAYER: Final = re.compile(r"[A-Za-z0-9_.:@|+-]{1,128}")
-"""A player's id: other issuers' subjects have `|` and `@` in them too."""
+"""A player's id. External issuers' subjects may contain `|` and `@`."""
 
 _SUBJECT: Final = fields_of(m.RevokeStaffRequest)["subject"]
 
@@ -58,20 +57,19 @@ log = structlog.get_logger(__name__)
 
 
 class _Secret(NamedTuple):
-    """A secret of HS256, and the audiences whose tokens it makes."""
+    """An HS256 secret and the audiences that it signs for."""
 
     key: bytes
     audiences: tuple[str, ...]
 
 
 class Tokens:
-    """Mints own tokens and verifies own and foreign ones.
+    """Mints own tokens and verifies own and external ones.
 
-    secrets: of players' tokens, the first signs, all verify; none where only another issuer's tokens count.
-    staff_secrets: of staff's; None: the same. audience: players'; staff_audience: staff's. seconds_max: the longest
-    life that is taken; of a login's tokens, login_seconds_max. foreign: what another issuer's tokens say, where there
-    is one. Verified tokens are remembered until they expire, so a key that its issuer withdraws ends with the tokens
-    it signed.
+    secrets: for players' tokens; the first signs, all verify; empty if only external tokens are accepted.
+    staff_secrets: for staff's; None: the same. audience: players'; staff_audience: staff's. seconds_max: the longest
+    lifetime accepted; login_seconds_max: for a login's tokens. external: the external issuer, if any. Verified tokens
+    are cached until they expire, so a token signed by a withdrawn key stays valid until then.
     """
 
     def __init__(
@@ -83,7 +81,7 @@ class Tokens:
         staff_secrets: Iterable[str | bytes] | None = None,
         seconds_max: int = 2_592_000,
         login_seconds_max: int = 86_400,
-        foreign: Foreign | None = None,
+        external: ExternalIssuer | None = None,
         revocations: Revocations | None = None,
     ) -> None:
         keys = {audience: _keys(secrets), staff_audience: _keys(secrets if staff_secrets is None else staff_secrets)}
@@ -97,15 +95,15 @@ class Tokens:
         self._staff_audience = staff_audience
         self._seconds_max = seconds_max
         self._login_seconds_max = login_seconds_max
-        self._foreign = foreign
-        self._keys = JwksKeys(foreign.jwks_url) if foreign is not None else None
+        self._external = external
+        self._keys = JwksKeys(external.jwks_url) if external is not None else None
         self._revocations = revocations
         self._jwt = jwt.PyJWT(options={"enforce_minimum_key_length": True})
         self._known: OrderedDict[str, Identity] = OrderedDict()
 
     @classmethod
     def of(cls, settings: Settings, revocations: Revocations | None = None) -> Tokens:
-        """As the settings have them."""
+        """Builds it from the settings."""
         return cls(
             *settings.jwt_secrets,
             issuer=settings.jwt_issuer,
@@ -114,17 +112,17 @@ class Tokens:
             staff_secrets=settings.jwt_staff_secrets,
             seconds_max=settings.token_seconds_max,
             login_seconds_max=settings.player_token_seconds,
-            foreign=Foreign.of(settings),
+            external=ExternalIssuer.of(settings),
             revocations=revocations,
         )
 
     async def close(self) -> None:
-        """Drop the connection to the JWKS server."""
+        """Closes the connection to the JWKS server."""
         if self._keys is not None:
             await self._keys.close()
 
     def now(self) -> float:
-        """The time that tokens are made and judged by, unix seconds."""
+        """The current time for issuing and checking tokens, in Unix seconds."""
         return time.time() if self._revocations is None else self._revocations.now()
 
     def mint(
@@ -138,9 +136,9 @@ class Tokens:
         login_id: str = "",
         jti: str = "",
     ) -> str:
-        """A token that ends in `seconds`: staff's with roles; without, a player's, and of the login `login_id`.
+        """Mints a token that expires in `seconds`: a staff token if it has roles, else a player's of login `login_id`.
 
-        jti: whose sign-in goes on; else it is one of its own. LookupError where there is no secret of such tokens.
+        jti: continues that sign-in; empty: a new one. Raises LookupError without a secret for such tokens.
         """
         now = int(self.now())
         named = sorted(roles)
@@ -167,11 +165,11 @@ class Tokens:
         if identity is None:
             if revocations is not None:
                 await revocations.read_first()
-            identity = await self._verify_anew(token)
+            identity = await self._verify_uncached(token)
             if revocations is not None:
                 longest_seconds = revocations.longest(identity.player_id, identity.login_id)
                 if identity.expires_at - identity.issued_at > longest_seconds:
-                    raise _invalid()  # It would outlive the memory of its revocation.
+                    raise _invalid()  # It would outlive the record of its revocation.
             self._known[token] = identity
             if len(self._known) > CACHE_MAX:
                 self._known.popitem(last=False)
@@ -186,57 +184,57 @@ class Tokens:
                     raise _invalid()
         return identity
 
-    async def _verify_anew(self, token: str) -> Identity:
+    async def _verify_uncached(self, token: str) -> Identity:
         try:
             if len(token) > TOKEN_CHARACTERS_MAX:
                 raise jwt.InvalidTokenError("too long")
             header = jwt.get_unverified_header(token)
             if "crit" in header:
-                raise jwt.InvalidTokenError("critical extensions are not understood")  # RFC 7515 section 4.1.11
+                raise jwt.InvalidTokenError("critical extensions are not supported")  # RFC 7515 section 4.1.11
             if header.get("alg") == "HS256" and self._secrets:
-                return self._own(token, header.get("kid"))
-            return await self._of_another(token, header)
+                return self._own_token(token, header.get("kid"))
+            return await self._external_token(token, header)
         except jwt.ExpiredSignatureError:
             raise _expired() from None
         except Fault:
             raise
-        except Exception as exc:  # Whatever an attacker's claims break in a parser is an invalid token.
+        except Exception as exc:  # Any parser error caused by hostile claims means an invalid token.
             log.debug("token_refused", why=str(exc))
             raise _invalid() from None
 
-    def _own(self, token: str, kid: object) -> Identity:
-        """Who an own token names. A key id that is none of ours says nothing: every secret is tried then."""
+    def _own_token(self, token: str, kid: object) -> Identity:
+        """The identity in an own token. With an unknown key id, every secret is tried."""
         named = self._secrets.get(kid) if isinstance(kid, str) else None
         tried = [named] if named is not None else list(self._secrets.values())
         for secret in tried:
             with suppress(jwt.InvalidSignatureError):
                 claims = self._claims(token, secret.key, "HS256", self._issuer, list(secret.audiences))
                 if not isinstance(claims["aud"], str):
-                    raise jwt.InvalidTokenError("a token is for one audience")
+                    raise jwt.InvalidTokenError("aud must be a single audience")
                 staff = claims["aud"] == self._staff_audience
                 roles = claims.get("roles") or []
                 if not (isinstance(roles, list) and all(isinstance(role, str) for role in roles)):
                     raise jwt.InvalidTokenError("roles must be a list of strings")
                 merchant_id = claims.get("merchant_id")
                 merchant_id = "" if merchant_id is None else merchant_id
-                said = Said(claims["tenant_id"], merchant_id, claims["sub"], frozenset(roles))
-                return self._identity(token, claims, said, staff=staff, login_id=claims.get("sid", ""))
-        raise jwt.InvalidSignatureError("no secret of ours made it")
+                claimed = ClaimedIdentity(claims["tenant_id"], merchant_id, claims["sub"], frozenset(roles))
+                return self._identity(token, claims, claimed, staff=staff, login_id=claims.get("sid", ""))
+        raise jwt.InvalidSignatureError("no configured secret verifies it")
 
-    async def _of_another(self, token: str, header: Mapping[str, Any]) -> Identity:
-        """Who another issuer's token names, as the settings tell it."""
-        foreign, algorithm = self._foreign, header.get("alg")
-        # Nothing is asked for that no key of theirs can have signed: tokens are anybody's to invent.
-        if foreign is None or self._keys is None or algorithm not in KEY_ALGORITHMS.values():
+    async def _external_token(self, token: str, header: Mapping[str, Any]) -> Identity:
+        """The identity in an external issuer's token, by the configured claims."""
+        external, algorithm = self._external, header.get("alg")
+        # Fetch no keys for an algorithm that the issuer cannot use: anyone can forge such tokens.
+        if external is None or self._keys is None or algorithm not in KEY_ALGORITHMS.values():
             raise jwt.InvalidTokenError("no key of this issuer fits")
         key = await self._keys.get(header.get("kid"), str(algorithm))
         if key is None:
             raise jwt.InvalidTokenError("no key of this issuer fits")
-        claims = self._claims(token, key, str(algorithm), foreign.issuer, foreign.audience)
-        said = foreign.read(claims)
-        if not said.roles and isinstance(said.subject, str) and ids.is_guest(said.subject):
-            raise jwt.InvalidTokenError("who is a guest is for us to say: their name opens what they won")
-        return self._identity(token, claims, said, staff=bool(said.roles), login_id="")
+        claims = self._claims(token, key, str(algorithm), external.issuer, external.audience)
+        claimed = external.read(claims)
+        if not claimed.roles and isinstance(claimed.subject, str) and ids.is_guest(claimed.subject):
+            raise jwt.InvalidTokenError("an external issuer must not issue tokens of guests")
+        return self._identity(token, claims, claimed, staff=bool(claimed.roles), login_id="")
 
     def _claims(self, token: str, key: Any, algorithm: str, issuer: str, audience: str | list[str]) -> dict[str, Any]:
         claims = self._jwt.decode(
@@ -246,25 +244,27 @@ class Tokens:
         if claims["exp"] + LEEWAY_SECONDS <= now:
             raise jwt.ExpiredSignatureError("expired")
         if max(claims["iat"], claims.get("nbf", claims["iat"])) > now + LEEWAY_SECONDS:
-            raise jwt.ImmatureSignatureError("of the future")
+            raise jwt.ImmatureSignatureError("issued in the future")
         return claims
 
-    def _identity(self, token: str, claims: Mapping[str, Any], said: Said, *, staff: bool, login_id: Any) -> Identity:
-        """The identity, once all of it is what it must be."""
-        tenant_id, merchant_id, subject, roles = said
+    def _identity(
+        self, token: str, claims: Mapping[str, Any], claimed: ClaimedIdentity, *, staff: bool, login_id: Any
+    ) -> Identity:
+        """Validates the claims and builds the identity."""
+        tenant_id, merchant_id, subject, roles = claimed
         if staff and isinstance(subject, str):
             subject = subject_of(subject)
-        # Only "" is no merchant: whatever else is empty would make a merchant's staff the tenant's own.
+        # Only "" means no merchant: any other empty value would turn merchant staff into tenant staff.
         for identifier in (tenant_id, *([merchant_id] if merchant_id != "" else [])):
             if not isinstance(identifier, str) or not IDENTIFIER.fullmatch(identifier):
                 raise jwt.InvalidTokenError("tenant and merchant must be identifiers")
         if not isinstance(subject, str) or not (_is_staff_subject(subject) if staff else _PLAYER.fullmatch(subject)):
-            raise jwt.InvalidTokenError("a player must be an identifier, and staff's subject a text that can be shown")
+            raise jwt.InvalidTokenError("a player must be an identifier, and a staff subject a printable text")
         if not isinstance(login_id, str):
             raise jwt.InvalidTokenError("sid must be a string")
-        life = claims["exp"] - claims["iat"]  # NaN and infinities are no life that is short enough.
+        life = claims["exp"] - claims["iat"]  # NaN and infinity fail the comparison below.
         if not life <= (self._login_seconds_max if login_id else self._seconds_max):
-            raise jwt.InvalidTokenError("made for longer than is taken")
+            raise jwt.InvalidTokenError("its lifetime exceeds the maximum")
         sign_in_id = _sign_in_id(token, claims) if staff else ""
         revocable: tuple[str, ...]
         if staff:
@@ -286,17 +286,17 @@ class Tokens:
 
 
 def _is_staff_subject(subject: str) -> bool:
-    """Whether the audit log can show it, and log-out name it: what is no such text would go unnoted.
+    """Whether the audit log can show it and log-out can name it; any other subject would go unrecorded.
 
-    Of characters that cannot be seen it has none: two people for the second look at what one asks would look alike.
+    Invisible characters are refused: with them, one person could pass as a second one in an approval.
     """
-    return bool(subject) and is_seen(subject) and _SUBJECT.text_problem(subject) is None
+    return bool(subject) and is_visible(subject) and _SUBJECT.text_problem(subject) is None
 
 
 def _sign_in_id(token: str, claims: Mapping[str, Any]) -> str:
-    """The sign-in that a token of staff's is of: its issuer's session (`sid`), or else the token. It opens nothing."""
-    said = [claims[name] for name in ("sid", "jti") if isinstance(claims.get(name), str) and claims[name]]
-    named = [claims["iss"], *(said[:1] or [token])]
+    """The sign-in id of a staff token, from the issuer's session (`sid`) or else the token. It is not a credential."""
+    claimed = [claims[name] for name in ("sid", "jti") if isinstance(claims.get(name), str) and claims[name]]
+    named = [claims["iss"], *(claimed[:1] or [token])]
     return f"signin_{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]}"
 
 
@@ -305,7 +305,7 @@ def _keys(secrets: Iterable[str | bytes]) -> list[bytes]:
 
 
 def _kid(secret: bytes) -> str:
-    """The name of a secret, from which it cannot be told: it has the entropy of a key."""
+    """A public name of a secret: a hash, which does not reveal a secret with a key's entropy."""
     return hashlib.blake2b(secret, digest_size=8, person=b"tombola kid").hexdigest()
 
 

@@ -1,1 +1,1 @@
-"""The dashboard: the page by which staff run campaigns, on the admin edge at /dashboard."""
+"""The dashboard, where staff run campaigns: served by the admin edge at /dashboard."""

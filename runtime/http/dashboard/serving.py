@@ -1,10 +1,10 @@
-"""The dashboard's page and files, served from memory.
+"""Serves the dashboard's page and files from memory.
 
-    /dashboard, /dashboard/...             the page; what it shows is its address' to say
+    /dashboard, /dashboard/...             the page; its script shows the view of the path
     /dashboard-files/{version}/...         the files of `web/built/dashboard`; `version` is a hash of all of them
 
-The page holds no data: all that it shows it asks of the API, with the token of who signed in. Its policy lets it run
-our files and ask us, and nothing else.
+The page contains no data: it reads everything from the API with the user's token. Its Content-Security-Policy allows
+only scripts from, and requests to, this server.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from aiohttp import web
 
 from runtime.http.login.sign_in import DASHBOARD
-from runtime.http.pages.files import ASK_AGAIN, FOREVER, document, version_of
+from runtime.http.pages.files import FOREVER, REVALIDATE, document, version_of
 from runtime.http.pages.static_documents import Document
 from runtime.web import read_all
 
@@ -25,14 +25,14 @@ ENTRY: Final = "main.js"
 STYLES: Final = ("pico.css", "style.css")
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:;"
-    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    " font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _SAFE: Final = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What is served: the files by path below the version, as they are for good and for now, and the page."""
+    """The page, and the files by path: cached forever (`documents`) or revalidated (`current`)."""
 
     version: str
     documents: dict[str, Document]
@@ -42,13 +42,13 @@ class Files:
 
 @cache
 def files() -> Files:
-    """All of them, read, hashed and compressed."""
+    """Reads, hashes and compresses all files."""
     bodies = read_all("built/dashboard")
     version = version_of(bodies)
     return Files(
         version,
         {path: document(path, body, FOREVER, _SAFE) for path, body in bodies.items()},
-        {path: document(path, body, ASK_AGAIN, _SAFE) for path, body in bodies.items()},
+        {path: document(path, body, REVALIDATE, _SAFE) for path, body in bodies.items()},
         _page(version),
     )
 
@@ -66,8 +66,8 @@ async def _dashboard(request: web.Request) -> web.Response:
 
 async def _file(request: web.Request) -> web.Response:
     found = files()
-    asked = found.documents if request.match_info["version"] == found.version else found.current
-    file = asked.get(request.match_info["path"])
+    documents = found.documents if request.match_info["version"] == found.version else found.current
+    file = documents.get(request.match_info["path"])
     if file is None:
         raise web.HTTPNotFound()
     return file.answer(request)
@@ -87,7 +87,7 @@ def _page(version: str) -> Document:
     headers = {
         **_SAFE,
         "Content-Type": "text/html; charset=utf-8",
-        "Cache-Control": ASK_AGAIN,
+        "Cache-Control": REVALIDATE,
         "Content-Security-Policy": POLICY,
         "Cross-Origin-Opener-Policy": "same-origin",
     }

@@ -1,1 +1,1 @@
-"""The documents that a surface serves of itself: OpenAPI, the page that shows it, AsyncAPI."""
+"""The API documents of a surface: OpenAPI, the page that shows it, AsyncAPI."""

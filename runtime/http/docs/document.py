@@ -1,4 +1,4 @@
-"""An OpenAPI document in the making: its paths, the components that they refer to, and the parts that all have."""
+"""A builder of OpenAPI documents: paths, the components that they refer to, and the parts common to all surfaces."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from runtime.messages import comments
 Surface = Literal["core", "consumer", "admin"]
 
 _ABOUT: Final[Mapping[Surface, str]] = {
-    "core": "Every operation, 1:1 with its RPC. Core authenticates nobody (SERVICE_TOKEN aside): keep it private.",
-    "consumer": "What widgets and players ask. Where no token says the tenant, X-Tenant-Id or ?tenant_id= does.",
-    "admin": "What staff, their dashboards and machines ask. Every route is of the token's own tenant.",
+    "core": "Every operation, 1:1 with its RPC. Core does not authenticate callers, except by SERVICE_TOKEN: keep it "
+    "on a private network.",
+    "consumer": "The API for widgets and players. A request without a token names its tenant in X-Tenant-Id or "
+    "?tenant_id=.",
+    "admin": "The API for staff, dashboards and machines. Every route acts on the token's tenant.",
 }
 _EVERYWHERE: Final = """
 
-Every answer, errors included, is an envelope `{code, message, trace_id, data}`. `code` is a gRPC status name;
-an error's `data.reason` says which refusal it is. Beside each operation's own, any request may meet
-`UNKNOWN_ROUTE` (404), `METHOD_NOT_ALLOWED` (405), `EXPECTATION_FAILED` (417) and `MALFORMED_REQUEST` (400).
-Times are unix seconds, 0 = unset. Enums are sent as value names; their lower-case tokens are taken too. In a
-body, `null` is the same as leaving the field out. Texts that people are shown hold no characters that are controls,
-turn the direction of what stands around them, or are nothing to see; and no line breaks, unless it is said.
-`traceparent` (W3C) is honoured and names the `trace_id`.
+Every response, errors included, is an envelope `{code, message, trace_id, data}`. `code` is a gRPC status name.
+An error's `data.reason` identifies the cause. In addition to the errors listed for each operation, any request may
+get `UNKNOWN_ROUTE` (404), `METHOD_NOT_ALLOWED` (405), `EXPECTATION_FAILED` (417) or `MALFORMED_REQUEST` (400).
+Times are Unix seconds; 0 means unset. Enums are value names; lower-case short names are accepted too. In a body,
+`null` is the same as an omitted field. Texts shown to people must not contain control, bidirectional-override or
+invisible characters, nor line breaks unless the field allows several lines. A W3C `traceparent` header sets the
+`trace_id`.
 """
 
 _ENVELOPE: Final[Schema] = {
@@ -36,39 +38,39 @@ _ENVELOPE: Final[Schema] = {
     "message": {"type": "string"},
     "trace_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
 }
-_MEANS: Final[Mapping[str, str]] = comments.NAMES | {
-    "code": "A gRPC status name; OK where it was done.",
-    "message": "A sentence for people; empty where it was done.",
-    "trace_id": "The W3C trace id of the request, which the log has too.",
-    "data": "What was asked for, or the facts of the refusal.",
-    "reason": "Why it was refused, in a word that programs can rely on.",
-    "violations": "Each field that is wrong.",
+_DESCRIPTIONS: Final[Mapping[str, str]] = comments.NAMES | {
+    "code": "A gRPC status name; OK on success.",
+    "message": "A sentence for people; empty on success.",
+    "trace_id": "The W3C trace id of the request, also written to the log.",
+    "data": "The result, or the facts of the error.",
+    "reason": "The stable, machine-readable cause of the error.",
+    "violations": "The invalid fields.",
     "field": "The path of the field in the request.",
-    "expires_at": "When it ends. Unix seconds.",
+    "expires_at": "When it expires. Unix seconds.",
     "resend_at": "When another code may be sent. Unix seconds.",
     "token": "The token, to be sent as Authorization: Bearer.",
-    "refresh_token": "Gets new tokens once, at /players/auth/refresh.",
-    "guest_merged": "Whether what the guest won is the player's now.",
+    "refresh_token": "Exchanged once for new tokens, at /players/auth/refresh.",
+    "guest_merged": "Whether the guest was merged into the player.",
     "contact_type": "Phone or e-mail.",
     "contact": "The phone number or the e-mail address.",
     "type": "Phone or e-mail.",
     "value": "The phone number or the e-mail address.",
-    "everywhere": "Whether all logins end, and not only this one.",
+    "everywhere": "Whether to end all logins, not only this one.",
     "tenant_name": "The tenant's name.",
-    "operations": "The operations that the roles open.",
-    "consumer_url": "Where players are.",
-    "default_tenant": "The tenant of who names none.",
-    "oidc": "Whether staff may sign in at an issuer.",
-    "url": "Where to send the browser.",
-    "state": "What the issuer sends back with the code: compare it.",
-    "nonce": "Kept by the browser, and sent with the code.",
-    "verifier": "Kept by the browser, and sent with the code.",
+    "operations": "The operations that the roles permit.",
+    "consumer_url": "The consumer edge's URL.",
+    "default_tenant": "The tenant of requests that name none.",
+    "oidc": "Whether staff may sign in at an OIDC issuer.",
+    "url": "The URL to send the browser to.",
+    "state": "The issuer returns it with the code: compare the two.",
+    "nonce": "Stored by the browser and sent with the code.",
+    "verifier": "Stored by the browser and sent with the code.",
     "link": "The token of the link.",
-    "redirect_uri": "Where the issuer sends the browser back to.",
+    "redirect_uri": "The URL that the issuer redirects the browser to.",
     "status": "alive or ready.",
-    "checks": "The stores that answer.",
+    "checks": "The stores that respond.",
 }
-"""What a name means in what is described here by hand."""
+"""Descriptions of fields, by name, in the schemas written by hand."""
 
 _TRACE_ID: Final = examples.text("trace_id")
 
@@ -80,10 +82,10 @@ _SECURITY: Final[Mapping[Surface, dict[str, Any]]] = {
             "type": "apiKey",
             "in": "header",
             "name": "webhook-signature",
-            "description": "Standard Webhooks, by the secret of the prize's fulfillment config",
+            "description": "A Standard Webhooks signature with the secret in the prize's fulfillment config",
         },
     },
-    "core": {"bearer": {"type": "http", "scheme": "bearer", "description": "The setting SERVICE_TOKEN, where set"}},
+    "core": {"bearer": {"type": "http", "scheme": "bearer", "description": "SERVICE_TOKEN, if the setting is set"}},
 }
 
 
@@ -92,13 +94,13 @@ _FALLBACK: Final[dict[str, Any]] = {
         "type": "apiKey",
         "in": "header",
         "name": "X-Player-Id",
-        "description": "Whoever you say: in development (HEADER_FALLBACK) a player is made on first use",
+        "description": "Any player id, in development (HEADER_FALLBACK): the player is created on first use",
     }
 }
 
 
 class Document:
-    """A surface's document. Add rows, then take it `finished`."""
+    """Builds a surface's document: `add` operations, then call `build`."""
 
     def __init__(self, surface: Surface, *, header_fallback: bool = False) -> None:
         self.surface: Surface = surface
@@ -109,12 +111,12 @@ class Document:
         self._tags: dict[str, None] = {}
 
     def tokens(self) -> list[dict[str, list[str]]]:
-        """What a route that wants to know who asks takes for it: each of these alone."""
+        """The security schemes of an authenticated route. Any one of them is enough."""
         names = ["bearer", *(_FALLBACK if self._fallback else ())]
         return [{name: []} for name in names]
 
-    def finished(self, links: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-        """All of it, as plain JSON values. links: what can be asked next, by operation."""
+    def build(self, links: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+        """The whole document as plain JSON values. links: the links of each operation's response."""
         for path, verbs in self._paths.items():
             for verb, row in verbs.items():
                 found = links.get(row["operationId"])
@@ -144,29 +146,29 @@ class Document:
         self._paths.setdefault(path.text, {})[verb.lower()] = row
 
     def tag(self, name: str) -> str:
-        """The tag of this name, which the document lists from now on."""
+        """Adds a tag to the document's list and returns its name."""
         self._tags[name] = None
         return name
 
-    def answered(self, data: Schema, example: Any, headers: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """An answer with `data` in the envelope. Envelopes are components too, named after what they hold."""
+    def response(self, data: Schema, example: Any, headers: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """A response with `data` in the envelope. Each envelope is a component named after its data."""
         name = f"{data['$ref'].rpartition('/')[2]}Envelope"
         self.schemas.components[name] = object_of({**_ENVELOPE, "data": data}, [*_ENVELOPE, "data"])
         shown = {"code": "OK", "message": "", "trace_id": _TRACE_ID, "data": example}
-        answered = {
+        response = {
             "description": "OK",
             "content": {"application/json": {"schema": ref(name), "example": shown}},
         }
-        return {**answered, "headers": dict(headers)} if headers else answered
+        return {**response, "headers": dict(headers)} if headers else response
 
     def refusals(self, reasons: Iterable[str]) -> dict[str, Any]:
-        """The answers that refuse for these reasons, by HTTP status."""
+        """The error responses for these reasons, by HTTP status."""
         return {str(http): self._refusal(http, found) for http, found in refusals.by_http(reasons).items()}
 
     def _refusal(self, http: int, reasons: list[str]) -> dict[str, Any]:
         self._reasons.update(reasons)
         lines = [
-            f"- `{refusals.REFUSALS[reason].status.name}` `{reason}`: {refusals.REFUSALS[reason].means}"
+            f"- `{refusals.REFUSALS[reason].status.name}` `{reason}`: {refusals.REFUSALS[reason].cause}"
             for reason in reasons
         ]
         made: dict[str, Any] = {
@@ -210,11 +212,11 @@ _ANYWHERE: Final[Mapping[int, str]] = {
     405: "METHOD_NOT_ALLOWED",
     417: "EXPECTATION_FAILED",
 }
-"""What any request may meet, as the introduction says."""
+"""The errors that any request may get, as the introduction lists them."""
 
 
 def _refusing(http: int, reasons: list[str]) -> Schema:
-    """An Error for one of these reasons."""
+    """The schema of an Error with one of these reasons."""
     named = sorted({*reasons, *([_ANYWHERE[http]] if http in _ANYWHERE else [])})
     reason: Schema = {"enum": named}
     facts = object_of({"reason": reason}, ["reason"])
@@ -222,16 +224,16 @@ def _refusing(http: int, reasons: list[str]) -> Schema:
 
 
 def _refused(reason: str) -> dict[str, Any]:
-    """An example of a refusal's envelope."""
+    """An example of an error's envelope."""
     refusal = refusals.REFUSALS[reason]
     data = {"reason": reason, **refusal.facts}
-    return {"code": refusal.status.name, "message": refusal.means, "trace_id": _TRACE_ID, "data": data}
+    return {"code": refusal.status.name, "message": refusal.cause, "trace_id": _TRACE_ID, "data": data}
 
 
 def object_of(properties: Mapping[str, Schema], required: list[str], *, closed: bool = False) -> Schema:
-    """The schema of an object with these fields, each with what its name means. closed: a body's, with no other."""
+    """The schema of an object. Adds each field's description by name. closed: allows no other fields, as in a body."""
     described = {
-        name: {"description": _MEANS[name], **schema} if name in _MEANS else schema
+        name: {"description": _DESCRIPTIONS[name], **schema} if name in _DESCRIPTIONS else schema
         for name, schema in properties.items()
     }
     schema = {"type": "object", "properties": described, "required": required}
@@ -239,28 +241,28 @@ def object_of(properties: Mapping[str, Schema], required: list[str], *, closed: 
 
 
 def path_parameter(name: str) -> dict[str, Any]:
-    """A part of the path."""
+    """A path parameter."""
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
-def query_parameter(name: str, schema: Schema, *, required: bool = False, means: str = "") -> dict[str, Any]:
+def query_parameter(name: str, schema: Schema, *, required: bool = False, description: str = "") -> dict[str, Any]:
     """A query parameter."""
-    said = {"description": means} if means else {}
-    return {"name": name, "in": "query", "required": required, **said, "schema": schema}
+    described = {"description": description} if description else {}
+    return {"name": name, "in": "query", "required": required, **described, "schema": schema}
 
 
 def tenant_parameters() -> list[dict[str, Any]]:
-    """How the consumer edge is told the tenant, where no token says it: by a header, or in the address."""
-    means = "Whose data, where no token says it"
+    """The header and the query parameter that name the tenant of a request without a token."""
+    description = "The tenant, if the request has no token"
     schema = {"type": "string", "minLength": 1, "maxLength": IDENTIFIER_CHARACTERS_MAX}
     return [
-        header_parameter("X-Tenant-Id", means, 1, IDENTIFIER_CHARACTERS_MAX),
-        query_parameter("tenant_id", schema, means=means),
+        header_parameter("X-Tenant-Id", description, 1, IDENTIFIER_CHARACTERS_MAX),
+        query_parameter("tenant_id", schema, description=description),
     ]
 
 
 def header_parameter(name: str, description: str, least: int, most: int) -> dict[str, Any]:
-    """A header of `least` to `most` characters, which may be left out."""
+    """An optional header of `least` to `most` characters."""
     schema = {"type": "string", "minLength": least, "maxLength": most}
     return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
 

@@ -1,7 +1,7 @@
-"""Examples for the OpenAPI documents: of every message as it is shown, and of every body that is sent.
+"""Examples for the OpenAPI documents: of every response and of every body.
 
-Answers are made field by field from values by name; bodies are the rows' examples, in the edges' form, and
-brought into Core's by `core_body`. A test holds each of them to its schema.
+Responses are built field by field from values by name. Bodies are the operation rows' examples, in the edges' form;
+`core_body` converts them to Core's. A test validates each example against its schema.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _TEXTS: Final[Mapping[str, str]] = {
     "revision_hash": _REVISION_HASH,
     "terms": _TERMS,
     "unavailable": samples.PRIZE,
-    "check": "prize_held",
-    "holds": "What is awarded of a prize is what its rewards hold.",
+    "check": "prize_awarded",
+    "holds": "The awarded units of a prize are those that its rewards hold.",
     "expected": "11",
     "found": "12",
     "client_seed": "clover",
@@ -183,7 +183,7 @@ _FLAGS: Final = frozenset({"can_play", "matches", "verified", "delivered", "avai
 
 
 def answer(message: Any, shape: Shape, int64_as: Int64As) -> dict[str, Any]:
-    """What might be shown of a message."""
+    """An example response of a message."""
     return apply(shape, _shown(message, int64_as))
 
 
@@ -233,7 +233,7 @@ def _value(owner: str, field: Field, int64_as: Int64As) -> Any:
 
 
 def core_body(operation: Operation) -> dict[str, Any]:
-    """The same body as Core takes it: with a scope and a player, the resource wrapped, int64 quoted."""
+    """The example body in Core's form: with a scope and a player, the resource wrapped, int64 quoted."""
     body = dict(operation.example or {})
     if operation.resource:
         body = {operation.resource: body}
@@ -256,5 +256,5 @@ def _quoted_value(field: Field, value: Any) -> Any:
 
 
 def text(name: str) -> str:
-    """An example of the text that a field of this name holds."""
+    """An example value for a text field of this name."""
     return _TEXTS.get(name, "")

@@ -1,4 +1,6 @@
-"""What a surface serves beside the table of operations, described: login, health, metrics."""
+"""Descriptions of the routes that are not in the operation table: login, exports, live, evidence files, health,
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from typing import Any, NamedTuple
 
 from runtime import messages as m
 from runtime.http.admin import EXPORT, LIVE, LOG_OUT, ME
+from runtime.http.consumer import DRAW_FILE
 from runtime.http.docs import examples, refusals
 from runtime.http.docs.document import (
     Document,
@@ -17,6 +20,7 @@ from runtime.http.docs.document import (
     tenant_parameters,
 )
 from runtime.http.docs.schemas import Schema, ref
+from runtime.http.feeds.downloads import JSON_LINES
 from runtime.http.login.oidc import TEXT_CHARACTERS_MAX
 from runtime.http.login.rows import CHALLENGE, ROWS, Answers, text_of
 from runtime.http.login.sign_in import LINK, METHODS, OIDC_FINISH, OIDC_START
@@ -34,7 +38,10 @@ def add_login(document: Document) -> None:
     components["Challenge"] = object_of(challenge, list(challenge))
     components["Done"] = object_of({}, [])
     tokens = {"token": text, "refresh_token": text, "expires_at": moment, "player": document.schemas.answer(m.Player)}
-    merged: Schema = {"type": "boolean", "description": "Of a guest's token that was sent along."}
+    merged: Schema = {
+        "type": "boolean",
+        "description": "Whether the guest of a guest token sent with the request was merged into the player.",
+    }
     components["Tokens"] = object_of(tokens | {"guest_merged": merged}, list(tokens))
     logged_in = {
         "token": "eyJhbGciOiJIUzI1NiIs...",
@@ -42,9 +49,9 @@ def add_login(document: Document) -> None:
         "expires_at": samples.LATER,
         "player": examples.answer(m.Player, AS_IT_IS, "number"),
     }
-    asked = {"challenge_id": CHALLENGE, "expires_at": 1_767_225_900, "resend_at": 1_767_225_660}
+    challenge_example = {"challenge_id": CHALLENGE, "expires_at": 1_767_225_900, "resend_at": 1_767_225_660}
     answers = {
-        Answers.CHALLENGE: (ref("Challenge"), asked),
+        Answers.CHALLENGE: (ref("Challenge"), challenge_example),
         Answers.TOKENS: (ref("Tokens"), logged_in),
         Answers.DONE: (ref("Done"), {}),
         Answers.CONTACT: (document.schemas.answer(m.Contact), examples.answer(m.Contact, AS_IT_IS, "number")),
@@ -65,13 +72,13 @@ def add_login(document: Document) -> None:
             "parameters": tenant_parameters(),
             "requestBody": {"required": bool(body), "content": content},
             "security": [*([] if row.players_only else [{}]), *document.tokens()],
-            "responses": {"200": document.answered(*answers[row.answers]), **document.refusals(every)},
+            "responses": {"200": document.response(*answers[row.answers]), **document.refusals(every)},
         }
         document.add(Path(API + row.path, "POST"), "POST", described)
 
 
 def add_me(document: Document) -> None:
-    """The admin edge's own route: who asks (runtime/http/admin.py)."""
+    """The admin edge's own route: the caller's identity (runtime/http/admin.py)."""
     text: Schema = {"type": "string"}
     texts: Schema = {"type": "array", "items": text}
     moment: Schema = {"type": "integer", "format": "int64", "description": "Unix seconds."}
@@ -93,39 +100,43 @@ def add_me(document: Document) -> None:
     described = {
         "operationId": "GetMe",
         "tags": [document.tag("Staff")],
-        "summary": "Who asks",
-        "description": "Who the token is of, which operations its roles open, and where players are.",
+        "summary": "Get the caller's identity",
+        "description": "The token's subject and roles, the operations that they permit, and the consumer edge's URL.",
         "security": document.tokens(),
-        "responses": {"200": document.answered(ref("Me"), example), **document.refusals(every)},
+        "responses": {"200": document.response(ref("Me"), example), **document.refusals(every)},
     }
     document.add(Path(ME, "GET"), "GET", described)
 
 
 def add_exports(document: Document) -> None:
-    """The admin edge's own route: everything of a kind as CSV (runtime/http/feeds/exports.py)."""
+    """The admin edge's own route: exports (runtime/http/feeds/exports.py)."""
     text: Schema = {"type": "string"}
     moment: Schema = {"type": "integer", "format": "int64", "minimum": 0, "description": "Unix seconds."}
     name = path_parameter("name")
     name["schema"] = {"type": "string", "enum": list(EXPORTS)}
-    head = {"description": "A name for the file", "schema": {"type": "string"}}
+    head = {"description": "The suggested file name", "schema": {"type": "string"}}
     lines = {"schema": text, "example": "id,won_at,prize\r\nreward_01k0,2026-03-01T09:00:00Z,Mug\r\n"}
     every = (*refusals.ALWAYS, *refusals.TOKENS, *refusals.OF_EDGES, "TOKEN_MISSING", "ROLE_REQUIRED")
     described = {
         "operationId": "ExportRows",
         "tags": [document.tag("Exports")],
         "summary": "Export rows",
-        "description": "Everything of a kind as CSV, the oldest first, sent as it is read. One that is cut off goes on "
-        "with `cursor`, the first cell of its last whole line (the ledger's are `position`). A cell that a spreadsheet "
-        "would take for a formula begins with an apostrophe; codes are `****`; contacts are masked but for who may "
-        "fulfil rewards, and for a merchant's staff in the tenant's own campaigns, without names there. `from` and "
-        "`to` are of when it happened, `to` excluded. A tenant has two under way at a time. That it was asked for is "
-        "in the audit log.",
+        "description": "Streams all rows of one kind, oldest first, as CSV or (`format=jsonl`) as JSON lines. "
+        "`consent` selects "
+        "the participants whose consent of that id is in force. To resume an interrupted export, send as `cursor`"
+        " the first cell of the last complete line (for the ledger, its `position`). A cell that a spreadsheet "
+        "would read as a formula is prefixed with an apostrophe. Codes read `****`. Contacts are masked unless "
+        "the token's role may fulfil rewards. In the tenant's own campaigns, merchant staff see contacts masked "
+        "and no names. `from` (inclusive) and `to` (exclusive) filter by the time of the event. A tenant may run "
+        "two exports at a time. Each export is recorded in the audit log.",
         "parameters": [
             name,
             query_parameter("campaign_id", text),
             query_parameter("from", moment),
             query_parameter("to", moment),
             query_parameter("cursor", text),
+            query_parameter("consent", text),
+            query_parameter("format", {"type": "string", "enum": ["csv", "jsonl"], "default": "csv"}),
         ],
         "security": document.tokens(),
         "responses": {
@@ -136,17 +147,51 @@ def add_exports(document: Document) -> None:
     document.add(Path(EXPORT, "GET"), "GET", described)
 
 
+def add_draw_file(document: Document) -> None:
+    """The consumer edge's own route: evidence files of draws (runtime/http/feeds/draw_file.py)."""
+    head = {"description": "The suggested file name", "schema": {"type": "string"}}
+    line = '{"format":"tombola-draw-1","id":"draw_01k0","tickets_root":"9f86d0...", ...}\n'
+    lines = {"schema": {"type": "string"}, "example": line}
+    every = (
+        *refusals.ALWAYS,
+        *refusals.TOKENS,
+        *refusals.OF_EDGES,
+        "RATE_LIMITED",
+        "ROLE_REQUIRED",
+        "UNKNOWN_DRAW",
+        "UNKNOWN_TENANT",
+    )
+    described = {
+        "operationId": "DownloadDrawFile",
+        "tags": [document.tag("Draws")],
+        "summary": "Download the evidence of a draw",
+        "description": "Streams the frozen tickets under pseudonyms, and once they are drawn the random value and the "
+        "winners, as JSON lines. `tombola draws verify FILE` checks it without the service.",
+        "parameters": [path_parameter("id"), *tenant_parameters()],
+        "security": [{}, *document.tokens()],
+        "responses": {
+            "200": {
+                "description": "OK",
+                "headers": {"Content-Disposition": head},
+                "content": {JSON_LINES: lines},
+            },
+            **document.refusals(every),
+        },
+    }
+    document.add(Path(DRAW_FILE, "GET"), "GET", described)
+
+
 def add_live(document: Document) -> None:
-    """The admin edge's own route: what happens now, as it happens (runtime/http/feeds/live.py)."""
+    """The admin edge's own route: live figures (runtime/http/feeds/live.py)."""
     frame = 'event: live\ndata: {"at":1767225600,"plays":120,"wins":14, ...}\n\n'
     every = (*refusals.ALWAYS, *refusals.TOKENS, *refusals.OF_EDGES, "TOKEN_MISSING", "ROLE_REQUIRED")
     described = {
         "operationId": "WatchLive",
         "tags": [document.tag("Live")],
-        "summary": "Watch what happens now",
-        "description": "Server-sent events, every few seconds: plays and wins of the last minute, stock that runs out "
-        "and when, what was won in a day, deliveries that wait or were given up, integrations that fail. It goes on "
-        "until who watches leaves, or their token ends (`event: end`).",
+        "summary": "Stream live figures",
+        "description": "Server-sent events, every few seconds: plays and wins of the last minute, prizes that run low "
+        "and when they sell out, prizes won in the last day, pending and failed deliveries, failing integrations. The "
+        "stream ends when the client disconnects or the token expires (`event: end`).",
         "security": document.tokens(),
         "responses": {
             "200": {
@@ -160,7 +205,7 @@ def add_live(document: Document) -> None:
 
 
 def add_log_out(document: Document) -> None:
-    """The admin edge's own route: staff end their tokens (runtime/http/login/staff.py)."""
+    """The admin edge's own route: staff log out (runtime/http/login/staff.py)."""
     components = document.schemas.components
     components["Done"] = object_of({}, [])
     components["LogOutBody"] = object_of({"everywhere": {"type": "boolean"}}, [], closed=True)
@@ -170,11 +215,12 @@ def add_log_out(document: Document) -> None:
         "operationId": "LogOutStaff",
         "tags": [document.tag("Staff")],
         "summary": "Log out",
-        "description": "Ends the sign-in that the token is of; with `everywhere` every token of its subject until now.",
+        "description": "Revokes the token's sign-in. With `everywhere`, revokes every token issued to its subject "
+        "until now.",
         "requestBody": {"required": False, "content": content},
         "security": document.tokens(),
         "responses": {
-            "200": document.answered(ref("Done"), {}),
+            "200": document.response(ref("Done"), {}),
             **document.refusals([*every, "TOKEN_MISSING", "ROLE_REQUIRED"]),
         },
     }
@@ -182,7 +228,7 @@ def add_log_out(document: Document) -> None:
 
 
 class _SignInStep(NamedTuple):
-    """A route of the sign-in: its operation, what it is sent, and the schema of what it answers."""
+    """A route of the sign-in: its operation, an example body, and the schema of its response."""
 
     name: str
     summary: str
@@ -200,34 +246,35 @@ def add_sign_in(document: Document) -> None:
     components = document.schemas.components
     components["SignInMethods"] = object_of({"oidc": {"type": "boolean"}}, ["oidc"])
     components["SignedIn"] = object_of({"token": text, "expires_at": moment}, ["token", "expires_at"])
-    begun = dict.fromkeys(("url", "state", "nonce", "verifier"), text)
-    components["SignInBegun"] = object_of(begun, list(begun))
+    started = dict.fromkeys(("url", "state", "nonce", "verifier"), text)
+    components["SignInBegun"] = object_of(started, list(started))
     signed_in = {"token": "eyJhbGciOiJIUzI1NiIs...", "expires_at": samples.LATER}
     home = "https://admin.example/dashboard"
-    kept = {"verifier": "kX1r...", "nonce": "9fQz..."}
+    stored = {"verifier": "kX1r...", "nonce": "9fQz..."}
     steps: dict[str, _SignInStep] = {
         LINK: _SignInStep(
             name="SignInByLink",
-            summary="Sign in by a link",
-            description="The link is good for one use.",
+            summary="Sign in with a link",
+            description="A link works once.",
             body={"link": "eyJ..."},
             answer="SignedIn",
             example=signed_in,
         ),
         OIDC_START: _SignInStep(
             name="StartSignIn",
-            summary="Begin to sign in at the issuer",
-            description="Where to send the browser, and what it keeps until it is back. There where OIDC_CLIENT_ID is "
-            "set.",
+            summary="Start a sign-in at the OIDC issuer",
+            description="Returns the URL to send the browser to, and the values that the browser stores until the "
+            "issuer redirects it back. Available if OIDC_CLIENT_ID is set.",
             body={"redirect_uri": home},
             answer="SignInBegun",
-            example={"url": "https://issuer.example/authorize?...", "state": "aB3d...", **kept},
+            example={"url": "https://issuer.example/authorize?...", "state": "aB3d...", **stored},
         ),
         OIDC_FINISH: _SignInStep(
             name="FinishSignIn",
             summary="Sign in with the issuer's code",
-            description="The code is what the issuer sent the browser back with. There where OIDC_CLIENT_ID is set.",
-            body={"code": "SplxlOBeZQQYbYS6WxSbIA", "redirect_uri": home, **kept},
+            description="Exchanges the code from the issuer's redirect for a token. Available if OIDC_CLIENT_ID is "
+            "set.",
+            body={"code": "SplxlOBeZQQYbYS6WxSbIA", "redirect_uri": home, **stored},
             answer="SignedIn",
             example=signed_in,
         ),
@@ -243,17 +290,17 @@ def add_sign_in(document: Document) -> None:
             "description": step.description,
             "requestBody": {"required": True, "content": content},
             "security": [],
-            "responses": {"200": document.answered(ref(step.answer), step.example), **document.refusals(every)},
+            "responses": {"200": document.response(ref(step.answer), step.example), **document.refusals(every)},
         }
         document.add(Path(path, "POST"), "POST", described)
     methods = {
         "operationId": "GetSignInMethods",
         "tags": [document.tag("Staff")],
-        "summary": "How staff sign in",
-        "description": "Whether they may sign in at an issuer, beside by a link.",
+        "summary": "Get the sign-in methods",
+        "description": "Whether staff may sign in at an OIDC issuer as well as with a link.",
         "security": [],
         "responses": {
-            "200": document.answered(ref("SignInMethods"), {"oidc": True}),
+            "200": document.response(ref("SignInMethods"), {"oidc": True}),
             **document.refusals([*refusals.ALWAYS, *refusals.OF_EDGES]),
         },
     }
@@ -268,24 +315,25 @@ def add_health(document: Document) -> None:
     components["Readiness"] = object_of({"status": {"type": "string"}, "checks": checks}, ["status", "checks"])
     ready = {"status": "ready", "checks": ["database", "redis"]}
     not_ready = document.refusals(["NOT_READY"])
-    not_ready["503"]["headers"]["X-Failed-Check"] = {"description": "Which", "schema": {"type": "string"}}
+    failed: Schema = {"description": "The store that does not respond", "schema": {"type": "string"}}
+    not_ready["503"]["headers"]["X-Failed-Check"] = failed
     rows: dict[str, dict[str, Any]] = {
         "/healthz": {
             "operationId": "GetHealth",
             "summary": "Alive",
-            "responses": {"200": document.answered(ref("Health"), {"status": "alive"})},
+            "responses": {"200": document.response(ref("Health"), {"status": "alive"})},
         },
         "/readyz": {
             "operationId": "GetReadiness",
-            "summary": "Ready to serve: every store answers",
-            "responses": {"200": document.answered(ref("Readiness"), ready), **not_ready},
+            "summary": "Ready to serve: every store responds",
+            "responses": {"200": document.response(ref("Readiness"), ready), **not_ready},
         },
     }
     if document.surface == "core":
         text = {"text/plain": {"schema": {"type": "string"}, "example": "tombola_operations_total 1.0\n"}}
         rows["/metrics"] = {
             "operationId": "GetMetrics",
-            "summary": "Metrics as Prometheus reads them",
+            "summary": "Metrics in the Prometheus format",
             "responses": {"200": {"description": "OK", "content": text}},
         }
     for path, row in rows.items():

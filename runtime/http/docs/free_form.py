@@ -1,7 +1,7 @@
-"""JSON Schemas of the fields that are free-form objects in game.proto: which of them it is, another field says.
+"""JSON Schemas of game.proto's free-form objects. Another field selects the schema.
 
-`handler_config` and `metadata` go by the game's reward handler, `payload` by its validator, a prize's `config` by its
-channel and an integration's by its type. `anyOf`, since plugins may add more, and an answer's may have further fields.
+The game's reward handler selects `handler_config` and `metadata`, its validator `payload`, a prize's channel and an
+integration's type `config`. The schemas use `anyOf`, because plugins may add more and responses may have extra fields.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ Schema = dict[str, Any]
 
 OBJECT: Final[Schema] = {"type": "object", "additionalProperties": True}
 UI: Final = "/api/v1/schemas/ui.json"
-"""What the widget reads of `ui` (runtime/http/docs/pages.py)."""
+"""The schema of the parts of `ui` that the widget reads (runtime/http/docs/pages.py)."""
 
 _MEANS: Final = {
     "prizes": "The prizes, each with its probability.",
-    "prize_id": "The prize's id; empty: nothing is won.",
-    "probability": "How likely it is, from 0 to 1. All of a list together are at most 1; what is left is a loss.",
-    "tiers": "Ranges of scores, each with the prizes that it draws from.",
-    "prize_groups": "By name, the prizes of a tier.",
-    "prize_group": "The name of the prizes that are drawn from; empty: none.",
-    "min": "The least score of the tier.",
-    "max": "The greatest score of the tier.",
-    "max_score": "The greatest score that is accepted; left out: no limit.",
-    "max_score_per_second": "The greatest score per second that is accepted; left out: no limit.",
-    "drops": "The types of items that fall.",
+    "prize_id": "The prize's id; empty: a loss.",
+    "probability": "The probability, from 0 to 1. The sum of a list is at most 1; the remainder is a loss.",
+    "tiers": "Score ranges, each with the prizes that it draws from.",
+    "prize_groups": "The prizes of the tiers, by group name.",
+    "prize_group": "The name of the group to draw from; empty: none.",
+    "min": "The tier's minimum score.",
+    "max": "The tier's maximum score.",
+    "max_score": "The maximum score accepted; omitted: no limit.",
+    "max_score_per_second": "The maximum score per second accepted; omitted: no limit.",
+    "drops": "The types of falling items.",
     "type": "The name of the type.",
-    "frequency": "How often it falls, compared with the others.",
-    "max_catchable": "How many of it count in one play.",
+    "frequency": "How often the type falls, relative to the others.",
+    "max_catchable": "How many items of the type count in one play.",
     "total_items": "How many items fall in one play.",
     "interval_ms": "The time between two items, in milliseconds.",
-    "items": "The items that are drawn from.",
-    "item": "The item's name, which is the currency that it is credited in.",
-    "weight": "How likely it is, compared with the others.",
-    "quantity": "How many of it are credited.",
-    "slot_index": "The segment or slot on which the page shows it; -1: none.",
+    "items": "The items to draw from.",
+    "item": "The item's name, which is also the currency that it is credited in.",
+    "weight": "The item's probability, relative to the others.",
+    "quantity": "How many units are credited.",
+    "slot_index": "The segment or slot that the page shows; -1: none.",
     "score": "The score.",
-    "duration_ms": "How long it took, in milliseconds.",
-    "caught_items": "The ids of the items of the drop plan that were caught.",
+    "duration_ms": "The duration of the play, in milliseconds.",
+    "caught_items": "The ids of the caught items, from the drop plan.",
     "tier": "The index of the tier; -1: none.",
-    "counted_items": "How many of each type counted.",
-    "url": "An http or https address, which every message is sent to.",
-    "secret": "Signs what is sent. Write-only: it reads back as `secret_set`.",
-    "secret_set": "Whether there is a secret.",
-    "headers": "Further headers of what is sent. Each reads back as `***`.",
-    "callback_seconds": "How long the workflow has to call back.",
+    "counted_items": "How many items of each type counted.",
+    "url": "The http or https URL that receives every message.",
+    "secret": "The key that signs messages. Write-only: reads return `secret_set` instead.",
+    "secret_set": "Whether a secret is set.",
+    "headers": "Extra request headers. Reads return each value as `***`.",
+    "callback_seconds": "How many seconds the workflow has to call back.",
 }
 
 _TEXT: Final[Schema] = {"type": "string"}
@@ -79,9 +79,9 @@ _NONE: Final = "NoConfig"
 
 
 def schema_of(message: Any, name: str, components: dict[str, Schema]) -> Schema:
-    """The schema of a message's free-form field; what it refers to is added to `components`."""
+    """The schema of a message's free-form field. Adds the schemas that it refers to to `components`."""
     if name == "ui":
-        return {**OBJECT, "externalDocs": {"description": "What the widget reads of it", "url": UI}}
+        return {**OBJECT, "externalDocs": {"description": "The parts that the widget reads", "url": UI}}
     if name == "handler_config":
         return {"anyOf": [_handler_config(handler, components) for handler in REWARD_HANDLERS.names()]}
     if name == "payload":
@@ -89,7 +89,8 @@ def schema_of(message: Any, name: str, components: dict[str, Schema]) -> Schema:
     if name == "metadata":
         return {"anyOf": [*_added(_METADATA, components), OBJECT]}
     if name == "config" and message in (m.PrizeFulfillment, m.Integration):
-        components[_NONE] = {"title": _NONE, "description": "Channels and types that need nothing.", "type": "object"}
+        about = "Channels and types without configuration."
+        components[_NONE] = {"title": _NONE, "description": about, "type": "object"}
         return {"anyOf": [*_added(_CONFIGS, components), _ref(_NONE)]}
     return dict(OBJECT)
 
@@ -115,10 +116,12 @@ def _added(kinds: dict[str, Schema], components: dict[str, Schema]) -> list[Sche
 
 
 def _described(schema: Schema) -> Schema:
-    """With what each property's name means."""
+    """Adds each property's description, by name."""
     named = schema.get("properties", {})
-    said = {name: {"description": _MEANS.get(name, f"`{name}` of a plugin."), **one} for name, one in named.items()}
-    return {**schema, "properties": said} if said else schema
+    described = {
+        name: {"description": _MEANS.get(name, f"`{name}` of a plugin."), **one} for name, one in named.items()
+    }
+    return {**schema, "properties": described} if described else schema
 
 
 def _ref(name: str) -> Schema:

@@ -1,8 +1,8 @@
-"""OpenAPI 3.1 documents of the three surfaces, made from the table and the types that serve them.
+"""OpenAPI 3.1 documents of the three surfaces, built from the operation table and the types that serve them.
 
-Paths come from the rows of `runtime.operations`, bodies and answers from the messages by way of
-`runtime.http.docs.schemas`, errors from `runtime.http.docs.refusals`; what a surface serves beside the table
-from `runtime.http.docs.extra_routes`. `document` makes a surface's; `runtime.http.docs.pages` serves it.
+Paths come from the rows of `runtime.operations`, bodies and responses from the messages
+(`runtime.http.docs.schemas`), errors from `runtime.http.docs.refusals`, and routes outside the table from
+`runtime.http.docs.extra_routes`. `document` builds one surface's; `runtime.http.docs.pages` serves it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from runtime.actors.idempotency import KEY_CHARACTERS_MAX
-from runtime.http import admin, consumer
+from runtime.http import admin, consumer, uploads
 from runtime.http.callback import HEADER_CHARACTERS_MAX
 from runtime.http.codes import READERS
 from runtime.http.docs import examples, extra_routes, refusals
@@ -37,19 +37,19 @@ from runtime.wire.schema import fields_of
 from runtime.wire.shape import AS_IT_IS
 
 _RATES: Final = {
-    "RateLimit": {"description": "What is left of each policy (IETF RateLimit)", "schema": {"type": "string"}},
-    "RateLimit-Policy": {"description": "The policies", "schema": {"type": "string"}},
+    "RateLimit": {"description": "The remaining quota of each policy (IETF RateLimit)", "schema": {"type": "string"}},
+    "RateLimit-Policy": {"description": "The rate limit policies", "schema": {"type": "string"}},
 }
 _REPLAYED: Final = {
-    "Idempotency-Replayed": {"description": "`true`: this is the first answer again", "schema": {"type": "string"}}
+    "Idempotency-Replayed": {"description": "`true`: this is the stored first response", "schema": {"type": "string"}}
 }
 _ETAG: Final = {"ETag": {"description": "The game's revision, for If-Match", "schema": {"type": "string"}}}
 
 
 def document(surface: Surface, *, role_matrix: str = "any", header_fallback: bool = False) -> dict[str, Any]:
-    """A surface's whole document, as plain JSON values.
+    """Builds a surface's whole document as plain JSON values.
 
-    role_matrix: the setting. header_fallback: the setting; the page then has a field for who plays.
+    role_matrix: the setting. header_fallback: the setting; the docs page then has a field for the player id.
     """
     made = Document(surface, header_fallback=header_fallback)
     served = _served(surface)
@@ -59,6 +59,7 @@ def document(surface: Surface, *, role_matrix: str = "any", header_fallback: boo
         made.add(path, operation.verb, rows.row(operation, lost))
     if surface == "consumer":
         extra_routes.add_login(made)
+        extra_routes.add_draw_file(made)
     if surface == "admin":
         extra_routes.add_me(made)
         extra_routes.add_exports(made)
@@ -66,11 +67,11 @@ def document(surface: Surface, *, role_matrix: str = "any", header_fallback: boo
         extra_routes.add_log_out(made)
         extra_routes.add_sign_in(made)
     extra_routes.add_health(made)
-    return made.finished(_links(served, wrapped=surface == "core"))
+    return made.build(_links(served, wrapped=surface == "core"))
 
 
 def _served(surface: Surface) -> dict[Path, Operation]:
-    """Each operation that the surface's tables serve, by its path (which carries its verb)."""
+    """The operations that the surface serves, by path and verb."""
     if surface == "core":
         return {Path(API + row.path, row.verb): row for row in OPERATIONS}
     if surface == "consumer":
@@ -81,7 +82,7 @@ def _served(surface: Surface) -> dict[Path, Operation]:
 
 
 class _Rows:
-    """Operations of the table, described for one surface."""
+    """Describes operations of the table for one surface."""
 
     def __init__(self, document: Document, role_matrix: str) -> None:
         self._document = document
@@ -90,7 +91,7 @@ class _Rows:
         self._core = document.surface == "core"
 
     def row(self, operation: Operation, of_path: Iterable[str]) -> dict[str, Any]:
-        """of_path: the reasons for which its path may be refused."""
+        """Describes one operation. of_path: extra refusal reasons that come from its path."""
         text = operation.about or inspect.getdoc(operation.run) or ""
         row: dict[str, Any] = {
             "operationId": operation.name,
@@ -119,10 +120,10 @@ class _Rows:
         either = by_player is not None and by_player.access is Access.EITHER
         return [*([{}] if either else []), *self._document.tokens()]
 
-    # -- what is sent ------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------
 
     def _closed(self, operation: Operation) -> frozenset[str]:
-        """Fields of the message that are not a client's to send in a body or query."""
+        """Fields of the message that a client may not send in a body or query."""
         if self._core:
             return frozenset({"id", "idempotency_key"}) & fields_of(operation.request).keys()
         return consumer.CLOSED if self._surface == "consumer" else INTERNAL
@@ -132,27 +133,40 @@ class _Rows:
         if not operation.has_body:
             found += self._query(operation)
         if operation.streamed:
-            # Its lines have no room for it.
+            # The body is lines only, so this field is a query parameter.
             found.append(
                 self._document.schemas.parameter(operation.request, fields_of(operation.request)["expires_at"])
+            )
+        if operation.upload:
+            found.append(
+                query_parameter(
+                    "name",
+                    {"type": "string", "maxLength": 200},
+                    description="The file's name, if the body is the file.",
+                )
             )
         if operation.keyed:
             found.append(
                 header_parameter(
-                    "Idempotency-Key", "The same key and body again: the same answer", 1, KEY_CHARACTERS_MAX
+                    "Idempotency-Key",
+                    "A retry with the same key and body gets the stored response",
+                    1,
+                    KEY_CHARACTERS_MAX,
                 )
             )
         if self._surface == "consumer":
             found += tenant_parameters()
         if self._surface == "admin" and operation.verb == "PUT" and admin.revised(operation.request):
-            found.append(header_parameter("If-Match", "The ETag that it was read with", 1, admin.ETAG_CHARACTERS_MAX))
+            found.append(header_parameter("If-Match", "The ETag of the read revision", 1, admin.ETAG_CHARACTERS_MAX))
         if self._surface == "admin" and _is_signed(operation):
             tenant: Schema = {"type": "string", "minLength": 1}
-            found.append(query_parameter("tenant_id", tenant, required=True, means="The tenant, as in the URL sent."))
+            found.append(
+                query_parameter("tenant_id", tenant, required=True, description="The tenant, from the callback URL.")
+            )
             if operation is COMPLETE_TASK:
                 token = {"type": "string", "minLength": 1, "maxLength": HEADER_CHARACTERS_MAX}
-                means = "Binds the signature to the task: the URL that the workflow was sent has it."
-                found.append(query_parameter("token", token, required=True, means=means))
+                description = "Binds the signature to the task. Part of the callback URL that the workflow received."
+                found.append(query_parameter("token", token, required=True, description=description))
             found += [
                 header_parameter(name, "Standard Webhooks", 1, HEADER_CHARACTERS_MAX)
                 for name in ("webhook-id", "webhook-timestamp")
@@ -164,9 +178,11 @@ class _Rows:
         found: list[dict[str, Any]] = []
         if self._core:
             tenant: Schema = {"type": "string", "minLength": 1}
-            found.append(query_parameter("scope.tenant_id", tenant, required=operation.scoped, means="The tenant."))
-            merchant = "The merchant in whose name; empty: the tenant's own."
-            found.append(query_parameter("scope.merchant_id", {"type": "string"}, means=merchant))
+            found.append(
+                query_parameter("scope.tenant_id", tenant, required=operation.scoped, description="The tenant.")
+            )
+            merchant = "The merchant on whose behalf the request is made; empty: the tenant itself."
+            found.append(query_parameter("scope.merchant_id", {"type": "string"}, description=merchant))
         for name, field in fields_of(operation.request).items():
             if name not in closed:
                 found.append(self._document.schemas.parameter(operation.request, field))
@@ -179,15 +195,18 @@ class _Rows:
         if operation.streamed:
             for kind in READERS:
                 content.setdefault(kind, {"schema": {"type": "string"}, "example": "CIDER-0007\nCIDER-0008\n"})
+        if operation.upload:
+            for kind in uploads.TYPES:
+                content[kind] = {"schema": {"type": "string", "format": "binary"}, "example": "the bytes of the file"}
         needed = self._document.schemas.components[schema["$ref"].rpartition("/")[2]].get("required", ())
         return {"required": bool(needed), "content": content}
 
     def _body_schema(self, operation: Operation) -> Schema:
         name, closed, lines = f"{operation.name}Body", self._closed(operation), dict[str, Schema]()
         if operation.streamed:
-            # What stands beside its lines is between the edges and Core.
+            # The fields other than the lines are internal to the edges and Core.
             closed |= fields_of(operation.request).keys() - {"scope"} - (operation.example or {}).keys()
-            # A line of any length is taken: the answer tells what is wrong with it.
+            # Lines have no length limit here: the response reports each invalid line.
             any_text = {"type": "array", "items": {"type": "string"}, "minItems": 1}
             lines = dict.fromkeys(operation.example or {}, any_text)
         if not operation.resource:
@@ -204,7 +223,7 @@ class _Rows:
             schema["properties"] = {alias: schema["properties"][field], **schema["properties"]}
         return resource
 
-    # -- what is answered --------------------------------------------------------------------
+    # -- responses ---------------------------------------------------------------------------
 
     def _responses(self, operation: Operation, of_path: Iterable[str]) -> dict[str, Any]:
         shape = AS_IT_IS if self._core else shape_of(operation)
@@ -218,7 +237,7 @@ class _Rows:
         example = examples.answer(operation.reply, shape, "quoted" if self._core else "number")
         if "guest_token" in shape.added:
             example |= {"guest_token": "eyJhbGciOiJIUzI1NiIs..."}
-        ok = self._document.answered(self._document.schemas.answer(operation.reply, shape), example, headers)
+        ok = self._document.response(self._document.schemas.answer(operation.reply, shape), example, headers)
         reasons = [*refusals.reasons_of(operation), *self._of_surface(operation), *of_path]
         return {"200": ok, **self._document.refusals(reasons)}
 
@@ -228,7 +247,7 @@ class _Rows:
         return operation.consumer.policy is RoutePolicy.RATED
 
     def _of_surface(self, operation: Operation) -> Iterable[str]:
-        """The reasons that the surface adds to Core's."""
+        """The refusal reasons that the surface adds to Core's."""
         if self._core:
             return ("FORBIDDEN", "TOKEN_MISSING", "TOKEN_INVALID")
         if _is_signed(operation):
@@ -244,10 +263,10 @@ def _is_signed(operation: Operation) -> bool:
 
 
 def _loses_its_verb_without_id(path: Path, served: Iterable[Path]) -> bool:
-    """Whether the path is another one, which lacks the verb, once its id is lost.
+    """Whether the path without its id matches another path that lacks the verb.
 
-    Clients lose it where it is `.`: they take it for "here" before they send (RFC 3986, 5.2.4), and
-    POST /prizes/./codes arrives as POST /prizes/codes, which is a prize's path.
+    Clients drop an id of `.` as a dot segment (RFC 3986, 5.2.4): POST /prizes/./codes arrives as
+    POST /prizes/codes, which matches a prize's path.
     """
     before, id_, after = path.text.partition("/{id}/")
     if not id_:
@@ -257,13 +276,13 @@ def _loses_its_verb_without_id(path: Path, served: Iterable[Path]) -> bool:
 
 
 def _links(served: Mapping[Path, Operation], *, wrapped: bool) -> dict[str, dict[str, Any]]:
-    """What can be asked next, by operation.
+    """The OpenAPI links of each operation's response.
 
-    Of a thing that was made: every operation on its path, and what makes things that name it. Of a session: the
-    play. wrapped: a resource stands in its field, as on Core.
+    From a create: to every operation on the resource's path, and to every create that refers to its id. From a
+    start: to the play. wrapped: the response nests the resource in its field, as on Core.
     """
     found: dict[str, dict[str, Any]] = {}
-    makers = {path: operation for (path, _), operation in served.items() if operation.makes}
+    makers = {path: operation for (path, _), operation in served.items() if operation.creates}
     for path, maker in makers.items():
         made = f"$response.body#/data/{f'{maker.resource}/' if wrapped else ''}id"
         links = found.setdefault(maker.name, {})
@@ -275,8 +294,8 @@ def _links(served: Mapping[Path, Operation], *, wrapped: bool) -> dict[str, dict
             named = fields_of(fields_of(other_maker.request)[other_maker.resource].type).get(naming)
             if named is not None and not named.read_only:
                 body: dict[str, Any] = {naming: made}
-                asked = {other_maker.resource: body} if wrapped else body
-                links[other_maker.name] = {"operationId": other_maker.name, "requestBody": asked}
+                request = {other_maker.resource: body} if wrapped else body
+                links[other_maker.name] = {"operationId": other_maker.name, "requestBody": request}
     opens, plays = _with_session(served, SessionUse.OPENS), _with_session(served, SessionUse.PLAYS)
     if opens and plays:
         session = {"session_id": "$response.body#/data/session_id"}

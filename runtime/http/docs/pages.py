@@ -1,12 +1,13 @@
-"""A surface's OpenAPI document at /api/v1/openapi.json, and a page to read and try it at /api/v1/docs.
+"""Serves the API documents of a surface, under /api/v1.
 
-On Core and the admin edge also what is on the event streams: an AsyncAPI document at /api/v1/asyncapi.json. What a
-game's `ui` may be is a JSON Schema at /api/v1/schemas/ui.json; the themes that it may name are at /api/v1/themes.json.
-What each reward handler takes as `handler_config` is one at /api/v1/schemas/games/{reward_handler}.json; the handlers'
-names are at /api/v1/schemas/games.json. Campaigns to begin with are at /api/v1/gallery.json of the admin edge.
-The page and all that it loads are in `runtime/web`; its Content-Security-Policy lets it ask nothing of any
-other host. All of it is read, hashed and compressed when it is first asked for, and kept: after that an answer
-is a look-up.
+    openapi.json                         the OpenAPI document; the page at /api/v1/docs shows it
+    asyncapi.json                        the event streams (Core and the admin edge)
+    schemas/ui.json                      the JSON Schema of a game's `ui`; its themes are in themes.json
+    schemas/games/{reward_handler}.json  the JSON Schema of a `handler_config`; schemas/games.json lists the handlers
+    gallery.json                         campaign templates (the admin edge)
+
+The docs page loads its files from `runtime/web`; its Content-Security-Policy forbids requests to other hosts.
+Every document is read, hashed and compressed on the first request, then cached.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from runtime import web as web_files
 from runtime.http import gallery
 from runtime.http.docs.document import Surface
 from runtime.http.docs.openapi import document
-from runtime.http.pages.static_documents import Document, kept
+from runtime.http.pages.static_documents import Document, built_once
 from runtime.operations import API
 from runtime.rules import REWARD_HANDLERS, ui
 from runtime.rules.schemas import schema_of
@@ -31,7 +32,7 @@ _LOADED: Final = {
     "docs.js": "docs/docs.js",
     **{name: f"vendor/swagger-ui/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")},
 }
-"""What the page loads, by name, and where each is in `runtime/web`."""
+"""The files that the docs page loads, with their paths in `runtime/web`."""
 
 _TYPES: Final = {
     "openapi.json": "application/json",
@@ -55,29 +56,29 @@ _HEADERS: Final = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",  # Kept, and asked for again by its ETag: a new version shows at once.
+    "Cache-Control": "no-cache",  # Browsers revalidate by ETag, so a new version shows at once.
 }
 
 
 def mount(app: web.Application, surface: Surface, *, role_matrix: str = "any", header_fallback: bool = False) -> None:
-    """Adds the document and its page. role_matrix, header_fallback: the settings, which the edges' documents follow."""
+    """Adds the routes. role_matrix, header_fallback: the settings, which change the edges' documents."""
 
     def openapi() -> Document:
         made = document(surface, role_matrix=role_matrix, header_fallback=header_fallback)
         return _document(msgspec.json.encode(made), "openapi.json")
 
-    app.router.add_get(f"{API}/openapi.json", kept(openapi))
-    if surface != "consumer":  # Whom events go to is the operator's matter.
-        app.router.add_get(f"{API}/asyncapi.json", kept(_asyncapi))
-    app.router.add_get(f"{API}/schemas/ui.json", kept(lambda: _document(ui.schema_text(), "schemas/ui.json")))
-    app.router.add_get(f"{API}/themes.json", kept(lambda: _document(ui.themes_text(), "themes.json")))
+    app.router.add_get(f"{API}/openapi.json", built_once(openapi))
+    if surface != "consumer":  # Events are for operators, not for players.
+        app.router.add_get(f"{API}/asyncapi.json", built_once(_asyncapi))
+    app.router.add_get(f"{API}/schemas/ui.json", built_once(lambda: _document(ui.schema_text(), "schemas/ui.json")))
+    app.router.add_get(f"{API}/themes.json", built_once(lambda: _document(ui.themes_text(), "themes.json")))
     if surface == "admin":
-        app.router.add_get(f"{API}/gallery.json", kept(_gallery))
-    app.router.add_get(f"{API}/schemas/games.json", kept(_handlers))
+        app.router.add_get(f"{API}/gallery.json", built_once(_gallery))
+    app.router.add_get(f"{API}/schemas/games.json", built_once(_handlers))
     app.router.add_get(f"{API}/schemas/games/{{name}}.json", _handler_schema)
-    app.router.add_get(f"{API}/docs", kept(partial(_file, "docs.html", "docs/docs.html")))
+    app.router.add_get(f"{API}/docs", built_once(partial(_file, "docs.html", "docs/docs.html")))
     for name, path in _LOADED.items():
-        app.router.add_get(f"{API}/docs/{name}", kept(partial(_file, name, path)))
+        app.router.add_get(f"{API}/docs/{name}", built_once(partial(_file, name, path)))
 
 
 def _gallery() -> Document:

@@ -1,6 +1,7 @@
-"""Every reason for which a request is refused, and what it means (contract.md, "Errors").
+"""Every reason for refusing a request, with its status and cause.
 
-The OpenAPI documents show this table; a test holds it to the faults that the code raises.
+The OpenAPI documents and docs/reference/errors.md show this table. A test compares it with the faults that the code
+raises.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from runtime.operations import OPERATIONS, Operation
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A reason's status, what it means, its further facts (an example of them), and its HTTP status."""
+    """A reason's status, its cause, an example of its facts, and its HTTP status if not the default of its status."""
 
     status: Status
-    means: str
+    cause: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     http_status: int = 0
 
@@ -31,104 +32,146 @@ _BAD: Final = Status.INVALID_ARGUMENT
 _LATER: Final = Status.UNAVAILABLE
 _NOT_NOW: Final = Status.FAILED_PRECONDITION
 
-_NAMED_IN_BODIES: Final = frozenset({"challenge", "code", "contact", "delivery", "milestone", "player", "tenant"})
-"""What no path names, and is looked for all the same."""
+_NAMED_IN_BODIES: Final = frozenset(
+    {"challenge", "code", "contact", "delivery", "entry", "milestone", "player", "tenant"}
+)
+"""Kinds that no path names, but that a request may still fail to find."""
 
 REFUSALS: Final[Mapping[str, Refusal]] = {
-    # what anybody may meet, wherever
+    # any request
     "VALIDATION": Refusal(
-        _BAD, "`violations` name every wrong field", {"violations": [{"field": "name", "description": "is required"}]}
+        _BAD,
+        "`violations` lists every invalid field",
+        {"violations": [{"field": "name", "description": "is required"}]},
     ),
     "BAD_REQUEST": Refusal(_BAD, "the request cannot be served"),
-    "MALFORMED_REQUEST": Refusal(_BAD, "this is not HTTP, as far as can be told"),
-    "BODY_INCOMPLETE": Refusal(_BAD, "the body stopped arriving", http_status=408),
+    "MALFORMED_REQUEST": Refusal(_BAD, "the request is not valid HTTP"),
+    "BODY_INCOMPLETE": Refusal(_BAD, "the body did not arrive completely", http_status=408),
     "BODY_TOO_LARGE": Refusal(_BAD, "the body exceeds `limit_bytes`", {"limit_bytes": 262_144}, 413),
-    "ENCODING_UNSUPPORTED": Refusal(_BAD, "compressed bodies are not taken", http_status=415),
-    "CONTENT_TYPE_UNSUPPORTED": Refusal(_BAD, "the body is of a type that is not read here", http_status=415),
-    "EXPECTATION_FAILED": Refusal(_BAD, "only Expect: 100-continue is known", http_status=417),
-    "UNKNOWN_ROUTE": Refusal(Status.NOT_FOUND, "there is no such path"),
+    "ENCODING_UNSUPPORTED": Refusal(_BAD, "compressed bodies are not accepted", http_status=415),
+    "CONTENT_TYPE_UNSUPPORTED": Refusal(_BAD, "the route does not accept this content type", http_status=415),
+    "EXPECTATION_FAILED": Refusal(_BAD, "only Expect: 100-continue is supported", http_status=417),
+    "UNKNOWN_ROUTE": Refusal(Status.NOT_FOUND, "the path does not exist"),
     "METHOD_NOT_ALLOWED": Refusal(
-        Status.UNIMPLEMENTED, "the path has other methods: see the header Allow", http_status=405
+        Status.UNIMPLEMENTED, "the path does not accept this method; see the Allow header", http_status=405
     ),
     "UNIMPLEMENTED": Refusal(Status.UNIMPLEMENTED, "this version does not have the operation"),
-    "INTERNAL": Refusal(Status.INTERNAL, "an error of ours; `trace_id` names it in the log"),
-    "OVERLOADED": Refusal(_LATER, "too much is waiting already"),
-    "STORE_UNAVAILABLE": Refusal(_LATER, "a store that is needed here does not answer"),
-    "CORE_UNAVAILABLE": Refusal(_LATER, "no replica of Core answers"),
+    "INTERNAL": Refusal(Status.INTERNAL, "an internal error, logged under `trace_id`"),
+    "OVERLOADED": Refusal(_LATER, "too many requests are queued"),
+    "STORE_UNAVAILABLE": Refusal(_LATER, "Postgres does not answer in time, or accepts no writes"),
+    "CORE_UNAVAILABLE": Refusal(_LATER, "no replica of Core responds"),
     "SENDER_UNAVAILABLE": Refusal(_LATER, "the code could not be sent"),
-    "CODE_UNAVAILABLE": Refusal(_LATER, "no key opens the reward's code now; nothing was used up"),
-    "NOT_READY": Refusal(_LATER, "`failed_checks` did not answer", {"failed_checks": ["redis"]}),
-    # who asks
-    "TOKEN_MISSING": Refusal(Status.UNAUTHENTICATED, "a Bearer token is needed"),
-    "TOKEN_INVALID": Refusal(Status.UNAUTHENTICATED, "the token is not one of ours"),
+    "CODE_UNAVAILABLE": Refusal(_LATER, "no configured key decrypts the reward's code; nothing was consumed"),
+    "NOT_READY": Refusal(_LATER, "the stores in `failed_checks` do not respond", {"failed_checks": ["redis"]}),
+    # authentication and authorization
+    "TOKEN_MISSING": Refusal(Status.UNAUTHENTICATED, "a Bearer token is required"),
+    "TOKEN_INVALID": Refusal(Status.UNAUTHENTICATED, "the token is not valid"),
     "TOKEN_EXPIRED": Refusal(Status.UNAUTHENTICATED, "the token has expired"),
-    "CODE_WRONG": Refusal(Status.UNAUTHENTICATED, "`attempts_left` more are taken", {"attempts_left": 4}),
-    "CODE_EXPIRED": Refusal(Status.UNAUTHENTICATED, "the code has expired; ask for another"),
-    "SIGNATURE_INVALID": Refusal(Status.UNAUTHENTICATED, "no signature of this callback verifies"),
-    "ROLE_REQUIRED": Refusal(Status.PERMISSION_DENIED, "needs one of `roles`", {"roles": ["admin", "designer"]}),
+    "CODE_WRONG": Refusal(
+        Status.UNAUTHENTICATED, "the code is wrong; `attempts_left` attempts remain", {"attempts_left": 4}
+    ),
+    "CODE_EXPIRED": Refusal(Status.UNAUTHENTICATED, "the code has expired; request a new one"),
+    "SIGNATURE_INVALID": Refusal(Status.UNAUTHENTICATED, "the callback has no valid signature"),
+    "ROLE_REQUIRED": Refusal(Status.PERMISSION_DENIED, "requires one of `roles`", {"roles": ["admin", "designer"]}),
     "FORBIDDEN": Refusal(
         Status.PERMISSION_DENIED,
-        "the tenant's, which a merchant's staff only reads; a page of an origin that is not allowed; on Core, also a "
-        "Host that is none of its names",
+        "merchant staff may only read the tenant's own resources; or the page's origin is not allowed; or, on Core, "
+        "the Host header is not allowed",
     ),
     "SUSPENDED": Refusal(
-        Status.PERMISSION_DENIED, "`suspended` is: the tenant, the merchant or the player", {"suspended": "player"}
+        Status.PERMISSION_DENIED,
+        "the tenant, merchant or player named in `suspended` is suspended",
+        {"suspended": "player"},
     ),
-    "SESSION_INVALID": Refusal(Status.PERMISSION_DENIED, "the session is forged, or another's"),
-    "TOO_MANY_TOKENS": Refusal(_NOT_NOW, "the tenant has as many API tokens as it may", {"limit": 1_000}),
-    # repeats and rates
+    "SESSION_INVALID": Refusal(Status.PERMISSION_DENIED, "the session is forged or belongs to another player"),
+    "TOO_MANY_TOKENS": Refusal(_NOT_NOW, "the tenant has reached its limit of API tokens", {"limit": 1_000}),
+    # idempotency and rate limits
     "IDEMPOTENCY_MISMATCH": Refusal(_BAD, "the key was used with another request", http_status=422),
     "IDEMPOTENCY_IN_PROGRESS": Refusal(Status.ABORTED, "a request with this key is still running"),
-    "RATE_LIMITED": Refusal(Status.RESOURCE_EXHAUSTED, "too many requests for this `policy`", {"policy": "player"}),
-    "CHALLENGE_EXISTS": Refusal(Status.ALREADY_EXISTS, "there is a challenge of this id"),
-    "LOGIN_EXISTS": Refusal(Status.ALREADY_EXISTS, "there is a login of this id"),
-    "RESEND_TOO_SOON": Refusal(Status.RESOURCE_EXHAUSTED, "a code was sent a moment ago"),
-    # what is played
+    "RATE_LIMITED": Refusal(
+        Status.RESOURCE_EXHAUSTED, "the rate limit named in `policy` is exceeded", {"policy": "player"}
+    ),
+    "CHALLENGE_EXISTS": Refusal(Status.ALREADY_EXISTS, "a challenge with this id exists"),
+    "LOGIN_EXISTS": Refusal(Status.ALREADY_EXISTS, "a login with this id exists"),
+    "RESEND_TOO_SOON": Refusal(Status.RESOURCE_EXHAUSTED, "a code was sent moments ago"),
+    # plays and rewards
     "GAME_INACTIVE": Refusal(_NOT_NOW, "the game is not active"),
-    "CAMPAIGN_CLOSED": Refusal(_NOT_NOW, "the campaign has not begun or is over", {"closed_at": 1_767_225_600}),
+    "CAMPAIGN_CLOSED": Refusal(_NOT_NOW, "the campaign has not started or has ended", {"closed_at": 1_767_225_600}),
     "CAP_USER": Refusal(
-        _NOT_NOW, "max_plays_per_user are used, or the prize's max_per_user", {"limit": 10, "resets_at": 0}
+        _NOT_NOW,
+        "the game's max_plays_per_user or the prize's max_per_user is reached",
+        {"limit": 10, "resets_at": 0},
     ),
     "CAP_DAY": Refusal(
-        _NOT_NOW, "today's free plays are used, or the prize's max_per_day", {"limit": 2, "resets_at": 1_767_225_600}
+        _NOT_NOW,
+        "today's free plays are used, or the prize's max_per_day is reached",
+        {"limit": 2, "resets_at": 1_767_225_600},
     ),
-    "NO_TURNS": Refusal(_NOT_NOW, "a play needs a turn, and there is none", {"resets_at": 0}),
-    "SESSION_EXPIRED": Refusal(_NOT_NOW, "the session's time is over; start another"),
-    "SESSION_PLAYED": Refusal(Status.ALREADY_EXISTS, "the session was played already"),
-    "GAME_CHANGED": Refusal(_NOT_NOW, "what decides was changed after the session began: start another"),
-    "NOT_IN_PLAN": Refusal(_BAD, "a caught item is not of the session's plan, or has not fallen yet"),
-    "IMPLAUSIBLE_SCORE": Refusal(_BAD, "the score is above the game's limits, or its time longer than there was"),
-    "PLAYER_MERGED": Refusal(Status.PERMISSION_DENIED, "this guest has logged in; use the player's token"),
-    "LOGIN_REQUIRED": Refusal(Status.PERMISSION_DENIED, "this is for players who have logged in, and no guests"),
-    "THRESHOLD_NOT_REACHED": Refusal(_NOT_NOW, "the balance is below the rung's threshold"),
-    "ALREADY_GRANTED": Refusal(Status.ALREADY_EXISTS, "the rung was granted already"),
-    "ALREADY_CLAIMED": Refusal(Status.ALREADY_EXISTS, "the reward was claimed already"),
-    "ALREADY_COMPLETED": Refusal(Status.ALREADY_EXISTS, "the quest was completed in this period"),
-    "CONDITION_NOT_MET": Refusal(_NOT_NOW, "the player has not done as much as the quest takes"),
+    "ENTRY_REQUIRED": Refusal(
+        _NOT_NOW,
+        "the campaign requires a complete entry first; `missing` lists what it lacks",
+        {"missing": ["fields.email", "consents.terms"]},
+    ),
+    "NOT_ELIGIBLE": Refusal(
+        Status.PERMISSION_DENIED,
+        "the player may not enter: `why.reason` is AGE, COUNTRY, MAX_ENTRIES or CONTACT",
+        {"why": {"reason": "AGE", "min_age": 18}},
+    ),
+    "NO_TURNS": Refusal(_NOT_NOW, "the play costs a turn, and the player has none", {"resets_at": 0}),
+    "SESSION_EXPIRED": Refusal(_NOT_NOW, "the session has expired; start a new one"),
+    "SESSION_PLAYED": Refusal(Status.ALREADY_EXISTS, "the session has already been played"),
+    "GAME_CHANGED": Refusal(_NOT_NOW, "the game's terms changed after the session started; start a new one"),
+    "NOT_IN_PLAN": Refusal(_BAD, "a caught item is not in the session's drop plan, or has not fallen yet"),
+    "IMPLAUSIBLE_SCORE": Refusal(
+        _BAD, "the score exceeds the game's limits, or its duration exceeds the time since the start"
+    ),
+    "PLAYER_MERGED": Refusal(Status.PERMISSION_DENIED, "this guest has signed in; use the player's token"),
+    "LOGIN_REQUIRED": Refusal(Status.PERMISSION_DENIED, "guests are not admitted; the player must sign in"),
+    "THRESHOLD_NOT_REACHED": Refusal(_NOT_NOW, "the balance is below the milestone's threshold"),
+    "ALREADY_GRANTED": Refusal(Status.ALREADY_EXISTS, "the milestone has already been granted"),
+    "ALREADY_CLAIMED": Refusal(Status.ALREADY_EXISTS, "the reward has already been claimed"),
+    "ALREADY_COMPLETED": Refusal(Status.ALREADY_EXISTS, "the quest has already been completed in this period"),
+    "CONDITION_NOT_MET": Refusal(_NOT_NOW, "the player has not met the quest's condition"),
     "QUEST_CLOSED": Refusal(_NOT_NOW, "the quest is not open"),
-    "OUT_OF_STOCK": Refusal(_NOT_NOW, "nothing is left of the prize"),
-    "INSUFFICIENT_BALANCE": Refusal(_NOT_NOW, "the balance would be negative"),
-    "BALANCE_FULL": Refusal(_NOT_NOW, "the balance would be more than a balance can hold"),
-    "CONTACT_TAKEN": Refusal(Status.ALREADY_EXISTS, "the contact is another player's"),
-    # what is managed
+    "NO_CONTACT": Refusal(_NOT_NOW, "the player has no verified contact that LOGIN_SENDER reaches"),
+    "OUT_OF_STOCK": Refusal(_NOT_NOW, "the prize is out of stock"),
+    "NOT_RELEASED": Refusal(_NOT_NOW, "the prize's release schedule has no free unit yet"),
+    "INSUFFICIENT_BALANCE": Refusal(_NOT_NOW, "the balance would become negative"),
+    "CODE_USED": Refusal(Status.ALREADY_EXISTS, "the code has been used"),
+    "CODE_ENDED": Refusal(_NOT_NOW, "the pack of the code has ended, or the code was withdrawn"),
+    "BALANCE_FULL": Refusal(_NOT_NOW, "the balance would exceed the maximum"),
+    "CONTACT_TAKEN": Refusal(Status.ALREADY_EXISTS, "the contact belongs to another player"),
+    # administration
     "APPROVAL_NEEDED": Refusal(
         _NOT_NOW,
-        "nothing is done yet: it waits for a second person (GET /admin/approvals/{id})",
+        "not executed yet: the request awaits a second person's approval (GET /admin/approvals/{id})",
         {"approval": {"id": "approval_01kgk3w4d8fzgs0v6ha2tn9c5b", "status": "APPROVAL_STATUS_WAITING"}},
         http_status=202,
     ),
-    "ODDS_NEED_APPROVAL": Refusal(_NOT_NOW, "a part of it waits for a second person: ask for that by itself"),
-    "OWN_REQUEST": Refusal(Status.PERMISSION_DENIED, "another person than who asked for it decides it"),
-    "STALE_REVISION": Refusal(Status.ABORTED, "it was changed meanwhile: read it again", {"revision": 7}),
-    "IN_USE": Refusal(_NOT_NOW, "something live names it", {"used_by": [{"type": "game", "id": "game_01k0"}]}),
-    "SECRET_UNAVAILABLE": Refusal(_NOT_NOW, "no key of CODE_KEYS opens what is sealed of a receiver"),
-    "HAS_HISTORY": Refusal(_NOT_NOW, "it was played: its wallets' scope, merchant and currency stay"),
-    "STOCK_BELOW_AWARDED": Refusal(_NOT_NOW, "more than that is awarded already"),
-    "ILLEGAL_TRANSITION": Refusal(_NOT_NOW, "its present state does not allow this"),
+    "ODDS_NEED_APPROVAL": Refusal(
+        _NOT_NOW, "part of the change requires approval; send that part as a separate request"
+    ),
+    "OWN_REQUEST": Refusal(Status.PERMISSION_DENIED, "the requester cannot decide their own request"),
+    "STALE_REVISION": Refusal(Status.ABORTED, "a concurrent update changed the resource", {"revision": 7}),
+    "IN_USE": Refusal(
+        _NOT_NOW, "the active resources in `used_by` refer to it", {"used_by": [{"type": "game", "id": "game_01k0"}]}
+    ),
+    "QUOTA_EXCEEDED": Refusal(
+        _NOT_NOW, "the tenant's pictures and fonts would exceed ASSET_QUOTA_BYTES", {"quota_bytes": 104_857_600}
+    ),
+    "SECRET_UNAVAILABLE": Refusal(_NOT_NOW, "no key in CODE_KEYS decrypts the receiver's secret"),
+    "HAS_HISTORY": Refusal(_NOT_NOW, "after the first play, wallet scope, merchant and currency cannot change"),
+    "STOCK_BELOW_AWARDED": Refusal(_NOT_NOW, "the total would be below the number already awarded"),
+    "ILLEGAL_TRANSITION": Refusal(_NOT_NOW, "the current status does not allow this transition"),
     "BOARD_FINALIZED": Refusal(_NOT_NOW, "the leaderboard is finalized"),
-    "DISQUALIFIED": Refusal(_NOT_NOW, "the player is out of this leaderboard"),
+    "RANDOMNESS_KNOWN": Refusal(_NOT_NOW, "the draw's random value may be known before its tickets are frozen"),
+    "RANDOMNESS_PENDING": Refusal(
+        _NOT_NOW, "the draw's random value cannot be known before `available_at`", {"available_at": 1_767_225_600}
+    ),
+    "NO_ALTERNATE": Refusal(_NOT_NOW, "the draw has no alternate left"),
+    "DISQUALIFIED": Refusal(_NOT_NOW, "the player is disqualified from this leaderboard"),
     **{
-        f"UNKNOWN_{kind.upper()}": Refusal(Status.NOT_FOUND, f"there is no such {kind} (or it is another tenant's)")
+        f"UNKNOWN_{kind.upper()}": Refusal(Status.NOT_FOUND, f"the {kind} does not exist, or belongs to another tenant")
         for kind in sorted({row.subject for row in OPERATIONS if row.subject} | _NAMED_IN_BODIES)
     },
 }
@@ -140,15 +183,15 @@ TOKENS: Final = ("TOKEN_INVALID", "TOKEN_EXPIRED")
 
 
 def reasons_of(operation: Operation) -> list[str]:
-    """The reasons for which Core refuses an operation, whatever the surface adds."""
+    """The reasons for which Core itself refuses an operation. Surfaces add their own."""
     found = [*ALWAYS, *(WITH_BODY if operation.has_body else ()), *operation.refusals]
     if operation.subject:
         found.append(f"UNKNOWN_{operation.subject.upper()}")
-    if operation.stales:
+    if operation.invalidates_cache:
         found.append("UNKNOWN_TENANT")
     if operation.admin is not None and operation.scoped and operation.verb != "GET" and not operation.admin.signed:
         found.append("FORBIDDEN")
-    if operation.suspends:
+    if operation.refused_while_suspended:
         found.append("SUSPENDED")
     if operation.keyed:
         found.append("IDEMPOTENCY_MISMATCH")
@@ -156,7 +199,7 @@ def reasons_of(operation: Operation) -> list[str]:
 
 
 def by_http(reasons: Iterable[str]) -> dict[int, list[str]]:
-    """Reasons by their HTTP status, both in order."""
+    """Groups reasons by HTTP status: statuses ascending, reasons in the given order."""
     found: dict[int, list[str]] = {}
     for reason in dict.fromkeys(reasons):
         found.setdefault(REFUSALS[reason].http, []).append(reason)

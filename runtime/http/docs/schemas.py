@@ -1,7 +1,7 @@
-"""JSON Schemas of messages, as the OpenAPI documents have them (JSON Schema 2020-12).
+"""JSON Schemas of messages for the OpenAPI documents (JSON Schema 2020-12).
 
-Answers are made from the same fields that `runtime.wire.codec` shows, changed by the same `Shape`s as
-`runtime.http.views`; bodies from the fields that it reads. One `Schemas` makes one document's components.
+Response schemas use the fields that `runtime.wire.codec` writes and the `Shape`s of `runtime.http.views`; body
+schemas use the fields that the codec reads. One `Schemas` builds one document's components.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from runtime.wire.shape import AS_IT_IS, Shape
 Schema = dict[str, Any]
 
 _TIME: Final = re.compile(r".*(_at|_date)$|since|until")
-_SHAPES_OWN: Final = {"guest_token": "The guest's token: as a Bearer token it opens what the guest won."}
-"""What texts mean that an edge adds."""
+_SHAPES_OWN: Final = {"guest_token": "The guest's token. Send it as a Bearer token to act as the guest."}
+"""Descriptions of the fields that an edge adds."""
 
 
 class Schemas:
-    """Components by name, made as they are asked for. `int64_as`: as on the edges, or as on Core."""
+    """Components by name, built on first use. `int64_as`: "number" on the edges, "quoted" on Core."""
 
     def __init__(self, int64_as: Int64As) -> None:
         self.components: dict[str, Schema] = {}
@@ -35,15 +35,15 @@ class Schemas:
     # -- answers -----------------------------------------------------------------------------
 
     def answer(self, message: Any, shape: Shape = AS_IT_IS) -> Schema:
-        """A reference to what is shown of a message. Every field is there, but for the shape's optional ones; later
-        versions may add others.
+        """A reference to a message's response schema. All fields but the shape's optional ones are required; later
+        versions may add fields.
         """
         fields = fields_of(message)
         if shape.opened and len(fields) == 1:
             return self.answer(fields[shape.opened].type, shape.inner.get(shape.opened, AS_IT_IS))
         name = shape.name or message.__name__
         if name not in self.components:
-            self.components[name] = {}  # Its place, for messages that hold themselves.
+            self.components[name] = {}  # Reserves the name, so that a recursive message ends here.
             self.components[name] = _described(message, self._shown(message, shape))
         return ref(name)
 
@@ -86,19 +86,18 @@ class Schemas:
         partial: bool = False,
         inner: Mapping[str, Schema] | None = None,
     ) -> Schema:
-        """A reference to a body: the message's fields but for `closed`.
+        """A reference to a body schema: the message's fields without `closed`.
 
-        partial: an update's, which may leave out what the message requires. inner: schemas in place of a
-        field's own.
+        partial: an update, which may omit required fields. inner: schemas that replace a field's own.
         """
-        self.components[name] = self._taken(message, closed, partial, inner or {})
+        self.components[name] = self._body_schema(message, closed, partial, inner or {})
         return ref(name)
 
-    def _taken(self, message: Any, closed: Collection[str], partial: bool, inner: Mapping[str, Schema]) -> Schema:
+    def _body_schema(self, message: Any, closed: Collection[str], partial: bool, inner: Mapping[str, Schema]) -> Schema:
         fields = {name: field for name, field in fields_of(message).items() if name not in closed}
         properties: dict[str, Schema] = {}
         for name, field in fields.items():
-            properties[name] = meaning(message, field, taken=True) | (
+            properties[name] = meaning(message, field, in_request=True) | (
                 inner.get(name) or self._body_field(message, field)
             )
             if field.read_only:
@@ -112,10 +111,10 @@ class Schemas:
             name = f"{field.type.__name__}Input"
             if name not in self.components:
                 self.components[name] = {}
-                self.components[name] = self._taken(field.type, (), False, {})
+                self.components[name] = self._body_schema(field.type, (), False, {})
             one = ref(name)
         else:
-            one = self._plain(message, field, taken=True)
+            one = self._plain(message, field, in_request=True)
         if not field.repeated:
             return one
         least, most = {"minItems": 1} if field.required else {}, field.elements_max
@@ -124,32 +123,32 @@ class Schemas:
     # -- query parameters --------------------------------------------------------------------
 
     def parameter(self, message: Any, field: Field) -> dict[str, Any]:
-        """A query parameter that is a field of the message."""
-        said = {"name": field.name, "in": "query", "required": field.required}
-        return said | meaning(message, field) | {"schema": self._asked(message, field)}
+        """The query parameter for a field of the message."""
+        parameter = {"name": field.name, "in": "query", "required": field.required}
+        return parameter | meaning(message, field) | {"schema": self._query_schema(message, field)}
 
-    def _asked(self, message: Any, field: Field) -> Schema:
+    def _query_schema(self, message: Any, field: Field) -> Schema:
         if field.name == "limit":
             return {"type": "integer", "minimum": LIMIT[0], "maximum": LIMIT[1], "default": 20}
         if field.kind is Kind.TEXT:
             return {"type": "string", "maxLength": min(field.most, QUERY_CHARACTERS_MAX)}
-        return self._plain(message, field, taken=True)
+        return self._plain(message, field, in_request=True)
 
     # -- values ------------------------------------------------------------------------------
 
-    def _plain(self, message: Any, field: Field, *, taken: bool = False) -> Schema:
+    def _plain(self, message: Any, field: Field, *, in_request: bool = False) -> Schema:
         match field.kind:
             case Kind.TEXT:
-                return {"type": "string", **({"maxLength": field.most} if taken else {})}
+                return {"type": "string", **({"maxLength": field.most} if in_request else {})}
             case Kind.INT32:
                 return {
                     "type": "integer",
                     "format": "int32",
-                    "minimum": _least(field, taken, INT32),
+                    "minimum": _least(field, in_request, INT32),
                     "maximum": INT32[1],
                 }
             case Kind.INT64:
-                return self._int64(field, taken)
+                return self._int64(field, in_request)
             case Kind.NUMBER:
                 return {"type": "number", "format": "double"}
             case Kind.FLAG:
@@ -161,26 +160,26 @@ class Schemas:
             case _:
                 return free_form.schema_of(message, field.name, self.components)
 
-    def _int64(self, field: Field, taken: bool) -> Schema:
+    def _int64(self, field: Field, in_request: bool) -> Schema:
         if self._int64_as == "quoted":
-            sign = "" if taken and field.least is not None else "-?"
+            sign = "" if in_request and field.least is not None else "-?"
             return {"type": "string", "pattern": f"^{sign}[0-9]{{1,19}}$"}
-        return {"type": "integer", "format": "int64", "minimum": _least(field, taken, INT64), "maximum": INT64[1]}
+        return {"type": "integer", "format": "int64", "minimum": _least(field, in_request, INT64), "maximum": INT64[1]}
 
 
-def meaning(message: Any, field: Field, *, taken: bool = False) -> Schema:
-    """What game.proto's comments say of a field, as a `description`; nothing where they say nothing."""
-    said = comments.FIELDS.get(message.__name__, {}).get(field.name) or comments.NAMES.get(field.name, "")
-    if field.kind is Kind.INT64 and _TIME.fullmatch(field.name) and "unix seconds" not in said.lower():
-        said = f"{said} Unix seconds; 0 = unset.".strip()
-    if taken and field.lines:
-        said = f"{said} May be of several lines.".strip()
-    return {"description": said} if said else {}
+def meaning(message: Any, field: Field, *, in_request: bool = False) -> Schema:
+    """A field's comment in game.proto as a `description`; empty if there is none."""
+    text = comments.FIELDS.get(message.__name__, {}).get(field.name) or comments.NAMES.get(field.name, "")
+    if field.kind is Kind.INT64 and _TIME.fullmatch(field.name) and "unix seconds" not in text.lower():
+        text = f"{text} Unix seconds; 0 = unset.".strip()
+    if in_request and field.lines:
+        text = f"{text} May have several lines.".strip()
+    return {"description": text} if text else {}
 
 
-def _least(field: Field, taken: bool, bounds: tuple[int, int]) -> int:
-    """The least of what is taken; an answer's may be anything, such as -1 for no limit."""
-    return field.least if taken and field.least is not None else bounds[0]
+def _least(field: Field, in_request: bool, bounds: tuple[int, int]) -> int:
+    """The minimum of a request's field. A response may hold any value, such as -1 for no limit."""
+    return field.least if in_request and field.least is not None else bounds[0]
 
 
 def ref(name: str) -> Schema:
@@ -189,8 +188,8 @@ def ref(name: str) -> Schema:
 
 
 def _described(message: Any, schema: Schema) -> Schema:
-    """With game.proto's comment on the message, where there is one."""
+    """Adds the message's comment in game.proto, if there is one."""
     comment = inspect.getdoc(message) or ""
-    if not comment or comment.startswith(f"{message.__name__}("):  # what a dataclass says of itself
+    if not comment or comment.startswith(f"{message.__name__}("):  # the default docstring of a dataclass
         return schema
     return {"description": " ".join(comment.split()), **schema}

@@ -1,1 +1,1 @@
-"""Answers of the admin edge that go on: exports, line by line, and what happens now."""
+"""The admin edge's streamed responses: exports and live figures."""

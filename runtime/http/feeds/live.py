@@ -1,10 +1,10 @@
-"""What happens now, told to who watches: server-sent events, every few seconds.
+"""Live figures as server-sent events, every few seconds.
 
     GET /admin/live  ->  text/event-stream
 
-Core is asked once for all who watch the same tenant, or merchant, and only while somebody does. The token is in the
-Authorization header, as everywhere, so no address has one; it is looked at with every event, and the stream ends when
-it does. A watcher that reads too slowly gets the newest, and not what it missed.
+All streams of one tenant or merchant share one poll of Core, which runs only while there is a stream. The token is in
+the Authorization header, never in the URL. It is checked before each event, and the stream ends when it expires. A
+client that reads too slowly skips to the newest event.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from runtime.operations.reporting.live import GET_LIVE
 from runtime.wire import codec
 
 EVERY_SECONDS: Final = 3.0
-"""How often Core is asked, and everybody told."""
+"""The interval of polls and events."""
 
 STOCK_EVERY: Final = 20
-"""What takes longest, prizes and their stock, is asked for every so many times."""
+"""Prizes and stock, the slowest part, are read on every STOCK_EVERY-th poll."""
 
 STREAMS_MAX: Final = 6
-"""Of one subject at once: tabs that somebody has open."""
+"""The concurrent streams of one subject, such as browser tabs."""
 OF_TENANT_MAX: Final = 60
-"""Of all of a tenant's subjects, its API tokens among them."""
+"""The concurrent streams of all of a tenant's subjects, API tokens included."""
 OF_EDGE_SHARE: Final = 2
-"""One in so many of an edge's connections may be a stream: the others are for requests."""
+"""Streams may use 1/OF_EDGE_SHARE of an edge's connections: the rest are for requests."""
 
 END: Final = b"event: end\ndata: {}\n\n"
-"""The last that is told: who watches may not any more."""
+"""The last event: the token is no longer valid."""
 
 _Key = tuple[str, str]
 _show: Final = codec.view(m.GetLiveReply, "number")
@@ -50,38 +50,38 @@ log = structlog.get_logger(__name__)
 
 
 class _Feed:
-    """What is known of a tenant or merchant, for all who watch it."""
+    """The live figures of a tenant or merchant, shared by all its streams."""
 
     def __init__(self, edge: Edge, scope: m.Scope) -> None:
         self._edge = edge
         self._scope = scope
-        self._stock = m.GetLiveReply()  # what is asked for with stock, as it was last
-        self._turned = asyncio.Event()
+        self._stock = m.GetLiveReply()  # the last reply that included stock
+        self._polled = asyncio.Event()
         self.watchers = 0
         self.frame = b""
         self.task = asyncio.create_task(self._go())
 
     async def next(self) -> bytes:
-        """What there is to tell after the next look."""
-        await self._turned.wait()
+        """Waits for the next poll and returns its event."""
+        await self._polled.wait()
         return self.frame
 
     async def _go(self) -> None:
-        looks = 0
+        polls = 0
         while True:
-            stock = looks % STOCK_EVERY == 0
-            looks += 1  # Whatever becomes of it: what could not be read in time is not asked for every time.
+            stock = polls % STOCK_EVERY == 0
+            polls += 1  # Also if the poll fails: otherwise a stock query that times out would repeat on every poll.
             try:
-                await self._look(stock=stock)
-            except Exception as error:  # Whatever it is: those who watch would wait for the next look for ever.
+                await self._poll(stock=stock)
+            except Exception as error:  # Otherwise the task would end, and all streams would wait forever.
                 refused = isinstance(error, Fault) and error.status is Status.PERMISSION_DENIED  # Suspended.
                 self.frame = END if refused else b"event: away\ndata: {}\n\n"
                 log.warning("live_not_read", tenant_id=self._scope.tenant_id, why=str(error))
-            turned, self._turned = self._turned, asyncio.Event()
-            turned.set()
+            polled, self._polled = self._polled, asyncio.Event()
+            polled.set()
             await asyncio.sleep(EVERY_SECONDS)
 
-    async def _look(self, *, stock: bool) -> None:
+    async def _poll(self, *, stock: bool) -> None:
         reply: m.GetLiveReply = await self._edge.caller.call(GET_LIVE, m.GetLiveRequest(scope=self._scope, stock=stock))
         if stock:
             self._stock = reply
@@ -92,7 +92,7 @@ class _Feed:
 
 
 class Live:
-    """The feeds of an admin edge. `close` when it shuts down, which ends every stream."""
+    """The live streams of an admin edge. `close` ends them at shutdown."""
 
     def __init__(self, edge: Edge, scope: Callable[[web.Request], m.Scope]) -> None:
         self._edge = edge
@@ -103,7 +103,7 @@ class Live:
         self._handlers: set[asyncio.Task[None]] = set()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Tells what happens until who asks leaves, or may not any more."""
+        """Streams events until the client disconnects or its token is no longer valid."""
         identity = await self._edge.auth.identify(request)
         assert identity is not None
         scope, owner = self._scope(request), (identity.tenant_id, identity.subject)
@@ -113,11 +113,11 @@ class Live:
             (self._of_tenant.total(), self._edge.settings.connections_max // OF_EDGE_SHARE, "all tenants"),
         ):
             if taken >= most:
-                told = f"{most} streams of {of} are open; close one, or ask again later"
+                message = f"{most} streams of {of} are open, the maximum; close one or try again later"
                 raise Fault(
-                    Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", told, retry_after_seconds=EVERY_SECONDS, policy="live"
+                    Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", message, retry_after_seconds=EVERY_SECONDS, policy="live"
                 )
-        # No await since the look: two that come at once would both find the last place.
+        # No await since the check: two concurrent requests would both take the last place.
         self._streams[owner] += 1
         self._of_tenant[identity.tenant_id] += 1
         try:
@@ -130,21 +130,21 @@ class Live:
                 }
             )
             await response.prepare(request)
-            telling = asyncio.create_task(self._tell(request, response, scope))
-            self._handlers.add(telling)
+            stream = asyncio.create_task(self._stream(request, response, scope))
+            self._handlers.add(stream)
             try:
                 with suppress(ConnectionError, asyncio.CancelledError):
-                    await telling
+                    await stream
             finally:
-                self._handlers.discard(telling)
-                telling.cancel()
+                self._handlers.discard(stream)
+                stream.cancel()
             return response
         finally:
-            # In-place: what is at nothing goes.
+            # In-place subtraction also drops entries at zero.
             self._streams -= Counter([owner])
             self._of_tenant -= Counter([identity.tenant_id])
 
-    async def _tell(self, request: web.Request, response: web.StreamResponse, scope: m.Scope) -> None:
+    async def _stream(self, request: web.Request, response: web.StreamResponse, scope: m.Scope) -> None:
         key = (scope.tenant_id, scope.merchant_id)
         feed = self._feeds.get(key)
         if feed is None:
@@ -157,7 +157,7 @@ class Live:
                 if frame is END:
                     return
                 frame = await feed.next()
-                if not await self._may_go_on(request):
+                if not await self._is_authenticated(request):
                     frame = END
         finally:
             feed.watchers -= 1
@@ -165,7 +165,7 @@ class Live:
                 feed.task.cancel()
                 del self._feeds[key]
 
-    async def _may_go_on(self, request: web.Request) -> bool:
+    async def _is_authenticated(self, request: web.Request) -> bool:
         try:
             identity: Identity | None = await self._edge.auth.identify(request)
         except Fault:
@@ -173,6 +173,6 @@ class Live:
         return identity is not None
 
     async def close(self, _: web.Application) -> None:
-        """Ends every stream: who watched comes again, to another edge."""
+        """Ends every stream: clients reconnect to another edge."""
         for handler in self._handlers:
             handler.cancel()

@@ -1,7 +1,7 @@
-"""Ready campaigns: files as `tombola campaigns import` takes them, to begin with.
+"""Campaign templates: files for `tombola campaigns import`.
 
-They have no dates, zone or status of their own: whoever begins with one says them. Names stand in place of ids, as
-runtime/commands/campaign_files.py has it.
+They have no dates, time zone or status: the user of a template sets them. Names replace ids, as in
+runtime/commands/campaign_files.py.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from importlib import resources
 from typing import Any, Final
 
 ABOUT: Final = {
-    "spring_wheel": "A spin a day, with a large prize now and then.",
-    "advent_scratch": "A scratch card for each day.",
-    "easter_eggs": "Who catches more draws from better prizes.",
-    "winter_gifts": "What is caught counts, as far as it goes.",
-    "stamp_collection": "Collected with each play, exchanged for what one wants.",
-    "points_ladder": "Points add up, and each rung unlocks a prize by itself.",
-    "daily_visit": "A visit earns a turn, and a turn plays the wheel.",
-    "high_score": "The best three of the ranking win when it ends.",
+    "spring_wheel": "One spin a day, with a large prize now and then.",
+    "advent_scratch": "A scratch card for each day of Advent.",
+    "easter_eggs": "The more eggs a player catches, the better the prizes.",
+    "winter_gifts": "Each caught gift counts, up to a limit.",
+    "stamp_collection": "Players collect leaves by playing, and exchange them for prizes.",
+    "points_ladder": "Points add up, and each milestone unlocks a prize automatically.",
+    "daily_visit": "A daily visit earns a turn on the wheel.",
+    "high_score": "The top three of the leaderboard win when it ends.",
 }
-"""Each by the name of its file, in the order in which they are shown."""
+"""File name -> description, in display order."""
 
 
 def text_of(name: str) -> str:
-    """The file. KeyError where there is none of this name."""
+    """The content of a template file. KeyError if the name is unknown."""
     return (resources.files(__package__) / f"{name}.yaml").read_text("utf-8") if ABOUT[name] else ""
 
 

@@ -1,1 +1,1 @@
-"""Players' login by phone or e-mail, on the consumer edge."""
+"""Login: players' by phone or e-mail on the consumer edge, staff's on the admin edge."""

@@ -1,18 +1,18 @@
-"""API tokens at the admin edge: whose they are, by Core's word, which is remembered.
+"""API tokens at the admin edge, verified by Core and cached.
 
-Core is asked once an hour for each token, and notes then that it is used. One that is revoked meanwhile is told of by
-what every edge reads each second (auth/revocations.py); one that expires ends by the database's clock. What
-Core does not know is remembered for a while, too, and an address has few tries of its own, in each tenant: guesses cost
-Core no query each. A token that was refused before has tries apart, so that a machine that goes on showing one that
-ended keeps none out that share its address. No edge keeps a token itself, but its hash.
+The edge asks Core once an hour for each token; Core then records its use. Revocations arrive by the feed that every
+edge polls each second (auth/revocations.py), and expiry follows the database's clock. Unknown tokens are cached for a
+while too, and each address has a limited number of failed attempts per tenant, so guesses do not cost Core a query
+each. A token that was refused before has a separate limit: a machine that keeps sending a revoked token does not lock
+out others at its address. The edge stores only hashes of tokens.
 
-A token is given out with a mark behind a dot, which an edge makes of it with a secret of its own (`Marks`): so it is
-told from what strangers make up before Core is asked, and tokens that bear one have tries that no stranger can use up,
-whatever else comes from their address. The mark opens nothing, and Core never sees it: without it, or where its secret
-is gone, a token is as good, and has its tries with everybody's.
+A token is issued with a mark after a dot, a MAC by an edge's secret (`Marks`). It distinguishes issued tokens from
+invented ones before Core is asked: marked tokens have their own limit of attempts, which strangers at the same address
+cannot exhaust. The mark grants nothing and Core never sees it. Without a valid mark a token still works, under the
+common limit.
 
-Nobody makes a token that may do more than they: not its roles, its merchant or its tenant, and `platform` no token
-has. A token makes none, since what it made would outlive its end; and it signs nobody in or out.
+A token can never do more than its creator: neither in roles, merchant nor tenant, and no token has the role `platform`.
+A token cannot create tokens, which would outlive its revocation, nor sign anyone in or out.
 """
 
 from __future__ import annotations
@@ -38,56 +38,56 @@ from runtime.http.auth.identity import IDENTIFIER, Identity
 from runtime.http.auth.revocations import Revocations, token_key
 from runtime.http.auth.tokens import Tokens
 from runtime.operations.row import MANAGEMENT
-from runtime.operations.staff.tokens import HELD_SECONDS, OPEN_TOKEN, PREFIX, hash_of, tenant_in
+from runtime.operations.staff.tokens import CACHE_SECONDS, OPEN_TOKEN, PREFIX, hash_of, tenant_in
 from runtime.settings import Settings
 from runtime.stores.single_flight import SingleFlight
 
 CHARACTERS_MAX: Final = 256
 REMEMBERED_MAX: Final = 10_000
-"""Of tokens that are good, and of those that are none: who guesses has none that is good forgotten."""
+"""The size of each of the two caches. Valid and refused tokens are separate, so that guesses evict no valid token."""
 
 UNKNOWN_SECONDS: Final = 60.0
 GUESSES: Final = Policy("api-tokens", per_second=1, burst=30)
-"""Of one address in one tenant: tokens that are not good. Those that are take nothing of it."""
+"""The limit of invalid tokens per address and tenant. Valid tokens are not charged."""
 
 GUESSES_IN_ALL: Final = Policy("api-tokens", per_second=4, burst=120)
-"""Of one address, whatever tenants it names."""
+"""The limit of invalid tokens per address, over all tenants."""
 
 
 _MARK_BYTES: Final = 12
 _MARK: Final = re.compile(r"[A-Za-z0-9_-]{16}")
 
 
-class _Shown(NamedTuple):
-    """A token without its mark, and whether that is an edge's."""
+class _Presented(NamedTuple):
+    """A token without its mark, and whether the mark is valid."""
 
     token: str
     marked: bool
 
 
 class Marks:
-    """Tells tokens that an edge gave out from what strangers make up: by a MAC under the secrets of staff's tokens.
+    """Distinguishes issued tokens from invented ones by a MAC under the secrets of staff tokens.
 
-    The first of `secrets` marks, each is taken. Without one there are no marks.
+    The first of `secrets` signs, all verify. Without secrets there are no marks.
     """
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self._keys = [hmac.digest(secret.encode(), b"tombola API token", "sha256") for secret in secrets]
 
     def marked(self, token: str) -> str:
-        """The token as it is given out."""
+        """The token as it is issued, with its mark."""
         return f"{token}.{_mark(self._keys[0], token)}" if self._keys else token
 
-    def read(self, shown: str) -> _Shown | None:
-        """The token that was shown. None: it is too long for one, or its mark is malformed."""
-        if len(shown) > CHARACTERS_MAX:
+    def read(self, presented: str) -> _Presented | None:
+        """Parses a presented token. None if it is too long, or its mark is malformed."""
+        if len(presented) > CHARACTERS_MAX:
             return None
-        token, dot, mark = shown.partition(".")
+        token, dot, mark = presented.partition(".")
         if not dot:
-            return _Shown(token, marked=False)
+            return _Presented(token, marked=False)
         if not _MARK.fullmatch(mark):
             return None
-        return _Shown(token, marked=any(hmac.compare_digest(_mark(key, token), mark) for key in self._keys))
+        return _Presented(token, marked=any(hmac.compare_digest(_mark(key, token), mark) for key in self._keys))
 
 
 def _mark(key: bytes, token: str) -> str:
@@ -96,29 +96,29 @@ def _mark(key: bytes, token: str) -> str:
 
 
 class _Known(NamedTuple):
-    """A token that was good when Core was asked, in that hour since 1970."""
+    """A token that Core accepted in this hour since 1970."""
 
     identity: Identity
     hour: int
 
 
 class _Refused(NamedTuple):
-    """Why a token was refused, and until when (monotonic seconds) Core is not asked again."""
+    """Why a token was refused, and the time (monotonic seconds) until which Core is not asked again."""
 
     until: float
     reason: str
 
 
 class _Guesses:
-    """How many tokens that are not good an address may show."""
+    """The limits of invalid tokens per address."""
 
-    def __init__(self) -> None:
-        self._first = ClientRate(GUESSES)
-        self._again = ClientRate(GUESSES)
-        self._in_all = ClientRate(GUESSES_IN_ALL)
+    def __init__(self, processes: int) -> None:
+        self._first = ClientRate(GUESSES.divided(processes))
+        self._again = ClientRate(GUESSES.divided(processes))
+        self._in_all = ClientRate(GUESSES_IN_ALL.divided(processes))
 
     def take(self, request: web.Request, client: Client, tenant_id: str, again: bool) -> Callable[[], None]:
-        """Charges one, `again` where it was refused before; what undoes that. RATE_LIMITED where there is none left."""
+        """Charges an attempt and returns its refund. again: the token was refused before. RATE_LIMITED."""
         rate, of_tenant = self._again if again else self._first, _within(client, tenant_id)
         charge(rate, request, of_tenant)
         try:
@@ -135,12 +135,12 @@ class _Guesses:
 
 
 def _within(client: Client, tenant_id: str) -> Client:
-    """The client as one of the tenant's."""
+    """The client's key within a tenant."""
     return Client(*(f"{one}\0{tenant_id}" if one else "" for one in client))
 
 
 class StaffAuth(Auth):
-    """What an admin edge asks of a request: API tokens count beside people's."""
+    """Authentication at the admin edge: accepts API tokens as well as people's tokens."""
 
     def __init__(self, tokens: Tokens, settings: Settings, caller: Caller, revocations: Revocations) -> None:
         super().__init__(tokens, header_fallback=settings.header_fallback, default_tenant=settings.default_tenant)
@@ -148,30 +148,32 @@ class StaffAuth(Auth):
         self._revocations = revocations
         self._proxies = settings.trusted_proxies
         self._marks = Marks(settings.jwt_staff_secrets)
-        self._tries = {marked: _Guesses() if settings.rate_limits else None for marked in (False, True)}
+        self._tries = {
+            marked: _Guesses(settings.processes) if settings.rate_limits else None for marked in (False, True)
+        }
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._refused: OrderedDict[str, _Refused] = OrderedDict()
-        self._asking = SingleFlight()
+        self._in_flight = SingleFlight()
 
     async def identify(self, request: web.Request) -> Identity | None:
-        """Who asks; None for nobody. An address that holds a token is refused: it stands in logs and histories."""
+        """The caller's identity, if any. Refuses a token in the URL, because URLs end up in logs and histories."""
         if PREFIX in request.query_string and any(_is_token(value) for value in request.query.values()):
-            raise _refusal("TOKEN_INVALID", "a token belongs into the header Authorization; revoke this one")
+            raise _refusal("TOKEN_INVALID", "tokens must be in the Authorization header; revoke this one")
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer" and token.strip().startswith(PREFIX):
-            return await self._of_token(token.strip(), request)
+            return await self._identify_token(token.strip(), request)
         return await super().identify(request)
 
-    async def _of_token(self, shown: str, request: web.Request) -> Identity:
-        """Whose an API token is. UNAUTHENTICATED TOKEN_INVALID, TOKEN_EXPIRED; RATE_LIMITED for who guesses."""
-        read = self._marks.read(shown)
+    async def _identify_token(self, presented: str, request: web.Request) -> Identity:
+        """The identity of an API token. TOKEN_INVALID, TOKEN_EXPIRED; RATE_LIMITED after too many guesses."""
+        read = self._marks.read(presented)
         if read is None or not IDENTIFIER.fullmatch(tenant_id := tenant_in(read.token)):
             raise _refusal("TOKEN_INVALID")
         await self._revocations.read_first()
         digest, now = hash_of(read.token), self._revocations.now()
         known = self._known.get(digest)
-        if known is None or known.hour != now // HELD_SECONDS:
-            known = await self._asked(tenant_id, digest, request, self._tries[read.marked])
+        if known is None or known.hour != now // CACHE_SECONDS:
+            known = await self._verified(tenant_id, digest, request, self._tries[read.marked])
         else:
             self._known.move_to_end(digest)
         identity = known.identity
@@ -181,24 +183,24 @@ class StaffAuth(Auth):
             raise _refusal("TOKEN_EXPIRED")
         return identity
 
-    async def _asked(self, tenant_id: str, digest: str, request: web.Request, tries: _Guesses | None) -> _Known:
+    async def _verified(self, tenant_id: str, digest: str, request: web.Request, tries: _Guesses | None) -> _Known:
         refused = self._refused.get(digest)
         if refused is not None and refused.until > time.monotonic():
             raise _refusal(refused.reason)
         client = client_of(request, self._proxies)
         give_back = None
-        if tries is not None and digest not in self._known and not self._asking.under_way(digest):
+        if tries is not None and digest not in self._known and not self._in_flight.under_way(digest):
             give_back = tries.take(request, client, tenant_id, digest in self._refused)
-        known: _Known = await self._asking.share(digest, lambda: self._ask(tenant_id, digest))
+        known: _Known = await self._in_flight.share(digest, lambda: self._ask(tenant_id, digest))
         if give_back is not None:
             give_back()
         return known
 
     async def _ask(self, tenant_id: str, digest: str) -> _Known:
-        asked = m.OpenTokenRequest(scope=m.Scope(tenant_id=tenant_id), token_hash=digest)
-        hour = int(self._revocations.now() // HELD_SECONDS)
+        message = m.OpenTokenRequest(scope=m.Scope(tenant_id=tenant_id), token_hash=digest)
+        hour = int(self._revocations.now() // CACHE_SECONDS)
         try:
-            reply: m.TokenReply = await self._caller.call(OPEN_TOKEN, asked)
+            reply: m.TokenReply = await self._caller.call(OPEN_TOKEN, message)
         except Fault as fault:
             if fault.status is Status.UNAUTHENTICATED:
                 self._known.pop(digest, None)
@@ -211,17 +213,18 @@ class StaffAuth(Auth):
         return known
 
 
-def check_made(identity: Identity, message: m.CreateTokenRequest) -> None:
-    """PERMISSION_DENIED FORBIDDEN where who asks would make a token that may do more than they, or outlives them.
+def check_creation(identity: Identity, message: m.CreateTokenRequest) -> None:
+    """PERMISSION_DENIED FORBIDDEN if the token would have roles that its creator lacks, or its creator is a token.
 
-    An admin may do whatever each other role may, so gives all three. Its merchant is for Core to see.
+    An admin may do what the other roles may, so may grant all three. Core checks the merchant.
     """
     if identity.api_token_id:
-        raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", "a token makes no tokens: they would outlive its end")
+        raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", "an API token cannot create tokens: use a staff sign-in")
     may = MANAGEMENT if "admin" in identity.roles else identity.roles & MANAGEMENT
     beyond = sorted(set(message.token.roles) - may) if message.token is not None else []
     if beyond:
-        raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", f"you have not the roles {', '.join(beyond)}", roles=beyond)
+        text = f"you cannot grant roles that you lack: {', '.join(beyond)}"
+        raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", text, roles=beyond)
 
 
 def _identity(tenant_id: str, token: m.ApiToken) -> Identity:
@@ -248,5 +251,5 @@ def _is_token(text: str) -> bool:
 
 
 def _refusal(reason: str, why: str = "") -> Fault:
-    said = why or ("the token has expired" if reason == "TOKEN_EXPIRED" else "the token is not valid")
-    return Fault(Status.UNAUTHENTICATED, reason, said)
+    message = why or ("the token has expired" if reason == "TOKEN_EXPIRED" else "the token is not valid")
+    return Fault(Status.UNAUTHENTICATED, reason, message)

@@ -1,10 +1,10 @@
-"""Login challenges as the edge makes them: one code for one contact, guessed at most five times, used once, and
-only together with what it is used for (`BeginLogin`, `LinkContact`).
+"""Login challenges: one code for one contact, with at most five guesses, consumed once, in the transaction of its
+purpose (`BeginLogin`, `LinkContact`).
 
-The edge makes the code, its HMAC and the challenge's id; Core keeps them and counts (runtime/operations/
-challenges.py says how). Neither code nor contact is a key of anything: both are HMACs under a secret of the
-edges alone, so what the store holds cannot be tried out. A requester is the address, as an HMAC. What is counted by
-contact and requester is counted for a year, so their secret is one that stays when the others are rotated.
+The edge creates the code, its HMAC and the challenge's id; Core stores them and counts the guesses
+(runtime/operations/players/challenges.py). Code and contact are stored only as HMACs under a secret of the edges, so
+the stored values cannot be brute-forced. The requester is an HMAC of the address. Counters by contact and requester
+last a year, so their secret is not rotated with the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from runtime.operations.players.challenges import (
 
 CODE_DIGITS: Final = 6
 STRONG_CODE_DIGITS: Final = 20
-"""Of a code that need not be bounded: 66 bits. Sent where too many of six digits were guessed wrong."""
+"""The digits of a code that needs no limit of guesses: 66 bits. Sent after too many wrong guesses of short codes."""
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ _ID: Final = re.compile(r"chal_[0-9a-f]{32}")
 
 
 class Issued(NamedTuple):
-    """A challenge and the code that answers it. Times are unix seconds."""
+    """A challenge and its code. Times are Unix seconds."""
 
     challenge_id: str
     code: str
@@ -47,22 +47,22 @@ class Issued(NamedTuple):
 
 
 class Challenges:
-    """Challenges of one edge. `keys` key the HMACs of codes, the first the new ones; `counted_by` that of whom is
-    counted. Edges of one Core share them.
+    """The challenges of an edge. `keys` are the HMAC keys of codes, the first for new ones; `counter_key` is the key of
+    the counters' subjects. All edges of one Core share them.
     """
 
     def __init__(
-        self, caller: Caller, keys: Sequence[bytes], counted_by: bytes, *, limit_addresses: bool = True
+        self, caller: Caller, keys: Sequence[bytes], counter_key: bytes, *, limit_addresses: bool = True
     ) -> None:
         self._caller = caller
         self._keys = keys
-        self._counted_by = counted_by
+        self._counter_key = counter_key
         self._limit_addresses = limit_addresses
 
     async def issue(self, scope: m.Scope, contact: str, client: Client, login_id: str = "") -> Issued:
-        """A new challenge for `contact`, any text that stands for one contact (`phone:+15550100`).
+        """Creates a challenge for `contact`, a text that identifies one contact (`phone:+15550100`).
 
-        login_id: a login that the client has had.
+        login_id: an earlier login of the client.
 
         RESOURCE_EXHAUSTED RESEND_TOO_SOON or RATE_LIMITED; NOT_FOUND UNKNOWN_TENANT.
         """
@@ -85,7 +85,7 @@ class Challenges:
         return Issued(challenge_id, strong_code if issued.strong else code, issued.expires_at, issued.resend_at)
 
     async def withdraw(self, scope: m.Scope, challenge_id: str, client: Client, login_id: str = "") -> None:
-        """Forgets a challenge whose code could not be sent, and lets another be sent at once, if Core answers."""
+        """Deletes a challenge whose code could not be sent, so that another may be sent immediately. Best effort."""
         try:
             request = m.WithdrawChallengeRequest(
                 scope=scope, challenge_id=challenge_id, login_id=login_id, **self.rated(client)
@@ -95,9 +95,9 @@ class Challenges:
             log.warning("challenge_not_withdrawn", why=fault.message)
 
     async def answer(self, scope: m.Scope, challenge_id: str, code: str, client: Client, *, contact: str = "") -> str:
-        """The contact that the code proves, until it is used. `client`: who guesses.
+        """Checks a code and returns the contact that it verifies, without consuming it.
 
-        With `contact` only a challenge of that one counts, and another's is not touched. NOT_FOUND
+        With `contact`, only a challenge for that contact is accepted; others stay untouched. NOT_FOUND
         UNKNOWN_CHALLENGE; UNAUTHENTICATED CODE_WRONG with `attempts_left`, or CODE_EXPIRED; RATE_LIMITED.
         """
         if _ID.fullmatch(challenge_id) is None:
@@ -112,21 +112,21 @@ class Challenges:
                 **self.rated(client),
             ),
         )
-        proved: str = answered.contact
-        return proved
+        verified: str = answered.contact
+        return verified
 
     def requester(self, client: Client) -> str:
-        """A client, as Core knows who asks."""
+        """The client's id at Core."""
         return self._digest(f"requester\0{client.address}")
 
     def rated(self, client: Client) -> dict[str, str]:
-        """The fields of a request that say whose rates Core is to charge; none where nobody's are."""
+        """The request fields for Core's rate limits per address; empty if those are off."""
         if not self._limit_addresses:
             return {}
         return {kind: self._digest(f"{kind}\0{name}") for kind, name in client._asdict().items() if name}
 
     def _digest(self, text: str) -> str:
-        return hmac.digest(self._counted_by, text.encode(), "sha256")[:16].hex()
+        return hmac.digest(self._counter_key, text.encode(), "sha256")[:16].hex()
 
 
 def _code(digits: int) -> str:

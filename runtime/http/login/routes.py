@@ -1,4 +1,4 @@
-"""Login by phone and e-mail, and the linking of further contacts: the consumer edge's own routes.
+"""Login by phone and e-mail, and linking of further contacts: the consumer edge's own routes.
 
     POST /players/auth/start     {contact_type, contact, refresh_token?} -> {challenge_id, expires_at, resend_at}
     POST /players/auth/verify    {challenge_id, code} -> {token, refresh_token, expires_at, player}
@@ -6,10 +6,10 @@
     POST /players/auth/logout    {everywhere?} -> {}
     POST /players/me/contacts    {type, value, challenge_id, code} -> contact
 
-`start` never asks who a contact belongs to, so its answer and its time are the same for known and unknown
-ones. A guest's token sent along with `verify` hands what the guest won to the player who logs in; one that
-has expired is refused before the code is looked at, so that the code is still good without it. A code is good
-until the login that it is for has begun, whatever fails before that.
+`start` never looks up the owner of a contact, so its response and its timing are the same for known and unknown ones. A
+guest's token sent with `verify` merges the guest into the player who logs in. An expired token is refused before the
+code is checked, so the code still works without it. A code stays valid until its login has begun, whatever fails before
+that.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from runtime.wire.schema import refused
 _PLAYER: Final = codec.view(m.Player, "number")
 _CONTACT: Final = codec.view(m.Contact, "number")
 _NO_STORE: Final = {"Cache-Control": "no-store"}
-"""Answers with a credential are nobody's to keep (RFC 6749, 5.1)."""
+"""Responses with credentials must not be cached (RFC 6749, 5.1)."""
 
 _CONTACT_TYPES: Final = {
     name: kind for kind in (m.ContactType.PHONE, m.ContactType.EMAIL) for name in (kind.proto_name, kind.name.lower())
@@ -59,21 +59,21 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def mount(app: web.Application, edge: Edge) -> None:
-    """Puts the login routes on the consumer edge. SettingsError where LOGIN_SENDER names no sender."""
+    """Adds the login routes to the consumer edge. SettingsError if LOGIN_SENDER is unknown."""
     make = SENDERS.get(edge.settings.login_sender)
     if make is None:
         raise SettingsError({"LOGIN_SENDER": f"must be one of {', '.join(SENDERS.names())}"})
     sender = make(edge.settings)
 
     def keys(use: bytes, secrets: Sequence[str] = edge.settings.jwt_secrets) -> list[bytes]:
-        """Keys of a use of their own, so that nothing made for one counts for another."""
+        """Separate keys for each use, so that a value signed for one use is invalid for another."""
         return [hmac.digest(secret.encode(), use, "sha256") for secret in secrets]
 
-    (counted_by,) = keys(b"login", [edge.settings.login_secret or edge.settings.jwt_secret])
+    (counter_key,) = keys(b"login", [edge.settings.login_secret or edge.settings.jwt_secret])
     login = Login(
         edge,
         sender,
-        Challenges(edge.caller, keys(b"login"), counted_by, limit_addresses=edge.settings.rate_limits),
+        Challenges(edge.caller, keys(b"login"), counter_key, limit_addresses=edge.settings.rate_limits),
         Refresh(edge.caller, keys(b"refresh")),
     )
     for row, handler in login.routes().items():
@@ -87,7 +87,7 @@ def mount(app: web.Application, edge: Edge) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The handlers and what they work with."""
+    """The handlers and their dependencies."""
 
     edge: Edge
     sender: Sender
@@ -105,15 +105,15 @@ class Login:
         }
 
     async def start(self, request: web.Request) -> web.Response:
-        """Makes a challenge and sends its code."""
+        """Creates a challenge and sends its code."""
         scope = await self.edge.checked_scope(request, not_staff(await self.edge.auth.identify(request)))
         contact_type, contact, token = _texts(await read_body(request), rows.START)
         kind = _contact_type(contact_type, "contact_type")
         value = normalized(kind, contact, field="contact")
         if kind.name.lower() not in self.sender.carries:
-            raise invalid("contact_type", f"login here is by {' or '.join(sorted(self.sender.carries))}")
+            raise invalid("contact_type", f"must be {' or '.join(sorted(self.sender.carries))}")
         client, login_id = self._client(request), self.refreshes.login_of(token, scope.tenant_id)
-        issued = await self.challenges.issue(scope, _known_as(kind, value), client, login_id)
+        issued = await self.challenges.issue(scope, _contact_key(kind, value), client, login_id)
         try:
             await self.sender.send(LoginCode(scope.tenant_id, kind.name.lower(), value, issued.code, issued.expires_at))
         except SendFailed as error:
@@ -128,12 +128,12 @@ class Login:
         )
 
     async def verify(self, request: web.Request) -> web.Response:
-        """Turns a right code into a player's tokens."""
+        """Exchanges a code for a player's tokens."""
         identity = not_staff(await self.edge.auth.identify(request))
         scope = await self.edge.checked_scope(request, identity)
         challenge_id, code = _texts(await read_body(request), rows.VERIFY)
-        proved = await self.challenges.answer(scope, challenge_id, code, self._client(request))
-        kind, _, value = proved.partition(":")
+        verified = await self.challenges.answer(scope, challenge_id, code, self._client(request))
+        kind, _, value = verified.partition(":")
         guest = identity.player_id if identity is not None and identity.tenant_id == scope.tenant_id else ""
         resolved = await self.edge.caller.call(
             RESOLVE_PLAYER,
@@ -142,20 +142,20 @@ class Login:
             ),
         )
         if guest:
-            # Its tokens have ended with the merge; this edge need not wait to hear of it.
+            # The merge has revoked the guest's tokens; this applies it on this edge without waiting for the next poll.
             with suppress(Fault):
                 await self.edge.revocations.read()
         session = await self.refreshes.begin(scope, resolved.player.id, challenge_id)
-        told = {"guest_merged": resolved.guest_merged} if guest else {}
-        return await self._logged_in(session, **told)
+        merged = {"guest_merged": resolved.guest_merged} if guest else {}
+        return await self._logged_in(session, **merged)
 
     async def refresh(self, request: web.Request) -> web.Response:
-        """Turns a refresh token into new tokens."""
+        """Exchanges a refresh token for new tokens."""
         (token,) = _texts(await read_body(request), rows.REFRESH)
         return await self._logged_in(await self.refreshes.turn(token, self.challenges.requester(self._client(request))))
 
     async def logout(self, request: web.Request) -> web.Response:
-        """Ends the login that the token is of, or all the player's; on this edge it holds at once."""
+        """Ends the token's login, or all of the player's; on this edge immediately."""
         identity = await self._player(request)
         (everywhere,) = _flags(await read_body(request), rows.LOGOUT)
         await self.edge.caller.call(
@@ -173,19 +173,22 @@ class Login:
         return ok({}, headers=_NO_STORE)
 
     async def link(self, request: web.Request) -> web.Response:
-        """Gives a player one more contact, proved by its own challenge; a guest gets none, but may verify it.
+        """Adds a contact, verified by its own challenge, to a player. Guests must use `verify` instead.
 
-        Whoever planted the guest's token in another's browser would hold one of the account that was made there.
+        Otherwise an attacker who planted a guest's token in a victim's browser would hold a token of the victim's
+        account.
         """
         identity = await self._player(request)
         if not identity.login_id and ids.is_guest(identity.player_id):
-            message = "a guest has no contacts: verify the code with this token, which logs in and keeps what was won"
+            message = "guests cannot add contacts: sign in by /players/auth/verify with this token to keep the rewards"
             raise Fault(Status.PERMISSION_DENIED, "LOGIN_REQUIRED", message)
         scope = await self.edge.checked_scope(request, identity)
         type, text, challenge_id, code = _texts(await read_body(request), rows.LINK)
         kind = _contact_type(type, "type")
         value = normalized(kind, text)
-        await self.challenges.answer(scope, challenge_id, code, self._client(request), contact=_known_as(kind, value))
+        await self.challenges.answer(
+            scope, challenge_id, code, self._client(request), contact=_contact_key(kind, value)
+        )
         linked = await self.edge.caller.call(
             LINK_CONTACT,
             m.LinkContactRequest(
@@ -226,19 +229,17 @@ class Login:
 
 
 def _texts(body: bytes, row: LoginRow) -> list[str]:
-    """The fields of a route's body, in order, "" for one that may be left out and was. INVALID_ARGUMENT naming every
-    one that is wrong.
-    """
+    """The fields of a route's body, in order; "" for an omitted one. INVALID_ARGUMENT lists every invalid field."""
     names = (*row.fields, *row.optional)
     value = codec.parse(body)
-    found = [(name, "is not a field here") for name in value if name not in names]
+    found = [(name, "is not a known field") for name in value if name not in names]
     for name in names:
         text: Any = value.get(name)
         if text is None or text == "":
             if name in row.fields:
                 found.append((name, "is required"))
         elif not isinstance(text, str):
-            found.append((name, "must be a text"))
+            found.append((name, "must be a string"))
         elif problem := rows.text_of(name).text_problem(text):
             found.append((name, problem))
     if found:
@@ -247,9 +248,9 @@ def _texts(body: bytes, row: LoginRow) -> list[str]:
 
 
 def _flags(body: bytes, row: LoginRow) -> list[bool]:
-    """The flags of a route's body, in order; one that is left out is off."""
+    """The flags of a route's body, in order; an omitted one is false."""
     value = codec.parse(body)
-    found = [(name, "is not a field here") for name in value if name not in row.flags]
+    found = [(name, "is not a known field") for name in value if name not in row.flags]
     found += [(name, "must be true or false") for name in row.flags if not isinstance(value.get(name, False), bool)]
     if found:
         raise refused(found)
@@ -263,5 +264,5 @@ def _contact_type(name: str, field: str) -> m.ContactType:
     return kind
 
 
-def _known_as(kind: m.ContactType, value: str) -> str:
+def _contact_key(kind: m.ContactType, value: str) -> str:
     return f"{kind.name.lower()}:{value}"

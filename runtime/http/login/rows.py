@@ -1,4 +1,4 @@
-"""The rows of the login's routes: all POST, all the consumer edge's own, and none of them Core's."""
+"""The table of login routes: all POST, served by the consumer edge itself, not by Core."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVERY_CODE: Final = ("UNKNOWN_CHALLENGE", "CODE_WRONG", "CODE_EXPIRED")
 
 
 class Answers(Enum):
-    """What a route answers with."""
+    """The kind of a route's response."""
 
     CHALLENGE = "Challenge"
     TOKENS = "Tokens"
@@ -25,11 +25,10 @@ class Answers(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoginRow:
-    """One route. example: its body, every field of which is a required text. refusals: its own reasons, beside those
-    of every route of the edges (runtime/http/docs/extra_routes.py).
+    """One route. example: its body; every field is a required string. refusals: its own reasons, in addition to those
+    of all edge routes (runtime/http/docs/extra_routes.py).
 
-    flags: further fields, true or false, that may be left out; optional: texts that may be. players_only: it needs a
-    player's token; the others do without.
+    flags: optional boolean fields; optional: optional strings. players_only: it requires a player's token.
     """
 
     name: str
@@ -52,9 +51,9 @@ START: Final = LoginRow(
     "StartLogin",
     "/players/auth/start",
     Answers.CHALLENGE,
-    about="Sends a code to a phone or an e-mail address. The answer is the same whether it is known or not. With a "
-    "`refresh_token` that the client has from an earlier login by this contact, used or expired or logged out, codes "
-    "that strangers ask for do not count against it.",
+    about="Sends a code to a phone or an e-mail address. The response is the same for known and unknown contacts. Send "
+    "the client's `refresh_token` from an earlier login with this contact, even if it is used, expired or logged out: "
+    "codes that other clients request then do not count against the limits.",
     refusals=("RESEND_TOO_SOON", "SENDER_UNAVAILABLE"),
     example={"contact_type": "CONTACT_TYPE_EMAIL", "contact": "ada@example.com"},
     optional=("refresh_token",),
@@ -63,7 +62,7 @@ VERIFY: Final = LoginRow(
     "VerifyLogin",
     "/players/auth/verify",
     Answers.TOKENS,
-    about="Turns a right code into a player's tokens. A guest's token, sent along, hands over what the guest has won.",
+    about="Exchanges a code for a player's tokens. Send a guest's token with it to merge the guest into the player.",
     refusals=(*_EVERY_CODE, "PLAYER_MERGED"),
     example={"challenge_id": CHALLENGE, "code": "123456"},
 )
@@ -71,8 +70,8 @@ REFRESH: Final = LoginRow(
     "RefreshLogin",
     "/players/auth/refresh",
     Answers.TOKENS,
-    about="Turns a refresh token into new tokens. Each is good for one use; where the answer was lost, once more "
-    "within 10 seconds, from the same address.",
+    about="Exchanges a refresh token for new tokens. A refresh token works once. If the response is lost, it works "
+    "once more within 10 seconds, from the same address.",
     refusals=("UNKNOWN_PLAYER",),
     example={"refresh_token": "rt_hq0V..."},
 )
@@ -80,7 +79,7 @@ LOGOUT: Final = LoginRow(
     "LogOut",
     "/players/auth/logout",
     Answers.DONE,
-    about="Ends the login that the token is of, refresh tokens included; with `everywhere` all logins of the player.",
+    about="Ends the token's login and its refresh tokens; with `everywhere`, all logins of the player.",
     refusals=("TOKEN_MISSING", "ROLE_REQUIRED"),
     example={},
     players_only=True,
@@ -90,7 +89,7 @@ LINK: Final = LoginRow(
     "LinkContact",
     "/players/me/contacts",
     Answers.CONTACT,
-    about="Gives a player one more contact, proved by a challenge of its own. A guest logs in with it, by verify.",
+    about="Adds a contact, verified by its own challenge, to a player. Guests must use verify instead.",
     refusals=(
         *_EVERY_CODE,
         *("TOKEN_MISSING", "ROLE_REQUIRED", "LOGIN_REQUIRED", "CONTACT_TAKEN", "PLAYER_MERGED", "UNKNOWN_PLAYER"),
@@ -103,9 +102,9 @@ ROWS: Final = (START, VERIFY, REFRESH, LOGOUT, LINK)
 
 _CONTACT: Final = fields_of(m.Contact)["value"]
 _OPAQUE: Final = Field("", Kind.TEXT, None, False, any_characters=True)
-"""What opens something is shown to nobody: a wrong one is wrong, whatever it holds."""
+"""Credentials are never shown, so they may contain any characters: a wrong one is simply invalid."""
 
 
 def text_of(name: str) -> Field:
-    """What a field of a body may hold."""
+    """The rules for a field of a body."""
     return _CONTACT if name in ("contact", "value") else _OPAQUE

@@ -1,14 +1,14 @@
-"""Staff sign in to the dashboard: by a link that is good for one use, or at the issuer whose keys the edge trusts.
+"""Staff sign-in to the dashboard: by a single-use link, or at the external issuer.
 
-    GET  /admin/auth/methods        -> {oidc}: which ways there are beside a link
+    GET  /admin/auth/methods        -> {oidc}: whether the issuer is available in addition to links
     POST /admin/auth/link           {link} -> {token, expires_at}
     POST /admin/auth/oidc/start     {redirect_uri} -> {url, state, nonce, verifier}
     POST /admin/auth/oidc/finish    {code, verifier, nonce, redirect_uri} -> {token, expires_at}
 
-A link is made by who has the secret of staff's tokens (`ops/up`, `tombola token link`). It is a token for an audience
-of its own, so it opens nothing, and it is used up by the note of its sign-in, of which Core takes one. What either
-way gives is a token of ours, of STAFF_SESSION_SECONDS, which logging out ends (runtime/http/login/staff.py); whoever
-leaves the issuer keeps it until then, unless it is revoked.
+Creating a link takes the secret of staff tokens (`ops/up`, `tombola token link`). A link is a token for a separate
+audience, so it is no credential elsewhere. Recording its sign-in consumes it: Core records each sign-in once. Both ways
+issue a token of our own that lasts STAFF_SESSION_SECONDS, or until log-out (runtime/http/login/staff.py). Staff whose
+account at the issuer is removed keep their token until then, unless it is revoked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from runtime.http.edge import Edge
 from runtime.http.envelope import ok
 from runtime.http.login.oidc import Issuer, checked_text
 from runtime.operations import API
-from runtime.operations.audit import NOTE_SIGN_IN
+from runtime.operations.audit import RECORD_SIGN_IN
 from runtime.operations.row import MANAGEMENT, PLATFORM
 from runtime.settings import Settings
 
@@ -47,19 +47,19 @@ _BODY_BYTES_MAX: Final = 16 * 1024
 
 
 class LinkBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a sign-in by a link."""
+    """The body of a sign-in by link."""
 
     link: str
 
 
 class StartBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a sign-in's beginning. redirect_uri: the dashboard's address, as the issuer knows it."""
+    """The body that starts a sign-in. redirect_uri: the dashboard's URL, as registered at the issuer."""
 
     redirect_uri: str
 
 
 class FinishBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a sign-in's end: what the issuer gave, and what the beginning did."""
+    """The body that finishes a sign-in: the issuer's code, and the values from the start."""
 
     code: str
     verifier: str
@@ -71,7 +71,7 @@ B = TypeVar("B", LinkBody, StartBody, FinishBody)
 
 
 def links_of(settings: Settings, revocations: Revocations | None = None) -> Tokens:
-    """What makes links, and verifies them."""
+    """The tokens that issue and verify links."""
     return Tokens(
         issuer=settings.jwt_issuer,
         audience=f"{settings.jwt_staff_audience}/nobody",
@@ -85,7 +85,7 @@ def links_of(settings: Settings, revocations: Revocations | None = None) -> Toke
 def link_of(
     settings: Settings, admin_url: str, subject: str, *, tenant_id: str, roles: Any, merchant_id: str = ""
 ) -> str:
-    """An address that signs its first visitor in. In the fragment, which browsers send to no server."""
+    """A URL that signs in its first visitor. The token is in the fragment, which browsers do not send to servers."""
     token = links_of(settings).mint(
         subject, tenant_id=tenant_id, merchant_id=merchant_id, roles=roles, seconds=LINK_SECONDS
     )
@@ -93,63 +93,63 @@ def link_of(
 
 
 def mount(app: web.Application, edge: Edge) -> Issuer | None:
-    """Adds the routes. The issuer, which is to be closed at the end, where there is one."""
+    """Adds the routes. Returns the issuer, if there is one; the caller closes it at shutdown."""
     issuer = Issuer.of(edge.settings, edge.revocations)
-    counter = _Counter(edge, issuer)
-    app.router.add_get(METHODS, counter.methods)
-    app.router.add_post(LINK, counter.by_link)
-    app.router.add_post(OIDC_START, counter.start)
-    app.router.add_post(OIDC_FINISH, counter.finish)
+    sign_in = _SignIn(edge, issuer)
+    app.router.add_get(METHODS, sign_in.methods)
+    app.router.add_post(LINK, sign_in.by_link)
+    app.router.add_post(OIDC_START, sign_in.start)
+    app.router.add_post(OIDC_FINISH, sign_in.finish)
     return issuer
 
 
-class _Counter:
-    """Where staff come in without a token, and leave with one."""
+class _SignIn:
+    """The handlers of the sign-in."""
 
     def __init__(self, edge: Edge, issuer: Issuer | None) -> None:
         self._edge, self._issuer = edge, issuer
         self._links = links_of(edge.settings, edge.revocations) if edge.settings.jwt_staff_secrets else None
 
     async def methods(self, request: web.Request) -> web.Response:
-        """Which ways there are, for the page that offers them."""
+        """The available sign-in methods."""
         return ok({"oidc": self._issuer is not None}, headers=_NO_STORE)
 
     async def by_link(self, request: web.Request) -> web.Response:
-        """Signs in whom the link names, the first time that it is shown."""
-        told = await _read(request, LinkBody)
-        checked_text("link", told.link)
+        """Signs in the subject of a link, on its first use."""
+        body = await _read(request, LinkBody)
+        checked_text("link", body.link)
         if self._links is None:
-            raise _refused("there are no links here: JWT_STAFF_SECRET is not set")
-        identity = await self._links.verify(told.link)
-        # The same name: what is noted is the session's sign-in, and ends with it. Before the link is used up.
-        jti = jwt.decode(told.link, options={"verify_signature": False}).get("jti")
+            raise _refused("sign-in links are disabled: JWT_STAFF_SECRET is not set")
+        identity = await self._links.verify(body.link)
+        # The session keeps the link's jti, so that revoking the recorded sign-in ends it. Read before the link is used.
+        jti = jwt.decode(body.link, options={"verify_signature": False}).get("jti")
         if not (isinstance(jti, str) and jti):
-            raise _refused("the link names no sign-in")
-        reply: m.NotedReply = await self._edge.caller.call(NOTE_SIGN_IN, self._note(request, identity))
-        if not reply.noted:
-            raise _refused("the link was used already; ask for another")
+            raise _refused("the link is not valid; request a new one")
+        reply: m.RecordedReply = await self._edge.caller.call(RECORD_SIGN_IN, self._entry(request, identity))
+        if not reply.recorded:
+            raise _refused("the link has already been used; request a new one")
         return self._signed_in(identity, jti)
 
     async def start(self, request: web.Request) -> web.Response:
-        """Where to send the browser, and what it keeps until it is back."""
-        told = await _read(request, StartBody)
-        checked_text("redirect_uri", told.redirect_uri)
+        """Returns the issuer's URL, and the values that the browser stores meanwhile."""
+        body = await _read(request, StartBody)
+        checked_text("redirect_uri", body.redirect_uri)
         issuer = self._known_issuer()
-        self._check_own(request, told.redirect_uri)
-        return ok(await issuer.start(told.redirect_uri), headers=_NO_STORE)
+        self._check_own(request, body.redirect_uri)
+        return ok(await issuer.start(body.redirect_uri), headers=_NO_STORE)
 
     async def finish(self, request: web.Request) -> web.Response:
-        """Signs in whom the issuer names for the code."""
-        told = await _read(request, FinishBody)
+        """Exchanges the issuer's code and signs in its subject."""
+        body = await _read(request, FinishBody)
         for name in ("code", "verifier", "nonce", "redirect_uri"):
-            checked_text(name, getattr(told, name))
+            checked_text(name, getattr(body, name))
         issuer = self._known_issuer()
-        self._check_own(request, told.redirect_uri)
-        identity = await issuer.finish(told.code, told.verifier, told.nonce, told.redirect_uri)
+        self._check_own(request, body.redirect_uri)
+        identity = await issuer.finish(body.code, body.verifier, body.nonce, body.redirect_uri)
         return self._signed_in(require_roles(identity, MANAGEMENT | {PLATFORM}), "")
 
     def _check_own(self, request: web.Request, redirect_uri: str) -> None:
-        """Refuses what is not the dashboard's address, as it was asked by or as CALLBACK_BASE_URL has it."""
+        """Refuses a URL other than the dashboard's, under the request's host or that of CALLBACK_BASE_URL."""
         try:
             parts = urlsplit(redirect_uri)
         except ValueError:
@@ -157,11 +157,11 @@ class _Counter:
         own = (request.host, urlsplit(self._edge.settings.callback_url).netloc)
         plain = parts.scheme in ("http", "https") and parts.path.rstrip("/") == DASHBOARD
         if not plain or parts.netloc not in own or parts.query or parts.fragment:
-            raise invalid("redirect_uri", "must be the address of this dashboard")
+            raise invalid("redirect_uri", "must be the URL of this dashboard")
 
     def _known_issuer(self) -> Issuer:
         if self._issuer is None:
-            raise _refused("there is no issuer here: OIDC_CLIENT_ID is not set")
+            raise _refused("sign-in at an issuer is disabled: OIDC_CLIENT_ID is not set")
         return self._issuer
 
     def _signed_in(self, identity: Identity, jti: str) -> web.Response:
@@ -176,8 +176,8 @@ class _Counter:
         )
         return ok({"token": token, "expires_at": int(self._edge.tokens.now()) + seconds}, headers=_NO_STORE)
 
-    def _note(self, request: web.Request, identity: Identity) -> m.NoteSignInRequest:
-        return m.NoteSignInRequest(
+    def _entry(self, request: web.Request, identity: Identity) -> m.RecordSignInRequest:
+        return m.RecordSignInRequest(
             scope=m.Scope(tenant_id=identity.tenant_id, merchant_id=identity.merchant_id),
             subject=identity.subject,
             sign_in_id=identity.sign_in_id,

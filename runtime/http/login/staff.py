@@ -1,10 +1,10 @@
-"""Staff at the admin edge: their sign-ins and refusals are noted in the audit log, and they log out.
+"""Staff at the admin edge: records sign-ins and refusals in the audit log, and logs staff out.
 
     POST /admin/auth/logout   {everywhere?} -> {}
 
-Staff's tokens are made elsewhere (`tombola token mint`, another issuer), so a sign-in is a token, or a session of
-that issuer's, that was not seen before. What is noted is asked of Core, which says once for all edges what has been
-noted already and what is too much. Where Core does not answer, the request goes on: without Core it comes to nothing.
+Staff tokens are issued elsewhere (`tombola token mint`, an external issuer), so a sign-in is the first use of a token,
+or of an issuer's session. Core deduplicates the records of all edges and limits their rate. If Core does not respond,
+the request continues: without Core it can have no effect.
 """
 
 from __future__ import annotations
@@ -27,24 +27,26 @@ from runtime.http.bodies import decode_json, read_body
 from runtime.http.edge import Edge
 from runtime.http.envelope import ok
 from runtime.operations import audit
-from runtime.operations.audit import NOTE_REFUSAL, NOTE_SIGN_IN
+from runtime.operations.audit import RECORD_REFUSAL, RECORD_SIGN_IN
 from runtime.operations.players.revocations import REVOKE_STAFF
 
 IDENTITY: Final = web.RequestKey("identity", Identity)
-"""Whose request it is, once it was let in."""
+"""The request key of the authorized caller."""
 
 OF_ROLES: Final = frozenset({"ROLE_REQUIRED", "FORBIDDEN"})
-"""Reasons of refusals that are noted: what who is known may not do."""
+"""The refusals to record: an identified caller lacks a permission."""
 
 SIGN_INS_KNOWN_MAX: Final = 10_000
 REFUSALS_OF_ONE: Final = Policy("refusals", 1 / 360, 10)
-"""Of one who is refused, Core is asked to note ten at once and ten an hour."""
+"""The records per subject: a burst of ten, then ten an hour."""
 
 REFUSALS_OF_ALL: Final = Policy("refusals", 1 / audit.REFUSALS.every_seconds, audit.REFUSALS.at_once)
-"""Of all of a tenant's staff, or players, no more than Core would note: a flood does not come so far."""
+"""The records of all of a tenant's staff, or players: Core's own limit, so that a flood does not reach Core."""
 
 REFUSALS: Final = Counter(
-    "tombola_staff_refusals", "Refusals for want of a role, by whether each was noted.", ["noted"]
+    "tombola_staff_refusals",
+    "Refusals for a missing role, by whether each was recorded in the audit log.",
+    ["recorded"],
 )
 
 log = structlog.get_logger(__name__)
@@ -56,22 +58,22 @@ class _LogOut(msgspec.Struct, forbid_unknown_fields=True):
     everywhere: bool = False
 
 
-class Desk:
-    """Where staff sign in and out of an admin edge."""
+class StaffSessions:
+    """Records staff sign-ins and refusals of an admin edge, and serves log-out."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._of_one, self._of_all = LocalRate(REFUSALS_OF_ONE), LocalRate(REFUSALS_OF_ALL)
         self._decoder = msgspec.json.Decoder(_LogOut)
-        self._counted = {noted: REFUSALS.labels("yes" if noted else "no") for noted in (True, False)}
+        self._counted = {recorded: REFUSALS.labels("yes" if recorded else "no") for recorded in (True, False)}
 
     async def signed_in(self, request: web.Request, identity: Identity) -> None:
-        """Has a sign-in noted that this edge has not seen before."""
+        """Records a sign-in that is new to this edge."""
         key = (identity.tenant_id, identity.sign_in_id)
         if not identity.sign_in_id or key in self._known:
             return
-        note = m.NoteSignInRequest(
+        entry = m.RecordSignInRequest(
             scope=_own_scope(identity),
             subject=identity.subject,
             sign_in_id=identity.sign_in_id,
@@ -80,25 +82,25 @@ class Desk:
             address=self._address(request),
         )
         try:
-            await self._edge.caller.call(NOTE_SIGN_IN, note)
+            await self._edge.caller.call(RECORD_SIGN_IN, entry)
         except Fault as fault:
-            log.warning("sign_in_not_noted", subject=identity.subject, why=fault.message)
+            log.warning("sign_in_not_recorded", subject=identity.subject, why=fault.message)
             return
         self._known[key] = None
         if len(self._known) > SIGN_INS_KNOWN_MAX:
             self._known.popitem(last=False)
 
     async def refused(self, request: web.Request, identity: Identity, route: str, fault: Fault) -> None:
-        """Has a refusal noted, within bounds; counts it in any case."""
-        self._counted[await self._note_refusal(request, identity, route, fault)].inc()
+        """Counts a refusal, and records it within the rate limits."""
+        self._counted[await self._record_refusal(request, identity, route, fault)].inc()
 
-    async def _note_refusal(self, request: web.Request, identity: Identity, route: str, fault: Fault) -> bool:
+    async def _record_refusal(self, request: web.Request, identity: Identity, route: str, fault: Fault) -> bool:
         kind = "staff" if identity.roles else "players"
         if self._of_one.take(f"{identity.tenant_id}\0{identity.subject}") is not None:
             return False
         if self._of_all.take(f"{identity.tenant_id}\0{kind}") is not None:
             return False
-        note = m.NoteRefusalRequest(
+        entry = m.RecordRefusalRequest(
             scope=_own_scope(identity),
             subject=identity.subject,
             route=route,
@@ -108,24 +110,24 @@ class Desk:
             address=self._address(request),
         )
         try:
-            if not identity.expires_at:  # A header said so, and may have made the tenant up.
+            if not identity.expires_at:  # The identity is from headers, so the tenant may not exist.
                 await self._edge.tenants.check(identity.tenant_id, request)
-            reply: m.NotedReply = await self._edge.caller.call(NOTE_REFUSAL, note)
+            reply: m.RecordedReply = await self._edge.caller.call(RECORD_REFUSAL, entry)
         except Fault as failure:
-            log.warning("refusal_not_noted", subject=identity.subject, route=route, why=failure.message)
+            log.warning("refusal_not_recorded", subject=identity.subject, route=route, why=failure.message)
             return False
-        return reply.noted
+        return reply.recorded
 
     async def log_out(self, request: web.Request) -> web.Response:
-        """Ends the sign-in that the token is of, or with `everywhere` every token of its subject; here at once."""
+        """Revokes the token's sign-in, or with `everywhere` all tokens of its subject; on this edge immediately."""
         identity = request[IDENTITY]
-        told = decode_json(self._decoder, await read_body(request) or b"{}")
+        body = decode_json(self._decoder, await read_body(request) or b"{}")
         if not identity.sign_in_id:
-            raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "there is no token here that could end")
+            raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "the request has no token to revoke")
         end = m.RevokeStaffRequest(
-            # The tenant's own scope: everybody may end what is theirs.
+            # The tenant's scope, without the merchant: all staff may revoke their own tokens.
             scope=m.Scope(tenant_id=identity.tenant_id),
-            subject=identity.subject if told.everywhere else "",
+            subject=identity.subject if body.everywhere else "",
             sign_in_id=identity.sign_in_id,
             issued_at=identity.issued_at,
         )
@@ -138,5 +140,5 @@ class Desk:
 
 
 def _own_scope(identity: Identity) -> m.Scope:
-    """Where somebody is at home, whomever they act for."""
+    """The caller's own tenant and merchant, even if it acts for another tenant."""
     return m.Scope(tenant_id=identity.tenant_id, merchant_id=identity.merchant_id)

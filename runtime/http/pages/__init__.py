@@ -1,1 +1,1 @@
-"""What a player's browser loads: the widget's files (`runtime/web`), and the hosted pages around it."""
+"""The files that a player's browser loads: the widget (`runtime/web`), and the hosted pages around it."""

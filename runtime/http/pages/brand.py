@@ -1,7 +1,7 @@
-"""A brand's colours and font on the hosted pages: custom properties that `page.css` makes the page of.
+"""A brand's colours and font on the hosted pages, as custom properties for `page.css`.
 
-What reads on what, in light and dark, CSS works out of them itself, so nothing is computed here; and nothing comes
-here but what the schema of `ui` lets be a colour, or a font's name.
+CSS derives readable contrasts in light and dark itself. Only values that the schema of `ui` accepts as a colour or a
+font name are used.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ _GENERIC: Final = frozenset({"serif", "sans-serif", "monospace", "cursive", "fan
 _FAMILY: Final = re.compile(r"[\w .+-]{1,60}")
 
 
+OWN_FONT: Final = "Brand"
+"""The family of an uploaded font, as in the widget (widget/look.js)."""
+
+
 class Brand(NamedTuple):
-    """style: CSS, "" where nothing is a brand's own. scheme: of `color-scheme`. colour: the main one, or ""."""
+    """style: CSS, "" without brand values. scheme: the value of `color-scheme`. colour: the primary one, or ""."""
 
     style: str = ""
     scheme: str = "light dark"
@@ -28,21 +32,28 @@ NO_BRAND: Final = Brand()
 
 
 def brand_of(ui: Mapping[str, Any] | None) -> Brand:
-    """Of a game's ui, or of a campaign's settings, as they are shown."""
-    shown = looks.filled(dict(ui or {})) or {}
+    """The brand in a game's ui or a campaign's settings."""
+    shown = looks.with_preset(dict(ui or {})) or {}
     theme, background = (_mapping(shown.get(name)) for name in looks.CAMPAIGN_PARTS)
     colours = {
         "primary": _colour(theme.get("primary")),
         "background": _colour(background.get("color")),
     }
     values = {f"--{name}": colour for name, colour in colours.items() if colour}
-    if font := _font(theme.get("font")):
-        values["--font"] = font
+    faces = ""
+    file, fonts = theme.get("font_file"), _font(theme.get("font"))
+    if isinstance(file, str) and looks.is_asset(file):
+        faces = f'@font-face{{font-family:"{OWN_FONT}";src:url("{file}") format("woff2");font-display:swap}}'
+        fonts = ",".join(filter(None, (f'"{OWN_FONT}"', fonts)))
+    if fonts:
+        values["--font"] = fonts
     mode = theme.get("mode")
     if mode in ("light", "dark"):
         values["color-scheme"] = str(mode)
     style = "".join(f"{name}:{value};" for name, value in values.items())
-    return Brand(f":root{{{style}}}" if style else "", values.get("color-scheme", "light dark"), colours["primary"])
+    return Brand(
+        f"{faces}:root{{{style}}}" if style else "", values.get("color-scheme", "light dark"), colours["primary"]
+    )
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -50,12 +61,12 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _colour(value: Any) -> str:
-    """A colour; "" for what is none: settings of before the schema may hold anything."""
+    """The colour; "" if it is invalid: settings older than the schema may contain anything."""
     return value if isinstance(value, str) and looks.is_colour(value) else ""
 
 
 def _font(value: Any) -> str:
-    """A list of families, each quoted but the generic ones; "" where any is no name."""
+    """A list of font families, quoted unless generic; "" if any is invalid."""
     families = [one.strip().strip("\"'").strip() for one in value.split(",")] if isinstance(value, str) else []
     if not families or not all(_FAMILY.fullmatch(family) for family in families):
         return ""

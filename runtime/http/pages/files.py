@@ -1,16 +1,16 @@
 """The widget's files: plain ES modules, served to pages of any origin.
 
-    /widget/{version}/...         every file; `version` is a hash of all of them, so nothing there ever changes
-    /widget/{version}/tombola.js  the element, with the modules that it imports; games, panels and languages are
-                                  files of their own, loaded when they are needed
-    /widget/v1/tombola.js         the entry that pages name: it loads the one of the day
-    /widget/v1/tombola.d.ts       what the element offers a page, for TypeScript
-    /widget/v1/integrity.json     the address and hash of that one, for pages that hold what they load to one
+    /widget/{version}/...         every file; `version` is a hash of all of them, so files there never change
+    /widget/{version}/tombola.js  the element, with its imports; games, panels and languages are separate files,
+                                  loaded on demand
+    /widget/v1/tombola.js         the stable entry for pages: it loads the current version
+    /widget/v1/tombola.d.ts       the element's TypeScript declarations
+    /widget/v1/integrity.json     the current version's URL and hash, for pages that use subresource integrity
 
-Files import each other by relative addresses, so what was loaded from one version stays in it. A page that was
-opened before an update, or while processes of both versions answer, is sent on to the file of this version where it
-asks for one of another: a module's address is where it came from, so that it loads what fits it, an entry of its own
-with it, and the play that is under way goes on (what they share: `rounds` in widget/play.js).
+Files import each other by relative URLs, so all files that a page loads are of one version. A request for another
+version, from a page opened before an update or during a rolling one, is redirected to the file of this version. The
+redirected module then loads matching files from its new URL, its own entry included, and a play in progress continues
+(the versions share `rounds` in widget/play.js).
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _TYPES: Final = {
 }
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
-    "Access-Control-Allow-Origin": "*",  # Modules are asked for by CORS; these are everybody's.
+    "Access-Control-Allow-Origin": "*",  # Browsers load modules with CORS, and these files are public.
     "Cross-Origin-Resource-Policy": "cross-origin",
 }
 FOREVER: Final = "public, max-age=31536000, immutable"
-ASK_AGAIN: Final = "no-cache"
+REVALIDATE: Final = "no-cache"
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What is served, by path below the version. styles: the hosted pages' own, which stand in them."""
+    """The served files by path below the version. styles: the hosted pages' inline styles."""
 
     version: str
     documents: dict[str, Document]
@@ -60,32 +60,32 @@ class Files:
     styles: str
 
     def address(self, path: str) -> str:
-        """Where a file is, for good."""
+        """The permanent URL of a file."""
         return f"/widget/{self.version}/{path}"
 
-    def told(self) -> dict[str, str]:
-        """The element's hash, and the address that always has what it is of."""
+    def integrity_info(self) -> dict[str, str]:
+        """The element's hash, its URL, and the URL of the stable entry."""
         return {"src": self.address(ENTRY), "integrity": self.integrity, "latest": ENTRY_PATH}
 
 
 @cache
 def files() -> Files:
-    """All of them, read, hashed and compressed."""
+    """Reads, hashes and compresses all files."""
     bodies = read_all("built/widget")
     version = version_of(bodies)
     styles = bodies.pop(_STYLES).decode()
     return Files(
         version=version,
         documents={path: document(path, body, FOREVER, _HEADERS) for path, body in bodies.items()},
-        declared=document(_DECLARED, bodies[_DECLARED], ASK_AGAIN, _HEADERS),
-        entry=document(ENTRY, f'export * from "../{version}/{ENTRY}";\n'.encode(), ASK_AGAIN, _HEADERS),
+        declared=document(_DECLARED, bodies[_DECLARED], REVALIDATE, _HEADERS),
+        entry=document(ENTRY, f'export * from "../{version}/{ENTRY}";\n'.encode(), REVALIDATE, _HEADERS),
         integrity="sha384-" + base64.b64encode(hashlib.sha384(bodies[ENTRY]).digest()).decode(),
         styles=styles,
     )
 
 
 def version_of(bodies: Mapping[str, bytes]) -> str:
-    """16 hex digits that are others as soon as anything of the files is."""
+    """A hash of all files: 16 hex digits."""
     digest = hashlib.sha256()
     for path, body in sorted(bodies.items()):
         digest.update(f"{path}\0{len(body)}\0".encode() + body)
@@ -93,7 +93,7 @@ def version_of(bodies: Mapping[str, bytes]) -> str:
 
 
 def mount(app: web.Application) -> None:
-    """Adds the files. After CORS is set up: their own headers let every origin read them."""
+    """Adds the routes. Their own headers allow every origin."""
     app.router.add_get("/widget/v1/integrity.json", _integrity)
     app.router.add_get(ENTRY_PATH, _entry)
     app.router.add_get(f"/widget/{_DECLARED}", _declared)
@@ -109,8 +109,8 @@ async def _declared(request: web.Request) -> web.Response:
 
 
 async def _integrity(request: web.Request) -> web.Response:
-    told = msgspec.json.encode(files().told())
-    return document("integrity.json", told, ASK_AGAIN, _HEADERS).answer(request)
+    integrity_info = msgspec.json.encode(files().integrity_info())
+    return document("integrity.json", integrity_info, REVALIDATE, _HEADERS).answer(request)
 
 
 async def _file(request: web.Request) -> web.Response:
@@ -125,7 +125,7 @@ async def _file(request: web.Request) -> web.Response:
 
 
 def document(path: str, body: bytes, caching: str, headers: Mapping[str, str]) -> Document:
-    """A page's file as it is served; its name says its type."""
+    """A file as a document; the extension determines its type."""
     kind = _TYPES[path[path.rindex(".") :]]
     headers = {**headers, "Content-Type": kind, "Cache-Control": caching}
     return Document.of(body, headers, codings=("br", "gzip"))

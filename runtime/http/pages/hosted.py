@@ -1,20 +1,23 @@
-"""The hosted pages: a game at /p/{game_id}, a campaign with its games at /c/{campaign_id}, the themes at /themes.
+"""The hosted pages: a game at /p/{game_id}, a campaign with its games at /c/{campaign_id}, with its terms,
+privacy notice and imprint below that; the themes at /themes.
 
-All that is of a page's own is in its head, for link previews; the game is played by the widget. No script is inline,
-so the policy lets the page run our files and nothing else, whatever a name or a text of an operator's says.
+The head of a page has its own data, for link previews; the widget plays the game. No script is inline, so the
+Content-Security-Policy allows only our own script files, whatever an operator's name or text contains.
 
-A slow line is crossed twice until a game can be played: for the page, which has its styles (by their hash in the
-policy), its name and what the game is in it, so that it is seen at once; then for the widget, the game and the words.
+A game is playable after two round trips. The first loads the page, with its inline styles (allowed by their hash in the
+policy), its name and the game's data, so that it renders at once; the second loads the widget, the game and the texts.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from html import escape
+from html import escape, unescape
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 from zoneinfo import ZoneInfo
@@ -23,22 +26,28 @@ import msgspec
 from aiohttp import web
 
 from runtime import messages as m
-from runtime.errors import Fault, Status
+from runtime.errors import Fault, Status, unknown
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
 from runtime.http.pages.files import ENTRY, files
+from runtime.http.pages.markdown import html_of, is_link
 from runtime.http.pages.page_texts import PAGE_TEXTS, PageTexts
-from runtime.http.pages.static_documents import Document, kept
+from runtime.http.pages.static_documents import Document, built_once
 from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
-from runtime.rules.ui import CAMPAIGN_PARTS
+from runtime.rules.ui import CAMPAIGN_PARTS, is_asset
+from runtime.rules.ui.pages import LEGAL, text_of
 from runtime.wire import codec
 
 _DESCRIPTION_CHARACTERS_MAX: Final = 200
+_CSS_CHARACTERS_MAX: Final = 20_000
+_TAG: Final = re.compile(r"<[^>]*>")
+_BREAK: Final = re.compile(r"</(?:p|li)>|<br>")
 _PICTURES: Final = {
     "spin_wheel": "🎡",
     "scratch_card": "🎟️",
+    "instant_win": "🎟️",
     "egg_catcher": "🥚",
     "gift_catcher": "🎁",
     "collection": "🍁",
@@ -46,11 +55,12 @@ _PICTURES: Final = {
 _GAMES: Final = {
     "spin_wheel": ("wheel",),
     "scratch_card": ("scratch",),
+    "moments": ("scratch",),
     "score_to_tier": ("eggs", "catching"),
     "collect_items": ("gifts", "catching"),
     "lucky_item": ("collection",),
 }
-"""The files of `widget/games` that a page of this type or reward handler is sure to load (widget/games.js)."""
+"""The files of `widget/games` to preload, by type or reward handler (widget/games.js)."""
 
 _HEADERS: Final = {
     "Content-Type": "text/html; charset=utf-8",
@@ -62,31 +72,45 @@ _RIGHT_TO_LEFT: Final = frozenset({"ar"})
 _render = edge_view(BY_NAME["RenderGame"])
 
 Ask = Callable[[str, Any], Awaitable[Any]]
-"""Core's answer to the operation of the name: names that are nobody's count against the address that asks."""
+"""Calls Core's operation of this name, with the lookup limit for unknown ids."""
 
-Make = Callable[[Ask, m.Scope, str, str, str], Awaitable[str]]
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for a page. tenant: as the address names it. base: the edge's public URL, "" if it is unknown."""
+
+    call: Ask
+    scope: m.Scope
+    tenant: str
+    language: str
+    base: str
+
+
+Make = Callable[[Asked, str], Awaitable[str]]
 
 
 def mount(app: web.Application, edge: Edge) -> None:
     """Adds the pages."""
     app.router.add_get("/p/{id}", _page(edge, "game", _game))
     app.router.add_get("/c/{id}", _page(edge, "campaign", _campaign))
+    for name in LEGAL:
+        app.router.add_get(f"/c/{{id}}/{name}", _page(edge, "campaign", partial(_legal, name), below=name))
     app.router.add_get("/themes", _gallery())
 
 
 def _policy(origins: Iterable[str], styles: str) -> str:
-    """Content-Security-Policy. origins: whose pages may frame ours, as they may call the edge. styles: inline ones."""
+    """The Content-Security-Policy. origins: those that may frame the page. styles: the inline styles."""
     framing = " ".join(["'self'", *origins])
     digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{digest}';"
-        " img-src 'self' https: data:; connect-src 'self'; base-uri 'none'; form-action 'none';"
+        " img-src 'self' https: data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
         f" frame-ancestors {framing}"
     )
 
 
 def _gallery() -> Handler:
-    pages = {language: kept(partial(_themes, language)) for language in PAGE_TEXTS}
+    pages = {language: built_once(partial(_themes, language)) for language in PAGE_TEXTS}
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return await pages[_language(request.headers.get("Accept-Language", ""))](request)
@@ -94,7 +118,7 @@ def _gallery() -> Handler:
     return answer
 
 
-def _page(edge: Edge, what: str, make: Make) -> Handler:
+def _page(edge: Edge, what: str, make: Make, below: str = "") -> Handler:
     headers = {**_HEADERS, "Vary": "Accept-Language"}
 
     async def answer(request: web.Request) -> web.Response:
@@ -104,15 +128,16 @@ def _page(edge: Edge, what: str, make: Make) -> Handler:
         try:
             shown_id = codec.path_text("id", request.match_info["id"])
             scope = m.Scope(tenant_id=(await edge.checked_scope(request, None)).tenant_id)
-            named = scope.tenant_id if named else ""  # What else is asked is nobody's, and would be kept.
+            named = scope.tenant_id if named else ""  # The checked tenant only, because it is part of the cache key.
 
             async def ask(name: str, message: Any) -> Any:
                 return await edge.names.call(BY_NAME[name], message, request)
 
             async def made() -> bytes:
-                return (await make(ask, scope, shown_id, named, language)).encode()
+                base = edge.settings.consumer_base_url.rstrip("/")
+                return (await make(Asked(ask, scope, named, language, base), shown_id)).encode()
 
-            body = await edge.cache.get(scope.tenant_id, f"page {what}:{shown_id}:{named}:{language}", made)
+            body = await edge.cache.get(scope.tenant_id, f"page {what}{below}:{shown_id}:{named}:{language}", made)
             framing = await edge.origins.frame_ancestors(scope.tenant_id, **{f"{what}_id": shown_id})
         except Fault as fault:
             if fault.status not in (Status.NOT_FOUND, Status.INVALID_ARGUMENT):
@@ -125,37 +150,43 @@ def _page(edge: Edge, what: str, make: Make) -> Handler:
 
 
 def _styles(page: bytes) -> str:
-    """What stands inline in a page. What others wrote there is escaped, so these tags are ours."""
+    """The inline styles of a page. Operators' texts are escaped, so the first style tags are ours."""
     return page.partition(b"<style>")[2].partition(b"</style>")[0].decode()
 
 
 def _language(accepted: str) -> str:
-    """The first of an Accept-Language that the widget has words of; English where it has none."""
-    asked = (one.partition(";")[0].partition("-")[0].strip().lower() for one in accepted.split(","))
-    plain = (one for one in asked if one.isalpha())
+    """The first language of an Accept-Language that the widget has texts in; else English."""
+    requested = (one.partition(";")[0].partition("-")[0].strip().lower() for one in accepted.split(","))
+    plain = (one for one in requested if one.isalpha())
     return next((one for one in plain if one == "en" or f"words/{one}.js" in files().documents), "en")
 
 
-async def _game(ask: Ask, scope: m.Scope, game_id: str, tenant: str, language: str) -> str:
-    reply = await ask("RenderGame", m.GetGameRequest(scope=scope, id=game_id))
+async def _game(asked: Asked, game_id: str) -> str:
+    scope, tenant, language = asked.scope, asked.tenant, asked.language
+    reply = await asked.call("RenderGame", m.GetGameRequest(scope=scope, id=game_id))
     game: m.Render = reply.render
     campaign: m.Campaign | None = None
     several = False
     if game.campaign_id:
-        asked = m.GetCampaignRequest(scope=scope, id=game.campaign_id)
-        around = await ask("GetPublicCampaign", asked)
+        message = m.GetCampaignRequest(scope=scope, id=game.campaign_id)
+        around = await asked.call("GetPublicCampaign", message)
         campaign, several = around.campaign, len(around.games) > 1
     found, ui = files(), game.ui or {}
     settings = (campaign.settings if campaign is not None else None) or {}
     prizes = ", ".join(dict.fromkeys(prize.name for prize in game.prizes))
-    title = f"{game.name} · {campaign.name}" if campaign is not None else game.name
-    described = _text(ui.get("description")) or _text(settings.get("description")) or prizes
+    texts = _value_at(ui, "page", "texts")
+    own_title = text_of(_value_at(texts, "title"), language)
+    title = own_title or (f"{game.name} · {campaign.name}" if campaign is not None else game.name)
+    intro = _plain(text_of(_value_at(texts, "intro"), language))
+    described = intro or _text(ui.get("description")) or _text(settings.get("description")) or prizes
     picture = _picture(
-        *(ui.get("picture"), _of(ui, "picture", "image"), _of(ui, "background", "image")),
-        *(settings.get("picture"), _of(settings, "background", "image")),
+        *(ui.get("preview"), settings.get("preview"), ui.get("picture")),
+        *(_value_at(ui, "picture", "image"), _value_at(ui, "background", "image")),
+        *(settings.get("picture"), _value_at(settings, "background", "image")),
     )
     parts = _GAMES.get(game.type) or _GAMES.get(game.reward_handler, ())
-    needed = [ENTRY, *(f"games/{part}.js" for part in parts), f"words/{language}.js"]
+    own = ("page.js",) if "page" in ui else ()
+    needed = [ENTRY, *(f"games/{part}.js" for part in parts), f"words/{language}.js", *own]
     loads = "".join(
         f'<link rel="modulepreload" href="{found.address(path)}">\n' for path in needed if path in found.documents
     )
@@ -165,55 +196,65 @@ async def _game(ask: Ask, scope: m.Scope, game_id: str, tenant: str, language: s
     if campaign is not None and several:
         address = f"/c/{quote(campaign.id)}{_query(tenant)}"
         back = f'<p class="back"><a href="{address}">{escape(campaign.name)}</a></p>'
-    return _whole(
+    return _document(
         title=title,
         description=described,
-        picture=picture,
+        picture=_absolute(picture, asked.base),
         loads=f'{loads}<script type="module" src="{found.address(ENTRY)}"></script>\n',
         body=f"<main>\n<tombola-game game=\"{escape(game.id)}\"{named} hosted render='{_quoted(render)}'>"
-        f"<h1>{escape(game.name)}</h1></tombola-game>\n</main>\n{back}{_terms(settings, language)}",
+        f"<h1>{escape(own_title or game.name)}</h1></tombola-game>\n</main>\n{back}"
+        f"{_footer(asked, settings, game.campaign_id)}",
         language=language,
         brand=brand_of(ui),
+        css=_css(settings),
         site=campaign.name if campaign is not None else "",
     )
 
 
 def _quoted(text: str) -> str:
-    """For an attribute in single quotes: JSON is full of the double ones, which would be six characters each."""
+    """Escapes JSON for an attribute in single quotes. In double quotes, each of JSON's would take six characters."""
     return text.replace("&", "&amp;").replace("'", "&#39;").replace("<", "&lt;")
 
 
-async def _campaign(ask: Ask, scope: m.Scope, campaign_id: str, tenant: str, language: str) -> str:
-    """The campaign's games to choose from; where it has one, that game's page."""
-    asked = m.GetCampaignRequest(scope=scope, id=campaign_id)
-    reply = await ask("GetPublicCampaign", asked)
+async def _campaign(asked: Asked, campaign_id: str) -> str:
+    """The page with the campaign's games to choose from; with a single game, that game's page."""
+    message = m.GetCampaignRequest(scope=asked.scope, id=campaign_id)
+    reply = await asked.call("GetPublicCampaign", message)
     if len(reply.games) == 1:
-        return await _game(ask, scope, reply.games[0].id, tenant, language)
+        return await _game(asked, reply.games[0].id)
+    language, tenant = asked.language, asked.tenant
     campaign: m.Campaign = reply.campaign
     settings, texts = campaign.settings or {}, PAGE_TEXTS[language]
     games = "".join(_card(game, tenant, texts) for game in reply.games)
     listed = f'<ul class="games">\n{games}</ul>' if games else f'<p class="lead">{escape(texts.no_games)}</p>'
-    told = _text(settings.get("description"))
-    lead = f'<p class="lead">{escape(told)}</p>\n' if told else ""
-    picture = _picture(settings.get("picture"), _of(settings, "picture", "image"))
+    own = _value_at(settings, "page", "texts")
+    title = text_of(_value_at(own, "title"), language) or campaign.name
+    intro, described = text_of(_value_at(own, "intro"), language), _text(settings.get("description"))
+    lead = f'<p class="lead">{escape(described)}</p>\n' if described else ""
+    if intro:
+        lead, described = f'<div class="lead">{html_of(intro)}</div>\n', _plain(intro)
+    picture = _picture(settings.get("picture"), _value_at(settings, "picture", "image"))
     cover = f'<img class="cover" src="{escape(picture)}" alt="">\n' if picture else ""
-    themed = any(_of(settings, part) for part in CAMPAIGN_PARTS)
+    themed = any(_value_at(settings, part) for part in CAMPAIGN_PARTS)
     looks = [settings] if themed else [game.ui or {} for game in reply.games]
-    return _whole(
-        title=campaign.name,
-        description=told or ", ".join(game.name for game in reply.games),
-        picture=picture or _picture(*(_of(one, "background", "image") for one in (settings, *looks))),
-        body=f"<main>\n{cover}<h1>{escape(campaign.name)}</h1>\n{lead}{listed}\n</main>\n{_terms(settings, language)}",
+    backgrounds = (_value_at(one, "background", "image") for one in (settings, *looks))
+    return _document(
+        title=title,
+        description=described or ", ".join(game.name for game in reply.games),
+        picture=_absolute(_picture(settings.get("preview"), picture, *backgrounds), asked.base),
+        body=f"<main>\n{_logo(settings)}{cover}<h1>{escape(title)}</h1>\n{lead}{listed}\n</main>\n"
+        f"{_footer(asked, settings, campaign_id)}",
         language=language,
         brand=next((brand for brand in map(brand_of, looks) if brand.style), NO_BRAND),
+        css=_css(settings),
     )
 
 
 def _card(game: m.Render, tenant: str, texts: PageTexts) -> str:
-    """A game to choose: its picture, name and state, and the button that opens it."""
+    """The card of a game: its picture, name and state, and the button that opens it."""
     ui = game.ui or {}
-    image = _picture(ui.get("picture"), _of(ui, "picture", "image"))
-    emoji = _text(_of(ui, "picture", "emoji")) or _PICTURES.get(game.type, "🎲")
+    image = _picture(ui.get("picture"), _value_at(ui, "picture", "image"))
+    emoji = _text(_value_at(ui, "picture", "emoji")) or _PICTURES.get(game.type, "🎲")
     shown = f'<img src="{escape(image)}" alt="">' if image else escape(emoji)
     state = _state(game, texts)
     return (
@@ -224,44 +265,94 @@ def _card(game: m.Render, tenant: str, texts: PageTexts) -> str:
 
 
 def _state(game: m.Render, texts: PageTexts) -> str:
-    """What is to be known of a game before it is opened; "" where it can be played."""
+    """The notice on a game's card; "" if it can be played."""
     if game.reason == "NOT_STARTED":
         start = datetime.fromtimestamp(game.starts_at, ZoneInfo(game.timezone or "UTC"))
         return texts.starts.format(when=f"{start:%Y-%m-%d %H:%M %Z}")
     return {"PAUSED": texts.paused, "ENDED": texts.ended, "SOLD_OUT": texts.sold_out}.get(game.reason, "")
 
 
-def _terms(settings: Mapping[str, Any], language: str) -> str:
-    """The campaign's conditions, as its settings have them: a text, or the https address of one."""
-    terms, said = _text(settings.get("terms")).strip(), escape(PAGE_TEXTS[language].terms)
-    if not terms:
-        return ""
-    if _is_https(terms) and not any(one.isspace() for one in terms):
-        return f'<footer><a href="{escape(terms)}" rel="noopener">{said}</a></footer>'
-    return f"<footer><details><summary>{said}</summary><p>{escape(terms)}</p></details></footer>"
+def _logo(settings: Mapping[str, Any]) -> str:
+    """The logo of the campaign's theme. A game shows its own."""
+    logo = _picture(_value_at(settings, "theme", "logo"))
+    alt = _text(_value_at(settings, "theme", "logo_alt"))
+    return f'<img class="logo" src="{escape(logo)}" alt="{escape(alt)}">\n' if logo else ""
+
+
+def _css(settings: Mapping[str, Any]) -> str:
+    """The campaign's own CSS; "" if it is invalid: a tag would end the style element."""
+    css = _text(settings.get("css"))
+    return css if "<" not in css and len(css) <= _CSS_CHARACTERS_MAX else ""
+
+
+def _legal_text(settings: Mapping[str, Any], name: str, language: str) -> str:
+    """The campaign's terms, privacy notice or imprint; "" if there is none."""
+    own = text_of(_value_at(settings, "page", "texts", name), language)
+    return (own or (_text(settings.get("terms")) if name == "terms" else "")).strip()
+
+
+def _footer(asked: Asked, settings: Mapping[str, Any], campaign_id: str) -> str:
+    """Links to the campaign's terms, privacy notice and imprint."""
+    links = []
+    for name in LEGAL:
+        if text := _legal_text(settings, name, asked.language):
+            here = f"/c/{quote(campaign_id)}/{name}{_query(asked.tenant)}"
+            address = text if is_link(text) else here
+            label = escape(getattr(PAGE_TEXTS[asked.language], name))
+            links.append(f'<a href="{escape(address)}" rel="noopener">{label}</a>')
+    return f"<footer>{' '.join(links)}</footer>" if links else ""
+
+
+async def _legal(name: str, asked: Asked, campaign_id: str) -> str:
+    """The page of the campaign's terms, privacy notice or imprint. NOT_FOUND without one."""
+    message = m.GetCampaignRequest(scope=asked.scope, id=campaign_id)
+    campaign: m.Campaign = (await asked.call("GetPublicCampaign", message)).campaign
+    settings = campaign.settings or {}
+    text = _legal_text(settings, name, asked.language)
+    if not text:
+        raise unknown("campaign", campaign_id)
+    label = getattr(PAGE_TEXTS[asked.language], name)
+    shown = f'<p><a href="{escape(text)}" rel="noopener">{escape(text)}</a></p>' if is_link(text) else html_of(text)
+    back = f'<p class="back"><a href="/c/{quote(campaign_id)}{_query(asked.tenant)}">{escape(campaign.name)}</a></p>'
+    return _document(
+        title=f"{label} · {campaign.name}",
+        body=f'<main class="legal">\n{_logo(settings)}<h1>{escape(label)}</h1>\n{shown}</main>\n{back}'
+        f"{_footer(asked, settings, campaign_id)}",
+        language=asked.language,
+        brand=brand_of(settings),
+        css=_css(settings),
+        site=campaign.name,
+    )
+
+
+def _plain(text: str) -> str:
+    """The words of a Markdown text, for link previews."""
+    return " ".join(unescape(_TAG.sub("", _BREAK.sub(" ", html_of(text)))).split())
 
 
 def _themes(language: str) -> Document:
-    """Every theme that `ui.theme.preset` may name, on a widget that plays nothing, for operators to choose from."""
-    found, said = files(), PAGE_TEXTS[language]
+    """The page of all themes for `ui.theme.preset`, each on a demo widget, for operators to choose from."""
+    found, texts = files(), PAGE_TEXTS[language]
     loads = (
         f'<link rel="stylesheet" href="{found.address("themes/page.css")}">\n'
         f'<script type="module" src="{found.address("themes/page.js")}"></script>\n'
     )
-    lead = escape(said.themes_lead)
-    body = f'<main class="themes">\n<h1>{escape(said.themes)}</h1>\n<p class="lead">{lead}</p>\n</main>'
-    page = _whole(title=said.themes, description=said.themes_lead, loads=loads, body=body, language=language).encode()
+    lead = escape(texts.themes_lead)
+    body = f'<main class="themes">\n<h1>{escape(texts.themes)}</h1>\n<p class="lead">{lead}</p>\n</main>'
+    page = _document(
+        title=texts.themes, description=texts.themes_lead, loads=loads, body=body, language=language
+    ).encode()
     policy = _policy((), _styles(page))
     return Document.of(page, {**_HEADERS, "Vary": "Accept-Language", "Content-Security-Policy": policy})
 
 
 def _missing(what: str, language: str) -> str:
-    said = PAGE_TEXTS[language].no_game if what == "game" else PAGE_TEXTS[language].no_campaign
-    body = f'<main>\n<h1 class="missing">{escape(said)}</h1>\n</main>'
-    return _whole(title=said, body=body, language=language)
+    title = PAGE_TEXTS[language].no_game if what == "game" else PAGE_TEXTS[language].no_campaign
+    body = f'<main>\n<h1 class="missing">{escape(title)}</h1>\n</main>'
+    return _document(title=title, body=body, language=language)
 
 
-def _whole(
+def _document(
     *,
     title: str,
     body: str,
@@ -270,30 +361,31 @@ def _whole(
     picture: str = "",
     loads: str = "",
     brand: Brand = NO_BRAND,
+    css: str = "",
     site: str = "",
 ) -> str:
-    """The page; `loads` and `body` are HTML, the rest is text. site: what the page is one of."""
+    """The whole page; `loads` and `body` are HTML, the rest is text. site: the campaign's name."""
     found = files()
     direction = "rtl" if language in _RIGHT_TO_LEFT else "ltr"
-    said = escape(description[:_DESCRIPTION_CHARACTERS_MAX])
-    seen = f'<meta property="og:image" content="{escape(picture)}">\n' if picture else ""
+    summary = escape(description[:_DESCRIPTION_CHARACTERS_MAX])
+    meta = f'<meta property="og:image" content="{escape(picture)}">\n' if picture else ""
     if picture:
-        seen += f'<meta property="og:image:alt" content="{escape(title)}">\n'
+        meta += f'<meta property="og:image:alt" content="{escape(title)}">\n'
     if site:
-        seen += f'<meta property="og:site_name" content="{escape(site)}">\n'
+        meta += f'<meta property="og:site_name" content="{escape(site)}">\n'
     if brand.colour:
-        seen += f'<meta name="theme-color" content="{escape(brand.colour)}">\n'
+        meta += f'<meta name="theme-color" content="{escape(brand.colour)}">\n'
     return (
         f'<!doctype html>\n<html lang="{language}" dir="{direction}">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{escape(title)}</title>\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta name="color-scheme" content="{brand.scheme}">\n'
-        f'<meta name="description" content="{said}">\n'
+        f'<meta name="description" content="{summary}">\n'
         f'<meta property="og:type" content="website">\n<meta property="og:title" content="{escape(title)}">\n'
-        f'<meta property="og:description" content="{said}">\n{seen}'
+        f'<meta property="og:description" content="{summary}">\n{meta}'
         f'<meta name="twitter:card" content="{"summary_large_image" if picture else "summary"}">\n'
         f'<link rel="icon" href="{found.address("icon.svg")}">\n'
-        f"<style>{found.styles}{brand.style}</style>\n{loads}"
+        f"<style>{found.styles}{brand.style}{css}</style>\n{loads}"
         f"</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
@@ -302,8 +394,8 @@ def _query(tenant: str) -> str:
     return f"?tenant_id={quote(tenant)}" if tenant else ""
 
 
-def _of(value: Any, *names: str) -> Any:
-    """What stands at the end of the names, in what an operator may have made of anything; else None."""
+def _value_at(value: Any, *names: str) -> Any:
+    """The value at a path of names in operator-supplied JSON of any form; None if there is none."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
@@ -314,8 +406,13 @@ def _text(value: Any) -> str:
 
 
 def _picture(*values: Any) -> str:
-    """The first https address: what shows a preview loads no other."""
-    return next((value for value in values if isinstance(value, str) and _is_https(value)), "")
+    """The first picture with an https URL, or an uploaded one: link previews load no other."""
+    return next((value for value in values if isinstance(value, str) and (_is_https(value) or is_asset(value))), "")
+
+
+def _absolute(picture: str, base: str) -> str:
+    """The URL of a picture for link previews, which need an absolute one; "" if the edge's own URL is unknown."""
+    return picture if not is_asset(picture) else f"{base}{picture}" if base else ""
 
 
 def _is_https(address: str) -> bool:

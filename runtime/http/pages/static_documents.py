@@ -1,4 +1,4 @@
-"""Documents that are served from memory: compressed once, told apart by ETags, never read again."""
+"""Documents served from memory: read and compressed once, revalidated by ETag."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime.http.envelope import Handler
 
 try:
     import brotli
-except ImportError:  # An installation without it serves gzip alone, a sixth larger.
+except ImportError:  # Without brotli only gzip is served, which is a sixth larger.
     brotli = None
 
 
@@ -40,14 +40,14 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as it is, and by each coding (best first) that makes it shorter."""
+    """A document, uncompressed and in each coding (best first) that makes it shorter."""
 
     plain: Variant
     coded: tuple[tuple[str, Variant], ...]
 
     @classmethod
     def of(cls, body: bytes, headers: Mapping[str, str], *, codings: tuple[str, ...] = ("gzip",)) -> Document:
-        """headers: Content-Type, Cache-Control and the like; ETag is added, and to Vary what is answered by here."""
+        """headers: Content-Type, Cache-Control and the like. Adds ETag, and Accept-Encoding to Vary."""
         varies = [*filter(None, [headers.get("Vary")]), "Accept-Encoding"]
         headers = {**headers, "Vary": ", ".join(varies)}
         tag = hashlib.sha256(body).hexdigest()[:32]
@@ -57,7 +57,7 @@ class Document:
             compress = _COMPRESSORS.get(coding)
             shorter = compress(body) if compress is not None else body
             if len(shorter) < len(body):
-                # A tag of its own: RFC 9110, 8.8.3.3. Caches tell representations apart by it.
+                # A separate ETag, by which caches distinguish representations (RFC 9110, 8.8.3.3).
                 own = {**headers, "ETag": f'"{tag}-{coding}"'}
                 coded.append((coding, Variant.of(shorter, own, {"Content-Encoding": coding})))
         return cls(plain, tuple(coded))
@@ -65,13 +65,13 @@ class Document:
     def answer(self, request: web.Request) -> web.Response:
         accepted = request.headers.get("Accept-Encoding", "")
         for coding, variant in self.coded:
-            if takes(coding, accepted):
+            if accepts(coding, accepted):
                 return variant.answer(request)
         return self.plain.answer(request)
 
 
-def takes(coding: str, accepted: str) -> bool:
-    """Whether an Accept-Encoding (RFC 9110, 12.5.3) has it, by its name or by `*`, at a quality that is not 0."""
+def accepts(coding: str, accepted: str) -> bool:
+    """Whether an Accept-Encoding (RFC 9110, 12.5.3) accepts the coding, by name or by `*`, with a quality above 0."""
     qualities: dict[str, str] = {}
     for one in accepted.lower().split(","):
         name, _, weight = one.partition(";")
@@ -80,14 +80,14 @@ def takes(coding: str, accepted: str) -> bool:
     return quality.strip("0.") != ""
 
 
-def kept(make: Callable[[], Document]) -> Handler:
-    """Answers with the document, which is made when it is first asked for."""
+def built_once(make: Callable[[], Document]) -> Handler:
+    """Serves a document, built by `make` in a thread on the first request. Concurrent first requests each build it."""
     made: Document | None = None
 
     async def answer(request: web.Request) -> web.Response:
         nonlocal made
         if made is None:
-            made = await asyncio.to_thread(make)  # Up to 0.2 s of work: not where players wait for the loop.
+            made = await asyncio.to_thread(make)  # Takes up to 0.2 s, which would block the event loop.
         return made.answer(request)
 
     return answer

@@ -1,6 +1,6 @@
-"""Dual control: what a setting holds back waits for a second person.
+"""Dual control: the DUAL_* settings make some requests wait for a second person's approval.
 
-Balances moved above a limit, turns given above one, the odds of a live game and revocations in bulk (DUAL_* in
-docs/reference/settings.md) are not done when they are asked for, but kept, and answered 202 APPROVAL_NEEDED; another
-person approves or rejects them within 7 days, or who asked withdraws them.
+These are balance movements and turns above a limit, changes of a live game's odds, and bulk revocations
+(docs/reference/settings.md). Such a request is stored, and answered 202 APPROVAL_NEEDED. Within 7 days another person
+approves or rejects it, or its requester withdraws it.
 """

@@ -1,13 +1,12 @@
-"""How a request comes to wait for a second person: it is tried, undone, and kept with what it would have done.
+"""Stores a request for approval: executes it, rolls it back, and stores it with the state before and after.
 
-So what would be refused is refused at once, and who decides sees it before and after. `may_wait` marks an operation;
-`settle` is its last step, in its transaction: there the request is undone to wait, or, where a second person has
-approved it, the approval is moved to done by the same commit. Asked again under its Idempotency-Key, it is the same
-approval.
+So an invalid request is refused at once, and the approver sees its effect. `may_need_approval` marks an operation.
+`settle` is the last step of its transaction: it rolls the request back to await approval, or, once approved, marks the
+approval as done in the same commit. A retry under the same Idempotency-Key gets the same approval.
 
-The request is kept as it came, in the open: what has a secret in it is refused in place of waiting. What is made has
-the id that it was tried under. What it rests on (the prizes' worth of a game's odds) is kept as a digest: where that is
-another by then, who approves saw another, and it fails as STALE_REVISION.
+The request is stored unencrypted, so one with a secret is refused. A created resource gets the id it was tried under.
+What the approver decided by (such as the worth of the prizes behind a game's odds) is stored as a digest. If it has
+changed by then, the approval fails with STALE_REVISION.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ from runtime.wire.enums import enum
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("approvals")
-_HOLD_ASKER: Final = sql.load("tokens")["hold_asker"]
-_SHOWN: Final = view(m.Approval, "number")
+_LOCK_REQUESTER: Final = sql.load("tokens")["lock_requester"]
+_VIEW: Final = view(m.Approval, "number")
 
 _Facts = Mapping[str, Any]
 Reply = TypeVar("Reply")
 Run = Callable[[Engine, Any], Awaitable[Reply]]
 
 
-class Held(Exception):
-    """Undoes what was tried: it waits for a second person.
+class NeedsApproval(Exception):
+    """Rolls a request back, since it needs approval.
 
-    pinned: the request to keep, where it is another. rests_on: what must still be so when it is approved.
+    pinned: the request to store in place of the original. rests_on: facts that must not change before the approval.
     """
 
     def __init__(
@@ -62,11 +61,11 @@ class Held(Exception):
 
 
 class Approved(NamedTuple):
-    """What is done now in another's name: the approval, by whom and why."""
+    """The approval being executed or decided, its requester, its approver and the reason."""
 
     tenant_id: str
     approval_id: str
-    asked_by: str
+    requested_by: str
     merchant_id: str
     approver: str
     reason: str
@@ -76,24 +75,24 @@ class Approved(NamedTuple):
 _approved: ContextVar[Approved | None] = ContextVar("approved", default=None)
 
 
-def may_wait(run: Run[Reply]) -> Run[Reply]:
-    """Marks an operation that may wait: what it holds is kept, and answered APPROVAL_NEEDED with the approval."""
+def may_need_approval(run: Run[Reply]) -> Run[Reply]:
+    """Decorates an operation: if it raises NeedsApproval, the request is stored and APPROVAL_NEEDED is returned."""
 
     @wraps(run)
-    async def kept(engine: Engine, request: Any) -> Reply:
+    async def wrapper(engine: Engine, request: Any) -> Reply:
         try:
             return await run(engine, request)
-        except Held as held:
-            tried = held
-        raise await _keep(engine, request, tried)
+        except NeedsApproval as needs_approval:
+            tried = needs_approval
+        raise await _store(engine, request, tried)
 
-    return kept
+    return wrapper
 
 
 @contextmanager
-def doing(approved: Approved) -> Iterator[None]:
-    """The block does what was asked, in the name of who asked it; `settle` passes it."""
-    actor, merchant = trace.actor.set(approved.asked_by), trace.merchant.set(approved.merchant_id)
+def executing(approved: Approved) -> Iterator[None]:
+    """Runs the block as an approved request, in the requester's name."""
+    actor, merchant = trace.actor.set(approved.requested_by), trace.merchant.set(approved.merchant_id)
     token = _approved.set(approved)
     try:
         yield
@@ -104,76 +103,75 @@ def doing(approved: Approved) -> Iterator[None]:
 
 
 def is_approved() -> bool:
-    """Whether what is being done was approved."""
     return _approved.get() is not None
 
 
 def pinned_id(tried_id: str) -> str:
-    """The id of what is made, where somebody approved it under that; else none yet, whatever was sent."""
+    """The id of a created resource if it was approved under that id, else "", even if the client sent one."""
     return tried_id if is_approved() else ""
 
 
 def id_of_new(kind: str, tried_id: str) -> str:
-    """The id of what is made: that which who approved it saw, else a new one."""
+    """The id of a created resource: the one that was approved, else a new one."""
     return pinned_id(tried_id) or ids.make(kind)
 
 
-async def settle(connection: asyncpg.Connection, waits: bool, held: Callable[[], Held]) -> None:
-    """The last step of what may wait, in its transaction.
+async def settle(connection: asyncpg.Connection, needed: bool, needs_approval: Callable[[], NeedsApproval]) -> None:
+    """The last step, in its transaction, of an operation that may need approval.
 
-    Where it was approved, moves the approval to done: once, with what the transaction did; ABORTED STALE_REVISION where
-    it rests on what is another now. Else, where it `waits`, raises what undoes it.
+    If it was approved, marks the approval as done, exactly once, by the same commit; ABORTED STALE_REVISION if what it
+    rests on has changed. Otherwise raises `needs_approval()` if it is `needed`.
     """
     if (approved := _approved.get()) is not None:
-        if held().rests_on != approved.rests_on:
-            raise Fault(Status.ABORTED, "STALE_REVISION", "what this rests on was changed since it was asked for")
-        await move(connection, approved, "done")
-    elif waits:
-        raise held()
+        if needs_approval().rests_on != approved.rests_on:
+            raise Fault(Status.ABORTED, "STALE_REVISION", "the data behind this request has changed; request it again")
+        await decide(connection, approved, "done")
+    elif needed:
+        raise needs_approval()
 
 
-async def move(
+async def decide(
     connection: asyncpg.Connection, by: Approved, status: str, outcome: Mapping[str, Any] | None = None
 ) -> None:
-    """Moves an approval that waits, and notes who did. ILLEGAL_TRANSITION where it waits no more.
+    """Decides a pending approval, and records who did. ILLEGAL_TRANSITION if it is not pending any more.
 
-    by: whose move it is; `approver` and `reason` are theirs also where it is no approval.
+    by: `approver` and `reason` are those of the decision, also if it rejects or withdraws.
     """
-    why = (by.approver, by.reason, dict(outcome or {}))
-    row = await connection.fetchrow(_SQL["decide"], by.tenant_id, by.approval_id, status, *why)
+    decision = (by.approver, by.reason, dict(outcome or {}))
+    row = await connection.fetchrow(_SQL["decide"], by.tenant_id, by.approval_id, status, *decision)
     if row is None:
-        raise decided(by.approval_id)
-    await note(connection, by, _VERBS[status], row)
+        raise not_pending(by.approval_id)
+    await record_decision(connection, by, _VERBS[status], row)
 
 
-async def go_on(engine: Engine) -> None:
-    """Before each part of what is done in several. ILLEGAL_TRANSITION where it was approved, and rejected since."""
+async def require_not_rejected(engine: Engine) -> None:
+    """Checks, before each part of a bulk request, that its approval was not rejected since: ILLEGAL_TRANSITION."""
     by = _approved.get()
-    if by is not None and not await engine.database.fetchval(_SQL["goes_on"], by.tenant_id, by.approval_id):
-        raise decided(by.approval_id)
+    if by is not None and not await engine.database.fetchval(_SQL["is_unfinished"], by.tenant_id, by.approval_id):
+        raise not_pending(by.approval_id)
 
 
-async def withdraw_of(connection: asyncpg.Connection, tenant_id: str, subject: str, why: str) -> int:
-    """Withdraws all that waits of somebody, in the name of who ends their access: how many.
+async def withdraw_pending(connection: asyncpg.Connection, tenant_id: str, subject: str, reason: str) -> int:
+    """Withdraws a subject's pending approvals, in the name of the person who ends its access. Returns how many.
 
-    subject: who is dismissed, which takes what was asked for by tokens that they made along; or a token's id.
+    subject: a person, whose API tokens' requests are withdrawn, too; or an API token's id.
     """
-    who = trace.actor.get()
-    rows = await connection.fetch(_SQL["withdraw_of"], tenant_id, subject, who, why)
+    actor = trace.actor.get()
+    rows = await connection.fetch(_SQL["withdraw"], tenant_id, subject, actor, reason)
     for row in rows:
-        named = (tenant_id, row["approval_id"], row["asked_by"], row["merchant_id"], who, row["reason"])
-        shown = {name: row[name] for name in ("operation", "asked_by", "subject_id")}
-        await note(connection, Approved(*named), _VERBS["withdrawn"], shown)
+        fields = (tenant_id, row["approval_id"], row["requested_by"], row["merchant_id"], actor, row["reason"])
+        shown = {name: row[name] for name in ("operation", "requested_by", "subject_id")}
+        await record_decision(connection, Approved(*fields), _VERBS["withdrawn"], shown)
     return len(rows)
 
 
-def decided(approval_id: str) -> Fault:
-    """FAILED_PRECONDITION: somebody has decided it, or nobody did in time."""
-    return Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", f"{approval_id} does not wait any more")
+def not_pending(approval_id: str) -> Fault:
+    """FAILED_PRECONDITION: the approval is decided or expired."""
+    return Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", f"{approval_id} is no longer pending")
 
 
-async def note(connection: asyncpg.Connection, by: Approved, verb: str, row: Any) -> None:
-    """Notes a move in the audit log, under the name of who made it."""
+async def record_decision(connection: asyncpg.Connection, by: Approved, verb: str, row: Any) -> None:
+    """Records a decision in the audit log, in the name of the person who made it."""
     actor, merchant = trace.actor.set(by.approver), trace.merchant.set(by.merchant_id)
     try:
         after = {**dict(row), "reason": by.reason}
@@ -193,43 +191,42 @@ _VERBS: Final = {
 
 
 def approval(row: Any) -> m.Approval:
-    """The message of a row of `get` and its kin."""
     return m.Approval(**{**row, "status": enum(m.ApprovalStatus, row["status"])})
 
 
-async def _keep(engine: Engine, request: Any, held: Held) -> Fault:
-    """Keeps a request, once for its key, and says so. UNAUTHENTICATED TOKEN_INVALID where its token was revoked."""
-    tenant_id, merchant_id, asked_by = tenant_of(request), merchant_of(request), trace.actor.get()
+async def _store(engine: Engine, request: Any, tried: NeedsApproval) -> Fault:
+    """Stores a request, once for its key; returns APPROVAL_NEEDED. Raises TOKEN_INVALID for a revoked token."""
+    tenant_id, merchant_id, requested_by = tenant_of(request), merchant_of(request), trace.actor.get()
     operation, route = type(request).__name__.removesuffix("Request"), route_of(request)
     key: str | None = getattr(request, "idempotency_key", "") or None
     request_hash = staff_request_hash(request)
-    message = bytes(held.pinned or request)
+    message = bytes(tried.pinned or request)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        if await connection.fetchval(_HOLD_ASKER, tenant_id, asked_by):
-            # An edge has not heard of it yet; what waits of a revoked token nobody would withdraw.
+        if await connection.fetchval(_LOCK_REQUESTER, tenant_id, requested_by):
+            # The edge has not read the revocation yet, which has withdrawn the token's approvals. A new one would stay.
             raise Fault(Status.UNAUTHENTICATED, "TOKEN_INVALID", "the token is not valid")
         approval_id = ids.make("approval")
-        named = (tenant_id, approval_id, merchant_id, operation, route, message, request_hash, key)
-        about = (held.subject_id, held.before, held.after, asked_by, held.rests_on)
-        if await connection.fetchval(_SQL["keep"], *named, *about) is None:
-            known = await connection.fetchrow(_SQL["find"], tenant_id, merchant_id, asked_by, route, key)
-            assert known is not None, "what was in the way is committed, and never removed"
-            if known["request_hash"] != request_hash:
+        request_columns = (tenant_id, approval_id, merchant_id, operation, route, message, request_hash, key)
+        facts = (tried.subject_id, tried.before, tried.after, requested_by, tried.rests_on)
+        if await connection.fetchval(_SQL["insert"], *request_columns, *facts) is None:
+            existing = await connection.fetchrow(_SQL["find"], tenant_id, merchant_id, requested_by, route, key)
+            assert existing is not None, "the conflicting approval is committed, and approvals are never deleted"
+            if existing["request_hash"] != request_hash:
                 raise mismatch()
-            approval_id = known["approval_id"]
+            approval_id = existing["approval_id"]
         else:
-            noted = {"operation": operation, "subject_id": held.subject_id}
-            await audit.record(connection, tenant_id, "approval.ask", approval_id, after=noted)
+            audit_facts = {"operation": operation, "subject_id": tried.subject_id}
+            await audit.record(connection, tenant_id, "approval.ask", approval_id, after=audit_facts)
         row = await connection.fetchrow(_SQL["get"], tenant_id, approval_id, "")
         assert row is not None
         return row
 
-    kept = _SHOWN(approval(await engine.database.transaction(work)))
+    stored = _VIEW(approval(await engine.database.transaction(work)))
     return Fault(
         Status.FAILED_PRECONDITION,
         "APPROVAL_NEEDED",
-        "this waits for a second person; nothing is done yet",
+        "this needs a second person's approval; nothing is done yet",
         http_status=202,
-        approval=kept,
+        approval=stored,
     )

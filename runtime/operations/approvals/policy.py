@@ -1,8 +1,9 @@
-"""When a request waits for a second person: what each DUAL_* setting watches. Which operations may: `review.KINDS`.
+"""Which requests need approval: the rules of each DUAL_* setting. The operations concerned: `review.KINDS`.
 
-Live is what can be played now, and what ever was: else pausing a game, or its campaign, would be a way around. So is
-an active game of a campaign that was played, paused or not. Launching is not watched, changing what is live is; but how
-much one play gives is watched of what is not live, too. What is not watched at all stands in docs/how-to/approvals.md.
+A game is live if it can be played or ever was. Otherwise pausing it or its campaign would avoid the approval. An active
+game of a campaign that was played is live too, even while the campaign is paused. A launch needs no approval, but a
+change of a live game does. The limits on what one play gives also hold for games that are not live. Exceptions are in
+docs/how-to/approvals.md.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncpg
 
 import sql
 from runtime.actors.game.state import POINTS, TURNS
-from runtime.operations.games.definitions import Definition, most_given, prizes_named
+from runtime.operations.games.definitions import Definition, max_worth_of_play, prizes_named
 from runtime.rules import Award, Credit, Worth
 from runtime.settings import Settings
 
@@ -24,41 +25,50 @@ ODDS: Final = (
     *("seed_generator", "reward_handler", "handler_config", "on_unavailable", "fallback_prize_id"),
     "milestones",
 )
-"""What of a game's definition decides the draws, and what its rungs grant."""
+"""Fields of a game's definition that decide its draws and its rungs' grants."""
 
-WORTH: Final = ("type", "value", "currency", "campaign_id")
-"""What of a prize decides what a win is worth, and whose it is."""
+WORTH: Final = ("type", "value", "currency", "campaign_id", "release")
+"""Fields of a prize that decide the worth of a win and when it can be won, and its campaign."""
 
 GRANTS: Final = ("turns", "type", "condition", "campaign_id")
-"""What of a quest decides how many turns it gives, to whom and how often."""
+"""Fields of a quest that decide how many turns it gives, to whom and how often."""
+
+GIFT: Final = ("turns", "currency", "scope_key", "amount")
+"""Fields of a pack that decide what a code gives."""
 
 _Row: TypeAlias = Mapping[str, Any] | asyncpg.Record
 
 
 def adjustment(settings: Settings, amount: float) -> bool:
-    """Whether a balance's movement waits (DUAL_ADJUSTMENT_ABOVE), up or down."""
+    """Whether a balance movement, up or down, needs approval (DUAL_ADJUSTMENT_ABOVE)."""
     return 0 < settings.dual_adjustment_above < abs(amount)
 
 
 def points(settings: Settings, before: _Row | None, after: _Row) -> bool:
-    """Whether a prize waits, live or not: a win of it moves a balance (DUAL_ADJUSTMENT_ABOVE), or gives turns."""
+    """Whether a prize, live or not, needs approval for the points or turns of one unit."""
     large = after["type"] == POINTS and adjustment(settings, after["value"])
     large |= after["type"] == TURNS and turns(settings, after["value"])
     return large and _differ(("type", "value"), before, after)
 
 
 def turns(settings: Settings, amount: float) -> bool:
-    """Whether turns that staff gives wait (DUAL_TURNS_ABOVE)."""
+    """Whether a grant of turns needs approval (DUAL_TURNS_ABOVE)."""
     return 0 < settings.dual_turns_above < amount
 
 
 def quest(settings: Settings, before: _Row | None, after: _Row) -> bool:
-    """Whether a quest waits, active or not: what it gives is more than staff alone may (DUAL_TURNS_ABOVE)."""
+    """Whether a quest, active or not, needs approval for the turns it gives (DUAL_TURNS_ABOVE)."""
     return turns(settings, after["turns"]) and _differ(GRANTS, before, after)
 
 
+def pack(settings: Settings, before: _Row | None, after: _Row) -> bool:
+    """Whether a pack needs approval for the turns or the amount that each code gives."""
+    large = turns(settings, after["turns"]) or adjustment(settings, after["amount"])
+    return large and _differ(GIFT, before, after)
+
+
 def revocations(settings: Settings, count: int) -> bool:
-    """Whether revocations in bulk wait (DUAL_REVOCATIONS_ABOVE)."""
+    """Whether a bulk revocation needs approval (DUAL_REVOCATIONS_ABOVE)."""
     return 0 < settings.dual_revocations_above < count
 
 
@@ -70,8 +80,8 @@ async def prize(
     after: _Row,
     games: Iterable[_Row],
 ) -> bool:
-    """Whether a prize waits: by its points, since a play may give more of it in all, or (DUAL_ODDS) since it is worth
-    something else where it can be won. games: of `games_of`.
+    """Whether a prize needs approval: for its points, for what one play may give (games: from `games_of`), or, with
+    DUAL_ODDS, for a change of worth while it can be won.
     """
     if points(settings, before, after) or any(games):
         return True
@@ -83,16 +93,16 @@ async def prize(
 async def games_of(
     connection: asyncpg.Connection, settings: Settings, tenant_id: str, before: _Row, after: _Row
 ) -> list[dict[str, Any]]:
-    """The games one play of which may give more than the limits where a prize changes, and the most that it does."""
+    """Games in which this change of a prize lifts one play above a limit, and the most that a play gives."""
     if not _limits(settings) or not _differ(("type", "value"), before, after):
         return []
     rows = await connection.fetch(_SQL["games_of_prize"], tenant_id, after["id"])
     prizes = await _prizes(connection, tenant_id, *(row["definition"] for row in rows))
     found = []
     for row in rows:
-        was = _most(row["definition"], {**prizes, before["id"]: before})
-        most = _most(row["definition"], {**prizes, after["id"]: after})
-        if _more(settings, was, most):
+        was = _maximum(row["definition"], {**prizes, before["id"]: before})
+        most = _maximum(row["definition"], {**prizes, after["id"]: after})
+        if _exceeds_limit(settings, was, most):
             found.append({"id": row["id"], "name": row["name"], "most_before": was, "most": most})
     return found
 
@@ -106,19 +116,19 @@ async def game(
     *,
     launches: bool = False,
 ) -> bool:
-    """Whether a game waits: since a play may give more than the limits, or (DUAL_ODDS) its odds change while it is
-    live, or it comes into a campaign that is; the last two not where it `launches` with its campaign.
+    """Whether a game needs approval: for what one play may give, or, with DUAL_ODDS, for changed odds of a live game
+    or a game added to a live campaign. launches: it is created with its campaign, so DUAL_ODDS does not apply.
     """
     if _limits(settings):
         definitions = [row["definition"] for row in (before, after) if row is not None]
         prizes = await _prizes(connection, tenant_id, *definitions)
-        was = {} if before is None else _most(before["definition"], prizes)
-        if _more(settings, was, _most(after["definition"], prizes)):
+        was = {} if before is None else _maximum(before["definition"], prizes)
+        if _exceeds_limit(settings, was, _maximum(after["definition"], prizes)):
             return True
     if launches or not settings.dual_odds:
         return False
     row = await connection.fetchrow(_SQL["game_is_live"], tenant_id, after["id"], after["campaign_id"])
-    assert row is not None, "a game's campaign is never removed"
+    assert row is not None, "a game's campaign is never deleted"
     was_active = before is not None and before["status"] == "active"
     campaign_is_live = bool(row["campaign_active"] or row["campaign_was_played"])
     if row["was_played"] or (was_active and campaign_is_live):
@@ -131,57 +141,56 @@ async def _prizes(connection: asyncpg.Connection, tenant_id: str, *definitions: 
     return {row["id"]: row for row in await connection.fetch(_SQL["prizes"], tenant_id, sorted(named))}
 
 
-def _most(definition: Definition, prizes: Mapping[str, _Row]) -> dict[str, float]:
-    """The most that one play of a game gives: turns, of each currency that its handler credits, and in all."""
+def _maximum(definition: Definition, prizes: Mapping[str, _Row]) -> dict[str, float]:
+    """The most that one play of a game gives: turns, points in sum, and each currency that its handler credits."""
     scope, credits = definition["wallet_scope"], dict[str, float]()
-    # Where a prize runs short, the fallback stands in for each unit.
-    instead = definition["fallback_prize_id"] if definition["on_unavailable"] == "fallback" else ""
+    # The fallback prize replaces each unit of a prize that is out of stock.
+    fallback = definition["fallback_prize_id"] if definition["on_unavailable"] == "fallback" else ""
 
     def worth_of(kind: str) -> Worth:
-        def worth(given: Award | Credit) -> float:
-            if isinstance(given, Credit):
-                return given.quantity if kind == POINTS else 0
-            rows = [prizes[prize_id] for prize_id in (given.prize_id, instead) if prize_id in prizes]
-            return float(given.quantity * max((row["value"] for row in rows if row["type"] == kind), default=0))
+        def worth(win: Award | Credit) -> float:
+            if isinstance(win, Credit):
+                return win.quantity if kind == POINTS else 0
+            rows = [prizes[prize_id] for prize_id in (win.prize_id, fallback) if prize_id in prizes]
+            return float(win.quantity * max((row["value"] for row in rows if row["type"] == kind), default=0))
 
         return worth
 
-    def note_credit(given: Award | Credit) -> float:
-        if isinstance(given, Credit):
-            # By its wallet and name: as much of another currency is something else.
-            name = f"{scope} {given.item}"
-            credits[name] = max(credits.get(name, 0), given.quantity)
+    def record_credit(win: Award | Credit) -> float:
+        if isinstance(win, Credit):
+            # Keyed by wallet and currency: an equal amount in another currency is a change.
+            name = f"{scope} {win.item}"
+            credits[name] = max(credits.get(name, 0), win.quantity)
         return 0
 
     def total(kind: str) -> float:
-        rungs = [prizes[one] for one in _granted(definition) if one in prizes]
+        rungs = [prizes[one] for one in _auto_granted(definition) if one in prizes]
         by_rungs = sum(row["value"] for row in rungs if row["type"] == kind)
-        by_handler = most_given(definition, worth_of(kind))
+        by_handler = max_worth_of_play(definition, worth_of(kind))
         if by_rungs and not by_handler:
             named = [prizes[one] for _, one in prizes_named(definition) if one in prizes]
             by_handler = max((row["value"] for row in named if row["type"] == kind), default=0)
         return float(by_handler + by_rungs)
 
-    most_given(definition, note_credit)
+    max_worth_of_play(definition, record_credit)
     return {TURNS: total(TURNS), f"{scope}: all": total(POINTS), **credits}
 
 
-def _granted(definition: Definition) -> list[str]:
-    """The prizes of rungs that a play grants by itself: of a wallet that is full already, all at once."""
+def _auto_granted(definition: Definition) -> list[str]:
+    """The prizes of automatically granted rungs: one play may reach them all if the wallet is full already."""
     milestones = definition["milestones"] or {}
     return [rung["prize_id"] for rung in milestones.get("rungs", ()) if milestones.get("auto_grant")]
 
 
 def _limits(settings: Settings) -> bool:
-    """Whether there is a limit to what one play may give."""
     return settings.dual_adjustment_above > 0 or settings.dual_turns_above > 0
 
 
-def _more(settings: Settings, before: Mapping[str, float], after: Mapping[str, float]) -> bool:
-    """Whether one play may give more than a limit of something, and as much of it as it did not before."""
+def _exceeds_limit(settings: Settings, before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+    """Whether one play may give a changed amount of something, above its limit."""
     return any(
-        (turns if what == TURNS else adjustment)(settings, most) and most != before.get(what)
-        for what, most in after.items()
+        (turns if item == TURNS else adjustment)(settings, most) and most != before.get(item)
+        for item, most in after.items()
     )
 
 

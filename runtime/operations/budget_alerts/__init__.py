@@ -1,1 +1,1 @@
-"""Limits that inform: what campaigns use of their budgets, and prizes that run low. They stop nothing."""
+"""Budget and stock alerts: campaigns that use up their budget, and prizes that run low. They never block a play."""

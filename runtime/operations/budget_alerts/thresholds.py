@@ -1,14 +1,14 @@
-"""Looks at budgets and stock every so often, and tells integrations of what was reached: once each.
+"""Checks budget and stock thresholds periodically, and emits one event for each threshold crossed.
 
-No play waits for it or knows of it. What a tenant has is looked at in one transaction, which holds the tenant's mark:
-so any number of processes may do it, one does at a time, and who comes next finds it done. What was reached is marked,
-and the event that tells of it written (notices), by the same statement. Integrations hear of it by the streams, and
-from the rows where these lose it (runtime/streams/backfill.py).
+Plays do not wait for it. One transaction checks a tenant and locks the tenant's mark row, so that of several processes
+one checks at a time and the next finds it done. One statement marks a threshold as crossed and writes its event
+(notices, an outbox). Integrations get the event from the streams, or from the row by the backfill if a stream loses it
+(runtime/streams/backfill.py).
 
-It costs little. Of stock: one statement, which reads the prizes that are watched by an index of them alone, a row of
-stock for each, and of a pool of codes no more entries of its index than the prize's `low_stock_at`; a thousand prizes
-are a few milliseconds. Of budgets: a campaign's rewards are added up by their index, which takes a second where there
-are millions; therefore a look is followed by REST times as long without one.
+The stock check is one statement. It reads the watched prizes by a partial index, one stock row each, and at most
+`low_stock_at` index entries of a code pool; a thousand prizes take a few milliseconds. The budget check sums a
+campaign's rewards by their index, which takes a second for millions; so each check is followed by a pause of REST times
+its duration.
 """
 
 from __future__ import annotations
@@ -22,55 +22,55 @@ import sql
 from runtime import events
 from runtime.actors.engine import Engine
 from runtime.background import attempt
+from runtime.stores.database import at
 
 _SQL: Final = sql.load("limits")
 
 PURGES: Final = {"purge_notices": _SQL["purge"]}
-"""What forgets, of one tenant ($1), what is over: at most $2 rows each."""
+"""Statements that delete expired rows of a tenant ($1), at most $2 rows each."""
 
 EVERY_SECONDS: Final = 20.0
-"""How often it is looked: who is told hears of it within half a minute."""
+"""The interval of the checks: an event arrives within half a minute."""
 
 REST: Final = 50.0
-"""A look takes at most one part in so many of the time."""
+"""The pause after a check, as a multiple of its duration."""
 
 COUNT_SECONDS: Final = 120.0
-"""How long a count may take: of campaigns with very many rewards."""
+"""The statement timeout, for campaigns with very many rewards."""
 
 JOB: Final = "limits"
-"""The background job that it is, in logs and metrics."""
 
 _DATA: Final[dict[str, type[events.EventData]]] = {one.TYPE: one for one in (events.BudgetReached, events.LowStock)}
 
 
-async def look_all(engine: Engine) -> None:
-    """Looks at every tenant: one that fails hinders no other."""
-    for row in await engine.database.fetch(_SQL["tenants"]):
-        await attempt(JOB, look(engine, row["tenant_id"]), tenant_id=row["tenant_id"])
+async def check_all(engine: Engine) -> None:
+    """Checks every tenant. One tenant's failure does not block the others."""
+    for tenant_id in await engine.database.tenants(_SQL["tenants"]):
+        await attempt(JOB, at(tenant_id, check(engine, tenant_id)), tenant_id=tenant_id)
 
 
-async def look(engine: Engine, tenant_id: str, *, every_seconds: float = EVERY_SECONDS / 2) -> list[events.Event]:
-    """Looks at a tenant's budgets and stock, and tells of what was reached. Nothing where it was looked just now."""
+async def check(engine: Engine, tenant_id: str, *, every_seconds: float = EVERY_SECONDS / 2) -> list[events.Event]:
+    """Checks a tenant's thresholds and emits an event for each one crossed. Skips a tenant that was just checked."""
 
     async def work(connection: asyncpg.Connection) -> list[str]:
-        if await connection.fetchval(_SQL["take"], tenant_id, every_seconds) is None:
+        if await connection.fetchval(_SQL["lock_mark"], tenant_id, every_seconds) is None:
             return []
-        # Statements of their own: their snapshots must be younger than the mark's lock, or what the last one who
-        # looked has told of would be told again.
+        # Separate statements: their snapshots must be newer than the mark's lock. Otherwise they would miss what the
+        # previous check marked, and emit its events again.
         noticed = await connection.fetch(_SQL["count_budgets"], tenant_id, timeout=COUNT_SECONDS)
         noticed += await connection.fetch(_SQL["watch_stock"], tenant_id, timeout=COUNT_SECONDS)
-        await connection.execute(_SQL["rest"], tenant_id, REST)
+        await connection.execute(_SQL["delay_next"], tenant_id, REST)
         return [row["event_id"] for row in noticed]
 
-    noticed = await engine.database.transaction(work)
-    rows = await engine.database.fetch(_SQL["noticed"], tenant_id, noticed) if noticed else []
-    told = [noticed_event(tenant_id, row) for row in rows]
-    engine.publisher.events(told)
-    return told
+    event_ids = await engine.database.transaction(work)
+    rows = await engine.database.fetch(_SQL["events"], tenant_id, event_ids) if event_ids else []
+    emitted = [noticed_event(tenant_id, row) for row in rows]
+    engine.publisher.events(emitted)
+    return emitted
 
 
 def noticed_event(tenant_id: str, row: Any) -> events.Event:
-    """The event of a row of `notices`: the same however often it is told."""
+    """The event of a row of `notices`. Its id is deterministic, so a backfill emits the same event."""
     return events.event_of(
         msgspec.convert(row["data"], _DATA[row["type"]]),
         occurred_at=row["at"].timestamp(),

@@ -1,4 +1,4 @@
-"""Campaigns: what games, prizes, quests and boards belong to, with their dates and time zone."""
+"""Campaigns: containers of games, prizes, quests and boards, with dates and a time zone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS: Final = (
         run=create_campaign,
         resource="campaign",
         admin=DESIGNERS,
-        stales=True,
+        invalidates_cache=True,
         example={
             "name": "Spring sale",
             "status": "CAMPAIGN_STATUS_ACTIVE",
@@ -38,7 +38,7 @@ ROWS: Final = (
         admin=STAFF,
         command=Command(
             "campaigns list --q --status",
-            "List campaigns, the newest first.",
+            "List campaigns, newest first.",
             columns="id, name, status, timezone, budget={budget:budget}, used={budget:used}",
         ),
     ),
@@ -48,7 +48,7 @@ ROWS: Final = (
         run=update_campaign,
         resource="campaign",
         admin=DESIGNERS,
-        stales=True,
+        invalidates_cache=True,
         refusals=("STALE_REVISION", "ILLEGAL_TRANSITION", "HAS_HISTORY"),
         example={"status": "CAMPAIGN_STATUS_PAUSED"},
     ),
@@ -58,7 +58,7 @@ ROWS: Final = (
         run=duplicate_campaign,
         admin=DESIGNERS,
         lengthy=True,
-        stales=True,
+        invalidates_cache=True,
         refusals=("SECRET_UNAVAILABLE",),
         example={"name": "Summer sale", "start_date": 1798761600},
         shape=Shape(opened="campaign", name="DuplicatedCampaign"),

@@ -1,13 +1,12 @@
-"""A campaign in numbers: plays, players and wins by its local days, rewards by status, prizes.
+"""Campaign analytics: plays, players and wins by local day, rewards by status, and prizes.
 
-The numbers are those of counting rows, at the moment of asking; three million plays cannot be counted
-at every glance, though. So plays are counted once, up to a mark before which none can appear any more
-(sql/analytics.sql, `horizon`), into days and into who was there on which; a reply adds what came since.
-Nothing of it is written by a play. `count_all` moves the marks in the background; a call that finds
-its campaign's mark far behind moves it first, so that the background work is never needed for the
-numbers to be right, only for the first answer to be quick.
+The numbers are exact at the time of the request, but millions of plays cannot be counted each time. So each
+play is counted once, into days and players per day, up to a watermark before which no new play can appear
+(sql/analytics.sql, `horizon`). A reply adds the plays since. Plays themselves write nothing extra. `count_all`
+advances the watermarks in the background. A request whose watermark is far behind advances it first: the
+background job makes replies fast, but correctness does not depend on it.
 
-wins are plays that won something. Players are different ones, a guest and the player it became being one.
+wins are plays that won something. players are distinct; a guest and the player it became count as one.
 """
 
 from __future__ import annotations
@@ -23,28 +22,27 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.background import attempt
 from runtime.errors import unknown
+from runtime.stores.database import at
 from runtime.wire.enums import enum
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("analytics")
 
 EVERY_SECONDS: Final = 15.0
-"""How often the background counts."""
 
 JOB: Final = "counting"
-"""The background job that it is, in logs and metrics."""
 
 STALE_SECONDS: Final = 60.0
-"""A call moves a mark that is older than this before it answers."""
+"""A request advances a watermark that is older than this."""
 
 COUNT_SECONDS: Final = 120.0
-"""How long one counting may take: a campaign's first, after a restore, goes over all of its plays."""
+"""The statement timeout. After a restore, the first count of a campaign reads all of its plays."""
 
 READ_SECONDS: Final = 10.0
 
 
 async def get_campaign_analytics(engine: Engine, request: m.GetCampaignRequest) -> m.CampaignAnalyticsReply:
-    """The campaign in numbers. NOT_FOUND UNKNOWN_CAMPAIGN."""
+    """The campaign's analytics. NOT_FOUND UNKNOWN_CAMPAIGN."""
     tenant_id = tenant_of(request)
     campaign = await engine.database.fetchrow(_SQL["campaign"], tenant_id, request.id, merchant_of(request))
     if campaign is None:
@@ -72,61 +70,59 @@ async def get_campaign_analytics(engine: Engine, request: m.GetCampaignRequest) 
 
 
 async def count(engine: Engine, tenant_id: str, campaign_id: str) -> bool:
-    """Counts the campaign's plays up to the horizon. False where another process is doing so."""
-    # Committed by itself, so that whoever merges players sees the mark and waits for its lock.
-    await engine.database.execute(_SQL["make_mark"], tenant_id, campaign_id)
+    """Counts the campaign's plays up to the horizon. False if another process is counting."""
+    # Committed separately, so that a concurrent merge of players sees the mark and waits for its lock.
+    await engine.database.execute(_SQL["create_watermark"], tenant_id, campaign_id)
 
     async def work(connection: asyncpg.Connection) -> bool:
-        if not await connection.fetchval(_SQL["lock_mark"], tenant_id, campaign_id):
+        if not await connection.fetchval(_SQL["lock_watermark"], tenant_id, campaign_id):
             return False
         horizon: datetime = await connection.fetchval(_SQL["horizon"])
-        # A statement of its own: its snapshot must be younger than the look at what is under way.
+        # A separate statement: its snapshot must be newer than the horizon, or plays committed in between are lost.
         await connection.execute(_SQL["count_plays"], tenant_id, campaign_id, horizon, timeout=COUNT_SECONDS)
         return True
 
     return await engine.database.transaction(work)
 
 
-async def count_lately(engine: Engine, tenant_id: str, campaign_id: str) -> None:
-    """Counts the campaign's plays where its mark is far behind."""
+async def count_if_stale(engine: Engine, tenant_id: str, campaign_id: str) -> None:
     age = await engine.database.fetchval(_SQL["campaign"], tenant_id, campaign_id, "")
     if age is None or age > STALE_SECONDS:
         await count(engine, tenant_id, campaign_id)
 
 
 async def count_all(engine: Engine) -> None:
-    """Counts every campaign that is being played: one that fails hinders no other. One process is plenty."""
-    for tenant in await engine.database.fetch(_SQL["tenants"]):
-        await attempt(JOB, _count_all_of(engine, tenant["tenant_id"]), tenant_id=tenant["tenant_id"])
+    """Counts every campaign in play. One campaign's failure does not block the others. One process is enough."""
+    for tenant_id in await engine.database.tenants(_SQL["tenants"]):
+        await attempt(JOB, at(tenant_id, _count_campaigns_of(engine, tenant_id)), tenant_id=tenant_id)
 
 
-async def _count_all_of(engine: Engine, tenant_id: str) -> None:
+async def _count_campaigns_of(engine: Engine, tenant_id: str) -> None:
     for row in await engine.database.fetch(_SQL["campaigns_to_count"], tenant_id):
         campaign_id = row["campaign_id"]
         await attempt(JOB, count(engine, tenant_id, campaign_id), tenant_id=tenant_id, campaign_id=campaign_id)
 
 
 async def begin(connection: asyncpg.Connection, tenant_id: str, campaign_id: str) -> None:
-    """Makes the mark of a new campaign, uncounted."""
-    await connection.execute(_SQL["make_mark"], tenant_id, campaign_id)
+    await connection.execute(_SQL["create_watermark"], tenant_id, campaign_id)
 
 
 async def forget(connection: asyncpg.Connection, tenant_id: str, campaign_id: str) -> None:
-    """Has the campaign counted anew: its time zone changes, and with it its days."""
-    await connection.execute(_SQL["forget"], tenant_id, campaign_id)
+    """Resets the counts of a campaign. Called when its time zone changes, and with it its days."""
+    await connection.execute(_SQL["reset_counts"], tenant_id, campaign_id)
 
 
 async def merge_players(connection: asyncpg.Connection, tenant_id: str, guest_id: str, player_id: str) -> None:
-    """Makes the guest and the player one in what is counted.
+    """Merges the guest's counts into the player's.
 
-    Within the transaction that gives the guest's plays to the player, and before it does.
+    Call it within the transaction that moves the guest's plays, and before they move.
     """
-    await connection.execute(_SQL["lock_marks_of_player"], tenant_id, guest_id)
+    await connection.execute(_SQL["lock_watermarks_of_player"], tenant_id, guest_id)
     await connection.execute(_SQL["merge_players"], tenant_id, guest_id, player_id)
 
 
 def _by_status(rewards: Iterable[Any]) -> dict[str, int]:
-    """Rewards by their status' value name; a status that none has is left out."""
+    """Rewards by status (enum value name), without empty statuses."""
     counts: dict[str, int] = {}
     for row in rewards:
         name = enum(m.RewardStatus, row["status"]).proto_name or ""
@@ -135,7 +131,7 @@ def _by_status(rewards: Iterable[Any]) -> dict[str, int]:
 
 
 def _prize(prize: Any, rewards: Iterable[Any]) -> m.PrizeSummary:
-    """Stock is the prize's own; claimed and fulfilled are units of this campaign's rewards, revoked ones left out."""
+    """Stock is the prize's total; claimed and fulfilled count units of this campaign's unrevoked rewards."""
     mine = [row for row in rewards if row["prize_id"] == prize["prize_id"] and row["status"] != "revoked"]
     return m.PrizeSummary(
         **{**prize, "status": enum(m.PrizeStatus, prize["status"])},

@@ -1,9 +1,8 @@
-"""Campaigns: what games, prizes, quests and boards belong to.
+"""Campaigns: containers of games, prizes, quests and boards.
 
-A campaign has no deletion; one that is over is ENDED, from its end_date on, and stays so. A new one is a
-draft in UTC unless it says otherwise, and belongs to the caller's merchant where the body names none.
-Times are unix seconds. Until when rungs are redeemed after the end (`redeem_until`) may be set and moved at any
-time, also of one that has ended: what players have earned is not to be stranded by a date.
+A campaign cannot be deleted. From its end_date on it is ENDED, for good. Defaults: draft, UTC, the caller's
+merchant. Times are unix seconds. `redeem_until`, the last time to redeem rungs, can be changed even after the
+end, so that players do not lose what they have earned.
 """
 
 from __future__ import annotations
@@ -21,9 +20,11 @@ from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.budget_alerts import usage
 from runtime.operations.campaigns import analytics
-from runtime.operations.checks import TIME_MAX, Checks, given, search_pattern, set_fields
+from runtime.operations.checks import TIME_MAX, Checks, provided, search_pattern, set_fields
 from runtime.operations.currencies import CURRENCIES
+from runtime.operations.entries import form
 from runtime.rules import ui
+from runtime.rules.entry import needs_of
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
@@ -32,13 +33,13 @@ _HAS_MERCHANT: Final = sql.load("tenancy")["has_merchant"]
 
 SETTABLE: Final = frozenset(
     {"name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings", "origins"}
-    | {"budget"}
+    | {"budget", "entry"}
 )
 BUDGET_MAX: Final = 1e15
 
 
 async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m.CampaignReply:
-    """A new campaign. INVALID_ARGUMENT names every field that is wrong."""
+    """Creates a campaign. INVALID_ARGUMENT lists every invalid field."""
 
     async def work(connection: asyncpg.Connection) -> m.CampaignReply:
         return _reply(from_row(await make(connection, request)))
@@ -47,17 +48,17 @@ async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m
 
 
 def _reply(written: m.Campaign) -> m.CampaignReply:
-    """What was written, with what of its settings is not used."""
+    """The written campaign, with a warning for each invalid part of its settings."""
     found = ui.problems_of_settings(written.settings)
     return m.CampaignReply(campaign=written, warnings=[m.SaveWarning(*one) for one in found])
 
 
 async def make(connection: asyncpg.Connection, request: m.CreateCampaignRequest) -> asyncpg.Record:
-    """`create_campaign` within a change of the catalogue; its row."""
+    """`create_campaign` within a catalogue change. Returns its row."""
     scope = request.scope
     assert scope is not None
     campaign = m.Campaign(timezone="UTC", status=m.CampaignStatus.DRAFT)
-    set_fields(campaign, given(request.campaign, "campaign"), (), SETTABLE)
+    set_fields(campaign, provided(request.campaign, "campaign"), (), SETTABLE)
     campaign.merchant_id = campaign.merchant_id or scope.merchant_id
     checks = _checked(campaign)
     await check_merchant(connection, checks, request, campaign.merchant_id)
@@ -78,7 +79,7 @@ async def get_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.Campa
 
 
 async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.ListCampaignsReply:
-    """The tenant's campaigns, newest first; of one status, or whose names hold `q`, where given."""
+    """The tenant's campaigns, newest first. Filters: status, and text in the name (`q`)."""
     filters = (token(request.status), search_pattern(request.q), merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), *filters)
     items = [from_row(row) for row in rows]
@@ -87,18 +88,17 @@ async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.L
 
 
 async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m.CampaignReply:
-    """Sets the fields that are given. Another time zone has its days counted anew (analytics).
+    """Sets the fields of the request. A change of the time zone recounts the analytics by day.
 
-    ABORTED STALE_REVISION where the body's `revision` is not the current one, which the update itself decides;
-    FAILED_PRECONDITION ILLEGAL_TRANSITION where it would open a campaign that has ended; HAS_HISTORY where another
-    merchant's wallets would be credited by games that were played.
+    ABORTED STALE_REVISION if the body's `revision` is not the current one. FAILED_PRECONDITION ILLEGAL_TRANSITION if it
+    would reopen an ended campaign; HAS_HISTORY if games that were played would credit another merchant's wallets.
     """
 
     async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, list[asyncpg.Record]]:
         return await alter(connection, request)
 
     row, withdrawn_boards = await catalog.change(engine, tenant_of(request), work)
-    for board in withdrawn_boards:  # Nobody is shown them any more, nor asks Postgres where a set is found.
+    for board in withdrawn_boards:  # Not public any more. While its set exists, rankings never ask Postgres.
         await engine.rankings.forget(tenant_of(request), board["board_id"])
     written = from_row(row)
     await usage.fill_budgets(engine.database, tenant_of(request), [written])
@@ -108,11 +108,13 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
 async def alter(
     connection: asyncpg.Connection, request: m.UpdateCampaignRequest
 ) -> tuple[asyncpg.Record, list[asyncpg.Record]]:
-    """`update_campaign` within a change of the catalogue: its row, and the boards that nobody is shown any more."""
+    """`update_campaign` within a catalogue change. Returns its row, and the boards that are no longer public."""
     tenant_id = tenant_of(request)
-    update = given(request.campaign, "campaign")
-    before = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
+    update = provided(request.campaign, "campaign")
+    before = await reading.for_update(connection, _SQL["get"], request, "campaign", request.id)
     campaign = from_row(before)
+    if update.budget is not None and (update.budget.used or update.budget.used_at):
+        await usage.fill_budgets(connection, tenant_id, [campaign])
     set_fields(campaign, update, request.update_mask, SETTABLE)
     _refuse_revival(before, campaign)
     checks = _checked(campaign)
@@ -125,6 +127,8 @@ async def alter(
     row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_columns(campaign), update.revision)
     if row is None:
         raise catalog.stale("campaign", before["revision"])
+    if before["entry"] is not None and not (row["entry"] or {}).get("max_entries"):
+        await connection.execute(_SQL["stop_counting_entries"], tenant_id, request.id)
     if campaign.timezone != before["timezone"]:
         await analytics.forget(connection, tenant_id, request.id)
     await audit.record(connection, tenant_id, "campaign.update", request.id, before=dict(before), after=dict(row))
@@ -133,17 +137,17 @@ async def alter(
 
 
 def _refuse_revival(before: asyncpg.Record, campaign: m.Campaign) -> None:
-    """ENDED goes to no other status, nor is its end moved: what was counted and finalized by then stands."""
+    """An ended campaign keeps its status and end date, since results were counted and finalized by them."""
     moved = campaign.status is not m.CampaignStatus.ENDED or campaign.end_date != before["end_date"]
     if before["status"] == "ended" and moved:
-        what = f"campaign {before['id']} has ended; duplicate it to run it again"
-        raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", what)
+        message = f"campaign {before['id']} has ended. Duplicate it to run it again"
+        raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", message)
 
 
 async def _check_merchants_wallet(
     connection: asyncpg.Connection, checks: Checks, tenant_id: str, campaign_id: str, merchant_id: str
 ) -> None:
-    """Notes that games which credit the merchant's wallet would have none. HAS_HISTORY where they have credited it."""
+    """Adds a problem if games that credit the merchant's wallet would have none. HAS_HISTORY if they already did."""
     games = await connection.fetchrow(_SQL["merchants_wallet"], tenant_id, campaign_id)
     assert games is not None, "an aggregate is one row"
     if games["moved"]:
@@ -155,9 +159,9 @@ async def _check_merchants_wallet(
 async def check_campaign(
     connection: asyncpg.Connection, checks: Checks, request: Scoped, campaign_id: str
 ) -> asyncpg.Record | None:
-    """The campaign to put something under. Notes a problem on `campaign_id` where there is no such; '' is none.
+    """The parent campaign for a resource; None for ''. Adds a problem on `campaign_id` if it does not exist.
 
-    FORBIDDEN where a merchant's staff would put it under the tenant's.
+    FORBIDDEN if a merchant's staff would use the tenant's campaign.
     """
     merchant_id = merchant_of(request)
     if not campaign_id:
@@ -165,7 +169,7 @@ async def check_campaign(
             raise forbidden("campaign", campaign_id)
         return None
     try:
-        return await reading.to_write(connection, _SQL["get"], request, "campaign", campaign_id)
+        return await reading.for_update(connection, _SQL["get"], request, "campaign", campaign_id)
     except Fault as fault:
         if fault.status is not Status.NOT_FOUND:
             raise
@@ -173,20 +177,20 @@ async def check_campaign(
         return None
 
 
-async def not_to_write(source: reading.Source, request: Scoped, campaign_id: str) -> Fault:
-    """Why nothing may be put under the campaign: FORBIDDEN, or NOT_FOUND UNKNOWN_CAMPAIGN."""
-    return await reading.not_to_write(source, _SQL["get"], request, "campaign", campaign_id)
+async def write_refusal(source: reading.Source, request: Scoped, campaign_id: str) -> Fault:
+    """The refusal of a write under the campaign: FORBIDDEN, or NOT_FOUND UNKNOWN_CAMPAIGN."""
+    return await reading.write_refusal(source, _SQL["get"], request, "campaign", campaign_id)
 
 
 def from_row(row: Any) -> m.Campaign:
-    """The message of a row of `get` and its kin."""
     fields = {**row, "status": enum(m.CampaignStatus, row["status"])}
     amount, currency = fields.pop("budget"), fields.pop("budget_currency")
-    return m.Campaign(**fields, budget=m.Budget(amount=amount, currency=currency) if amount else None)
+    budget = m.Budget(amount=amount, currency=currency) if amount else None
+    return m.Campaign(**{**fields, "budget": budget, "entry": form.from_stored(row["entry"])})
 
 
 def problems(campaign: m.Campaign) -> list[tuple[str, str]]:
-    """(field, what is wrong) of a campaign in itself, its defaults filled in. For tools that check before they ask."""
+    """(field, description) of each problem of a campaign with defaults filled in. For tools that validate files."""
     campaign.timezone = campaign.timezone or "UTC"
     return _checked(campaign).found
 
@@ -202,6 +206,9 @@ def _checked(campaign: m.Campaign) -> Checks:
     checks.small_object("settings", campaign.settings)
     checks.origins("origins", campaign.origins)
     _check_budget(checks, campaign.budget or m.Budget())
+    if campaign.entry is not None:
+        form.fill_defaults(campaign.entry)
+        form.check(checks, campaign.entry)
     return checks
 
 
@@ -209,11 +216,11 @@ def _check_budget(checks: Checks, budget: m.Budget) -> None:
     if not math.isfinite(budget.amount) or not 0 <= budget.amount <= BUDGET_MAX:
         checks.problem("budget.amount", f"must be from 0 to {BUDGET_MAX:.0f}")
     if (budget.amount or budget.currency) and budget.currency not in CURRENCIES:
-        checks.problem("budget.currency", "must be a currency of ISO 4217, such as EUR")
+        checks.problem("budget.currency", "must be an ISO 4217 currency, such as EUR")
 
 
 async def check_merchant(connection: asyncpg.Connection, checks: Checks, request: Scoped, merchant_id: str) -> None:
-    """Notes a merchant that the tenant does not have, or that is another than whose staff asks."""
+    """Adds a problem if the tenant lacks the merchant, or if it is not the caller's own."""
     about = (tenant_of(request), merchant_id, merchant_of(request))
     if merchant_id and not await connection.fetchval(_HAS_MERCHANT, *about):
         checks.problem("merchant_id", f"unknown merchant {merchant_id[:200]!r}")
@@ -222,6 +229,7 @@ async def check_merchant(connection: asyncpg.Connection, checks: Checks, request
 def _columns(campaign: m.Campaign) -> tuple[Any, ...]:
     """$3.. of `insert` and `update`."""
     budget = campaign.budget or m.Budget()
+    entry = form.stored(campaign.entry)
     return (
         campaign.name,
         campaign.merchant_id,
@@ -234,4 +242,6 @@ def _columns(campaign: m.Campaign) -> tuple[Any, ...]:
         campaign.origins,
         budget.amount,
         budget.currency if budget.amount else "",
+        entry,
+        needs_of(entry),
     )

@@ -1,23 +1,21 @@
-"""A campaign copied: a draft with its games, prizes, quests, boards and integrations.
+"""Duplicates a campaign: a draft with its games, prizes, quests, boards, packs and integrations.
 
-Prizes are copied with full stock and without codes; the copies are named wherever the games and boards
-named the originals. Copied are the campaign's own prizes, and those that its games and boards name and
-that belong to no campaign; another campaign's prize stays shared, and so does one of no campaign where a merchant's
-staff asks, whose own it would become. What is archived is left behind; everything else keeps its status, and a
-finalized board is open again.
+Prizes are copied with full stock, prizes and packs without codes. The copied games and boards reference the copies.
+Copied are the campaign's prizes, and referenced prizes that belong to no campaign. Another campaign's prize stays
+shared. For a merchant's staff, so does a prize of no campaign: a copy would become the merchant's. Archived resources
+are skipped; all others keep their status, except that a finalized board is open again and integrations are paused.
 
-Where the original has begun, the copy and all that is dated in it is moved by whole days of its time zone, so that it
-begins at the next such hour; where a start is asked for, to the day of that. What began or ended with the campaign does
-so still, and what is redeemed after the end is for as long. What has no date gets none: an original without a start has
-a copy without one, whose other dates stay while the original's end is ahead; else they move by whole days since it was
-made. The answer says by how many days (`shift_days`). Its own integrations come along, paused.
+All dates move by the same number of whole days in the campaign's time zone (`shift_days` in the reply). If a start is
+requested, they move to its day. Otherwise, if the original has begun, they move so that the copy begins at the next
+same time of day. Missing dates stay missing. Without a start, dates move only once the original's end is past, by whole
+days since its creation.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -33,22 +31,25 @@ from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.campaign_admin import from_row
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
+from runtime.operations.packs.codes import SQL as PACKS
+from runtime.operations.packs.codes import new_key
+from runtime.operations.prizes import release
 from runtime.outgoing.vault import VaultError, integration_context, prize_context, vault_of
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("campaigns")
 _REVISE: Final = sql.load("games")["insert_revision"]
 _GET_PRIZE: Final = sql.load("prizes")["get"]
+_STORE_KEY: Final = PACKS["store_key"]
 
 
 async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest) -> m.DuplicateCampaignReply:
-    """The copy, named `name` or the original's name with " (copy)". NOT_FOUND UNKNOWN_CAMPAIGN.
+    """Copies a campaign, named `name` or the original's name with " (copy)". NOT_FOUND UNKNOWN_CAMPAIGN.
 
-    Where the original has begun and no start is given, the copy begins at the next such hour: all dates in it move by
-    the whole days of `shift_days`. With a `start_date` they move to the day of that. No start stays no start.
+    All dates move by the whole days of `shift_days`: to the day of `start_date` if that is set, otherwise, if the
+    original has begun, to the next same time of day. A missing start stays missing.
 
-    INVALID_ARGUMENT where it, or a quest or leaderboard in it, would end before it begins, by the dates that are asked
-    for or the original's moved ones.
+    INVALID_ARGUMENT if the copy, or a quest or leaderboard in it, would end before it begins.
     """
     tenant_id = tenant_of(request)
     checks = Checks()
@@ -56,7 +57,7 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
     checks.raise_found()
 
     async def work(connection: asyncpg.Connection) -> m.DuplicateCampaignReply:
-        original = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
+        original = await reading.for_update(connection, _SQL["get"], request, "campaign", request.id)
         later = _days_later(original, request.start_date, engine.clock.now())
         copy = _Copy(engine, connection, tenant_id, original, later, ids.make("camp"))
         await copy.campaign(_name(request.name, original["name"]))
@@ -82,8 +83,8 @@ def _name(wanted: str, original: str) -> str:
 
 
 def _days_later(original: asyncpg.Record, wanted: int, now: float) -> int:
-    """By how many days the copy is moved: to the day that is wanted, in the original's zone; else (0) to the next hour
-    that the original began at, or was made at where it has no start, unless its end is ahead.
+    """The days by which the copy's dates move: to the `wanted` day in the original's zone. If `wanted` is 0, to the
+    next time of day at which the original began, or was created if it has no start; 0 days if its end is ahead.
     """
     begun: int = original["start_date"] or original["created_at"]
     if not wanted:
@@ -94,12 +95,12 @@ def _days_later(original: asyncpg.Record, wanted: int, now: float) -> int:
     try:
         there, here = (datetime.fromtimestamp(at, zone).date() for at in (begun, wanted))
     except (OverflowError, ValueError):
-        raise invalid("start_date", "is too far away") from None
+        raise invalid("start_date", "is too far in the future") from None
     return (here - there).days
 
 
 class _Copy:
-    """One copying, within a transaction. `counts` says how much was copied."""
+    """One duplication, within a transaction. `counts` has the number of copied resources."""
 
     def __init__(
         self,
@@ -119,15 +120,14 @@ class _Copy:
         self._later = (later, original["timezone"])
 
     async def campaign(self, name: str) -> None:
-        """The campaign itself, a draft."""
         await self._copy_dated("copy_campaign", self._old_id, campaign_id=self.new_id, name=name, status="draft")
         await analytics.begin(self._connection, self._tenant_id, self.new_id)
 
     async def everything(self, merchant_id: str) -> None:
-        """All that belongs to it, for this merchant's staff ("" the tenant's own)."""
+        """Everything in it, for the staff of this merchant ("": of the tenant)."""
         games = await self._fetch("games_to_copy", self._old_id)
         if merchant_id and any(game["definition"]["wallet_scope"] == "tenant" for game in games):
-            raise forbidden("wallet", self._tenant_id)  # Which its staff would have credited once more.
+            raise forbidden("wallet", self._tenant_id)  # The copy would let the merchant credit the tenant's wallet.
         game_ids = {row["game_id"]: ids.make("game") for row in games}
         boards = await self._fetch("boards_to_copy", self._old_id, list(game_ids))
         quests = await self._fetch("quests_to_copy", self._old_id)
@@ -140,6 +140,9 @@ class _Copy:
             await self._board(board, game_ids, prize_ids)
         for quest in quests:
             await self._quest(quest, game_ids)
+        packs = await self._fetch("packs_to_copy", self._old_id)
+        for pack in packs:
+            await self._pack(pack)
         integrations = await self._fetch("integrations_to_copy", self._old_id)
         for integration in integrations:
             await self._integration(integration, ids.make("integration"))
@@ -148,31 +151,42 @@ class _Copy:
             "prizes": len(prize_ids),
             "quests": len(quests),
             "leaderboards": len(boards),
+            "packs": len(packs),
             "integrations": len(integrations),
         }
 
     async def _prizes(self, named: list[str], merchant_id: str) -> dict[str, str]:
-        """Copies the prizes that go along; new id by old id."""
+        """Copies prizes. Returns new id by old id."""
         rows = await self._fetch("prizes_to_copy", self._old_id, named, merchant_id)
         new_ids = {row["prize_id"]: ids.make("prize") for row in rows}
         for old_id, new_id in new_ids.items():
-            config = await self._config_of_copy(old_id, new_id)
-            await self._copy("copy_prize", old_id, prize_id=new_id, campaign_id=self.new_id, channel_config=config)
+            row = await self._connection.fetchrow(_GET_PRIZE, self._tenant_id, old_id, "", False)
+            assert row is not None, "the transaction has locked the catalogue"
+            fields: dict[str, Any] = {"prize_id": new_id, "campaign_id": self.new_id}
+            fields["channel_config"] = self._config_of_copy(row, new_id)
+            if row["release"] is not None:
+                fields["release"] = release.moved(self._engine, self._tenant_id, new_id, row["release"], self._moved)
+            await self._copy("copy_prize", old_id, **fields)
+            await release.promise(self._connection, self._tenant_id, new_id, fields.get("release"))
             await self._connection.execute(_SQL["copy_stock"], self._tenant_id, old_id, new_id)
         return new_ids
 
-    async def _config_of_copy(self, old_id: str, new_id: str) -> dict[str, Any]:
-        """The prize's channel config, its secrets sealed anew: what is sealed for one prize opens for no other."""
-        row = await self._connection.fetchrow(_GET_PRIZE, self._tenant_id, old_id, "", False)
-        config: dict[str, Any] = dict(row["channel_config"]) if row else {}
-        contexts = (prize_context(self._tenant_id, old_id), prize_context(self._tenant_id, new_id))
-        return self._sealed_anew(f"prize {old_id}", config, *contexts)
+    def _config_of_copy(self, prize: Any, new_id: str) -> dict[str, Any]:
+        """The prize's channel config with its secrets re-encrypted, since a secret is bound to its prize."""
+        contexts = (prize_context(self._tenant_id, prize["id"]), prize_context(self._tenant_id, new_id))
+        return self._resealed(f"prize {prize['id']}", prize["channel_config"], *contexts)
 
-    def _sealed_anew(self, whose: str, config: Mapping[str, Any], context: str, to: str) -> dict[str, Any]:
+    def _moved(self, at: int) -> int:
+        """A time, later by the copy's days in the campaign's zone."""
+        days, timezone = self._later
+        zone = ZoneInfo(timezone)
+        return int((datetime.fromtimestamp(at, zone) + timedelta(days=days)).timestamp())
+
+    def _resealed(self, owner: str, config: Mapping[str, Any], context: str, to: str) -> dict[str, Any]:
         try:
             return vault_of(self._engine.keyring.code).moved(config, context, to)
         except VaultError as error:
-            message = f"what is sealed of the receiver of {whose} cannot be copied: {error}"
+            message = f"the receiver's secrets of {owner} cannot be copied: {error}"
             raise Fault(Status.FAILED_PRECONDITION, "SECRET_UNAVAILABLE", message) from None
 
     async def _game(self, game: Any, new_id: str, prize_ids: dict[str, str]) -> None:
@@ -194,17 +208,25 @@ class _Copy:
         )
 
     async def _quest(self, quest: Any, game_ids: dict[str, str]) -> None:
-        # No secret goes along: who knows the one of the original is not to be believed of the copy.
+        # The secret is not copied: a holder of the original's secret must not be able to sign events of the copy.
         fields: dict[str, Any] = {"quest_id": ids.make("quest"), "campaign_id": self.new_id, "signing": {}}
         if (condition := quest["condition"]) is not None:
-            # A game that was archived has no copy: the whole campaign's count then.
+            # An archived game has no copy; the condition then covers the whole campaign.
             fields["condition"] = {**condition, "game_id": game_ids.get(condition["game_id"], "")}
         await self._copy_dated("copy_quest", quest["quest_id"], **fields)
+
+    async def _pack(self, pack: Any) -> None:
+        key = new_key(self._engine, self._tenant_id, self.new_id)
+        await self._connection.execute(_STORE_KEY, self._tenant_id, self.new_id, key)
+        own = pack["scope_key"] == self._old_id
+        fields = {"pack_id": ids.make("pack"), "campaign_id": self.new_id}
+        fields |= {"scope_key": self.new_id} if own else {}
+        await self._copy_dated("copy_pack", pack["pack_id"], **fields)
 
     async def _integration(self, integration: Any, new_id: str) -> None:
         old_id = integration["integration_id"]
         contexts = (integration_context(self._tenant_id, old_id), integration_context(self._tenant_id, new_id))
-        config = self._sealed_anew(f"integration {old_id}", integration["config"], *contexts)
+        config = self._resealed(f"integration {old_id}", integration["config"], *contexts)
         fields = {"integration_id": new_id, "campaign_id": self.new_id, "config": config}
         await self._copy("copy_integration", old_id, **fields)
 

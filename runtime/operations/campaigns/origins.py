@@ -1,9 +1,9 @@
-"""Origins: whose pages may show and play what is a tenant's (contract.md, "Origins").
+"""Origins: the pages that may embed a tenant's games (CORS and framing).
 
-A tenant's hold for all that is the tenant's. A campaign's are added to them, for the campaign and its games: they
-widen, and narrow nothing. What is of no campaign (logins, wallets, rewards) may be asked from the pages of all of
-them, since a page that shows a game needs them too. A draft's do not count yet. How they are written is
-runtime/wire/origins.py's matter; who asks, and how long it is remembered, runtime/http/admission/origins.py's.
+A tenant's origins apply to everything of the tenant. A campaign adds origins for itself and its games; it cannot remove
+any. Routes without a campaign (logins, wallets, rewards) accept all of these origins, since a page that shows a game
+needs them too. A draft's origins do not count yet. Syntax: runtime/wire/origins.py. Enforcement and caching:
+runtime/http/admission/origins.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import unknown
 from runtime.operations.row import Operation
+from runtime.stores.database import Database, StoreUnavailable
+from runtime.stores.databases import EACH_SECONDS, everywhere
 from runtime.wire.origins import candidates
 from runtime.wire.scope import tenant_of
 
@@ -22,7 +24,7 @@ _SQL: Final = sql.load("origins")
 
 
 async def list_origins(engine: Engine, request: m.ListOriginsRequest) -> m.ListOriginsReply:
-    """The tenant's origins, and what a campaign, or all of them, add: for the edges. NOT_FOUND UNKNOWN_TENANT."""
+    """For the edges: the tenant's origins, and those that one campaign, or all, add. NOT_FOUND UNKNOWN_TENANT."""
     tenant_id = tenant_of(request)
     if request.game_id or request.campaign_id:
         of_one = (tenant_id, request.campaign_id, request.game_id)
@@ -35,9 +37,19 @@ async def list_origins(engine: Engine, request: m.ListOriginsRequest) -> m.ListO
 
 
 async def find_origin(engine: Engine, request: m.FindOriginRequest) -> m.FindOriginReply:
-    """Whether any tenant or campaign has the origin: for the edges, whose preflights name no tenant."""
+    """For the edges: whether any tenant or campaign has the origin. A preflight request does not name a tenant."""
     names = list(candidates(request.origin))
-    return m.FindOriginReply(known=bool(names) and await engine.database.fetchval(_SQL["known"], names))
+    if not names:
+        return m.FindOriginReply()
+
+    async def known(database: Database) -> bool:
+        return bool(await database.fetchval(_SQL["known"], names))
+
+    found = [one for _, one in await everywhere(engine.database, known, seconds=EACH_SECONDS)]
+    failed = next((one for one in found if isinstance(one, StoreUnavailable)), None)
+    if failed is not None and True not in found:  # Its tenant may live in the database that does not answer.
+        raise failed
+    return m.FindOriginReply(known=True in found)
 
 
 # -- rows ------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Conservation: what is true of the rows at every moment, looked at all the time, and what was found to break it.
+"""Reconciliation: continuous checks of invariants over the rows, and the violations found.
 
-`checks` runs the statements of sql/conservation.sql and notes what they find. Two use it: the auditor, which goes
-after what changes and around everything (runtime/streams/auditor.py), and `tombola audit`, which looks at everything
-now. Staff see what was found, and close it.
+`checks` runs the statements of sql/conservation.sql and records violations. It is used by the auditor, which checks
+changed rows and cycles through all others (runtime/streams/auditor.py), and by `tombola audit`, which checks everything
+at once. Staff list violations and close them.
 """
 
 from __future__ import annotations

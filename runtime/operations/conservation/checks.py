@@ -1,7 +1,7 @@
-"""The checks of sql/conservation.sql: which there are, how they are run, and how what they find is noted.
+"""Runs the checks of sql/conservation.sql and records violations.
 
-A check looks at things of a kind, by their keys. All checks of a kind look at the same keys by one snapshot, which is
-held for as long as that takes: so there are few keys at a time (`STEP_KEYS`).
+A check reads resources of one kind by their keys. All checks of a kind read the same keys in one snapshot. A step takes
+few keys (`STEP_KEYS`), so that no snapshot stays open for long.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ CONSERVATION: Final = sql.load("conservation")
 _SQL: Final = sql.load("violations")
 
 STEP_KEYS: Final = 100
-"""How many things are looked at by one snapshot, where nothing is known of how long it takes."""
+"""Keys per snapshot while the duration of a step is unknown."""
 
 WHOLE_KEYS: Final = 1_000
-"""The same, for who looks at everything at once."""
+"""Keys per snapshot for a full audit."""
 
 STEP_SECONDS_MAX: Final = 300.0
-"""How long one statement may take: it counts a prize's rewards, or a campaign's day, of which there may be millions."""
+"""The statement timeout. Long, since a statement may count millions of rewards of a prize, or of a campaign's day."""
 
 FOUND_MAX: Final = 200
-"""Violations of one check that one step notes. Of what is beyond it is not known what is gone."""
+"""The most violations that one step records per check. With more, none can be marked as gone."""
 
 OPEN_MAX: Final = 1_000
-"""Violations of one check that are open in a tenant: if everything is wrong, it need not all be written down."""
+"""The most open violations of a check in a tenant. Bounds the rows if everything is wrong."""
 
-VIOLATIONS: Final = Counter("tombola_violations", "Violations found that were not known, by their check.", ["check"])
-SECONDS: Final = Counter("tombola_audit_seconds", "Time that checks took, in seconds, by their kind.", ["kind"])
+VIOLATIONS: Final = Counter("tombola_violations", "New violations found, by check.", ["check"])
+SECONDS: Final = Counter("tombola_audit_seconds", "Time spent in checks, in seconds, by kind.", ["kind"])
 
 log = structlog.get_logger(__name__)
 
 
 class Check(NamedTuple):
-    """One check. kind: of the things whose keys it takes. holds: the sentence that must be true."""
+    """One check. kind: the kind of the keys that it takes. holds: the invariant, as a sentence."""
 
     name: str
     kind: str
@@ -63,20 +63,19 @@ def _checks() -> dict[str, Check]:
 
 
 CHECKS: Final[Mapping[str, Check]] = _checks()
-"""Every check by its name."""
 
 KINDS: Final[tuple[str, ...]] = tuple(name.removeprefix("walk_") for name in CONSERVATION if name.startswith("walk_"))
-"""The kinds of things that are looked at, each with a way around all of them."""
+"""The kinds of checked resources; each has a `walk_` statement that iterates over all keys."""
 
 for _check in CHECKS.values():
-    assert _check.kind in KINDS, f"{_check.name} looks at things that nothing walks over"
-    VIOLATIONS.labels(_check.name)  # A series that appears only with its first event cannot be alerted on.
+    assert _check.kind in KINDS, f"{_check.name} checks a kind without a walk_ statement"
+    VIOLATIONS.labels(_check.name)  # Create the series at 0: an increase alert misses one that appears later.
 for _kind in KINDS:
     SECONDS.labels(_kind)
 
 
 class Broken(NamedTuple):
-    """A row that breaks a check: of which thing, what of it, whose it is, what it should be and is."""
+    """A row that violates a check: the resource, the row within it, its owner, the expected and the found value."""
 
     check: str
     subject_id: str
@@ -87,7 +86,7 @@ class Broken(NamedTuple):
 
     @property
     def deviation(self) -> str:
-        """By how much it is wrong, which stays the same where more is added to both sides; else how."""
+        """The difference, which stays the same when both sides grow; for other values, both."""
         try:
             return str(int(self.found) - int(self.expected.removeprefix("at most ")))
         except ValueError:
@@ -95,8 +94,8 @@ class Broken(NamedTuple):
 
 
 @dataclass(slots=True)
-class Looked:
-    """What was found of some things of a kind. at: when, by the database's clock. more: checks that found too much."""
+class StepResult:
+    """The result of one step. at: by the database's clock. more: checks that found more than FOUND_MAX."""
 
     kind: str
     keys: list[str]
@@ -106,21 +105,21 @@ class Looked:
     more: set[str] = field(default_factory=set)
 
 
-async def look(database: Database, tenant_id: str, kind: str, keys: Sequence[str]) -> Looked:
-    """Runs every check of the kind over these things, by one snapshot; changes nothing."""
+async def run_checks(database: Database, tenant_id: str, kind: str, keys: Sequence[str]) -> StepResult:
+    """Runs every check of the kind over these keys in one read-only snapshot."""
     began = time.perf_counter()
     async with database.connection() as connection:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            looked = Looked(kind, list(keys), await connection.fetchval("SELECT now()"))
+            result = StepResult(kind, list(keys), await connection.fetchval("SELECT now()"))
             for check in CHECKS.values():
                 if check.kind == kind:
-                    rows = await connection.fetch(check.statement, tenant_id, looked.keys, timeout=STEP_SECONDS_MAX)
-                    looked.broken[check.name] = [_broken(tenant_id, check, row) for row in rows[:FOUND_MAX]]
+                    rows = await connection.fetch(check.statement, tenant_id, result.keys, timeout=STEP_SECONDS_MAX)
+                    result.broken[check.name] = [_broken(tenant_id, check, row) for row in rows[:FOUND_MAX]]
                     if len(rows) > FOUND_MAX:
-                        looked.more.add(check.name)
-    looked.seconds = time.perf_counter() - began
-    SECONDS.labels(kind).inc(looked.seconds)
-    return looked
+                        result.more.add(check.name)
+    result.seconds = time.perf_counter() - began
+    SECONDS.labels(kind).inc(result.seconds)
+    return result
 
 
 def _broken(tenant_id: str, check: Check, row: Any) -> Broken:
@@ -135,14 +134,16 @@ def _broken(tenant_id: str, check: Check, row: Any) -> Broken:
     )
 
 
-async def note(database: Database, tenant_id: str, looked: Looked) -> int:
-    """Keeps what was found, and what is gone; how many are new. Each of these is logged and counted, once."""
+async def record_result(database: Database, tenant_id: str, result: StepResult) -> int:
+    """Stores the violations found, and marks those that have disappeared. Logs and counts each new one; returns how
+    many are new.
+    """
     fresh = 0
-    rows = await database.fetch(_SQL["any_there"], tenant_id, list(looked.broken), looked.keys)
+    rows = await database.fetch(_SQL["still_violated"], tenant_id, list(result.broken), result.keys)
     known = {row["check_name"] for row in rows}
-    for name, broken in looked.broken.items():
+    for name, broken in result.broken.items():
         if not broken and name not in known:
-            continue  # Nearly always: nothing is wrong, and nothing was.
+            continue  # The usual case: no violations, neither found nor stored.
         columns = [
             [ids.make("violation") for _ in broken],
             [one.subject_id for one in broken],
@@ -152,8 +153,8 @@ async def note(database: Database, tenant_id: str, looked: Looked) -> int:
             [one.found for one in broken],
             [one.deviation for one in broken],
         ]
-        about = (tenant_id, name, looked.keys, looked.at)
-        for row in await database.fetch(_SQL["note"], *about, *columns, OPEN_MAX, name not in looked.more):
+        about = (tenant_id, name, result.keys, result.at)
+        for row in await database.fetch(_SQL["record"], *about, *columns, OPEN_MAX, name not in result.more):
             fresh += 1
             VIOLATIONS.labels(name).inc()
             log.error(
@@ -170,37 +171,35 @@ async def note(database: Database, tenant_id: str, looked: Looked) -> int:
     return fresh
 
 
-async def everything(database: Database, tenant_id: str, kind: str, after: str = "") -> AsyncIterator[list[str]]:
-    """The keys of all things of a kind, WHOLE_KEYS at a time."""
+async def all_keys(database: Database, tenant_id: str, kind: str, after: str = "") -> AsyncIterator[list[str]]:
     while keys := await next_keys(database, tenant_id, kind, after, WHOLE_KEYS):
         yield keys
         after = keys[-1]
 
 
 async def next_keys(database: Database, tenant_id: str, kind: str, after: str, count: int) -> list[str]:
-    """The next keys of a kind, in their order."""
     async with database.connection() as connection:
         rows = await connection.fetch(CONSERVATION[f"walk_{kind}"], tenant_id, after, count, timeout=STEP_SECONDS_MAX)
     return [row["id"] for row in rows]
 
 
 def markdown() -> str:
-    """The checks as the table of docs/reference/audit.md."""
+    """The table of checks in docs/reference/audit.md."""
     rows = [f"| {check.kind} | `{check.name}` | {check.holds} |" for check in CHECKS.values()]
-    return "\n".join(["| of each | check | what holds |", "| --- | --- | --- |", *rows]) + "\n"
+    return "\n".join(["| kind | check | invariant |", "| --- | --- | --- |", *rows]) + "\n"
 
 
 Report = Callable[[str, str, int], None]
-"""Hears of each step: the tenant, the kind, and how many things were looked at in it."""
+"""Called after each step with the tenant, the kind and the number of keys."""
 
 
 async def audit(database: Database, tenant_id: str = "", report: Report = lambda tenant, kind, count: None) -> int:
-    """Looks at everything of every tenant, or of one, now; how many violations are new."""
+    """Audits all rows of one tenant or of all. Returns the number of new violations."""
     fresh = 0
-    for tenant in await database.fetch(_SQL["tenants"], tenant_id):
+    for one in await database.tenants(_SQL["tenants"], tenant_id):
         for kind in KINDS:
-            async for keys in everything(database, tenant["tenant_id"], kind):
-                looked = await look(database, tenant["tenant_id"], kind, keys)
-                fresh += await note(database, tenant["tenant_id"], looked)
-                report(tenant["tenant_id"], kind, len(keys))
+            async for keys in all_keys(database, one, kind):
+                result = await run_checks(database, one, kind, keys)
+                fresh += await record_result(database, one, result)
+                report(one, kind, len(keys))
     return fresh

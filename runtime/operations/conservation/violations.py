@@ -1,4 +1,4 @@
-"""Violations as staff see them: listed, and closed by whoever knows why they are there."""
+"""Violations for staff: list and close."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from runtime.operations.checks import Checks
 from runtime.operations.conservation.checks import CHECKS
 from runtime.operations.conservation.checks import audit as audit_rows
 from runtime.settings import Settings
-from runtime.stores.database import Database
+from runtime.stores.database import chosen
+from runtime.stores.databases import opened
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -26,16 +27,16 @@ SHOWN_MAX: Final = 1_000
 
 
 async def list_violations(engine: Engine, request: m.ListViolationsRequest) -> m.ListViolationsReply:
-    """What the auditor found, newest first, by status, check and thing."""
+    """Violations, newest first. Filters: status, check and subject."""
     filters = (tenant_of(request), token(request.status), request.check, request.subject_id, merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, *filters)
     return m.ListViolationsReply(items=[_message(row) for row in rows], pagination=pagination)
 
 
 async def close_violation(engine: Engine, request: m.CloseViolationRequest) -> m.ViolationReply:
-    """Closes a violation, for a reason that stays with it. Where it goes on as it is, it is not told of again.
+    """Closes a violation with a reason. If it persists unchanged, it is not reported again.
 
-    NOT_FOUND UNKNOWN_VIOLATION; FAILED_PRECONDITION ILLEGAL_TRANSITION where it is closed.
+    NOT_FOUND UNKNOWN_VIOLATION; FAILED_PRECONDITION ILLEGAL_TRANSITION if it is already closed.
     """
     tenant_id = tenant_of(request)
     checks = Checks()
@@ -43,10 +44,10 @@ async def close_violation(engine: Engine, request: m.CloseViolationRequest) -> m
     checks.raise_found()
 
     async def work(connection: asyncpg.Connection) -> m.Violation:
-        before = await reading.to_write(connection, _SQL["get"], request, "violation", request.id)
+        before = await reading.for_update(connection, _SQL["get"], request, "violation", request.id)
         about = (tenant_id, request.id, request.reason, trace.actor.get())
         if await connection.fetchval(_SQL["close"], *about) is None:
-            message = f"violation {request.id!r} is closed already"
+            message = f"violation {request.id!r} is already closed"
             raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", message)
         after = await connection.fetchrow(_SQL["get"], tenant_id, request.id, "", True)
         assert after is not None
@@ -64,17 +65,18 @@ def _message(row: Any) -> m.Violation:
 
 
 async def audited(settings: Settings, tenant_id: str, report: Any) -> list[dict[str, Any]]:
-    """Audits every tenant, or one; the violations that are open then, of the first SHOWN_MAX.
-
-    NOT_FOUND UNKNOWN_TENANT.
-    """
-    async with Database.opened(settings, size=2) as database:
-        tenants = await database.fetch(_SQL["tenants"], tenant_id)
-        if tenant_id and not tenants:
-            raise unknown("tenant", tenant_id)
-        await audit_rows(database, tenant_id, report)
+    """Audits one tenant or all, and returns the open violations, at most SHOWN_MAX. NOT_FOUND UNKNOWN_TENANT."""
+    async with opened(settings, size=2) as database:
         found: list[dict[str, Any]] = []
-        for tenant in tenants:
-            about = (tenant["tenant_id"], "open", "", "", "", None, SHOWN_MAX - len(found))
-            found += [{"tenant_id": tenant["tenant_id"], **row} for row in await database.fetch(_SQL["list"], *about)]
+        known = False
+        for part in database.parts:
+            with chosen(part):
+                tenants = await database.tenants(_SQL["tenants"], tenant_id)
+                known = known or bool(tenants)
+                await audit_rows(database, tenant_id, report)
+                for one in tenants:
+                    about = (one, "open", "", "", "", None, SHOWN_MAX - len(found))
+                    found += [{"tenant_id": one, **row} for row in await database.fetch(_SQL["list"], *about)]
+        if tenant_id and not known:
+            raise unknown("tenant", tenant_id)
         return found

@@ -1,7 +1,7 @@
-"""The desk: players as staff see them, from a complaint to its answer.
+"""The desk: staff's view of players, to resolve complaints.
 
-Who a player is is the tenant's: its own staff alone looks players up, and acts on them. What a player did within a
-merchant's campaigns is that merchant's staff's to read, too.
+Only the tenant's own staff may search players and act on them. A merchant's staff may read what a player did in that
+merchant's campaigns.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.operations import samples
-from runtime.operations.desk.acts import grant_turns, merge_player, sign_out_player, unlink_contact
+from runtime.operations.desk.actions import grant_turns, merge_player, sign_out_player, unlink_contact
 from runtime.operations.desk.bulk import bulk_rewards
 from runtime.operations.desk.erasure import erase_player
 from runtime.operations.desk.export import export_player
@@ -36,9 +36,9 @@ ROWS: Final = (
         tenant_wide=True,
         command=Command(
             "players list [Q] --status --most",
-            "List players, the newest first.",
-            help={"q": "An id, a part of a name, or a whole e-mail address or phone number."},
-            columns="id, name=display_name, contacts={contacts:values}, status={:standing}",
+            "List players, newest first.",
+            help={"q": "An id, part of a name, or a full e-mail address or phone number."},
+            columns="id, name=display_name, contacts={contacts:values}, status={:player_status}",
         ),
     ),
     Operation("InspectPlayer", "GET /players/{id}", run=inspect_player, admin=STAFF, tenant_wide=True),
@@ -61,7 +61,7 @@ ROWS: Final = (
         admin=STAFF,
         command=Command(
             "wallets ledger PLAYER",
-            "Show what moved a player's balances, newest first.",
+            "List a player's ledger entries, newest first.",
             columns="id, currency, amount={amount:+}, left=balance_after, reason, for=reference_id",
         ),
     ),
@@ -80,7 +80,7 @@ ROWS: Final = (
         admin=ADMINS,
         tenant_wide=True,
         lengthy=True,
-        unsuspended=True,
+        while_suspended=True,
         example={"reason": "asked for on the phone, ticket 4711"},
     ),
     Operation(
@@ -100,16 +100,15 @@ ROWS: Final = (
         refusals=("UNKNOWN_CAMPAIGN", "APPROVAL_NEEDED"),
         example={"campaign_id": samples.CAMPAIGN, "amount": 1, "reason": "the app broke off a play"},
         command=Command(
-            "players grant PLAYER CAMPAIGN AMOUNT --reason! --key",
-            "Give a player turns in a campaign.",
+            "players grant PLAYER CAMPAIGN AMOUNT --reason!",
+            "Grant a player turns in a campaign.",
             help={
-                "player": "Its id.",
+                "player": "The player's id.",
                 "campaign": "The campaign's id.",
-                "amount": "How many.",
-                "reason": "Why, for the audit log.",
-                "key": "An Idempotency-Key: under one the turns are given once, however often this is run.",
+                "amount": "The number of turns.",
+                "reason": "The reason, for the audit log.",
             },
-            says="{balance_after} turns left",
+            outcome="{balance_after} turns left",
         ),
     ),
     Operation(
@@ -131,10 +130,10 @@ ROWS: Final = (
         refusals=("UNKNOWN_CONTACT",),
         command=Command(
             "players unlink PLAYER CONTACT",
-            "Take a contact from a player, who logs in by it no more.",
-            help={"player": "Its id.", "contact": "The contact's id, as `players show --json` has it."},
-            confirm="Take {contact} from {player}?",
-            says="{contact} is no contact of {player}",
+            "Unlink a contact from a player, who can no longer log in with it.",
+            help={"player": "The player's id.", "contact": "The contact's id, from `players show --json`."},
+            confirm="Unlink {contact} from {player}?",
+            outcome="{contact} is unlinked from {player}",
         ),
     ),
     Operation(
@@ -143,12 +142,12 @@ ROWS: Final = (
         run=sign_out_player,
         admin=ADMINS,
         tenant_wide=True,
-        unsuspended=True,
+        while_suspended=True,
         example={"reason": "the phone was stolen"},
         command=Command(
             "players sign-out PLAYER --reason",
             "Sign a player out everywhere.",
-            says="{ended} sessions ended",
+            outcome="{ended} sessions ended",
         ),
     ),
 )

@@ -1,13 +1,13 @@
-"""Erasure: what says who a player is goes, what was played, won and paid stays, under the id.
+"""Erasure: deletes a player's personal data, and retains plays, winnings and payments under the id.
 
-Gone are name, picture, language, attributes, contacts and the codes that were sent to them, logins, what came with
-plays in the player's own words (client seeds, payloads, keys), what was answered at claims, what receivers said, and
-the name on finalized boards.
-Plays, rewards, balances and their ledgers stay: they are the tenant's books, and say of an id that nothing leads back
-from. A play whose payload is gone is not decided again any more, where its rule reads it.
+Deleted: name, picture, language, attributes, contacts and their login codes, logins, free input of plays (client
+seeds, payloads, idempotency keys), entries, claim answers, receivers' responses, and the name on finalized
+leaderboards.
+Retained: plays, rewards, balances and ledgers. They are the tenant's books, and the id no longer leads to a person. A
+play cannot be replayed any more if its rule reads the erased payload.
 
-The audit log keeps that it was done and why; it was never told a name or a contact. What the ephemeral store and the
-streams of events hold goes by itself, within a day (STREAM_HOURS); a dead letter stays until somebody takes it away.
+The audit log records the erasure and its reason; it never contains names or contacts. Data in Valkey and in the event
+streams expires within a day (STREAM_HOURS). A dead letter stays until staff removes it.
 """
 
 from __future__ import annotations
@@ -27,34 +27,35 @@ from runtime.operations import audit
 from runtime.operations.checks import Checks
 from runtime.operations.desk.player_history import find
 from runtime.operations.players import logins
-from runtime.stores.database import Database
+from runtime.stores.database import Database, at
 from runtime.stores.rankings import COUNT_SECONDS
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("erasure")
 
 PLAYS: Final = 1_000
-"""Plays of one transaction: their rows are locked while it runs."""
+"""Plays in one transaction, which locks their rows while it runs."""
 
 JOB: Final = "retention"
 EVERY_SECONDS: Final = 3_600.0
 BATCH: Final = 500
-"""Players that one statement looks at."""
+"""Players that one statement checks."""
 
-_STEPS: Final = ("profiles", "guesses", "challenges", "contacts", "hold_logins", "login_quarters")
-_OF_PLAYS: Final = ("grants", "completions", "quest_events", "rewards", "answers", "tasks")
-"""In the order of sql/locks.py."""
+_STEPS: Final = ("profiles", "guesses", "challenges", "contacts", "lock_logins", "login_quarters", "code_guesses")
+_OF_PLAYS: Final = ("grants", "completions", "quest_events", "redemptions", "entries", "entry_contacts", "entry_keys")
+_OF_REWARDS: Final = ("rewards", "answers", "tasks")
+"""In the lock order of sql/locks.py."""
 
 
 class IdleDays(NamedTuple):
-    """For how many days without a play, a reward or an open login a player is kept. 0: for ever."""
+    """Days without a play, a reward or an open login after which a player is erased. 0: never."""
 
     guest: int
     player: int
 
 
 async def erase_player(engine: Engine, request: m.ErasePlayerRequest) -> m.PlayerRecordReply:
-    """Erases a player's personal data, and signs the player out everywhere; again it does the same of what came since.
+    """Erases a player's personal data, and signs the player out everywhere. Repeat it to erase data that came since.
 
     Statistics, rewards, wallet and ledger stay under the id. It cannot be undone.
     """
@@ -67,102 +68,105 @@ async def erase_player(engine: Engine, request: m.ErasePlayerRequest) -> m.Playe
 
 
 async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, idle: IdleDays | None = None) -> bool:
-    """Erases; whether it did. idle: only a player who has been idle for so long.
+    """Erases the personal data of a player and of the guests merged into it, in several transactions.
 
-    Plays a batch at a time, then the names, then those on boards, then the rest: who breaks off has erased less, and
-    nothing says that it was done. A board that was being finalized when the names went may have read them, so it is
-    waited for; every later one reads none.
+    Returns whether it did. idle: only if the player has been idle for that long. Order: the client data of plays, in
+    batches; names in profiles; names on leaderboards; the rest, with the audit entry. An interrupted erasure is not
+    recorded as done. A leaderboard that is being finalized may have read the names before, so the erasure waits for
+    it; later ones read none.
     """
     erased = 0
     while True:
-        who = await all_of(engine.database, tenant_id, player_id)
-        if player_id not in who:
+        player_ids = await with_merged(engine.database, tenant_id, player_id)
+        if player_id not in player_ids:
             raise unknown("player", player_id)
         if idle is not None and not await _is_idle(engine.database, tenant_id, player_id, idle):
             return False
-        while (some := await engine.database.execute(_SQL["plays"], tenant_id, who, PLAYS)) == PLAYS:
-            erased += some
-        erased += some
-        still = await engine.database.transaction(partial(_forget_names, tenant_id, player_id, who, idle))
-        if not still:
+        while (count := await engine.database.execute(_SQL["plays"], tenant_id, player_ids, PLAYS)) == PLAYS:
+            erased += count
+        erased += count
+        is_idle = await engine.database.transaction(partial(_forget_names, tenant_id, player_id, player_ids, idle))
+        if not is_idle:
             return False
-        await engine.database.transaction(partial(_forget_on_boards, tenant_id, who))
-        noted = {"reason": reason, "plays": erased, "guests": len(who) - 1}
-        if await engine.database.transaction(partial(_erase_rest, engine, tenant_id, player_id, who, noted)):
+        await engine.database.transaction(partial(_forget_on_boards, tenant_id, player_ids))
+        audit_facts = {"reason": reason, "plays": erased, "guests": len(player_ids) - 1}
+        if await engine.database.transaction(
+            partial(_erase_rest, engine, tenant_id, player_id, player_ids, audit_facts)
+        ):
             return True
 
 
-async def all_of(reader: asyncpg.Connection | Database, tenant_id: str, player_id: str) -> list[str]:
-    """The player and the guests that became it, by their ids; nobody where there is no such player."""
-    return [row["player_id"] for row in await reader.fetch(_SQL["all_of"], tenant_id, player_id)]
+async def with_merged(reader: asyncpg.Connection | Database, tenant_id: str, player_id: str) -> list[str]:
+    """The ids of the player and of the guests merged into it; empty if there is no such player."""
+    return [row["player_id"] for row in await reader.fetch(_SQL["with_guests"], tenant_id, player_id)]
 
 
 async def _forget_names(
-    tenant_id: str, player_id: str, who: list[str], idle: IdleDays | None, connection: asyncpg.Connection
+    tenant_id: str, player_id: str, player_ids: list[str], idle: IdleDays | None, connection: asyncpg.Connection
 ) -> bool:
-    """Their names; False where the player is not idle any more."""
-    await connection.execute(_SQL["hold"], tenant_id, who)
+    """Erases names in profiles. False if the player is not idle any more."""
+    await connection.execute(_SQL["lock_players"], tenant_id, player_ids)
     if idle is not None and not await _is_idle(connection, tenant_id, player_id, idle):
         return False
-    await connection.execute(_SQL["names"], tenant_id, who)
+    await connection.execute(_SQL["names"], tenant_id, player_ids)
     return True
 
 
-async def _forget_on_boards(tenant_id: str, who: list[str], connection: asyncpg.Connection) -> None:
-    """Their names on boards, once nobody keeps there any more what was read before."""
+async def _forget_on_boards(tenant_id: str, player_ids: list[str], connection: asyncpg.Connection) -> None:
+    """Erases names on leaderboards, after any finalization that may have read them has committed."""
     await connection.execute(_SQL["boards"], tenant_id, timeout=COUNT_SECONDS)
-    await connection.execute(_SQL["standings"], tenant_id, who)
+    await connection.execute(_SQL["standings"], tenant_id, player_ids)
 
 
 async def _erase_rest(
     engine: Engine,
     tenant_id: str,
     player_id: str,
-    who: list[str],
-    noted: dict[str, Any],
+    player_ids: list[str],
+    audit_facts: dict[str, Any],
     connection: asyncpg.Connection,
 ) -> bool:
-    """All but the plays; False where a guest became the player before it was held: there is one more to erase."""
-    await connection.execute(_SQL["hold"], tenant_id, who)
-    # From here on nobody becomes the player: a merge holds it too.
-    if await all_of(connection, tenant_id, player_id) != who:
+    """Erases all but the plays. False if another guest was merged into the player before the lock: erase again."""
+    await connection.execute(_SQL["lock_players"], tenant_id, player_ids)
+    # No guest can be merged into the player from here on: a merge locks the player, too.
+    if await with_merged(connection, tenant_id, player_id) != player_ids:
         return False
     for name in _STEPS:
-        await connection.execute(_SQL[name], tenant_id, who)
+        await connection.execute(_SQL[name], tenant_id, player_ids)
     ended = 0
-    for one in who:
+    for one in player_ids:
         ended += await logins.end_all(connection, engine, tenant_id, one)
-    await connection.execute(_SQL["logins"], tenant_id, who)
-    await connection.execute(_SQL["plays"], tenant_id, who, 10 * PLAYS)
-    for name in _OF_PLAYS:
-        await connection.execute(_SQL[name], tenant_id, who)
-    await _forget_in_events(connection, tenant_id, who)
-    await audit.record(connection, tenant_id, "player.erase", player_id, after={**noted, "sessions": ended})
+    await connection.execute(_SQL["logins"], tenant_id, player_ids)
+    await connection.execute(_SQL["plays"], tenant_id, player_ids, 10 * PLAYS)
+    for name in (*_OF_PLAYS, *_OF_REWARDS):
+        await connection.execute(_SQL[name], tenant_id, player_ids)
+    await _forget_in_events(connection, tenant_id, player_ids)
+    await audit.record(connection, tenant_id, "player.erase", player_id, after={**audit_facts, "sessions": ended})
     return True
 
 
 async def retain(engine: Engine) -> None:
-    """Erases who has been idle for longer than the settings keep anybody, tenant by tenant."""
+    """Erases players idle for longer than the retention settings allow, tenant by tenant."""
     days = IdleDays(engine.settings.retention_guest_days, engine.settings.retention_player_idle_days)
     if not any(days):
         return
     trace.actor.set(JOB)
-    for tenant in await engine.database.fetch(_SQL["tenants"]):
-        await attempt(JOB, _retain_of(engine, tenant["tenant_id"], days), tenant_id=tenant["tenant_id"])
+    for tenant_id in await engine.database.tenants(_SQL["tenants"]):
+        await attempt(JOB, at(tenant_id, _erase_idle_players(engine, tenant_id, days)), tenant_id=tenant_id)
 
 
-async def _retain_of(engine: Engine, tenant_id: str, days: IdleDays) -> None:
+async def _erase_idle_players(engine: Engine, tenant_id: str, days: IdleDays) -> None:
     after = ""
     while rows := await engine.database.fetch(_SQL["idle"], tenant_id, after, *days, BATCH, ""):
         for row in rows:
             after = row["player_id"]
             if row["idle"] and not await attempt(
                 JOB,
-                erase(engine, tenant_id, after, "idle for longer than is kept", idle=days),
+                erase(engine, tenant_id, after, "idle for longer than the retention period", idle=days),
                 tenant_id=tenant_id,
                 player_id=after,
             ):
-                break  # The next look ends the sweep where it is the store that is away.
+                break  # If the database is down, the next query ends the sweep.
 
 
 async def _is_idle(reader: asyncpg.Connection | Database, tenant_id: str, player_id: str, days: IdleDays) -> bool:
@@ -170,10 +174,10 @@ async def _is_idle(reader: asyncpg.Connection | Database, tenant_id: str, player
     return row is not None and bool(row["idle"])
 
 
-async def _forget_in_events(connection: asyncpg.Connection, tenant_id: str, who: list[str]) -> None:
-    """Takes their names out of events that were told or are to be, and what receivers said and answered."""
-    for row in await connection.fetch(_SQL["events"], tenant_id, who):
-        for part in events.said_of_players(row["event"]):
-            if part["player_id"] in who:
-                events.forget(part)
+async def _forget_in_events(connection: asyncpg.Connection, tenant_id: str, player_ids: list[str]) -> None:
+    """Erases names in sent and pending events, and receivers' responses."""
+    for row in await connection.fetch(_SQL["events"], tenant_id, player_ids):
+        for part in events.personal_data_in(row["event"]):
+            if part["player_id"] in player_ids:
+                events.erase_personal_data(part)
         await connection.execute(_SQL["set_event"], tenant_id, row["integration_id"], row["delivery_id"], row["event"])

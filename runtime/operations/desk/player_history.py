@@ -1,4 +1,4 @@
-"""What there is of a player, as staff reads it: who it is, and page by page what it has and did."""
+"""Staff's queries on one player: profile, balances, plays and other history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SQL: Final = sql.load("desk")
 
 
 async def search_players(engine: Engine, request: m.SearchPlayersRequest) -> m.SearchPlayersReply:
-    """Players, the newest first, by `q`: an id, a part of a name, or a whole e-mail address or phone number."""
+    """Lists players, newest first, by `q`: an id, a part of a name, or a whole e-mail address or phone number."""
     q = request.q.strip()
     filters = (tenant_of(request), q, search_pattern(q), spellings(q), token(request.status))
     rows, pagination = await reading.page(engine, _SQL["search"], request, *filters, key="player_id")
@@ -31,7 +31,7 @@ async def search_players(engine: Engine, request: m.SearchPlayersRequest) -> m.S
 
 
 async def inspect_player(engine: Engine, request: m.AboutPlayerRequest) -> m.InspectPlayerReply:
-    """One player, and how much there is of it. Contacts are veiled; what names whom it is now is not."""
+    """Returns one player and its counts. Contacts are masked. For a merged guest, `merged_into` has its player."""
     tenant_id = tenant_of(request)
     player = await find(engine.database, tenant_id, request.id)
     counts = await engine.database.fetchrow(_SQL["counts"], tenant_id, request.id)
@@ -40,51 +40,51 @@ async def inspect_player(engine: Engine, request: m.AboutPlayerRequest) -> m.Ins
 
 
 async def list_plays(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListHistoryReply:
-    """The player's plays of every game, newest first; POST /plays/{id}/replay has each one's decision path."""
+    """Lists the player's plays, newest first. POST /plays/{id}/replay returns a play's decision path."""
     rows, pagination = await _page(engine, "plays", request, key="play_id")
     return m.ListHistoryReply(items=[play_record(row) for row in rows], pagination=pagination)
 
 
 async def list_balances(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListBalancesReply:
-    """The player's balances by scope and currency; `campaign_id` narrows them to its scope."""
+    """Lists the player's balances by scope and currency. `campaign_id` selects that campaign's scope."""
     rows, pagination = await _page(engine, "balances", request, key=("scope_key", "currency"))
     return m.ListBalancesReply(items=[m.WalletBalance(**row) for row in rows], pagination=pagination)
 
 
 async def list_ledger(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListLedgerReply:
-    """What moved the player's balances, newest first; `campaign_id` narrows it to its scope."""
+    """Lists the player's ledger entries, newest first. `campaign_id` selects that campaign's scope."""
     rows, pagination = await _page(engine, "ledger", request, key=("seq", "entry_id"))
     return m.ListLedgerReply(items=[ledger_entry(row) for row in rows], pagination=pagination)
 
 
 async def list_turns(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListTurnsReply:
-    """The player's turns, by campaign."""
+    """Lists the player's turns by campaign."""
     rows, pagination = await _page(engine, "turns", request, key="campaign_id")
     return m.ListTurnsReply(items=[m.TurnBalance(**row) for row in rows], pagination=pagination)
 
 
 async def list_turn_entries(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListTurnEntriesReply:
-    """What moved the player's turns, newest first."""
+    """Lists the movements of the player's turns, newest first."""
     rows, pagination = await _page(engine, "turn_entries", request, key="id")
     return m.ListTurnEntriesReply(items=[turn_entry(row) for row in rows], pagination=pagination)
 
 
 async def list_completions(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListCompletionsReply:
-    """The quests that the player completed, newest first."""
+    """Lists the quests that the player completed, newest first."""
     rows, pagination = await _page(engine, "completions", request, key="id")
     return m.ListCompletionsReply(items=[m.QuestCompletion(**row) for row in rows], pagination=pagination)
 
 
 async def list_tasks(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListTasksReply:
-    """Deliveries of what the player won, newest first, each with what went wrong with it last."""
+    """Lists the deliveries of the player's rewards, newest first, each with its last error."""
     rows, pagination = await _page(engine, "tasks", request, key="task_id")
     return m.ListTasksReply(items=[task_message(row) for row in rows], pagination=pagination)
 
 
 async def list_sessions(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListSessionsReply:
-    """Where the player is signed in: its logins that go on, newest first."""
+    """Lists the player's active logins, newest first."""
     tenant_id = tenant_of(request)
-    await _hold_known(engine, tenant_id, request.id)
+    await _require_known(engine, tenant_id, request.id)
     key = ("begun_us", "id")
     rows, pagination = await reading.page(engine, _SQL["sessions"], request, tenant_id, request.id, key=key)
     items = [m.PlayerSession(**{name: row[name] for name in _SESSION_FIELDS}) for row in rows]
@@ -92,7 +92,7 @@ async def list_sessions(engine: Engine, request: m.ListOfPlayerRequest) -> m.Lis
 
 
 async def find(source: reading.Source, tenant_id: str, player_id: str) -> m.PlayerRecord:
-    """A player as staff sees it. NOT_FOUND UNKNOWN_PLAYER."""
+    """Loads a player's record for staff. NOT_FOUND UNKNOWN_PLAYER."""
     row = await source.fetchrow(_SQL["record"], tenant_id, player_id)
     if row is None:
         raise unknown("player", player_id)
@@ -100,7 +100,6 @@ async def find(source: reading.Source, tenant_id: str, player_id: str) -> m.Play
 
 
 def record_from_row(row: Any) -> m.PlayerRecord:
-    """The message of a row of `search` or `record`."""
     return m.PlayerRecord(
         id=row["player_id"],
         display_name=row["display_name"],
@@ -108,7 +107,7 @@ def record_from_row(row: Any) -> m.PlayerRecord:
         locale=row["locale"],
         auth_method=enum(m.AuthMethod, row["auth_method"]),
         status=enum(m.PlayerStatus, row["status"]),
-        contacts=[_veiled(contact) for contact in row["contacts"]],
+        contacts=[_masked_contact(contact) for contact in row["contacts"]],
         merged_into=row["merged_into"] or "",
         erased_at=row["erased_at"],
         created_at=row["created_at"],
@@ -117,16 +116,15 @@ def record_from_row(row: Any) -> m.PlayerRecord:
 
 
 def turn_entry(row: Any) -> m.TurnEntry:
-    """The message of a movement of turns."""
     return m.TurnEntry(**{**row, "reason": enum(m.TurnReason, row["reason"])})
 
 
-def _veiled(contact: Any) -> m.Contact:
-    named = {"type": enum(m.ContactType, contact["type"]), "value": masked(contact["value"])}
-    return m.Contact(**{**contact, **named})
+def _masked_contact(contact: Any) -> m.Contact:
+    shown = {"type": enum(m.ContactType, contact["type"]), "value": masked(contact["value"])}
+    return m.Contact(**{**contact, **shown})
 
 
-async def _hold_known(engine: Engine, tenant_id: str, player_id: str) -> None:
+async def _require_known(engine: Engine, tenant_id: str, player_id: str) -> None:
     if not await engine.database.fetchval(_SQL["is_known"], tenant_id, player_id):
         raise unknown("player", player_id)
 
@@ -134,9 +132,9 @@ async def _hold_known(engine: Engine, tenant_id: str, player_id: str) -> None:
 async def _page(
     engine: Engine, name: str, request: m.ListOfPlayerRequest, *, key: str | tuple[str, ...]
 ) -> tuple[list[asyncpg.Record], m.Pagination]:
-    """A page of the player's. NOT_FOUND UNKNOWN_PLAYER."""
+    """A page of the player's rows. NOT_FOUND UNKNOWN_PLAYER."""
     tenant_id = tenant_of(request)
-    await _hold_known(engine, tenant_id, request.id)
+    await _require_known(engine, tenant_id, request.id)
     filters = (tenant_id, request.id, request.campaign_id, merchant_of(request))
     return await reading.page(engine, _SQL[name], request, *filters, key=key)
 

@@ -1,4 +1,4 @@
-"""A campaign with all that is in it as one file: read, compared with what is there, and imported as a whole."""
+"""Campaign files: a whole campaign in one file, compared with the current state and imported in one transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS: Final = (
         run=import_campaign,
         admin=DESIGNERS,
         lengthy=True,
-        stales=True,
+        invalidates_cache=True,
         refusals=(
             "UNKNOWN_CAMPAIGN",
             "STOCK_BELOW_AWARDED",

@@ -1,7 +1,7 @@
-"""The import of a campaign's file: campaign, prizes, games, quests and boards in one transaction, all of them or none.
+"""Imports a campaign's file: campaign, prizes, games, quests and leaderboards, in one transaction.
 
-What is there of the file's names is changed where it differs, the rest is made, with the same checks and the same
-entries in the audit log as one by one. The tenant's catalogue is held meanwhile, so nothing comes in between.
+Resources are matched by name: changed ones are updated, new ones created, with the checks and audit entries of the
+single operations. The tenant's catalogue is locked meanwhile, so no other change comes in between.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, reading
-from runtime.operations.approvals.pending import Held
+from runtime.operations.approvals.pending import NeedsApproval
 from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import VIOLATIONS_MAX, search_pattern
-from runtime.operations.files import wanted
+from runtime.operations.files import parsing
 from runtime.operations.files.kinds import BOARDS, CAMPAIGN, GAMES, PRIZES, QUESTS, Change, Found, Kind, join
 from runtime.operations.games import game_admin as games
 from runtime.operations.games.definitions import game_from_row, prizes_named
@@ -27,10 +27,11 @@ from runtime.operations.idempotent_writes import once
 from runtime.operations.leaderboards import board_admin as boards
 from runtime.operations.prizes import prize_admin as prizes
 from runtime.operations.quests import quest_admin
+from runtime.rules.ui import assets_of
 from runtime.wire import codec
 from runtime.wire.scope import merchant_of, tenant_of
 
-_LISTS: Final = {kind: sql.load(kind.section)["list"] for kind in wanted.KINDS}
+_LISTS: Final = {kind: sql.load(kind.section)["list"] for kind in parsing.KINDS}
 _GET_CAMPAIGN: Final = sql.load("campaigns")["get"]
 _GET_PRIZE: Final = sql.load("prizes")["get"]
 _RAISE_VERSION: Final = sql.load("tenancy")["raise_catalog_version"]
@@ -42,43 +43,40 @@ _FROM_ROW: Final[dict[Kind, Callable[[Any], Any]]] = {
     BOARDS: boards.board_from_row,
 }
 
-_Shown = dict[str, Any]
-"""A resource as the service shows it."""
+_Resource = dict[str, Any]
+"""A resource in the service's JSON form."""
 
 
 async def import_campaign(engine: Engine, request: m.ImportCampaignRequest) -> m.ImportCampaignReply:
-    """Makes all that a campaign's file has, or with `into` makes that campaign so; all of it, or nothing.
+    """Creates a campaign with all its resources from a file, or with `into` updates that campaign; all or nothing.
 
-    INVALID_ARGUMENT names all that is wrong by its path in the file. Any other refusal of a part says in its message
-    which part it is of. FAILED_PRECONDITION ODDS_NEED_APPROVAL where a DUAL_* setting has a part wait for a second
-    person, since the rest would not wait; the games of a new campaign are launched with it, and do so only for how
-    much a play gives.
+    INVALID_ARGUMENT lists all problems by their paths in the file. Other refusals name the part of the file in their
+    messages. FAILED_PRECONDITION ODDS_NEED_APPROVAL if a DUAL_* setting demands approval of a part, since the rest
+    cannot wait for it. Games of a new campaign launch with it, and need approval only for what one play gives.
     """
     tenant_id = tenant_of(request)
     if not request.file:
         raise invalid("file", "is required")
-    changes, found = wanted.read(request.file)
+    changes, found = parsing.read(assets_of(request.file, tenant_id))
     if found:
         raise violations(found[:VIOLATIONS_MAX])
-    begun: list[_Import] = []
+    imports: list[_Import] = []
 
     async def work(connection: asyncpg.Connection) -> m.ImportCampaignReply:
         version = await connection.fetchval(_RAISE_VERSION, tenant_id)
         if version is None:
             raise unknown("tenant", tenant_id)
-        begun.append(_Import(engine, connection, request, version))
-        return await begun[-1].everything([change.anew() for change in changes])
+        imports.append(_Import(engine, connection, request, version))
+        return await imports[-1].apply_all([change.copy() for change in changes])
 
     done = await once(engine, request, m.ImportCampaignReply, work)
     if not done.repeated:
-        await begun[-1].told()
+        await imports[-1].publish()
     reply: m.ImportCampaignReply = done.reply
     return reply
 
 
 class _Import:
-    """One import, within a transaction. boards: what is to be done with their rankings once it is committed."""
-
     def __init__(
         self, engine: Engine, connection: asyncpg.Connection, request: m.ImportCampaignRequest, version: int
     ) -> None:
@@ -87,9 +85,9 @@ class _Import:
         self._request = request
         self._version = version
         self._campaign_id = request.into
-        self._ids: wanted.Names = {"prizes": {}, "games": {}}
-        self._forgotten: list[str] = []
-        self._rebuilt: list[str] = []
+        self._ids: parsing.Names = {"prizes": {}, "games": {}}
+        self._dropped_rankings: list[str] = []
+        self._stale_rankings: list[str] = []
         self._steps: Final[dict[Kind, Callable[[Change, Any, list[str]], Awaitable[str]]]] = {
             CAMPAIGN: self._campaign,
             PRIZES: self._prize,
@@ -98,8 +96,8 @@ class _Import:
             BOARDS: self._board,
         }
 
-    async def everything(self, changes: list[Change]) -> m.ImportCampaignReply:
-        """Does what the file wants, in the order of making."""
+    async def apply_all(self, changes: list[Change]) -> m.ImportCampaignReply:
+        """Applies all changes of the file, in the order of their references."""
         await self._compare(changes)
         reply = m.ImportCampaignReply()
         for change in changes:
@@ -117,87 +115,87 @@ class _Import:
         )
         return reply
 
-    async def told(self) -> None:
-        """After the commit: what stands on the catalogue hears of it."""
+    async def publish(self) -> None:
+        """After the commit: publishes the new catalogue version and resets rankings."""
         tenant_id, rankings = tenant_of(self._request), self._engine.rankings
         self._engine.catalog_changed(tenant_id, self._version)
-        for board_id in self._forgotten:
+        for board_id in self._dropped_rankings:
             await rankings.forget(tenant_id, board_id)
-        for board_id in self._rebuilt:
+        for board_id in self._stale_rankings:
             rankings.rebuild_soon(tenant_id, board_id)
 
     # -- what is there ---------------------------------------------------------------------------
 
     async def _compare(self, changes: list[Change]) -> None:
-        """Finds of each what is there, and what differs. INVALID_ARGUMENT with all that would be refused of it."""
+        """Finds the current state and the differences of each resource. INVALID_ARGUMENT lists refused changes."""
         found: Found = []
-        names: wanted.Names = {}
-        there: dict[Kind, list[_Shown]] = {kind: [] for kind in wanted.KINDS}
+        names: parsing.Names = {}
+        current: dict[Kind, list[_Resource]] = {kind: [] for kind in parsing.KINDS}
         if self._request.into:
-            changes[0].current = await self._campaign_there()
-            there = {kind: await self._list(kind, campaign_id=self._request.into) for kind in wanted.KINDS}
-            there[PRIZES] += await self._prizes_beside(there)
-            names = {kind.section: {one["id"]: one["name"] for one in there[kind]} for kind in (PRIZES, GAMES)}
+            changes[0].current = await self._current_campaign()
+            current = {kind: await self._list(kind, campaign_id=self._request.into) for kind in parsing.KINDS}
+            current[PRIZES] += await self._shared_prizes(current)
+            names = {kind.section: {one["id"]: one["name"] for one in current[kind]} for kind in (PRIZES, GAMES)}
         for change in changes:
             if change.kind is not CAMPAIGN:
-                items = await self._list(PRIZES, q=change.name) if change.shared else there[change.kind]
-                change.current = wanted.matched(change, items, found)
+                items = await self._list(PRIZES, q=change.name) if change.shared else current[change.kind]
+                change.current = parsing.match(change, items, found)
             if change.current is not None:
-                change.current = wanted.renamed(change.current, names)
+                change.current = parsing.with_references(change.current, names)
             change.compare()
-            wanted.check_state(change, found)
+            parsing.check_state(change, found)
         if found:
             raise violations(found[:VIOLATIONS_MAX])
 
-    async def _campaign_there(self) -> _Shown:
-        row = await reading.to_write(self._connection, _GET_CAMPAIGN, self._request, "campaign", self._request.into)
+    async def _current_campaign(self) -> _Resource:
+        row = await reading.for_update(self._connection, _GET_CAMPAIGN, self._request, "campaign", self._request.into)
         return codec.view(m.Campaign, "number")(campaigns.from_row(row))
 
-    async def _list(self, kind: Kind, *, campaign_id: str = "", q: str = "") -> list[_Shown]:
-        """All that are not archived, oldest first."""
-        asked = {
+    async def _list(self, kind: Kind, *, campaign_id: str = "", q: str = "") -> list[_Resource]:
+        """All resources of a kind that are not archived, oldest first."""
+        own_filters = {
             PRIZES: ("", campaign_id, ""),
             GAMES: ("", campaign_id, ""),
             QUESTS: (campaign_id, "", ""),
             BOARDS: (campaign_id, ""),
         }
-        filters = (tenant_of(self._request), *asked[kind], search_pattern(q), merchant_of(self._request))
+        filters = (tenant_of(self._request), *own_filters[kind], search_pattern(q), merchant_of(self._request))
         rows = await self._connection.fetch(_LISTS[kind], *filters, None, None)
         show = codec.view(kind.message, "number")
         return [show(_FROM_ROW[kind](row)) for row in rows[::-1]]
 
-    async def _prizes_beside(self, there: dict[Kind, list[_Shown]]) -> list[_Shown]:
-        """The tenant's prizes that the campaign's games and boards name."""
-        known = {prize["id"] for prize in there[PRIZES]}
-        named = {prize["prize_id"] for board in there[BOARDS] for prize in board["prizes"]}
-        for game in there[GAMES]:
+    async def _shared_prizes(self, current: dict[Kind, list[_Resource]]) -> list[_Resource]:
+        """The tenant's shared prizes that the campaign's games and leaderboards refer to."""
+        known = {prize["id"] for prize in current[PRIZES]}
+        named = {prize["prize_id"] for board in current[BOARDS] for prize in board["prizes"]}
+        for game in current[GAMES]:
             named |= {prize_id for _, prize_id in prizes_named(game)}
-        made = []
+        shared = []
         for prize_id in sorted(named - known - {""}):
             row = await self._connection.fetchrow(
                 _GET_PRIZE, tenant_of(self._request), prize_id, merchant_of(self._request), False
             )
             if row is not None and not row["campaign_id"] and row["status"] != "archived":
-                made.append(codec.view(m.Prize, "number")(prizes.from_row(row)))
-        return made
+                shared.append(codec.view(m.Prize, "number")(prizes.from_row(row)))
+        return shared
 
     # -- what is done ----------------------------------------------------------------------------
 
     async def _apply(self, change: Change) -> str:
-        """Makes one change so; the resource's id. A refusal names the part of the file."""
+        """Applies one change. Returns the resource's id. A refusal names the part of the file."""
         if change.action == "keep" and change.current is not None:
-            kept: str = change.current["id"]
-            return kept
-        body = wanted.renamed(change.sent(), self._ids)
+            unchanged: str = change.current["id"]
+            return unchanged
+        body = parsing.with_references(change.sent(), self._ids)
         if change.current is None and change.kind is not CAMPAIGN and not change.shared:
             body["campaign_id"] = self._campaign_id
         try:
-            made, _ = codec.read(change.kind.message, body)
+            resource, _ = codec.read(change.kind.message, body)
             return await self._steps[change.kind](
-                change, made, [name for name, value in body.items() if value is not None]
+                change, resource, [name for name, value in body.items() if value is not None]
             )
-        except Held:
-            message = "it waits for a second person: ask for it by itself, and then import the rest"
+        except NeedsApproval:
+            message = "this part needs a second person's approval; request it by itself, then import the rest"
             raise _of_part(Fault(Status.FAILED_PRECONDITION, "ODDS_NEED_APPROVAL", message), change.path) from None
         except Fault as fault:
             raise _of_part(fault, change.path) from None
@@ -205,38 +203,38 @@ class _Import:
     async def _campaign(self, change: Change, campaign: m.Campaign, mask: list[str]) -> str:
         scope = self._request.scope
         if change.current is None:
-            asked = m.CreateCampaignRequest(scope=scope, campaign=campaign)
-            made: str = (await campaigns.make(self._connection, asked))["id"]
-            return made
+            create = m.CreateCampaignRequest(scope=scope, campaign=campaign)
+            created: str = (await campaigns.make(self._connection, create))["id"]
+            return created
         update = m.UpdateCampaignRequest(scope=scope, id=change.current["id"], campaign=campaign, update_mask=mask)
         _, withdrawn = await campaigns.alter(self._connection, update)
-        self._forgotten += [board["board_id"] for board in withdrawn]
+        self._dropped_rankings += [board["board_id"] for board in withdrawn]
         return update.id
 
     async def _prize(self, change: Change, prize: m.Prize, mask: list[str]) -> str:
         scope = self._request.scope
         if change.current is None:
-            asked = m.CreatePrizeRequest(scope=scope, prize=prize)
-            # No file has a secret, and nobody would be told one that was made here.
-            return (await prizes.make(self._engine, self._connection, asked, told=False)).id
+            create = m.CreatePrizeRequest(scope=scope, prize=prize)
+            # The reply cannot show a generated secret.
+            return (await prizes.make(self._engine, self._connection, create, shows_secret=False)).id
         update = m.UpdatePrizeRequest(scope=scope, id=change.current["id"], prize=prize, update_mask=mask)
-        return (await prizes.alter(self._engine, self._connection, update, told=False)).id
+        return (await prizes.alter(self._engine, self._connection, update, shows_secret=False)).id
 
     async def _game(self, change: Change, game: m.Game, mask: list[str]) -> str:
         scope = self._request.scope
         if change.current is None:
-            asked = m.CreateGameRequest(scope=scope, game=game)
-            return (await games.make(self._engine, self._connection, asked, launches=not self._request.into)).id
+            create = m.CreateGameRequest(scope=scope, game=game)
+            return (await games.make(self._engine, self._connection, create, launches=not self._request.into)).id
         update = m.UpdateGameRequest(scope=scope, id=change.current["id"], game=game, update_mask=mask)
         return (await games.alter(self._engine, self._connection, update)).id
 
     async def _quest(self, change: Change, quest: m.Quest, mask: list[str]) -> str:
         scope = self._request.scope
         if change.current is None:
-            asked = m.CreateQuestRequest(scope=scope, quest=quest)
-            row, _ = await quest_admin.make(self._connection, asked, settings=self._engine.settings)
-            made: str = row["id"]
-            return made
+            create = m.CreateQuestRequest(scope=scope, quest=quest)
+            row, _ = await quest_admin.make(self._connection, create, settings=self._engine.settings)
+            created: str = row["id"]
+            return created
         update = m.UpdateQuestRequest(scope=scope, id=change.current["id"], quest=quest, update_mask=mask)
         await quest_admin.alter(self._connection, update, settings=self._engine.settings)
         return update.id
@@ -244,19 +242,18 @@ class _Import:
     async def _board(self, change: Change, board: m.Leaderboard, mask: list[str]) -> str:
         scope = self._request.scope
         if change.current is None:
-            asked = m.CreateLeaderboardRequest(scope=scope, leaderboard=board)
-            made: str = (await boards.make(self._connection, asked))["id"]
-            self._rebuilt.append(made)
-            return made
+            create = m.CreateLeaderboardRequest(scope=scope, leaderboard=board)
+            created: str = (await boards.make(self._connection, create))["id"]
+            self._stale_rankings.append(created)
+            return created
         update = m.UpdateLeaderboardRequest(scope=scope, id=change.current["id"], leaderboard=board, update_mask=mask)
         if (await boards.alter(self._connection, update)).recount:
-            self._forgotten.append(update.id)
-            self._rebuilt.append(update.id)
+            self._dropped_rankings.append(update.id)
+            self._stale_rankings.append(update.id)
         return update.id
 
 
 def _of_part(fault: Fault, path: str) -> Fault:
-    """The refusal of a part of the file, saying which."""
     if "violations" in fault.facts:
         return violations([(join(path, row["field"]), row["description"]) for row in fault.facts["violations"]])
     return Fault(

@@ -1,7 +1,7 @@
-"""Resources as a campaign's file has them: what it may set of each, in settled form, and what differs from the service.
+"""Resources of a campaign's file: the settable fields of each kind, their normalized form, and the differences.
 
-Settled form is the service's own JSON (enums as value names, times as numbers), as far as a file gives it,
-with every default in its place, so that a file and the service can be compared.
+The normalized form is the service's own JSON (enums as value names, times as numbers) of the fields in the file, with
+defaults filled in, so that the file can be compared with the service.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from runtime.operations.games import game_admin as games
 from runtime.operations.leaderboards import board_admin as leaderboards
 from runtime.operations.prizes import prize_admin as prizes
 from runtime.operations.quests import quest_admin
+from runtime.rules.ui import assets_of
 from runtime.wire import codec
 from runtime.wire.schema import fields_of
 
 Found = list[tuple[str, str]]
-"""(path, what is wrong)"""
+"""(path, problem) pairs"""
 
-TIMES: Final = ("start_date", "end_date", "redeem_until")
+TIMES: Final = ("start_date", "end_date", "redeem_until", "starts_at", "ends_at", "at")
 SECRETS: Final = ("secret", "previous_secret", "secret_set")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of resource: its section of a file and its path, its message, the fields that a file may set."""
+    """A kind of resource: its section of the file, its message, and the fields that a file may set."""
 
     section: str
     message: Any
@@ -43,8 +44,7 @@ class Kind:
         return f"/{self.section}"
 
     @property
-    def one(self) -> str:
-        """The word for one of them."""
+    def singular(self) -> str:
         return self.section.removesuffix("s")
 
 
@@ -58,33 +58,45 @@ BOARDS: Final = Kind("leaderboards", m.Leaderboard, leaderboards.SETTABLE - {"ca
 # -- from a file -----------------------------------------------------------------------------
 
 
-def settled(kind: Kind, given: Mapping[str, Any], path: str, found: Found, **placed: Any) -> dict[str, Any]:
-    """The settled form of a resource in a file, restricted to what the file gives.
+def normalized(kind: Kind, provided: Mapping[str, Any], path: str, found: Found, **extra: Any) -> dict[str, Any]:
+    """The normalized form of a resource's fields in a file.
 
-    Everything that is wrong with it in itself goes to `found`, by path. `placed` are fields that the file
-    does not give and that the check needs (a campaign_id).
+    Adds the resource's own problems to `found`, by path. extra: fields that the file lacks and the checks need (a
+    campaign_id).
     """
     before = len(found)
     plain: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in provided.items():
         if name not in kind.settable:
             known = name in fields_of(kind.message)
-            found.append((join(path, name), "is the service's to set" if known else "is not a field here"))
+            found.append((join(path, name), "is read-only" if known else "is not a known field"))
         else:
-            plain[name] = _seconds(value, join(path, name), found) if name in TIMES else value
+            plain[name] = _with_seconds(value, name, join(path, name), found)
     try:
-        made, _ = codec.read(kind.message, {**plain, **placed})
-        found += [(join(path, name), problem) for name, problem in kind.problems(made)]
+        resource, _ = codec.read(kind.message, {**plain, **extra})
+        found += [(join(path, name), problem) for name, problem in kind.problems(resource)]
     except Fault as fault:
         found += [(join(path, row["field"]), row["description"]) for row in fault.facts["violations"]]
     if len(found) > before:
         return {}
-    shown = codec.view(kind.message, "number")(made)
+    shown = codec.view(kind.message, "number")(resource)
     return {name: shown[name] for name, value in plain.items() if value is not None}
 
 
+def _with_seconds(value: Any, name: str, path: str, found: Found) -> Any:
+    """The value of a field, with its times in unix seconds."""
+    if name in TIMES:
+        return _seconds(value, path, found)
+    if name == "release" and isinstance(value, dict):
+        return {key: _with_seconds(item, key, join(path, key), found) for key, item in value.items()}
+    if name == "times" and isinstance(value, list):
+        rows = enumerate(value)
+        return [_with_seconds(row, "release", f"{path}[{index}]", found) for index, row in rows]
+    return value
+
+
 def _seconds(value: Any, path: str, found: Found) -> Any:
-    """Unix seconds of an ISO 8601 time with an offset; numbers are seconds already."""
+    """Converts an ISO 8601 time with an offset to unix seconds; numbers are seconds already."""
     if not isinstance(value, str):
         return value
     try:
@@ -93,13 +105,12 @@ def _seconds(value: Any, path: str, found: Found) -> Any:
         found.append((path, "must be a time such as 2026-03-01T09:00:00+01:00"))
         return None
     if moment.tzinfo is None:
-        found.append((path, "needs an offset, such as 2026-03-01T09:00:00+01:00"))
+        found.append((path, "must have an offset, such as 2026-03-01T09:00:00+01:00"))
         return None
     return int(moment.timestamp())
 
 
 def join(path: str, name: str) -> str:
-    """The path of a field below another."""
     return f"{path}.{name}" if path and name else path or name
 
 
@@ -108,7 +119,7 @@ def join(path: str, name: str) -> str:
 
 @dataclass(slots=True)
 class Change:
-    """What a file would have of one resource. `current` is the service's, None: there is none."""
+    """The wanted state of one resource. current: the service's state, or None for a new resource."""
 
     kind: Kind
     name: str
@@ -118,18 +129,18 @@ class Change:
     shared: bool = False
     differs: list[str] = field(default_factory=list)
 
-    def anew(self) -> Change:
-        """The same, not compared yet."""
+    def copy(self) -> Change:
+        """A copy that is not compared yet, for a retry of the transaction."""
         return Change(self.kind, self.name, self.path, deepcopy(self.wanted), shared=self.shared)
 
     def compare(self) -> None:
-        """Finds the fields that differ, and gives what the service makes its own value."""
+        """Finds the fields that differ, and fills in values that the service generates."""
         if self.current is None:
             self.differs = list(self.wanted)
             return
         for name, value in self.wanted.items():
             self.wanted[name] = value = _completed(value, self.current[name])
-            if _seen(value) != _seen(self.current[name]) or _confides(value, self.current[name]):
+            if _comparable(value) != _comparable(self.current[name]) or _sets_secrets(value, self.current[name]):
                 self.differs.append(name)
 
     @property
@@ -137,53 +148,60 @@ class Change:
         return "create" if self.current is None else "change" if self.differs else "keep"
 
     def sent(self) -> dict[str, Any]:
-        """The body that makes it so: an empty object takes a block away, since null is what is left out."""
+        """The body of the request. An empty object removes a block, since null means unchanged."""
         return {name: {} if self.wanted[name] is None else self.wanted[name] for name in self.differs}
 
 
 def _completed(wanted: Any, current: Any) -> Any:
-    """`wanted` with what a file leaves to the service: unset enums, ids of rungs, counts of stock and budgets."""
+    """`wanted` with the service's values of unset enums, rungs' ids, and counters of stock and budgets."""
     if isinstance(wanted, dict) and isinstance(current, dict):
         if {"total", "remaining", "awarded"} == wanted.keys():
             return {**current, "total": wanted["total"]}
+        if {"kind", "commitment", "opening"} <= wanted.keys():
+            return {**wanted, "commitment": current["commitment"], "opening": current["opening"]}
         if {"amount", "currency", "used", "used_at"} == wanted.keys():
             return {**current, "amount": wanted["amount"], "currency": wanted["currency"]}
         return {name: _completed(value, current.get(name)) for name, value in wanted.items()}
     if isinstance(wanted, list) and isinstance(current, list):
-        ids = {_rung(item): item["id"] for item in current if _rung(item)}
-        return [{**item, "id": item["id"] or ids.get(_rung(item), "")} if _rung(item) else item for item in wanted]
+        ids = {_rung_key(item): item["id"] for item in current if _rung_key(item)}
+        return [
+            {**item, "id": item["id"] or ids.get(_rung_key(item), "")} if _rung_key(item) else item for item in wanted
+        ]
     return current if isinstance(wanted, str) and wanted.endswith("_UNSPECIFIED") else wanted
 
 
-def _rung(value: Any) -> tuple[Any, ...] | None:
-    """What tells a rung from another (as the service has it): its currency and threshold."""
+def _rung_key(value: Any) -> tuple[Any, ...] | None:
+    """A rung's natural key: its currency and threshold."""
     if isinstance(value, dict) and {"id", "currency", "threshold"} <= value.keys():
         return (value["currency"], value["threshold"])
     return None
 
 
-def _seen(value: Any) -> Any:
-    """A value without what the service does not show."""
+def _comparable(value: Any) -> Any:
+    """A value without the fields that the service never returns. An uploaded file is the same in every tenant."""
+    value = assets_of(value, "")
     if isinstance(value, dict):
-        seen = {name: _seen(item) for name, item in value.items() if name not in SECRETS}
-        return seen | ({"config": without_headers(seen["config"])} if isinstance(seen.get("config"), dict) else {})
+        comparable = {name: _comparable(item) for name, item in value.items() if name not in SECRETS}
+        return comparable | (
+            {"config": without_headers(comparable["config"])} if isinstance(comparable.get("config"), dict) else {}
+        )
     return value
 
 
 def without_headers(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A receiver's config without what its headers carry, which the service does not show either."""
+    """A receiver's config without its headers: the service does not return their values."""
     return {name: value for name, value in config.items() if name != "headers"}
 
 
-def _confides(wanted: Any, current: Any) -> bool:
-    """Whether a receiver gets its first secret, or headers are given, or taken away with an empty object.
+def _sets_secrets(wanted: Any, current: Any) -> bool:
+    """Whether the file sets a receiver's first secret, or sets or removes its headers.
 
-    Neither is shown, so neither can be compared. A later secret is left alone; what headers carry is set each time.
+    The service returns neither, so they cannot be compared. An existing secret stays; headers are set each time.
     """
     if not isinstance(wanted, dict) or not isinstance(wanted.get("config"), dict):
         return False
-    config, had = wanted["config"], (current or {}).get("config") or {}
+    config, current_config = wanted["config"], (current or {}).get("config") or {}
     headers = config.get("headers")
-    return bool(config.get("secret") and not had.get("secret_set")) or bool(
-        headers or (headers is not None and had.get("headers"))
+    return bool(config.get("secret") and not current_config.get("secret_set")) or bool(
+        headers or (headers is not None and current_config.get("headers"))
     )

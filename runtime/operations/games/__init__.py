@@ -1,4 +1,4 @@
-"""Games: configured by naming registered components (spec.md, "Game composition"); every update is a new revision."""
+"""Games: composed from registered components by configuration. Every update is a new revision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS: Final = (
         run=create_game,
         resource="game",
         admin=DESIGNERS,
-        stales=True,
+        invalidates_cache=True,
         refusals=("APPROVAL_NEEDED",),
         example={
             "name": "Spring wheel",
@@ -48,10 +48,10 @@ ROWS: Final = (
         admin=STAFF,
         command=Command(
             "games list --campaign --status --type --q",
-            "List games, the newest first.",
+            "List games, newest first.",
             help={
-                "campaign": "Only those of the campaign of this id.",
-                "type": "Only those of this type, such as spin_wheel.",
+                "campaign": "Only games of the campaign with this id.",
+                "type": "Only games of this type, such as spin_wheel.",
             },
             columns="id, name, type, handler=reward_handler, status, revision, campaign=campaign_id",
         ),
@@ -62,11 +62,18 @@ ROWS: Final = (
         run=update_game,
         resource="game",
         admin=DESIGNERS,
-        stales=True,
+        invalidates_cache=True,
         refusals=("STALE_REVISION", "IN_USE", "HAS_HISTORY", "APPROVAL_NEEDED"),
         example={"name": "Summer wheel", "rules": {"max_plays_per_day": 5}},
     ),
-    Operation("DeleteGame", "DELETE /games/{id}", run=delete_game, admin=DESIGNERS, stales=True, refusals=("IN_USE",)),
+    Operation(
+        "DeleteGame",
+        "DELETE /games/{id}",
+        run=delete_game,
+        admin=DESIGNERS,
+        invalidates_cache=True,
+        refusals=("IN_USE",),
+    ),
     Operation(
         "ListGameRevisions",
         "GET /games/{id}/revisions",
@@ -74,8 +81,8 @@ ROWS: Final = (
         admin=STAFF,
         command=Command(
             "games revisions GAME",
-            "List what a game was, the newest first, and who made it so.",
-            help={"game": "Its id."},
+            "List a game's revisions and their authors, newest first.",
+            help={"game": "The game's id."},
             columns="revision, made={made_at:second}, by=made_by, name=game.name",
         ),
     ),

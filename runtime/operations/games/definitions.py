@@ -1,4 +1,4 @@
-"""A game's definition: its configured fields in stored form, as every revision keeps them.
+"""A game's definition: its configured fields as stored in every revision.
 
     {"name", "type", "seed_generator", "reward_handler", "validator",
      "rules": {"max_plays_per_user", "max_plays_per_day", "requires_turn",
@@ -7,7 +7,7 @@
      "milestones": {"mode", "auto_grant", "rungs": [{"id", "name", "currency", "threshold", "prize_id"}]} or null,
      "access": "player", "on_unavailable": "lose", "fallback_prize_id": ""}
 
-Enums are stored tokens; every key is always there. Status and campaign stand in the games row alone.
+Enums are stored tokens; every key is always present. Status and campaign are only in the games row.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import structlog
 
 from runtime import messages as m
+from runtime.actors.game.snapshot import segments_of
 from runtime.rules import REWARD_HANDLERS, Worth
 from runtime.wire.enums import enum, token
 from runtime.wire.schema import PATH_CHARACTERS_SHOWN
@@ -29,7 +30,6 @@ log = structlog.get_logger(__name__)
 
 
 def definition_of(game: m.Game) -> Definition:
-    """The stored form of a game."""
     rules = game.rules if game.rules is not None else m.GameRules()
     return {
         "name": game.name,
@@ -55,7 +55,6 @@ def definition_of(game: m.Game) -> Definition:
 
 
 def game_from_row(row: Any) -> m.Game:
-    """The message of a row of games.get and its kin."""
     stored: Definition = row["definition"]
     return m.Game(
         id=row["id"],
@@ -81,9 +80,9 @@ def game_from_row(row: Any) -> m.Game:
 
 
 def prizes_named(definition: Definition) -> list[tuple[str, str]]:
-    """(path, prize_id) of every prize that a game can award: its handler's, the fallback, the rungs'.
+    """(path, prize_id) of every prize that a game can award: from its handler, fallback and rungs.
 
-    A handler_config that its handler cannot read is searched for `prize_id` fields instead.
+    If the handler cannot read its handler_config, that is searched for `prize_id` fields instead.
     """
     named = list(_prizes_of_handler(definition))
     if definition["fallback_prize_id"]:
@@ -94,33 +93,43 @@ def prizes_named(definition: Definition) -> list[tuple[str, str]]:
 
 
 def prizes_drawn(definition: Definition) -> set[str]:
-    """The prizes that a play can win: its handler's, and the one that it falls back to."""
+    """The prizes that a play can win: those of its handler, and the fallback."""
     drawn = {prize_id for _, prize_id in _prizes_of_handler(definition)}
     falls_back = definition["on_unavailable"] == "fallback" and definition["fallback_prize_id"]
     return drawn | {definition["fallback_prize_id"]} if drawn and falls_back else drawn
 
 
+def idle_segments(definition: Definition) -> list[tuple[str, str]]:
+    """(path, problem) of each wheel segment that names a prize which the game cannot award."""
+    segments, awarded = segments_of(definition) or (), {prize_id for _, prize_id in prizes_named(definition)}
+    return [
+        (f"ui.wheel.segments[{index}].prize_id", f"names {prize_id}, which the game cannot award")
+        for index, prize_id in enumerate(segments)
+        if prize_id and prize_id not in awarded
+    ]
+
+
 def currencies_credited(definition: Definition) -> frozenset[str]:
-    """The currencies that the game's handler may credit by itself; none where its handler_config cannot be read."""
+    """The currencies that the game's handler may credit; empty if its handler_config cannot be read."""
     handler = REWARD_HANDLERS.get(definition["reward_handler"])
     try:
         return frozenset(handler.currencies(handler.parse(definition["handler_config"]))) if handler else frozenset()
-    except Exception:  # A plugin's, of another time.
+    except Exception:  # From another version of a plugin.
         return frozenset()
 
 
-def most_given(definition: Definition, worth: Worth) -> float:
-    """The most that one play gives, by `worth`, where the game's handler says so.
+def max_worth_of_play(definition: Definition, worth: Worth) -> float:
+    """The maximum that one play gives, measured by `worth`, if the game's handler has `most`.
 
-    0 where it does not (then it is one unit of a prize), or its handler_config cannot be read, and so not be played;
-    infinite where a plugin's fails to say it.
+    0 without `most` (then a play gives at most one unit of a prize), or if the handler_config cannot be read, since the
+    game then cannot be played. Infinite if a plugin's `most` fails.
     """
     handler = REWARD_HANDLERS.get(definition["reward_handler"])
     if handler is None or not hasattr(handler, "most"):
         return 0.0
     try:
         config = handler.parse(definition["handler_config"])
-    except Exception:  # A plugin's, of another time.
+    except Exception:  # From another version of a plugin.
         return 0.0
     try:
         return float(handler.most(config, worth))
@@ -130,7 +139,7 @@ def most_given(definition: Definition, worth: Worth) -> float:
 
 
 def with_prizes_replaced(definition: Definition, replacements: dict[str, str]) -> Definition:
-    """A copy of the definition that names other prizes, in handler_config, rungs, fallback and the ui's segments."""
+    """A copy of the definition with prizes replaced in handler_config, rungs, fallback and the ui's segments."""
     return {
         **definition,
         "handler_config": _replaced(definition["handler_config"], replacements),
@@ -176,7 +185,7 @@ def _prizes_of_handler(definition: Definition) -> Iterable[tuple[str, str]]:
 
 
 def _prize_fields(value: Any, path: str) -> Iterable[tuple[str, str]]:
-    path = path[:PATH_CHARACTERS_SHOWN]  # Long names may stand above thousands of prizes: gigabytes of paths.
+    path = path[:PATH_CHARACTERS_SHOWN]  # Long keys above thousands of prizes would make gigabytes of paths.
     if isinstance(value, dict):
         for key, item in value.items():
             if key == "prize_id" and isinstance(item, str):
@@ -190,7 +199,7 @@ def _prize_fields(value: Any, path: str) -> Iterable[tuple[str, str]]:
 
 
 def _replaced(value: Any, replacements: dict[str, str]) -> Any:
-    """A copy in which every `prize_id` field that names one of `replacements` names its replacement."""
+    """A copy with every `prize_id` field replaced according to `replacements`."""
     if isinstance(value, dict):
         return {
             key: replacements.get(item, item)

@@ -1,9 +1,9 @@
-"""Games: configuration, checked as a whole before it is saved, and versioned.
+"""Games: configuration that is validated as a whole and versioned.
 
-Every update makes a new revision; a play keeps the one it was decided by. A game stays in the campaign
-that it was made in. Left out, a game is a draft with `seed_generator` none, `validator` basic,
-`wallet_scope` campaign, `access` player, `on_unavailable` lose. Lists leave archived games out unless
-asked for them by status. How a definition is stored: runtime.operations.games.definitions.
+Every update creates a new revision; a play keeps the revision that decided it. A game cannot change its
+campaign. Defaults: status draft, `seed_generator` none, `validator` basic, `wallet_scope` campaign,
+`access` player, `on_unavailable` lose. Lists omit archived games unless the status filter asks for them.
+Stored form: runtime.operations.games.definitions.
 """
 
 from __future__ import annotations
@@ -19,14 +19,22 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.approvals import policy
-from runtime.operations.approvals.pending import Held, id_of_new, is_approved, may_wait, pinned_id, settle
+from runtime.operations.approvals.pending import (
+    NeedsApproval,
+    id_of_new,
+    is_approved,
+    may_need_approval,
+    pinned_id,
+    settle,
+)
 from runtime.operations.campaigns import campaign_admin as campaigns
-from runtime.operations.checks import Checks, given, search_pattern, set_fields
+from runtime.operations.checks import Checks, provided, search_pattern, set_fields
 from runtime.operations.games.definitions import (
     Definition,
     currencies_credited,
     definition_of,
     game_from_row,
+    idle_segments,
     prizes_named,
 )
 from runtime.rules import compose, ui
@@ -59,13 +67,12 @@ COUNT_MAX: Final = 2**31 - 1
 THRESHOLD_MAX: Final = 2**53
 
 
-@may_wait
+@may_need_approval
 async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameReply:
-    """A new game, at revision 1. INVALID_ARGUMENT names every field that is wrong.
+    """Creates a game at revision 1. INVALID_ARGUMENT lists every invalid field.
 
-    One of whose plays may credit more than DUAL_ADJUSTMENT_ABOVE, or give more than DUAL_TURNS_ABOVE, waits for a
-    second person, and so does with DUAL_ODDS one that comes live into a campaign that is live, or was played: 202
-    APPROVAL_NEEDED.
+    202 APPROVAL_NEEDED, a second person must approve, if one play may credit more than DUAL_ADJUSTMENT_ABOVE or give
+    more turns than DUAL_TURNS_ABOVE. With DUAL_ODDS also for going live in a campaign that is live or was played.
     """
 
     async def work(connection: asyncpg.Connection) -> m.GameReply:
@@ -75,19 +82,21 @@ async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameRep
 
 
 def _reply(written: m.Game) -> m.GameReply:
-    """What was written, with what of its ui is not used."""
-    return m.GameReply(game=written, warnings=[m.SaveWarning(*found) for found in ui.problems("ui", written.ui)])
+    """The written game, with a warning for each invalid part of its ui, and each segment of an unknown prize."""
+    found = [*ui.problems("ui", written.ui), *idle_segments(definition_of(written))]
+    return m.GameReply(game=written, warnings=[m.SaveWarning(*one) for one in found])
 
 
 async def make(
     engine: Engine, connection: asyncpg.Connection, request: m.CreateGameRequest, *, launches: bool = False
 ) -> m.Game:
-    """`create_game` within a change of the catalogue. Raises Held.
+    """`create_game` within a catalogue change. Raises NeedsApproval.
 
-    launches: with its campaign, which is not watched, but for what a play may give.
+    launches: the game is launched with its campaign, so that only the limits on what a play may give apply, not
+    DUAL_ODDS.
     """
     tenant_id = tenant_of(request)
-    wanted = given(request.game, "game")
+    wanted = provided(request.game, "game")
     game = m.Game(id=pinned_id(wanted.id), campaign_id=wanted.campaign_id)
     set_fields(game, wanted, (), SETTABLE)
     _fill_defaults(game)
@@ -130,17 +139,18 @@ async def list_games(engine: Engine, request: m.ListGamesRequest) -> m.ListGames
     return m.ListGamesReply(items=[game_from_row(row) for row in rows], pagination=pagination)
 
 
-@may_wait
+@may_need_approval
 async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameReply:
-    """Sets the fields that are given, and makes the next revision.
+    """Sets the fields of the request, and creates the next revision.
 
-    ABORTED STALE_REVISION where the body's `revision` is not the current one; FAILED_PRECONDITION HAS_HISTORY where
-    a game that was played would credit other wallets, no longer credit a currency (an item's weight of 0 takes it
-    out of the draw), or count a rung in another one. Prizes are looked up again where they are named anew, or the
-    game is active: a paused game whose prize was archived can still be renamed. Where one play may then credit
-    more than DUAL_ADJUSTMENT_ABOVE, or give more than DUAL_TURNS_ABOVE, it waits for a second person. So does with
-    DUAL_ODDS what decides the draws and rungs of a game that is live, or was played, and its coming live in a campaign
-    that is: 202 APPROVAL_NEEDED.
+    ABORTED STALE_REVISION if the body's `revision` is not the current one. FAILED_PRECONDITION HAS_HISTORY if a game
+    that was played would credit other wallets, drop a currency (set an item's weight to 0 to stop drawing it), or count
+    a rung in another currency. Prizes are checked when they are added, or when the game is active: a paused game with
+    an archived prize can still be renamed.
+
+    202 APPROVAL_NEEDED, a second person must approve, if one play may then credit more than DUAL_ADJUSTMENT_ABOVE or
+    give more turns than DUAL_TURNS_ABOVE. With DUAL_ODDS also for changes to the draws and rungs of a game that is live
+    or was played, and for going live in such a campaign.
     """
 
     async def work(connection: asyncpg.Connection) -> m.Game:
@@ -150,10 +160,10 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
 
 
 async def alter(engine: Engine, connection: asyncpg.Connection, request: m.UpdateGameRequest) -> m.Game:
-    """`update_game` within a change of the catalogue. Raises Held."""
+    """`update_game` within a catalogue change. Raises NeedsApproval."""
     tenant_id = tenant_of(request)
-    update = given(request.game, "game")
-    before = await reading.to_write(connection, _SQL["get"], request, "game", request.id)
+    update = provided(request.game, "game")
+    before = await reading.for_update(connection, _SQL["get"], request, "game", request.id)
     _refuse_stale(update.revision, before["revision"])
     game = game_from_row(before)
     old_rungs = game_from_row(before).milestones
@@ -166,7 +176,7 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     assert campaign is not None, "a campaign is never removed"
     _check_scope(checks, request, game, campaign)
     if update.campaign_id and update.campaign_id != before["campaign_id"]:
-        checks.problem("campaign_id", "a game stays in the campaign that it was made in")
+        checks.problem("campaign_id", "cannot be changed")
     named = set(prizes_named(definition)) - set(prizes_named(before["definition"]))
     if game.status is m.GameStatus.ACTIVE:
         named = set(prizes_named(definition))
@@ -182,7 +192,7 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     await audit.record(connection, tenant_id, "game.update", request.id, before=dict(before), after=dict(after))
     pinned = m.UpdateGameRequest.parse(bytes(request))
     assert pinned.game is not None
-    # What waits is what its asker has seen: without its revision it would overwrite what comes between.
+    # Pin the revision that the requester saw. Otherwise approval would overwrite later changes.
     pinned.game.revision = before["revision"]
     await _settle(engine, connection, tenant_id, before, after, pinned)
     return game_from_row(after)
@@ -198,7 +208,7 @@ async def _settle(
     *,
     launches: bool = False,
 ) -> None:
-    """The last step, which waits or not. Who decides sees what the prizes are worth, and it rests on that."""
+    """Last step: commit or request approval. The approver sees the prizes' worth; the approval depends on it."""
     waits = await policy.game(connection, engine.settings, tenant_id, before, after, launches=launches)
     if not waits and not is_approved():
         return
@@ -210,8 +220,8 @@ async def _settle(
         return {**dict(row), "prizes": _worth(prizes, row["definition"])}
 
     shown_before = shown(before) if before is not None else {}
-    held = Held(after["id"], before=shown_before, after=shown(after), pinned=pinned, rests_on=prizes)
-    await settle(connection, waits, lambda: held)
+    approval = NeedsApproval(after["id"], before=shown_before, after=shown(after), pinned=pinned, rests_on=prizes)
+    await settle(connection, waits, lambda: approval)
 
 
 def _worth(prizes: dict[str, dict[str, Any]], definition: Definition) -> list[dict[str, Any]]:
@@ -220,14 +230,14 @@ def _worth(prizes: dict[str, dict[str, Any]], definition: Definition) -> list[di
 
 
 async def delete_game(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
-    """Removes a game that was never played, archives one that was.
+    """Deletes a game that was never played; archives any other.
 
     FAILED_PRECONDITION IN_USE while an active leaderboard counts it.
     """
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
-        before = await reading.to_write(connection, _SQL["get"], request, "game", request.id)
+        before = await reading.for_update(connection, _SQL["get"], request, "game", request.id)
         await _refuse_in_use(connection, tenant_id, request.id)
         archived = bool(await connection.fetchval(_SQL["has_history"], tenant_id, request.id))
         await connection.execute(_SQL["archive" if archived else "remove"], tenant_id, request.id)
@@ -239,7 +249,7 @@ async def delete_game(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply
 
 
 def users_of_prize(game_id: str, definition: Definition, prize_id: str) -> list[dict[str, str]]:
-    """What in the game names the prize: the game as `{type, id}`, and each of its rungs as `{type, id, game_id}`."""
+    """The references to a prize in a game: the game as `{type, id}`, and each rung as `{type, id, game_id}`."""
     if all(named_id != prize_id for _, named_id in prizes_named(definition)):
         return []
     rungs = [rung for rung in (definition["milestones"] or {}).get("rungs", ()) if rung["prize_id"] == prize_id]
@@ -255,14 +265,13 @@ def _fill_defaults(game: m.Game) -> None:
     game.access = game.access or m.GameAccess.PLAYER
     game.on_unavailable = game.on_unavailable or m.OnUnavailable.LOSE
     if game.milestones is not None and not game.milestones.rungs:
-        game.milestones = None  # JSON's null means "left out", so an empty block is how one is taken away.
+        game.milestones = None  # null in JSON means "omitted"; an empty block removes milestones.
 
 
 def _name_rungs(milestones: m.Milestones | None, before: m.Milestones | None) -> None:
-    """Gives an id to each rung without one: that of the old rung of its currency and threshold, else a new one.
+    """Gives each rung without an id the id of the old rung with its currency and threshold, else a new one.
 
-    Grants are kept by rung id, so a rung that merely lost its id in an editor must not become
-    grantable again.
+    Grants are stored by rung id: a rung that lost its id in an editor must not become grantable again.
     """
     if milestones is None:
         return
@@ -276,9 +285,9 @@ def _name_rungs(milestones: m.Milestones | None, before: m.Milestones | None) ->
 
 
 def problems(game: m.Game) -> list[tuple[str, str]]:
-    """(field, what is wrong) of a game in itself, its defaults filled in; what it names is not looked up.
+    """(field, description) of each problem of a game with defaults filled in. References are not checked.
 
-    For tools that check a file before they ask.
+    For tools that validate a file before they send it.
     """
     _fill_defaults(game)
     return _checked(game, definition_of(game)).found
@@ -292,7 +301,7 @@ def _checked(game: m.Game, definition: Definition) -> Checks:
     checks.between("rules.max_plays_per_day", rules.max_plays_per_day, 0, COUNT_MAX)
     checks.small_object("ui", game.ui)
     if game.on_unavailable is m.OnUnavailable.FALLBACK and not game.fallback_prize_id:
-        checks.problem("fallback_prize_id", "is required where on_unavailable is ON_UNAVAILABLE_FALLBACK")
+        checks.problem("fallback_prize_id", "is required if on_unavailable is ON_UNAVAILABLE_FALLBACK")
     try:
         compose(game.seed_generator, game.reward_handler, game.validator, definition["handler_config"])
     except Fault as fault:
@@ -304,12 +313,12 @@ def _checked(game: m.Game, definition: Definition) -> Checks:
 
 def _check_milestones(checks: Checks, milestones: m.Milestones) -> None:
     if milestones.mode is m.MilestoneMode.SPEND_EXCHANGE and milestones.auto_grant:
-        checks.problem("milestones.auto_grant", "an exchange is the player's to ask for")
+        checks.problem("milestones.auto_grant", "must be false for SPEND_EXCHANGE: players request an exchange")
     seen: set[str] = set()
     for index, rung in enumerate(milestones.rungs):
         path = f"milestones.rungs[{index}]"
         if rung.id and rung.id in seen:
-            checks.problem(f"{path}.id", "is another rung's too")
+            checks.problem(f"{path}.id", "is a duplicate")
         seen.add(rung.id)
         checks.required(f"{path}.currency", rung.currency)
         checks.between(f"{path}.threshold", rung.threshold, 1, THRESHOLD_MAX)
@@ -318,23 +327,23 @@ def _check_milestones(checks: Checks, milestones: m.Milestones) -> None:
 
 
 def _check_scope(checks: Checks, request: Scoped, game: m.Game, campaign: asyncpg.Record) -> None:
-    """Notes a merchant's wallet where there is no merchant. FORBIDDEN: a merchant's staff crediting the tenant's."""
+    """Adds a problem for a merchant wallet without a merchant. FORBIDDEN if a merchant's staff uses the tenant's."""
     if game.wallet_scope is m.WalletScope.TENANT and merchant_of(request):
         raise forbidden("wallet", tenant_of(request))
     if game.wallet_scope is m.WalletScope.MERCHANT and not campaign["merchant_id"]:
-        checks.problem("wallet_scope", "the campaign has no merchant")
+        checks.problem("wallet_scope", "requires a campaign with a merchant")
 
 
 async def _refuse_rekeyed(
     connection: asyncpg.Connection, tenant_id: str, row: asyncpg.Record, game: m.Game, definition: Definition
 ) -> None:
-    """HAS_HISTORY where what was credited so far would be out of the game's reach from now on."""
+    """HAS_HISTORY if balances credited so far would become unreachable for the game."""
     before = game_from_row(row)
     old = {rung.id: rung.currency for rung in (before.milestones.rungs if before.milestones else ())}
     rungs = game.milestones.rungs if game.milestones else ()
     changed = [f"the currency of rung {rung.id}" for rung in rungs if old.get(rung.id, rung.currency) != rung.currency]
-    gone = currencies_credited(row["definition"]) - currencies_credited(definition)
-    changed += [f"the currency {name}" for name in sorted(gone)]
+    removed = currencies_credited(row["definition"]) - currencies_credited(definition)
+    changed += [f"the currency {name}" for name in sorted(removed)]
     if game.wallet_scope is not before.wallet_scope:
         changed.append("wallet_scope")
     if changed and await connection.fetchval(_SQL["has_moved"], tenant_id, before.id):
@@ -344,7 +353,7 @@ async def _refuse_rekeyed(
 async def _check_prizes(
     connection: asyncpg.Connection, checks: Checks, request: Scoped, named: list[tuple[str, str]]
 ) -> None:
-    """Notes each named prize that is unknown to who asks, or archived. A merchant's games may give the tenant's."""
+    """Adds a problem for each prize that is archived or unknown to the caller. A merchant may use the tenant's."""
     wanted = {prize_id for _, prize_id in named if prize_id}
     if not wanted:
         return

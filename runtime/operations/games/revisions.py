@@ -1,4 +1,4 @@
-"""A game's revisions: what it was, and who made it so. An update with an earlier one's fields restores that."""
+"""The revisions of a game, and who made them. To restore one, send its fields in an update."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SQL: Final = sql.load("games")
 
 
 async def list_game_revisions(engine: Engine, request: m.ListGameRevisionsRequest) -> m.ListGameRevisionsReply:
-    """The game as each revision has it, newest first; that of `revision` alone where it is given.
+    """The game's revisions, newest first. `revision` selects a single one.
 
     To restore one, update the game with its fields and the current `revision`. NOT_FOUND UNKNOWN_GAME.
     """

@@ -1,9 +1,8 @@
-"""Test mode: staff play a game, whatever its status, by the rules that its players play by, and nothing moves.
+"""Test plays: staff play a game of any status with its real rules, without side effects.
 
-The decisions are those of the play path's rules. What a real play asks of the world is not asked: every prize that is
-active is there, as often as it is drawn, no cap and no turn is counted, and no time since a start is held against a
-score. So what is observed is what the configuration says. Nothing is written but the run itself, for a day, and the
-audit log's entry.
+Decisions use the rules of the play path. Every active prize is unlimited, no cap or turn applies, and scores are not
+checked against time, so that the observed frequencies reflect the configuration. Only the run, kept for a day, and an
+audit entry are written.
 """
 
 from __future__ import annotations
@@ -40,33 +39,33 @@ from runtime.wire.scope import tenant_of
 _SQL: Final = sql.load("test_runs")
 _GAME: Final = sql.load("games")["get"]
 PURGES: Final = {"purge_test_runs": _SQL["purge"]}
-"""What forgets, of one tenant ($1), what is over: at most $2 rows each."""
+"""Statements that delete expired rows of a tenant ($1), at most $2 rows each."""
 
 TIMES_MAX: Final = 1000
 SHOWN_MAX: Final = 20
-"""Plays of a run that are answered one by one, and kept."""
+"""Plays of a run that are returned in full and stored."""
 SLICE_SECONDS: Final = 0.002
-"""For how long it decides before it lets others go on: players wait behind it for no longer."""
+"""The longest time slice before it yields to the event loop. Bounds the delay of real plays."""
 _FREQUENCY: Final = view(m.TestFrequency, "number")
 _PLAY: Final = view(m.TestPlay, "number")
 _SEED: Final = re.compile("[0-9a-f]{64}")
 
 
 async def make_test_plays(engine: Engine, request: m.MakeTestPlaysRequest) -> m.TestRunReply:
-    """Plays a game, of any status, without touching stock, caps, wallets, rankings, statistics or events.
+    """Plays a game of any status without effects on stock, caps, wallets, rankings, statistics or events.
 
-    Answers how often each thing came out beside what its configuration declares, and the first of the plays. Prizes are
-    never out of stock here. Kept for a day, for the tenant's staff. NOT_FOUND UNKNOWN_GAME.
+    Returns the observed and the declared frequency of each result, and the first plays. Prizes are never out of stock
+    here. The run is kept for a day, for the tenant's staff. NOT_FOUND UNKNOWN_GAME.
     """
     tenant_id = tenant_of(request)
     times = 1 if request.start else request.times or 1
     checks = Checks()
     checks.between("times", request.times, 0, TIMES_MAX)
     if request.seed and (times > 1 or not _SEED.fullmatch(request.seed)):
-        checks.problem("seed", "must be 64 hex digits, of one play")
+        checks.problem("seed", "must be 64 hex digits, for a single play")
     checks.raise_found()
     check_client_seed(request.client_seed)
-    game = await reading.to_write(engine.database, _GAME, request, "game", request.id)
+    game = await reading.for_update(engine.database, _GAME, request, "game", request.id)
     bench = await _Bench.of(engine, tenant_id, game)
     run = m.TestRun(test=True, game_id=game["id"], revision=game["revision"], times=times, made_by=trace.actor.get())
     if request.start:
@@ -77,13 +76,13 @@ async def make_test_plays(engine: Engine, request: m.MakeTestPlaysRequest) -> m.
     async for tried in bench.decide(request, times):
         tally.count(tried.outcome, bench.chances(tried.payload))
         if len(run.plays) < SHOWN_MAX:
-            run.plays.append(_shown_play(bench, request, tried, alone=times == 1))
+            run.plays.append(_shown_play(bench, request, tried, single=times == 1))
     run.frequencies = tally.frequencies(times, bench.prizes)
     run.id = ids.make("testrun")
 
     async def work(connection: asyncpg.Connection) -> int:
         created_at: int | None = await connection.fetchval(
-            _SQL["keep"],
+            _SQL["insert"],
             *(tenant_id, run.id, run.game_id, run.revision, times),
             *([_FREQUENCY(row) for row in run.frequencies], [_PLAY(play) for play in run.plays], run.made_by),
         )
@@ -105,8 +104,6 @@ async def list_test_plays(engine: Engine, request: m.ListTestPlaysRequest) -> m.
 
 
 class _Tried(NamedTuple):
-    """A play that was decided."""
-
     seed: bytes
     plan: tuple[Drop, ...]
     payload: dict[str, Any]
@@ -114,7 +111,7 @@ class _Tried(NamedTuple):
 
 
 class _Bench:
-    """A game as its current revision has it, to be tried out."""
+    """The current revision of a game, set up for test plays."""
 
     def __init__(self, rules: Rules, game: GameRule, prizes: dict[str, PrizeTerms]) -> None:
         self.prizes = prizes
@@ -123,21 +120,19 @@ class _Bench:
 
     @classmethod
     async def of(cls, engine: Engine, tenant_id: str, row: Any) -> _Bench:
-        """That of a row of games.get."""
         rules, game = read_rules(row["definition"])
         named = {prize_id for _, prize_id in prizes_named(row["definition"])}
         return cls(rules, game, await load_prizes(engine.database, tenant_id, named))
 
     def plan(self, seed: bytes) -> tuple[Drop, ...]:
-        """What falls in the play of this seed."""
         return self._rules.seed_generator.plan(self._rules.config, seed)
 
     def chances(self, payload: Mapping[str, Any]) -> Mapping[Result, float]:
-        """What is declared of a play with this payload."""
+        """The declared chances of a play with this payload."""
         return declared(self._rules.config, self._game, payload)
 
     async def decide(self, request: m.MakeTestPlaysRequest, times: int) -> AsyncIterator[_Tried]:
-        """Each play. INVALID_ARGUMENT as a play's payload is refused."""
+        """Decides each play. INVALID_ARGUMENT as for a real play's payload."""
         rules, until = self._rules, time.monotonic() + SLICE_SECONDS
         for _ in range(times):
             if time.monotonic() > until:
@@ -150,31 +145,28 @@ class _Bench:
                 payload = {"caught_items": [drop.id for drop in plan]}
             rules.validator.check(rules.reward_handler, rules.config, payload, plan, UNTIMED_MS)
             words = Words(seed, request.client_seed)
-            attempt = Attempt(rules.config, self._game, words, payload, plan, self._is_there)
+            attempt = Attempt(rules.config, self._game, words, payload, plan, self._is_available)
             yield _Tried(seed, plan, payload, rules.reward_handler.decide(attempt))
 
-    def _is_there(self, prize_id: str, quantity: int) -> bool:
+    def _is_available(self, prize_id: str, quantity: int) -> bool:
         prize = self.prizes.get(prize_id)
         return prize is not None and prize.active
 
 
 @dataclass(slots=True)
 class _Counted:
-    """How many plays ended with a result, and how many units of it there were."""
+    """The number of plays with a result, and its total units."""
 
     plays: int = 0
     units: int = 0
 
 
 class _Tally:
-    """What plays came to."""
-
     def __init__(self) -> None:
         self._declared: dict[Result, float] = {}
         self._counts: defaultdict[Result, _Counted] = defaultdict(_Counted)
 
     def count(self, outcome: Outcome, chances: Mapping[Result, float]) -> None:
-        """Counts a play."""
         self._declared = dict(chances)
         slot = outcome.metadata.get("slot_index")
         slot = slot if isinstance(slot, int) else -1
@@ -186,7 +178,7 @@ class _Tally:
             counted.units += quantity
 
     def frequencies(self, times: int, prizes: Mapping[str, PrizeTerms]) -> list[m.TestFrequency]:
-        """A row for each result that is declared or was observed, the declared ones first."""
+        """A row for each declared or observed result, declared ones first."""
         rows = []
         for result in dict.fromkeys((*self._declared, *self._counts)):
             counted = self._counts[result]
@@ -211,7 +203,6 @@ def _seed(request: m.MakeTestPlaysRequest) -> bytes:
 
 
 def _shown_start(request: m.MakeTestPlaysRequest, seed: bytes, plan: tuple[Drop, ...]) -> m.TestPlay:
-    """A start as it is answered."""
     return m.TestPlay(
         test=True,
         seed=seed.hex(),
@@ -221,11 +212,11 @@ def _shown_start(request: m.MakeTestPlaysRequest, seed: bytes, plan: tuple[Drop,
     )
 
 
-def _shown_play(bench: _Bench, request: m.MakeTestPlaysRequest, tried: _Tried, *, alone: bool) -> m.TestPlay:
-    """A play as it is answered and kept; one of many without its payload and plan."""
-    play = _shown_start(request, tried.seed, tried.plan if alone else ())
+def _shown_play(bench: _Bench, request: m.MakeTestPlaysRequest, tried: _Tried, *, single: bool) -> m.TestPlay:
+    """A play as returned and stored; without its payload and plan unless it is the only one."""
+    play = _shown_start(request, tried.seed, tried.plan if single else ())
     outcome = tried.outcome
-    play.payload = tried.payload if alone else None
+    play.payload = tried.payload if single else None
     play.id, play.score, play.metadata = ids.make("testplay"), outcome.score, outcome.metadata
     play.rewards = [won_reward(bench.prizes[won.prize_id], won.quantity, "") for won in outcome.awards]
     play.rewards += [m.WonReward(name=won.item, type="item", quantity=won.quantity) for won in outcome.credits]

@@ -22,7 +22,7 @@ ROWS: Final = (
         run=create_integration,
         resource="integration",
         admin=ADMINS,
-        confides=True,
+        confidential=True,
         refusals=("UNKNOWN_CAMPAIGN", "UNKNOWN_TENANT"),
         example={
             "type": "INTEGRATION_TYPE_WEBHOOK",
@@ -32,9 +32,9 @@ ROWS: Final = (
         },
         command=Command(
             "integrations create FILE",
-            "Make an integration of a file of its fields, as YAML or JSON: type, events, config, campaign_id.",
-            help={"file": "Where they are."},
-            says="{id}",
+            "Create an integration from a YAML or JSON file with its fields: type, events, config, campaign_id.",
+            help={"file": "The file."},
+            outcome="{id}",
         ),
     ),
     Operation(
@@ -44,7 +44,7 @@ ROWS: Final = (
         admin=STAFF,
         command=Command(
             "integrations list",
-            "List integrations, the newest first.",
+            "List integrations, newest first.",
             columns="id, type, status, events, url=config.url",
         ),
     ),
@@ -59,15 +59,15 @@ ROWS: Final = (
         command=(
             Command(
                 "integrations pause INTEGRATION",
-                "Tell an integration nothing until it is resumed; what happens meanwhile is not told later.",
+                "Pause an integration. Events during the pause are not sent later.",
                 sends={"status": "INTEGRATION_STATUS_PAUSED"},
-                says="paused",
+                outcome="paused",
             ),
             Command(
                 "integrations resume INTEGRATION",
-                "Tell an integration again what happens from now on.",
+                "Resume an integration, from the current events on.",
                 sends={"status": "INTEGRATION_STATUS_ACTIVE"},
-                says="active",
+                outcome="active",
             ),
         ),
     ),
@@ -80,8 +80,8 @@ ROWS: Final = (
         example={},
         command=Command(
             "integrations test INTEGRATION",
-            "Send an integration one event, now. Ends with 1 where it did not take it.",
-            says="{status} {http_status:some} {error}",
+            "Send an integration a test event. Exits with 1 if it is not accepted.",
+            outcome="{status} {http_status:some} {error}",
             unless="delivered",
         ),
     ),
@@ -95,10 +95,9 @@ ROWS: Final = (
         example={"delivery_id": "delivery_01k0"},
         command=Command(
             "integrations resend INTEGRATION DELIVERY",
-            "Tell an integration an event of its log once more, under the same event id. Ends with 1 "
-            "where it did not take it.",
-            help={"integration": "Its id.", "delivery": "The delivery's id, as `integrations log` shows it."},
-            says="{status} {http_status:some} {error}",
+            "Resend an event from an integration's log with the same event id. Exits with 1 if it is not accepted.",
+            help={"integration": "The integration's id.", "delivery": "The delivery's id, from `integrations log`."},
+            outcome="{status} {http_status:some} {error}",
             unless="delivered",
         ),
     ),
@@ -110,9 +109,9 @@ ROWS: Final = (
         example={"secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
         command=Command(
             "integrations rotate INTEGRATION --secret",
-            "Sign with a new secret, and with the one before, too; without --secret that one ends.",
-            help={"integration": "Its id.", "secret": "The new one."},
-            says="{secret:signing}",
+            "Sign with a new secret and the previous one; without --secret, end the previous one.",
+            help={"integration": "The integration's id.", "secret": "The new secret."},
+            outcome="{secret:signing}",
         ),
     ),
     Operation(
@@ -122,10 +121,9 @@ ROWS: Final = (
         admin=ADMINS,
         command=Command(
             "integrations remove INTEGRATION",
-            "Remove an integration and its log: it is told nothing more of what happens, nor of what "
-            "is still to be told.",
+            "Remove an integration and its log. It receives no further events, including those still queued.",
             confirm="Remove {integration} and its log?",
-            says="{integration} is removed",
+            outcome="{integration} is removed",
         ),
     ),
     Operation(
@@ -144,7 +142,7 @@ ROWS: Final = (
         admin=STAFF,
         command=Command(
             "integrations log INTEGRATION --most=50",
-            "Show what became of the newest events at an integration.",
+            "List an integration's latest deliveries.",
             help={"most": ""},
             columns="id, event=event_id, type=event_type, status, answer={http_status:some} {error}, ms=duration_ms",
         ),

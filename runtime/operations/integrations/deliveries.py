@@ -1,4 +1,4 @@
-"""Events that integrations are sent: trying one out, sending one again or a made-up one, and their delivery log."""
+"""Deliveries to integrations: test one, resend one, emit a test event, and read the delivery log."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ import msgspec
 import sql
 from runtime import ids
 from runtime import messages as m
-from runtime.actors.delivery_log import Note
+from runtime.actors.delivery_log import LogEntry
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import in_progress, replayed
 from runtime.errors import Fault, Status, unknown
 from runtime.events import Event, ReceivedEvent, new_event
 from runtime.operations import audit, reading
-from runtime.operations.campaigns.campaign_admin import not_to_write
+from runtime.operations.campaigns.campaign_admin import write_refusal
 from runtime.operations.checks import Checks
-from runtime.operations.idempotent_writes import begin_again, keep, once
+from runtime.operations.idempotent_writes import claim_abandoned, once, store_reply
 from runtime.outgoing.providers import ANSWER_CHARACTERS_MAX
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("integrations")
 
 EMIT_WAIT_SECONDS: Final = 5.0
-"""How long emit waits for the attempts that it began; longer ones continue in the background."""
+"""How long emit waits for its attempts; slower ones continue in the background."""
 
 EMIT_ABANDONED_SECONDS: Final = 30.0
-"""An emit without a reply after this time is abandoned: its process is gone, and a retry takes over."""
+"""An emit without a reply after this time is abandoned: its process has died, and a retry takes over."""
 
-UNTOLD: Final = -1
-"""`dispatched` in the reply that an idempotency key holds until the dispatch is over."""
+PENDING: Final = -1
+"""`dispatched` in the reply stored under an idempotency key until the dispatch ends."""
 
 
 async def try_integration(engine: Engine, request: m.TestIntegrationRequest) -> m.IntegrationDeliveryReply:
-    """Sends one integration an event of type integration_test, paused or not, once; what became of it.
+    """Sends an integration, paused or not, one event of type integration_test, without retries. Returns the outcome.
 
-    UNSPECIFIED where it takes long: the delivery log has it later.
+    The status is UNSPECIFIED if the attempt takes long; the delivery log has it later.
     """
     tenant_id = tenant_of(request)
-    row = await reading.to_write(engine.database, _SQL["get"], request, "integration", request.id)
+    row = await reading.for_update(engine.database, _SQL["get"], request, "integration", request.id)
     event = new_event(
         "integration_test",
         occurred_at=engine.clock.now(),
@@ -51,48 +51,48 @@ async def try_integration(engine: Engine, request: m.TestIntegrationRequest) -> 
         data={"integration_id": request.id},
     )
 
-    async def note_try(connection: asyncpg.Connection) -> None:
+    async def record_try(connection: asyncpg.Connection) -> None:
         await audit.record(connection, tenant_id, "integration.test", request.id, after={"event_id": event.id})
 
-    await engine.database.transaction(note_try)
-    delivery = await _became(event, request.id, engine.dispatcher.try_once(event, row))
+    await engine.database.transaction(record_try)
+    delivery = await _outcome(event, request.id, engine.dispatcher.try_once(event, row))
     return m.IntegrationDeliveryReply(delivery=delivery)
 
 
 async def resend_delivery(engine: Engine, request: m.ResendDeliveryRequest) -> m.IntegrationDeliveryReply:
-    """Tells an integration an event of its log once more, paused or not, under the event's own id, by which its
-    receiver knows it; what became of it. One that waits for its next try waits on where it fails.
+    """Resends an event of the delivery log to an integration, paused or not, under the same event id, by which the
+    receiver deduplicates it. Returns the outcome. If it fails, a scheduled retry stays scheduled.
 
-    UNSPECIFIED where it takes long: the delivery log has it later. NOT_FOUND UNKNOWN_DELIVERY.
+    The status is UNSPECIFIED if the attempt takes long; the delivery log has it later. NOT_FOUND UNKNOWN_DELIVERY.
     """
     tenant_id = tenant_of(request)
     checks = Checks()
     checks.required("delivery_id", request.delivery_id)
     checks.raise_found()
-    row = await reading.to_write(engine.database, _SQL["get"], request, "integration", request.id)
-    of = (tenant_id, request.id, request.delivery_id, merchant_of(request))
-    told = await engine.database.fetchrow(_SQL["delivery"], *of)
-    if told is None:
+    row = await reading.for_update(engine.database, _SQL["get"], request, "integration", request.id)
+    key = (tenant_id, request.id, request.delivery_id, merchant_of(request))
+    logged = await engine.database.fetchrow(_SQL["delivery"], *key)
+    if logged is None:
         raise unknown("delivery", request.delivery_id)
     try:
-        event: Event = msgspec.convert(told["event"], ReceivedEvent)
+        event: Event = msgspec.convert(logged["event"], ReceivedEvent)
     except msgspec.ValidationError:
-        what = "the event of this delivery cannot be read any more"
-        raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", what) from None
+        message = "the event of this delivery can no longer be read"
+        raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", message) from None
 
-    async def note_try(connection: asyncpg.Connection) -> None:
+    async def record_try(connection: asyncpg.Connection) -> None:
         after = {"event_id": event.id, "delivery_id": request.delivery_id}
         await audit.record(connection, tenant_id, "integration.resend", request.id, after=after)
 
-    await engine.database.transaction(note_try)
-    attempt = engine.dispatcher.try_once(event, row, told["attempts"], again=told["status"] == "retry")
-    delivery = await _became(event, request.id, attempt)
-    delivery.id, delivery.created_at = request.delivery_id, told["created_at"]
+    await engine.database.transaction(record_try)
+    attempt = engine.dispatcher.try_once(event, row, logged["attempts"], again=logged["status"] == "retry")
+    delivery = await _outcome(event, request.id, attempt)
+    delivery.id, delivery.created_at = request.delivery_id, logged["created_at"]
     return m.IntegrationDeliveryReply(delivery=delivery)
 
 
-async def _became(event: Event, integration_id: str, attempt: asyncio.Task[Note]) -> m.IntegrationDelivery:
-    """The outcome of an attempt that was just begun; UNSPECIFIED where it takes longer than EMIT_WAIT_SECONDS."""
+async def _outcome(event: Event, integration_id: str, attempt: asyncio.Task[LogEntry]) -> m.IntegrationDelivery:
+    """The outcome of an attempt; UNSPECIFIED if it takes longer than EMIT_WAIT_SECONDS."""
     await asyncio.wait([attempt], timeout=EMIT_WAIT_SECONDS)
     delivery = m.IntegrationDelivery(
         integration_id=integration_id, event_id=event.id, event_type=event.type, created_at=event.occurred_at
@@ -108,16 +108,15 @@ async def _became(event: Event, integration_id: str, attempt: asyncio.Task[Note]
 
 
 def _body_of(event: Any) -> str:
-    """The beginning of the request body that carries the event."""
     return "" if event is None else msgspec.json.encode(event).decode()[:ANSWER_CHARACTERS_MAX]
 
 
 async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEventReply:
-    """Tells integrations of an event that did not happen, to try them out.
+    """Sends an artificial event to integrations, to test them.
 
-    `dispatched` counts those that matched and were attempted; a merchant's staff tells its merchant's own alone. The
-    event says that it was emitted. Readers of the stream outside the service get it too; rankings and the hub's
-    workers pass it by.
+    `dispatched` counts the matching integrations that were attempted. A merchant's staff reaches only that merchant's
+    integrations. The event is marked as emitted. External readers of the stream get it too; rankings and the hub's
+    workers ignore it.
     """
     scope = request.scope
     assert scope is not None
@@ -130,15 +129,15 @@ async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEvent
             _SQL["campaign_merchant"], scope.tenant_id, request.campaign_id, scope.merchant_id
         )
         if row is None:
-            raise await not_to_write(engine.database, request, request.campaign_id)
+            raise await write_refusal(engine.database, request, request.campaign_id)
         merchant_id = row["merchant_id"]
-    done = await once(engine, request, m.EmitEventReply, _event_begun)
+    done = await once(engine, request, m.EmitEventReply, _pending_reply)
     event_id: str = done.reply.event_id
     if done.repeated:
-        if done.reply.dispatched != UNTOLD:
+        if done.reply.dispatched != PENDING:
             first: m.EmitEventReply = done.reply
             return first
-        if not await begin_again(engine, request, EMIT_ABANDONED_SECONDS):
+        if not await claim_abandoned(engine, request, EMIT_ABANDONED_SECONDS):
             raise in_progress()
         replayed.set(False)
     event = new_event(
@@ -151,30 +150,30 @@ async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEvent
         data=request.data or {},
     )
 
-    async def note(connection: asyncpg.Connection) -> None:
+    async def record_emit(connection: asyncpg.Connection) -> None:
         after = {"type": event.type, "campaign_id": event.campaign_id}
         await audit.record(connection, scope.tenant_id, "event.emit", event.id, after=after)
 
-    await engine.database.transaction(note)
+    await engine.database.transaction(record_emit)
     engine.publisher.outside(event)
     tasks = await engine.dispatcher.dispatch(event, of_merchant=scope.merchant_id)
     if tasks:
         await asyncio.wait(tasks, timeout=EMIT_WAIT_SECONDS)
     attempted = [task for task in tasks if not task.done() or task.result()]
     reply = m.EmitEventReply(event_id=event.id, dispatched=len(attempted))
-    await keep(engine, request, reply)
+    await store_reply(engine, request, reply)
     return reply
 
 
-async def _event_begun(_: asyncpg.Connection) -> m.EmitEventReply:
-    """The reply that the key holds before the dispatch: its event id, so that a retry of a broken emit reuses it."""
-    return m.EmitEventReply(event_id=ids.make("evt"), dispatched=UNTOLD)
+async def _pending_reply(_: asyncpg.Connection) -> m.EmitEventReply:
+    """The reply stored under the key before the dispatch. Its event id lets a retry after a crash reuse the event."""
+    return m.EmitEventReply(event_id=ids.make("evt"), dispatched=PENDING)
 
 
 async def list_deliveries(
     engine: Engine, request: m.ListIntegrationDeliveriesRequest
 ) -> m.ListIntegrationDeliveriesReply:
-    """What became of the newest events at an integration; a merchant's staff reads of its own campaigns' alone."""
+    """Lists an integration's deliveries, newest first. A merchant's staff sees only events of its own campaigns."""
     filters = (tenant_of(request), request.id, merchant_of(request))
     await reading.one(engine, _SQL["exists"], request, "integration")
     rows, pagination = await reading.page(engine, _SQL["list_deliveries"], request, *filters, key="delivery_id")

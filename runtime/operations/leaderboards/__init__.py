@@ -1,4 +1,4 @@
-"""Leaderboards: live rankings, and the standings that are left when one is finalized."""
+"""Leaderboards: live rankings, and the final standings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS: Final = (
         run=create_leaderboard,
         resource="leaderboard",
         admin=DESIGNERS,
-        stales=True,
+        invalidates_cache=True,
         refusals=("UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE"),
         example={
             "campaign_id": samples.CAMPAIGN,
@@ -55,10 +55,9 @@ ROWS: Final = (
         admin=STAFF,
         command=Command(
             "leaderboards list --status --campaign --q",
-            "List leaderboards, the newest first.",
+            "List leaderboards, newest first.",
             help={
-                "status": "Only those of this status: active, finalized, archived. All but archived where it is left "
-                "out."
+                "status": "Only leaderboards with this status: active, finalized, archived. Default: all but archived."
             },
             columns="id, leaderboard=name, status, counts=metric, how=mode",
         ),
@@ -69,11 +68,17 @@ ROWS: Final = (
         run=update_leaderboard,
         resource="leaderboard",
         admin=DESIGNERS,
-        stales=True,
+        invalidates_cache=True,
         refusals=("BOARD_FINALIZED", "ILLEGAL_TRANSITION", "UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE"),
         example={"name": "Best of the season"},
     ),
-    Operation("DeleteLeaderboard", "DELETE /leaderboards/{id}", run=delete_leaderboard, admin=DESIGNERS, stales=True),
+    Operation(
+        "DeleteLeaderboard",
+        "DELETE /leaderboards/{id}",
+        run=delete_leaderboard,
+        admin=DESIGNERS,
+        invalidates_cache=True,
+    ),
     Operation(
         "ListRankings",
         "GET /leaderboards/{id}/rankings",
@@ -90,8 +95,8 @@ ROWS: Final = (
         lengthy=True,
         command=Command(
             "leaderboards standings BOARD --most=50",
-            "Show who stands where, each with the prize of that rank.",
-            help={"board": "Its id.", "most": "How many places."},
+            "List a leaderboard's standings with the prize of each rank.",
+            help={"board": "The leaderboard's id.", "most": "The maximum number of ranks."},
             columns="rank, player=player_id, name=display_name, score, prize=prize_id, reward=reward_id",
         ),
     ),
@@ -101,16 +106,16 @@ ROWS: Final = (
         run=finalize_leaderboard,
         admin=REWARD_MANAGERS,
         lengthy=True,
-        stales=True,
+        invalidates_cache=True,
         refusals=("ILLEGAL_TRANSITION",),
         example={},
         shape=Shape(opened="leaderboard", name="FinalizedLeaderboard"),
         command=Command(
             "leaderboards finalize BOARD",
-            "End a leaderboard, and give its prizes to who stands there. It cannot be undone.",
-            help={"board": "Its id."},
-            confirm="Finalize {board}? Its prizes are given to who stands there now.",
-            says="{board} is finalized",
+            "Finalize a leaderboard and award its prizes by rank. This cannot be undone.",
+            help={"board": "The leaderboard's id."},
+            confirm="Finalize {board}? Its prizes are awarded by the current ranks.",
+            outcome="{board} is finalized",
         ),
     ),
     Operation(
@@ -119,7 +124,7 @@ ROWS: Final = (
         run=disqualify_player,
         admin=REWARD_MANAGERS,
         lengthy=True,
-        stales=True,
+        invalidates_cache=True,
         refusals=("BOARD_FINALIZED", "ILLEGAL_TRANSITION", "UNKNOWN_PLAYER"),
         example={"player_id": samples.PLAYER, "reason": "two accounts"},
     ),
@@ -129,7 +134,7 @@ ROWS: Final = (
         run=adjust_score,
         admin=REWARD_MANAGERS,
         lengthy=True,
-        stales=True,
+        invalidates_cache=True,
         refusals=("BOARD_FINALIZED", "DISQUALIFIED", "ILLEGAL_TRANSITION", "UNKNOWN_PLAYER"),
         example={"player_id": samples.PLAYER, "delta": -20, "reason": "a round was counted twice"},
     ),

@@ -1,7 +1,7 @@
-"""Leaderboards as staff manage and correct them.
+"""Leaderboard management and score corrections, for staff.
 
-A score follows from rows (sql/leaderboards.sql, `scores`); runtime/stores/rankings.py keeps its live order, and
-finalize.py closes a board. Corrections are rows with a reason: a score is never written over.
+A score is computed from rows (sql/leaderboards.sql, `scores`). runtime/stores/rankings.py keeps the live order, and
+finalize.py closes a board. A correction is a row with a reason; scores are never overwritten.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import campaign_admin as campaigns
-from runtime.operations.checks import Checks, given, refuse_read_only, search_pattern, set_fields
-from runtime.operations.idempotent_writes import keep, once
+from runtime.operations.checks import Checks, provided, refuse_read_only, search_pattern, set_fields
+from runtime.operations.idempotent_writes import once, store_reply
 from runtime.operations.players import merging
 from runtime.stores.pipeline import EphemeralDown
 from runtime.wire.enums import enum, token
@@ -34,10 +34,9 @@ _PLAYER: Final = sql.load("players")["find"]
 
 SETTABLE: Final = frozenset({"campaign_id", "game_id", "name", "metric", "mode", "start_date", "end_date", "prizes"})
 COUNTED_BY: Final = frozenset({"campaign_id", "game_id", "metric", "mode", "start_date", "end_date"})
-"""What a score depends on: a change of these counts the whole board anew."""
+"""The fields that scores depend on: a change of these recounts the whole board."""
 
 RANK_MAX: Final = 10_000
-"""The last rank that may have a prize."""
 
 Correction = m.AdjustScoreRequest | m.DisqualifyPlayerRequest
 
@@ -48,20 +47,23 @@ log = structlog.get_logger(__name__)
 
 
 async def create_leaderboard(engine: Engine, request: m.CreateLeaderboardRequest) -> m.LeaderboardReply:
-    """A new board, live from the start. Of a game where game_id is given, else of a whole campaign."""
+    """Creates a board, live at once. It covers one game if `game_id` is set, else the whole campaign."""
 
     async def work(connection: asyncpg.Connection) -> m.LeaderboardReply:
         return m.LeaderboardReply(leaderboard=board_from_row(await make(connection, request)))
 
-    reply = await catalog.create_beside(engine, request, m.LeaderboardReply, work)
+    reply = await catalog.create_dependent(engine, request, m.LeaderboardReply, work)
     assert reply.leaderboard is not None
     engine.rankings.rebuild_soon(tenant_of(request), reply.leaderboard.id)
     return reply
 
 
 async def make(connection: asyncpg.Connection, request: m.CreateLeaderboardRequest) -> asyncpg.Record:
-    """`create_leaderboard` within a hold of the catalogue; its row, whose ranking is to be built."""
-    tenant_id, board = tenant_of(request), given(request.leaderboard, "leaderboard")
+    """Creates a board in the caller's transaction, which holds the catalogue lock. Returns the board's row.
+
+    The caller builds the ranking after the commit.
+    """
+    tenant_id, board = tenant_of(request), provided(request.leaderboard, "leaderboard")
     refuse_read_only(board, m.Leaderboard(status=m.LeaderboardStatus.ACTIVE))
     _check(board)
     await _settle_scope(connection, request, board)
@@ -75,14 +77,14 @@ async def make(connection: asyncpg.Connection, request: m.CreateLeaderboardReque
 
 
 async def get_leaderboard(engine: Engine, request: m.GetLeaderboardRequest) -> m.LeaderboardReply:
-    """A board, archived or not."""
+    """One board, archived or not."""
     return m.LeaderboardReply(
         leaderboard=board_from_row(await reading.one(engine, _SQL["get"], request, "leaderboard"))
     )
 
 
 async def list_leaderboards(engine: Engine, request: m.ListLeaderboardsRequest) -> m.ListLeaderboardsReply:
-    """The tenant's boards, newest first; archived ones only where `status` asks for them."""
+    """The tenant's boards, newest first. Archived boards only if `status` asks for them."""
     narrowed = (request.campaign_id, token(request.status), search_pattern(request.q))
     filters = (tenant_of(request), *narrowed, merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, *filters)
@@ -90,15 +92,15 @@ async def list_leaderboards(engine: Engine, request: m.ListLeaderboardsRequest) 
 
 
 async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest) -> m.LeaderboardReply:
-    """Sets the fields that are given, on a live board. `status` is moved by finalize and delete alone.
+    """Sets the fields of the request, on a live board. Only finalize and delete change `status`.
 
-    A change of what scores depend on counts the whole board anew; until that is done, Postgres answers.
+    A change of a field that scores depend on recounts the whole board. Until then, Postgres serves the rankings.
     """
 
     async def work(connection: asyncpg.Connection) -> Altered:
         return await alter(connection, request)
 
-    row, recount = await catalog.change_beside(engine, tenant_of(request), work)
+    row, recount = await catalog.change_dependent(engine, tenant_of(request), work)
     if recount:
         await engine.rankings.forget(tenant_of(request), request.id)
         engine.rankings.rebuild_soon(tenant_of(request), request.id)
@@ -106,20 +108,20 @@ async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest
 
 
 class Altered(NamedTuple):
-    """A board after an update, and whether all its scores are counted anew."""
+    """A board after an update, and whether its scores must be recounted."""
 
     row: asyncpg.Record
     recount: bool
 
 
 async def alter(connection: asyncpg.Connection, request: m.UpdateLeaderboardRequest) -> Altered:
-    """`update_leaderboard` within a hold of the catalogue."""
-    tenant_id, update = tenant_of(request), given(request.leaderboard, "leaderboard")
+    """Updates a board in the caller's transaction, which holds the catalogue lock."""
+    tenant_id, update = tenant_of(request), provided(request.leaderboard, "leaderboard")
     before = await _lock_live(connection, request)
     board = board_from_row(before)
     names = set_fields(board, update, request.update_mask, SETTABLE)
     if "game_id" in names and "campaign_id" not in names and board.game_id:
-        board.campaign_id = ""  # The new game's: settled below.
+        board.campaign_id = ""  # Set to the new game's campaign below.
     _check(board)
     await _settle_scope(connection, request, board)
     if "prizes" in names:
@@ -132,7 +134,7 @@ async def alter(connection: asyncpg.Connection, request: m.UpdateLeaderboardRequ
 
 
 async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
-    """Removes a board that ranked nobody; archives one with history."""
+    """Deletes a board without history; archives any other."""
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
@@ -144,7 +146,7 @@ async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.Dele
         await audit.record(connection, tenant_id, action, request.id, before=dict(before))
         return archived
 
-    archived = await catalog.change_beside(engine, tenant_id, work)
+    archived = await catalog.change_dependent(engine, tenant_id, work)
     await engine.rankings.forget(tenant_id, request.id)
     return m.DeleteReply(id=request.id, archived=archived)
 
@@ -153,7 +155,7 @@ async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.Dele
 
 
 async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.RankingReply:
-    """Adds `delta` to a player's score, for a reason; the player's place after it.
+    """Adds `delta` to a player's score, with a reason. Returns the player's new rank.
 
     NOT_FOUND UNKNOWN_LEADERBOARD, UNKNOWN_PLAYER; FAILED_PRECONDITION BOARD_FINALIZED, DISQUALIFIED.
     """
@@ -165,8 +167,8 @@ async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.Ranki
         if await connection.fetchval(_SQL["is_disqualified"], tenant_id, request.id, player_id):
             message = f"player {player_id} is disqualified from this board"
             raise Fault(Status.FAILED_PRECONDITION, "DISQUALIFIED", message)
-        note = (player_id, ids.make("entry"), request.delta, request.reason)
-        await connection.execute(_SQL["adjust"], tenant_id, request.id, *note)
+        correction = (player_id, ids.make("entry"), request.delta, request.reason)
+        await connection.execute(_SQL["adjust"], tenant_id, request.id, *correction)
         after = {"player_id": player_id, "delta": request.delta, "reason": request.reason}
         await audit.record(connection, tenant_id, "leaderboard.adjust", request.id, after=after)
         return m.RankingReply(ranking=m.Ranking(player_id=player_id))
@@ -186,14 +188,14 @@ async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.Ranki
         top = counted.top(None, 1, player_id) if counted is not None else None
     reply = m.RankingReply(ranking=top.me if top is not None else None)
     if reply.ranking is not None:
-        # Without the name, which the player may change, or have erased: a retry is told it as it is by then.
-        kept = m.RankingReply(ranking=replace(reply.ranking, display_name=""))
-        await keep(engine, request, kept)
+        # Stored without the name, which the player may change or have erased. A retry gets the current name.
+        stored = m.RankingReply(ranking=replace(reply.ranking, display_name=""))
+        await store_reply(engine, request, stored)
     return reply
 
 
 async def disqualify_player(engine: Engine, request: m.DisqualifyPlayerRequest) -> m.DisqualifyPlayerReply:
-    """Takes a player off the board for good. Again: the same answer, with the first reason.
+    """Removes a player from the board for good. Repeating it returns the same reply, with the first reason.
 
     NOT_FOUND UNKNOWN_LEADERBOARD, UNKNOWN_PLAYER; FAILED_PRECONDITION BOARD_FINALIZED.
     """
@@ -216,7 +218,7 @@ async def disqualify_player(engine: Engine, request: m.DisqualifyPlayerRequest) 
 
 
 async def show(engine: Engine, tenant_id: str, board_id: str, player_id: str) -> None:
-    """Brings the live ranking up to a player's rows. With the ephemeral store away, catching up does it later."""
+    """Refreshes a player in the live ranking. If the ephemeral store is down, the catch-up job does it later."""
     try:
         await engine.rankings.refresh(tenant_id, [player_id], boards=[board_id])
     except (EphemeralDown, RedisError) as error:
@@ -227,14 +229,14 @@ async def show(engine: Engine, tenant_id: str, board_id: str, player_id: str) ->
 
 
 def problems(board: m.Leaderboard) -> list[tuple[str, str]]:
-    """(field, what is wrong) of a board in itself; what it names is not looked up."""
+    """(field, description) of each problem of a board. References are not checked."""
     checks = Checks()
     checks.required("name", board.name)
     for field, value in (("metric", board.metric), ("mode", board.mode)):
         if not value:
             checks.problem(field, "is required")
     if not board.campaign_id and not board.game_id:
-        checks.problem("campaign_id", "is required, unless game_id is given")
+        checks.problem("campaign_id", "is required, unless game_id is set")
     checks.times(board.start_date, board.end_date)
     _check_ranks(checks, board.prizes)
     return checks.found
@@ -254,17 +256,17 @@ def _check_ranks(checks: Checks, prizes: list[m.RankPrize]) -> None:
         if not 1 <= prize.from_rank <= RANK_MAX:
             checks.problem(f"{field}.from_rank", f"must be from 1 to {RANK_MAX}")
         elif not prize.from_rank <= prize.to_rank <= RANK_MAX:
-            checks.problem(f"{field}.to_rank", f"must be from from_rank ({prize.from_rank}) to {RANK_MAX}")
+            checks.problem(f"{field}.to_rank", f"must be between from_rank ({prize.from_rank}) and {RANK_MAX}")
         else:
             taken.append((prize.from_rank, prize.to_rank, i))
     taken.sort()
     for (_, last, one), (first, _, other) in pairwise(taken):
         if first <= last:
-            checks.problem(f"prizes[{other}].from_rank", f"overlaps prizes[{one}], which goes to rank {last}")
+            checks.problem(f"prizes[{other}].from_rank", f"must be above {last}, the to_rank of prizes[{one}]")
 
 
 async def _check_prizes(connection: asyncpg.Connection, request: Scoped, board: m.Leaderboard) -> None:
-    """Every named prize is there for who asks, and not archived; the tenant's lock keeps it so."""
+    """Checks that the caller may use each prize and none is archived. The catalogue lock keeps it true until commit."""
     named = sorted({prize.prize_id for prize in board.prizes})
     about = (tenant_of(request), named, merchant_of(request))
     usable = {row["prize_id"] for row in await connection.fetch(_USABLE_PRIZES, *about)}
@@ -276,7 +278,7 @@ async def _check_prizes(connection: asyncpg.Connection, request: Scoped, board: 
 
 
 async def _settle_scope(connection: asyncpg.Connection, request: Scoped, board: m.Leaderboard) -> None:
-    """A board of a game is of that game's campaign, where none is named."""
+    """A board of a game without a campaign gets the game's campaign."""
     if board.game_id and not board.campaign_id:
         about = (tenant_of(request), board.game_id, merchant_of(request))
         board.campaign_id = await connection.fetchval(_SQL["game_campaign"], *about) or ""
@@ -285,7 +287,7 @@ async def _settle_scope(connection: asyncpg.Connection, request: Scoped, board: 
 
 
 async def _out_of_scope(connection: asyncpg.Connection, request: Scoped, board: m.Leaderboard) -> Fault:
-    refusal = await campaigns.not_to_write(connection, request, board.campaign_id)
+    refusal = await campaigns.write_refusal(connection, request, board.campaign_id)
     if board.game_id and refusal.status is Status.NOT_FOUND:
         return invalid("game_id", f"there is no game {board.game_id!r} in campaign {board.campaign_id!r}")
     return refusal
@@ -300,13 +302,13 @@ def _check_correction(player_id: str, reason: str, delta: int = 1) -> None:
     checks.raise_found()
 
 
-async def lock(connection: asyncpg.Connection, request: reading.Asked) -> asyncpg.Record:
-    """The board that the request changes, held as it is. NOT_FOUND; PERMISSION_DENIED FORBIDDEN."""
-    return await reading.to_write(connection, _SQL["lock"], request, "leaderboard", request.id)
+async def lock(connection: asyncpg.Connection, request: reading.IdRequest) -> asyncpg.Record:
+    """The board that the request changes, with a row lock. NOT_FOUND; PERMISSION_DENIED FORBIDDEN."""
+    return await reading.for_update(connection, _SQL["lock"], request, "leaderboard", request.id)
 
 
-async def _lock_live(connection: asyncpg.Connection, request: reading.Asked) -> asyncpg.Record:
-    """The board, held as it is. NOT_FOUND; FAILED_PRECONDITION BOARD_FINALIZED, ILLEGAL_TRANSITION (archived)."""
+async def _lock_live(connection: asyncpg.Connection, request: reading.IdRequest) -> asyncpg.Record:
+    """As `lock`, for a live board. FAILED_PRECONDITION BOARD_FINALIZED, ILLEGAL_TRANSITION (archived)."""
     row = await lock(connection, request)
     if row["status"] == "finalized":
         raise Fault(Status.FAILED_PRECONDITION, "BOARD_FINALIZED", f"leaderboard {request.id} is finalized")
@@ -316,12 +318,12 @@ async def _lock_live(connection: asyncpg.Connection, request: reading.Asked) -> 
 
 
 async def _lock_for_player(connection: asyncpg.Connection, request: Correction) -> str:
-    """Holds the board as it is, so that no correction slips in behind finalize's snapshot.
+    """Locks the board, so that finalize's snapshot misses no correction.
 
-    Whom the correction is of: a guest that has logged in is the player that it became.
+    Returns the player to correct: for a guest that has logged in, the player that it became.
     """
     tenant_id = tenant_of(request)
-    player_id = await merging.hold_player(connection, tenant_id, request.player_id)
+    player_id = await merging.lock_owner(connection, tenant_id, request.player_id)
     await _lock_live(connection, request)
     if not await connection.fetchval(_SQL["knows_player"], tenant_id, player_id):
         raise unknown("player", player_id)

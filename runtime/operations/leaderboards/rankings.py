@@ -1,4 +1,4 @@
-"""Rankings as players see them: who leads, and the player's own place."""
+"""Rankings for players: the leaders, and the player's own rank."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SHOWN: Final = ("rank", "player_id", "display_name", "score", "achieved_at")
 
 
 async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.ListRankingsReply:
-    """Who leads, and the player's own place as `me`. A live board in one call to the ephemeral store.
+    """The leaders, and the player's own rank as `me`. A live board takes one call to the ephemeral store.
 
-    Where that is away, or its set is gone, Postgres answers and the set is built anew. A finalized board
-    shows its standings; one that is archived, or of a draft campaign, has no set and is unknown.
+    If the store is down or lost the board's set, Postgres serves the ranking and the set is rebuilt. A finalized
+    board shows its standings. An archived board, or one of a draft campaign, has no set and is unknown.
     """
     tenant_id = tenant_of(request)
     query = ("rankings", tenant_id, request.id)
@@ -70,7 +70,7 @@ async def _finalized(
 
 
 def position_of(page: paging.Page) -> Place | int | None:
-    """Where the page begins: after a place of a live board, or after a rank of a finalized one. None: at the top."""
+    """The start of the page: after a place on a live board, or after a rank on a finalized one. None: at the top."""
     match page.after:
         case (score, achieved_us, player_id):
             return Place(int(score), int(achieved_us), str(player_id))
@@ -80,7 +80,7 @@ def position_of(page: paging.Page) -> Place | int | None:
 
 
 async def finalized_rows(engine: Engine, tenant_id: str, board_id: str, page: paging.Page) -> list[asyncpg.Record]:
-    """The standings that finalizing kept, from where the page begins. None of them: it kept none."""
+    """The stored standings from the start of the page; empty if the board has none."""
     after = position_of(page)
     last_rank = after if isinstance(after, int) else 0
     return await engine.database.fetch(_SQL["standings"], tenant_id, board_id, last_rank, page.fetch)
@@ -96,5 +96,4 @@ def finalized_page(
 
 
 def foreign_cursor() -> Fault:
-    """INVALID_ARGUMENT: a cursor from before the board was finalized."""
-    return invalid("cursor", "is of the ranking before it was finalized; begin again without one")
+    return invalid("cursor", "is from before the board was finalized. Start again without a cursor")

@@ -1,4 +1,4 @@
-"""Standings as staff see them: who leads and who gets what, before a board is finalized and after."""
+"""Standings for staff: ranks and their prizes, before and after a board is finalized."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SQL: Final = sql.load("leaderboards")
 
 
 async def list_standings(engine: Engine, request: m.ListStandingsRequest) -> m.ListStandingsReply:
-    """A board's places, each with the prize of its rank: kept ones where it was finalized, else as it stands now.
+    """A board's ranks, each with its prize: the stored standings if it was finalized, else the live ones.
 
-    A board of a draft campaign, which the public sees nothing of, is counted by Postgres.
+    Postgres counts the board of a draft campaign, which has no public ranking.
     """
     tenant_id = tenant_of(request)
     board = await reading.one(engine, _SQL["get"], request, "leaderboard")
@@ -38,9 +38,9 @@ async def list_standings(engine: Engine, request: m.ListStandingsRequest) -> m.L
 
 
 async def _add_contacts(engine: Engine, request: m.ListStandingsRequest, items: list[m.Standing]) -> None:
-    """Masked contacts of players without a display name, for staff who may write the board.
+    """Adds masked contacts of players without a display name, for staff who may write the board.
 
-    A merchant's staff reads the tenant's boards, and not whose places they are.
+    A merchant's staff may read the tenant's boards, but not identify their players.
     """
     nameless = {one.player_id: one for one in items if not one.display_name}
     about = (tenant_of(request), request.id, merchant_of(request), True)

@@ -1,4 +1,4 @@
-"""Players: their profiles and contacts, how they log in, and how a guest becomes one."""
+"""Players: profiles, contacts, logins, and the merge of a guest into a player."""
 
 from __future__ import annotations
 

@@ -1,24 +1,40 @@
-"""Finding a player, and the message of its row."""
+"""Loads a player and converts its row to a message."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import asyncpg
 
 import sql
 from runtime import messages as m
-from runtime.wire.enums import enum
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status, violations
+from runtime.wire import contacts
+from runtime.wire.enums import enum, token
 
 _SQL: Final = sql.load("players")
 
 FIND: Final = _SQL["find"]
-MEET: Final = _SQL["meet"]
+MEET: Final = _SQL["create"]
 OWNER: Final = _SQL["owner"]
+
+PLAYER: Final = "player_"
+"""The prefix of player ids made by this service; external ids never have it."""
+
+
+class _Named(Protocol):
+    """A signed call about a player, which one of these fields names."""
+
+    @property
+    def player_id(self) -> str: ...
+    @property
+    def email(self) -> str: ...
+    @property
+    def phone(self) -> str: ...
 
 
 def player_from_row(row: asyncpg.Record) -> m.Player:
-    """The message of a row of `FIND`."""
     return m.Player(
         id=row["player_id"],
         display_name=row["display_name"],
@@ -34,7 +50,6 @@ def player_from_row(row: asyncpg.Record) -> m.Player:
 
 
 def contact_from_row(row: Any) -> m.Contact:
-    """The message of a contact's row."""
     return m.Contact(
         id=row["id"],
         type=m.ContactType[row["type"].upper()],
@@ -42,3 +57,18 @@ def contact_from_row(row: Any) -> m.Contact:
         verified=row["verified"],
         created_at=row["created_at"],
     )
+
+
+async def named_player(engine: Engine, tenant_id: str, request: _Named) -> str:
+    """The request's `player_id`, which may be unknown, or the id of the contact's owner (else UNKNOWN_PLAYER)."""
+    named = [name for name in ("player_id", "email", "phone") if getattr(request, name)]
+    if len(named) != 1:
+        raise violations([("player_id", "exactly one of player_id, email and phone is required")])
+    if named == ["player_id"]:
+        return request.player_id
+    type, value = m.ContactType[named[0].upper()], getattr(request, named[0])
+    owner = (token(type), contacts.normalized(type, value, field=named[0]))
+    player_id: str | None = await engine.database.fetchval(OWNER, tenant_id, *owner)
+    if player_id is None:
+        raise Fault(Status.NOT_FOUND, "UNKNOWN_PLAYER", f"there is no player with this {named[0]}")
+    return player_id

@@ -1,38 +1,36 @@
-"""Merging: a guest that logs in becomes the player, in one transaction.
+"""Merging: when a guest logs in, everything it has moves to the player, in one transaction.
 
-A guest's record never becomes the player's own: what the guest has moves to the player's record, and the
-guest's ends. Otherwise whoever planted a guest's token in another's browser would hold a token of the
-account that is made there (session fixation). The guest's tokens end with the same transaction.
+The guest's record never becomes the player's: its contents move to the player's record, and the guest and its tokens
+end in the same transaction. Otherwise an attacker who planted a guest's token in a victim's browser would hold a
+token of the victim's new account (session fixation).
 
-What is decided for a guest is committed with the guest's row held to share (`Changes.hold_guest`,
-`hold_player`), and a merge holds it alone: so it has committed before the merge, and moves, or finds the
-guest merged, and is decided again for the player. Nothing is left to be moved later.
+A decision for a guest commits under a share lock on the guest's row (`Changes.require_guest`, `lock_owner`); a merge
+locks that row exclusively. So the decision either commits first and moves with the merge, or finds the guest merged
+and is made again for the player. Nothing remains to be moved later.
 
-The player plays on meanwhile. So what was surplus is looked at again when the rows that say so are held, or are
-the player's, where a twin of theirs finds them: what the player got in between undoes the merge, and it begins anew.
+The player keeps playing during a merge. So the surplus is read without locks, and compared again once its rows are
+locked or moved. A difference, or a unique violation by a concurrent grant, rolls the merge back, and it retries.
 
-Caps hold over both. Counts add up: a player who has played more of a game than its cap by then plays no more.
-Of a prize with max_per_user the player keeps all, and of the guest's as much as the cap leaves, the best
-first: delivered, on its way, oldest. A rung is one player's once, and so are a quest's turns in a period.
-The rest stays with the guest's record, where nobody can claim it: what was delivered as it is; what was not
-is revoked, its stock and code return, and its points, or what the guest had paid for it, are moved back
-(REVERSAL), and so are the turns that it gave. Points and turns that are spent cannot be; what was paid for those stays
-paid. So several guests win no more of these than one player, and who was both by accident loses nothing that one
-player could have.
+One player's caps hold over both:
 
-What points bought that are surplus and spent stays too, and where a rung gave them for nothing, so did it. It is the
-guest's without any login, and the same rung of a shop is one player's once: guests gain by merging only what each of
-them had, and there are as many as an address is given.
+- Play counts add up. A player over a game's cap cannot play it any more.
+- Of a prize with max_per_user, the player keeps its own rewards, and as many of the guest's as the cap leaves, the
+  best first: delivered, in delivery, oldest.
+- A player is granted a rung once, and a quest's turns once a period.
 
-What plays won that were within the cap of each, and are beyond it together (max_plays_per_user, max_plays_per_day),
-is the player's: items and points that were earned may be spent by now, and the ledger says of no coin which play it
-came of, so that what was bought would have to come back with it. So a game's cap on plays bounds guests less than a
-prize's max_per_user does: by how many guests an address is given, RATE_GUEST_BURST and then RATE_GUEST_PER_SECOND
+The surplus stays with the guest's record, where it cannot be claimed. Delivered rewards stay delivered. Others are
+revoked: stock and code return, and the points and turns that they gave or cost are moved back (REVERSAL). Spent points
+and turns cannot be moved back, and their price is not refunded. So several guests win no more than one player, and a
+person who was both by accident loses nothing that one player could have.
+
+Two kinds of winnings stay with the player. What was bought with surplus points: the guest would have it without a
+login, too. And winnings of plays that are within each one's play cap (max_plays_per_user, max_plays_per_day), but over
+it in sum: the ledger does not record which play a point came from, so every purchase would have to be reversed. So a
+play cap limits guests only by how many an address may create, RATE_GUEST_BURST and then RATE_GUEST_PER_SECOND
 (docs/explanation/security.md).
 
-The plays that won the surplus note it, so that no quest counts it as the player's, whether it could be taken back or
-not (`quest_progress`). A quest that either of them has completed stays completed, whatever it counted: that was within
-the caps of who completed it, and is one player's once in its period, like a rung.
+Plays record the surplus that they won, so that no quest counts it for the player (`quest_progress`). A quest that
+either of them completed stays completed, since it was within that one's caps.
 """
 
 from __future__ import annotations
@@ -59,25 +57,25 @@ _REWARDS: Final = sql.load("rewards")
 _MOVE: Final = sql.load("wallet")["move"]
 
 ATTEMPTS: Final = 3
-"""Where player or delivery did something in between that the merge goes by: the next attempt sees it."""
+"""A play or delivery may change rows that the merge decided by; the next attempt reads them again."""
 
 
 async def merge(
-    engine: Engine, tenant_id: str, guest_id: str, player_id: str, *, noted: Mapping[str, Any] | None = None
+    engine: Engine, tenant_id: str, guest_id: str, player_id: str, *, audit_facts: Mapping[str, Any] | None = None
 ) -> bool:
-    """Moves everything a guest has to the player; nothing where it is no guest, or somebody else's. Again: nothing.
-    Nor where the player is a guest: who is somebody becomes nobody else.
+    """Moves everything a guest has to the player. Returns whether it did.
 
-    Whether it did. noted: what the audit log is told, where staff does it.
-    UNAVAILABLE where it lost every race; nothing has moved then.
+    Does nothing if guest_id is not a guest or is already merged, or if the player is a guest itself: registered
+    players are never merged into one another. audit_facts: for the audit log, where staff does the merge.
+    UNAVAILABLE if every attempt met a concurrent change; nothing has moved then.
     """
     if guest_id == player_id:
         return False
 
     async def work(connection: asyncpg.Connection) -> bool:
-        merged = await _merge(connection, engine, _Who(tenant_id, guest_id, player_id))
-        if merged and noted is not None:
-            after = {"guest_id": guest_id, **noted}
+        merged = await _merge(connection, engine, _Pair(tenant_id, guest_id, player_id))
+        if merged and audit_facts is not None:
+            after = {"guest_id": guest_id, **audit_facts}
             await audit.record(connection, tenant_id, "player.merge", player_id, after=after)
         return merged
 
@@ -86,101 +84,101 @@ async def merge(
             return await engine.database.transaction(work)
         except (asyncpg.UniqueViolationError, _Changed) as error:
             if attempt == ATTEMPTS - 1:
-                raise _lost() from error
+                raise _overloaded() from error
         except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
-            raise _lost() from error
+            raise _overloaded() from error
     raise AssertionError("the last attempt returns or raises")
 
 
-def _lost() -> Fault:
-    message = "guest or player is still playing; try again"
+def _overloaded() -> Fault:
+    message = "the guest or the player is still playing; try again"
     return Fault(Status.UNAVAILABLE, "OVERLOADED", message, retry_after_seconds=1)
 
 
-async def hold_player(connection: asyncpg.Connection, tenant_id: str, player_id: str) -> str:
-    """Whom something is for that came for this player: a guest that has logged in is the player it became.
+async def lock_owner(connection: asyncpg.Connection, tenant_id: str, player_id: str) -> str:
+    """The current owner of what belongs to this player: for a merged guest, the player it was merged into.
 
-    A guest stays one until the transaction ends. The first lock of the transaction but for the tenant's.
+    Locks a guest against merging until the transaction ends. Must be the transaction's first lock after the tenant's.
     """
-    return str(await connection.fetchval(_SQL["hold_guest"], tenant_id, player_id) or player_id)
+    return str(await connection.fetchval(_SQL["lock_target"], tenant_id, player_id) or player_id)
 
 
 _MOVES: Final = (
-    *("move_grants", "move_completions", "move_quest_events", "move_adjustments", "move_standings"),
+    *("move_grants", "move_completions", "move_quest_events", "move_redemptions"),
+    *("lock_entry_counts", "end_entries", "move_entries"),
+    *("move_adjustments", "move_standings"),
     "copy_disqualifications",
 )
-"""In the order of sql/locks.py."""
+"""In the lock order of sql/locks.py."""
 
 
-class _Who(NamedTuple):
-    """The first arguments of nearly every statement."""
-
+class _Pair(NamedTuple):
     tenant_id: str
     guest_id: str
     player_id: str
 
 
-async def _merge(connection: asyncpg.Connection, engine: Engine, who: _Who) -> bool:
-    """Whether there was a guest to be merged. Reads like sql/locks.py: each step locks what it moves."""
-    if not await _end_guest(connection, engine, who):
+async def _merge(connection: asyncpg.Connection, engine: Engine, pair: _Pair) -> bool:
+    """Merges in the lock order of sql/locks.py: each step locks what it moves. False: there is no guest to merge."""
+    if not await _end_guest(connection, engine, pair):
         return False
-    surplus = await _read_surplus(connection, who)
-    await _move_plays(connection, who, surplus)
-    returned = await _move_turns(connection, who, surplus)
-    await _move_wallets(connection, who)
-    ending = await _pay_back(connection, who, surplus, returned)
-    await _move_prizes(connection, who, surplus, ending)
+    surplus = await _read_surplus(connection, pair)
+    await _move_plays(connection, pair, surplus)
+    returned = await _move_turns(connection, pair, surplus)
+    await _move_wallets(connection, pair)
+    to_revoke = await _reverse_movements(connection, pair, surplus, returned)
+    await _move_prizes(connection, pair, surplus, to_revoke)
     if surplus.units:
-        after = {"guest_id": who.guest_id, "rewards": surplus.reward_ids, "prizes": dict(surplus.units)}
-        await audit.record(connection, who.tenant_id, "player.merge_surplus", who.player_id, after=after)
+        after = {"guest_id": pair.guest_id, "rewards": surplus.reward_ids, "prizes": dict(surplus.units)}
+        await audit.record(connection, pair.tenant_id, "player.merge_surplus", pair.player_id, after=after)
     return True
 
 
-async def _end_guest(connection: asyncpg.Connection, engine: Engine, who: _Who) -> bool:
-    """Makes the guest the player, with its logins at an end. False where there is none to be merged."""
-    held = {row["player_id"]: row for row in await connection.fetch(_SQL["hold_players"], *who)}
-    guest, player = held.get(who.guest_id), held.get(who.player_id)
+async def _end_guest(connection: asyncpg.Connection, engine: Engine, pair: _Pair) -> bool:
+    """Marks the guest as merged and revokes its tokens. False: there is no guest to merge."""
+    locked = {row["player_id"]: row for row in await connection.fetch(_SQL["lock_players"], *pair)}
+    guest, player = locked.get(pair.guest_id), locked.get(pair.player_id)
     if guest is None or guest["auth_method"] != "guest" or guest["merged_into"] is not None:
         return False
     if player is not None and player["auth_method"] == "guest":
-        return False  # It may become somebody itself, or has just now: whoever became it would be nobody.
+        return False  # It may be merged itself, and this guest would then point at an ended record.
     if guest["status"] == "suspended":
-        return False  # Else a login would take what it won out of the suspension.
-    if await connection.fetchval(_SQL["has_contacts"], who.tenant_id, who.guest_id):
+        return False  # Otherwise a login would free its winnings from the suspension.
+    if await connection.fetchval(_SQL["has_contacts"], pair.tenant_id, pair.guest_id):
         return False
-    await connection.execute(_SQL["end_guest"], *who)
-    await revocations.revoke_player(connection, engine, who.tenant_id, who.guest_id)
-    await analytics.merge_players(connection, *who)
+    await connection.execute(_SQL["end_guest"], *pair)
+    await revocations.revoke_player(connection, engine, pair.tenant_id, pair.guest_id)
+    await analytics.merge_players(connection, *pair)
     return True
 
 
-async def _move_plays(connection: asyncpg.Connection, who: _Who, surplus: _Surplus) -> None:
-    games = [row["game_id"] for row in await connection.fetch(_SQL["move_plays"], *who)]
-    if of_plays := surplus.of_plays:
-        wins, points = zip(*of_plays.values(), strict=True)
-        await connection.execute(_SQL["note_surplus"], who.tenant_id, list(of_plays), wins, points)
-    await connection.execute(_SQL["hold_counts"], *who, games)
-    await connection.execute(_SQL["move_play_counts"], *who, games)
+async def _move_plays(connection: asyncpg.Connection, pair: _Pair, surplus: _Surplus) -> None:
+    games = [row["game_id"] for row in await connection.fetch(_SQL["move_plays"], *pair)]
+    if by_play := surplus.by_play:
+        wins, points = zip(*by_play.values(), strict=True)
+        await connection.execute(_SQL["record_surplus"], pair.tenant_id, list(by_play), wins, points)
+    await connection.execute(_SQL["lock_play_counts"], *pair, games)
+    await connection.execute(_SQL["move_play_counts"], *pair, games)
 
 
-async def _move_turns(connection: asyncpg.Connection, who: _Who, surplus: _Surplus) -> frozenset[str]:
-    """Moves the guest's turns but for those of quests that both have completed, and of surplus rewards.
+async def _move_turns(connection: asyncpg.Connection, pair: _Pair, surplus: _Surplus) -> frozenset[str]:
+    """Moves the guest's turns, except those of quests that both completed and those of surplus rewards.
 
-    Those of rewards are taken back from the guest, whole or not at all: of which they were.
+    Takes a surplus reward's turns back from the guest, all or none. Returns the rewards whose turns it took.
     """
-    await connection.execute(_SQL["hold_turns"], *who)
+    await connection.execute(_SQL["lock_turns"], *pair)
     returned = set()
     for row in surplus.rewards:
-        asked = (who.tenant_id, who.guest_id, row["reward_id"], ids.make("turn"))
-        if _gave_turns(row) and await connection.fetchval(_REWARDS["take_turns"], *asked) is not None:
+        arguments = (pair.tenant_id, pair.guest_id, row["reward_id"], ids.make("turn"))
+        if _gave_turns(row) and await connection.fetchval(_REWARDS["take_back_turns"], *arguments) is not None:
             returned.add(row["reward_id"])
     quests = ([row["quest_id"] for row in surplus.quests], [row["period"] for row in surplus.quests])
-    left = await connection.fetch(_SQL["turns"], who.tenant_id, who.guest_id, *quests)
-    moved = [row for row in left if row["balance"] > row["kept"]]
+    remaining = await connection.fetch(_SQL["turns"], pair.tenant_id, pair.guest_id, *quests)
+    moved = [row for row in remaining if row["balance"] > row["kept"]]
     if moved:
         await connection.execute(
-            _SQL["give_turns"],
-            *who,
+            _SQL["move_turns"],
+            *pair,
             [row["campaign_id"] for row in moved],
             [row["balance"] - row["kept"] for row in moved],
             [ids.make("entry") for _ in moved],
@@ -190,45 +188,47 @@ async def _move_turns(connection: asyncpg.Connection, who: _Who, surplus: _Surpl
     return frozenset(returned)
 
 
-async def _move_wallets(connection: asyncpg.Connection, who: _Who) -> None:
-    for name in ("hold_balances", "move_balances", "move_ledger"):
-        await connection.execute(_SQL[name], *who)
+async def _move_wallets(connection: asyncpg.Connection, pair: _Pair) -> None:
+    for name in ("lock_balances", "move_balances", "move_ledger"):
+        await connection.execute(_SQL[name], *pair)
 
 
-async def _move_prizes(connection: asyncpg.Connection, who: _Who, surplus: _Surplus, ending: Mapping[str, str]) -> None:
-    """Moves what was won but for the surplus, and revokes of that what is `ending`.
+async def _move_prizes(
+    connection: asyncpg.Connection, pair: _Pair, surplus: _Surplus, to_revoke: Mapping[str, str]
+) -> None:
+    """Moves everything won except the surplus, and revokes the surplus rewards in `to_revoke`.
 
-    _Changed where the surplus is another by now, as what both have shows once it is locked, or the player's.
+    Raises _Changed if the surplus has changed by the time its rows are locked or moved.
     """
-    tenant_id, guest_id, _ = who
-    await connection.execute(_REWARDS["hold_stock"], tenant_id, [row["prize_id"] for row in surplus.rewards])
-    await connection.execute(_SQL["hold_prize_counts"], *who)
-    _same(surplus.counts, await connection.fetch(_SQL["prize_counts"], *who))
-    await connection.execute(_SQL["move_prize_counts"], *who, list(surplus.units), list(surplus.units.values()))
-    await connection.execute(_REWARDS["hold_codes"], tenant_id, list(ending))
+    tenant_id, guest_id, _ = pair
+    await connection.execute(_REWARDS["lock_stock"], tenant_id, [row["prize_id"] for row in surplus.rewards])
+    await connection.execute(_SQL["lock_prize_counts"], *pair)
+    _require_unchanged(surplus.counts, await connection.fetch(_SQL["prize_counts"], *pair))
+    await connection.execute(_SQL["move_prize_counts"], *pair, list(surplus.units), list(surplus.units.values()))
+    await connection.execute(_REWARDS["lock_codes"], tenant_id, list(to_revoke))
     for name in _MOVES:
-        await connection.execute(_SQL[name], *who)
-    _same(surplus.rungs, await connection.fetch(_SQL["grants"], tenant_id, guest_id))
-    _same(surplus.quests, await connection.fetch(_SQL["completions"], tenant_id, guest_id))
-    await connection.execute(_SQL["hold_rewards"], tenant_id, guest_id)
-    await connection.execute(_SQL["hold_tasks"], tenant_id, guest_id)
-    await _revoke(connection, tenant_id, ending)
-    await connection.execute(_SQL["move_rewards"], *who, surplus.reward_ids)
+        await connection.execute(_SQL[name], *pair)
+    _require_unchanged(surplus.rungs, await connection.fetch(_SQL["grants"], tenant_id, guest_id))
+    _require_unchanged(surplus.quests, await connection.fetch(_SQL["completions"], tenant_id, guest_id))
+    await connection.execute(_SQL["lock_rewards"], tenant_id, guest_id)
+    await connection.execute(_SQL["lock_tasks"], tenant_id, guest_id)
+    await _revoke(connection, tenant_id, to_revoke)
+    await connection.execute(_SQL["move_rewards"], *pair, surplus.reward_ids)
 
 
 # -- surplus ---------------------------------------------------------------------------------
 
 
 class _Changed(Exception):
-    """What surplus was decided by changed while the merge had not locked it yet: it is decided again."""
+    """Rows that determine the surplus changed before the merge locked them: the merge must retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Surplus:
-    """What the guest has beyond what one player may have, and what says so.
+    """What the guest has beyond one player's caps, and the rows that determine it.
 
-    counts: of each capped prize that the guest has had, what both have had. rungs, quests: those that both were
-    granted, or have completed.
+    counts: awards to both of each capped prize that the guest has won. rungs, quests: granted to both, and completed
+    by both.
     """
 
     counts: Sequence[Any]
@@ -243,15 +243,14 @@ class _Surplus:
 
     @property
     def points_of_wallets(self) -> Counter[tuple[str, str]]:
-        """The points that plays won, by scope and currency."""
         points: Counter[tuple[str, str]] = Counter()
         for row in self.points:
             points[row["scope_key"], row["currency"]] += row["points"]
         return points
 
     @property
-    def of_plays(self) -> dict[str, tuple[int, int]]:
-        """How many wins of a play it is, and how many points."""
+    def by_play(self) -> dict[str, tuple[int, int]]:
+        """The surplus wins and points of each play."""
         wins = Counter(row["play_id"] for row in self.rewards if row["play_id"])
         points: Counter[str] = Counter()
         for row in self.points:
@@ -261,7 +260,6 @@ class _Surplus:
 
     @property
     def units(self) -> Counter[str]:
-        """How many of each prize."""
         units: Counter[str] = Counter()
         for row in self.rewards:
             units[row["prize_id"]] += row["quantity"]
@@ -270,14 +268,15 @@ class _Surplus:
         return units
 
 
-async def _read_surplus(connection: asyncpg.Connection, who: _Who) -> _Surplus:
-    """What says so comes before what is decided by it: else what happens in between would be in neither comparison."""
+async def _read_surplus(connection: asyncpg.Connection, pair: _Pair) -> _Surplus:
+    # The rows that determine the surplus are read before the surplus itself. Otherwise neither comparison would notice
+    # a change in between.
     names = ("prize_counts", "granted_to_both", "completed_by_both", "surplus_rewards", "surplus_points")
-    return _Surplus(*[await connection.fetch(_SQL[name], *who) for name in names])
+    return _Surplus(*[await connection.fetch(_SQL[name], *pair) for name in names])
 
 
-def _same(before: Sequence[Any], after: Sequence[Any]) -> None:
-    """_Changed where the player won, redeemed or completed in between what the guest has too."""
+def _require_unchanged(before: Sequence[Any], after: Sequence[Any]) -> None:
+    """Raises _Changed if the player meanwhile won, redeemed or completed something that the guest has too."""
     if {tuple(row) for row in before} != {tuple(row) for row in after}:
         raise _Changed
 
@@ -286,59 +285,56 @@ def _gave_turns(reward: Any) -> bool:
     return (reward["type"], reward["status"]) == (TURNS, "fulfilled")
 
 
-def _ends(reward: Any, returned: frozenset[str]) -> bool:
-    """Whether a surplus reward is revoked: one that was not delivered, and points, which can be taken back.
-
-    One of turns, where these were `returned`.
-    """
+def _is_revoked(reward: Any, returned: frozenset[str]) -> bool:
+    """Whether to revoke a surplus reward: if undelivered, or of points, or of turns that were `returned`."""
     if _gave_turns(reward):
         return reward["reward_id"] in returned
     return reward["status"] in MOVES["revoke"].before and (reward["status"] != "fulfilled" or reward["type"] == POINTS)
 
 
-async def _pay_back(
-    connection: asyncpg.Connection, who: _Who, surplus: _Surplus, returned: frozenset[str]
+async def _reverse_movements(
+    connection: asyncpg.Connection, pair: _Pair, surplus: _Surplus, returned: frozenset[str]
 ) -> dict[str, str]:
-    """Moves back what the surplus moved in the guest's wallet, which is the player's now.
+    """Reverses the surplus rewards' wallet movements, in the player's wallet, where the guest's balances are by now.
 
-    Prices first: what was paid in points is there to be taken then. Of points as many are taken as there are, and
-    the price of points comes back for those alone: else who had spent them would have both.
-    {reward: its status} of those that are revoked; one whose points were not all there stays what it is.
+    Refunds prices first, so that refunded points can be taken. Takes as many points as there are, and refunds the price
+    of points in proportion: otherwise a guest who spent the points would get their price back, too. Returns the
+    {reward: status} to revoke. A reward whose points were not all there keeps its status.
     """
-    tenant_id, guest_id, player_id = who
-    ending = {row["reward_id"]: row["status"] for row in surplus.rewards if _ends(row, returned)}
+    tenant_id, guest_id, player_id = pair
+    to_revoke = {row["reward_id"]: row["status"] for row in surplus.rewards if _is_revoked(row, returned)}
 
-    async def give(row: Any, amount: int) -> None:
+    async def credit(row: Any, amount: int) -> None:
         entry = (ids.make("entry"), "reversal", row["reward_id"], row["reward_id"])
         if amount > 0:
             await connection.execute(_MOVE, tenant_id, player_id, row["scope_key"], row["currency"], amount, *entry)
 
-    async def take(wallet: tuple[str, str], amount: int, reward_id: str) -> int:
+    async def debit(wallet: tuple[str, str], amount: int, reward_id: str) -> int:
         entry = (ids.make("entry"), reward_id or guest_id, reward_id)
-        return await connection.fetchval(_SQL["move_back"], tenant_id, player_id, *wallet, amount, *entry) or 0
+        return await connection.fetchval(_SQL["take_back"], tenant_id, player_id, *wallet, amount, *entry) or 0
 
-    moved = await connection.fetch(_SQL["movements"], tenant_id, player_id, list(ending))
-    given = {row["reward_id"]: row for row in moved if row["amount"] > 0}
+    moved = await connection.fetch(_SQL["movements"], tenant_id, player_id, list(to_revoke))
+    credited = {row["reward_id"]: row for row in moved if row["amount"] > 0}
     prices = [row for row in moved if row["amount"] < 0]
     for price in prices:
-        if price["reward_id"] not in given:
-            await give(price, -price["amount"])
+        if price["reward_id"] not in credited:
+            await credit(price, -price["amount"])
     for wallet, points in surplus.points_of_wallets.items():
-        await take(wallet, points, "")
-    for reward_id, row in given.items():
-        taken = await take((row["scope_key"], row["currency"]), row["amount"], reward_id)
+        await debit(wallet, points, "")
+    for reward_id, row in credited.items():
+        taken = await debit((row["scope_key"], row["currency"]), row["amount"], reward_id)
         for price in prices:
             if price["reward_id"] == reward_id:
-                await give(price, -price["amount"] * taken // row["amount"])
+                await credit(price, -price["amount"] * taken // row["amount"])
         if taken < row["amount"]:
-            del ending[reward_id]
-    return ending
+            del to_revoke[reward_id]
+    return to_revoke
 
 
-async def _revoke(connection: asyncpg.Connection, tenant_id: str, ending: Mapping[str, str]) -> None:
-    """Revokes surplus rewards, all of which are locked with what they hold."""
-    found = await connection.fetch(_SQL["statuses"], tenant_id, list(ending))
-    if {row["reward_id"]: row["status"] for row in found} != ending:
+async def _revoke(connection: asyncpg.Connection, tenant_id: str, to_revoke: Mapping[str, str]) -> None:
+    """Revokes surplus rewards. They, their stock and their codes are locked already."""
+    found = await connection.fetch(_SQL["statuses"], tenant_id, list(to_revoke))
+    if {row["reward_id"]: row["status"] for row in found} != to_revoke:
         raise _Changed
-    await connection.execute(_SQL["revoke_surplus"], tenant_id, list(ending))
-    await give_back(connection, tenant_id, [about for about, status in ending.items() if status in HOLDING])
+    await connection.execute(_SQL["revoke_surplus"], tenant_id, list(to_revoke))
+    await give_back(connection, tenant_id, [about for about, status in to_revoke.items() if status in HOLDING])

@@ -1,9 +1,7 @@
-"""Players: who they are, and by which contacts they are known.
+"""Players' profiles and contacts.
 
-Core trusts that whoever calls has verified a contact; the consumer edge's login does (runtime/http/login/routes.py).
-One contact is one player, made certain by the unique row over (tenant, type, value).
-
-How a guest becomes a player: runtime/operations/players/merging.py.
+Core trusts its callers to verify contacts; the consumer edge's login does (runtime/http/login/routes.py). A contact
+belongs to one player, by a unique index over (tenant, type, value).
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ CONTACT: Final = _SQL["contact"]
 ATTRIBUTES_BYTES_MAX: Final = 16 * 1024
 
 READ_ONLY: Final = frozenset(name for name, field in fields_of(m.Player).items() if field.read_only)
-"""What an update may hold as it was read (AIP-203)."""
+"""Output-only fields: an update may repeat their current values (AIP-203)."""
 
 _AVATAR_URL: Final = fields_of(m.Player)["avatar_url"]
 
@@ -51,41 +49,40 @@ _LOCALE: Final = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,6}")
 
 
 async def resolve_player(engine: Engine, request: m.ResolvePlayerRequest) -> m.ResolvePlayerReply:
-    """The one player of a contact, made where there is none (`created`).
+    """Returns the player of a contact, and creates it if there is none (`created`).
 
-    With `guest_player_id`, what that guest won is the player's afterwards: in one transaction, once. A
-    player who is no guest, or one with contacts of its own, is never merged, whatever the request says.
-    NOT_FOUND UNKNOWN_TENANT.
+    With `guest_player_id` it merges that guest into the player, in one transaction, once. Only a guest without
+    contacts is merged. NOT_FOUND UNKNOWN_TENANT.
     """
     tenant_id = tenant_of(request)
     type, value = _contact(request.contact)
     player_id, created = await _resolve(engine, tenant_id, type, value)
     if not created:
         await suspension.refuse(engine, request, player_id)
-    became: list[Any] = []
+    merged_guests: list[Any] = []
     if request.guest_player_id:
         if ids.is_guest(request.guest_player_id):
-            # It may have played nothing yet: what it has begun is the player's all the same.
+            # A guest that has not played yet has no row. It is merged too, since a play may be under way.
             await engine.database.fetchval(MEET, tenant_id, request.guest_player_id)
         await merging.merge(engine, tenant_id, request.guest_player_id, player_id)
-        became = await engine.database.fetch(_SQL["merged"], tenant_id, [request.guest_player_id])
+        merged_guests = await engine.database.fetch(_SQL["merged"], tenant_id, [request.guest_player_id])
     row = await engine.database.fetchrow(FIND, tenant_id, player_id)
     assert row is not None, "a contact's player exists"
-    guest_merged = any(guest["merged_into"] == player_id for guest in became)
+    guest_merged = any(guest["merged_into"] == player_id for guest in merged_guests)
     return m.ResolvePlayerReply(player=player_from_row(row), created=created, guest_merged=guest_merged)
 
 
 async def get_player(engine: Engine, request: m.GetPlayerRequest) -> m.PlayerReply:
-    """The profile. A player who is not known yet is made: the identity comes from outside.
+    """Returns the profile. Creates an unknown player, since identities may come from another issuer.
 
-    Refused to who is suspended, and with it the renewal of a login.
+    Refused to suspended players, which also stops them from renewing a login.
     """
     await suspension.refuse(engine, request, player_id_of(request))
     return await _profile(engine, tenant_of(request), player_id_of(request))
 
 
 async def update_player(engine: Engine, request: m.UpdatePlayerRequest) -> m.PlayerReply:
-    """Sets the profile's fields that are given, and leaves the others."""
+    """Sets the provided fields of the profile and leaves the others unchanged."""
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     player = request.player or m.Player()
     values = _changes(player, request.update_mask)
@@ -97,9 +94,9 @@ async def update_player(engine: Engine, request: m.UpdatePlayerRequest) -> m.Pla
 
 
 async def set_player_status(engine: Engine, request: m.SetPlayerStatusRequest) -> m.PlayerReply:
-    """Suspends a player, or restores it, for a reason that the audit log keeps. NOT_FOUND UNKNOWN_PLAYER.
+    """Suspends or restores a player, with a reason for the audit log. NOT_FOUND UNKNOWN_PLAYER.
 
-    A guest that has logged in is the player that it became: else who is suspended plays on.
+    For a merged guest it acts on the player that the guest became, who could otherwise play on.
     """
     tenant_id, status = tenant_of(request), token(request.status)
     if not status:
@@ -112,7 +109,7 @@ async def set_player_status(engine: Engine, request: m.SetPlayerStatusRequest) -
         if await connection.fetchval(_SQL["set_status"], tenant_id, request.id, status) is None:
             [guest] = await connection.fetch(_SQL["merged"], tenant_id, [request.id])
             before = await connection.fetchrow(FIND, tenant_id, guest["merged_into"])
-            assert before is not None, "a guest became somebody, who becomes nobody else"
+            assert before is not None, "a guest was merged into an existing player"
             await connection.execute(_SQL["set_status"], tenant_id, before["player_id"], status)
         player_id, after = before["player_id"], {"status": status, "reason": request.reason}
         await audit.record(
@@ -126,13 +123,12 @@ async def set_player_status(engine: Engine, request: m.SetPlayerStatusRequest) -
 
 
 async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.ContactReply:
-    """Gives the player a further contact, and ends the challenge that proved it, both or neither. A contact that is the
-    player's already is answered as it is. A guest that gets one is the player of that contact from then on, and its
-    tokens end (session fixation: see merging.py).
+    """Adds a contact to the player and consumes the challenge that verified it, in one transaction. Returns a contact
+    unchanged if the player has it already. A guest becomes a registered player by its first contact, and its tokens
+    end (session fixation: see merging.py).
 
-    NOT_FOUND UNKNOWN_CHALLENGE where its code was used; ALREADY_EXISTS CONTACT_TAKEN for another player's;
-    PERMISSION_DENIED PLAYER_MERGED for a guest that became another player: a guest's token that somebody kept must
-    open no way into that player's account.
+    NOT_FOUND UNKNOWN_CHALLENGE if its code was used; ALREADY_EXISTS CONTACT_TAKEN for another player's contact;
+    PERMISSION_DENIED PLAYER_MERGED for a merged guest: an old guest token must not give access to the player's account.
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     type, value = _contact(request.contact)
@@ -146,7 +142,7 @@ async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.Conta
             raise merged()
         if row["player_id"] != player_id:
             raise Fault(Status.ALREADY_EXISTS, "CONTACT_TAKEN", "the contact belongs to another player")
-        if request.challenge_id and not await challenges.use_up(connection, tenant_id, request.challenge_id):
+        if request.challenge_id and not await challenges.consume(connection, tenant_id, request.challenge_id):
             raise challenges.unknown_challenge()
         if linked is not None and linked["was_guest"]:
             await revocations.revoke_player(connection, engine, tenant_id, player_id)
@@ -169,12 +165,12 @@ async def _resolve(engine: Engine, tenant_id: str, type: m.ContactType, value: s
     owner = await engine.database.fetchval(OWNER, tenant_id, token, value)
     if owner is not None:
         return _Resolved(owner, created=False)
-    made = await engine.database.fetchval(
+    created_id = await engine.database.fetchval(
         SIGN_UP, tenant_id, ids.make("player"), AUTH_METHODS[type], ids.make("contact"), token, value
     )
-    if made is not None:
-        return _Resolved(made, created=True)
-    # ON CONFLICT waited for the rival that made it, so its row is there to be seen.
+    if created_id is not None:
+        return _Resolved(created_id, created=True)
+    # ON CONFLICT waited for the concurrent insert to commit, so its row is visible now.
     owner = await engine.database.fetchval(OWNER, tenant_id, token, value)
     if owner is None:
         raise unknown("tenant", tenant_id)
@@ -195,7 +191,7 @@ async def _profile(engine: Engine, tenant_id: str, player_id: str) -> m.PlayerRe
 
 
 class _Changes(NamedTuple):
-    """What an update sets, as the statement takes it; None for what stays."""
+    """The arguments of the UPDATE statement. None: unchanged."""
 
     display_name: str | None = None
     avatar_url: str | None = None
@@ -204,7 +200,10 @@ class _Changes(NamedTuple):
 
 
 def _changes(player: m.Player, mask: list[str]) -> _Changes:
-    """INVALID_ARGUMENT names what is wrong."""
+    """The fields in `mask`; without a mask those that are not empty. Read-only fields are ignored.
+
+    INVALID_ARGUMENT for an unknown field or an invalid value.
+    """
     settable: dict[str, Any] = {
         "display_name": player.display_name.strip(),
         "avatar_url": player.avatar_url,
@@ -216,22 +215,24 @@ def _changes(player: m.Player, mask: list[str]) -> _Changes:
         ("update_mask", f"{name[:NAME_LENGTH_MAX]!r} is not a field of a player")
         for name in sorted(names - settable.keys())
     ]
-    given = {name: settable[name] for name in names & settable.keys()}
-    found += [(name, problem) for name, check in _PROBLEMS.items() if name in given and (problem := check(given[name]))]
+    provided = {name: settable[name] for name in names & settable.keys()}
+    found += [
+        (name, problem) for name, check in _PROBLEMS.items() if name in provided and (problem := check(provided[name]))
+    ]
     if found:
         raise refused(found)
-    return _Changes(**given)
+    return _Changes(**provided)
 
 
 def _url_problem(value: str) -> str | None:
     if not value:
         return None
-    fine = False
-    if len(value) <= _AVATAR_URL.most:  # Else its host would be normalized, in the square of the time of its length.
+    valid = False
+    if len(value) <= _AVATAR_URL.most:  # Parsing normalizes the host, in quadratic time.
         with suppress(ValueError):
             parts = urlsplit(value)
-            fine = parts.scheme in ("http", "https") and bool(parts.hostname)
-    return None if fine else "must be an http or https address"
+            valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+    return None if valid else "must be an http or https address"
 
 
 def _locale_problem(value: str) -> str | None:
@@ -239,8 +240,8 @@ def _locale_problem(value: str) -> str | None:
 
 
 def _attributes_problem(value: dict[str, Any]) -> str | None:
-    fine = len(msgspec.json.encode(value)) <= ATTRIBUTES_BYTES_MAX
-    return None if fine else f"must be at most {ATTRIBUTES_BYTES_MAX} bytes of JSON"
+    valid = len(msgspec.json.encode(value)) <= ATTRIBUTES_BYTES_MAX
+    return None if valid else f"must be at most {ATTRIBUTES_BYTES_MAX} bytes of JSON"
 
 
 _PROBLEMS: Final[dict[str, Any]] = {
@@ -254,7 +255,6 @@ _PROBLEMS: Final[dict[str, Any]] = {
 
 
 def _contact(contact: m.Contact | None) -> tuple[m.ContactType, str]:
-    """(type, the value's one spelling)."""
     if contact is None:
         raise invalid("contact", "is required")
     return contact.type, contacts.normalized(contact.type, contact.value)
@@ -314,15 +314,15 @@ ROWS: Final = (
         command=(
             Command(
                 "players suspend PLAYER --reason",
-                "Let a player neither play nor win nor log in until it is restored.",
+                "Suspend a player: no plays, wins or logins until it is restored.",
                 sends={"status": "PLAYER_STATUS_SUSPENDED"},
-                says="{player} is suspended",
+                outcome="{player} is suspended",
             ),
             Command(
                 "players restore PLAYER --reason",
-                "Let a player that was suspended play again.",
+                "Restore a suspended player.",
                 sends={"status": "PLAYER_STATUS_ACTIVE"},
-                says="{player} is active",
+                outcome="{player} is active",
             ),
         ),
     ),

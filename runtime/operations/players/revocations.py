@@ -1,14 +1,13 @@
-"""Tokens that end before their time. A revocation is a row here.
+"""Revocations: tokens that end before they expire.
 
-Each edge reads the new rows every second into its memory (runtime/http/auth/revocations.py), so that no request
-asks for them.
+Each edge polls new rows every second into a cache (runtime/http/auth/revocations.py), so no request queries them.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import asyncpg
 import msgspec
@@ -19,33 +18,35 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import invalid
 from runtime.operations import audit
-from runtime.operations.approvals.pending import withdraw_of
+from runtime.operations.approvals.pending import withdraw_pending
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.row import ADMINS, Operation, TokenUse
+from runtime.stores.database import HOME, Database
+from runtime.stores.databases import EACH_SECONDS, everywhere
 from runtime.wire.enums import enum
 from runtime.wire.scope import tenant_of
 from runtime.wire.subjects import subject_of
 
 _SQL: Final = sql.load("logins")
-_TOKENS_OF: Final = sql.load("tokens")["live_of"]
+_TOKENS_OF: Final = sql.load("tokens")["count_live"]
 REVOKE: Final = _SQL["revoke"]
 
 PAGE: Final = 5_000
-"""Revocations of one reply: about half a megabyte."""
+"""Revocations in one reply: about half a megabyte."""
 
 SLACK_SECONDS: Final = 60.0
-"""A revocation outlives its tokens by this, since clocks other than the database's date and check them."""
+"""A revocation outlives its tokens by this, since other clocks than the database's issue and check them."""
 
 LOOK_BACK_US: Final = 60_000_000
-"""An edge reads this much again, in microseconds. After a failover the new primary's clock may be behind, so it may
-date a revocation before the watermark of what the edge has read."""
+"""An edge re-reads this much, in microseconds. After a failover the new primary's clock may be behind, so it may date a
+revocation before the edge's watermark."""
 
 API_TOKEN: Final = re.compile(r"(?:^|\()(token_[0-9a-z]{26})\)?$")
-"""An API token's id, alone or in an actor of the audit log. It is not revoked here: the row would be purged before the
-token ends."""
+"""An API token's id, on its own or within an actor of the audit log. It cannot be revoked as a subject: the row would
+be purged before the token ends."""
 
 LEEWAY_SECONDS: Final = 5
-"""How far an issuer's clock may be ahead of the database's, or behind it."""
+"""The tolerated clock skew between an issuer and the database."""
 
 
 async def revoke_player(
@@ -57,11 +58,11 @@ async def revoke_player(
     for_ever: bool = True,
     issued_at: int = 0,
 ) -> None:
-    """Ends the player's tokens that belong to no login: a guest's, and those of another issuer.
+    """Revokes the player's tokens that belong to no login: a guest's, and those of another issuer.
 
-    Durable with the transaction of `connection`; every edge process refuses them about a second after its commit. With
-    `for_ever` later tokens end too (a guest that became a player). Otherwise those issued until now end, or until
-    `issued_at` (unix seconds) where that is later.
+    Commits with the transaction of `connection`; every edge refuses the tokens about a second later. With `for_ever`
+    it also revokes tokens issued later (a merged guest's). Otherwise it revokes those issued until now, or until
+    `issued_at` (unix seconds) if that is later.
     """
     settings = engine.settings
     life_seconds = settings.refresh_token_seconds if ids.is_guest(player_id) else settings.token_seconds_max
@@ -70,13 +71,13 @@ async def revoke_player(
 
 
 async def revoke_staff(engine: Engine, request: m.RevokeStaffRequest) -> m.RevokeStaffReply:
-    """Ends staff's tokens before their time: those of a sign-in, those that a subject was given until now, or both.
+    """Revokes staff's tokens: those of a sign-in, those issued to a subject until now, or both.
 
-    Every admin edge refuses them within about a second. What is made later counts: whoever makes tokens, here or at
-    another issuer, must be told too. But what somebody else ends is ended for who made it by a clock that is ahead,
-    and so for the next LEEWAY_SECONDS; who logs out may well be back within these. What a subject asked for that waits
-    for a second person, by an API token that they made too, is withdrawn, where somebody else ends them; these tokens
-    go on, and are counted.
+    Every admin edge refuses them within about a second. Tokens issued later are valid, so disable the subject at its
+    issuer, too. An issuer's clock may be ahead. So a subject's tokens of the next LEEWAY_SECONDS are also refused,
+    unless the request states when its token was issued, as a logout does: that person may sign in again at once. If
+    another person revokes the subject, its requests that await approval are withdrawn, also those made by its API
+    tokens. Its API tokens stay valid, and are counted in the reply.
     """
     tenant_id = tenant_of(request)
     request.subject = subject_of(request.subject)
@@ -85,12 +86,12 @@ async def revoke_staff(engine: Engine, request: m.RevokeStaffRequest) -> m.Revok
         checks.problem("subject", "is required, or sign_in_id")
     for name in ("subject", "sign_in_id"):
         if API_TOKEN.search(getattr(request, name)):
-            checks.problem(name, "is an API token, which ends otherwise: DELETE /admin/tokens/{id}")
+            checks.problem(name, "must not be an API token; revoke it with DELETE /admin/tokens/{id}")
     checks.between("issued_at", request.issued_at, 0, TIME_MAX)
     checks.raise_found()
     seconds = engine.settings.token_seconds_max + SLACK_SECONDS
     until = request.issued_at or math.ceil(engine.clock.now()) + LEEWAY_SECONDS
-    named = {"subject": request.subject, "sign_in_id": request.sign_in_id}
+    facts = {"subject": request.subject, "sign_in_id": request.sign_in_id}
 
     async def work(connection: asyncpg.Connection) -> m.RevokeStaffReply:
         reply = m.RevokeStaffReply()
@@ -100,29 +101,33 @@ async def revoke_staff(engine: Engine, request: m.RevokeStaffRequest) -> m.Revok
             await connection.execute(REVOKE, tenant_id, "staff", request.subject, True, seconds, until)
             reply.tokens = await connection.fetchval(_TOKENS_OF, tenant_id, request.subject)
             if request.subject != trace.actor.get():
-                reply.withdrawn = await withdraw_of(connection, tenant_id, request.subject, "signed out by an admin")
-        await audit.record(connection, tenant_id, "staff.revoke", request.subject or request.sign_in_id, after=named)
+                reply.withdrawn = await withdraw_pending(
+                    connection, tenant_id, request.subject, "signed out by an admin"
+                )
+        await audit.record(connection, tenant_id, "staff.revoke", request.subject or request.sign_in_id, after=facts)
         return reply
 
     return await engine.database.transaction(work)
 
 
 async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) -> m.ListRevocationsReply:
-    """What was revoked since an earlier reply, of every tenant: for the edges, which remember it."""
-    mark, now_us = _Mark.read(request.since), 0
-    if not mark.tenant_id:
-        # Asked before the rows are: what commits between the two is found by the next call.
-        row = await engine.database.fetchrow(_SQL["settled"])
-        assert row is not None
-        mark.settled_us, now_us = row["settled_us"], row["now_us"]
-    after = (mark.from_us, mark.tenant_id, mark.kind, mark.subject)
-    rows = await engine.database.fetch(_SQL["revocations"], *after, PAGE)
-    more = len(rows) == PAGE
-    if more:
-        last = rows[-1]
-        mark = _Mark(mark.settled_us, last["revoked_us"], last["tenant_id"], last["kind"], last["subject"])
-    else:
-        mark = _Mark(from_us=max(0, mark.settled_us - LOOK_BACK_US))
+    """Returns revocations of all tenants since an earlier reply, for the edges' caches.
+
+    One of several databases that does not answer is read again next time, from the same mark.
+    """
+    database = engine.database
+    marks = _marks(request.since, [part.name for part in database.parts])
+
+    async def page_of(part: Database) -> _Page:
+        return await _page(part, marks[part.name])
+
+    read: list[_Page] = []
+    for part, page in await everywhere(database, page_of, seconds=EACH_SECONDS):
+        if isinstance(page, _Page):
+            marks[part.name] = page.mark
+            read.append(page)
+    since = msgspec.json.encode(marks if len(marks) > 1 else marks[HOME]).decode()
+    now_us = read[0].now_us
     return m.ListRevocationsReply(
         revocations=[
             m.Revocation(
@@ -130,12 +135,13 @@ async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) ->
                 kind=enum(m.RevocationKind, row["kind"]),
                 subject=row["subject"],
                 issued_until=row["issued_until"],
-                kept_until=row["kept_until"],
+                expires_at=row["expires_at"],
             )
-            for row in rows
+            for page in read
+            for row in page.rows
         ],
-        since=msgspec.json.encode(mark).decode(),
-        more=more,
+        since=since,
+        more=any(page.more for page in read),
         login_token_seconds=engine.settings.player_token_seconds,
         guest_token_seconds=engine.settings.refresh_token_seconds,
         token_seconds=engine.settings.token_seconds_max,
@@ -144,9 +150,9 @@ async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) ->
 
 
 class _Mark(msgspec.Struct, array_like=True):
-    """How far a reader of revocations is: from when on it reads, and within one reading after which row.
+    """A reader's cursor: the time it reads from, and the last row within the current pass.
 
-    settled_us: from when on the next reading reads.
+    settled_us: where the next pass begins.
     """
 
     settled_us: int = 0
@@ -155,16 +161,45 @@ class _Mark(msgspec.Struct, array_like=True):
     kind: Literal["", "login", "player", "sign_in", "staff", "token"] = ""
     subject: str = ""
 
-    @classmethod
-    def read(cls, text: str) -> _Mark:
-        """INVALID_ARGUMENT where it is not one that was given."""
-        try:
-            mark = msgspec.json.decode(text, type=cls) if text else cls()
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            raise invalid("since", "is not a mark that was given") from None
-        if not 0 <= mark.from_us < 2**53:
-            raise invalid("since", "is not a mark that was given")
-        return mark
+
+class _Page(NamedTuple):
+    """Revocations of one database. now_us: its time, if the pass began here; else 0."""
+
+    rows: list[Any]
+    mark: _Mark
+    more: bool
+    now_us: int
+
+
+async def _page(database: Database, mark: _Mark) -> _Page:
+    now_us = 0
+    if not mark.tenant_id:
+        # Read before the rows, so that the next call finds what commits in between.
+        row = await database.fetchrow(_SQL["settled"])
+        assert row is not None
+        mark.settled_us, now_us = row["settled_us"], row["now_us"]
+    after = (mark.from_us, mark.tenant_id, mark.kind, mark.subject)
+    rows = await database.fetch(_SQL["revocations"], *after, PAGE)
+    if len(rows) < PAGE:
+        return _Page(rows, _Mark(from_us=max(0, mark.settled_us - LOOK_BACK_US)), False, now_us)
+    last = rows[-1]
+    place = (last["revoked_us"], last["tenant_id"], last["kind"], last["subject"])
+    return _Page(rows, _Mark(mark.settled_us, *place), True, now_us)
+
+
+def _marks(text: str, names: list[str]) -> dict[str, _Mark]:
+    """The mark of each database by its name. INVALID_ARGUMENT if the text is not of an earlier reply.
+
+    With one database the text is its mark. A database that was added since is read from its beginning.
+    """
+    try:
+        read = msgspec.json.decode(text, type=_Mark | dict[str, _Mark]) if text else {}
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        raise invalid("since", "must be the `since` of an earlier reply") from None
+    known = {HOME: read} if isinstance(read, _Mark) else read
+    if not all(0 <= mark.from_us < 2**53 for mark in known.values()):
+        raise invalid("since", "must be the `since` of an earlier reply")
+    return {name: known.get(name) or _Mark() for name in names}
 
 
 async def revoke_login(connection: asyncpg.Connection, engine: Engine, tenant_id: str, login_id: str) -> None:
@@ -182,7 +217,7 @@ REVOKE_STAFF: Final = Operation(
     tokens=TokenUse.ENDS,
     admin=ADMINS,
     tenant_wide=True,
-    unsuspended=True,
+    while_suspended=True,
     example={"subject": "ann"},
 )
 

@@ -1,4 +1,4 @@
-"""A pool of voucher codes as staff sees it: listed by ids, what was won by its end too; ended, withdrawn."""
+"""Staff's operations on a pool of voucher codes: list, withdraw, set the expiry."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _RAISE_VERSION: Final = sql.load("tenancy")["raise_catalog_version"]
 
 HIDDEN: Final = "\u2022\u2022\u2022\u2022"
 PART: Final = 5_000
-"""Codes of one statement: what it changes well within its time."""
+"""Codes in one statement, which changes them well within its timeout."""
 IDS_MAX: Final = 1_000
 
 
 def masked(code: str) -> str:
-    """The end of a code that is long enough to keep its secret: four characters of 12, two of 8, else none."""
+    """Shows the end of a code that stays secret without it: four characters from length 12, two from 8, else none."""
     return HIDDEN + (code[-4:] if len(code) >= 12 else code[-2:] if len(code) >= 8 else "")
 
 
 async def list_codes(engine: Engine, request: m.ListCodesRequest) -> m.ListCodesReply:
-    """The codes of a prize's pool, the newest first, and how many of each state; for who may write the prize.
+    """Lists the codes of a prize's pool, newest first, and counts them by state. Needs write access to the prize.
 
-    A code that was won is shown by its last characters. Of the others nothing is: what begins all of them is known to
-    whoever won one, and what is free could be used by who reads the rest. NOT_FOUND UNKNOWN_PRIZE; FORBIDDEN.
+    A won code shows its last characters, a free code none: any winner knows the common prefix, and could use a free
+    code with the shown rest. NOT_FOUND UNKNOWN_PRIZE; FORBIDDEN.
     """
     tenant_id, state = tenant_of(request), token(request.state).removeprefix("code_state_")
-    await reading.to_write(engine.database, _GET_PRIZE, request, "prize", request.id)
+    await reading.for_update(engine.database, _GET_PRIZE, request, "prize", request.id)
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_id, request.id, state)
     totals = await engine.database.fetchrow(_SQL["totals"], tenant_id, request.id)
     assert totals is not None, "a sum always has its one row"
@@ -53,7 +53,7 @@ def _shown(engine: Engine, tenant_id: str, prize_id: str, row: Any) -> m.Voucher
     fields = dict(row)
     sealed, text = (fields.pop("key_id"), fields.pop("ciphertext")), HIDDEN
     if row["state"] == "assigned":
-        # What no key of ours opens stays hidden: who wins it is told, and the log.
+        # A code that no key opens stays hidden. Its winner and the log get the error.
         with suppress(VaultError, ValueError):
             text = masked(vault_of(engine.keyring.code).open(*sealed, code_context(tenant_id, prize_id)))
     return m.VoucherCode(**{**fields, "state": _state(row["state"])}, masked=text)
@@ -64,13 +64,13 @@ def _state(stored: str) -> m.CodeState:
 
 
 async def withdraw_codes(engine: Engine, request: m.WithdrawCodesRequest) -> m.WithdrawCodesReply:
-    """Takes codes out of a prize's pool for good: up to 1,000 by their ids, or every free one.
+    """Removes codes from a prize's pool for good: up to 1,000 by id, or all free ones.
 
-    One that somebody won stays: it is told with what it is. Every free one goes in parts, each kept by itself.
+    Won codes stay, and are listed in `kept` with their state. All free codes are withdrawn in several transactions.
     """
     checks = Checks()
     if bool(request.ids) == request.all_free:
-        checks.problem("ids", "or all_free must be given, and not both")
+        checks.problem("ids", "is required, or all_free: exactly one of the two")
     _check_ids(checks, request.ids)
     reply = m.WithdrawCodesReply()
     changed, part = False, 0
@@ -83,7 +83,7 @@ async def withdraw_codes(engine: Engine, request: m.WithdrawCodesRequest) -> m.W
         if not request.all_free or not reply.available:
             break
     if changed:
-        await _looked_at_afresh(engine, tenant_of(request))
+        await _reload_catalog(engine, tenant_of(request))
     return reply
 
 
@@ -91,18 +91,20 @@ async def _withdraw_part(engine: Engine, request: m.WithdrawCodesRequest, part: 
     tenant_id, prize_id = tenant_of(request), request.id
 
     async def work(connection: asyncpg.Connection) -> m.WithdrawCodesReply:
-        await reading.to_write(connection, _GET_PRIZE, request, "prize", prize_id)
+        await reading.for_update(connection, _GET_PRIZE, request, "prize", prize_id)
         ids = list(dict.fromkeys(request.ids))
         if request.all_free:
-            ids = [row["code_id"] for row in await connection.fetch(_SQL["free"], tenant_id, prize_id, PART)]
-        await connection.execute(_SQL["hold"], tenant_id, prize_id, ids)
-        gone = {row["code_id"] for row in await connection.fetch(_SQL["withdraw"], tenant_id, prize_id, ids)}
-        reply = m.WithdrawCodesReply(withdrawn=len(gone))
-        reply.kept = await _kept(connection, tenant_id, prize_id, [one for one in request.ids if one not in gone])
+            ids = [row["code_id"] for row in await connection.fetch(_SQL["list_free"], tenant_id, prize_id, PART)]
+        await connection.execute(_SQL["lock"], tenant_id, prize_id, ids)
+        withdrawn = {row["code_id"] for row in await connection.fetch(_SQL["withdraw"], tenant_id, prize_id, ids)}
+        reply = m.WithdrawCodesReply(withdrawn=len(withdrawn))
+        reply.kept = await _retained(
+            connection, tenant_id, prize_id, [one for one in request.ids if one not in withdrawn]
+        )
         reply.available = await connection.fetchval(_SQL["available"], tenant_id, prize_id)
-        if gone or not part:
-            after = {"withdrawn": len(gone), "left": reply.available, "why": request.reason}
-            after |= {"ids": sorted(gone)} if request.ids else {}
+        if withdrawn or not part:
+            after = {"withdrawn": len(withdrawn), "left": reply.available, "why": request.reason}
+            after |= {"ids": sorted(withdrawn)} if request.ids else {}
             await audit.record(connection, tenant_id, "prize.withdraw_codes", prize_id, after=after)
         return reply
 
@@ -110,18 +112,18 @@ async def _withdraw_part(engine: Engine, request: m.WithdrawCodesRequest, part: 
 
 
 async def expire_codes(engine: Engine, request: m.ExpireCodesRequest) -> m.ExpireCodesReply:
-    """Sets when codes of a prize's pool end: up to 1,000 by their ids, every free or every expired one.
+    """Sets the expiry of codes of a prize's pool: up to 1,000 by id, or all free or all expired ones.
 
-    `ending_at` narrows all of them to those that end at that time, as those of one import do. One that somebody won,
-    or that was withdrawn, stays as it is: it is told with what it is. All are changed in parts, each kept by itself.
+    `ending_at` limits these to codes with that expiry, such as those of one import. Won and withdrawn codes stay
+    unchanged, and are listed in `kept` with their state. All codes are changed in several transactions.
     """
     checks = Checks()
     if [bool(request.ids), request.all_free, request.all_expired].count(True) != 1:
-        checks.problem("ids", "or all_free or all_expired must be given, and one of them alone")
+        checks.problem("ids", "is required, or all_free, or all_expired: exactly one of the three")
     if bool(request.expires_at) == request.never:
-        checks.problem("expires_at", "or never must be given, and not both")
+        checks.problem("expires_at", "is required, or never: exactly one of the two")
     if request.ending_at and request.ids:
-        checks.problem("ending_at", "narrows all_free and all_expired alone")
+        checks.problem("ending_at", "must not be used with ids")
     for name in ("expires_at", "ending_at"):
         if not 0 <= getattr(request, name) <= TIME_MAX:
             checks.problem(name, "must be a time in unix seconds")
@@ -137,7 +139,7 @@ async def expire_codes(engine: Engine, request: m.ExpireCodesRequest) -> m.Expir
         if request.ids or not done.reply.changed:
             break
     if changed:
-        await _looked_at_afresh(engine, tenant_of(request))
+        await _reload_catalog(engine, tenant_of(request))
     return reply
 
 
@@ -147,23 +149,23 @@ async def _expire_part(engine: Engine, request: m.ExpireCodesRequest, part: int)
     ending_at, expires_at = request.ending_at, request.expires_at
 
     async def work(connection: asyncpg.Connection) -> m.ExpireCodesReply:
-        await reading.to_write(connection, _GET_PRIZE, request, "prize", prize_id)
+        await reading.for_update(connection, _GET_PRIZE, request, "prize", prize_id)
         if expires_at and expires_at <= engine.clock.now():
-            raise invalid("expires_at", "must be a time to come, in unix seconds")
+            raise invalid("expires_at", "must be a future time, in unix seconds")
         while True:
             ids = list(dict.fromkeys(request.ids))
             if state:
-                wanted = (state, ending_at, expires_at, PART)
-                rows = await connection.fetch(_SQL["ending_otherwise"], tenant_id, prize_id, *wanted)
+                filters = (state, ending_at, expires_at, PART)
+                rows = await connection.fetch(_SQL["with_other_expiry"], tenant_id, prize_id, *filters)
                 ids = [row["code_id"] for row in rows]
-            await connection.execute(_SQL["hold"], tenant_id, prize_id, ids)
+            await connection.execute(_SQL["lock"], tenant_id, prize_id, ids)
             rows = await connection.fetch(_SQL["set_expiry"], tenant_id, prize_id, ids, state, ending_at, expires_at)
-            # A rival may have had all of these: then others may be left.
+            # A concurrent request may have changed all of these codes; others may remain.
             if rows or not state or not ids:
                 break
         reply = m.ExpireCodesReply(changed=len(rows))
-        kept = await _kept(connection, tenant_id, prize_id, request.ids)
-        reply.kept = [one for one in kept if one.state not in (m.CodeState.FREE, m.CodeState.EXPIRED)]
+        retained = await _retained(connection, tenant_id, prize_id, request.ids)
+        reply.kept = [one for one in retained if one.state not in (m.CodeState.FREE, m.CodeState.EXPIRED)]
         reply.available = await connection.fetchval(_SQL["available"], tenant_id, prize_id)
         if rows or not part:
             after = {"changed": len(rows), "expires_at": expires_at, "left": reply.available, "why": request.reason}
@@ -176,7 +178,7 @@ async def _expire_part(engine: Engine, request: m.ExpireCodesRequest, part: int)
 
 
 def _check_ids(checks: Checks, ids: Sequence[str]) -> None:
-    """Refuses what was found wrong so far, and with the ids."""
+    """Checks the ids, and raises all problems found so far."""
     for index, code_id in enumerate(ids):
         checks.required(f"ids[{index}]", code_id)
     checks.raise_found()
@@ -184,8 +186,9 @@ def _check_ids(checks: Checks, ids: Sequence[str]) -> None:
         raise invalid("ids", f"must be at most {IDS_MAX}")
 
 
-async def _kept(connection: asyncpg.Connection, tenant_id: str, prize_id: str, ids: Sequence[str]) -> list[m.KeptCode]:
-    """Codes with what they are."""
+async def _retained(
+    connection: asyncpg.Connection, tenant_id: str, prize_id: str, ids: Sequence[str]
+) -> list[m.KeptCode]:
     if not ids:
         return []
     rows = await connection.fetch(_SQL["states"], tenant_id, prize_id, list(ids))
@@ -193,8 +196,8 @@ async def _kept(connection: asyncpg.Connection, tenant_id: str, prize_id: str, i
     return [m.KeptCode(id=one, state=states.get(one, m.CodeState.UNSPECIFIED)) for one in ids]
 
 
-async def _looked_at_afresh(engine: Engine, tenant_id: str) -> None:
-    """Has games look at the pool again: they count an empty one as sold out."""
+async def _reload_catalog(engine: Engine, tenant_id: str) -> None:
+    """Makes games reload the pool: they treat an empty one as sold out."""
     version = await engine.database.fetchval(_RAISE_VERSION, tenant_id)
     if version is not None:
         engine.catalog_changed(tenant_id, version)

@@ -1,4 +1,4 @@
-"""A prize's stock as staff move it: each move with who, when and why, and what it was before and after."""
+"""Stock moves by staff: who moved it, when and why, and the total before and after."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ COUNT_MAX: Final = 2**31 - 1
 
 
 async def move_stock(engine: Engine, request: m.MoveStockRequest) -> m.StockMoveReply:
-    """Sets a prize's total, by how many more or fewer there are, or to a number, or to unlimited; for a reason.
+    """Changes a prize's total by an amount, to a number or to unlimited, with a reason.
 
-    FAILED_PRECONDITION STOCK_BELOW_AWARDED (`awarded`). With an Idempotency-Key a retry answers the move of the
-    first time.
+    FAILED_PRECONDITION STOCK_BELOW_AWARDED (`awarded`). With an Idempotency-Key a retry returns the first move.
     """
     tenant_id = tenant_of(request)
     checks = Checks()
@@ -34,7 +33,7 @@ async def move_stock(engine: Engine, request: m.MoveStockRequest) -> m.StockMove
     checks.between("change", request.change, -COUNT_MAX, COUNT_MAX)
     checks.between("total", request.total, 0, COUNT_MAX)
     if [bool(request.change), bool(request.total), request.unlimited].count(True) != 1:
-        checks.problem("change", "must be given, not 0, or else total, or else unlimited: one of the three")
+        checks.problem("change", "is required, or total, or unlimited: exactly one of the three")
     checks.raise_found()
     total = None if request.change else request.total
     versions: list[int] = []
@@ -43,7 +42,9 @@ async def move_stock(engine: Engine, request: m.MoveStockRequest) -> m.StockMove
         version = await connection.fetchval(_RAISE_VERSION, tenant_id)
         if version is None:
             raise unknown("tenant", tenant_id)
-        await reading.to_write(connection, _SQL["get"], request, "prize", request.id)
+        prize = await reading.for_update(connection, _SQL["get"], request, "prize", request.id)
+        if request.unlimited and prize["release"] is not None:
+            raise invalid("unlimited", "cannot be set: the prize has a release, which frees units of a limited stock")
         row = await set_stock(
             connection, tenant_id, request.id, total=total, change=request.change, reason=request.reason
         )
@@ -59,7 +60,7 @@ async def move_stock(engine: Engine, request: m.MoveStockRequest) -> m.StockMove
 
 
 async def list_stock_moves(engine: Engine, request: m.ListStockMovesRequest) -> m.ListStockMovesReply:
-    """The moves of a prize's stock, newest first. NOT_FOUND UNKNOWN_PRIZE."""
+    """Lists the moves of a prize's stock, newest first. NOT_FOUND UNKNOWN_PRIZE."""
     await reading.one(engine, _SQL["get"], request, "prize")
     rows, pagination = await reading.page(engine, _SQL["stock_moves"], request, tenant_of(request), request.id)
     return m.ListStockMovesReply(items=[m.StockMove(**row) for row in rows], pagination=pagination)
@@ -74,27 +75,27 @@ async def set_stock(
     change: int = 0,
     reason: str = "",
 ) -> Any:
-    """Sets the prize's total, or where that is None moves it by `change`; the row of the move.
+    """Sets the prize's total, or moves it by `change` if total is None. Returns the row of the move.
 
-    FAILED_PRECONDITION STOCK_BELOW_AWARDED; INVALID_ARGUMENT where a change would lead from or to unlimited. The
-    caller holds the tenant's catalogue.
+    FAILED_PRECONDITION STOCK_BELOW_AWARDED; INVALID_ARGUMENT if a change would lead from or to unlimited. The caller
+    has locked the tenant's catalogue.
     """
-    asked = (total, None if total is not None else change, trace.actor.get(), reason)
-    row = await connection.fetchrow(_SQL["set_total_stock"], tenant_id, prize_id, *asked)
+    arguments = (total, None if total is not None else change, trace.actor.get(), reason)
+    row = await connection.fetchrow(_SQL["set_total_stock"], tenant_id, prize_id, *arguments)
     if row is not None:
         return row
-    now = await connection.fetchrow(_SQL["awarded"], tenant_id, prize_id)
-    assert now is not None, "the caller has read the prize, which has a stock"
-    wanted = now["total"] + change if total is None else total
-    if total is None and not now["total"]:
-        raise invalid("change", "the stock is unlimited: give total")
-    if wanted > COUNT_MAX:
-        raise invalid("change", f"the total would be more than {COUNT_MAX}")
-    if not wanted and not now["awarded"]:
-        raise invalid("change", "would leave none, and 0 is unlimited: archive the prize, or pause its games")
+    current = await connection.fetchrow(_SQL["awarded"], tenant_id, prize_id)
+    assert current is not None, "the caller has read the prize, which has a stock"
+    requested = current["total"] + change if total is None else total
+    if total is None and not current["total"]:
+        raise invalid("change", "cannot apply to unlimited stock; use total")
+    if requested > COUNT_MAX:
+        raise invalid("change", f"must not raise the total above {COUNT_MAX}")
+    if not requested and not current["awarded"]:
+        raise invalid("change", "must leave at least 1: 0 is unlimited; to stop, archive the prize or pause its games")
     raise Fault(
         Status.FAILED_PRECONDITION,
         "STOCK_BELOW_AWARDED",
-        f"{now['awarded']} are awarded already; the total cannot be {wanted}",
-        awarded=now["awarded"],
+        f"the total cannot be {requested}: {current['awarded']} are already awarded",
+        awarded=current["awarded"],
     )

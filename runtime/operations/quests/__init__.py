@@ -1,4 +1,4 @@
-"""Quests: what a player does, here or elsewhere, and gets turns for."""
+"""Quests: tasks, here or elsewhere, that grant a player turns."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ROWS: Final = (
         run=create_quest,
         resource="quest",
         admin=DESIGNERS,
-        stales=True,
-        confides=True,
+        invalidates_cache=True,
+        confidential=True,
         refusals=("UNKNOWN_CAMPAIGN", "APPROVAL_NEEDED"),
         example={
             "campaign_id": samples.CAMPAIGN,
@@ -32,8 +32,8 @@ ROWS: Final = (
         },
         command=Command(
             "quests create FILE",
-            "Make a quest of a file. The secret of one that takes events is printed, this once.",
-            says="{id} {name}\n{secret}",
+            "Create a quest from a file. If it takes events, its secret is printed once.",
+            outcome="{id} {name}\n{secret}",
         ),
     ),
     Operation(
@@ -53,10 +53,10 @@ ROWS: Final = (
         admin=STAFF,
         command=Command(
             "quests list --status --campaign --type --q",
-            "List quests, the newest first.",
+            "List quests, newest first.",
             help={
-                "status": "Only those of this status: draft, active, archived. All but archived where it is left out.",
-                "type": "Only those that are done so often: one_time, daily, weekly.",
+                "status": "Only quests with this status: draft, active, archived. Default: all but archived.",
+                "type": "Only quests of this type: one_time, daily, weekly.",
             },
             columns="id, quest=name, type, status, takes={condition:condition}, turns",
         ),
@@ -67,15 +67,15 @@ ROWS: Final = (
         run=update_quest,
         resource="quest",
         admin=DESIGNERS,
-        stales=True,
+        invalidates_cache=True,
         refusals=("UNKNOWN_CAMPAIGN", "APPROVAL_NEEDED"),
         example={"turns": 5},
         command=Command(
             "quests update QUEST FILE",
-            "Set the fields of a quest that a file gives; the others stay. One that begins to take "
-            "events gets a secret, which is printed, this once.",
-            help={"quest": "Its id."},
-            says="{id} {name}\n{secret}",
+            "Update a quest with the fields in a file; other fields are unchanged. If it starts to take "
+            "events, its new secret is printed once.",
+            help={"quest": "The quest's id."},
+            outcome="{id} {name}\n{secret}",
         ),
     ),
     Operation(
@@ -83,13 +83,13 @@ ROWS: Final = (
         "DELETE /quests/{id}",
         run=delete_quest,
         admin=DESIGNERS,
-        stales=True,
+        invalidates_cache=True,
         command=Command(
             "quests remove QUEST",
-            "Remove a quest that nobody completed; archive one with a history.",
-            help={"quest": "Its id."},
-            confirm="Remove {quest}? Nobody can complete it any more.",
-            says="{quest} is {archived:removed}",
+            "Remove a quest, or archive it if it was completed.",
+            help={"quest": "The quest's id."},
+            confirm="Remove {quest}? It can no longer be completed.",
+            outcome="{quest} is {archived:removed}",
         ),
     ),
     Operation(

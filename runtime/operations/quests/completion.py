@@ -1,14 +1,14 @@
-"""Completing a quest, and what a player gets for it.
+"""Completes quests and grants their turns.
 
-A quest with a condition is completed once the player has done enough since the period began (and the quest's
-start_date): plays, prizes won by plays, or points credited for plays (not scores), in the campaign's games or one of
-them. The statement that grants counts them from the plays' own rows, so plays write nothing for it. A merged guest's
-plays count for the player, except those won beyond the caps of one player (players/merging.py). Days with a login
-count for players whom the service signs in. Without a condition, the player's word is enough.
+A quest with a condition can be completed once the player has done enough since the start of the period (and the
+quest's start_date): plays, prizes won by plays, or points credited for plays (not scores), in the campaign's games or
+one of them. The granting statement counts the rows of plays, so plays write nothing extra. A merged guest's plays count
+for the player, except those won beyond the caps of one player (players/merging.py). Days with a login count for players
+whom the service signs in. A quest without a condition is completed on request.
 
-A quest is completed once per period: ever (one_time), once a local day, or once an ISO week, of the campaign's time
-zone. The unique row of the completion makes it once; the same statement grants the turns. An Idempotency-Key is scoped
-to its route and so to its quest: one key may complete two quests (contract.md, "Idempotency-Key").
+A quest is completed once per period: ever (one_time), once a local day, or once an ISO week, in the campaign's time
+zone. A unique row enforces that; the same statement grants the turns. An Idempotency-Key is scoped to its route and so
+to its quest: one key may complete two quests.
 """
 
 from __future__ import annotations
@@ -29,41 +29,44 @@ from runtime.operations.quests.periods import Period, check_open, period_at
 from runtime.wire.scope import player_id_of, tenant_of
 
 _SQL: Final = sql.load("quests")
-_MEET: Final = sql.load("players")["meet"]
+_MEET: Final = sql.load("players")["create"]
 
 ATTEMPTS: Final = 4
-"""A completion that lost a race looks again: at most once for the rival, a changed quest, a guest that logged in."""
+"""Attempts of a completion that loses races: one each for a concurrent one, a changed quest, a guest that logged in."""
 
 
 async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.CompleteQuestReply:
     """Grants the quest's turns, once per period.
 
-    A repeated Idempotency-Key answers as the first time, for ever. NOT_FOUND UNKNOWN_QUEST, also where it is archived,
-    or it or its campaign is a draft; FAILED_PRECONDITION QUEST_CLOSED (out of its dates, its campaign not open),
-    CONDITION_NOT_MET with `have` and `need`; ALREADY_EXISTS ALREADY_COMPLETED with `resets_at`.
+    A repeated Idempotency-Key always gets the first reply. NOT_FOUND UNKNOWN_QUEST, also if the quest is archived, or
+    it or its campaign is a draft. FAILED_PRECONDITION QUEST_CLOSED (outside its dates, campaign not open), or
+    CONDITION_NOT_MET with `have` and `need`. ALREADY_EXISTS ALREADY_COMPLETED with `resets_at`.
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
-    asked = keyed(request)
+    keyed_request = keyed(request)
     if ids.is_guest(player_id):
-        # With a row of its own from now on: that is what a login waits for, or has ended.
+        # Create the guest's row: a concurrent login waits for its lock, or has already merged it.
         await engine.database.fetchval(_MEET, tenant_id, player_id)
     for _ in range(ATTEMPTS):
-        row = await engine.database.fetchrow(_SQL["for_completion"], tenant_id, request.id, player_id, asked.key)
+        about = (tenant_id, request.id, player_id, keyed_request.key)
+        row = await engine.database.fetchrow(_SQL["for_completion"], *about)
         if row is None:
             raise unknown("quest", request.id)
         unshown = row["status"] != "active" or row["campaign_status"] == "draft"
         if unshown and row["request_hash"] is None and row["merged_into"] is None:
-            # Just as one that is not there; but what was granted is told again.
+            # The same refusal as for a missing quest. A retry of a granted completion still gets its reply.
             raise unknown("quest", request.id)
         if row["merchant_suspended"]:
             raise suspended("merchant")
         if row["merged_into"] is not None:
-            # A guest that has logged in: what it does is the player's.
+            # The guest has logged in: continue as the player.
             player_id = request.player_id = row["merged_into"]
             await suspension.refuse(engine, request, player_id)
-            asked = keyed(request)
+            keyed_request = keyed(request)
             continue
-        first = first_answer(row, asked, lambda row: _reply(request, row["replay_turns"], row["replay_balance"]))
+        first = first_answer(
+            row, keyed_request, lambda row: _reply(request, row["replay_turns"], row["replay_balance"])
+        )
         if first is not None:
             replayed.set(True)
             return first
@@ -74,16 +77,16 @@ async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.C
             raise _completed(request.id, period)
         if row["condition"] is not None:
             await _check_condition(engine, request, row, period)
-        if (granted := await _grant(engine, request, row, period, asked)) is not None:
-            _tell(engine, request, row, period, granted)
+        if (granted := await _grant(engine, request, row, period, keyed_request)) is not None:
+            _emit(engine, request, row, period, granted)
             return _reply(request, granted["turns"], granted["balance_after"])
     raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the quest is changing; try again", retry_after_seconds=1)
 
 
 async def _grant(
-    engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period, asked: KeyedRequest
+    engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period, keyed_request: KeyedRequest
 ) -> asyncpg.Record | None:
-    """The completion; None where somebody was faster, or the quest has changed: look again."""
+    """The completion; None if a concurrent one was faster or the quest has changed: retry."""
     try:
         return await engine.database.fetchrow(
             _SQL["complete"],
@@ -95,8 +98,8 @@ async def _grant(
             row["turns"],
             row["campaign_id"],
             ids.make("entry"),
-            asked.key,
-            asked.request_hash,
+            keyed_request.key,
+            keyed_request.request_hash,
             ids.make("evt"),
             row["condition"],
             _counts_since(row, period),
@@ -106,24 +109,27 @@ async def _grant(
 
 
 def _counts_since(row: asyncpg.Record, period: Period) -> int:
-    """Since when what a player does counts for the quest's condition, in unix seconds; 0: ever."""
+    """The time from which a player's actions count for the quest's condition, in unix seconds; 0: always."""
     return max(period.begins, int(row["start_date"]))
 
 
 async def _check_condition(
     engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period
 ) -> None:
-    """CONDITION_NOT_MET with `have` and `need`. The statement that grants judges: this says why it would not."""
+    """Raises CONDITION_NOT_MET with `have` and `need`.
+
+    Called before the granting statement, which checks the condition again but cannot say why it granted nothing.
+    """
     about = (tenant_of(request), request.player_id, [request.id], [_counts_since(row, period)])
     found = await engine.database.fetchrow(_SQL["progress"], *about)
     if found is not None and found["have"] < found["need"]:
         have, need = found["have"], found["need"]
-        message = f"quest {request.id} takes {need} {row['condition']['kind']}: there are {have}"
+        message = f"quest {request.id} requires {need} {row['condition']['kind']}; the player has {have}"
         raise Fault(Status.FAILED_PRECONDITION, "CONDITION_NOT_MET", message, have=have, need=need)
 
 
 def _completed(quest_id: str, period: Period) -> Fault:
-    message = f"quest {quest_id} was completed" + (f" for {period.name}" if period.resets_at else "")
+    message = f"quest {quest_id} is already completed" + (f" for {period.name}" if period.resets_at else "")
     return Fault(Status.ALREADY_EXISTS, "ALREADY_COMPLETED", message, resets_at=period.resets_at)
 
 
@@ -131,7 +137,7 @@ def _reply(request: m.CompleteQuestRequest, turns: int, balance: int) -> m.Compl
     return m.CompleteQuestReply(quest_id=request.id, turns_granted=turns, balance=balance)
 
 
-def _tell(
+def _emit(
     engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period, granted: asyncpg.Record
 ) -> None:
     event = event_of(
@@ -152,7 +158,7 @@ def _tell(
 
 
 async def list_quest_progress(engine: Engine, request: m.ListQuestProgressRequest) -> m.ListQuestProgressReply:
-    """The active quests, each with how far the player is with it, and whether it is completed for now."""
+    """The active quests, each with the player's progress, and whether it is completed in the current period."""
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     rows, pagination = await reading.page(engine, _SQL["own"], request, tenant_id, request.campaign_id, player_id)
     now = engine.clock.now()
@@ -171,9 +177,9 @@ async def list_quest_progress(engine: Engine, request: m.ListQuestProgressReques
 
 
 async def list_turns(engine: Engine, request: m.ListTurnsRequest) -> m.ListTurnsReply:
-    """The player's turns, by campaign, each with its quests that are completed for now.
+    """The player's turns by campaign, each with the quests completed in the current period.
 
-    Whoever has completed a quest of a campaign has a balance of it, be it of no turns.
+    A player who has completed a quest has a balance in its campaign, even if it is 0.
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     filters = (tenant_id, player_id, request.campaign_id)

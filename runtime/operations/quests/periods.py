@@ -1,4 +1,4 @@
-"""When a quest counts: its periods, and whether it is open."""
+"""The periods of a quest, and whether it is open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.stores.clock import Days
 
 
 class Period(NamedTuple):
-    """`name`: 'once', '2026-11-21' or '2026-W47'. begins: unix seconds, 0 = ever; resets_at: of its end, 0 = never."""
+    """name: 'once', '2026-11-21' or '2026-W47'. begins, resets_at: start and end in unix seconds, 0 = unlimited."""
 
     name: str
     begins: int
@@ -20,7 +20,7 @@ class Period(NamedTuple):
 
 
 def period_at(type: str, timezone: str, now: float) -> Period:
-    """The period of a quest of `type` that unix second `now` is in, in the time zone."""
+    """The period of a quest of `type` that contains unix second `now` in the time zone."""
     if type == "one_time":
         return Period("once", 0, 0)
     days = Days(timezone)
@@ -33,13 +33,12 @@ def period_at(type: str, timezone: str, now: float) -> Period:
 
 
 def check_open(quest_id: str, row: asyncpg.Record, now: float) -> None:
-    """QUEST_CLOSED, saying why."""
     if row["campaign_status"] != "active":
         why = f"its campaign is {row['campaign_status']}"
     elif now < max(row["start_date"], row["campaign_start"]):
-        why = "it has not begun"
+        why = "it has not started"
     elif any(0 < end <= now for end in (row["end_date"], row["campaign_end"])):
-        why = "it is over"
+        why = "it has ended"
     else:
         return
     raise Fault(Status.FAILED_PRECONDITION, "QUEST_CLOSED", f"quest {quest_id} is closed: {why}")

@@ -1,6 +1,6 @@
-"""Quests as staff manage them. How they are completed: completion.py.
+"""Quest management for staff. Completion: completion.py.
 
-A quest that takes events (events.py) gets a secret when it begins to; that answer alone shows it.
+A quest that starts to accept events (events.py) gets a secret, shown only in that reply.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, catalog, reading
 from runtime.operations.approvals import policy
-from runtime.operations.approvals.pending import Held, id_of_new, may_wait, pinned_id, settle
+from runtime.operations.approvals.pending import NeedsApproval, id_of_new, may_need_approval, pinned_id, settle
 from runtime.operations.campaigns import campaign_admin as campaigns
-from runtime.operations.checks import Checks, given, refuse_read_only, search_pattern, set_fields
+from runtime.operations.checks import Checks, provided, refuse_read_only, search_pattern, set_fields
 from runtime.outgoing.signing import make_secret
 from runtime.outgoing.vault import quest_context, vault_of
 from runtime.settings import Settings
@@ -39,28 +39,29 @@ DAYS_MAX: Final = 3_660
 # -- management ------------------------------------------------------------------------------
 
 
-@may_wait
+@may_need_approval
 async def create_quest(engine: Engine, request: m.CreateQuestRequest) -> m.QuestReply:
-    """A new quest: a draft unless it says otherwise, one-time unless it says otherwise.
+    """Creates a quest. Defaults: draft, one-time.
 
-    More turns than DUAL_TURNS_ABOVE wait for a second person: 202 APPROVAL_NEEDED.
-    One that takes events is answered with their `secret`, which nobody is told again.
+    More turns than DUAL_TURNS_ABOVE need approval by a second person: 202 APPROVAL_NEEDED.
+    For a quest that accepts events, the reply has their `secret`, which is never shown again.
     """
 
     async def work(connection: asyncpg.Connection) -> m.QuestReply:
         return m.QuestReply(quest=quest_from_row(*await make(connection, request, engine, settings=engine.settings)))
 
-    return await catalog.create_beside(engine, request, m.QuestReply, work)
+    return await catalog.create_dependent(engine, request, m.QuestReply, work)
 
 
 async def make(
     connection: asyncpg.Connection, request: m.CreateQuestRequest, engine: Engine | None = None, *, settings: Settings
 ) -> tuple[asyncpg.Record, str]:
-    """`create_quest` within a hold of the catalogue; its row, and the secret of its events, which `engine` seals.
+    """Creates a quest in the caller's transaction, which holds the catalogue lock.
 
-    Without it there is none, until one is made for who is to have it.
+    Returns the quest's row and the secret of its events, whose stored copy `engine` encrypts. Without `engine` no
+    secret is created (''); a later rotation creates one.
     """
-    tenant_id, quest = tenant_of(request), given(request.quest, "quest")
+    tenant_id, quest = tenant_of(request), provided(request.quest, "quest")
     refuse_read_only(quest, m.Quest(id=pinned_id(quest.id)))
     quest_id = id_of_new("quest", quest.id)
     _check(quest)
@@ -73,43 +74,46 @@ async def make(
     assert pinned.quest is not None
     pinned.quest.id = quest_id
     waits = policy.quest(settings, None, row)
-    await settle(connection, waits, lambda: Held(quest_id, before={}, after=dict(row), pinned=pinned))
+    await settle(connection, waits, lambda: NeedsApproval(quest_id, before={}, after=dict(row), pinned=pinned))
     return row, secret
 
 
 async def get_quest(engine: Engine, request: m.GetQuestRequest) -> m.QuestReply:
-    """A quest, archived or not."""
+    """One quest, archived or not."""
     return m.QuestReply(quest=quest_from_row(await reading.one(engine, GET, request, "quest")))
 
 
 async def list_quests(engine: Engine, request: m.ListQuestsRequest) -> m.ListQuestsReply:
-    """The tenant's quests, newest first; archived ones only where `status` asks for them."""
+    """The tenant's quests, newest first. Archived quests only if `status` asks for them."""
     narrowed = (request.campaign_id, token(request.type), token(request.status), search_pattern(request.q))
     filters = (*narrowed, merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), *filters)
     return m.ListQuestsReply(items=[quest_from_row(row) for row in rows], pagination=pagination)
 
 
-@may_wait
+@may_need_approval
 async def update_quest(engine: Engine, request: m.UpdateQuestRequest) -> m.QuestReply:
-    """Sets the fields that are given. Completions keep the turns that they granted.
+    """Sets the fields of the request. Completions keep the turns that they granted.
 
-    More turns than DUAL_TURNS_ABOVE wait for a second person: 202 APPROVAL_NEEDED.
-    One that begins to take events is answered with their `secret`; with the condition, its secret goes.
+    More turns than DUAL_TURNS_ABOVE need approval by a second person: 202 APPROVAL_NEEDED.
+    If the quest starts to accept events, the reply has their `secret`. Removing the condition deletes the secret.
     """
 
     async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, str]:
         return await alter(connection, request, engine, settings=engine.settings)
 
-    return m.QuestReply(quest=quest_from_row(*await catalog.change_beside(engine, tenant_of(request), work)))
+    return m.QuestReply(quest=quest_from_row(*await catalog.change_dependent(engine, tenant_of(request), work)))
 
 
 async def alter(
     connection: asyncpg.Connection, request: m.UpdateQuestRequest, engine: Engine | None = None, *, settings: Settings
 ) -> tuple[asyncpg.Record, str]:
-    """`update_quest` within a hold of the catalogue; its row, and a new secret, as `make` has it."""
-    tenant_id, update = tenant_of(request), given(request.quest, "quest")
-    before = await reading.to_write(connection, GET, request, "quest", request.id)
+    """Updates a quest in the caller's transaction, which holds the catalogue lock.
+
+    Returns the quest's row, and as in `make` the secret of a quest that starts to accept events.
+    """
+    tenant_id, update = tenant_of(request), provided(request.quest, "quest")
+    before = await reading.for_update(connection, GET, request, "quest", request.id)
     quest = quest_from_row(before)
     set_fields(quest, update, request.update_mask, SETTABLE)
     _check(quest)
@@ -120,20 +124,20 @@ async def alter(
         raise await _not_written(connection, request, quest)
     await audit.record(connection, tenant_id, "quest.update", request.id, before=dict(before), after=dict(row))
     waits = policy.quest(settings, before, row)
-    held = Held(request.id, before=dict(before), after=dict(row), rests_on=dict(before))
-    await settle(connection, waits, lambda: held)
+    approval = NeedsApproval(request.id, before=dict(before), after=dict(row), rests_on=dict(before))
+    await settle(connection, waits, lambda: approval)
     return row, secret
 
 
 async def delete_quest(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
-    """Removes a quest that nobody completed; archives one with history."""
+    """Deletes a quest without history; archives any other."""
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
-        # Locked before the look: a completion under way is either seen by it, or finds no quest.
+        # Lock first: a concurrent completion is then either visible to `remove`, or finds no quest.
         if await connection.fetchval(_SQL["lock"], tenant_id, request.id) is None:
             raise unknown("quest", request.id)
-        before = await reading.to_write(connection, GET, request, "quest", request.id)
+        before = await reading.for_update(connection, GET, request, "quest", request.id)
         archived = await connection.fetchval(_SQL["remove"], tenant_id, request.id) is None
         if archived:
             await connection.execute(_SQL["archive"], tenant_id, request.id)
@@ -142,14 +146,14 @@ async def delete_quest(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
         )
         return archived
 
-    return m.DeleteReply(id=request.id, archived=await catalog.change_beside(engine, tenant_id, work))
+    return m.DeleteReply(id=request.id, archived=await catalog.change_dependent(engine, tenant_id, work))
 
 
 # -- messages --------------------------------------------------------------------------------
 
 
 def problems(quest: m.Quest) -> list[tuple[str, str]]:
-    """(field, what is wrong) of a quest in itself; what it names is not looked up."""
+    """(field, description) of each problem of a quest. References are not checked."""
     checks = Checks()
     checks.required("name", quest.name)
     checks.required("campaign_id", quest.campaign_id)
@@ -158,7 +162,7 @@ def problems(quest: m.Quest) -> list[tuple[str, str]]:
     if (condition := quest.condition) is not None and condition.kind:
         _check_condition_itself(checks, quest, condition)
     elif condition:
-        checks.problem("condition.kind", "is required, unless the condition is empty: then the player's word is enough")
+        checks.problem("condition.kind", "is required, unless the condition is empty")
     return checks.found
 
 
@@ -167,11 +171,11 @@ def _check_condition_itself(checks: Checks, quest: m.Quest, condition: m.QuestCo
     if condition.kind is m.QuestConditionKind.LOGINS:
         most = 7 if quest.type is m.QuestType.WEEKLY else DAYS_MAX
         if quest.type is m.QuestType.DAILY:
-            checks.problem("condition.kind", "counts days, of which a daily quest has one: must be another")
+            checks.problem("condition.kind", "must not be LOGINS for a daily quest, since it counts days")
         if condition.game_id:
-            checks.problem("condition.game_id", "must be empty: logins are of no game")
+            checks.problem("condition.game_id", "must be empty: logins do not belong to a game")
     if condition.kind is m.QuestConditionKind.EVENT and condition.game_id:
-        checks.problem("condition.game_id", "must be empty: events are of no game")
+        checks.problem("condition.game_id", "must be empty: events do not belong to a game")
     checks.between("condition.count", condition.count, 1, most)
 
 
@@ -205,7 +209,7 @@ def _condition(quest: m.Quest) -> dict[str, Any] | None:
 def _new_secret(
     engine: Engine | None, tenant_id: str, quest_id: str, quest: m.Quest, before: dict[str, Any] | None
 ) -> tuple[str, dict[str, str] | None]:
-    """A secret for a quest that begins to take events, where its condition was `before`, and what is stored of it."""
+    """(secret, its stored form) for a quest that starts to accept events; `before` is its old condition."""
     takes = quest.condition is not None and quest.condition.kind is m.QuestConditionKind.EVENT
     if engine is None or not takes or (before or {}).get("kind") == "event":
         return "", None
@@ -214,7 +218,7 @@ def _new_secret(
 
 
 async def _not_written(connection: asyncpg.Connection, request: Scoped, quest: m.Quest) -> Fault:
-    refusal = await campaigns.not_to_write(connection, request, quest.campaign_id)
+    refusal = await campaigns.write_refusal(connection, request, quest.campaign_id)
     if quest.condition and quest.condition.game_id and refusal.status is Status.NOT_FOUND:
         campaign = await connection.fetchrow(
             _CAMPAIGN, tenant_of(request), quest.campaign_id, merchant_of(request), True
@@ -226,17 +230,17 @@ async def _not_written(connection: asyncpg.Connection, request: Scoped, quest: m
 
 
 def quest_from_row(row: asyncpg.Record, secret: str = "") -> m.Quest:
-    """The message of a row, with its secret where that was made just now."""
+    """The message for a row, with its secret if it was just created."""
     return m.Quest(**_fields(row), secret=secret)
 
 
 def public_quest(row: asyncpg.Record) -> m.PublicQuest:
-    """The message of a row that has nothing of staff's."""
+    """The message for a row, without staff-only fields."""
     return m.PublicQuest(**_fields(row))
 
 
 def _fields(row: asyncpg.Record) -> dict[str, Any]:
-    held = row["condition"]
-    condition = m.QuestCondition(**{**held, "kind": enum(m.QuestConditionKind, held["kind"])}) if held else None
+    stored = row["condition"]
+    condition = m.QuestCondition(**{**stored, "kind": enum(m.QuestConditionKind, stored["kind"])}) if stored else None
     known = {"type": enum(m.QuestType, row["type"]), "status": enum(m.QuestStatus, row["status"])}
     return {**row, **known, "condition": condition}

@@ -1,4 +1,4 @@
-"""Figures: what staff read of a tenant as a whole, for tables and charts of their own."""
+"""Reporting: figures, exports and live data of a tenant, for staff."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A campaign in figures, between two days: how far plays came, days and hours, what it cost, and whether the odds held.
+"""Campaign figures for a date range: funnel, days and hours, costs, and a comparison with the declared odds.
 
-A session carries itself and leaves no row until it is played: starts are counted beside it (runtime/actors/starts.py).
+A session has no row until it is played, so starts are counted separately (runtime/actors/starts.py).
 """
 
 from __future__ import annotations
@@ -22,34 +22,29 @@ from runtime.operations.campaigns import analytics
 from runtime.operations.checks import Checks
 from runtime.operations.reporting import counting
 from runtime.operations.reporting.costs import by_currency, of_one
+from runtime.operations.reporting.odds_test import expected_range
 from runtime.operations.row import STAFF, Operation
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("figures")
 
-DEVIATIONS: Final = 3.29
-"""Within so many standard deviations chance leaves 999 of 1,000 counts (the normal approximation, two-sided)."""
-
-FEW: Final = 5.0
-"""Of fewer that are expected the approximation says nothing, so nothing is said against chance."""
-
 
 async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequest) -> m.CampaignFiguresReply:
-    """The campaign, or one of its games, in figures between two days. NOT_FOUND UNKNOWN_CAMPAIGN, UNKNOWN_GAME."""
+    """Figures of a campaign, or of one of its games, for a date range. NOT_FOUND UNKNOWN_CAMPAIGN, UNKNOWN_GAME."""
     tenant_id, campaign_id, days = tenant_of(request), request.id, (request.from_day, request.to_day)
     checks = Checks()
     for name, day in zip(("from_day", "to_day"), days, strict=True):
         if day and not _is_day(day):
             checks.problem(name, "must be a day such as 2026-03-01")
     checks.raise_found()
-    asked = (tenant_id, campaign_id, merchant_of(request), *days)
-    if await engine.database.fetchrow(_SQL["campaign"], *asked) is None:
+    key = (tenant_id, campaign_id, merchant_of(request), *days)
+    if await engine.database.fetchrow(_SQL["campaign"], *key) is None:
         raise unknown("campaign", campaign_id)
-    await attempt(starts.JOB, engine.starts.keep_of(tenant_id), tenant_id=tenant_id)
-    await counting.count_lately(engine, tenant_id)
-    await analytics.count_lately(engine, tenant_id, campaign_id)
+    await attempt(starts.JOB, engine.starts.write_tenant(tenant_id), tenant_id=tenant_id)
+    await counting.count_if_stale(engine, tenant_id)
+    await analytics.count_if_stale(engine, tenant_id, campaign_id)
     async with engine.database.connection() as connection:
-        campaign: Any = await connection.fetchrow(_SQL["campaign"], *asked)
+        campaign: Any = await connection.fetchrow(_SQL["campaign"], *key)
         about = (tenant_id, campaign_id, campaign["since"], campaign["until"], request.game_id)
         games = await connection.fetch(_SQL["games"], *about)
         if request.game_id and not games:
@@ -62,9 +57,9 @@ async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequ
             players: Any = await connection.fetchrow(_SQL["game_players"], tenant_id, request.game_id)
         else:
             players = await connection.fetchrow(_SQL["players"], tenant_id, campaign_id, *days)
-        # What is declared and was never drawn is told by its name, too.
-        told = {name for row in draws for name in (row["drawn"], *(declared(row["declared"] or {}) or ()))}
-        named = await connection.fetch(_SQL["names"], tenant_id, sorted(told))
+        # Results that are declared but were never drawn need names too.
+        results = {name for row in draws for name in (row["drawn"], *(declared(row["declared"] or {}) or ()))}
+        named = await connection.fetch(_SQL["names"], tenant_id, sorted(results))
     costs = by_currency(prizes)
     day_players = {row["day"]: row["players"] for row in of_days}
     return m.CampaignFiguresReply(
@@ -116,7 +111,7 @@ def _hours(rows: Iterable[Any]) -> list[m.HourFigures]:
 
 
 def _revisions(rows: Iterable[Any], names: Mapping[str, str]) -> list[m.RevisionFigures]:
-    """The draws of each revision whose odds are declared as such: those of `probability` and `lucky_item`."""
+    """The draws of each revision with declared odds: those of `probability` and `lucky_item`."""
     made = []
     for (game_id, revision), of_revision in groupby(rows, key=lambda row: (row["game_id"], row["revision"])):
         drawn = list(of_revision)
@@ -136,7 +131,7 @@ def _revisions(rows: Iterable[Any], names: Mapping[str, str]) -> list[m.Revision
 
 
 def declared(definition: Mapping[str, Any]) -> dict[str, float] | None:
-    """What a revision says of what is drawn: prize or item -> chance, "" what is left; None where it says nothing."""
+    """The declared odds of a revision: prize or item -> chance, "" for a loss; None if it declares none."""
     config = definition.get("config") or {}
     chances: Counter[str] = Counter()
     if definition.get("handler") == "probability":
@@ -153,26 +148,23 @@ def declared(definition: Mapping[str, Any]) -> dict[str, float] | None:
 
 
 def odds(chances: Mapping[str, float], draws: Mapping[str, int], names: Mapping[str, str]) -> list[m.OddsFigures]:
-    """Each that is declared, or was drawn all the same: how often it was, and how often chance would have it."""
+    """The observed and expected count of each result that is declared or was drawn."""
     whole = sum(draws.values())
     found = []
+    results = len(chances.keys() | draws.keys())
     for drawn in sorted(chances.keys() | draws.keys(), key=lambda name: (not name, -chances.get(name, 0.0), name)):
         chance, count = min(1.0, chances.get(drawn, 0.0)), draws.get(drawn, 0)
-        expected = whole * chance
-        width = DEVIATIONS * math.sqrt(expected * (1.0 - chance))
-        low, high = max(0.0, expected - width), min(float(whole), expected + width)
-        # What cannot be drawn and was is no chance; of very few nothing can be told.
-        by_chance = count == expected if chance in (0.0, 1.0) else expected < FEW or low <= count <= high
+        low, high = expected_range(whole, chance, results)
         found.append(
             m.OddsFigures(
                 drawn=drawn,
                 name=names.get(drawn, drawn),
                 declared=chance,
                 draws=count,
-                expected=expected,
+                expected=whole * chance,
                 low=low,
                 high=high,
-                by_chance=by_chance,
+                by_chance=low <= count <= high,
             )
         )
     return found

@@ -1,4 +1,4 @@
-"""What things cost, currency by currency: amounts of two currencies add up to nothing."""
+"""Costs by currency; amounts of different currencies are never added."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime import messages as m
 
 
 def by_currency(rows: Iterable[Any]) -> list[m.Cost]:
-    """What rows of a `cost` and its `currency` come to, without the currencies of which there is nothing."""
+    """The sums of rows with `cost` and `currency`, without zero sums."""
     sums = Counter[str]()
     for row in rows:
         sums[row["currency"]] += row["cost"]
@@ -18,5 +18,5 @@ def by_currency(rows: Iterable[Any]) -> list[m.Cost]:
 
 
 def of_one(costs: Sequence[m.Cost]) -> float:
-    """The amount where all is of one currency, else 0."""
+    """The amount if there is a single currency, else 0."""
     return costs[0].amount if len(costs) == 1 else 0.0

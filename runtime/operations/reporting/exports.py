@@ -1,20 +1,21 @@
-"""Exports: everything of a kind as lines of CSV, a part at a time, the oldest first.
+"""Exports: all rows of a kind as CSV or JSON lines, in batches, oldest first.
 
-A part looks at so many rows in the order of their keys, whatever is asked for of them, so each is quick, none holds a
-transaction open while somebody reads slowly, and a million rows take no more memory than a thousand. A line's first
-cell is its row's key, and what a part begins after: whoever was cut off goes on from the last whole line, and gets
-every row once. That a download began, or goes on, is in the audit log: it hands out what is held of many people.
+A batch reads a fixed number of rows in key order, whatever the filters. So each is fast, a slow client holds no
+transaction open, and memory does not grow with the export. The first cell of a line is its row's key and serves as the
+cursor: an interrupted client continues after its last complete line and gets every row once. Each start or resumption
+of a download is in the audit log, since it exports personal data of many people.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import asyncpg
+import msgspec
 
 import sql
 from runtime import ids, trace
@@ -30,20 +31,20 @@ from runtime.wire.scope import merchant_of, tenant_of
 _SQL: Final = sql.load("exports")
 
 ROWS: Final = 2_000
-"""Rows that a part looks at: some hundred kilobytes, and a few milliseconds of everybody's."""
+"""Rows read per batch: some hundred kilobytes, and a few milliseconds of the event loop."""
 
 CONTACTS: Final = frozenset({"email", "phone"})
 NAMES: Final = frozenset({"display_name", "locale"})
 
 SLACK_SECONDS: Final = 3600.0
-"""By how much the time in a row's key may be off the row's own: keys are made by the clock of whoever makes them."""
+"""How far the time in a row's key may differ from the row's own: each process makes keys with its own clock."""
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a cell begins with that a spreadsheet would take for a formula; some take the full-width forms, too."""
+"""Prefixes that make a spreadsheet treat a cell as a formula; some also accept the full-width forms."""
 
 
 class _Kind(NamedTuple):
-    """An export. prefix: of its keys, which carry the time that the row was made at; "": they do not."""
+    """An export. prefix: that of its keys, if they contain the row's creation time; otherwise ""."""
 
     statement: str
     prefix: str = ""
@@ -56,16 +57,21 @@ EXPORTS: Final = {
     "ledger": _Kind(_SQL["ledger"]),
     "tasks": _Kind(_SQL["tasks"], "task"),
     "audit": _Kind(_SQL["audit"], "audit"),
+    "redemptions": _Kind(_SQL["redemptions"], "redemption"),
+    "participants": _Kind(_SQL["participants"], "entry"),
 }
-"""What there is to export, by its name."""
 
 
-_BESIDE: Final = frozenset({"seen", "seen_until", "theirs"})
-"""Columns that are no part of a line."""
+_NOT_IN_LINE: Final = frozenset({"seen", "seen_until", "theirs", "kinds"})
+_IMPERSONAL: Final = frozenset({"choice", "checkbox", "number"})
+"""Kinds of an entry's fields that any staff may see."""
 
 
 async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExportReply:
-    """A part of an export, as lines of CSV; where it begins a download, that is noted. NOT_FOUND UNKNOWN_CAMPAIGN."""
+    """A batch of an export, as CSV or JSON lines. NOT_FOUND UNKNOWN_CAMPAIGN.
+
+    The start of a download is written to the audit log.
+    """
     tenant_id, merchant_id, campaign_id = tenant_of(request), merchant_of(request), request.campaign_id
     checks = Checks()
     kind = EXPORTS.get(request.name)
@@ -73,20 +79,26 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
         raise invalid("name", f"must be one of {', '.join(EXPORTS)}")
     checks.between("since", request.since, 0, TIME_MAX)
     checks.between("until", request.until, 0, TIME_MAX)
+    if request.consent and request.name != "participants":
+        checks.problem("consent", "applies only to participants")
     checks.raise_found()
     if campaign_id and not await engine.database.fetchval(_SQL["campaign"], tenant_id, campaign_id, merchant_id):
         raise unknown("campaign", campaign_id)
     after = _after(kind, request, engine.settings.session_ttl_seconds + SLACK_SECONDS)
     about = (tenant_id, merchant_id, campaign_id, request.since, request.until, *after)
-    rows = await engine.database.fetch(kind.statement, *about, ROWS)
+    filters = (request.consent,) if request.name == "participants" else ()
+    rows = await engine.database.fetch(kind.statement, *about, ROWS, *filters)
     first = rows[0]
     more = first["seen"] == ROWS and not _is_past(kind, first["seen_until"], request.until)
-    names = [name for name in first.keys() if name not in _BESIDE]  # noqa: SIM118  a record iterates over its values
+    names = [name for name in first.keys() if name not in _NOT_IN_LINE]  # noqa: SIM118  iterating yields values
     key, *_ = names
-    lines = [_cells(row, names, reveal=request.reveal) for row in rows if row[key] is not None]
+    found = [_shown_row(row, names, reveal=request.reveal) for row in rows if row[key] is not None]
+    if not request.json:
+        form = await engine.database.fetchval(_SQL["entry_form"], tenant_id, campaign_id) if filters else None
+        names, found = _flattened(names, found, form)
     if request.begins or not request.after:
         trace.merchant.set(merchant_id)
-        asked = {
+        details = {
             "campaign_id": campaign_id,
             "from": request.since,
             "to": request.until,
@@ -94,20 +106,20 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
             "whole_contacts": request.reveal and not CONTACTS.isdisjoint(names),
         }
 
-        async def note(connection: asyncpg.Connection) -> None:
-            await audit.record(connection, tenant_id, "export.read", request.name, after=asked)
+        async def record(connection: asyncpg.Connection) -> None:
+            await audit.record(connection, tenant_id, "export.read", request.name, after=details)
 
-        await engine.database.transaction(note)
+        await engine.database.transaction(record)
     return m.ReadExportReply(
-        head=_written([names]),
-        lines=_written(lines),
-        rows=len(lines),
+        head="" if request.json else _written([names]),
+        lines=_as_json(found) if request.json else _written(map(escape_formula, row.values()) for row in found),
+        rows=len(found),
         after=first["seen_until"] if more else "",
     )
 
 
 def _after(kind: _Kind, request: m.ReadExportRequest, slack_seconds: float) -> tuple[Any, ...]:
-    """The key that the part begins after, as the statement takes it. INVALID_ARGUMENT for what is none."""
+    """The key that the batch starts after, as the statement's parameters. INVALID_ARGUMENT if it is invalid."""
     if not kind.prefix:
         return _ledger_key(request.after) if request.after else ("", 0, "")
     since = ids.earliest(kind.prefix, request.since - slack_seconds) if request.since else ""
@@ -115,7 +127,7 @@ def _after(kind: _Kind, request: m.ReadExportRequest, slack_seconds: float) -> t
 
 
 def _ledger_key(text: str) -> tuple[str, int, str]:
-    """(player, seq, entry): the primary key, in whose order entries lie."""
+    """(player, seq, entry): the primary key, which orders the entries."""
     seq, _, rest = text.partition("/")
     entry_id, _, player_id = rest.partition("/")
     if not (seq.isascii() and seq.isdigit() and int(seq) < 2**63):
@@ -124,31 +136,76 @@ def _ledger_key(text: str) -> tuple[str, int, str]:
 
 
 def _is_past(kind: _Kind, key: str, until: int) -> bool:
-    """Whether whatever has a later key was made after `until`."""
+    """Whether every row with a later key was created after `until`."""
     if until and kind.prefix:
         with suppress(ValueError):
             return ids.unix_ms(key.removeprefix(f"{kind.prefix}_")) > (until + SLACK_SECONDS) * 1000
     return False
 
 
-def _cells(row: asyncpg.Record, names: Sequence[str], *, reveal: bool) -> list[Any]:
+def _shown_row(row: asyncpg.Record, names: Sequence[str], *, reveal: bool) -> dict[str, Any]:
     theirs = row.get("theirs", True)
-    return [harmless(_shown(name, row[name], reveal=reveal and theirs, theirs=theirs)) for name in names]
+    shown = {name: _shown(name, row[name], reveal=reveal and theirs, theirs=theirs) for name in names}
+    if "fields" in shown and not (reveal and theirs):
+        shown["fields"] = _masked_fields(shown["fields"], row["kinds"] or {}) if theirs else {}
+    return shown
+
+
+def _masked_fields(fields: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
+    """An entry's fields without personal ones: contacts are masked, texts, dates and addresses left out."""
+    shown = {}
+    for key, value in fields.items():
+        if kinds.get(key) in CONTACTS:
+            shown[key] = masked(value)
+        elif kinds.get(key) in _IMPERSONAL:
+            shown[key] = value
+    return shown
+
+
+def _flattened(
+    names: Sequence[str], rows: Sequence[dict[str, Any]], form: Mapping[str, Any] | None
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """For CSV: a column for each field and consent of the campaign's form; without a campaign, JSON texts.
+
+    The columns are those of the form, so that they are the same in every batch.
+    """
+    columns = [*names]
+    if form is not None:
+        fields = [f"fields.{field['key']}" for field in form["fields"]]
+        consents = [f"consents.{one['id']}{part}" for one in form["consents"] for part in ("", ".text_sha256")]
+        at = columns.index("fields")
+        columns[at : at + 2] = [*fields, *consents]
+    return columns, [{name: _cell(row, name) for name in columns} for row in rows]
+
+
+def _cell(row: Mapping[str, Any], name: str) -> Any:
+    if name in row:
+        return msgspec.json.encode(row[name]).decode() if isinstance(row[name], dict) else row[name]
+    group, _, key = name.partition(".")
+    if group == "fields":
+        value = row["fields"].get(key)
+        return ", ".join(value.values()) if isinstance(value, dict) else value
+    consent = row["consents"].get(key.removesuffix(".text_sha256"), {})
+    return consent.get("text_sha256" if key.endswith(".text_sha256") else "given_at")
+
+
+def _as_json(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(f"{msgspec.json.encode(row).decode()}\n" for row in rows)
 
 
 def _shown(name: str, cell: Any, *, reveal: bool, theirs: bool) -> Any:
-    """Contacts masked where they are not to be revealed; of a winner who is not theirs, no name."""
+    """Masks contacts unless `reveal`; hides the names of winners who are not the merchant's."""
     if cell and name in CONTACTS and not reveal:
         return masked(cell)
     return None if name in NAMES and not theirs else cell
 
 
-def harmless(cell: Any) -> Any:
-    """The cell such that no spreadsheet takes it for a formula (OWASP, "CSV injection")."""
+def escape_formula(cell: Any) -> Any:
+    """The cell, escaped so that no spreadsheet treats it as a formula (OWASP, "CSV injection")."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
-def _written(rows: Iterable[Sequence[Any]]) -> str:
+def _written(rows: Iterable[Iterable[Any]]) -> str:
     """RFC 4180: lines end with CR LF."""
     text = io.StringIO()
     csv.writer(text).writerows(rows)
@@ -156,5 +213,5 @@ def _written(rows: Iterable[Sequence[Any]]) -> str:
 
 
 READ_EXPORT: Final = Operation(
-    "ReadExport", "GET /exports", run=read_export, withheld=True, refusals=("UNKNOWN_CAMPAIGN",)
+    "ReadExport", "GET /exports", run=read_export, not_while_suspended=True, refusals=("UNKNOWN_CAMPAIGN",)
 )

@@ -1,4 +1,4 @@
-"""What happens now, of a tenant or a merchant: a few small looks at what is there, for the edges' watchers."""
+"""Live figures of a tenant or a merchant, from a few cheap queries, for the edges' live streams."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ DAY_SECONDS: Final = 86_400
 COUNTED_MAX: Final = 10_000
 SHOWN_MAX: Final = 10
 CODES_MAX: Final = 20_000
-"""Of a pool of more codes nobody counts how many there are, so it is not told when it runs out."""
+"""Larger code pools are not counted, so they get no run-out estimate."""
 
 
 async def get_live(engine: Engine, request: m.GetLiveRequest) -> m.GetLiveReply:
-    """Plays and wins of the last minute, deliveries, integrations; with `stock`, what runs out or is used up."""
+    """Plays and wins of the last minute, deliveries and integrations; with `stock` also low stock and budget usage."""
     tenant_id, merchant_id = tenant_of(request), merchant_of(request)
     about = (tenant_id, merchant_id)
     async with engine.database.connection() as connection:
@@ -66,4 +66,4 @@ def _runway(row: Any, a_day: int, now: int) -> m.StockRunway:
     )
 
 
-GET_LIVE: Final = Operation("GetLive", "GET /live", run=get_live, withheld=True)
+GET_LIVE: Final = Operation("GetLive", "GET /live", run=get_live, not_while_suspended=True)

@@ -1,6 +1,6 @@
-"""What an admin does to a reward by hand: fulfill it, revoke it, show its code. Each is noted in the audit log.
+"""Manual actions of staff on a reward: fulfill, revoke, reveal its code. Each is recorded in the audit log.
 
-Neither answer has the reward's code. `reveal_code` alone shows it to staff, and is noted too.
+Only `reveal_code` returns the reward's code.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from runtime.actors.rewards import (
     HOLDING,
     MOVES,
     give_back,
-    hold,
     illegal,
+    lock_reward,
     message,
     open_code,
     out_of_stock,
@@ -30,8 +30,9 @@ from runtime.errors import unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import reading
 from runtime.operations.audit import record
+from runtime.operations.checks import Checks
 from runtime.operations.idempotent_writes import Done, once
-from runtime.operations.players.merging import hold_player
+from runtime.operations.players.merging import lock_owner
 from runtime.operations.wallet import BALANCE as _BALANCE
 from runtime.operations.wallet import MOVE as _MOVE
 from runtime.operations.wallet import insufficient
@@ -40,30 +41,29 @@ from runtime.wire.scope import tenant_of
 _SQL: Final = sql.load("rewards")
 
 
-class Held(NamedTuple):
-    """A reward that is locked, and all that its move may touch. owner_id: whose it counts as now, by a login maybe."""
+class LockedReward(NamedTuple):
+    """A locked reward and the locked wallet movements of its move. owner_id: its current owner, after any merge."""
 
     row: Any
     owner_id: str
     movements: Sequence[Any]
 
 
-Apply = Callable[[asyncpg.Connection, Held], Awaitable[None]]
-"""Does the move to a reward that is locked and may make it."""
+Apply = Callable[[asyncpg.Connection, LockedReward], Awaitable[None]]
+"""Applies a move to a reward that is locked and in a legal state for it."""
 
 
 async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardReply:
-    """Marks a reward as delivered, from WON, CLAIMED, FULFILLING or FAILED; its task is DELIVERED with it.
+    """Marks a WON, CLAIMED, FULFILLING or FAILED reward and its task as delivered. Other states: ILLEGAL_TRANSITION.
 
-    A delivery under way ends with that: what its attempt comes to is not recorded, and it is not tried again. A voucher
-    that has no code yet takes one, and a reward that FAILED takes its unit of stock anew:
-    FAILED_PRECONDITION OUT_OF_STOCK where none is free; UNAVAILABLE CODE_UNAVAILABLE where no key opens it, so
-    that its owner would not see it. Any other state: ILLEGAL_TRANSITION.
+    This ends a delivery attempt under way: its outcome is not recorded, and there is no retry. A voucher without a code
+    takes one, and a FAILED reward takes its unit of stock again: FAILED_PRECONDITION OUT_OF_STOCK if there is none.
+    UNAVAILABLE CODE_UNAVAILABLE if no key of CODE_KEYS opens the code, which its owner could not see then.
     """
     tenant_id = tenant_of(request)
 
-    async def apply(connection: asyncpg.Connection, held: Held) -> None:
-        row = held.row
+    async def apply(connection: asyncpg.Connection, locked: LockedReward) -> None:
+        row = locked.row
         if row["status"] not in HOLDING:
             await take_again(connection, tenant_id, request.id)
         if row["channel"] == "voucher_code":
@@ -85,21 +85,20 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
 
 
 async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardReply:
-    """Takes a reward back, from every state but REVOKED and EXPIRED (ILLEGAL_TRANSITION).
+    """Revokes a reward in any state but REVOKED and EXPIRED (ILLEGAL_TRANSITION).
 
-    What was delivered stays used: a code that its player has seen goes to nobody else. Of what was not
-    delivered, the stock and the code return and the task is cancelled. The caps' counters stay: a player
-    who won a prize has won it; a rung stays granted. What the reward moved in the wallet is moved back, as
-    REVERSAL: the player has the price of a bought rung again, and loses the points of one that gave points,
-    and the turns of one that gave turns (FAILED_PRECONDITION INSUFFICIENT_BALANCE where they are spent).
+    A delivered code stays used, since its player has seen it. An undelivered reward returns its stock and code, and its
+    task is cancelled. The win still counts towards caps, and a rung stays granted. Wallet movements are reversed
+    (REVERSAL): the player gets the price of a bought rung back, and loses the points or turns that the reward gave.
+    FAILED_PRECONDITION INSUFFICIENT_BALANCE if those are spent.
     """
     tenant_id = tenant_of(request)
 
-    async def apply(connection: asyncpg.Connection, held: Held) -> None:
-        row = held.row
+    async def apply(connection: asyncpg.Connection, locked: LockedReward) -> None:
+        row = locked.row
         if row["type"] == TURNS:
-            await _take_turns(connection, tenant_id, held)
-        for moved in held.movements:
+            await _take_turns(connection, tenant_id, locked)
+        for moved in locked.movements:
             await _reverse(connection, tenant_id, row, moved)
         states = sorted(MOVES["revoke"].before)
         revoked = await connection.fetchval(_SQL["revoke"], tenant_id, request.id, states)
@@ -112,69 +111,83 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
 
 
 async def reveal_code(engine: Engine, request: m.RevealCodeRequest) -> m.RevealCodeReply:
-    """The code of a reward that was delivered, for staff to give it to its winner again. Noted in the audit log.
+    """Returns the code of a delivered reward, for staff to send to its winner again. Recorded in the audit log.
 
-    NOT_FOUND UNKNOWN_CODE where the reward has none, or is not FULFILLED; UNAVAILABLE CODE_UNAVAILABLE where no key
-    opens it.
+    NOT_FOUND UNKNOWN_CODE if the reward has no code or is not FULFILLED; UNAVAILABLE CODE_UNAVAILABLE if no key of
+    CODE_KEYS opens it.
     """
     tenant_id, reward_id = tenant_of(request), request.id
+    checks = Checks()
+    checks.required("reason", request.reason)
+    checks.raise_found()
 
     async def work(connection: asyncpg.Connection) -> m.RevealCodeReply:
-        row = await reading.to_write(connection, _SQL["sealed"], request, "reward", reward_id)
+        row = await reading.for_update(connection, _SQL["sealed"], request, "reward", reward_id)
         if row["ciphertext"] is None:
             raise unknown("code", reward_id)
         code = open_code(engine, tenant_id, row, reward_id, row["prize_id"])
-        about = {"player_id": row["player_id"], "prize_id": row["prize_id"], "reason": request.reason}
-        await record(connection, tenant_id, "reward.reveal_code", reward_id, after=about)
+        facts = {"player_id": row["player_id"], "prize_id": row["prize_id"], "reason": request.reason}
+        await record(connection, tenant_id, "reward.reveal_code", reward_id, after=facts)
         return m.RevealCodeReply(code=code)
 
     return await engine.database.transaction(work)
 
 
-async def _take_turns(connection: asyncpg.Connection, tenant_id: str, held: Held) -> None:
-    """Takes back the turns that a reward gave, which are locked. INSUFFICIENT_BALANCE."""
-    reward_id = held.row["reward_id"]
-    if await connection.fetchval(_SQL["take_turns"], tenant_id, held.owner_id, reward_id, ids.make("turn")) is None:
-        left = await connection.fetchval(_SQL["hold_turns"], tenant_id, held.owner_id, held.row["campaign_id"])
-        raise insufficient(left)
+async def _take_turns(connection: asyncpg.Connection, tenant_id: str, locked: LockedReward) -> None:
+    reward_id = locked.row["reward_id"]
+    if (
+        await connection.fetchval(_SQL["take_back_turns"], tenant_id, locked.owner_id, reward_id, ids.make("turn"))
+        is None
+    ):
+        remaining = await connection.fetchval(_SQL["lock_turns"], tenant_id, locked.owner_id, locked.row["campaign_id"])
+        raise insufficient(remaining)
 
 
 async def _reverse(connection: asyncpg.Connection, tenant_id: str, reward: Any, moved: Any) -> None:
-    """Moves back what a reward moved in one balance, which is locked. INSUFFICIENT_BALANCE."""
+    """Reverses a reward's movement of one locked balance. INSUFFICIENT_BALANCE if its points are spent."""
     wallet = (tenant_id, moved["player_id"], moved["scope_key"], moved["currency"])
     entry = (ids.make("entry"), "reversal", reward["reward_id"], reward["reward_id"])
     if await connection.fetchrow(_MOVE, *wallet, -moved["amount"], *entry) is None:
         raise insufficient(await connection.fetchval(_BALANCE, *wallet))
 
 
-async def _move(engine: Engine, request: reading.Asked, move: str, apply: Apply, said: dict[str, str]) -> Done:
-    """Takes the locks, holds the reward's state against the table of moves, applies the move, and notes it."""
+async def _move(engine: Engine, request: reading.IdRequest, move: str, apply: Apply, facts: dict[str, str]) -> Done:
+    """Changes a reward's status by `move` (a key of MOVES), once per Idempotency-Key.
+
+    Locks the reward, its task and the balances that it changed, in the lock order, and checks the status before
+    `apply`. The audit record has `facts`.
+    """
     tenant_id, reward_id = tenant_of(request), request.id
 
     async def work(connection: asyncpg.Connection) -> m.RewardReply:
-        about = await connection.fetchrow(_SQL["about"], tenant_id, reward_id)
-        if about is None:
+        target = await connection.fetchrow(_SQL["about"], tenant_id, reward_id)
+        if target is None:
             raise unknown("reward", reward_id)
-        # A merge under way would take the guest's balances away while they are waited for: what it paid would be lost.
-        owner_id = await hold_player(connection, tenant_id, about["player_id"])
-        if about["type"] == TURNS:
-            await connection.execute(_SQL["hold_turns"], tenant_id, owner_id, about["campaign_id"])
-        movements = await connection.fetch(_SQL["hold_movements"], tenant_id, about["player_id"], reward_id)
-        await hold(connection, tenant_id, reward_id, about["prize_id"])
-        await connection.execute(_SQL["hold_task"], tenant_id, reward_id)
-        before = await reading.to_write(connection, _SQL["held"], request, "reward", reward_id)
+        # Waits for a merge under way. Otherwise it could move the guest's balances meanwhile, and the refund be lost.
+        owner_id = await lock_owner(connection, tenant_id, target["player_id"])
+        if target["type"] == TURNS:
+            await connection.execute(_SQL["lock_turns"], tenant_id, owner_id, target["campaign_id"])
+        movements = await connection.fetch(_SQL["lock_balances"], tenant_id, target["player_id"], reward_id)
+        await lock_reward(connection, tenant_id, reward_id, target["prize_id"])
+        await connection.execute(_SQL["lock_task"], tenant_id, reward_id)
+        before = await reading.for_update(connection, _SQL["get_locked"], request, "reward", reward_id)
         if before["status"] not in MOVES[move].before:
             raise illegal(before, move)
-        await apply(connection, Held(before, owner_id, movements))
-        after = await connection.fetchrow(_SQL["held"], tenant_id, reward_id, "", True)
+        await apply(connection, LockedReward(before, owner_id, movements))
+        after = await connection.fetchrow(_SQL["get_locked"], tenant_id, reward_id, "", True)
         assert after is not None
         await record(
-            connection, tenant_id, f"reward.{move}", reward_id, before=_noted(before), after=_noted(after) | said
+            connection,
+            tenant_id,
+            f"reward.{move}",
+            reward_id,
+            before=_audit_facts(before),
+            after=_audit_facts(after) | facts,
         )
         return m.RewardReply(reward=message(after))
 
     return await once(engine, request, m.RewardReply, work)
 
 
-def _noted(row: Any) -> dict[str, Any]:
+def _audit_facts(row: Any) -> dict[str, Any]:
     return {name: row[name] for name in ("player_id", "prize_id", "status", "claimed_at", "fulfilled_at")}

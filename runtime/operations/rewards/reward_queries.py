@@ -1,6 +1,6 @@
-"""Rewards as they are read: a player's own, and an operator's search over everybody's.
+"""Reads rewards: a player's own list, and the staff's search over all players.
 
-What an admin is answered never has a code: the search's message has no field for it.
+The search never returns a code: its message has no field for one.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
 
 HIDDEN: Final = "****"
-"""What stands for an answer before those who may not read it."""
+"""Replaces an answer for staff who may not read it."""
 
 _SQL: Final = sql.load("rewards")
 SENDS_NOTHING: Final = frozenset({"none", "voucher_code", "manual"})
-"""Channels through which nobody outside is told anything."""
+"""Channels that send no request to a receiver."""
 
-_NARROWED: Final = sql.load("desk")["rewards"]
+_FILTERED: Final = sql.load("desk")["rewards"]
 _CODED: Final = sql.load("desk")["coded_prizes"]
-_TOLD: Final = sql.load("desk")["told"]
+_DELIVERY: Final = sql.load("desk")["delivery_of_reward"]
 
 
 async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListRewardsReply:
-    """The player's rewards, newest first, narrowed by status, campaign, prize and game.
+    """Lists the player's rewards, newest first, filtered by status, campaign, prize and game.
 
-    A reward that was not claimed in time counts as expired from that moment on. The code is there once
-    the reward is fulfilled, and gone when it is revoked; `code_error` says where no key opens it.
+    An unclaimed reward counts as expired from its deadline on. The code is present while the reward is fulfilled, and
+    not once it is revoked. `code_error` is set if no key opens the code.
     """
     if not request.player_id:
         raise invalid("player_id", "is required")
@@ -53,22 +53,23 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
 
 
 async def get_reward(engine: Engine, request: m.GetRewardRequest) -> m.GetRewardReply:
-    """One reward, and what its winner answered when claiming it: whole for who may move it, hidden from the others,
-    as from a merchant's staff where the reward is the tenant's own.
+    """Returns one reward, its delivery and its winner's answers to the claim form.
+
+    The answers are hidden from staff who may not act on the reward, such as a merchant's for a reward of the tenant.
     """
     row = await reading.one(engine, _SQL["get"], request, "reward")
     answers, reveal = [m.ClaimAnswer(**answer) for answer in row["answers"]], request.reveal and row["theirs"]
     if not reveal:
         for answer in answers:
             answer.value = HIDDEN
-    told = await engine.database.fetchrow(_TOLD, tenant_of(request), request.id)
-    delivery = None if told is None else _delivery(engine, tenant_of(request), told, reveal)
+    delivery_row = await engine.database.fetchrow(_DELIVERY, tenant_of(request), request.id)
+    delivery = None if delivery_row is None else _delivery(engine, tenant_of(request), delivery_row, reveal)
     return m.GetRewardReply(reward=_record(row), answers=answers, delivery=delivery)
 
 
 def _delivery(engine: Engine, tenant_id: str, row: Any, reveal: bool) -> m.RewardDelivery:
-    """A delivery with its attempts. What was sent is made anew, not kept a second time beside the reward and the
-    winner's answers: so there is nothing more to be erased, and what is gone since is not shown.
+    """A delivery with its attempts. The request body is rebuilt from the reward and the answers, not stored: a stored
+    copy would be one more to erase, and would show data that is erased since.
     """
     delivery = m.RewardDelivery(
         task=task_message(row),
@@ -86,30 +87,30 @@ def _delivery(engine: Engine, tenant_id: str, row: Any, reveal: bool) -> m.Rewar
 
 
 async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.SearchRewardsReply:
-    """Every player's rewards, newest first, narrowed by status, campaign, prize, game and player, by a whole contact of
-    the winner's, by a whole code, and by when they were won.
+    """Lists all players' rewards, newest first, filtered by status, campaign, prize, game, player, time of the win, and
+    by a whole contact of the winner or a whole code.
 
-    What waits for an operator's hand is `status` CLAIMED of a prize whose redemption_mode is MANUAL. A
-    reward that was not claimed in time counts as expired from that moment on.
-    A code is looked for by who may move rewards alone, else it is PERMISSION_DENIED ROLE_REQUIRED: what is found tells
-    that a guess was right, and lists show the ends of codes. By a contact or a code a merchant's staff finds
-    what was won in its own campaigns alone.
+    Rewards that await manual fulfillment have the `status` CLAIMED and a prize with the redemption_mode MANUAL. An
+    unclaimed reward counts as expired from its deadline on.
+
+    A search by code needs a role that may act on rewards (PERMISSION_DENIED ROLE_REQUIRED): a match confirms a guess,
+    and lists show the ends of codes. By contact or code, a merchant's staff finds only wins in its own campaigns.
     """
     if request.code and not request.reveal:
         roles = sorted(REWARD_MANAGERS.writers)
         message = f"a whole code may be looked for by a role of {', '.join(roles)}"
         raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", message, roles=roles)
     filters = (token(request.status), request.campaign_id, request.prize_id, request.game_id, request.player_id)
-    asked = (tenant_of(request), *filters, merchant_of(request))
+    arguments = (tenant_of(request), *filters, merchant_of(request))
     statement = _SQL["search"]
     if request.contact or request.code or request.won_from or request.won_until:
-        statement, asked = _NARROWED, (*asked, *await _further(engine, request))
-    rows, pagination = await reading.page(engine, statement, request, *asked, key="reward_id")
+        statement, arguments = _FILTERED, (*arguments, *await _filters(engine, request))
+    rows, pagination = await reading.page(engine, statement, request, *arguments, key="reward_id")
     return m.SearchRewardsReply(items=[_record(row) for row in rows], pagination=pagination)
 
 
-async def _further(engine: Engine, request: m.SearchRewardsRequest) -> tuple[Any, ...]:
-    """What contact, code and times narrow a search to: $8 to $12 of `desk.rewards`."""
+async def _filters(engine: Engine, request: m.SearchRewardsRequest) -> tuple[Any, ...]:
+    """The filters by contact, code and times: $8 to $12 of `desk.rewards`."""
     tenant_id = tenant_of(request)
     checks = Checks()
     checks.between("won_from", request.won_from, 0, TIME_MAX)
@@ -119,12 +120,12 @@ async def _further(engine: Engine, request: m.SearchRewardsRequest) -> tuple[Any
     prizes: list[str] | None = None
     hashes: list[bytes] | None = None
     if request.code:
-        # A code is kept sealed: what finds it is a print of it, which is another for each prize and key.
+        # Codes are stored encrypted and found by a fingerprint, which differs for each prize and key.
         vault, prizes, hashes = vault_of(engine.keyring.code), [], []
         for row in await engine.database.fetch(_CODED, tenant_id):
-            for made in vault.fingerprints(request.code.strip(), code_context(tenant_id, row["prize_id"])):
+            for fingerprint in vault.fingerprints(request.code.strip(), code_context(tenant_id, row["prize_id"])):
                 prizes.append(row["prize_id"])
-                hashes.append(made)
+                hashes.append(fingerprint)
     return contacts, prizes, hashes, request.won_from, request.won_until
 
 

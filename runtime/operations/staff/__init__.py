@@ -1,4 +1,4 @@
-"""Who works with a tenant's things: the API tokens of its machines."""
+"""A tenant's API tokens."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""API tokens: what machines show at the admin edge instead of a person's sign-in.
+"""API tokens: machines authenticate with them at the admin edge.
 
-A token is `tmb_` and base64url of 32 random bytes and its tenant, so that it is looked for in that tenant alone. It is
-told once, to who makes it, and kept as SHA-256: a slow hash is for what people can remember; of 256 random bits nobody
-tries the first fraction, and each look is one step of an index. That nobody makes one that may do more than they is
-for the edge to see (runtime/http/login/api_tokens.py): Core knows no roles.
+A token is `tmb_` and base64url of 32 random bytes and its tenant id, so that Core queries only that tenant. Its maker
+sees it once; Core stores its SHA-256. Guessing 256 random bits is infeasible, so a slow hash is not needed, and the
+plain one is an index key. The edge refuses tokens with more roles than their maker's
+(runtime/http/login/api_tokens.py): Core knows no roles.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden, invalid, unknown
 from runtime.operations import audit, reading
-from runtime.operations.approvals.pending import withdraw_of
-from runtime.operations.checks import Checks, given, refuse_read_only, search_pattern
+from runtime.operations.approvals.pending import withdraw_pending
+from runtime.operations.checks import Checks, provided, refuse_read_only, search_pattern
 from runtime.operations.players.revocations import API_TOKEN, REVOKE, SLACK_SECONDS
 from runtime.operations.row import ADMINS, MANAGEMENT, STAFF, Command, Operation, TokenUse
 from runtime.wire.scope import merchant_of, tenant_of
@@ -32,34 +32,34 @@ _SQL: Final = sql.load("tokens")
 _TENANCY: Final = sql.load("tenancy")
 
 PREFIX: Final = "tmb_"
-"""By which whoever searches code and logs for secrets knows one."""
+"""Lets secret scanners recognize a token."""
 
 SECRET_BYTES: Final = 32
 LIFE_SECONDS: Final = 90 * 86_400
-"""Of a token whose maker says nothing of its end."""
+"""The default lifetime of a token."""
 
-HELD_SECONDS: Final = 3_600
-"""How long an edge goes by what Core said of a token. Then it asks again, and is told that one was revoked."""
+CACHE_SECONDS: Final = 3_600
+"""How long an edge caches a token. Then it asks Core again, and Core refuses a revoked one."""
 
-REVOKED_SECONDS: Final = 2 * HELD_SECONDS + SLACK_SECONDS
-"""For how long edges are told that a token was revoked: as long as one may go by what it was told before, and as
-long again for clocks that are off. Each keeps it in memory, so that it is not told of for the rest of its life."""
+REVOKED_SECONDS: Final = 2 * CACHE_SECONDS + SLACK_SECONDS
+"""How long a revocation is published to the edges: as long as one may cache the token, and as long again for clock
+skew. Not for the token's whole life, since each edge caches every revocation in memory."""
 
 TOKENS_MAX: Final = 1_000
-"""Of a tenant: tokens that live, or ended so lately that edges are told of it."""
+"""Per tenant: valid tokens, and those that ended within REVOKED_SECONDS."""
 
-TENANTS_OWN: Final = 200
-"""Of these, as many are left to the tenant's own staff, however many its merchants make."""
+TENANT_RESERVED: Final = 200
+"""The part of TOKENS_MAX reserved for the tenant's own staff. Its merchants cannot use it up."""
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
 async def create_token(engine: Engine, request: m.CreateTokenRequest) -> m.TokenReply:
-    """A new token, whose `secret` nobody is told again. A merchant's staff makes its merchant's.
+    """Creates a token. Only this reply has its `secret`. A merchant's staff creates tokens of that merchant.
 
     FAILED_PRECONDITION TOO_MANY_TOKENS beyond TOKENS_MAX.
     """
-    token, tenant_id, own_merchant_id = given(request.token, "token"), tenant_of(request), merchant_of(request)
+    token, tenant_id, own_merchant_id = provided(request.token, "token"), tenant_of(request), merchant_of(request)
     refuse_read_only(token, m.ApiToken())
     merchant_id, now = token.merchant_id or own_merchant_id, int(engine.clock.now())
     life_max = engine.settings.api_token_seconds_max
@@ -75,42 +75,42 @@ async def create_token(engine: Engine, request: m.CreateTokenRequest) -> m.Token
     checks.between("expires_at", expires_at, now + 1, now + life_max)
     checks.raise_found()
     secret = _secret(tenant_id)
-    named = (token.name, roles, merchant_id, trace.actor.get(), expires_at)
+    columns = (token.name, roles, merchant_id, trace.actor.get(), expires_at)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        # Who makes another meanwhile waits here, and counts this one.
-        if await connection.fetchval(_TENANCY["hold_catalog"], tenant_id) is None:
+        # A concurrent create waits for this lock, and then counts this token.
+        if await connection.fetchval(_TENANCY["lock_catalog"], tenant_id) is None:
             raise unknown("tenant", tenant_id)
-        limit = TOKENS_MAX - (TENANTS_OWN if own_merchant_id else 0)
-        if await connection.fetchval(_SQL["bounded"], tenant_id, REVOKED_SECONDS) >= limit:
+        limit = TOKENS_MAX - (TENANT_RESERVED if own_merchant_id else 0)
+        if await connection.fetchval(_SQL["count_recent"], tenant_id, REVOKED_SECONDS) >= limit:
             raise _too_many(limit)
-        named_merchant = (tenant_id, merchant_id, own_merchant_id)
-        if merchant_id and not await connection.fetchval(_TENANCY["has_merchant"], *named_merchant):
+        merchant = (tenant_id, merchant_id, own_merchant_id)
+        if merchant_id and not await connection.fetchval(_TENANCY["has_merchant"], *merchant):
             raise unknown("merchant", merchant_id)
-        row = await connection.fetchrow(_SQL["insert"], tenant_id, ids.make("token"), _digest(secret), *named)
+        row = await connection.fetchrow(_SQL["insert"], tenant_id, ids.make("token"), _digest(secret), *columns)
         if row is None:
             raise unknown("tenant", tenant_id)
         await audit.record(connection, tenant_id, "token.create", row["id"], after=dict(row))
         return row
 
-    made = _token(await engine.database.transaction(work))
-    made.secret = secret
-    return m.TokenReply(token=made)
+    created = _token(await engine.database.transaction(work))
+    created.secret = secret
+    return m.TokenReply(token=created)
 
 
 async def list_tokens(engine: Engine, request: m.ListTokensRequest) -> m.ListTokensReply:
-    """Tokens, newest first, those that ended too; a merchant's staff sees its merchant's."""
+    """Lists tokens, including ended ones, newest first. A merchant's staff sees that merchant's tokens."""
     filters = (tenant_of(request), search_pattern(request.q), request.made_by, merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, *filters)
     return m.ListTokensReply(items=[_token(row) for row in rows], pagination=pagination)
 
 
 async def delete_token(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
-    """Revokes a token: the edge that was asked refuses it from then on, every other within about a second.
+    """Revokes a token. This edge refuses it at once, every other edge within about a second.
 
-    What it asked for that waits for a second person is withdrawn; again it does nothing but that.
+    Withdraws the token's requests that await approval, also when repeated.
 
-    NOT_FOUND UNKNOWN_TOKEN; PERMISSION_DENIED FORBIDDEN of the tenant's, for a merchant's staff.
+    NOT_FOUND UNKNOWN_TOKEN; PERMISSION_DENIED FORBIDDEN for a merchant's staff, if the token is the tenant's.
     """
     tenant_id, merchant_id = tenant_of(request), merchant_of(request)
 
@@ -127,16 +127,16 @@ async def delete_token(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
             seconds = min(before.pop("seconds") + SLACK_SECONDS, REVOKED_SECONDS)
             await connection.execute(REVOKE, tenant_id, "token", request.id, False, seconds, 0)
             await audit.record(connection, tenant_id, "token.revoke", request.id, before=before)
-        await withdraw_of(connection, tenant_id, request.id, "its token was revoked")
+        await withdraw_pending(connection, tenant_id, request.id, "its token was revoked")
 
     await engine.database.transaction(work)
     return m.DeleteReply(id=request.id)
 
 
 async def open_token(engine: Engine, request: m.OpenTokenRequest) -> m.TokenReply:
-    """What a token may, for an edge that was shown it; notes the hour of its use.
+    """Looks a token up for an edge, and records the hour of its use.
 
-    UNAUTHENTICATED TOKEN_INVALID, also of one that was revoked; TOKEN_EXPIRED.
+    UNAUTHENTICATED TOKEN_INVALID, also for a revoked token; TOKEN_EXPIRED.
     """
     if not _HASH.fullmatch(request.token_hash):
         raise invalid("token_hash", "must be SHA-256, as 64 hexadecimal digits")
@@ -149,14 +149,14 @@ async def open_token(engine: Engine, request: m.OpenTokenRequest) -> m.TokenRepl
 
 
 async def person_behind(engine: Engine, tenant_id: str, subject: str) -> str:
-    """Who made the token that a subject of the audit log is; the subject itself where it is none."""
-    found = API_TOKEN.search(subject)
-    maker = await engine.database.fetchval(_SQL["maker"], tenant_id, found[1]) if found else None
+    """The maker of an API token, if the audit log's subject is one; else the subject."""
+    match = API_TOKEN.search(subject)
+    maker = await engine.database.fetchval(_SQL["creator"], tenant_id, match[1]) if match else None
     return subject if maker is None else str(maker)
 
 
 def tenant_in(token: str) -> str:
-    """The tenant that a token says it is of; "" where it is none of ours."""
+    """The tenant id in a token, unverified; "" if the token is malformed."""
     encoded = token.removeprefix(PREFIX)
     try:
         raw = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
@@ -166,7 +166,7 @@ def tenant_in(token: str) -> str:
 
 
 def hash_of(token: str) -> str:
-    """What is kept of a token, and asked for: it opens nothing."""
+    """The stored hash of a token, which edges send in its place. It grants no access."""
     return _digest(token).hex()
 
 
@@ -180,8 +180,8 @@ def _digest(token: str) -> bytes:
 
 
 def _too_many(limit: int) -> Fault:
-    why = f"there are {limit} tokens that live or ended in the last {REVOKED_SECONDS / 3600:.0f} hours"
-    return Fault(Status.FAILED_PRECONDITION, "TOO_MANY_TOKENS", f"{why}: revoke those that nobody needs", limit=limit)
+    why = f"there are {limit} tokens that are valid or ended in the last {REVOKED_SECONDS / 3600:.0f} hours"
+    return Fault(Status.FAILED_PRECONDITION, "TOO_MANY_TOKENS", f"{why}; revoke unused ones", limit=limit)
 
 
 def _token(row: Any) -> m.ApiToken:
@@ -195,7 +195,7 @@ OPEN_TOKEN: Final = Operation(
     "OpenToken",
     "POST /tokens/open",
     run=open_token,
-    unsuspended=True,
+    while_suspended=True,
     bounded=True,
     refusals=("TOKEN_INVALID", "TOKEN_EXPIRED"),
     example={"token_hash": hash_of(PREFIX)},
@@ -209,7 +209,7 @@ ROWS: Final = (
         tokens=TokenUse.MAKES,
         resource="token",
         admin=ADMINS,
-        confides=True,
+        confidential=True,
         refusals=("UNKNOWN_TENANT", "UNKNOWN_MERCHANT", "TOO_MANY_TOKENS"),
         example={"name": "Nightly import", "roles": ["reward_manager"]},
     ),
@@ -220,8 +220,8 @@ ROWS: Final = (
         admin=STAFF,
         command=Command(
             "tokens list --made-by",
-            "List API tokens, the newest first, those that ended too.",
-            help={"made_by": "Only those that this subject made, as the audit log has it."},
+            "List API tokens, newest first, including expired and revoked ones.",
+            help={"made_by": "Only tokens created by this subject, as in the audit log."},
             columns="id, name, roles, merchant=merchant_id, made by=made_by, ends={:ending}, last used={:last_use}",
         ),
     ),
@@ -231,13 +231,13 @@ ROWS: Final = (
         run=delete_token,
         tokens=TokenUse.ENDS,
         admin=ADMINS,
-        unsuspended=True,
+        while_suspended=True,
         command=Command(
             "tokens revoke TOKEN",
-            "End an API token: every admin edge refuses it within about a second.",
-            help={"token": "Its id."},
-            confirm="Revoke {token}? Whatever shows it is refused from then on.",
-            says="{token} is revoked",
+            "Revoke an API token: every admin edge refuses it within about a second.",
+            help={"token": "The token's id."},
+            confirm="Revoke {token}? Requests with it are refused from now on.",
+            outcome="{token} is revoked",
         ),
     ),
     OPEN_TOKEN,

@@ -1,12 +1,12 @@
-// Asking the admin edge. What it refuses is a `Refused`, which knows the fields that it names.
+// Requests to the admin edge. A refusal is thrown as `Refused`, with its field errors.
 import createClient from "openapi-fetch";
 import { ended, token } from "./session.js";
-import { say } from "./words.js";
+import { say, sentence } from "./words.js";
 
 export const API = "/api/v1";
 const AGAIN = new Set(["TOKEN_EXPIRED", "TOKEN_INVALID", "TOKEN_MISSING"]);
 
-/** What the service says no with, or that it did not answer (`status` 0). */
+/** A refusal by the service, or no response (`status` 0). */
 export class Refused extends Error {
   /**
    * @param {number} status
@@ -15,7 +15,7 @@ export class Refused extends Error {
    */
   constructor(status, envelope, lost = false) {
     const data = envelope?.data ?? {};
-    super(envelope?.message || say(status ? "refused.unknown" : lost ? "refused.lost" : "refused.away"));
+    super(sentence(envelope?.message) || say(status ? "refused.unknown" : lost ? "refused.lost" : "refused.away"));
     this.status = status;
     /** @type {string} */
     this.reason = data.reason ?? "";
@@ -31,7 +31,7 @@ export class Refused extends Error {
 }
 
 /** @type {any} */
-const client = createClient({ baseUrl: API, bodySerializer: (/** @type {any} */ body) => (typeof body === "string" ? body : JSON.stringify(body)) });
+const client = createClient({ baseUrl: API, bodySerializer: (/** @type {any} */ body) => (typeof body === "string" || body instanceof Blob ? body : JSON.stringify(body)) });
 client.use({
   onRequest(/** @type {{request: Request}} */ { request }) {
     if (token.value) {
@@ -44,7 +44,7 @@ client.use({
 /**
  * @typedef {object} Asked
  * @property {Record<string, string>} [path] what stands in the path's braces
- * @property {Record<string, any>} [query] what is "" or undefined is left out
+ * @property {Record<string, any>} [query] empty and undefined values are omitted
  * @property {any} [body] a text is sent as it is, under the Content-Type among the headers
  * @property {string} [key] an Idempotency-Key: asked again with it, it is done once
  * @property {Record<string, string>} [headers]
@@ -73,7 +73,7 @@ async function ask(verb, path, { path: named, query = {}, body, key, headers = {
     }
     throw new Refused(0, null, verb === "post" && !key);
   }
-  // 202: nothing is done yet, it waits for a second person.
+  // 202: not applied yet, awaiting approval.
   if (answered.response.ok && answered.response.status !== 202) {
     return answered.data?.data ?? answered.data;
   }
@@ -95,5 +95,5 @@ export const api = {
   remove: (path, asked) => ask("delete", path, asked),
 };
 
-/** A new Idempotency-Key: one for each thing that somebody means to do, kept while it is tried again. */
+/** A new Idempotency-Key: one per user action, reused by its retries. */
 export const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,4 +1,4 @@
-// What pages are written with: Preact's hooks, signals, and HTML as tagged templates.
+// Preact's hooks, signals, and HTML as tagged templates.
 import { h } from "preact";
 import htm from "htm";
 

@@ -1,4 +1,4 @@
-// The beginning: who it is, and then the page of the address.
+// The entry: restores the session, then renders the page of the address.
 import { html, render, signal } from "./lib.js";
 import { SignIn } from "./pages/sign_in.js";
 import { confirm } from "./parts/dialog.js";
@@ -15,7 +15,7 @@ function App() {
   if (!begun.value) {
     return html`<${Loading} />`;
   }
-  // Another's page begins anew: nothing of whoever was here before is shown to who is now.
+  // A change of user remounts the page, so that it shows no data of the previous user.
   return me.value ? html`<${Shell} key=${JSON.stringify([me.value.tenant_id, me.value.merchant_id, me.value.subject, me.value.roles])} />` : html`<${SignIn} />`;
 }
 
@@ -25,7 +25,7 @@ follow();
 render(html`<${App} />`, /** @type {Element} */ (document.getElementById("app")));
 /** @param {{who: string, tenant: string}} link @param {string} before */
 const wanted = (link, before) => {
-  begun.value = true; // The question stands before the page of who is signed in, or of how to.
+  begun.value = true; // The question is rendered before the shell or the sign-in page.
   const text = say("sign_in.link_text", link) + (before ? ` ${say("sign_in.link_before", { before })}` : "");
   return confirm({ title: say("sign_in.link_title", link), text, word: say("sign_in.link") });
 };
@@ -36,7 +36,7 @@ const start = () => begin(wanted).finally(() => {
     notice.value = "";
   }
 });
-// A link that is opened where the page is open already loads nothing anew.
+// A sign-in link opened in an open tab does not reload the page.
 addEventListener("hashchange", () => {
   if (location.hash.startsWith("#link=")) {
     start();
@@ -44,6 +44,6 @@ addEventListener("hashchange", () => {
 });
 start();
 
-// By these the tests show a form of any schema.
+// Used by tests to show a form of any schema.
 export { html, render } from "./lib.js";
 export { Form } from "./parts/form.js";

@@ -1,4 +1,4 @@
-// The pages there are: each a module, mounted when somebody goes there.
+// All pages: each is a module, loaded on its first visit.
 
 /**
  * @typedef {object} Route
@@ -10,7 +10,7 @@
  * @property {string} [group] of GROUPS: where it is in the navigation
  */
 
-/** The groups of the navigation, in its order. */
+/** The groups of the navigation, in order. */
 export const GROUPS = ["overview", "play", "players", "control", "settings"];
 
 /** @type {Route[]} */
@@ -19,6 +19,7 @@ export const ROUTES = [
   { path: "/campaigns", needs: "ListCampaigns", load: () => import("./pages/campaigns.js"), nav: "nav.campaigns", icon: "flag", group: "play" },
   { path: "/campaigns/gallery", needs: "CreateCampaign", load: () => import("./pages/gallery.js") },
   { path: "/campaigns/:id", needs: "GetCampaign", load: () => import("./pages/campaign.js") },
+  { path: "/campaigns/:id/page", needs: "UpdateCampaign", load: () => import("./pages/campaign_page.js") },
   { path: "/campaigns/:id/games/new", needs: "CreateGame", load: () => import("./pages/game_new.js") },
   { path: "/games", needs: "ListGames", load: () => import("./pages/games.js"), nav: "nav.games", icon: "wheel", group: "play" },
   { path: "/games/:id", needs: "GetGame", load: () => import("./pages/game.js") },
@@ -28,6 +29,8 @@ export const ROUTES = [
   { path: "/leaderboards", needs: "ListLeaderboards", load: () => import("./contests/boards.js"), nav: "nav.boards", icon: "trophy", group: "play" },
   { path: "/leaderboards/:id", needs: "GetLeaderboard", load: () => import("./contests/board.js") },
   { path: "/quests", needs: "ListQuests", load: () => import("./contests/quests.js"), nav: "nav.quests", icon: "star", group: "play" },
+  { path: "/packs", needs: "ListPacks", load: () => import("./contests/packs.js"), nav: "packs.title", icon: "list", group: "play" },
+  { path: "/packs/:id", needs: "GetPack", load: () => import("./contests/pack.js") },
   { path: "/players", needs: "SearchPlayers", load: () => import("./pages/players.js"), nav: "nav.players", icon: "people", group: "players" },
   { path: "/players/:id", needs: "InspectPlayer", load: () => import("./pages/player.js") },
   { path: "/rewards", needs: "SearchRewards", load: () => import("./pages/rewards.js"), nav: "nav.rewards", icon: "gift", group: "players" },

@@ -1,11 +1,11 @@
-// Where we are: the address is the state, so a page can be kept, sent on, and gone back to.
+// The router: the address is the state, so pages can be bookmarked, shared and navigated.
 import { computed, signal } from "./lib.js";
 
 export const BASE = "/dashboard";
 
 const here = signal(read());
 
-/** Where we are: the path below /dashboard ("/" at the beginning), and what the query says. */
+/** The current place: the path below /dashboard ("/" is Home) and the query. */
 export const place = computed(() => here.value);
 
 /** @typedef {{path: string, query: Record<string, string>}} Place */
@@ -28,7 +28,7 @@ export function address(path, query = {}) {
 }
 
 /**
- * Goes to an address of ours. replace: instead of where we are, so that going back leads past it.
+ * Navigates within the dashboard. replace: replaces the history entry.
  * @param {string} to
  * @param {{replace?: boolean}} [how]
  */
@@ -45,7 +45,7 @@ function arrive() {
   here.value = now;
 }
 
-/** Whether somebody came to this page from another of ours, and it was not told yet: its name takes the focus then. */
+/** Whether the page was reached by in-app navigation and not announced yet: its heading then takes the focus. */
 export function hasArrived() {
   const was = arrived;
   arrived = false;
@@ -53,7 +53,7 @@ export function hasArrived() {
 }
 
 /**
- * Changes what the query says; "" takes a name out of it. What a list shows begins anew with its filter.
+ * Changes the query; "" removes a name. A new filter restarts paging.
  * @param {Record<string, string>} changes
  */
 export function filter(changes) {
@@ -61,9 +61,33 @@ export function filter(changes) {
   go(address(path, { ...query, cursor: "", ...changes }), { replace: !("cursor" in changes) });
 }
 
-/** Links of ours change the address without loading the page anew. */
+/** The question before the page is left, where it has unsaved changes; "": none. */
+let question = "";
+
+/** Asks before a link, the back button or a reload leaves the page. @param {string} text "": no longer */
+export function askBeforeLeaving(text) {
+  question = text;
+}
+
+/** Whether the page may be left: no unsaved changes, or the user discards them. */
+function mayLeave() {
+  if (question && !confirm(question)) {
+    return false;
+  }
+  question = "";
+  return true;
+}
+
+/** Internal links navigate without a reload. */
 export function follow() {
-  addEventListener("popstate", arrive);
+  addEventListener("popstate", () => {
+    if (read().path !== here.value.path && !mayLeave()) {
+      history.pushState(null, "", address(here.value.path, here.value.query)); // Back to the page that stays.
+      return;
+    }
+    arrive();
+  });
+  addEventListener("beforeunload", (event) => question && event.preventDefault());
   document.addEventListener("click", (event) => {
     const link = /** @type {Element} */ (event.target).closest?.("a[href]");
     const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
@@ -72,14 +96,16 @@ export function follow() {
     }
     if (link.origin === location.origin && (link.pathname === BASE || link.pathname.startsWith(`${BASE}/`)) && !link.hash) {
       event.preventDefault();
-      go(link.pathname + link.search);
-      scrollTo(0, 0);
+      if (mayLeave()) {
+        go(link.pathname + link.search);
+        scrollTo(0, 0);
+      }
     }
   });
 }
 
 /**
- * What a pattern such as "/campaigns/:id" finds in a path; null where it is another.
+ * The parameters of a pattern such as "/campaigns/:id"; null if the path does not match.
  * @param {string} pattern
  * @param {string} path
  * @returns {Record<string, string> | null}

@@ -1,4 +1,4 @@
-// Who is signed in. The token is in memory and in this tab's sessionStorage, and in no address that a server sees.
+// The session. The token is in memory and in this tab's sessionStorage, never in a URL that a server sees.
 import { computed, signal } from "./lib.js";
 import { BASE, go } from "./router.js";
 
@@ -14,43 +14,43 @@ const BEGUN = "tombola.sign-in";
  * @property {string[]} roles
  * @property {number} expires_at
  * @property {string[]} operations
- * @property {string} consumer_url where players are; "" where nobody has said it
- * @property {string} default_tenant whose players need not be named there
+ * @property {string} consumer_url the public address for players; "" if not configured
+ * @property {string} default_tenant the tenant that public links may omit
  */
 
-/** The token; "" where nobody is signed in. */
+/** The token; "" if signed out. */
 export const token = signal("");
 
 /** @type {import("@preact/signals").Signal<Me | null>} */
 export const me = signal(null);
 
-/** Why one has to sign in: a key of words, "" for no reason. */
+/** Why a sign-in is needed: a text key; "" for no reason. */
 export const notice = signal("");
 
 const may = computed(() => new Set(me.value?.operations ?? []));
 
 /**
- * Whether the role opens an operation ("CreateCampaign"): what it does not open is not shown.
+ * Whether the role permits an operation ("CreateCampaign"). Other actions are not shown.
  * @param {string} operation
  */
 export const can = (operation) => may.value.has(operation);
 
 /**
- * Begins with what the address or the tab has: a link, an issuer's answer, a token. Then who it is.
+ * Restores the session from the address or the tab (link, issuer's response, token), then loads the user.
  * @param {(link: {who: string, tenant: string}, before: string) => Promise<boolean>} asked whether it is wanted that a
- *   link signs in, in the place of `before` ("" nobody)
+ *   link signs in, replacing `before` ("": signed out)
  */
 export async function begin(asked) {
   token.value = sessionStorage.getItem(KEPT) ?? "";
   const link = new URLSearchParams(location.hash.slice(1)).get("link");
   const query = new URLSearchParams(location.search);
   if (link) {
-    history.replaceState(null, "", location.pathname + location.search); // Before anything else: nobody is to read it.
+    history.replaceState(null, "", location.pathname + location.search); // First, so that nothing else can read it.
     if (token.value) {
       await enter(async () => ({ token: token.value }), "");
       if (token.value && !me.value) return;
     }
-    // Links come from anybody: nobody is to work as somebody else, or for somebody else's tenant, without having said so.
+    // Anyone can send a link (login CSRF): ask before it changes the user or tenant.
     if (!(await asked(namedBy(link), me.value?.subject ?? ""))) return;
     await enter(() => post("/admin/auth/link", { link }), "sign_in.link_used");
   } else if (query.has("state") && (query.has("code") || query.has("error"))) {
@@ -60,7 +60,7 @@ export async function begin(asked) {
   }
 }
 
-/** Whom a link names, and of which tenant; "" where it says nothing that could be read. @param {string} link */
+/** The subject and tenant of a sign-in link; "" if unreadable. @param {string} link */
 function namedBy(link) {
   try {
     const bytes = atob(link.split(".")[1].replaceAll("-", "+").replaceAll("_", "/"));
@@ -72,12 +72,12 @@ function namedBy(link) {
 }
 
 /**
- * Signs in with a token that somebody has.
+ * Signs in with a pasted token.
  * @param {string} text
  */
 export const withToken = (text) => enter(async () => ({ token: text.trim() }), "sign_in.token_wrong");
 
-/** Sends the browser to the issuer; it comes back to where it is now. */
+/** Redirects to the issuer, which returns to the current page. */
 export async function toIssuer() {
   const redirect_uri = location.origin + BASE;
   const { url, ...kept } = await post("/admin/auth/oidc/start", { redirect_uri });
@@ -91,12 +91,12 @@ export async function hasIssuer() {
   return answer.ok && (await answer.json()).data.oidc;
 }
 
-/** Ends the session, on the server first: the token opens nothing more. */
+/** Ends the session, first on the server, which revokes the token. */
 export async function signOut() {
   try {
     await post("/admin/auth/logout", {});
   } catch {
-    notice.value = "sign_in.not_ended"; // It may still be good: whoever signs out is to know that.
+    notice.value = "sign_in.not_ended"; // The token may still be valid: tell the user.
     forget();
     return;
   }
@@ -104,7 +104,7 @@ export async function signOut() {
   forget();
 }
 
-/** The service takes the token no longer. Where we are stays: who signs in again goes on there. */
+/** The token is no longer valid. The address stays, so that the next sign-in continues there. */
 export function ended() {
   notice.value = "sign_in.ended";
   forget();
@@ -122,7 +122,7 @@ async function fromIssuer(query) {
   sessionStorage.removeItem(BEGUN);
   const place = typeof begun?.place === "string" && begun.place.startsWith(BASE) ? begun.place : BASE;
   go(place, { replace: true });
-  // An answer that nobody here asked for would sign one in as somebody else.
+  // Login CSRF: an unsolicited response would sign the user in as someone else.
   if (!begun || begun.state !== query.get("state") || !query.get("code")) {
     notice.value = "sign_in.issuer_refused";
     return;
@@ -139,16 +139,16 @@ async function enter(ask, otherwise) {
   const [kept, was] = [token.value, me.value];
   try {
     token.value = (await ask()).token;
-    sessionStorage.setItem(KEPT, token.value); // Before anything can fail: a link gives it once.
+    sessionStorage.setItem(KEPT, token.value); // Stored before anything can fail: a link works only once.
     me.value = await get("/admin/me");
     notice.value = "";
   } catch (error) {
     const reason = error instanceof Error ? error.message : "";
     notice.value = reason === "ROLE_REQUIRED" ? "sign_in.no_role" : reason === "away" ? "refused.away" : otherwise;
     if (reason === "away" && token.value !== kept) {
-      me.value = null; // What is kept may be good: it is tried again with the page.
+      me.value = null; // The stored token may be valid: it is tried again on reload.
     } else if (was) {
-      token.value = kept; // Who was signed in stays so.
+      token.value = kept; // The previous user stays signed in.
       sessionStorage.setItem(KEPT, kept);
     } else if (reason !== "away") {
       forget();

@@ -1,4 +1,4 @@
-// What stands around every page: who is signed in, and where one can go.
+// The frame of every page: the user, navigation and theme.
 import { html, signal, useEffect, useState } from "./lib.js";
 import { GROUPS, ROUTES } from "./pages.js";
 import { Questions } from "./parts/dialog.js";
@@ -13,7 +13,7 @@ import { label, say } from "./words.js";
 
 const THEME = "tombola.theme";
 const WARNED_MS = 10 * 60_000;
-const LATER_MS = 2 ** 31 - 1; // As far as a browser's timers go.
+const LATER_MS = 2 ** 31 - 1; // The maximum of browser timers.
 const ICONS = /** @type {Record<string, string>} */ ({
   home: "M3 11l9-8 9 8M5 9.5V21h5v-6h4v6h5V9.5",
   flag: "M5 21V4m0 1h13l-3 4 3 4H5",
@@ -35,7 +35,7 @@ const ICONS = /** @type {Record<string, string>} */ ({
 const theme = signal(localStorage.getItem(THEME) ?? "");
 const open = signal(false);
 
-/** As the browser wants it, unless somebody said otherwise. */
+/** Applies the stored theme, or the browser's preference. */
 export function dress() {
   document.documentElement.dataset.theme = theme.value || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 }
@@ -49,7 +49,7 @@ function switchTheme() {
 /** @param {{name: string}} props */
 const Icon = ({ name }) => html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${ICONS[name] ?? ICONS.list} /></svg>`;
 
-/** The open menu lies over the page: it goes when the focus goes on to what is beneath. @param {FocusEvent} event */
+/** Closes the open menu, which covers the page, when the focus leaves it. @param {FocusEvent} event */
 function left({ currentTarget, relatedTarget: next }) {
   if (next instanceof Element && !next.matches(".menu") && !(/** @type {Element} */ (currentTarget).contains(next))) {
     open.value = false;
@@ -64,7 +64,7 @@ function closed({ key }) {
   }
 }
 
-/** The whole page, of who is signed in. */
+/** The page of a signed-in user. */
 export function Shell() {
   const { path } = place.value;
   useEffect(() => {
@@ -104,7 +104,7 @@ function Who() {
   </div>`;
 }
 
-/** Told some minutes before the session ends: what is typed then is not to be lost. */
+/** Warns some minutes before the session expires, so that no input is lost. */
 function Ending() {
   const [soon, setSoon] = useState(false);
   const ends = me.value?.expires_at ?? 0;
@@ -117,7 +117,7 @@ function Ending() {
   return soon && html`<p class="notice ending" role="alert">${say("sign_in.ends_soon")}</p>`;
 }
 
-/** The page of where we are. */
+/** The page of the current route. */
 function Page() {
   const { path, query } = place.value;
   const [loaded, setLoaded] = useState(/** @type {{Shown?: any, error?: any}} */ ({}));

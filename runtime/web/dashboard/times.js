@@ -1,10 +1,10 @@
-// Times: unix seconds as the API has them, shown and asked for in a campaign's zone, which is always named.
+// Times: unix seconds in the API, shown and entered in a campaign's zone, which is always named.
 import { signal } from "./lib.js";
 import { say } from "./words.js";
 
 const KEPT = "tombola.times";
 
-/** Whether times are shown in full, rather than how long ago they are. */
+/** Whether exact times are shown instead of relative ones. */
 export const exact = signal(localStorage.getItem(KEPT) === "exact");
 
 export function switchTimes() {
@@ -12,11 +12,11 @@ export function switchTimes() {
   localStorage.setItem(KEPT, exact.value ? "exact" : "ago");
 }
 
-/** The zones that the browser knows. */
+/** The browser's time zones. */
 export const ZONES = ["UTC", ...Intl.supportedValuesOf("timeZone").filter((zone) => zone !== "UTC")];
 
 /**
- * Whether the browser knows a zone of this name.
+ * Whether the browser supports this zone.
  * @param {string} zone
  */
 export function isZone(zone) {
@@ -31,7 +31,7 @@ export function isZone(zone) {
 const known = (zone) => (isZone(zone) ? zone : "UTC");
 
 /**
- * The time of day and the day, in the zone, without its name. 0 is no time.
+ * Date and time in the zone, without its name. 0: not set.
  * @param {number} seconds
  * @param {string} [zone]
  */
@@ -51,7 +51,7 @@ export function when(seconds, zone = "UTC") {
 export const whenNamed = (seconds, zone = "UTC") => (seconds ? `${when(seconds, zone)} ${known(zone)}` : when(0));
 
 /**
- * From when to when, with the zone named once.
+ * A period, with the zone named once.
  * @param {number} from
  * @param {number} to
  * @param {string} zone
@@ -68,7 +68,7 @@ const AGO = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 const UNITS = /** @type {const} */ ([["day", 86400], ["hour", 3600], ["minute", 60]]);
 
 /**
- * How long ago, or in how long.
+ * A relative time.
  * @param {number} seconds
  */
 export function ago(seconds) {
@@ -82,7 +82,7 @@ export function ago(seconds) {
 }
 
 /**
- * What an `<input type="datetime-local">` holds for a time; "" for none.
+ * The value of an `<input type="datetime-local">` for a time; "" if not set.
  * @param {number} seconds
  * @param {string} zone
  */
@@ -91,7 +91,7 @@ export function toInput(seconds, zone) {
 }
 
 /**
- * The time that such an input means in the zone; 0 for none. Of an hour that a zone skips, the one after it.
+ * The time of such an input in the zone; 0 if empty. An hour skipped by DST becomes the next one.
  * @param {string} text
  * @param {string} zone
  */
@@ -105,7 +105,7 @@ export function fromInput(text, zone) {
 }
 
 /**
- * How far the zone's clocks are ahead of UTC's at a time, in seconds.
+ * The zone's UTC offset at a time, in seconds.
  * @param {number} seconds
  * @param {string} zone
  */
@@ -119,10 +119,10 @@ function offset(seconds, zone) {
   return local - Math.floor(seconds);
 }
 
-/** The day after a day: such as 2026-10-26, of 2026-10-25. @param {string} day */
+/** The next day: 2026-10-26 for 2026-10-25. @param {string} day */
 export const dayAfter = (day) => new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10);
 
-/** When a day of the address begins, or the one after it, in UTC: whoever is sent it sees the same. @param {string} day @param {number} [later] */
+/** The start of a day in the address, or of the day after, in UTC, so that a shared link shows the same data. @param {string} day @param {number} [later] */
 export function dayBegins(day, later = 0) {
   const at = Date.parse(day) / 1000 + later * 86_400;
   return at > 0 ? at : "";

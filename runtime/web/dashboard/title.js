@@ -1,4 +1,4 @@
-// The page's name, in the tab and to who hears it.
+// The page's title, in the tab and announced to screen readers.
 import { useEffect } from "./lib.js";
 import { say } from "./words.js";
 

@@ -1,4 +1,4 @@
-// The page's words, by their keys: all of them stand in one file.
+// Looks up the dashboard's texts by key.
 import { words } from "./words/en.js";
 
 const LANGUAGE = "en";
@@ -6,8 +6,8 @@ const plural = new Intl.PluralRules(LANGUAGE);
 const whole = new Intl.NumberFormat(LANGUAGE);
 
 /**
- * The words of a key, with `{name}` replaced by its value. Words that are an object are chosen by `count`.
- * A key that nobody wrote shows itself: a page with a word missing still works.
+ * The text of a key, with each `{name}` replaced by its value. Plural forms are chosen by `count`.
+ * A missing key is shown as is, so the page still works.
  * @param {string} key
  * @param {Record<string, string | number>} [values]
  * @returns {string}
@@ -22,31 +22,31 @@ export function say(key, values = {}) {
 }
 
 /**
- * Whether there are words of this key.
+ * Whether the key has a text.
  * @param {string} key
  */
 export const has = (key) => Object.hasOwn(words, key);
 
 /**
- * A number, as people read it.
+ * A formatted number.
  * @param {number} value
  */
 export const number = (value) => whole.format(value);
 
-/** A chance, as people read it. @param {number} share */
+/** A formatted probability. @param {number} share */
 export const percent = (share) => `${(share * 100).toLocaleString(LANGUAGE, share < 1e-4 ? { maximumSignificantDigits: 3 } : { maximumFractionDigits: 3 })} %`;
 
-/** A value of the API's as it is typed and shown: chances in percent. Takes a path, or a name as JSON.stringify gives it. @param {string} path @param {any} value */
+/** A value as shown and edited: probabilities in percent. Takes a path, or a key from JSON.stringify. @param {string} path @param {any} value */
 export const typed = (path, value) => (typeof value === "number" && path.endsWith("probability") ? percent(value) : value);
 
 /** @param {number} amount @param {string} [currency] */
 export const money = (amount, currency = "") => `${amount.toLocaleString("en", { maximumFractionDigits: 2 })}${currency && `\u00a0${currency}`}`;
 
-/** What things cost, currency by currency: they do not add up. @param {{amount: number, currency: string}[]} costs @param {number} [among] */
+/** Costs by currency: different currencies are not added up. @param {{amount: number, currency: string}[]} costs @param {number} [among] */
 export const moneys = (costs, among = 1) => costs.map(({ amount, currency }) => money(amount / among, currency)).join(" + ") || money(0);
 
 /**
- * A name of the API's, as people read it: `max_plays_per_day` -> "Max plays per day", unless there are words for it.
+ * The label of an API name: its text, or `max_plays_per_day` -> "Max plays per day".
  * @param {string} name
  */
 export function label(name) {
@@ -58,10 +58,13 @@ export function label(name) {
 }
 
 /**
- * An enum's value, as people read it: CAMPAIGN_STATUS_ACTIVE -> "Active".
+ * The label of an enum value: CAMPAIGN_STATUS_ACTIVE -> "Active".
  * @param {string} value
  */
 export function state(value) {
   const word = value.replace(/^.*_(STATUS|STATE|MODE|TYPE|REASON|METRIC|ACCESS|SCOPE)_/, "").toLowerCase();
   return has(`state.${word}`) ? say(`state.${word}`) : label(word);
 }
+
+/** An API message as a sentence of the page. One that begins with an id stays as it is. @param {string} [message] */
+export const sentence = (message = "") => message.replace(/^[a-z](?=[a-z']*[ ,])/, (first) => first.toUpperCase());

@@ -1,15 +1,15 @@
-// Asking the consumer edge: the envelope, one Idempotency-Key for each act, and asking again where no answer came.
+// Requests to the consumer edge: the envelope, an Idempotency-Key per action, and retries without a response.
 
-import { pause } from "./dom.js";
+import { ASSET, pause } from "./dom.js";
 
 const TIMEOUT_MS = 20_000;
-/** How long what may be done twice without harm is asked for again: an act by its key, and what is only looked at. */
+/** How long idempotent requests are retried: actions with a key, and reads. */
 const PATIENCE_MS = 60_000;
 const LOOK_PATIENCE_MS = 12_000;
-/** Waits between tries; the last one again and again. */
+/** Retry delays; the last one repeats. */
 const WAITS_MS = [300, 1_000, 2_000, 4_000, 8_000];
 
-/** An answer that is none: what the service refused, or, with the reason NO_ANSWER, that none came. */
+/** A refusal by the service, or, with the reason NO_ANSWER, no response. */
 export class Refused extends Error {
   /** @param {number} http @param {string} reason @param {string} message @param {any} [data] @param {number} [wait] seconds */
   constructor(http, reason, message, data = {}, wait = 0) {
@@ -20,7 +20,7 @@ export class Refused extends Error {
     this.wait = wait;
   }
 
-  /** Whether asking the same again may be answered otherwise: nothing was decided, or nobody knows what was. */
+  /** Whether a retry may succeed: nothing was decided, or the outcome is unknown. */
   get passing() {
     return this.http === 0 || this.http >= 500 || this.http === 429 || this.reason === "IDEMPOTENCY_IN_PROGRESS";
   }
@@ -36,19 +36,19 @@ export class Api {
     this.base = base;
     this.identity = identity;
     this.tenant = tenant;
-    /** Told while an answer is waited for: a reason, or "" once one came. @type {(reason: string) => void} */
+    /** Called while waiting for a response: with a reason, or "" once it arrived. @type {(reason: string) => void} */
     this.waiting = () => {};
-    /** Asked for another token where one is not taken any more: whether there is one. @type {(why: Refused) => Promise<boolean>} */
+    /** Called when a token is rejected; resolves to whether there is a new one. @type {(why: Refused) => Promise<boolean>} */
     this.renew = async () => false;
   }
 
-  /** What a GET answers. @param {string} path below /api/v1 @returns {Promise<any>} */
+  /** The response of a GET. @param {string} path below /api/v1 @returns {Promise<any>} */
   get(path) {
     return this.#ask("GET", path, undefined, "");
   }
 
   /**
-   * What an act answers: asked with one key until there is an answer, so it is done once.
+   * The response of an action: retried with one key until there is a response, so it runs once.
    * @param {string} path @param {object} [body] @param {string} [key] Idempotency-Key, where the route knows it
    * @returns {Promise<any>}
    */
@@ -56,7 +56,7 @@ export class Api {
     return this.#ask("POST", path, JSON.stringify(body), key);
   }
 
-  /** The same, asked for once, whatever comes of it. @param {string} path @param {object} body @param {number} [ms] so long @returns {Promise<any>} */
+  /** The same, without retries. @param {string} path @param {object} body @param {number} [ms] so long @returns {Promise<any>} */
   once(path, body, ms) {
     return this.#once("POST", path, JSON.stringify(body), "", ms);
   }
@@ -75,16 +75,16 @@ export class Api {
         let refused = /** @type {Refused} */ (error);
         if (refused.reason.startsWith("TOKEN") && !renewed) {
           try {
-            // Who signed in, or renewed it, meanwhile has another one.
+            // A sign-in or refresh in the meantime changed the token.
             renewed = this.identity.token !== token || (await this.renew(refused));
             if (renewed) continue;
           } catch (lost) {
             refused = /** @type {Refused} */ (lost);
           }
         }
-        // Without a key a second try might do it twice.
+        // Without a key a retry might run it twice.
         const again = refused.passing && (verb === "GET" || key !== "" || (refused.http && refused.wait > 0));
-        if (!again || Date.now() > patienceEnds) {
+        if (!again || Date.now() + refused.wait * 1000 > patienceEnds) {
           if (tries) this.waiting("");
           throw refused;
         }
@@ -98,9 +98,15 @@ export class Api {
     }
   }
 
-  /** A while, or until the network is back. @param {number} ms */
+  /** Waits for a delay, or until the network is back. @param {number} ms */
   #until(ms) {
     return Promise.race([pause(ms), new Promise((resolve) => addEventListener("online", resolve, { once: true }))]);
+  }
+
+  /** Parses JSON, with the URLs of uploaded pictures below this edge's. @param {string} json */
+  read(json) {
+    if (!json.includes('"/assets/')) return JSON.parse(json);
+    return JSON.parse(json, (_, value) => (typeof value === "string" && ASSET.test(value) && value.startsWith("/") ? this.base + value : value));
   }
 
   /** @param {string} verb @param {string} path @param {string | undefined} body @param {string} key @param {number} [ms] */
@@ -120,12 +126,12 @@ export class Api {
         credentials: "omit",
         signal: AbortSignal.timeout(ms),
       });
-      envelope = await answer.json();
+      envelope = this.read(await answer.text());
     } catch (error) {
       why = error;
     }
     const wait = Number(answer?.headers.get("Retry-After")) || 0;
-    // What stands between us has refused it in its own words, whatever its status: the service has decided nothing.
+    // A proxy answered instead of the service, so nothing was decided.
     if (!answer || typeof envelope?.code !== "string") throw new Refused(0, "NO_ANSWER", String(why), {}, wait);
     if (envelope.code === "OK") return envelope.data;
     const data = envelope.data ?? {};

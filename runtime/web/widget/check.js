@@ -1,5 +1,5 @@
-// A draw, worked out again from what a start promised and a play revealed (contract.md, "Draws"). Loaded when asked for;
-// by a hash of its own, since crypto.subtle is not there on plain HTTP.
+// Repeats a draw from the terms of the start and the revealed seed (docs/explanation/fairness.md). Loaded on demand. Uses a
+// bundled SHA-256, because crypto.subtle is unavailable on plain HTTP.
 
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
@@ -18,7 +18,7 @@ export const hashSeed = (seed) => bytesToHex(sha256(hexToBytes(seed)));
 /** Word `i` of a draw, in [0, 1]. @param {Uint8Array} key @param {string} clientSeed @param {number} i */
 function wordOf(key, clientSeed, i) {
   const digest = hmac(sha256, key, utf8.encode(`${clientSeed}:${i}`));
-  // BigInt to Number rounds as Python's division does; over a power of two nothing more is lost.
+  // BigInt to Number rounds like Python's division; dividing by a power of two is exact.
   return Number(new DataView(digest.buffer, digest.byteOffset).getBigUint64(0)) / 2 ** 64;
 }
 
@@ -28,7 +28,7 @@ export const word = (seed, clientSeed, i) => wordOf(hexToBytes(seed), clientSeed
 /** Word `j` of a drop plan. @param {string} seed hex @param {number} j */
 export const planWord = (seed, j) => wordOf(hmac(sha256, hexToBytes(seed), utf8.encode("plan")), "", j);
 
-/** Sums in the order of the list, as the draw adds them. @param {number[]} weights */
+/** Cumulative sums in list order, as in the draw. @param {number[]} weights */
 export function runningSums(weights) {
   let sum = 0;
   return weights.map((weight) => (sum += weight));
@@ -37,7 +37,7 @@ export function runningSums(weights) {
 /** The first index whose running sum exceeds the word; -1 past them all. @param {number[]} sums @param {number} drawn */
 export const pick = (sums, drawn) => sums.findIndex((sum) => sum > drawn);
 
-/** The same of sums that end at 1 but for rounding. @param {number[]} sums @param {number} drawn */
+/** The same for sums that end at 1, up to rounding. @param {number[]} sums @param {number} drawn */
 export function pickCertain(sums, drawn) {
   const index = pick(sums, drawn);
   return index < 0 ? sums.indexOf(sums[sums.length - 1]) : index;
@@ -80,7 +80,7 @@ export function checkDraw(result, text) {
   const steps = [];
   const step = (/** @type {string} */ key, /** @type {boolean | null} */ fits, values = {}) => steps.push({ key, values, fits });
   step("fair_step_seed", hashSeed(seed) === session.seed_hash);
-  // Of an earlier play the page has no promise any more: it was shown before that one.
+  // For an earlier play the page no longer has the commitment.
   if (session.commitment) step("fair_step_commitment", hashText(`${session.seed_hash}:${session.revision_hash}:${session.session_id}`) === session.commitment);
   if (!text) step("fair_step_no_terms", null);
   else {
@@ -96,20 +96,20 @@ export function checkDraw(result, text) {
     const names = new Map(terms.prizes.map((/** @type {any[]} */ [id, name]) => [id, name]));
     const name = expected ? (names.get(expected) ?? expected) : "";
     step("fair_step_draw", true, { word: word(seed, clientSeed, 0).toFixed(6), drawn: name });
-    const told = result.rewards.map((reward) => reward.prize_id || reward.name);
-    const same = expected ? told.length === 1 && told[0] === expected : told.length === 0;
+    const awarded = result.rewards.map((reward) => reward.prize_id || reward.name);
+    const same = expected ? awarded.length === 1 && awarded[0] === expected : awarded.length === 0;
     if (same) step("fair_step_same", true);
-    else if (expected && mayStandIn(terms, expected, told)) {
-      // That it was gone is the operator's word: nothing here shows it.
+    else if (expected && mayStandIn(terms, expected, awarded)) {
+      // The sold-out state is the operator's claim: it cannot be verified here.
       step("fair_step_gone", null, { drawn: name, rule: terms.on_unavailable });
     } else step("fair_step_other", false);
   }
 }
 
-/** Whether these may have been told where the drawn prize was gone. @param {any} terms @param {string} expected @param {string[]} told */
-function mayStandIn(terms, expected, told) {
-  if (told.length > 1 || terms.reward_handler === "lucky_item") return false;
-  if (!told.length) return true; // Nothing else was left either.
-  if (terms.on_unavailable === "fallback") return told[0] === terms.fallback_prize_id;
-  return terms.on_unavailable === "redraw" && told[0] !== expected && terms.prizes.some((/** @type {any[]} */ [id]) => id === told[0]);
+/** Whether these prizes are a valid replacement for a sold-out one. @param {any} terms @param {string} expected @param {string[]} awarded */
+function mayStandIn(terms, expected, awarded) {
+  if (awarded.length > 1 || terms.reward_handler === "lucky_item") return false;
+  if (!awarded.length) return true; // Nothing else was available.
+  if (terms.on_unavailable === "fallback") return awarded[0] === terms.fallback_prize_id;
+  return terms.on_unavailable === "redraw" && awarded[0] !== expected && terms.prizes.some((/** @type {any[]} */ [id]) => id === awarded[0]);
 }

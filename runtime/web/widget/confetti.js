@@ -1,4 +1,4 @@
-// Paper that falls when something was won. Never where things are to stay still.
+// Confetti for a win. Never with reduced motion.
 
 import { h } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// How long it is until something begins, second by second.
+// A countdown to a time.
 
 import { h } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// Elements made of text and attributes. Nothing that comes from outside ever goes through a parser of HTML.
+// Creates elements from text and attributes. External values never go through an HTML parser.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -32,12 +32,16 @@ function put(element, attributes = {}, children = []) {
 /** @param {any} child */
 const String_ = (child) => (child instanceof Node ? child : String(child));
 
+/** The URL of an uploaded picture or font, on the edge. */
+export const ASSET = /^(https?:\/\/[^\s"'<>\\]+)?\/assets\/[\w.-]{1,128}\/asset_[0-9a-f]{64}$/;
+
 /**
- * The address of a picture, or "" where it is none that may be loaded: https and data:image alone.
+ * The URL of a picture; "" unless it is https, data:image or an uploaded one.
  * @param {unknown} address
  */
 export function safe(address) {
   if (typeof address !== "string") return "";
+  if (ASSET.test(address)) return address;
   if (/^data:image\/(png|jpeg|gif|webp|avif|svg\+xml)[;,]/i.test(address)) return address;
   try {
     const url = new URL(address);
@@ -47,11 +51,11 @@ export function safe(address) {
   }
 }
 
-/** The text of a value that an operator may have made of anything. @param {unknown} value */
+/** The text of a free-form value. @param {unknown} value */
 export const text = (value) => (typeof value === "string" || typeof value === "number" ? String(value) : "");
 
 /**
- * What stands for a thing: its image, else its emoji, else `other`.
+ * A thing's picture: its image, its emoji, or `other`.
  * @param {any} thing @param {string} [other]
  */
 export function picture(thing, other = "") {
@@ -60,13 +64,13 @@ export function picture(thing, other = "") {
   return h("span", { class: "picture", "aria-hidden": "true" }, text(thing?.emoji) || other);
 }
 
-/** Gives the shadow that an element stands in a style, once. @param {Element} element @param {CSSStyleSheet} sheet */
+/** Adds a style to an element's shadow root, once. @param {Element} element @param {CSSStyleSheet} sheet */
 export function wear(element, sheet) {
   const worn = /** @type {ShadowRoot} */ (element.getRootNode()).adoptedStyleSheets;
   if (!worn.includes(sheet)) worn.push(sheet);
 }
 
-/** Whether the player wants things to stay still. */
+/** Whether the player prefers reduced motion. */
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** @param {number} ms */

@@ -1,9 +1,10 @@
-// The games: which file draws which game.
+// Maps games to their files.
 
 /** File by a game's type, else by its reward handler. */
 const FILES = /** @type {Record<string, string>} */ ({
   spin_wheel: "wheel",
   scratch_card: "scratch",
+  moments: "scratch",
   score_to_tier: "eggs",
   collect_items: "gifts",
   lucky_item: "collection",
@@ -12,7 +13,7 @@ const FILES = /** @type {Record<string, string>} */ ({
 /** The name of the file that draws a game. @param {import("./types.js").Render} render */
 export const fileOf = ({ type, reward_handler, ui }) => FILES[type] ?? FILES[reward_handler] ?? (ui.wheel ? "wheel" : "plain");
 
-/** Mounts the game of this file, or a plain one where the file does not load. @param {string} name @param {import("./types.js").Stage} stage @returns {Promise<import("./types.js").Game>} */
+/** Mounts the game of this file, or the plain one if the file fails to load. @param {string} name @param {import("./types.js").Stage} stage @returns {Promise<import("./types.js").Game>} */
 export async function mountGame(name, stage) {
   const path = `./games/${name}.js`;
   const file = await import(path).catch(() => import("./games/plain.js"));

@@ -1,4 +1,4 @@
-// Signing in by phone or e-mail: the code, the tokens for it, their renewal and their end. Loaded when it is needed.
+// Sign-in by phone or email: codes, tokens, refresh and sign-out. Loaded on demand.
 
 import { Api } from "./api.js";
 import { rounds } from "./play.js";
@@ -10,39 +10,39 @@ import { withTabLock } from "./tab_lock.js";
 /** @typedef {"email" | "phone"} Kind */
 /** @typedef {{challenge_id: string, expires_at: number, resend_at: number, contact: string, kind: Kind}} Challenge */
 
-/** What refuses a guest's token: it ended, its guest has signed in, or the service errs for a while. */
+/** Refusals of a guest's token: expired, guest merged, or a temporary error of the service. */
 const GUEST_REFUSED = ["TOKEN_INVALID", "TOKEN_EXPIRED", "PLAYER_MERGED"];
 
-/** So many guests are put aside: the oldest goes. */
+/** The maximum number of guests set aside; the oldest is dropped. */
 const ASIDE_MAX = 5;
 
-/** A refresh that hangs is asked for again while the service answers the used token alike (10 seconds). */
+/** A hanging refresh is retried while the service still accepts the used token (10 seconds). */
 const REFRESH_MS = 4_000;
 const REFRESHES = 3;
 
 /** @param {Login | null | undefined} login */
 const idOf = (login) => login?.player.id;
 
-/** Another tab has changed who plays: all that is to be known of it is in the storage. @param {StorageEvent} event */
+/** Another tab changed the player: the state is in the storage. @param {StorageEvent} event */
 export function heard({ key, oldValue, newValue }) {
   const [, what, name] = /** @type {string[]} */ (/^tombola\.(\w+):(.+)/.exec(key ?? ""));
   const [was, is] = [oldValue, newValue].map((one) => JSON.parse(one ?? "null"));
-  // A guest that is no more has become somebody, who is told of beside it.
+  // A guest that no longer exists was merged into a player, which is reported with it.
   if (what === "guest" ? is : idOf(was) !== idOf(is)) void changed(name, what === "login" && !is);
 }
 
-/** The code that was sent and still counts. @param {Api} api @returns {Challenge | null} */
+/** The pending code. @param {Api} api @returns {Challenge | null} */
 export function challengeOf(api) {
   const challenge = read("sessionStorage", `tombola.challenge:${api.identity.name}`);
   return challenge?.expires_at > Date.now() / 1000 ? challenge : null;
 }
 
-/** Forgets it, or keeps another: it outlives a reload, as who looks for a code leaves the page. @param {Api} api @param {Challenge | null} challenge */
+/** Clears or stores it. It survives a reload, since players leave the page to read the code. @param {Api} api @param {Challenge | null} challenge */
 export function keepChallenge(api, challenge) {
   write("sessionStorage", `tombola.challenge:${api.identity.name}`, challenge);
 }
 
-/** Has a code sent. @param {Api} api @param {Kind} kind @param {string} contact @returns {Promise<Challenge>} */
+/** Requests a code. @param {Api} api @param {Kind} kind @param {string} contact @returns {Promise<Challenge>} */
 export async function sendCode(api, kind, contact) {
   const body = { contact_type: `CONTACT_TYPE_${kind.toUpperCase()}`, contact, ...before(api) };
   const sent = await asGuest(api, () => api.once("/players/auth/start", body));
@@ -51,14 +51,14 @@ export async function sendCode(api, kind, contact) {
   return challenge;
 }
 
-/** The refresh token of the tab's last login: who has one is not counted with strangers. @param {Api} api */
+/** The refresh token of the tab's last login, which exempts from the rate limit of strangers. @param {Api} api */
 function before(api) {
   const token = read("sessionStorage", `tombola.before:${api.identity.name}`);
   return token ? { refresh_token: token } : {};
 }
 
 /**
- * Signs in with the code: what the guest won, and plays that it has open, are the player's from then on.
+ * Signs in with the code. The guest's rewards and open plays move to the player.
  * @param {Round} round @param {string} challengeId @param {string} code
  */
 export async function enter(round, challengeId, code) {
@@ -68,25 +68,25 @@ export async function enter(round, challengeId, code) {
     guest = api.identity.guest;
     return api.once("/players/auth/verify", { challenge_id: challengeId, code });
   });
-  // A guest that the service has not made the player's keeps what it has won.
+  // A guest that was not merged keeps its rewards.
   if (guest_merged && api.identity.guest === guest) api.identity.guest = "";
   become(api, login);
   keepChallenge(api, null);
   await changed(api.identity.name);
 }
 
-/** Ends the login where it was begun, and here. @param {Round} round */
+/** Signs out on the server, and here. @param {Round} round */
 export async function leave(round) {
   const { api } = round;
   await api.post("/players/auth/logout").catch((error) => {
-    if (error.http !== 401) throw error; // Else it is over already.
+    if (error.http !== 401) throw error; // Otherwise it has ended already.
   });
   become(api, null);
   await changed(api.identity.name, true);
 }
 
 /**
- * Forgets the open sessions of who has left, in all games of the tab. A play that was asked for is kept for who signs in
+ * Clears the open sessions of the previous player, in all games of the tab. A requested play is kept for the player who signs in
  * again.
  * @param {string} name
  */
@@ -106,11 +106,11 @@ export async function renew(api, why) {
   const { identity } = api;
   if (!identity.login) return GUEST_REFUSED.includes(why.reason) && putAside(api);
   const { token } = identity.login;
-  // One tab after the other: a refresh token is good for one use.
+  // One tab at a time: a refresh token works once.
   return withTabLock(`login:${identity.name}`, () => (identity.token === token ? turn(api) : Promise.resolve(true)));
 }
 
-/** Turns the refresh token into new tokens: whether it was taken. @param {Api} api @param {number} [tries] */
+/** Exchanges the refresh token for new tokens; resolves to whether it was accepted. @param {Api} api @param {number} [tries] */
 async function turn(api, tries = 1) {
   const { refresh_token } = /** @type {Login} */ (api.identity.login);
   try {
@@ -126,7 +126,7 @@ async function turn(api, tries = 1) {
   }
 }
 
-/** Holds the tokens, or none. @param {Api} api @param {Login | null} login */
+/** Stores the tokens, or clears them. @param {Api} api @param {Login | null} login */
 function become({ identity }, login) {
   const before = login ?? identity.login;
   identity.login = login;
@@ -134,7 +134,7 @@ function become({ identity }, login) {
 }
 
 /**
- * Goes on without the guest whose token was refused, or as a new one. What was won with it is nobody else's, and a refusal
+ * Continues without the guest whose token was refused, or as a new guest. Its rewards belong to no other player, and a refusal
  * may be the service's own error: the token is kept aside, and asked about anew when the page is loaded.
  * @param {Api} api @returns {boolean} whether there was one
  */
@@ -150,7 +150,7 @@ function keepAside(identity, tokens) {
   write("localStorage", `tombola.aside:${identity.name}`, tokens.length ? tokens.slice(-ASIDE_MAX) : null);
 }
 
-/** Asks about the guests that were put aside: one whose token is taken again plays on, one that is over is let go. @param {Api} api */
+/** Checks the guests that were set aside: resumes one whose token is accepted again, drops one that has ended. @param {Api} api */
 export async function recall({ base, tenant, identity }) {
   for (const token of identity.aside) {
     const asked = new Api(base, Object.assign(new Identity(identity.name), { given: token }), tenant);
@@ -168,7 +168,7 @@ export async function recall({ base, tenant, identity }) {
   }
 }
 
-/** Whether a token has ended by what it says itself. @param {string} token */
+/** Whether a token has expired by its own claim. @param {string} token */
 function ended(token) {
   try {
     return JSON.parse(atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/"))).exp * 1000 < Date.now();
@@ -178,7 +178,7 @@ function ended(token) {
 }
 
 /**
- * As the guest of now, or as nobody where that one's token is not taken any more.
+ * As the current guest, or anonymous if its token is no longer accepted.
  * @template T @param {Api} api @param {() => Promise<T>} ask @returns {Promise<T>}
  */
 async function asGuest(api, ask) {
@@ -191,11 +191,11 @@ async function asGuest(api, ask) {
   }
 }
 
-/** Whether who plays there is who the browser keeps under this name. @param {Api} api @param {string} name */
+/** Whether that round's player is the stored one of this name. @param {Api} api @param {string} name */
 const follows = ({ identity }, name) => identity.name === name && !identity.given;
 
 /**
- * Somebody else plays, in all games of the page: what was refused to the one before is looked at anew.
+ * The player changed, in all games of the page: earlier refusals are checked again.
  * @param {string} name the identity's @param {boolean} [left] whether a player has left: nothing of theirs stays to be seen
  */
 async function changed(name, left = false) {

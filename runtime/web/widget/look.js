@@ -1,16 +1,18 @@
 // The brand's look: `ui.theme` and `ui.background` become CSS custom properties, with contrast worked out.
 
-import { h, safe, text } from "./dom.js";
+import { ASSET, h, safe, text } from "./dom.js";
 
 /** @typedef {[number, number, number]} Rgb */
 
+/** The family of an uploaded font. */
+const OWN_FONT = "Brand";
 const DEFAULTS = { primary: "#5b3df5", accent: "#ffb703", background: "#f5f3ff" };
 const BLACK = /** @type {Rgb} */ ([16, 17, 26]);
 const WHITE = /** @type {Rgb} */ ([255, 255, 255]);
-/** WCAG's 4.5, and what is lost where colours are rounded. */
+/** WCAG's 4.5, with a margin for rounded colors. */
 const READABLE = 4.55;
 
-/** A CSS colour as red, green and blue; null for what is none. @param {unknown} value @returns {Rgb | null} */
+/** A CSS color as red, green and blue; null if invalid. @param {unknown} value @returns {Rgb | null} */
 export function rgb(value) {
   if (!value || !CSS.supports("color", text(value))) return null;
   const context = /** @type {CanvasRenderingContext2D} */ (
@@ -43,10 +45,10 @@ export function contrast(one, other) {
   return (high + 0.05) / (low + 0.05);
 }
 
-/** White or nearly black, whichever can be read on it; a middling grey takes a full black. @param {Rgb} ground @returns {Rgb} */
+/** White or near-black, whichever has more contrast; full black on a mid gray. @param {Rgb} ground @returns {Rgb} */
 export const ink = (ground) => [WHITE, BLACK].find((colour) => contrast(colour, ground) >= READABLE) ?? [0, 0, 0];
 
-/** The colour, moved towards `end` as little as it takes to be read on each of `grounds`. @param {Rgb} colour @param {Rgb[]} grounds @param {Rgb} end */
+/** The color, moved toward `end` just enough for contrast on each of `grounds`. @param {Rgb} colour @param {Rgb[]} grounds @param {Rgb} end */
 function readable(colour, grounds, end) {
   for (let share = 0; share < 1; share += 0.05) {
     const tried = mix(colour, end, share);
@@ -72,7 +74,7 @@ export class Look {
     const ground = colour("background", background.color, DEFAULTS.background);
     const isDark = luminance(ground) < 0.18;
     this.ground = this.dark === isDark ? ground : mix(ground, this.dark ? [13, 13, 22] : WHITE, 0.9);
-    // What is read stands on each of these: what would need another ink is left out.
+    // Text is shown on each of these: colors that need another ink are left out.
     const end = ink(this.ground);
     const [surface, glow] = [mix(this.ground, WHITE, this.dark ? 0.08 : 0.75), mix(this.primary, this.ground, 0.78)].map((over) =>
       contrast(end, over) >= READABLE ? over : this.ground,
@@ -88,6 +90,9 @@ export class Look {
     const font = text(theme.font);
     this.font = !/[;{}()<>\\@:/*]/.test(font) && CSS.supports("font-family", font) ? font : "";
     this.image = safe(background.image);
+    this.logo = safe(theme.logo);
+    this.logoAlt = text(theme.logo_alt);
+    this.fontFile = ASSET.test(text(theme.font_file)) ? text(theme.font_file) : "";
     this.emoji = text(background.emoji);
   }
 
@@ -118,7 +123,9 @@ export class Look {
       glow: css(this.glow),
     };
     for (const [name, value] of Object.entries(values)) frame.style.setProperty(`--t-${name}`, value);
-    if (this.font) frame.style.setProperty("--t-font", this.font);
+    if (this.fontFile) document.fonts.add(new FontFace(OWN_FONT, `url("${this.fontFile}")`, { display: "swap" }));
+    const fonts = [this.fontFile && OWN_FONT, this.font].filter(Boolean).join(", ");
+    if (fonts) frame.style.setProperty("--t-font", fonts);
     if (this.radius) frame.style.setProperty("--t-radius", this.radius);
     frame.style.setProperty("color-scheme", this.dark ? "dark" : "light");
     frame.style.setProperty("--t-image", this.image ? `url("${this.image.replaceAll(/["\\\n]/g, encodeURIComponent)}")` : "none");
@@ -144,7 +151,7 @@ export class Look {
   }
 }
 
-/** What a prize looks like: its own picture in the ui, else what is usual for its type. @param {any} ui @param {any} reward */
+/** A prize's picture: its own from the ui, else the default of its type. @param {any} ui @param {any} reward */
 export function lookOf(ui, reward) {
   const parts = [...list(ui.prizes), ...list(ui.wheel?.segments), ...list(ui.items)];
   const own = parts.find((part) => part && part.prize_id === reward.prize_id && reward.prize_id);

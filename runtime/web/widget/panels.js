@@ -1,4 +1,6 @@
-// What opens beside a game, each from a file of its own in `panels/`, loaded when it is asked for.
+// The panels of a game, each in a file of `panels/`, loaded on first use.
+
+import { loadModule } from "./load_module.js";
 
 /** By name (the key of its words, and its file): what stands for it, and whether there is anything to show in it. @type {Record<string, [string, (render: import("./types.js").Render, round: import("./play.js").Round) => boolean]>} */
 const PANELS = {
@@ -6,6 +8,7 @@ const PANELS = {
   rewards: ["🎟️", (render) => render.prizes.length > 0],
   milestones: ["🚩", (render) => rungs(render)],
   quests: ["⚡", (render) => has(render, "quests")],
+  codes: ["🔑", (render) => has(render, "codes")],
   ranking: ["🏆", (render) => has(render, "leaderboards")],
   wallet: ["👛", (render) => rungs(render) || render.reward_handler === "lucky_item" || render.prizes.some((prize) => prize.type === "points")],
   history: ["🕘", () => true],
@@ -26,7 +29,7 @@ export const panelsOf = (round) =>
 /** @param {import("./view.js").View} view @param {string} name @param {any} [given] what it is opened for */
 export async function openPanel(view, name, given) {
   try {
-    const { openDialog } = await import("./panels/dialog.js");
+    const { openDialog } = await loadModule("./panels/dialog.js");
     await openDialog(view, name, given);
   } catch {
     view.say((view.left.textContent = view.words.t("NO_ANSWER")));

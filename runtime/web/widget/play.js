@@ -146,7 +146,7 @@ export class Round extends EventTarget {
     if (!this.standing) await this.look();
   }
 
-  /** Asks what is left to play; nothing changes where no answer comes. */
+  /** Loads the remaining plays; no change without a response. */
   async look() {
     try {
       this.standing = await this.api.get(`${this.path}/eligibility`);
@@ -158,13 +158,13 @@ export class Round extends EventTarget {
     }
   }
 
-  /** A session to play: the one that is kept, else a new one. @returns {Promise<Session>} */
+  /** A session to play: the stored one, else a new one. @returns {Promise<Session>} */
   async begin() {
     this.#become("started");
     const kept = this.record.now.session;
     if (kept && Number(kept.expires_at) - MARGIN_SECONDS > Date.now() / 1000) return kept;
     const { identity } = this.api;
-    // Whose start comes second is the guest's whom the first one made.
+    // A concurrent second start uses the guest that the first one created.
     const session = await (identity.token ? this.#start() : withTabLock(`guest:${identity.name}`, () => this.#start()));
     this.record.set({ session });
     this.dispatchEvent(new CustomEvent("session", { detail: session }));
@@ -196,7 +196,7 @@ export class Round extends EventTarget {
     return { ...reply, session, client_seed: asked.client_seed };
   }
 
-  /** The play was seen: it is not shown again. @param {Result} result */
+  /** Marks the play as shown. @param {Result} result */
   shown(result) {
     this.last = result;
     this.unclaimed += this.#heldOf(result).filter(({ prize }) => prize?.needs_claim).length;
@@ -206,12 +206,12 @@ export class Round extends EventTarget {
   }
 
   /**
-   * What to do after a refusal: "again" where another session is worth a try, else it is shown.
+   * How to handle a refusal: "again" to try another session, otherwise it is shown.
    * @param {unknown} error @param {boolean} mayRepeat @returns {"again" | "refused"}
    */
   failed(error, mayRepeat) {
     const refused = error instanceof Refused ? error : new Refused(0, "BROKEN", String(error));
-    // Refused for good: nothing was played.
+    // A final refusal: nothing was played.
     if (!refused.passing && refused.http !== 401) this.record.set({});
     if (mayRepeat && ENDED.includes(refused.reason)) return "again";
     this.#become("refused", refused);
@@ -219,7 +219,7 @@ export class Round extends EventTarget {
     return "refused";
   }
 
-  /** Ready again, for who read what was refused. */
+  /** Ready again after a refusal. */
   rest() {
     this.#become("ready");
   }
@@ -235,7 +235,7 @@ export class Round extends EventTarget {
   }
 }
 
-/** What somebody may play who has played nothing. @param {import("./types.js").Render["rules"]} rules @returns {Standing} */
+/** The allowance of a player without plays. @param {import("./types.js").Render["rules"]} rules @returns {Standing} */
 function newcomer(rules) {
   const limits = [rules.max_plays_per_day, rules.max_plays_per_user].filter((limit) => limit > 0);
   const free = rules.requires_turn ? 0 : limits.length ? Math.min(...limits) : -1;

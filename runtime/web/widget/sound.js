@@ -1,4 +1,4 @@
-// Sounds, made on the spot; nothing of it is asked for until the player turns sound on.
+// Synthesized sounds, created only after the player turns sound on.
 
 /** @type {AudioContext | undefined} */
 let context;
@@ -20,5 +20,5 @@ function tone(frequency, seconds, delay = 0, volume = 0.08) {
 /** A field passes the pointer, an item is caught. */
 export const tick = () => tone(1_300, 0.03);
 
-/** Something was won. */
+/** A win. */
 export const fanfare = () => [523, 659, 784, 1047].forEach((frequency, i) => tone(frequency, 0.35, i * 0.11, 0.1));

@@ -1,10 +1,10 @@
-// What the browser keeps: the play that is under way (this tab), and who plays (this browser). No cookie.
+// Browser storage: the pending play (per tab) and the player (per browser). No cookies.
 
 /** @typedef {import("./types.js").Session} Session */
 /** @typedef {{key: string, payload: object, client_seed: string}} Asked */
 /** @typedef {{session?: Session, asked?: Asked}} Kept */
 
-/** Where storage is refused (private windows, sandboxed frames) things are kept as long as the page. */
+/** Without storage (private windows, sandboxed frames) values live as long as the page. */
 const memory = new Map();
 
 /** @param {"sessionStorage" | "localStorage"} where @param {string} name @returns {any} */
@@ -27,9 +27,9 @@ export function write(where, name, value) {
   }
 }
 
-/** The play that is under way in this tab: written before it is asked for, so that a reload asks for the same. */
+/** The pending play of this tab: stored before the request, so that a reload repeats the same request. */
 export class Record {
-  /** @param {string} name what tells this game from others: where it is served, tenant, id */
+  /** @param {string} name identifies the game: edge, tenant, id */
   constructor(name) {
     this.name = `tombola.play:${name}`;
     /** @type {Kept} */
@@ -73,7 +73,7 @@ export class Identity {
     write("localStorage", `tombola.guest:${this.name}`, token || null);
   }
 
-  /** Tokens of guests that were refused, which may be taken again: what was won with them is not given up (login.js). @returns {string[]} */
+  /** Rejected tokens of guests. They are kept because the service may accept them again (login.js). @returns {string[]} */
   get aside() {
     return read("localStorage", `tombola.aside:${this.name}`) ?? [];
   }
@@ -82,7 +82,7 @@ export class Identity {
     return this.given || this.login?.token || this.guest;
   }
 
-  /** Whether what the player wins belongs to a guest, who has no other way back to it than this browser. */
+  /** Whether the player is a guest, whose rewards are only reachable from this browser. */
   get isGuest() {
     return !this.given && !this.login;
   }
@@ -94,7 +94,7 @@ export class Identity {
   }
 }
 
-/** A key that nobody else has. crypto.randomUUID is not there on plain HTTP. */
+/** A unique key. crypto.randomUUID is not available on plain HTTP. */
 export function newKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -3,11 +3,11 @@
 import { pause } from "./dom.js";
 import { newKey, read, write } from "./storage.js";
 
-/** A tab that has ended holds the lock no longer than this. */
+/** The lease: a closed tab releases the lock after this. */
 const HELD_MS = 10_000;
-/** Tabs that write at the same time have written by then: the last one holds the lock. */
+/** Concurrent writers have written by then: the last one holds the lock. */
 const SETTLED_MS = 60;
-/** What another tab has written is seen up to this much after it has released the lock. */
+/** How long another tab's writes may take to become visible after it releases the lock. */
 const SEEN_MS = 300;
 
 /**
@@ -24,7 +24,7 @@ export async function withTabLock(name, act) {
   };
   const done = await locks.request(`tombola.${name}`, { ifAvailable: true }, first).catch((error) => {
     if (error.name !== "SecurityError") throw error;
-    return act(); // Storage is refused too, so no other tab could see anything.
+    return act(); // No storage either, so there is nothing to share with other tabs.
   });
   if (free) return /** @type {T} */ (done);
   return locks.request(`tombola.${name}`, async () => {

@@ -2,6 +2,7 @@
 
 import { Api } from "./api.js";
 import { fileOf, mountGame } from "./games.js";
+import { loadModule } from "./load_module.js";
 import { Look } from "./look.js";
 import { Round, rounds } from "./play.js";
 import { Identity } from "./storage.js";
@@ -9,7 +10,7 @@ import { sheet } from "./style.js";
 import { View } from "./view.js";
 import { Words, choose } from "./words.js";
 
-/** Who serves this file answers the plays. */
+/** The origin of this file is the edge. */
 const HOME = new URL(import.meta.url).origin;
 
 /** What the page may set by CSS on the element, over what `ui.theme` says. */
@@ -32,13 +33,13 @@ export class TombolaGame extends HTMLElement {
   #game = null;
   /** @type {Promise<import("./types.js").Result | null> | null} */
   #playing = null;
-  /** Called with a new token, where one is waited for. @type {((renewed: boolean) => void) | null} */
+  /** Resolves a pending wait for a new token. @type {((renewed: boolean) => void) | null} */
   #renewed = null;
   /** @type {Promise<boolean> | null} */
   #renewal = null;
   /** The language that was chosen last. */
   #spoken = "";
-  /** Counts loads, so that one that was overtaken ends. */
+  /** Counts loads, so that an outdated one stops. */
   #load = 0;
 
   constructor() {
@@ -59,7 +60,7 @@ export class TombolaGame extends HTMLElement {
   attributeChangedCallback(name, before, now) {
     if (!this.isConnected || before === now || !this.#round) return;
     if (name === "token") {
-      // A play that waits for another token goes on with it: the page and what it shows stay.
+      // A play that waits for a new token continues with it; the page stays as is.
       this.#round.api.identity.given = now ?? "";
       if (this.#renewed) this.#renewed(Boolean(now));
       else if (!this.#playing) {
@@ -85,7 +86,7 @@ export class TombolaGame extends HTMLElement {
     }
   }
 
-  /** Plays once and shows it. While a play is under way it is that one. @returns {Promise<import("./types.js").Result | null>} */
+  /** Plays once and shows the result. During a play, returns that one. @returns {Promise<import("./types.js").Result | null>} */
   play() {
     if (this.#playing) return this.#playing;
     const playing = this.#run().finally(() => {
@@ -110,7 +111,7 @@ export class TombolaGame extends HTMLElement {
     this.#round = round;
     const words = this.#words();
     rounds.add(round);
-    if (!identity.given && identity.aside.length) void import("./login.js").then((file) => file.recall(api));
+    if (!identity.given && identity.aside.length) void loadModule("./login.js").then((file) => file.recall(api));
     api.renew = (why) => this.#renew(why);
     let failure = null;
     try {
@@ -141,7 +142,7 @@ export class TombolaGame extends HTMLElement {
     if (round.resumes) void this.play();
   }
 
-  /** The language: what the page says, else who plays, else the browser. */
+  /** The language: of the attribute, the player, or the browser. */
   #locale() {
     return choose([this.getAttribute("locale"), this.#round?.api.identity.login?.player?.locale, ...navigator.languages]);
   }
@@ -151,21 +152,30 @@ export class TombolaGame extends HTMLElement {
     return Words.load(this.#spoken).catch(() => new Words("en", {}));
   }
 
-  /** What stands around the game, in these words. @param {Round} round @param {Words} spoken */
-  #dress(round, spoken) {
+  /** The campaign's own texts, if there are any. Without their file the game is played without them. @param {Round} round @param {string} locale */
+  async #page({ render, api }, locale) {
+    if (!render?.ui?.page) return null;
+    const file = await loadModule("./page.js").catch(() => null);
+    return file && new file.Page(render, api, locale);
+  }
+
+  /** Draws the view in this language. @param {Round} round @param {Words} spoken @param {import("./page.js").Page | null} [page] */
+  #dress(round, spoken, page = null) {
     this.#view?.remove();
     const ui = round.render?.ui ?? {};
-    const view = (this.#view = new View(this, round, new Words(spoken.locale, spoken.words, ui.texts), new Look(ui, this.#own())));
+    const view = (this.#view = new View(this, round, new Words(spoken.locale, spoken.words, ui.texts), new Look(ui, this.#own()), page));
     round.api.waiting = (reason) => view.wait(reason);
-    // Until there is a game: what failed to load is loaded again.
+    // Until the game is loaded: a failed load is retried.
     view.press = () => void this.#open();
     return view;
   }
 
-  /** The game in these words: whether it is still wanted then. @param {Round} round @param {Words} spoken */
+  /** Mounts the game in this language; resolves to whether it is still current. @param {Round} round @param {Words} spoken */
   async #show(round, spoken) {
     const load = this.#load;
-    const view = this.#dress(round, spoken);
+    const page = await this.#page(round, spoken.locale);
+    if (load !== this.#load) return false;
+    const view = this.#dress(round, spoken, page);
     const render = /** @type {import("./types.js").Render} */ (round.render);
     const game = await mountGame(fileOf(render), view.stage(() => void this.play()));
     if (load !== this.#load) {
@@ -178,7 +188,7 @@ export class TombolaGame extends HTMLElement {
     return true;
   }
 
-  /** In the language of who plays now, once nothing is under way and no dialog is open. @param {boolean} [focus] @returns {Promise<void>} */
+  /** Switches to the player's language once no play is running and no dialog is open. @param {boolean} [focus] @returns {Promise<void>} */
   async #speak(focus = false) {
     const [round, view] = [this.#round, this.#view];
     if (!round || !view || this.#playing || this.#spoken === this.#locale()) return;
@@ -195,7 +205,7 @@ export class TombolaGame extends HTMLElement {
     this.#view?.refuse();
   }
 
-  /** What GET /games/{id}/render answers, where the page has it in the attribute `render`. @returns {any} */
+  /** The response of GET /games/{id}/render, if the page has it in the attribute `render`. @returns {any} */
   #given() {
     try {
       const render = JSON.parse(this.getAttribute("render") ?? "");
@@ -216,7 +226,7 @@ export class TombolaGame extends HTMLElement {
     this.#view = null;
   }
 
-  /** What the page's CSS says of our look. */
+  /** Theme values set by the page's CSS. */
   #own() {
     const style = getComputedStyle(this);
     return Object.fromEntries(OWN.map((name) => [name, style.getPropertyValue(`--tombola-${name}`).trim()]));
@@ -237,7 +247,7 @@ export class TombolaGame extends HTMLElement {
         game.wait?.();
         const result = await round.play(payload);
         this.#tell("played", result);
-        // Whatever becomes of its picture, the result is told.
+        // The result is shown even if its picture fails to load.
         await game.show(result).catch((error) => console.error(error));
         if (this.#round !== round) return result;
         round.shown(result);
@@ -249,7 +259,7 @@ export class TombolaGame extends HTMLElement {
         if (again && !resumed) continue;
         game.rest?.();
         if (again) {
-          // Nobody pressed for another play.
+          // No further play was requested.
           round.rest();
           return null;
         }
@@ -266,11 +276,11 @@ export class TombolaGame extends HTMLElement {
     this.#tell(http && http < 500 ? "refused" : "error", { reason, message, resets_at: Number(data?.resets_at ?? 0) });
   }
 
-  /** Whether there is another token than the one that is not taken any more. @param {import("./api.js").Refused} why */
+  /** Whether there is a token other than the rejected one. @param {import("./api.js").Refused} why */
   async #renew(why) {
     const api = /** @type {Round} */ (this.#round).api;
-    if (!api.identity.given) return (await import("./login.js")).renew(api, why);
-    // Without a view nobody would see what is waited for.
+    if (!api.identity.given) return (await loadModule("./login.js")).renew(api, why);
+    // Without a view the wait would be invisible.
     if (!this.#view) return false;
     // The page's own token: it hears of it, and may set the attribute anew. Whatever was refused waits for the same.
     return (this.#renewal ??= new Promise((resolve) => {
@@ -285,14 +295,14 @@ export class TombolaGame extends HTMLElement {
    * @param {N} name @param {import("./v1/tombola.d.ts").TombolaEvents[`tombola:${N}`]} detail
    */
   #tell(name, detail) {
-    // A copy: what a page does with it changes nothing here, nor do we change it later.
+    // A copy, so that the page and the widget cannot change each other's data.
     this.dispatchEvent(new CustomEvent(`tombola:${name}`, { detail: structuredClone(detail), bubbles: true, composed: true }));
   }
 }
 
-// Another tab has signed in or out, or has become a guest.
+// Another tab signed in or out, or became a guest.
 addEventListener("storage", (event) => {
-  if (/^tombola\.(login|guest):/.test(event.key ?? "")) void import("./login.js").then((file) => file.heard(event));
+  if (/^tombola\.(login|guest):/.test(event.key ?? "")) void loadModule("./login.js").then((file) => file.heard(event));
 });
 
 if (!customElements.get("tombola-game")) customElements.define("tombola-game", TombolaGame);

@@ -1,4 +1,4 @@
-// The shapes that pass between the files here: types alone, nothing to run.
+// Shared type definitions.
 
 /**
  * A game as GET /games/{id}/render shows it.
@@ -15,7 +15,7 @@
  * @property {string} reward_handler
  * @property {{mode: string, rungs: any[]} | null} [milestones]
  * @property {string} scope_key where the balances of its players are
- * @property {string[]} offers what its campaign has of quests and leaderboards
+ * @property {string[]} offers what its campaign has of quests, leaderboards and codes
  * @property {string} reason NOT_STARTED, PAUSED, ENDED or SOLD_OUT; "" where it is open
  * @property {string} starts_at
  * @property {string} ends_at
@@ -23,7 +23,7 @@
  */
 
 /**
- * What a start answers, and the `next` of a play. Times are unix seconds, as text.
+ * The response of a start, and the `next` of a play. Times are unix seconds, as text.
  * @typedef {object} Session
  * @property {string} session_id
  * @property {string} seed_hash
@@ -34,10 +34,10 @@
  */
 
 /**
- * What a play answered, and what it was asked with.
+ * The response of a play, with its request.
  * @typedef {object} Result
  * @property {{prize_id: string, name: string, type: string, value: number, quantity: number, reward_id?: string}[]} rewards `reward_id` of what a reward is kept of
- * @property {any} metadata `slot_index` and what else the shape tells
+ * @property {any} metadata `slot_index` and further data of the handler
  * @property {string} play_id
  * @property {string} seed
  * @property {string} seed_hash
@@ -49,7 +49,7 @@
  */
 
 /**
- * What a player may still play; -1: without limit.
+ * A player's remaining plays; -1: unlimited.
  * @typedef {object} Standing
  * @property {boolean} can_play
  * @property {string} reason
@@ -60,7 +60,7 @@
  */
 
 /**
- * What players/auth/verify and refresh answer.
+ * The response of players/auth/verify and refresh.
  * @typedef {object} Login
  * @property {string} token
  * @property {string} refresh_token good for one use
@@ -69,7 +69,7 @@
  */
 
 /**
- * What a game draws with: `games/*.js` export `mount(stage)`.
+ * The context of a game: `games/*.js` export `mount(stage)`.
  * @typedef {object} Stage
  * @property {HTMLElement} root where it draws
  * @property {import("./api.js").Api} api
@@ -77,7 +77,7 @@
  * @property {any} ui of `render`, an object always
  * @property {import("./words.js").Words} words
  * @property {import("./look.js").Look} look
- * @property {() => boolean} still whether things are to stay still
+ * @property {() => boolean} still whether the player prefers reduced motion
  * @property {() => boolean} sound whether to make a sound
  * @property {(panel: string, given?: any) => void} open opens a panel
  * @property {() => void} press what the button does: for games that can be touched to begin
@@ -97,7 +97,7 @@
  */
 
 /**
- * What a panel works with: `panels/*.js` export `open(panel)`.
+ * The context of a panel: `panels/*.js` export `open(panel)`.
  * @typedef {object} Panel
  * @property {HTMLElement} root where it draws, empty
  * @property {import("./api.js").Api} api

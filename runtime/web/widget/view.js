@@ -1,4 +1,4 @@
-// What stands around a game: its name, the button, what is left, what came of it, refusals, panels.
+// The frame of a game: name, button, remaining plays, result, refusals, panels.
 
 import { countdown } from "./countdown.js";
 import { h, picture, still, text } from "./dom.js";
@@ -6,15 +6,18 @@ import { css, lookOf, pictured } from "./look.js";
 import { openPanel, panelsOf } from "./panels.js";
 import { fanfare } from "./sound.js";
 
-/** Refusals that a player is told by the words of another. @type {Record<string, string>} */
+/** Refusals that share the text of another. @type {Record<string, string>} */
 const MEANT = { TOKEN_MISSING: "LOGIN_REQUIRED", TOKEN_INVALID: "TOKEN_EXPIRED", PLAYER_MERGED: "TOKEN_EXPIRED" };
 
-/** Refusals that a login is the way out of. */
+/** Refusals that a sign-in resolves. */
 const LOGIN = ["LOGIN_REQUIRED", "TOKEN_EXPIRED"];
+
+/** A refusal that the campaign's entry form resolves. */
+const ENTRY = "ENTRY_REQUIRED";
 
 const BADGE_MAX = 99;
 
-/** So long after a result the button rests: who pressed once more to scratch does not mean to play again. */
+/** How long the button is inactive after a result, so that an extra press does not start a new play. */
 const SETTLE_MS = 600;
 
 export class View {
@@ -23,17 +26,19 @@ export class View {
    * @param {import("./play.js").Round} round
    * @param {import("./words.js").Words} words
    * @param {import("./look.js").Look} look
+   * @param {import("./page.js").Page | null} [page] the campaign's own texts
    */
-  constructor(host, round, words, look) {
+  constructor(host, round, words, look, page = null) {
     this.host = host;
     this.round = round;
     this.words = words;
     this.look = look;
+    this.page = page;
     this.label = "play";
     this.sound = false;
-    /** A game's own act of the button, while it has one. @type {{label: string, act: () => void} | null} */
+    /** The game's custom action of the button, if any. @type {{label: string, act: () => void} | null} */
     this.own = null;
-    /** The result that the card tells. @type {import("./types.js").Result | null} */
+    /** The result on the card. @type {import("./types.js").Result | null} */
     this.shown = null;
     /** When the last result came up. */
     this.settled = -SETTLE_MS;
@@ -43,7 +48,7 @@ export class View {
     this.root = h("div", { class: "stage", part: "stage" });
     this.card = h("section", { class: "card", part: "result", tabindex: "-1", hidden: true });
     this.main = h("button", { class: "main", part: "button", type: "button", onclick: () => this.#pressed() });
-    // A key that is held down is one press.
+    // A held key counts as one press.
     this.main.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => event.repeat && event.preventDefault());
     this.left = h("p", { class: "left", part: "left" });
     this.panels = h("nav", { class: "panels", part: "panels", "aria-label": words.t("panels") });
@@ -53,13 +58,16 @@ export class View {
       { class: "frame", part: "frame", lang: words.locale, dir: words.direction },
       look.backdrop(),
       h("slot", { name: "before" }),
-      round.render && h(host.hasAttribute("hosted") ? "h1" : "h2", { part: "title" }, round.render.name),
-      text(ui.description) && h("p", { class: "lead", part: "lead" }, ui.description),
+      look.logo && h("img", { class: "logo", part: "logo", src: look.logo, alt: look.logoAlt }),
+      round.render && h(host.hasAttribute("hosted") ? "h1" : "h2", { part: "title" }, page?.title || round.render.name),
+      page?.intro() ?? (text(ui.description) && h("p", { class: "lead", part: "lead" }, ui.description)),
+      page?.how(),
       this.root,
       this.card,
       h("div", { class: "action" }, this.main, this.left),
       this.panels,
       h("slot", { name: "after" }),
+      !host.hasAttribute("hosted") && page?.footer(),
       this.listener,
     );
     look.dress(this.frame);
@@ -75,10 +83,11 @@ export class View {
   }
 
   remove() {
+    this.page?.stay();
     this.frame.remove();
   }
 
-  /** What a game is given to draw with. @param {() => void} press @returns {import("./types.js").Stage} */
+  /** The context passed to the game. @param {() => void} press @returns {import("./types.js").Stage} */
   stage(press) {
     this.press = press;
     return {
@@ -104,19 +113,19 @@ export class View {
     };
   }
 
-  /** Says it to who listens. @param {string} said */
+  /** Announces a text to screen readers. @param {string} said */
   say(said) {
     this.listener.textContent = said;
   }
 
-  /** Brings button and figures up to the state. The nodes stay, so the focus does. */
+  /** Updates the button and figures. Nodes are kept, and so is the focus. */
   paint() {
     const { words, round } = this;
     const { busy } = round;
-    const closed = !busy && round.standing?.can_play === false && !round.resumes;
+    const closed = !busy && round.standing?.can_play === false && !round.resumes && round.standing.reason !== ENTRY;
     const label = this.own?.label ?? words.t(this.#label(busy));
     if (this.main.textContent !== label) this.main.textContent = label;
-    // Not `disabled`: that would take the focus away from who plays by keyboard.
+    // Not `disabled`, which would drop the keyboard focus.
     this.main.setAttribute("aria-disabled", String(!this.own && (busy || closed)));
     this.frame.setAttribute("data-state", round.state);
     this.frame.setAttribute("data-closed", closed ? round.closed : "");
@@ -131,23 +140,25 @@ export class View {
     /** @type {ChildNode} */ (account.lastChild).textContent = words.t(isGuest ? "login" : "signed_in", { name: who });
   }
 
-  /** The first act of the card: what the player does next about what it tells. It stays the same node while that is the same. */
+  /** The card's primary action. The node is kept while the action is the same. */
   #lead() {
     const { round, words } = this;
     const { isGuest } = round.api.identity;
-    const told = this.card.hidden ? "" : this.card.getAttribute("data-result");
-    const next = told === "won" ? round.nextOf(this.shown) : null;
-    const way = told === "won" ? (isGuest ? "keep" : next?.act ?? "") : isGuest && LOGIN.includes(this.card.getAttribute("data-reason") ?? "") ? "login" : "";
+    const outcome = this.card.hidden ? "" : this.card.getAttribute("data-result");
+    const next = outcome === "won" ? round.nextOf(this.shown) : null;
+    const asks = this.card.getAttribute("data-reason") === ENTRY && !this.card.hidden;
+    const way = asks ? "entry" : outcome === "won" ? (isGuest ? "keep" : next?.act ?? "") : isGuest && LOGIN.includes(this.card.getAttribute("data-reason") ?? "") ? "login" : "";
     this.frame.toggleAttribute("data-led", way !== "");
     const shown = this.card.querySelector("[data-next]");
     if ((shown?.getAttribute("data-next") ?? "") === way) return;
     const panel = ["keep", "login"].includes(way) ? "login" : "rewards";
-    const button = way && h("button", { class: "small strong", type: "button", "data-next": way, onclick: () => void openPanel(this, panel, next?.reward) }, words.t(way));
+    const act = () => (way === "entry" ? this.enter() : void openPanel(this, panel, next?.reward));
+    const button = way && h("button", { class: "small strong", type: "button", "data-next": way, onclick: act }, words.t(way));
     if (shown) shown.replaceWith(...(button ? [button] : []));
     else if (button) this.card.append(button);
   }
 
-  /** How many rewards wait to be claimed, on the way to them. */
+  /** The number of unclaimed rewards, on their button. */
   #badge() {
     const tile = this.panels.querySelector("[data-panel=rewards]");
     const { unclaimed } = this.round;
@@ -168,7 +179,7 @@ export class View {
     return this.round.last ? "again" : this.label;
   }
 
-  /** How much is left to play, in words; "" where there is no limit. */
+  /** The remaining plays as text; "" if unlimited. */
   #left() {
     const { standing } = this.round;
     if (!standing || standing.free_plays_remaining < 0 || this.round.closed) return "";
@@ -177,7 +188,7 @@ export class View {
     return standing.can_play ? "" : this.#back(standing.resets_at) || this.words.t("plays_left", { count: 0 });
   }
 
-  /** When plays come back; "" where nobody knows. @param {unknown} resets unix seconds */
+  /** When plays reset; "" if unknown. @param {unknown} resets unix seconds */
   #back(resets) {
     const seconds = Number(resets ?? 0);
     if (!(seconds > Date.now() / 1000)) return "";
@@ -188,11 +199,23 @@ export class View {
     if (performance.now() - this.settled < SETTLE_MS) return;
     if (this.own) return this.own.act();
     if (this.main.getAttribute("aria-disabled") === "true") return;
+    if (this.round.standing?.reason === ENTRY && !this.round.resumes) return this.enter();
     this.card.hidden = true;
+    this.page?.stay();
     this.press();
   }
 
-  /** An answer is waited for: says so; "" once it came. @param {string} reason */
+  /** Opens the campaign's entry form, and plays once it is complete. */
+  enter() {
+    const done = (/** @type {import("./types.js").Panel} */ panel) => {
+      panel.close();
+      this.card.hidden = true;
+      this.press();
+    };
+    void openPanel(this, "entry", { done });
+  }
+
+  /** Shows that a response is pending; "" once it arrived. @param {string} reason */
   wait(reason) {
     this.waited = reason !== "";
     const said = reason && this.words.t(["OFFLINE", "TOKEN_EXPIRED"].includes(reason) ? reason : "waiting");
@@ -200,7 +223,7 @@ export class View {
     this.say(said);
   }
 
-  /** Shows what was decided, in words. @param {import("./types.js").Result} result @param {boolean} [resumed] */
+  /** Shows the result as text. @param {import("./types.js").Result} result @param {boolean} [resumed] */
   tell(result, resumed = false) {
     const { words } = this;
     const won = result.rewards.length > 0;
@@ -215,8 +238,9 @@ export class View {
     const list = result.rewards.map((reward, i) => h("li", { class: "prize" }, picture(look(reward)), h("span", {}, names[i])));
     this.#show(
       words.t(won ? "won" : "lost"),
-      won ? h("ul", {}, ...list) : h("p", { class: "quiet" }, words.t(this.round.standing?.reason === "SOLD_OUT" ? "SOLD_OUT" : "lost_more")),
+      won ? h("ul", {}, ...list) : !this.page?.says(won) && h("p", { class: "quiet" }, words.t(this.round.standing?.reason === "SOLD_OUT" ? "SOLD_OUT" : "lost_more")),
       resumed && h("p", { class: "quiet" }, words.t("earlier")),
+      ...(this.page?.result(won, (said) => this.say(said), !won || !this.round.nextOf(result)) ?? []),
     );
     this.card.setAttribute("data-result", won ? "won" : "lost");
     this.shown = result;
@@ -233,16 +257,17 @@ export class View {
     if (this.sound) fanfare();
   }
 
-  /** Shows a refusal in words, and when it may be otherwise. */
+  /** Shows a refusal, and when to try again. */
   refuse() {
     const { refusal } = this.round;
     if (!refusal) return;
     const key = refusal.reason === "BROKEN" || refusal.http >= 500 ? "broken" : refusal.reason;
     this.#refused(key, refusal.data?.resets_at);
     this.paint();
+    if (key === ENTRY) this.enter();
   }
 
-  /** Says what is known before anybody plays: why nobody may, or not this player, or that no prize is left. */
+  /** Shows what is known before a play: that the game is closed, the player is excluded, or prizes are sold out. */
   #noted() {
     const { standing, resumes, closed } = this.round;
     const { reason = "", resets_at } = standing ?? {};
@@ -251,7 +276,7 @@ export class View {
     else if (this.card.hidden || (closed && this.card.getAttribute("data-reason") !== reason)) this.#refused(reason, resets_at);
   }
 
-  /** What is told of a state beside its name. @param {string} reason @returns {any[]} */
+  /** Details shown with a state. @param {string} reason @returns {any[]} */
   #more(reason) {
     const { words, round } = this;
     if (reason === "SOLD_OUT") return [h("p", { class: "quiet" }, words.t("sold_out_more"))];

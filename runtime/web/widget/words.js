@@ -1,8 +1,9 @@
-// Our own words: a file a language in `words/`, chosen by the `locale` attribute, the player's, then the browser's.
+// The widget's texts: one file per language in `words/`, chosen by the `locale` attribute, the player's locale, then the browser's.
 
+import { loadModule } from "./load_module.js";
 import en from "./words/en.js";
 
-/** The languages that there is a file of. */
+/** The available languages. */
 export const LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr", "ar", "ja", "zh"];
 
 const RIGHT_TO_LEFT = ["ar"];
@@ -10,16 +11,16 @@ const RIGHT_TO_LEFT = ["ar"];
 /** @param {string} path @returns {Promise<Record<string, any>>} */
 const wordsIn = async (path) => (await import(path)).default;
 
-/** What is written from right to left: Hebrew, Arabic and their like. */
+/** Right-to-left scripts: Hebrew, Arabic and related ones. */
 const RIGHT_TO_LEFT_LETTER = /[\u0590-\u08ff\ufb1d-\ufeff]/;
 
-/** The first of these locales that we have words of: ["pt-BR", "en"] -> "pt-BR". @param {(string | null | undefined)[]} wanted */
+/** The first of these locales with a file: ["pt-BR", "en"] -> "pt-BR". @param {(string | null | undefined)[]} wanted */
 export function choose(wanted) {
   for (const locale of wanted) {
     try {
       if (locale && LANGUAGES.includes(new Intl.Locale(locale).language)) return new Intl.Locale(locale).toString();
     } catch {
-      // Not a locale: the next one is asked for.
+      // Not a locale: try the next one.
     }
   }
   return "en";
@@ -49,10 +50,10 @@ export class Words {
     }
   }
 
-  /** Adds what the panels say: nobody waits for it who only plays. */
+  /** Loads the panels' texts, which a play alone does not need. */
   async more() {
     const { language } = new Intl.Locale(this.locale);
-    for (const words of await Promise.all(["en", language].map((name) => wordsIn(`./words/more/${name}.js`).catch(() => ({}))))) this.#add(words);
+    for (const file of await Promise.all(["en", language].map((name) => loadModule(`./words/more/${name}.js`).catch(() => ({}))))) this.#add(file.default ?? {});
   }
 
   /** The words of a locale. @param {string} locale @param {Record<string, any>} [own] */
@@ -63,7 +64,7 @@ export class Words {
   }
 
   /**
-   * The words of a key, with {names} filled in; those that count are an object by plural category, chosen by `count`.
+   * The text of a key, with {names} filled in. Plural forms are chosen by `count`.
    * @param {string} key @param {Record<string, any>} [values]
    * @returns {string}
    */
@@ -112,7 +113,7 @@ export class Words {
     try {
       wall(at);
     } catch {
-      zone = undefined; // One that this browser does not know.
+      zone = undefined; // Not supported by this browser.
     }
     const days = Math.round((wall(at).setHours(0, 0, 0, 0) - wall(new Date()).setHours(0, 0, 0, 0)) / 86_400_000);
     const named = zone && wall(at).getTime() !== at.getTime() ? { timeZoneName: /** @type {const} */ ("short") } : {};
@@ -127,7 +128,7 @@ export class Words {
     return new Intl.DateTimeFormat(this.locale, /** @type {any} */ (date)).format(at);
   }
 
-  /** How long it is until then: "in 3 hours". @param {number} seconds unix */
+  /** The time until then: "in 3 hours". @param {number} seconds unix */
   until(seconds) {
     const left = seconds - Date.now() / 1000;
     const [value, unit] =

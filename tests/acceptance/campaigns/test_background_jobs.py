@@ -11,7 +11,7 @@ import redis.asyncio
 
 from runtime.groups import event_stream
 from runtime.operations.desk import erasure
-from runtime.operations.leaderboards import ending
+from runtime.operations.leaderboards import auto_finalize
 from runtime.settings import Settings
 from runtime.stores import publisher
 from tests.support.guests import log_in
@@ -24,14 +24,14 @@ from tests.support.waiting import until
 async def test_process_runs_its_background_jobs(
     settings: Settings, valkey: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ending.EVERY_SECONDS < 60, "a board is finalized within a minute of its end"
-    for job in (ending, erasure):
+    assert auto_finalize.EVERY_SECONDS < 60, "a board is finalized within a minute of its end"
+    for job in (auto_finalize, erasure):
         monkeypatch.setattr(job, "EVERY_SECONDS", 0.05)
     monkeypatch.setattr(publisher, "TRIM_SECONDS", 0.05)
     # Events name players: those of yesterday must not outlive an erasure of today.
     stream = event_stream(settings.stream_shards - 1)
-    told = [round((time.time() - hours * 3600) * 1000) for hours in (30, 25, 23)]
-    *_, kept = [await valkey.xadd(stream, {b"e": b"{}"}, id=f"{told_ms}-0") for told_ms in told]
+    times_ms = [round((time.time() - hours * 3600) * 1000) for hours in (30, 25, 23)]
+    *_, stored = [await valkey.xadd(stream, {b"e": b"{}"}, id=f"{told_ms}-0") for told_ms in times_ms]
     async with new_stack(replace(settings, retention_player_idle_days=30), counting_seconds=0.05) as stack:
         campaign_id = (await make_campaign(stack))["id"]
         game = await make_game(stack, campaign_id)
@@ -52,7 +52,7 @@ async def test_process_runs_its_background_jobs(
             return bool((await stack.admin("GET", f"/admin/players/{idle}")).data["player"]["erased_at"])
 
         async def is_trimmed() -> bool:
-            return [id for id, _ in await valkey.xrange(stream, max=f"{told[-1]}-0")] == [kept]
+            return [id for id, _ in await valkey.xrange(stream, max=f"{times_ms[-1]}-0")] == [stored]
 
         jobs: list[Callable[[], Awaitable[bool]]] = [is_finalized, is_counted, is_erased, is_trimmed]
         for job_is_done in jobs:

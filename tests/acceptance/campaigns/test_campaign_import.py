@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.gallery import exported
 from tests.support.resources import make_campaign
 from tests.support.rivals import held, waits
 from tests.support.stack import Stack, fields_of, new_stack, settings_of
@@ -21,7 +22,14 @@ FILE: dict[str, Any] = {
     "tombola": 1,
     "campaign": {"name": "Harvest", "timezone": "Europe/Berlin", "end_date": "2031-03-01T00:00:00+01:00"},
     "prizes": [
-        {"name": "Cider", "type": "goods", "value": 4, "stock": {"total": 5}, "currency": "EUR"},
+        {
+            "name": "Cider",
+            "type": "goods",
+            "value": 4,
+            "stock": {"total": 5},
+            "currency": "EUR",
+            "release": {"kind": "TIMES", "times": [{"at": "2031-02-01T09:00:00Z", "units": 5}]},
+        },
         {"name": "Bread", "type": "goods"},
     ],
     "games": [
@@ -50,7 +58,6 @@ SECTIONS = ("campaigns", "prizes", "games", "quests", "leaderboards")
 
 
 def file_with(path: str, value: Any) -> dict[str, Any]:
-    """The file with another value at a path such as games/0/name."""
     file = copy.deepcopy(FILE)
     *way, last = [int(step) if step.isdigit() else step for step in path.split("/")]
     place: Any = file
@@ -72,7 +79,6 @@ async def all_there(stack: Stack) -> dict[str, list[dict[str, Any]]]:
 
 
 async def of_campaign(stack: Stack, campaign_id: str) -> dict[str, Any]:
-    """What a campaign has: one of each kind but for prizes, by name."""
     lists = [(await stack.admin("GET", f"/admin/{name}", campaign_id=campaign_id)).data["items"] for name in SECTIONS]
     return {item["name"]: item for items in lists[1:] for item in items}
 
@@ -85,13 +91,17 @@ async def test_import_makes_everything_in_the_file_and_resolves_its_names(world:
     wheel, bread = there["Wheel"], there["Bread"]
     assert wheel["handler_config"]["prizes"][0]["prize_id"] == there["Cider"]["id"]
     assert wheel["fallback_prize_id"] == bread["id"]
+    assert there["Cider"]["release"]["times"] == [{"at": 1_927_702_800, "units": 5}]
+    file = await exported(stack, made["campaign_id"])
+    cider = next(prize for prize in file["prizes"] if prize["name"] == "Cider")
+    assert cider["release"] == {**FILE["prizes"][0]["release"], "units": 5}
     assert there["Visit"]["condition"]["game_id"] == wheel["id"] == there["Best"]["game_id"]
     assert there["Best"]["prizes"][0]["prize_id"] == bread["id"]
     campaign = (await stack.admin("GET", f"/admin/campaigns/{made['campaign_id']}")).data
     assert (campaign["status"], campaign["end_date"]) == ("CAMPAIGN_STATUS_DRAFT", 1_930_086_000)
-    noted = (await all_there(stack))["audit"][:7]
+    entries = (await all_there(stack))["audit"][:7]
     creations = ["leaderboard.create", "quest.create", "game.create", "prize.create", "prize.create", "campaign.create"]
-    assert [entry["action"] for entry in noted] == ["campaign.import", *creations]
+    assert [entry["action"] for entry in entries] == ["campaign.import", *creations]
 
 
 async def test_import_into_a_campaign_changes_only_what_differs(world: World) -> None:
@@ -174,9 +184,9 @@ async def test_import_with_one_key_makes_one_campaign(world: World) -> None:
     before = len((await all_there(stack))["campaigns"])
     async with held(stack, "SELECT FROM tenants WHERE tenant_id = $1 FOR UPDATE", stack.tenant_id):
         # Of Core, which no edge stands before.
-        asked = {"file": FILE, "idempotency_key": "harvest-1"}
-        rivals = [asyncio.create_task(stack.core("POST", "/campaigns/import", asked)) for _ in range(3)]
-        await until(lambda: waits(stack, "tenancy.raise_catalog_version", "once.take"))
+        body = {"file": FILE, "idempotency_key": "harvest-1"}
+        rivals = [asyncio.create_task(stack.core("POST", "/campaigns/import", body)) for _ in range(3)]
+        await until(lambda: waits(stack, "tenancy.raise_catalog_version", "idempotency.claim"))
     answers = [await rival for rival in rivals]
     assert len({answer.data["campaign_id"] for answer in answers}) == 1
     assert len((await all_there(stack))["campaigns"]) == before + 1
@@ -192,9 +202,9 @@ async def test_import_of_rivals_into_one_campaign_is_made_once(world: World) -> 
     into = (await make_campaign(stack, name="Harvest"))["id"]
     async with held(stack, "SELECT FROM tenants WHERE tenant_id = $1 FOR UPDATE", stack.tenant_id):
         rivals = [asyncio.create_task(imported(stack, into=into)) for _ in range(3)]
-        await until(lambda: waits(stack, "tenancy.raise_catalog_version", "once.take"))
-    told = [(await rival).data for rival in rivals]
-    assert sorted((one["created"], one["changed"], one["kept"]) for one in told) == [(0, 0, 6), (0, 0, 6), (5, 1, 0)]
+        await until(lambda: waits(stack, "tenancy.raise_catalog_version", "idempotency.claim"))
+    answers = [(await rival).data for rival in rivals]
+    assert sorted((one["created"], one["changed"], one["kept"]) for one in answers) == [(0, 0, 6), (0, 0, 6), (5, 1, 0)]
     assert len((await all_there(stack))["prizes"]) >= 2 and len(await of_campaign(stack, into)) == 5
 
 
@@ -232,7 +242,6 @@ async def test_import_keeps_headers_that_the_file_omits(world: World) -> None:
     stack, url = world.stack, "https://shop.example/hooks"
 
     async def into(campaign_id: str, **config: Any) -> tuple[int, Any]:
-        """How many it changed, and what is stored then."""
         fulfillment = {"channel": "webhook", "config": {"url": url, **config}}
         place = next(nth for nth, prize in enumerate(FILE["prizes"]) if prize["name"] == "Cider")
         answer = await imported(stack, file_with(f"prizes/{place}/fulfillment", fulfillment), into=campaign_id)
@@ -240,9 +249,9 @@ async def test_import_keeps_headers_that_the_file_omits(world: World) -> None:
         return answer.data["changed"], (await config_of_prize(stack, prize_id)).get("headers")
 
     campaign_id = (await imported(stack)).data["campaign_id"]
-    given = {"X-Key": "hunter2"}
-    assert await into(campaign_id, headers=given) == (1, given)
-    assert await into(campaign_id) == (0, given), "a file as it is exported"
+    fields = {"X-Key": "hunter2"}
+    assert await into(campaign_id, headers=fields) == (1, fields)
+    assert await into(campaign_id) == (0, fields), "a file as it is exported"
     assert await into(campaign_id, headers={"X-Key": "hunter3"}) == (1, {"X-Key": "hunter3"})
     assert await into(campaign_id, headers={}) == (1, {})
     assert await into(campaign_id, headers={}) == (0, {})

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 import pytest_asyncio
 
 from runtime.operations.reporting import counting
@@ -35,11 +34,6 @@ async def played(module_stack: Stack) -> dict[str, str]:
             for _ in range(count):
                 await play(module_stack, games[-1], f"player_{n}")
     return {"campaign": campaign_id, "prize": prize_id, "game": games[0], "other": games[1]}
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "FRESH_SECONDS", -1.0)
 
 
 async def play(stack: Stack, game_id: str, player: str) -> None:
@@ -103,8 +97,8 @@ async def test_costs_of_two_currencies_are_not_added(module_stack: Stack, tmp_pa
             await play(module_stack, game, "player_0")
         found = await figures(module_stack, campaign_id)
         assert (found["cost"], {one["currency"]: one["amount"] for one in found["costs"]}) == (cost, costs)
-    told = await Operator(module_stack, tmp_path)("figures", campaign_id)
-    assert "cost 16.00 EUR and 6.00 USD, times in" in told.out
+    result = await Operator(module_stack, tmp_path)("figures", campaign_id)
+    assert "cost 16.00 EUR and 6.00 USD, times in" in result.out
 
 
 async def test_figures_count_starts_without_a_play_and_no_refused_start(module_stack: Stack) -> None:
@@ -137,8 +131,8 @@ async def test_figures_count_a_start_that_is_decided_again_once(module_stack: St
 
     players = [f"{kind}_{n}" for n in range(4) for kind in ("new", "full")]
     for _ in range(5):
-        told = await asyncio.gather(*map(start, players))
-        assert [code == "OK" for code in told] == [True, False] * 4
+        answers = await asyncio.gather(*map(start, players))
+        assert [code == "OK" for code in answers] == [True, False] * 4
     assert (await figures(module_stack, campaign_id))["funnel"]["starts"] == 4 + 5 * 4
 
 
@@ -168,27 +162,8 @@ async def test_odds_beyond_chance_are_reported() -> None:
     def said(declared: float, draws: int, plays: int) -> bool:
         return odds({"mug": declared, "": 1 - declared}, {"mug": draws, "": plays - draws}, {})[0].by_chance
 
-    assert said(0.1, 1000, 10_000) and said(0.1, 1090, 10_000) and not said(0.1, 1110, 10_000)
-    assert not said(0.1, 890, 10_000)
+    assert said(0.1, 1000, 10_000) and said(0.1, 1120, 10_000) and not said(0.1, 1200, 10_000)
+    assert not said(0.1, 810, 10_000)
+    assert said(0.09, 5400, 60_000) and not said(0.1, 5400, 60_000)
     assert not said(0.0, 1, 10) and not said(1.0, 9, 10)
     assert said(0.0001, 3, 100)
-
-
-async def test_commands_show_figures_and_the_audit_log(
-    module_stack: Stack, played: dict[str, str], tmp_path: Path
-) -> None:
-    tombola = Operator(module_stack, tmp_path)
-    await settle(module_stack)
-    asked = ("figures", played["campaign"], "--game", played["other"])
-    found = await figures(module_stack, played["campaign"], game_id=played["other"])
-    # How old the count is differs by the moment; the counts themselves do not.
-    assert {**(await tombola(*asked, "--json")).json, "counted_until": 0} == {**found, "counted_until": 0}
-    text = (await tombola(*asked)).out
-    assert f"{found['funnel']['plays']} plays" in text and played["other"] in text and "Auckland" in text
-    log = (await tombola("audit-log", "--subject-id", played["game"], "--json")).json
-    assert log[-1]["action"] == "game.create" and {one["subject_id"] for one in log} == {played["game"]}
-    assert "game.create" in (await tombola("audit-log", "--subject-id", played["game"], "--limit", "5")).out
-    assert (await tombola("audit-log", "--limit", "0", "--json")).json == []
-    times = ("--since", "2020-01-01", "--until", "2999-01-01T00:00:00+01:00")
-    narrowed = await tombola("audit-log", "--action", "game.c", *times, "--q", played["game"], "--json")
-    assert [entry["action"] for entry in narrowed.json] == ["game.create"]

@@ -38,7 +38,6 @@ async def checked(world: World) -> list[tuple[str, str, str]]:
 
 
 async def found(world: World, level: str) -> dict[str, str]:
-    """The messages of a level, by their fields, of these the last part."""
     items = [one for one in await checked(world) if one[0] == level]
     return {field.rpartition("/")[2].partition(".")[2] or field: message for _, field, message in items}
 
@@ -54,13 +53,13 @@ async def test_launch_check_of_a_ready_campaign_finds_no_issue(fair: World) -> N
     await set_campaign(fair, budget={"amount": 100, **EUR})
     items = await checked(fair)
     assert {message for level, _, message in items if level == "ok"} >= {
-        "Its dates are right",
+        "The dates are valid",
         "One game is active",
         "The odds of Wheel add up to 100 %",
         "Mug has stock: 20 left",
-        "Wheel has a look of its own",
+        "Wheel has a picture",
         "Pages of other origins may show it",
-        "All that may be won costs 100 EUR, within the budget of 100 EUR",
+        "The remaining prizes cost 100 EUR, within the budget of 100 EUR",
     }
     assert {field for level, field, _ in items if level != "ok"} <= {"CONSUMER_BASE_URL"}
     assert f"prizes/{prize}.stock.total" in {field for _, field, _ in items}
@@ -71,12 +70,12 @@ async def test_launch_check_covers_dates_games_and_odds(fair: World) -> None:
     await set_campaign(fair, end_date=0, origins=[])
     await fair.game(WHEEL, {"prizes": []}, name="Empty", ui={"theme": {"mode": "dark"}})
     warned = await found(fair, "warning")
-    assert warned["end_date"] == "It has no end"
+    assert warned["end_date"] == "No end date is set"
     assert warned["handler_config"] == "Empty has no prizes: every play loses"
-    assert warned["ui"] == "Empty has no picture: it is offered by its name alone"
-    assert warned["origins"] == "No origins are named: only our own pages may show it"
+    assert warned["ui"] == "Empty has no picture: lists show only its name"
+    assert warned["origins"] == "No origins are set: only the service's own pages may show it"
     await fair.database.execute("UPDATE campaigns SET end_date = now() WHERE campaign_id = $1", fair.campaign_id)
-    assert (await found(fair, "problem"))["end_date"] == "It ends in the past"
+    assert (await found(fair, "problem"))["end_date"] == "The end date is in the past"
 
 
 async def test_launch_check_covers_stock_codes_and_pictures(fair: World) -> None:
@@ -91,7 +90,7 @@ async def test_launch_check_covers_stock_codes_and_pictures(fair: World) -> None
     items = await checked(fair)
     assert {message for level, _, message in items if level == "problem"} == {
         "Cup has no stock left",
-        "None has no codes to give",
+        "None has no codes left",
     }
     warned = {message for level, _, message in items if level == "warning"}
     codes = {f"{name} has 2 codes for a stock of {stock}" for name, stock in (("Few", 9), ("Many", 1))}
@@ -104,26 +103,26 @@ async def test_launch_check_compares_a_wheel_with_its_odds(fair: World) -> None:
     mug, tote, car = [await fair.prize(name=name, image_url=PICTURE) for name in ("Mug", "Tote", "Car")]
     odds = {"prizes": [{"prize_id": mug, "probability": 0.5}, {"prize_id": tote, "probability": 0.1}]}
 
-    async def said(*segments: str | None, **fields: Any) -> set[tuple[str, str]]:
+    async def issues(*segments: str | None, **fields: Any) -> set[tuple[str, str]]:
         shown = [{"label": prize_id and "A car", "prize_id": prize_id, "emoji": "X"} for prize_id in segments]
         game = await fair.game(WHEEL, odds, name="Wheel", ui={**LOOKS, "wheel": {"segments": shown}, **fields})
         items = await checked(fair)
         await fair.stack.admin("PUT", f"/admin/games/{game}", {"status": "paused"})
         return {(one[0], one[2]) for one in items if one[1].startswith(f"games/{game}.ui") and one[0] != "ok"}
 
-    assert await said(mug, None, tote, mug) == set()
-    assert await said(mug, None) == {
-        ("problem", "The wheel of Wheel has no segment for Tote: it points at nothing when that is won")
+    assert await issues(mug, None, tote, mug) == set()
+    assert await issues(mug, None) == {
+        ("problem", "The wheel of Wheel has no segment for Tote: a win of it points at nothing")
     }
-    assert await said(mug, tote, car, None) == {
-        ("problem", "Segment 3 of the wheel of Wheel shows A car, which has no odds: no spin wins it")
+    assert await issues(mug, tote, car, None) == {
+        ("problem", "Segment 3 of the wheel of Wheel shows A car, which has no odds and cannot be won")
     }
-    assert await said(mug, tote) == {
-        ("warning", "The wheel of Wheel has no segment without a prize: it points at nothing when a spin wins nothing")
+    assert await issues(mug, tote) == {
+        ("warning", "The wheel of Wheel has no segment without a prize: a loss points at nothing")
     }
-    assert await said(None) == {("problem", "The wheel of Wheel has fewer segments (1) than prizes (2)")}
-    assert {level for level, _ in await said(None, None, None)} == {"warning"}
-    assert await said(
+    assert await issues(None) == {("problem", "The wheel of Wheel has fewer segments (1) than prizes (2)")}
+    assert {level for level, _ in await issues(None, None, None)} == {"warning"}
+    assert await issues(
         mug,
         tote,
         None,
@@ -143,7 +142,7 @@ async def test_launch_check_compares_turns_given_and_spent(fair: World, rules: d
         return [(level, message) for level, _, message in await checked(fair) if "turn" in message]
 
     needed = bool(rules.get("requires_turn"))
-    missing = ("warning", "Every play of Wheel takes a turn, and no quest or prize gives any")
+    missing = ("warning", "Every play of Wheel takes a turn, but no quest or prize gives any")
     assert await said() == ([missing] if needed else [])
     await open_quest(fair.stack, fair.campaign_id, name="Draft", status="draft")
     await open_quest(fair.stack, fair.campaign_id, name="Nothing", turns=0)
@@ -154,13 +153,13 @@ async def test_launch_check_compares_turns_given_and_spent(fair: World, rules: d
     more = await fair.prize(name="More", type="turns", value=1, campaign_id=fair.campaign_id)
     other = await fair.wheel(more, name="Other")
     if needed:
-        assert await said() == [("ok", "The turns that Wheel takes are given")]
+        assert await said() == [("ok", "Wheel takes turns, and quests or prizes give them")]
     elif rules:
         assert await said() == []
     else:
         assert await said() == [
-            ("warning", "More gives turns, and no active game takes any"),
-            ("warning", "The quest Visit gives turns, and no active game takes any"),
+            ("warning", "More gives turns, but no active game takes any"),
+            ("warning", "The quest Visit gives turns, but no active game takes any"),
         ]
         fields = {field for level, field, _ in await checked(fair) if level == "warning"}
         assert {f"prizes/{more}.type", f"quests/{visit}.turns"} <= fields
@@ -178,9 +177,9 @@ async def test_launch_check_recommends_verified_timing_for_prizes_of_value(fair:
     for value, rules in ((0, {}), (5, TIMED), (5, {})):
         drops = [{"type": "a", "prize_id": await fair.prize(value=value), "frequency": 1, "max_catchable": 1}]
         game_id = await fair.game(GIFTS, {"drops": drops, "total_items": 1, "interval_ms": 1}, name="Rain", rules=rules)
-    told = "Rain has prizes of value and does not verify timing: a client may send any score at once"
+    risk = "Rain has prizes of value but does not verify timing: a client may send any score at once"
     timing = [one for one in await checked(fair) if "timing" in one[1]]
-    assert timing == [("warning", f"games/{game_id}.rules.verify_timing", told)]
+    assert timing == [("warning", f"games/{game_id}.rules.verify_timing", risk)]
 
 
 async def test_launch_check_compares_prizes_with_the_budget(fair: World) -> None:
@@ -195,15 +194,15 @@ async def test_launch_check_compares_prizes_with_the_budget(fair: World) -> None
     await set_campaign(fair, budget={"amount": 119, **EUR})
     warned = {message for level, _, message in await checked(fair) if level == "warning"}
     assert warned >= {
-        "All that may be won costs 120 EUR more than the budget of 119 EUR",
-        "The value of Dollars is of USD: it does not count against the budget",
-        "The value of Plain names no currency: it does not count against the budget",
-        "Open is unlimited: nothing holds what it costs to the budget",
+        "The remaining prizes cost 120 EUR, more than the budget of 119 EUR",
+        "The value of Dollars is in USD: it does not count against the budget",
+        "The value of Plain has no currency: it does not count against the budget",
+        "Open is unlimited: its cost may exceed the budget",
     }
     await fair.round(first)
-    await thresholds.look(fair.stack.engine, fair.stack.tenant_id, every_seconds=0)
+    await thresholds.check(fair.stack.engine, fair.stack.tenant_id, every_seconds=0)
     assert (await found(fair, "warning"))["budget"] == (
-        "All that may be won costs 115 EUR, with the 5 EUR given, more than the budget of 119 EUR"
+        "The remaining prizes cost 115 EUR on top of 5 EUR used, more than the budget of 119 EUR"
     )
     await set_campaign(fair, budget={"amount": 5, **EUR})
     assert (await found(fair, "problem"))["budget"] == "5 EUR of the budget of 5 EUR are used"
@@ -213,17 +212,17 @@ async def test_launch_check_covers_senders_and_channels(fair: World) -> None:
     unsigned = {"url": "https://x.example", "secret": ""}
     hook = await fair.prize(name="Hook", fulfillment={"channel": "workflow", "config": unsigned})
     await fair.wheel(hook, name="Wheel", access="player")
-    told = "Hook has no secret: no callback of its workflow can be verified"
-    assert (await found(fair, "problem"))["fulfillment"] == told
+    unverifiable = "Hook has no secret: callbacks of its workflow cannot be verified"
+    assert (await found(fair, "problem"))["fulfillment"] == unverifiable
     warned = await found(fair, "warning")
     assert "set CALLBACK_BASE_URL" in warned["CALLBACK_BASE_URL"]
-    assert warned["LOGIN_SENDER"].startswith("Wheel asks players to log in")
+    assert warned["LOGIN_SENDER"].startswith("Wheel requires a login")
     sms = {"type": "sms", "events": ["prize_won"], "campaign_id": fair.campaign_id, "config": {}}
     assert (await fair.stack.admin("POST", "/admin/integrations", sms)).code == "OK"
-    assert (await found(fair, "warning"))["integrations"].startswith("Nobody sends for the integration sms")
+    assert (await found(fair, "warning"))["integrations"].startswith("The integration sms sends nothing")
     await fair.database.execute("UPDATE prizes SET channel = 'pigeon' WHERE prize_id = $1", hook)
     problems = await found(fair, "problem")
-    assert problems["fulfillment"] == "Nobody delivers Hook: no plugin has the channel pigeon"
+    assert problems["fulfillment"] == "Hook cannot be delivered: no plugin provides the channel pigeon"
 
 
 async def test_launch_check_warns_of_codes_that_are_never_given(fair: World) -> None:
@@ -232,7 +231,7 @@ async def test_launch_check_warns_of_codes_that_are_never_given(fair: World) -> 
     assert "fulfillment" not in await found(fair, "warning")
     await fair.stack.admin("PUT", f"/admin/prizes/{mug}", {"fulfillment": {"channel": "none"}})
     assert (await found(fair, "warning"))["fulfillment"] == (
-        "Mug has codes that nobody is given: its delivery is none, and voucher_code gives them"
+        "Mug has codes that are never given: its channel is none. Use voucher_code"
     )
 
 
@@ -246,16 +245,16 @@ async def test_launch_check_names_the_missing_consumer_url(fair: World, monkeypa
 async def test_launch_check_command_exits_1_on_a_problem(fair: World, tmp_path: Path) -> None:
     tombola = Operator(fair.stack, tmp_path)
     await set_campaign(fair, budget={"amount": 50, **EUR})
-    told = await tombola("campaigns", "check", fair.campaign_id)
-    assert told.code == EXIT_REFUSED and "No game is active" in told.out
-    told = await tombola("campaigns", "check", fair.campaign_id, "--json")
-    items = [(one["level"].rpartition("_")[2].lower(), *list(one.values())[1:]) for one in json.loads(told.out)]
-    assert told.code == EXIT_REFUSED and items == await checked(fair)
+    result = await tombola("campaigns", "check", fair.campaign_id)
+    assert result.code == EXIT_REFUSED and "No game is active" in result.out
+    result = await tombola("campaigns", "check", fair.campaign_id, "--json")
+    items = [(one["level"].rpartition("_")[2].lower(), *list(one.values())[1:]) for one in json.loads(result.out)]
+    assert result.code == EXIT_REFUSED and items == await checked(fair)
     await fair.wheel(await fair.prize(total=1, name="Only", campaign_id=fair.campaign_id))
     assert (await tombola("campaigns", "check", fair.campaign_id)).code == 0
     assert (await tombola("campaigns", "export", fair.campaign_id, "fair.yaml")).code == 0
     assert "amount: 50" in (tmp_path / "fair.yaml").read_text()
     again = await tombola("campaigns", "import", "fair.yaml", "--into", fair.campaign_id)
-    assert again.out.strip().endswith("as they are"), again
+    assert again.out.strip().endswith("unchanged"), again
     listed = (await tombola("campaigns", "list")).out
     assert "50.00 EUR" in listed and "not counted yet" in listed

@@ -65,6 +65,9 @@ async def test_ranking_breaks_ties_by_time_then_by_id(stack: Stack) -> None:
     await stack.engine.rankings.rebuild(stack.tenant_id, board["id"])
     wanted = ["one_more", "first", "a", "b", "late", "one_less"]
     assert [player_id for player_id, _ in await order(stack, board["id"])] == wanted
+    counted = await stack.engine.rankings.count(stack.tenant_id, board["id"])
+    assert counted is not None
+    assert [one.player_id for one in counted.scores] == wanted, "as prizes go by"
     items = (await rankings(stack, board["id"]))["items"]
     assert [int(item["achieved_at"]) - NOON for item in items] == [3, 1, 1, 1, 2, 0]
 

@@ -63,40 +63,45 @@ async def test_live_stream_tells_what_happens(module_stack: Stack) -> None:
         game = await world.wheel(prize)
         for _ in range(5):
             await world.round(game)
-        told = await first(events, lambda data: data["plays"] == 5 and [p["a_day"] for p in data["prizes"]] == [5])
-        assert told["wins"] == 5 and told["cost_a_day"] == 15.0
+        event = await first(events, lambda data: data["plays"] == 5 and [p["a_day"] for p in data["prizes"]] == [5])
+        assert event["wins"] == 5 and event["cost_a_day"] == 15.0
         for _ in range(3):  # Also by looks that do not ask for stock.
-            assert (told["cost_a_day"], told["costs_a_day"]) == (15.0, [{"currency": "", "amount": 15.0}])
-            [mug] = told["prizes"]
-            told = await first(events, lambda data: True)
+            assert (event["cost_a_day"], event["costs_a_day"]) == (15.0, [{"currency": "", "amount": 15.0}])
+            [mug] = event["prizes"]
+            event = await first(events, lambda data: True)
         assert (mug["prize_id"], mug["remaining"], mug["a_day"]) == (prize, 45, 5)
-        assert mug["empty_at"] == pytest.approx(told["at"] + 9 * 86_400, abs=60)
+        assert mug["empty_at"] == pytest.approx(event["at"] + 9 * 86_400, abs=60)
+
+
+def feeds() -> set[asyncio.Task[Any]]:
+    """The polls of this process, those of other tests included."""
+    return {task for task in asyncio.all_tasks() if "_Feed._go" in repr(task)}
 
 
 async def test_live_stream_asks_core_once_for_all_watchers(
     module_stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = 0
+    requests, before = 0, feeds()
     core = module_stack.process.core
     assert core is not None
     real = core.call
 
     async def counted(operation: Any, request: Any) -> Any:
-        nonlocal asked
-        asked += operation.name == "GetLive"
+        nonlocal requests
+        requests += operation.name == "GetLive"
         return await real(operation, request)
 
     monkeypatch.setattr(core, "call", counted)
     async with watching(module_stack) as one, watching(module_stack) as two, watching(module_stack) as three:
-        told = 0
+        updates = 0
         for _ in range(5):
             for events in (one, two, three):
                 await anext(events)
-                told += 1
-        assert told == 15 and asked <= 9
+                updates += 1
+        assert updates == 15 and requests <= 9
 
     async def nobody_asks() -> bool:
-        return not any("_Feed._go" in repr(task) for task in asyncio.all_tasks())
+        return feeds() <= before
 
     await until(nobody_asks)
 
@@ -125,7 +130,6 @@ async def test_live_stream_needs_a_token_of_staff_and_ends_with_it(module_stack:
 async def test_live_streams_of_a_subject_a_tenant_and_an_edge_are_bounded(
     module_stack: Stack, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, refuses: tuple[bool, ...]
 ) -> None:
-    """Who is refused beside two streams of somebody: they, a colleague, another tenant."""
     monkeypatch.setattr(live, bound, most)
     own, other = [await make_tenant(module_stack, ids.make("tenant")) for _ in range(2)]
     token = own.token("eve", ("designer",))
@@ -169,8 +173,8 @@ async def test_live_stream_of_a_merchants_staff_is_limited_to_the_merchant(modul
         for merchant_id, sees in (("one", True), ("two", False)):
             stack = replace(module_stack, merchant_id=merchant_id)
             async with watching(stack) as events:
-                told = await first(events, lambda data: True)
-                assert (prize in str(told["prizes"])) is sees
+                event = await first(events, lambda data: True)
+                assert (prize in str(event["prizes"])) is sees
 
 
 async def test_live_stream_goes_on_after_core_was_away(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,5 +216,5 @@ async def test_live_stream_of_a_suspended_merchant_ends(module_stack: Stack) -> 
         suspended = {"status": "MERCHANT_STATUS_SUSPENDED"}
         assert (await module_stack.admin("PUT", f"/admin/merchants/{merchant_id}", suspended)).data
         async with asyncio.timeout(20):
-            told = [name async for name, _ in events]
-    assert told[-1] == "end" and "away" not in told
+            names = [name async for name, _ in events]
+    assert names[-1] == "end" and "away" not in names

@@ -15,7 +15,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from runtime.operations import API
-from tests.support.guests import guest_who_played, log_in, new_guest
+from tests.support.guests import log_in, new_guest
 from tests.support.rivals import held, waits
 from tests.support.stack import OTHER_TENANT, Answer
 from tests.support.waiting import until
@@ -26,14 +26,11 @@ REFUSED = (401, "SIGNATURE_INVALID")
 
 @dataclass(frozen=True)
 class Taking:
-    """A quest that takes events, and the secret that was told with it."""
-
     world: World
     id: str
     secret: str
 
     async def tell(self, event: str = "e1", *, secret: str = "", **options: Any) -> Answer:
-        """Tells an event of ann, unless told otherwise, as the tenant's own system would."""
         body = options.pop("body", None)
         who = {name: options.pop(name) for name in ("player_id", "email", "phone") if name in options}
         text = json.dumps({"event_id": event, **(who or {"player_id": "ann"})}) if body is None else body
@@ -49,11 +46,11 @@ class Taking:
         return await self.world.stack.consumer("POST", f"/quests/{self.id}/complete", {}, player=player)
 
     async def have(self, player: str = "ann") -> int:
-        asked = {"campaign_id": self.world.campaign_id}
-        items = (await self.world.stack.consumer("GET", "/players/me/quests", player=player, **asked)).data["items"]
+        body = {"campaign_id": self.world.campaign_id}
+        items = (await self.world.stack.consumer("GET", "/players/me/quests", player=player, **body)).data["items"]
         return next(int(one["have"]) for one in items if one["quest_id"] == self.id)
 
-    async def told(self) -> int:
+    async def count_stored(self) -> int:
         return int(await self.world.database.fetchval("SELECT count(*) FROM quest_events WHERE quest_id = $1", self.id))
 
 
@@ -96,7 +93,7 @@ async def test_quest_of_events_is_completed_by_enough_events(world: World) -> No
     early = await quest.complete()
     assert (early.reason, early.envelope["data"]["have"], early.envelope["data"]["need"]) == ("CONDITION_NOT_MET", 0, 2)
     first = await quest.tell("e1")
-    assert first.data == {"quest_id": quest.id, "event_id": "e1", "told_at": pytest.approx(time.time(), abs=60)}
+    assert first.data == {"quest_id": quest.id, "event_id": "e1", "reported_at": pytest.approx(time.time(), abs=60)}
     assert (await quest.tell("e1", id="msg_2")).data == first.data, "told again, it is the same event"
     assert (await quest.have(), await quest.have("bob")) == (1, 0)
     await quest.tell("e2")
@@ -134,7 +131,7 @@ async def test_unverified_event_is_refused_in_one_way(world: World) -> None:
     ]
     assert [answer.http for answer in answers if not refused(answer)] == []
     assert len({json.dumps({**answer.envelope, "trace_id": ""}) for answer in answers}) == 1, "nothing tells them apart"
-    assert (await quest.told(), await quest.have()) == (0, 0)
+    assert (await quest.count_stored(), await quest.have()) == (0, 0)
 
 
 async def test_event_with_a_wrong_body_is_refused(world: World) -> None:
@@ -152,7 +149,7 @@ async def test_event_with_a_wrong_body_is_refused(world: World) -> None:
         if (answer := await quest.tell(body=body)).http != 400:
             taken.append((body, answer.envelope))
     assert taken == []
-    assert await quest.told() == 0
+    assert await quest.count_stored() == 0
 
 
 async def test_event_names_its_player_by_id_or_contact(world: World) -> None:
@@ -173,39 +170,28 @@ async def test_event_names_its_player_by_id_or_contact(world: World) -> None:
     assert await quest.have("customer-81") == 1
 
 
-async def test_event_of_a_guest_counts_for_its_player(world: World) -> None:
-    game = await world.wheel(access="public")
-    quest = await taking(world, count=2)
-    guest = await guest_who_played(world, game)
-    assert (await quest.tell("e1", player_id=guest.player_id)).http == 200
-    player = await log_in(world.stack, guest, contact="became@example.com")
-    assert (await quest.tell("e1", player_id=guest.player_id)).http == 200, "it is the same event still"
-    assert (await quest.tell("e2", player_id=guest.player_id)).http == 200, "who tells may not know yet"
-    assert await quest.have(player) == 2
-    assert (await quest.complete(player)).data["turns_granted"] == 3
-
-
-async def test_event_beside_the_guests_login_is_the_players(world: World) -> None:
+async def test_event_before_during_and_after_the_guests_login_is_the_players(world: World) -> None:
     game = await world.wheel(access="public")
     quest = await taking(world)
     guest = await new_guest(world, game)
     assert (await quest.tell("before", player_id=guest.player_id)).http == 200
     async with held(world.stack, "SELECT FROM quests WHERE quest_id = $1 FOR UPDATE", quest.id):
         telling = asyncio.ensure_future(quest.tell("e1", player_id=guest.player_id))
-        await until(lambda: waits(world.stack, "quest_events.note"))
+        await until(lambda: waits(world.stack, "quest_events.record"))
         login = asyncio.ensure_future(log_in(world.stack, guest, contact="meets@example.com"))
-        await until(lambda: waits(world.stack, "merging.hold_players"))
+        await until(lambda: waits(world.stack, "merging.lock_players"))
     player = await login
     assert (await telling).http == 200
-    kept = await world.database.fetch("SELECT player_id FROM quest_events WHERE quest_id = $1", quest.id)
-    assert [row["player_id"] for row in kept] == [player, player]
+    assert (await quest.tell("late", player_id=guest.player_id)).http == 200
+    counted = await world.database.fetch("SELECT player_id FROM quest_events WHERE quest_id = $1", quest.id)
+    assert [row["player_id"] for row in counted] == [player] * 3
 
 
 @pytest.mark.parametrize(("type", "days"), [("daily", 1), ("weekly", 7)])
 async def test_event_before_the_period_does_not_count(world: World, type: str, days: int) -> None:
     quest = await taking(world, type=type)
     await quest.tell("e1")
-    earlier = "UPDATE quest_events SET told_at = told_at - make_interval(days => $2) WHERE quest_id = $1"
+    earlier = "UPDATE quest_events SET reported_at = reported_at - make_interval(days => $2) WHERE quest_id = $1"
     await world.database.execute(earlier, quest.id, days)
     assert (await quest.complete()).reason == "CONDITION_NOT_MET"
     assert (await quest.tell("e1")).http == 200, "an event is not told anew in the next period"
@@ -226,7 +212,7 @@ async def test_event_to_a_closed_quest_is_refused(world: World) -> None:
         answer = await quest.tell("e2")
         assert (answer.http, answer.reason) == (400, "QUEST_CLOSED")
         assert (await quest.tell("e1")).data == first.data
-    assert await quest.told() == 1
+    assert await quest.count_stored() == 1
 
 
 async def test_event_of_a_suspended_player_is_refused(world: World) -> None:
@@ -235,7 +221,7 @@ async def test_event_of_a_suspended_player_is_refused(world: World) -> None:
     suspends = {"status": "suspended", "reason": "cheats"}
     assert (await world.stack.admin("PUT", "/admin/players/sue", suspends)).http == 200
     answer = await quest.tell("e2", player_id="sue")
-    assert (answer.http, answer.reason, await quest.told()) == (403, "SUSPENDED", 1)
+    assert (answer.http, answer.reason, await quest.count_stored()) == (403, "SUSPENDED", 1)
 
 
 async def test_secret_is_shown_once_and_ends_with_the_condition(world: World) -> None:
@@ -302,29 +288,29 @@ async def test_event_beside_an_erasure_does_not_outlive_it(world: World) -> None
     await quest.tell("before", player_id="eve")
     async with held(world.stack, "SELECT FROM quests WHERE quest_id = $1 FOR UPDATE", quest.id):
         telling = asyncio.ensure_future(quest.tell("e1", player_id="eve"))
-        await until(lambda: waits(world.stack, "quest_events.note"))
+        await until(lambda: waits(world.stack, "quest_events.record"))
         erasing = asyncio.ensure_future(world.stack.admin("POST", "/admin/players/eve/erase", {"reason": "asked"}))
-        await until(lambda: waits(world.stack, "erasure.hold"))
+        await until(lambda: waits(world.stack, "erasure.lock_players"))
     assert ((await telling).http, (await erasing).http) == (200, 200)
-    assert await quest.told() == 0
+    assert await quest.count_stored() == 0
 
 
 async def test_events_are_deleted_with_their_quest(world: World) -> None:
     quest = await taking(world)
     await quest.tell()
     assert (await world.stack.admin("DELETE", f"/admin/quests/{quest.id}")).data["archived"] is False
-    assert await quest.told() == 0
+    assert await quest.count_stored() == 0
     assert refused(await quest.tell("e2"))
 
 
 async def test_docs_example_sends_an_event(world: World) -> None:
     quest = await taking(world)
     page = (Path(__file__).parents[3] / "docs/how-to/listen-to-events.md").read_text()
-    script = page.partition("## Send events of quests")[2].partition("```sh\n")[2].partition("```")[0]
-    given = {"ADMIN_URL": world.stack.process.admin_url, "TENANT": world.stack.tenant_id}
-    given |= {"QUEST": quest.id, "SECRET": quest.secret}
+    script = page.partition("## Send quest events")[2].partition("```sh\n")[2].partition("```")[0]
+    fields = {"ADMIN_URL": world.stack.process.admin_url, "TENANT": world.stack.tenant_id}
+    fields |= {"QUEST": quest.id, "SECRET": quest.secret}
     shell = await asyncio.create_subprocess_exec(
-        *("sh", "-euc", script), env={"PATH": "/usr/local/bin:/usr/bin:/bin", **given}, stdout=asyncio.subprocess.PIPE
+        *("sh", "-euc", script), env={"PATH": "/usr/local/bin:/usr/bin:/bin", **fields}, stdout=asyncio.subprocess.PIPE
     )
     said, _ = await shell.communicate()
     assert json.loads(said)["data"]["event_id"] == "newsletter-4711"

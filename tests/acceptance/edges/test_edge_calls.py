@@ -1,7 +1,4 @@
-"""The edges' connection to Core: what holds for a call holds however many travel with it.
-
-Core's place is taken by `Desk`, which answers when a test lets it; the servers and sockets are real.
-"""
+"""The edges' connection to Core: what holds for a call holds however many travel with it."""
 
 from __future__ import annotations
 
@@ -166,15 +163,15 @@ class TestCalls:
 class TestReplicas:
     async def test_stop_of_core_loses_no_call(self, desk: Desk) -> None:
         async with core(desk) as (first, one), core(desk) as (_, two), edge(one, two) as caller:
-            asked = [asyncio.ensure_future(create(caller, f"c{number}")) for number in range(20)]
+            requests = [asyncio.ensure_future(create(caller, f"c{number}")) for number in range(20)]
             await desk.arrived.wait()
             stopped = asyncio.ensure_future(first.stop())
             while not stopped.done():
-                asked.append(asyncio.ensure_future(create(caller, f"c{len(asked)}")))
+                requests.append(asyncio.ensure_future(create(caller, f"c{len(requests)}")))
                 await asyncio.sleep(0)
-            asked += [asyncio.ensure_future(create(caller, f"c{len(asked) + number}")) for number in range(20)]
-            names = [f"c{number}" for number in range(len(asked))]
-            assert await asyncio.gather(*asked) == names
+            requests += [asyncio.ensure_future(create(caller, f"c{len(requests) + number}")) for number in range(20)]
+            names = [f"c{number}" for number in range(len(requests))]
+            assert await asyncio.gather(*requests) == names
             assert sorted(desk.seen) == sorted(names)
 
     async def test_stop_of_core_waits_for_slow_calls(self, desk: Desk) -> None:
@@ -233,8 +230,6 @@ class TestReplicas:
 
 
 class TestConnection:
-    """What a foreign sender may send."""
-
     async def send(self, address: str, *sent: bytes) -> bytes:
         host, _, port = address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -252,12 +247,12 @@ class TestConnection:
         return [answer for frame in unframed(said) for answer in answers_of(frame)]
 
     async def test_call_that_is_no_message_is_refused_alone(self, address: str) -> None:
-        asked = m.GetCampaignRequest(scope=SCOPE, id="a")
+        request = m.GetCampaignRequest(scope=SCOPE, id="a")
         deep = msgspec.Raw(b"\x91" * 100_000 + b"\x90")
         rows = [
             Call(1, "GetCampaign", body({"id": 5})).row(),
-            Call(2, "GetCampaign", body(asked)).row(),
-            Call(3, "Nothing", body(asked)).row(),
+            Call(2, "GetCampaign", body(request)).row(),
+            Call(3, "Nothing", body(request)).row(),
             Call(4, "GetCampaign", body({"scope": None, "of_the_next_release": 1, "id": "b"})).row(),
         ]
         answers = {answer.number: answer for answer in await self.exchange(address, *frames(rows))}
@@ -317,7 +312,7 @@ class TestConnection:
             with pytest.raises(Fault) as caught:
                 await get(caller, "a")
         assert (caught.value.status, caught.value.reason) == (Status.UNAVAILABLE, "CORE_UNAVAILABLE")
-        assert "no connection between an edge and Core" in caught.value.message
+        assert "does not speak the protocol" in caught.value.message
 
 
 def framed(frame: bytes) -> bytes:
@@ -325,7 +320,6 @@ def framed(frame: bytes) -> bytes:
 
 
 OPENING = HELLO + framed(b"")
-"""Of an edge that shows no service token."""
 
 
 def unframed(said: bytes) -> list[bytes]:

@@ -43,17 +43,14 @@ assert len(set(STRINGS)) == 500
 
 FREE_NAMES: Final = frozenset({"name", "description", "display_name", "reason"})
 FREE_FIELDS: Final = frozenset({(m.Game, "type"), (m.Prize, "type"), (m.Rung, "currency"), (m.Integration, "events")})
-"""Texts that mean nothing to the service, by their names and by their messages."""
 
 OF_LINES: Final = frozenset({"description", "reason"})
-"""Texts of several lines."""
 
 BREAKS: Final = frozenset("\r\n\t")
 UNSEEN: Final = frozenset("\x01\x08\x1b\x7f\x85\u200b\u2028\u2029\u202e\u2060\ufeff\ufffe\uffff")
 """Those of the strings' characters that no text may hold which people are shown."""
 
 FREE_OBJECTS: Final = frozenset({"settings", "ui", "attributes"})
-"""Free-form objects: the strings are names in them too."""
 
 
 def free_texts(message: Any, at: str = "") -> Iterator[str]:
@@ -82,7 +79,7 @@ def free_objects(operation: Operation) -> list[str]:
 
 def is_open(operation: Operation) -> bool:
     updates_player = operation.has_body and operation.resource and operation.of_player
-    return operation.makes or bool(updates_player) or "player_id" in (operation.example or {})
+    return operation.creates or bool(updates_player) or "player_id" in (operation.example or {})
 
 
 STORING: Final = [row for row in OPERATIONS if is_open(row) and list(free_texts(row.request))]
@@ -115,7 +112,7 @@ def put(value: Any, path: str, item: Any) -> None:
 
 def update_of(operation: Operation) -> Operation | None:
     updates = (row for row in OPERATIONS if row.verb == "PUT" and row.resource == operation.resource)
-    return next(updates, None) if operation.makes else None
+    return next(updates, None) if operation.creates else None
 
 
 @pytest.mark.parametrize("operation", STORING, ids=lambda operation: operation.name)
@@ -156,11 +153,11 @@ async def test_free_text_is_stored_as_it_was_sent(
                 check(operation, {resource: item}, stored.pop(item["id"]))
         assert stored == {}
     if not resource:
-        noted = (
+        audited = (
             "SELECT player_id, reason FROM leaderboard_adjustments"
             " UNION SELECT player_id, reason FROM leaderboard_disqualifications"
         )
-        reasons = {row["player_id"]: row["reason"] for row in await module_stack.database.fetch(noted)}
+        reasons = {row["player_id"]: row["reason"] for row in await module_stack.database.fetch(audited)}
         for index, text in enumerate(strings):
             assert reasons[player_of(operation, index)] == sent("reason", text)
 

@@ -1,8 +1,4 @@
-"""Two tenants side by side: neither can tell the other's things from things that do not exist.
-
-Every operation of the table is asked, on every surface that serves it, so an operation that is new is
-tried too (and needs its body in tests/support/operations.py).
-"""
+"""Two tenants side by side: neither can tell the other's things from things that do not exist."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ from tests.support.operations import (
     path_of,
     unknown_like,
 )
-from tests.support.references import named_by, references, said_of_each, told, without_ids
+from tests.support.references import named_by, references, said_of_each, text_of, without_ids
 from tests.support.stack import OTHER_TENANT, Stack, make_tenant, new_stack, settings_of
 from tests.support.tables import Contents, contents
 
@@ -70,7 +66,7 @@ class Two:
         else:
             body = edge_body(operation, known) if operation in WITH_BODY else None
             answer = await self.bob.admin(verb, f"/admin{path}", body)
-        return answer.http, answer.code, told(answer)
+        return answer.http, answer.code, text_of(answer)
 
     async def _call(self, operation: Operation, known: Ids) -> tuple[Any, ...]:
         message, _ = read(operation.request, core_body(operation, known) or {})
@@ -92,7 +88,7 @@ def core_body(operation: Operation, known: Ids) -> Body | None:
 async def two(module_database_url: str, valkey_url: str) -> AsyncIterator[Two]:
     async with new_stack(settings_of(module_database_url, valkey_url)) as ann:
         bob = await make_tenant(ann, OTHER_TENANT)
-        rpc = RpcCaller([ann.process.rpc_address])
+        rpc = RpcCaller([ann.process.rpc_address], deadline_seconds=30.0)
         yield Two(ann, bob, await furnish(ann, "player_ann"), await furnish(bob, "player_bob"), rpc)
         await rpc.close()
 
@@ -105,10 +101,10 @@ def served(surface: str, operation: Operation) -> bool:
 @pytest.mark.fault("Ids of another tenant", size="every route", figure="the answer of an unknown id")
 async def test_id_of_another_tenants_thing_is_answered_as_an_unknown_id(two: Two, surface: str) -> None:
     before, unknown = await two.contents(), unknown_like(two.anns)
-    asked = [row for row in OPERATIONS if "{id}" in row.path and served(surface, row)]
-    assert len(asked) > 10 or surface == "consumer"
+    operations = [row for row in OPERATIONS if "{id}" in row.path and served(surface, row)]
+    assert len(operations) > 10 or surface == "consumer"
     told_apart = []
-    for operation in asked:
+    for operation in operations:
         # Ann reads it first, so that a cache that leaks has it.
         if operation.verb == "GET" and surface == "consumer":
             await two.ann.consumer("GET", path_of(operation, two.anns), player="player_ann")
@@ -153,7 +149,7 @@ async def test_list_shows_no_row_of_another_tenant(two: Two, surface: str) -> No
 
 async def test_cursor_of_another_tenant_is_refused(two: Two) -> None:
     paths = {"/audit"}
-    for operation in (row for row in OPERATIONS if row.makes and row.scoped):
+    for operation in (row for row in OPERATIONS if row.creates and row.scoped):
         for _ in range(2):
             assert (await two.ann.core("POST", operation.path, body_of(operation, two.anns))).data, operation.name
         paths.add(operation.path)
@@ -198,7 +194,7 @@ async def test_body_that_names_another_tenants_thing_is_answered_as_an_unknown_i
                 if said[0] != said[1]:
                     told_apart.append((operation.name, place, said))
     assert told_apart == []
-    made = [row for row in WITH_BODY if row.makes and row.scoped]
+    made = [row for row in WITH_BODY if row.creates and row.scoped]
     assert tried >= {(row.name, place[-1]) for row in made for place in references(row.request) if named_by(place)}
     fields = {field for _, field in tried}
     assert fields >= {"session_id", "milestone_id", "scope_key", "player_id", "guest_player_id", "fallback_prize_id"}
@@ -215,7 +211,7 @@ async def test_id_of_another_tenants_thing_is_never_stored(two: Two) -> None:
             body[operation.resource][name] = two.anns[kind]
             answer = await two.bob.core(operation.verb, path_of(operation, two.bobs), body)
             # An update ignores what cannot be changed.
-            ignored = answer.http == 200 and two.anns[kind] not in told(answer) and not operation.makes
+            ignored = answer.http == 200 and two.anns[kind] not in text_of(answer) and not operation.creates
             if answer.http not in (400, 404) and not ignored:
                 stored.append((operation.name, name, answer.envelope))
             refused += answer.http != 200

@@ -58,13 +58,13 @@ async def test_replay_says_so_on_every_surface(stack: Stack, shelf: Shelf) -> No
         "core import": lambda: stack.core("POST", codes, {"codes": ["F"]}, headers={"Idempotency-Key": "k2"}),
         "core emit": lambda: stack.core("POST", emit, {"type": "custom", "idempotency_key": "k1"}),
     }
-    told = {}
+    replays = {}
     for name, ask in asks.items():
         answers = [await ask() for _ in range(3)]
         assert answers[0].data == answers[1].data, name
-        told[name] = [answer.headers.get("Idempotency-Replayed", "") for answer in answers]
-    told["grpc claim"] = [(await over_grpc(stack, "ClaimReward", request))[1] for _ in range(3)]
-    assert told == {name: ["", "true", "true"] for name in told}
+        replays[name] = [answer.headers.get("Idempotency-Replayed", "") for answer in answers]
+    replays["grpc claim"] = [(await over_grpc(stack, "ClaimReward", request))[1] for _ in range(3)]
+    assert replays == {name: ["", "true", "true"] for name in replays}
 
 
 async def test_key_on_a_second_game_is_another_key(own_world: World) -> None:
@@ -122,13 +122,13 @@ async def creations(world: World) -> list[tuple[str, str, dict[str, Any], str]]:
         ("/quests", "quest", quest, "quests"),
         ("/leaderboards", "leaderboard", board, "leaderboards"),
         ("/integrations", "integration", {**webhook, "events": ["prize_won"]}, "integrations"),
-        ("/tenants", "tenant", {"name": "Other"}, "tenants"),
+        ("/tenants", "tenant", {"name": "Other", "database": world.database.name}, "tenants"),
         ("/merchants", "merchant", {"name": "Shop"}, "merchants"),
     ]
 
 
 async def test_key_makes_one_resource_of_each_kind(own_world: World) -> None:
-    stack, failed, told = own_world.stack, [], []
+    stack, failed, secrets = own_world.stack, [], []
     roles = {"roles": ("admin", "platform")}
     for path, wrapper, body, table in await creations(own_world):
         before = await own_world.count(table)
@@ -145,10 +145,10 @@ async def test_key_makes_one_resource_of_each_kind(own_world: World) -> None:
             failed.append((path, ids, replays, counted, first.data, again.data))
         if again.headers.get("ETag") != first.headers.get("ETag"):
             failed.append((path, first.headers, again.headers))
-        told += [first.data["secret"]] if first.data.get("secret") else []
+        secrets += [first.data["secret"]] if first.data.get("secret") else []
     assert failed == []
-    kept = await stack.database.fetch("SELECT reply FROM keyed_requests")
-    assert told and not [secret for secret in told for row in kept if secret.encode() in row["reply"]]
+    stored = await stack.database.fetch("SELECT reply FROM keyed_requests")
+    assert secrets and not [secret for secret in secrets for row in stored if secret.encode() in row["reply"]]
 
 
 async def test_key_starts_one_session_on_core(own_world: World) -> None:
@@ -205,8 +205,8 @@ async def test_key_imports_codes_once(own_world: World) -> None:
     assert again.data == first.data
     assert refused(await admin("POST", path, {"codes": ["A", "C"]}, headers=KEY)) == MISMATCH
     assert await own_world.database.fetchval("SELECT count(*) FROM codes") == 2
-    kept = await own_world.database.fetchval("SELECT request_hash FROM keyed_requests")
-    assert len(kept) == 16
+    stored = await own_world.database.fetchval("SELECT request_hash FROM keyed_requests")
+    assert len(stored) == 16
 
 
 async def test_key_imports_each_part_once(own_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ async def test_key_of_an_abandoned_emit_is_taken_over_by_one_retry(own_world: Wo
     await forgotten(stack)
     answer = await stack.admin("POST", "/admin/integrations/emit", body, headers=KEY)
     assert refused(answer) == (409, "ABORTED", "IDEMPOTENCY_IN_PROGRESS")
-    await stack.database.execute("UPDATE keyed_requests SET asked_at = now() - interval '1 minute'")
+    await stack.database.execute("UPDATE keyed_requests SET requested_at = now() - interval '1 minute'")
     retries = [stack.admin("POST", "/admin/integrations/emit", body, headers=KEY) for _ in range(4)]
     answers = await asyncio.gather(*retries)
     again = next(answer for answer in answers if answer.code == "OK")
@@ -289,8 +289,8 @@ def test_key_of_every_keyed_operation_is_bounded() -> None:
     for row in (row for row in OPERATIONS if row.keyed and row.verb != "GET"):
         with pytest.raises(Fault) as refusal:
             check(row.request(idempotency_key="k" * (KEY_CHARACTERS_MAX + 1)))
-        told = [(one["field"], one["description"]) for one in refusal.value.data["violations"]]
+        reply = [(one["field"], one["description"]) for one in refusal.value.data["violations"]]
         bound = fields_of(row.request)["idempotency_key"].most
-        if bound != KEY_CHARACTERS_MAX or ("idempotency_key", "must be at most 255 characters long") not in told:
-            failed.append((row.name, bound, told))
+        if bound != KEY_CHARACTERS_MAX or ("idempotency_key", "must be at most 255 characters long") not in reply:
+            failed.append((row.name, bound, reply))
     assert failed == []

@@ -45,7 +45,7 @@ def required_of(operation: Operation) -> list[str]:
     return [name for name, field in fields_of(message).items() if field.required and name in (operation.example or {})]
 
 
-ASKING: Final = [row for row in OPERATIONS if required_of(row) and not (row.resource and not row.makes)]
+ASKING: Final = [row for row in OPERATIONS if required_of(row) and not (row.resource and not row.creates)]
 
 
 async def test_required_fields_are_what_each_operation_asks_for(stack: Stack) -> None:
@@ -84,9 +84,9 @@ async def test_path_without_its_id_is_answered_as_documented(stack: Stack, surfa
             for lost in (".", ""):
                 sent = url + path.replace("{id}", lost)
                 async with stack.http.request(verb, sent, params=query, json={}, headers=headers) as answer:
-                    told, reason = row["responses"][str(answer.status)], (await answer.json())["data"]["reason"]
+                    documented, reason = row["responses"][str(answer.status)], (await answer.json())["data"]["reason"]
                 # The last may meet any request, as the document's introduction says.
-                assert reason in (*told["content"]["application/json"]["examples"], "UNKNOWN_ROUTE"), (verb, sent)
+                assert reason in (*documented["content"]["application/json"]["examples"], "UNKNOWN_ROUTE"), (verb, sent)
                 tried.add((row["operationId"], answer.status))
     assert ("ImportCodes", 405) in tried or surface == "consumer", tried
 
@@ -97,7 +97,6 @@ JSON: Final = ("content", "application/json", "schema")
 
 @cache
 def registry_of(surface: Surface) -> Registry[Any]:
-    """The surface's document, looked through once for all answers."""
     made = document(surface)
     for name, schema in made["components"]["schemas"].items():
         if "properties" in schema and not name.endswith(("Metadata", "Error", "Payload")):
@@ -107,8 +106,6 @@ def registry_of(surface: Surface) -> Registry[Any]:
 
 
 class Conforming:
-    """Asks a stack, and holds every answer to the surface's document."""
-
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
         self.seen: set[str] = set()
@@ -150,6 +147,7 @@ async def test_answers_are_as_documented(stack: Stack) -> None:
         await play(ask, world)
     known = await furnish(stack)
     await every_example(ask, known)
+    assert (await ask("admin", "DELETE", f"/admin/assets/{known['asset']}")).code == "OK"
     await end_approvals(ask, stack, known)
     for surface in SURFACES:
         row_names = {row["operationId"] for verbs in document(surface)["paths"].values() for row in verbs.values()}
@@ -161,14 +159,14 @@ async def test_answers_are_as_documented(stack: Stack) -> None:
 
 
 async def end_approvals(ask: Conforming, stack: Stack, known: Ids) -> None:
-    asked = {"player_id": known["player"], "scope_key": known["campaign"], "currency": "points", "amount": 5}
+    body = {"player_id": known["player"], "scope_key": known["campaign"], "currency": "points", "amount": 5}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stack.engine, "settings", replace(stack.engine.settings, dual_adjustment_above=4))
-        own = await ask("admin", "POST", "/admin/wallet/adjustments", asked)
-        others = await ask("core", "POST", "/wallet/adjustments", asked)
-        for kept, act in ((own, "withdraw"), (others, "reject")):
-            assert kept.http == 202
-            path = f"/admin/approvals/{kept.envelope['data']['approval']['id']}/{act}"
+        own = await ask("admin", "POST", "/admin/wallet/adjustments", body)
+        others = await ask("core", "POST", "/wallet/adjustments", body)
+        for approval, act in ((own, "withdraw"), (others, "reject")):
+            assert approval.http == 202
+            path = f"/admin/approvals/{approval.envelope['data']['approval']['id']}/{act}"
             assert (await ask("admin", "POST", path, {})).code == "OK"
 
 
@@ -200,13 +198,28 @@ async def manage(ask: Conforming, world: World) -> None:
     quest = (await ask("admin", "POST", "/admin/quests", body)).data["id"]
     await ask("admin", "POST", f"/admin/quests/{quest}/rotate-secret", {})
     await ask("core", "POST", f"/quests/{quest}/events", {"event_id": "e", "player_id": "ann"})
+    pack_body = {"campaign_id": campaign, "name": "P", "gives": {"turns": 1}}
+    pack, no_pack = [(await ask("admin", "POST", "/admin/packs", pack_body)).data["id"] for _ in range(2)]
+    await ask("admin", "POST", f"/admin/packs/{pack}/codes", {"codes": ["CODE-0001", "no"]})
+    await ask("admin", "POST", f"/admin/packs/{pack}/rotate-secret", {})
+    await ask("core", "POST", f"/packs/{pack}/receipts", {"receipt_id": "till-1", "player_id": "ann"})
     board_body = {"campaign_id": campaign, "name": "B", "metric": "plays", "mode": "sum"}
     board = (await ask("admin", "POST", "/admin/leaderboards", board_body)).data["id"]
     hook = {"type": "crm", "events": ["prize_won"], "campaign_id": campaign}
     integration = (await ask("admin", "POST", "/admin/integrations", hook)).data["id"]
+    for player in ("ann", "bob"):
+        await world.round(game, player)
+        given = {"player_id": player, "scope_key": campaign, "currency": "coin", "amount": 1, "reference_id": "r"}
+        await ask("admin", "POST", "/admin/wallet/adjustments", given)
+    terms = {"tickets": {"currency": "coin"}, "prizes": [{"prize_id": prize, "count": 1}], "alternates": 1}
+    draw_body = {"campaign_id": campaign, "name": "D", "randomness": {"kind": "INTERNAL"}, **terms}
+    draw, unused = [(await ask("admin", "POST", "/admin/draws", draw_body)).data["id"] for _ in range(2)]
+    await ask("admin", "PUT", f"/admin/draws/{unused}", {"alternates": 2})
+    for act, body in (("close", {}), ("draw", {}), ("replace", {"rank": 1, "reason": "gone"}), ("confirm", {})):
+        await ask("admin", "POST", f"/admin/draws/{draw}/{act}", body)
     token = (await ask("admin", "POST", "/admin/tokens", {"name": "Till", "roles": ["designer"]})).data["id"]
     for removed in (
-        *(f"tokens/{token}", f"quests/{quest}", f"leaderboards/{board}"),
+        *(f"tokens/{token}", f"quests/{quest}", f"leaderboards/{board}", f"draws/{unused}", f"packs/{no_pack}"),
         *(f"integrations/{integration}", f"games/{game}", f"prizes/{prize}"),
     ):
         await ask("admin", "DELETE", f"/admin/{removed}")
@@ -258,6 +271,8 @@ async def play(ask: Conforming, world: World) -> None:
     await ask("admin", "POST", f"/admin/rewards/{rewards[1]['id']}/fulfill", {"note": "by hand"})
     for _ in range(2):
         await ask("admin", "POST", f"/admin/rewards/{rewards[1]['id']}/revoke", {"reason": "a cheat"})
+    [coded] = (await world.round(await world.wheel(await world.prize(codes=["A-3"])), player)).data["rewards"]
+    await ask("admin", "POST", f"/admin/rewards/{coded['reward_id']}/reveal-code", {"reason": "lost"})
     await world.turns(player, 1)
     for path in ("/wallet", "/wallet/ledger", "/players/me/turns", f"/public/campaigns/{world.campaign_id}"):
         await ask("consumer", "GET", path, player=player)

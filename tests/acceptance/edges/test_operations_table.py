@@ -16,7 +16,7 @@ from runtime.core import Caller
 from runtime.errors import Fault
 from runtime.http import admin, consumer
 from runtime.http import core as core_http
-from runtime.http.core_guard import Door
+from runtime.http.core_guard import CoreGuard
 from runtime.http.edge import Edge
 from runtime.operations import API, BY_NAME, OPERATIONS
 from runtime.rpc.client import RpcCaller
@@ -26,15 +26,14 @@ from runtime.wire.schema import Kind, fields_of
 from tests.support.operations import furnish, path_of
 from tests.support.stack import Stack
 
-SPEC_CONSUMER = """
+REQUIRED_CONSUMER = """
     POST /games/{id}/start, POST /games/{id}/play, GET /games/{id}/eligibility, GET /games/{id}/history/me,
     GET /games/{id}/render, GET /public/campaigns/{id}, GET /players/me, PUT /players/me, GET /players/me/turns,
     POST /quests/{id}/complete, GET /leaderboards/{id}/rankings, GET /wallet, GET /wallet/ledger,
     GET /games/{id}/milestones, POST /games/{id}/redeem, GET /rewards/me, POST /rewards/{id}/claim
 """
-"""spec.md, "Consumer edge", but for login and contacts, which are the edge's own (test_login)."""
 
-SPEC_ADMIN = """
+REQUIRED_ADMIN = """
     POST /games, GET /games, GET /games/{id}, PUT /games/{id}, DELETE /games/{id},
     POST /prizes, GET /prizes, GET /prizes/{id}, PUT /prizes/{id}, DELETE /prizes/{id},
     POST /prizes/{id}/codes, GET /prizes/summary, POST /rewards/{id}/fulfill, POST /rewards/{id}/revoke,
@@ -47,15 +46,22 @@ SPEC_ADMIN = """
     GET /fulfillment/tasks, POST /fulfillment/tasks/{id}/retry,
     POST /tenants, GET /tenants, POST /merchants, GET /merchants
 """
-"""spec.md, "Admin edge", under /admin."""
 
-BEYOND_THE_SPEC: Final = """
+ADDITIONAL: Final = """
     GET /rewards, POST /plays/{id}/replay, POST /wallet/adjustments, GET /quests/{id},
     GET /integrations/{id}/deliveries, GET /audit, GET /revisions/{id}
 """
 
-READ_BY_MANY: Final = {"CampaignService", "GameService", "PrizeService", "QuestService", "LeaderboardService"}
-"""Whose things the edges cache answers about."""
+READ_BY_MANY: Final = {
+    "CampaignService",
+    "GameService",
+    "PrizeService",
+    "QuestService",
+    "LeaderboardService",
+    "DrawService",
+    "PackService",
+}
+"""Services whose resources the edges cache."""
 
 
 class NoCore(Caller):
@@ -71,7 +77,7 @@ def edge() -> Edge:
     return Edge.build(Settings(jwt_secret="x" * 32), NoCore(), Ephemeral("redis://127.0.0.1:1"))
 
 
-def of_spec(table: str) -> set[tuple[str, str]]:
+def routes_in(table: str) -> set[tuple[str, str]]:
     return {(verb, path) for verb, path in re.findall(r"([A-Z]+) (/[^\s,]+)", table)}
 
 
@@ -90,7 +96,7 @@ def test_rows_are_the_rpcs_of_the_proto() -> None:
 
 def test_rows_are_routes_of_core_with_and_without_admin() -> None:
     app = web.Application()
-    core_http.mount(app, NoCore(), Door())
+    core_http.mount(app, NoCore(), CoreGuard())
     expected = {(row.verb, prefix + row.path) for row in OPERATIONS for prefix in (API, f"{API}/admin")}
     assert {route for route in routes_of(app) if route[0] != "HEAD"} == expected
 
@@ -109,8 +115,8 @@ def test_edges_serve_what_the_spec_lists() -> None:
     players, staff = web.Application(), web.Application()
     consumer.mount(players, edge())
     admin.mount(staff, edge())
-    assert routes_of(players) >= {(verb, API + path) for verb, path in of_spec(SPEC_CONSUMER)}
-    assert routes_of(staff) >= {(verb, f"{API}/admin{path}") for verb, path in of_spec(SPEC_ADMIN + BEYOND_THE_SPEC)}
+    assert routes_of(players) >= {(verb, API + path) for verb, path in routes_in(REQUIRED_CONSUMER)}
+    assert routes_of(staff) >= {(verb, f"{API}/admin{path}") for verb, path in routes_in(REQUIRED_ADMIN + ADDITIONAL)}
 
 
 def test_rows_that_change_cached_things_make_them_stale() -> None:
@@ -120,7 +126,7 @@ def test_rows_that_change_cached_things_make_them_stale() -> None:
         for row in OPERATIONS
         if row.name == "ApproveApproval" or (row.verb != "GET" and row.admin and row.service in READ_BY_MANY)
     }
-    assert {row.name for row in OPERATIONS if row.stales} == due
+    assert {row.name for row in OPERATIONS if row.invalidates_cache} == due
 
 
 async def test_rows_answer_over_rpc_and_rest_alike(stack: Stack) -> None:
@@ -154,7 +160,6 @@ async def test_verb_that_a_path_lacks_is_405_with_allow(stack: Stack, verb: str)
 
 
 MASKED: Final = {("Contact", "value")}
-"""What staff read less of than its owner."""
 
 
 async def test_resource_reads_alike_in_every_answer(stack: Stack) -> None:
@@ -173,7 +178,6 @@ async def test_resource_reads_alike_in_every_answer(stack: Stack) -> None:
 
 
 def resources_in(message: Any, shown: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each message with an id in an answer, and its name."""
     if shown.get("id"):
         yield message.__name__, shown
     for name, field in fields_of(message).items():

@@ -8,7 +8,7 @@ import pytest
 
 from runtime.settings import Settings
 from tests.support.resources import make_campaign, make_game
-from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, new_stack
+from tests.support.stack import OTHER_TENANT, Answer, Stack, new_stack
 from tests.support.waiting import until
 
 BRAND, BELOW = "https://brand.example", "https://*.brand.example"
@@ -48,10 +48,10 @@ async def test_origin_of_a_tenant_reads_its_own_and_nothing_of_another(shop: Sta
     assert not await readable(shop, BRAND, render)
     assert (await of_tenant(shop, shop.tenant_id, BRAND)).data["origins"] == [BRAND]
 
-    async def told() -> bool:
+    async def is_allowed() -> bool:
         return await readable(shop, BRAND, render) and await preflight(shop, BRAND) == (200, BRAND)
 
-    await until(told)
+    await until(is_allowed)
     for like in (SHOP, "https://brand.example.evil.test", "https://evilbrand.example", "null"):
         assert await preflight(shop, like) == (403, "") and not await readable(shop, like, render)
     start = {"Origin": BRAND, "Idempotency-Key": "start-1"}
@@ -99,22 +99,10 @@ async def test_origins_are_kept_noted_copied_and_set_alone(stack: Stack) -> None
     body = {"campaign": {"origins": [SHOP], "name": "unread"}, "update_mask": ["origins"]}
     changed = (await stack.core("PUT", f"/campaigns/{made['id']}", body)).data["campaign"]
     assert (changed["origins"], changed["name"]) == ([SHOP], "Other")
-    noted = (await stack.admin("GET", "/admin/audit", subject_id=made["id"])).data["items"]
-    assert [(one["before"] or {}).get("origins") for one in noted][:2] == [[], [BRAND, BELOW]]
-    assert [one["after"]["origins"] for one in noted][:2] == [[SHOP], []]
+    entries = (await stack.admin("GET", "/admin/audit", subject_id=made["id"])).data["items"]
+    assert [(one["before"] or {}).get("origins") for one in entries][:2] == [[], [BRAND, BELOW]]
+    assert [one["after"]["origins"] for one in entries][:2] == [[SHOP], []]
     await of_tenant(stack, stack.tenant_id, SHOP)
-    noted = (await stack.admin("GET", "/admin/audit", subject_id=stack.tenant_id)).data["items"]
-    assert noted[0]["after"]["origins"] == [SHOP]
+    entries = (await stack.admin("GET", "/admin/audit", subject_id=stack.tenant_id)).data["items"]
+    assert entries[0]["after"]["origins"] == [SHOP]
     assert (await of_tenant(stack, stack.tenant_id)).data["origins"] == []
-
-
-async def test_wrong_origin_is_refused_by_its_place(stack: Stack) -> None:
-    many = [f"https://x{number}.example" for number in range(21)]
-    for origins, named in (([BRAND, "http://brand.example"], ["origins[1]"]), (many, ["origins"])):
-        body = {"name": "A", "origins": origins}
-        said = [
-            fields_of(await stack.admin("POST", "/admin/campaigns", body)),
-            fields_of(await stack.admin("POST", "/admin/tenants", body, roles=PLATFORM)),
-            fields_of(await of_tenant(stack, stack.tenant_id, *origins)),
-        ]
-        assert said == [named] * 3, origins

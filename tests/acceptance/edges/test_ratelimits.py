@@ -24,15 +24,14 @@ from tests.support.world import World, new_world
 
 BURST: Final = 20
 PER_SECOND: Final = 0.1
-"""So slow that none comes back while a test runs."""
 IP_BURST: Final = 30
+RARE_BURST: Final = 8
+"""Of logins, and of new guests."""
 SENT: Final = 100
 
 
 @dataclass(frozen=True)
 class Edges:
-    """Two consumer edges of their own processes, over one Core and one Valkey."""
-
     stack: Stack
     urls: tuple[str, ...]
     game: str
@@ -42,6 +41,14 @@ class Edges:
         if player:
             headers["Authorization"] = f"Bearer {self.stack.token(player)}"
         url = f"{self.urls[nth % len(self.urls)]}{API}/games/{self.game}/start"
+        async with self.stack.http.post(url, json={}, headers=headers) as answer:
+            await answer.read()
+            return answer
+
+    async def refresh(self, nth: int, *, address: str) -> aiohttp.ClientResponse:
+        """A login request, refused as invalid unless its rate refuses it first."""
+        headers = {"X-Forwarded-For": address, "X-Tenant-Id": self.stack.tenant_id}
+        url = f"{self.urls[nth % len(self.urls)]}{API}/players/auth/refresh"
         async with self.stack.http.post(url, json={}, headers=headers) as answer:
             await answer.read()
             return answer
@@ -65,6 +72,10 @@ async def edges(
             "RATE_PLAYER_PER_SECOND": str(PER_SECOND),
             "RATE_IP_BURST": str(IP_BURST),
             "RATE_IP_PER_SECOND": str(PER_SECOND),
+            "RATE_LOGIN_BURST": str(RARE_BURST),
+            "RATE_LOGIN_PER_SECOND": str(PER_SECOND),
+            "RATE_GUEST_BURST": str(RARE_BURST),
+            "RATE_GUEST_PER_SECOND": str(PER_SECOND),
             "TRUSTED_PROXIES": "127.0.0.0/8",
         }
         ports = (free_port(), free_port())
@@ -100,3 +111,17 @@ async def test_request_over_the_limit_is_told_when_to_return_and_no_other_is(edg
     assert 1 <= int(late.headers["Retry-After"]) <= 1 / PER_SECOND + 1
     assert all("RateLimit" in answer.headers and "RateLimit-Policy" in answer.headers for answer in answers)
     assert (await edges.start(0, "modest", address="10.2.1.1")).status == 200
+
+
+@pytest.mark.parametrize("request_kind", ["guests", "logins"])
+async def test_rare_requests_of_an_address_have_one_limit_over_two_edges(edges: Edges, request_kind: str) -> None:
+    began = time.monotonic()
+    if request_kind == "guests":
+        sent = [edges.start(nth, address="10.3.0.1") for nth in range(4 * RARE_BURST)]
+    else:
+        sent = [edges.refresh(nth, address="10.3.0.2") for nth in range(4 * RARE_BURST)]
+    answers = await asyncio.gather(*sent)
+    refilled = (time.monotonic() - began) * PER_SECOND
+    admitted = sum(answer.status != 429 for answer in answers)
+    assert RARE_BURST <= admitted <= RARE_BURST + 1 + refilled
+    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers if answer.status == 429)

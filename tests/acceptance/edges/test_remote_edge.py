@@ -27,7 +27,6 @@ pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
 @pytest.fixture
 async def edge(stack: Stack) -> AsyncIterator[Stack]:
-    """The same stack, its admin edge being one that has neither the database nor the keys."""
     settings = replace(
         stack.process.settings,
         database_url="",
@@ -60,7 +59,7 @@ async def test_codes_are_imported_in_parts(stack: Stack, edge: Stack) -> None:
         "invalid": 1,
         "errors": [
             {"line": 6_001, "reason": "duplicate"},
-            {"line": 6_002, "reason": "holds white space or characters that cannot be printed"},
+            {"line": 6_002, "reason": "contains white space or unprintable characters"},
         ],
         "available": 6_000,
     }

@@ -17,10 +17,8 @@ from tests.support.world import COINS, COLLECTION, World, new_world
 NIGHTLY = bool(os.environ.get("TOMBOLA_NIGHTLY"))
 
 SECONDS = os.environ.get("SCHEMATHESIS_SECONDS", "15" if NIGHTLY else "6")
-"""Of each surface's run."""
 
 EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "10" if NIGHTLY else "4")
-"""Of each operation and phase."""
 
 CHECKS = (
     "not_a_server_error",

@@ -23,7 +23,6 @@ from tests.support.world import COINS, COLLECTION, World
 
 PHONE, EMAIL = "+12025550199", "ophelia.quince@example.com"
 SAID = ("Ophelia Quince", "pictures.example/ophelia", "pt-BR", "marzipan", "lucky-clover", "key-ophelia")
-"""What a player says of itself, wherever there is room for it."""
 KEYED = {"Idempotency-Key": "key-1"}
 
 
@@ -111,9 +110,9 @@ async def test_erasure_covers_a_guest_that_is_merged_meanwhile(stack: Stack) -> 
     player = await resolve(stack)
     async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
         merging = asyncio.create_task(resolve(stack, guest))
-        await until(lambda: waits(stack, "merging.hold_rewards"))
+        await until(lambda: waits(stack, "merging.lock_rewards"))
         erasing = asyncio.create_task(erase(stack, player))
-        await until(lambda: waits(stack, "erasure.hold"))
+        await until(lambda: waits(stack, "erasure.lock_players"))
     assert await merging == player
     await erasing
     assert "Ophelia" not in await dump(stack)
@@ -133,7 +132,7 @@ async def test_erasure_waits_for_a_board_that_is_being_finalized(stack: Stack) -
     )
     async with held(stack, of_nobody, board_id) as rival:
         finalizing = asyncio.create_task(stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {}))
-        await until(lambda: waits(stack, "leaderboards.keep_standings"))
+        await until(lambda: waits(stack, "leaderboards.insert_standings"))
         erasing = asyncio.create_task(erase(stack))
 
         async def is_over_or_waits() -> bool:
@@ -166,8 +165,8 @@ async def test_erasure_removes_the_name_from_stored_answers_of_corrections(stack
 
     async def ask() -> tuple[str, int, int, str | None]:
         again = await stack.admin("POST", f"/admin/leaderboards/{board_id}/adjust", body, headers=KEYED)
-        told = again.data["display_name"], again.data["rank"], again.data["score"]
-        return *told, again.headers.get("Idempotency-Replayed")
+        reply = again.data["display_name"], again.data["rank"], again.data["score"]
+        return *reply, again.headers.get("Idempotency-Replayed")
 
     for name, replayed in (("Ann Quince", None), ("Ann Reed", "true")):
         await name_player(stack, "ann", name)
@@ -205,7 +204,7 @@ async def test_replay_of_a_play_with_an_erased_client_seed_says_so(stack: Stack)
     shown = [(await stack.admin("POST", f"/admin/plays/{play}/replay", {})).data for play in plays]
     assert [one["play"]["client_seed"] for one in shown] == ["", ""]
     assert (shown[0]["matches"], shown[1]["matches"]) == (True, False)
-    assert shown[1]["replayed"] == {"mismatch": "what it was played with is erased"}
+    assert shown[1]["replayed"] == {"mismatch": "the data of the play was erased"}
 
 
 async def test_export_has_everything_once_over_its_pages(stack: Stack, phone: Phone) -> None:
@@ -240,7 +239,6 @@ async def test_retention_erases_exactly_the_idle_players(stack: Stack) -> None:
     game = await own_world.wheel(await own_world.prize(), access="public")
 
     async def known(days: int, *, plays: int | None = None, guest: bool = False) -> str:
-        """A player of a name whose profile is so many days old, and whose last play is."""
         if guest:
             player = (await guest_who_played(own_world, game)).player_id
         else:
@@ -256,14 +254,14 @@ async def test_retention_erases_exactly_the_idle_players(stack: Stack) -> None:
         return player
 
     gone = {await known(366), await known(31, guest=True)}
-    kept = {await known(364), await known(366, plays=5), await known(5, plays=366), await known(29, guest=True)}
+    stored = {await known(364), await known(366, plays=5), await known(5, plays=366), await known(29, guest=True)}
     for _ in range(2):
         await erasure.retain(stack.engine)
-    for player in gone | kept:
+    for player in gone | stored:
         shown = (await stack.admin("GET", f"/admin/players/{player}")).data["player"]
         assert (shown["display_name"] == "") == (player in gone), player
-        noted = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"]
-        assert [entry["actor"] for entry in noted] == (["retention"] if player in gone else []), player
+        entries = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"]
+        assert [entry["actor"] for entry in entries] == (["retention"] if player in gone else []), player
 
 
 @pytest.mark.settings(retention_player_idle_days=365)
@@ -288,6 +286,6 @@ async def test_retention_rechecks_idleness_under_the_lock(stack: Stack) -> None:
     async with held(stack, "UPDATE players SET updated_at = now()"):
         idle = erasure.erase(stack.engine, stack.tenant_id, player, "idle", idle=erasure.IdleDays(guest=30, player=365))
         erasing = asyncio.create_task(idle)
-        await until(lambda: waits(stack, "erasure.hold"))
+        await until(lambda: waits(stack, "erasure.lock_players"))
     assert not await erasing
     assert (await stack.admin("GET", f"/admin/players/{player}")).data["player"]["display_name"] == "Ophelia Quince"

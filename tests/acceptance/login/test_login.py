@@ -144,8 +144,6 @@ async def test_start_with_a_wrong_field_names_it(stack: Stack) -> None:
 
 
 class Mailbox:
-    """A mail server on a port of its own: keeps what it is given."""
-
     def __init__(self) -> None:
         self.mails: list[str] = []
         self.port = 0
@@ -184,7 +182,7 @@ class TestBySmtp:
         (mail,) = mailbox.mails
         assert "To: ada@example.com" in mail
         assert "From: Shop <shop@example.com>" in mail
-        matched = re.search(r"code is (\d{6})", mail)
+        matched = re.search(r"code: (\d{6})", mail)
         assert matched is not None
         assert (await verify(stack, challenge_id, matched[1])).code == "OK"
 
@@ -200,7 +198,7 @@ class TestBySmtp:
                 assert (refused.http, refused.reason) == (503, "SENDER_UNAVAILABLE")
             await mailbox.open()
             challenge_id = (await start(stack, "ada@example.com", "email")).data["challenge_id"]
-            matched = re.search(r"code is (\d{6})", mailbox.mails[-1])
+            matched = re.search(r"code: (\d{6})", mailbox.mails[-1])
             assert matched is not None
             assert (await verify(stack, challenge_id, matched[1])).code == "OK"
             await let_resend(stack)

@@ -77,17 +77,15 @@ async def test_logout_everywhere_ends_every_token_of_the_player(stack: Stack, ph
 
 @pytest.mark.parametrize("ahead_seconds", [0, 4])
 async def test_logout_ends_tokens_made_by_a_clock_that_is_ahead(stack: Stack, ahead_seconds: int) -> None:
-    with pytest.MonkeyPatch.context() as clock:
-        now = time.time() + ahead_seconds
-        clock.setattr(time, "time", lambda: now)
-        tokens = [stack.token("player_ann"), stack.token("player_ann")]
+    now = time.time() + ahead_seconds
+    tokens = [stack.token("player_ann", ahead_seconds=ahead_seconds) for _ in range(2)]
     assert (await me(stack, tokens[1])).code == "OK"
     assert (await log_out(stack, tokens[0])).code == "OK"
     assert [(await me(stack, token)).reason for token in tokens] == ["TOKEN_INVALID"] * 2
     late = {"player_id": "player_ann", "everywhere": True}
     assert (await stack.core("POST", "/logins/end", late)).code == "OK"
-    kept = "SELECT floor(extract(epoch FROM issued_until))::bigint FROM revocations"
-    assert await stack.database.fetchval(kept) >= int(now)
+    query = "SELECT floor(extract(epoch FROM issued_until))::bigint FROM revocations"
+    assert await stack.database.fetchval(query) >= int(now)
 
 
 async def test_token_never_outlives_the_memory_of_its_revocation(own_world: World, stack: Stack, phone: Phone) -> None:
@@ -219,9 +217,7 @@ async def test_revocation_by_a_database_that_is_behind_is_read(stack: Stack) -> 
 
 @pytest.mark.parametrize("ahead_seconds", [600, -600])
 async def test_tokens_are_made_and_judged_by_the_clock_of_the_database(stack: Stack, ahead_seconds: int) -> None:
-    """By one that is ahead it would take tokens of the future, which no revocation of what is issued until now ends;
-    by one that is behind it would take those whose revocation is forgotten.
-    """
+    """Ahead, it would take tokens that no revocation until now ends; behind, tokens whose revocation is forgotten."""
     assert stack.process.core is not None
     core, now = stack.process.core, time.time()
     ahead = timedelta(seconds=ahead_seconds)
@@ -260,8 +256,6 @@ async def test_revocations_are_read_once_for_many_first_requests(stack: Stack) -
 
 
 class _Counting:
-    """A way to Core that notes what it is asked."""
-
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self.asked: list[str] = []
@@ -286,7 +280,7 @@ async def test_verified_token_costs_no_query(stack: Stack) -> None:
 
 async def test_revocations_are_read_on_every_page(stack: Stack) -> None:
     await stack.database.execute(
-        "INSERT INTO revocations (tenant_id, kind, subject, kept_until)"
+        "INSERT INTO revocations (tenant_id, kind, subject, expires_at)"
         " SELECT $2, 'player', 'player_' || n, now() + interval '1 hour' FROM generate_series(1, $1) AS n",
         2 * PAGE + 1,
         stack.tenant_id,

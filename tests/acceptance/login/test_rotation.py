@@ -13,8 +13,12 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
 from runtime.operations import key_rotation as command
+from runtime.operations.campaigns.campaign_admin import create_campaign
 from runtime.operations.integrations.integration_admin import create_integration
 from runtime.operations.key_rotation import rotate_all
+from runtime.operations.packs.codes import import_pack_codes
+from runtime.operations.packs.pack_admin import create_pack
+from runtime.operations.packs.redemption import redeem_code
 from runtime.operations.prizes.codes import import_codes
 from runtime.operations.prizes.prize_admin import update_prize
 from runtime.operations.quests.events import rotate_quest_secret
@@ -98,6 +102,33 @@ async def test_rotation_leaves_everything_open_to_the_new_key_alone(old: Setting
         assert (reply.added, reply.duplicates) == (1, 1), "a duplicate is found without the old key"
 
 
+async def test_codes_of_packs_stay_valid_after_a_rotation(old: Settings, new: Settings) -> None:
+    scope = m.Scope(tenant_id=TENANT)
+
+    async def redeem(engine: Engine, code: str) -> m.RedemptionReply:
+        return await redeem_code(
+            engine, m.RedeemCodeRequest(scope=scope, player_id="ann", campaign_id=campaign_id, code=code)
+        )
+
+    async with core(old) as before:
+        await Shelf(before.engine, TENANT).open()
+        campaign = m.Campaign(name="Caps", status=m.CampaignStatus.ACTIVE)
+        made = await create_campaign(before.engine, m.CreateCampaignRequest(scope=scope, campaign=campaign))
+        assert made.campaign is not None
+        campaign_id = made.campaign.id
+        pack = m.Pack(campaign_id=campaign_id, name="Caps", gives=m.PackGift(turns=1))
+        created = await create_pack(before.engine, m.CreatePackRequest(scope=scope, pack=pack))
+        assert created.pack is not None
+        added = m.ImportCodesRequest(scope=scope, id=created.pack.id, codes=["CAPS-0001", "CAPS-0002"])
+        assert (await import_pack_codes(before.engine, added)).added == 2
+        assert (await redeem(before.engine, "CAPS-0001")).balance == 1
+        async with core(replace(old, code_keys=(NEW,))) as without:
+            assert (await refusal(redeem(without.engine, "CAPS-0002"))).reason == "CODE_UNAVAILABLE"
+        await rotate_all(new)
+    async with core(replace(old, code_keys=(NEW,))) as after:
+        assert (await redeem(after.engine, "CAPS-0002")).balance == 2
+
+
 async def test_rotation_that_broke_off_is_resumed(
     old: Settings, new: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +187,7 @@ async def test_rotation_refuses_later_writes_with_the_old_key(old: Settings, new
             fault = await refusal(sealing)
             assert (fault.status, fault.reason) == (Status.UNAVAILABLE, "STORE_UNAVAILABLE")
         assert await keys_in_use(engine) == {"2"}
-        with pytest.raises(KeyMissing, match="no key but retired ones"):
+        with pytest.raises(KeyMissing, match="contains only retired keys"):
             await engine.keyring.join(engine.database)
         named = m.UpdatePrizeRequest(scope=scope, id=prize_id, prize=m.Prize(name="Cup"))
         assert (await update_prize(engine, named)).prize

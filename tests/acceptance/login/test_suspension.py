@@ -21,8 +21,6 @@ EMAIL: Final = "ann@example.com"
 
 @dataclass(frozen=True)
 class Stall:
-    """A merchant's game, quest and rewards, and Ann, who has logged in before and holds an open session."""
-
     stack: Stack
     merchant_id: str
     player_id: str
@@ -86,8 +84,10 @@ async def stall(stack: Stack) -> AsyncIterator[Stall]:
 @pytest.mark.parametrize("kind", ["tenant", "merchant", "player"])
 async def test_suspension_refuses_every_act_until_restored(stall: Stall, kind: str) -> None:
     await stall.set(kind, "SUSPENDED")
-    told = {name: (refused(one), one.envelope["data"].get("suspended")) for name, one in (await stall.acts()).items()}
-    assert told == dict.fromkeys(told, (SUSPENDED, kind))
+    refusals = {
+        name: (refused(one), one.envelope["data"].get("suspended")) for name, one in (await stall.acts()).items()
+    }
+    assert refusals == dict.fromkeys(refusals, (SUSPENDED, kind))
     path = f"/games/{stall.game_id}"
     shown = (await stall.stack.consumer("GET", f"{path}/eligibility", player=stall.player_id)).data
     assert (shown["can_play"], shown["reason"]) == (False, "SUSPENDED")
@@ -98,7 +98,7 @@ async def test_suspension_refuses_every_act_until_restored(stall: Stall, kind: s
         for verb, body in (("GET", None), ("PUT", {"display_name": "Ann"})):
             assert refused(await stall.stack.consumer(verb, "/players/me", body, player=stall.player_id)) == SUSPENDED
     await stall.set(kind, "ACTIVE")
-    assert {name: one.code for name, one in (await stall.acts()).items()} == dict.fromkeys(told, "OK")
+    assert {name: one.code for name, one in (await stall.acts()).items()} == dict.fromkeys(refusals, "OK")
     assert (await stall.logs_in()).data["player"]["id"] == stall.player_id
 
 
@@ -159,8 +159,8 @@ async def test_suspension_is_in_the_audit_log(stall: Stall) -> None:
 
 
 async def test_suspension_of_an_unknown_id_is_not_found(stack: Stack) -> None:
-    told = []
+    refusals = []
     for kind in ("tenant", "merchant", "player"):
         body = {"status": f"{kind.upper()}_STATUS_SUSPENDED"}
-        told.append(refused(await stack.admin("PUT", f"/admin/{kind}s/nobody", body, roles=PLATFORM)))
-    assert told == [(404, "NOT_FOUND", f"UNKNOWN_{kind}") for kind in ("TENANT", "MERCHANT", "PLAYER")]
+        refusals.append(refused(await stack.admin("PUT", f"/admin/{kind}s/nobody", body, roles=PLATFORM)))
+    assert refusals == [(404, "NOT_FOUND", f"UNKNOWN_{kind}") for kind in ("TENANT", "MERCHANT", "PLAYER")]

@@ -1,14 +1,8 @@
-"""Credentials on both edges: what is forged, expired or another's opens nothing; headers are no credential.
-
-What passes in detail is tests/unit/auth/test_auth.py's. Here every forgery is sent over HTTP to each edge of a
-stack that takes its own tokens (HS256) and those of a foreign issuer (RS256, by JWKS).
-"""
+"""Credentials on both edges: what is forged, expired or another's opens nothing; headers are no credential."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 import json
 import time
 from collections.abc import AsyncIterator
@@ -101,63 +95,17 @@ def b64(value: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
 
-def by_hand(header: dict[str, Any], key: bytes | None, **changes: Any) -> str:
-    """A token with any header at all, signed by HMAC-SHA256 with any key at all."""
-    signed = f"{b64(header)}.{b64(claims(**changes))}"
-    mac = b"" if key is None else hmac.new(key, signed.encode(), hashlib.sha256).digest()
-    return f"{signed}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
-
-
 def forgeries(roles: list[str]) -> dict[str, tuple[str, str]]:
-    """name -> (token, the reason that it is refused for). `roles` are those the forger wants to have."""
+    """name -> (token, the reason of its refusal); tests/unit/auth/test_auth.py has every kind of forgery."""
     wants: dict[str, Any] = {"roles": roles, "aud": "tombola-staff"} if roles else {}
-    now, iss = int(time.time()), {"iss": "https://issuer.example", "aud": "games"}
-    good = own(**wants)
     theirs = {name: value for name, value in wants.items() if name != "aud"}
-    invalid = {
-        "alg none": by_hand({"alg": "none", "typ": "JWT"}, None, **wants),
-        "alg nOnE": by_hand({"alg": "nOnE"}, None, **wants),
-        "alg none, signed": by_hand({"alg": "none"}, SECRET.encode(), **wants),
-        "no alg": by_hand({"typ": "JWT"}, SECRET.encode(), **wants),
-        "RS/HS confusion": by_hand({"alg": "HS256", "kid": "rsa"}, PEM, **theirs, **iss),
-        "RS/HS confusion, our issuer": by_hand({"alg": "HS256", "kid": "rsa"}, PEM, **wants),
-        "an HMAC that says RS256": by_hand({"alg": "RS256", "kid": "rsa"}, PEM, **theirs, **iss),
-        "HS512": own(algorithm="HS512", **wants),
-        "no exp": own(exp=None, **wants),
-        "an exp of text": own(exp="never", **wants),
-        "not yet": own(nbf=now + 3_600, **wants),
-        "issued in the future": own(iat=now + 3_600, **wants),
-        "wrong aud": own(**{**wants, "aud": "others"}),
-        "no aud": own(**{**wants, "aud": None}),
-        "wrong iss": own(iss="others", **wants),
-        "no iss": own(iss=None, **wants),
-        "no tenant": own(tenant_id=None, **wants),
-        "a tenant that is none": own(tenant_id="a b", **wants),
-        "wrong key": own("x" * 64, **wants),
-        "an empty key": by_hand({"alg": "HS256"}, b"", **wants),
-        "crit": own(headers={"crit": ["b64"], "b64": True}, **wants),
-        "crit of nothing": own(headers={"crit": []}, **wants),
-        "a flipped bit": good[:-3] + ("A" if good[-3] != "A" else "B") + good[-2:],
-        "another body": ".".join([good.split(".")[0], b64(claims(sub="player_bob", **wants)), good.split(".")[2]]),
-        "cut short": good.rpartition(".")[0] + ".",
-        "garbage": "x.y.z",
-        "a foreign token with our issuer": foreign(iss="tombola", aud="tombola", **theirs),
-        "our token with the foreign issuer": own(**theirs, **iss),
-        "a thief's key": foreign(THIEF, **theirs),
-        "a key id that is none": foreign(kid="../../etc/passwd", **theirs),
-        "its own key in the header": jwt.encode(
-            claims(**theirs, **iss),
-            THIEF,
-            algorithm="RS256",
-            headers={"jwk": json.loads(RSAAlgorithm.to_jwk(THIEF.public_key())), "jku": "http://127.0.0.1:1/"},
-        ),
-        "a token of tokens": own(roles=["admin"], sub=None),
-        "for ever": own(**{**wants, "exp": now + 100 * 366 * 86_400}),
-        "of another's tenant": foreign(**theirs, tenant_id=OTHER_TENANT),
-    }
-    expired = {"expired": own(exp=now - 60, **wants), "foreign and expired": foreign(exp=now - 60, **theirs)}
-    return {name: (token, "TOKEN_INVALID") for name, token in invalid.items()} | {
-        name: (token, "TOKEN_EXPIRED") for name, token in expired.items()
+    body = own(**wants).split(".")[1]
+    return {
+        "alg none": (f"{b64({'alg': 'none', 'typ': 'JWT'})}.{body}.", "TOKEN_INVALID"),
+        "wrong aud": (own(**{**wants, "aud": "others"}), "TOKEN_INVALID"),
+        "a thief's key": (foreign(THIEF, **theirs), "TOKEN_INVALID"),
+        "of another's tenant": (foreign(**theirs, tenant_id=OTHER_TENANT), "TOKEN_INVALID"),
+        "expired": (own(exp=int(time.time()) - 60, **wants), "TOKEN_EXPIRED"),
     }
 
 
@@ -166,16 +114,11 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("edge", ["consumer", "admin"])
-@pytest.mark.fault(
-    "Tokens",
-    size="over 30 forgeries, every route",
-    figure="401",
-)
+@pytest.mark.fault("Tokens", size="5 forgeries, every route", figure="401")
 async def test_forged_token_is_refused_on_every_route(module_stack: Stack, known: Ids, edge: str) -> None:
     """Also where a route needs no credential: who shows one that is wrong is not let in as nobody."""
     rows = [operation for operation in OPERATIONS if serves(edge, operation)]
     made = forgeries([] if edge == "consumer" else ["admin", "platform"])
-    assert len(made) > 30
     let_in = []
     for name, (token, reason) in made.items():
         for operation in rows:
@@ -203,11 +146,11 @@ async def test_authorization_of_another_scheme_is_refused(module_stack: Stack) -
     taken = []
     for scheme in ("Basic {}", "{}", "Bearer", "Bearer  ", "Token {}", "bearer{}"):
         ours, theirs = ({"Authorization": scheme.format(token)} for token in (own(), staff(["admin"])))
-        for asked in (
+        for request in (
             module_stack.consumer("GET", "/wallet", headers=ours),
             module_stack.admin("GET", "/admin/games", roles=(), headers=theirs),
         ):
-            taken += [] if refused(await asked) == INVALID else [scheme]
+            taken += [] if refused(await request) == INVALID else [scheme]
     assert taken == []
 
 
@@ -217,11 +160,11 @@ async def test_token_of_one_audience_is_refused_on_the_other_edge(module_stack: 
         answer = await module_stack.admin("GET", "/admin/games", roles=(), headers=bearer(token))
         assert refused(answer) == ROLE_REQUIRED
         assert (await module_stack.consumer("GET", "/players/me", headers=bearer(token))).data["id"] == "player_ann"
-    asked = [(row.verb, path_of(row, known), {} if row in WITH_BODY else None) for row, _ in consumer.served()]
-    asked += [("POST", f"/players/auth/{path}", {}) for path in ("start", "verify", "logout")]
+    calls = [(row.verb, path_of(row, known), {} if row in WITH_BODY else None) for row, _ in consumer.served()]
+    calls += [("POST", f"/players/auth/{path}", {}) for path in ("start", "verify", "logout")]
     let_in = []
     for token in (staff(["admin", "platform"]), staff([]), foreign(roles=["boss"])):
-        for one in asked:
+        for one in calls:
             if refused(await module_stack.consumer(*one, headers=bearer(token))) != ROLE_REQUIRED:
                 let_in.append(one)
     assert let_in == []

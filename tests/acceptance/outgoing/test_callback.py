@@ -37,16 +37,6 @@ async def task_id(stack: Any, engine: Any, receiver: Receiver) -> str:
     return task_id
 
 
-@pytest.fixture
-async def three_tasks(stack: Any, engine: Any, receiver: Receiver) -> list[str]:
-    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url, "workflow")
-    for _ in range(3):
-        await make_task(engine, stack.tenant_id, prize_id)
-    async with delivering(engine) as worker:
-        await worker.sweep()
-    return [(await receiver.next()).json["data"]["callback_url"].partition("/api/v1")[2] for _ in range(3)]
-
-
 def token_of(stack: Any, task_id: str) -> str:
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
     text = f"callback\n{stack.tenant_id}\n{task_id}".encode()
@@ -82,31 +72,8 @@ async def call(
         return answer.status, (await answer.json())["data"]
 
 
-async def post(stack: Any, path: str, headers: dict[str, str], body: str) -> tuple[int, dict[str, Any]]:
-    url = f"{stack.process.admin_url}{API}{path}"
-    async with stack.http.post(url, data=body.encode(), headers=headers) as answer:
-        return answer.status, (await answer.json())["data"]
-
-
-async def test_callback_with_the_token_of_another_task_is_refused(
-    stack: Any, engine: Any, three_tasks: list[str]
-) -> None:
-    """The token is one that the service sent, and the message id is new: only the binding to the task refuses it."""
-    paths, queries = zip(*(url.split("?") for url in three_tasks), strict=True)
-    body = '{"status": "delivered"}'
-    answers = [
-        await post(stack, f"{path}?{query}", signed(body, id=f"msg_{nth}_{other}"), body)
-        for nth, path in enumerate(paths)
-        for other, query in enumerate(queries)
-        if other != nth
-    ]
-    assert [(http, data["reason"]) for http, data in answers] == [(401, "SIGNATURE_INVALID")] * 6
-    rows = await engine.database.fetch("SELECT status FROM tasks")
-    assert [row["status"] for row in rows] == ["awaiting"] * 3
-
-
-async def test_callback_with_a_malformed_token_is_refused(stack: Any, engine: Any, task_id: str) -> None:
-    for token in ("", "x", token_of(stack, task_id)[:-1], "\xe9"):
+async def test_callback_with_a_token_of_no_or_another_task_is_refused(stack: Any, engine: Any, task_id: str) -> None:
+    for token in ("", "x", token_of(stack, task_id)[:-1], "\xe9", token_of(stack, "task_other")):
         http, data = await call(stack, task_id, token=token)
         assert (http, data["reason"]) == (401, "SIGNATURE_INVALID")
     assert await state(engine, task_id) == ("awaiting", "fulfilling")
@@ -125,9 +92,9 @@ async def test_callback_with_a_header_that_is_no_text_is_refused(
     address = urlsplit(stack.process.admin_url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(b"\r\n".join([*lines, b"", body]))
-    told = json.loads((await reader.read()).partition(b"\r\n\r\n")[2])
+    envelope = json.loads((await reader.read()).partition(b"\r\n\r\n")[2])
     writer.close()
-    assert told["data"]["reason"] == "SIGNATURE_INVALID", told
+    assert envelope["data"]["reason"] == "SIGNATURE_INVALID", envelope
     assert await state(engine, task_id) == ("awaiting", "fulfilling")
 
 
@@ -136,10 +103,10 @@ async def test_callback_error_is_text_that_can_be_shown(stack: Any, engine: Any,
         http, data = await call(stack, task_id, json.dumps({"status": "failed", **wrong}))
         assert (http, [row["field"] for row in data["violations"]]) == (400, list(wrong))
     assert await state(engine, task_id) == ("awaiting", "fulfilling")
-    told = "Traceback:\n\tno such address"
-    assert (await call(stack, task_id, json.dumps({"status": "failed", "error": told})))[0] == 200
+    message = "Traceback:\n\tno such address"
+    assert (await call(stack, task_id, json.dumps({"status": "failed", "error": message})))[0] == 200
     tasks = (await stack.admin("GET", "/admin/fulfillment/tasks")).data["items"]
-    assert [task["last_error"] for task in tasks] == [told]
+    assert [task["last_error"] for task in tasks] == [message]
 
 
 async def test_callback_url_sent_to_the_workflow_takes_its_callback(
@@ -162,18 +129,7 @@ async def test_replayed_callback_has_one_effect(stack: Any, engine: Any, task_id
     fulfilled_at = await engine.database.fetchval("SELECT fulfilled_at FROM rewards")
     await call(stack, task_id)
     assert await engine.database.fetchval("SELECT fulfilled_at FROM rewards") == fulfilled_at
-
-
-async def test_failed_callback_of_the_last_attempt_is_dead_until_a_late_delivery(
-    stack: Any, engine: Any, task_id: str
-) -> None:
-    await engine.database.execute("UPDATE tasks SET attempts = 8")
-    assert (await call(stack, task_id, '{"status": "failed"}'))[1]["status"] == "TASK_STATUS_DEAD"
-    assert await state(engine, task_id) == ("dead", "failed")
-    assert (await call(stack, task_id, id="msg_2"))[1]["status"] == "TASK_STATUS_DELIVERED"
-    assert await state(engine, task_id) == ("delivered", "fulfilled")
-    http, data = await call(stack, task_id, '{"status": "failed"}', id="msg_3")
-    assert (http, data["reason"]) == (400, "ILLEGAL_TRANSITION")
+    assert (await call(stack, task_id, '{"status": "failed"}', id="msg_2"))[1]["reason"] == "ILLEGAL_TRANSITION"
 
 
 @pytest.mark.fault("Callback replay", size="301 s old, a flipped bit, 7 more", figure="401")
@@ -241,10 +197,6 @@ async def let_pass(world: World, seconds: float) -> None:
     await world.database.execute("UPDATE tasks SET lease_until = lease_until - make_interval(secs => $1)", seconds)
 
 
-async def tell(stack: Stack, task_id: str, said: str = "delivered", id: str = "c1") -> Any:
-    return await stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", {"status": said, "callback_id": id})
-
-
 def dead() -> float:
     return float(FULFILLMENT_TASKS.labels("dead")._value.get())
 
@@ -309,15 +261,3 @@ async def test_manual_delivery_is_awaited_for_ever(own_world: World, stack: Stac
     row = await own_world.database.fetchrow("SELECT status, lease_until FROM tasks")
     assert row is not None and tuple(row) == ("awaiting", None)
     assert await expiry.give_up_awaited(stack.engine) == 0
-
-
-async def test_retry_by_hand_is_awaited_anew(own_world: World, stack: Stack, receiver: Receiver) -> None:
-    _, [task_id] = await awaiting(own_world, receiver, "ann", total=1)
-    await let_pass(own_world, 3 * DAY)
-    await expiry.give_up_awaited(stack.engine)
-    assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})).http == 200
-    async with delivering(stack.engine) as worker:
-        await worker.sweep()
-    assert await state(stack.engine, task_id) == ("awaiting", "fulfilling")
-    assert await expiry.give_up_awaited(stack.engine) == 0
-    assert (await tell(stack, task_id)).data["task"]["status"] == "TASK_STATUS_DELIVERED"

@@ -67,8 +67,8 @@ async def events(stack: Any, valkey_url: str) -> Any:
     async def first(type: str, count: int = 1) -> list[dict[str, Any]]:
         async with asyncio.timeout(HANG_SECONDS):
             while True:
-                told = [json.loads(fields[b"e"]) for _, fields in await client.xrange(stream)]
-                if len(found := [event for event in told if event["type"] == type]) >= count:
+                emitted = [json.loads(fields[b"e"]) for _, fields in await client.xrange(stream)]
+                if len(found := [event for event in emitted if event["type"] == type]) >= count:
                     return found
                 await asyncio.sleep(0.01)
 
@@ -83,11 +83,11 @@ async def test_events_of_every_type_match_the_document(stack: Any, events: Any) 
     sent = await make_prize(stack, campaign_id=campaign_id, fulfillment=hook, **dear)
     await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", {"budget": {"amount": 1, "currency": "EUR"}})
     await play_once(stack, (await make_game(stack, campaign_id, sent))["id"])
-    await thresholds.look(stack.engine, stack.tenant_id, every_seconds=0)
+    await thresholds.check(stack.engine, stack.tenant_id, every_seconds=0)
     await stack.database.execute("UPDATE tasks SET status = 'awaiting', attempts = 99 WHERE prize_id = $1", sent)
     task_id = await stack.database.fetchval("SELECT task_id FROM tasks WHERE prize_id = $1", sent)
-    told = {"status": "failed", "error": "no such SKU"}
-    assert (await stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", told)).http == 200
+    callback = {"status": "failed", "error": "no such SKU"}
+    assert (await stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", callback)).http == 200
     for type in TYPES:
         [event, *_] = await events(type)
         jsonschema.validate(event, schema(type))
@@ -142,12 +142,12 @@ async def test_prize_won_has_one_shape_for_every_source(
     board = await make_board(stack, world.campaign_id, metric="plays", game_id=crossing, prizes=prizes)
     closed = await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
 
-    told = [event["data"] for event in await events(PrizeWon.TYPE, 4)]
-    assert {tuple(data) for data in told} == {PrizeWon.__struct_fields__}
+    wins = [event["data"] for event in await events(PrizeWon.TYPE, 4)]
+    assert {tuple(data) for data in wins} == {PrizeWon.__struct_fields__}
     prize = {"prize_id": mug, "name": "Mug", "type": "goods", "value": 5, "quantity": 1}
-    nothing = {"game_id": "", "play_id": "", "milestone_id": "", "leaderboard_id": "", "rank": 0}
+    nothing = {"game_id": "", "play_id": "", "milestone_id": "", "leaderboard_id": "", "draw_id": "", "rank": 0}
     [won], [granted], [standing] = drawn.data["rewards"], crossed.data["milestones_granted"], closed.data["standings"]
-    assert told == [
+    assert wins == [
         {**nothing, **prize, **sources}
         for sources in (
             {

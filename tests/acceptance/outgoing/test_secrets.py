@@ -1,6 +1,4 @@
-"""What is secret leaves by no side door: a real process at its most talkative is given marked secrets, everything
-is made to happen to them that happens to secrets, and then every place that anybody reads is searched.
-"""
+"""A real process with verbose logs is given marked secrets and does everything with them: no log or reply has one."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from ops.servers.valkey import Valkey
 from runtime.app import Running
 from runtime.http import admin, consumer
 from runtime.settings import Settings
-from tests.support.marked_secrets import Marks, Told, live, make_tenant_row
+from tests.support.marked_secrets import Marks, SecretProbe, live, make_tenant_row
 from tests.support.operations import WITH_BODY
 from tests.support.processes import process
 from tests.support.receiver import receiving
@@ -47,10 +45,10 @@ def core_dumps() -> Iterator[None]:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def told(
+async def probe(
     module_database_url: str, valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory, core_dumps: None
-) -> AsyncIterator[Told]:
-    # What other modules left on the streams would be read, and told, before what is waited for here.
+) -> AsyncIterator[SecretProbe]:
+    # What other modules left on the streams would be read and sent before what is waited for here.
     valkey_server.command("FLUSHALL")
     valkey_server.command("CONFIG", "SET", "appendonly", "yes")
     valkey_url = valkey_server.url
@@ -85,9 +83,9 @@ async def told(
         await all_of_it.enter_async_context(process(log, ports["admin"], "all", **environment))
         urls = {f"{name}_url": f"http://127.0.0.1:{ports[name]}" for name in ("core", "consumer", "admin")}
         stack = Stack(Running(settings, **urls), http)
-        told = Told(marks, stack, {}, module_database_url, valkey_url, receiver, log, [], [], [])
-        await live(told)
-        yield told
+        probe = SecretProbe(marks, stack, {}, module_database_url, valkey_url, receiver, log, [], [], [])
+        await live(probe)
+        yield probe
     valkey_server.command("CONFIG", "SET", "appendonly", "no")
 
 
@@ -109,7 +107,7 @@ def holds_none(text: str, marks: tuple[str, ...] | list[str]) -> None:
 
 async def test_marks_cover_every_secret_setting_in_every_form() -> None:
     secret = {one.name.upper() for one in fields(Settings) if one.metadata["secret"]}
-    assert secret == {"DATABASE_URL", "REDIS_URL", *Marks(("a", "b")).settings}
+    assert secret == {"DATABASE_URL", "DATABASES", "REDIS_URL", *Marks(("a", "b")).settings}
     marks = Marks(("the-database-s", "the-ephemeral-s"))
     found = [*marks.settings.values(), *marks.stores]
     found += [form for mark in (*marks.keys, *marks.codes) for form in forms(mark)]
@@ -118,76 +116,76 @@ async def test_marks_cover_every_secret_setting_in_every_form() -> None:
             holds_none(f"a {text} z", [*marks.keys, *marks.codes])
 
 
-async def test_marks_are_where_they_belong(told: Told) -> None:
+async def test_marks_are_where_they_belong(probe: SecretProbe) -> None:
     """Else none of the searches below would prove anything."""
-    assert any(code in str(told.anns) for code in told.marks.codes), "Ann has her code"
-    assert any(told.marks.header == got.headers.get("Authorization") for got in told.receiver.all)
-    game = await told.stack.admin("GET", f"/admin/games/{told.known['game']}")
-    assert told.marks.odds in str(game.data["handler_config"])
-    assert len(told.log.read_text().splitlines()) > 30
+    assert any(code in str(probe.anns) for code in probe.marks.codes), "Ann has her code"
+    assert any(probe.marks.header == got.headers.get("Authorization") for got in probe.receiver.all)
+    game = await probe.stack.admin("GET", f"/admin/games/{probe.known['game']}")
+    assert probe.marks.odds in str(game.data["handler_config"])
+    assert len(probe.log.read_text().splitlines()) > 30
 
 
 @pytest.mark.fault("Secrets", size="a process at its most talkative", figure="none found")
-async def test_log_holds_no_secret(told: Told) -> None:
-    marks = told.marks
-    text = told.log.read_text()
-    holds_none(text, [*marks.keys, *marks.config, *marks.codes, *told.tokens, "ann@example.com"])
+async def test_log_holds_no_secret(probe: SecretProbe) -> None:
+    marks = probe.marks
+    text = probe.log.read_text()
+    holds_none(text, [*marks.keys, *marks.config, *marks.codes, *probe.tokens, "ann@example.com"])
     untimed = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f]{32}|127\.0\.0\.1:\d+", "", text)
-    for code in told.login_codes:
+    for code in probe.login_codes:
         assert not re.search(rf"(?<!\w){code}(?!\w)", untimed)
 
 
 @pytest.mark.fault("Secrets", size="its metrics", figure="none found")
-async def test_metrics_hold_no_secret(told: Told) -> None:
-    async with told.stack.http.get(f"{told.stack.process.core_url}/metrics") as answer:
+async def test_metrics_hold_no_secret(probe: SecretProbe) -> None:
+    async with probe.stack.http.get(f"{probe.stack.process.core_url}/metrics") as answer:
         text = await answer.text()
     assert 'operation="Play"' in text
-    holds_none(text, [*told.marks.keys, *told.marks.config, *told.marks.codes, *told.tokens, "ann@", TENANT])
+    holds_none(text, [*probe.marks.keys, *probe.marks.config, *probe.marks.codes, *probe.tokens, "ann@", TENANT])
 
 
 @pytest.mark.fault("Secrets", size="streams and receivers", figure="none found")
-async def test_events_hold_no_secret(told: Told) -> None:
+async def test_events_hold_no_secret(probe: SecretProbe) -> None:
     """Neither on a stream, nor as it reached a receiver; a login code reaches its sender alone."""
-    marks = told.marks
-    client = redis.asyncio.Redis.from_url(told.redis_url)
+    marks = probe.marks
+    client = redis.asyncio.Redis.from_url(probe.redis_url)
     streams = [key async for key in client.scan_iter(_type="stream")]
     text = str([await client.xrange(key) for key in streams])
     assert "play_completed" in text
-    holds_none(text, [*marks.keys, *marks.config, *marks.codes, *told.tokens, *told.login_codes])
-    bodies = " ".join(got.body.decode() for got in told.receiver.all if not got.path.endswith("/login"))
+    holds_none(text, [*marks.keys, *marks.config, *marks.codes, *probe.tokens, *probe.login_codes])
+    bodies = " ".join(got.body.decode() for got in probe.receiver.all if not got.path.endswith("/login"))
     assert "prize_won" in bodies and "fulfillment.requested" in bodies
-    holds_none(bodies, [*marks.keys, *marks.config, *marks.codes, *told.tokens])
-    sent = str([(got.path, dict(got.headers)) for got in told.receiver.all])
-    holds_none(sent, [*marks.keys, marks.odds, *marks.codes, *told.tokens])
+    holds_none(bodies, [*marks.keys, *marks.config, *marks.codes, *probe.tokens])
+    sent = str([(got.path, dict(got.headers)) for got in probe.receiver.all])
+    holds_none(sent, [*marks.keys, marks.odds, *marks.codes, *probe.tokens])
     await client.aclose()
 
 
 @pytest.mark.fault("Secrets", size="every Valkey key, of every type", figure="none found")
-async def test_ephemeral_store_holds_no_secret(told: Told) -> None:
-    async with redis.asyncio.Redis.from_url(told.redis_url) as client:
+async def test_ephemeral_store_holds_no_secret(probe: SecretProbe) -> None:
+    async with redis.asyncio.Redis.from_url(probe.redis_url) as client:
         stored = await everything_in(client)
     text = " ".join(name + value for name, value in stored.items())
     assert "play_completed" in text
-    holds_none(text, [*told.marks.keys, *told.marks.codes, *told.tokens])
-    for code in told.login_codes:
+    holds_none(text, [*probe.marks.keys, *probe.marks.codes, *probe.tokens])
+    for code in probe.login_codes:
         assert not re.search(rf"(?<!\w){code}(?!\w)", text)
 
 
 @pytest.mark.fault("Secrets", size="every Valkey command, on disk", figure="none found")
-async def test_ephemeral_store_files_hold_no_secret(told: Told, valkey_server: Valkey) -> None:
+async def test_ephemeral_store_files_hold_no_secret(probe: SecretProbe, valkey_server: Valkey) -> None:
     files = [path for path in valkey_server.data_dir.rglob("*") if path.is_file()]
     assert [path for path in files if path.name.endswith(".incr.aof")]
     text = " ".join(str(path.read_bytes()) for path in [*files, valkey_server.log_path])
     assert "play_completed" in text
-    holds_none(text, [*told.marks.keys, *told.marks.codes, *told.tokens])
+    holds_none(text, [*probe.marks.keys, *probe.marks.codes, *probe.tokens])
 
 
-async def test_database_log_holds_no_secret(told: Told, postgres: Postgres) -> None:
-    holds_none(postgres.log_path.read_text(errors="replace"), [*told.marks.keys, *told.marks.codes, *told.tokens])
+async def test_database_log_holds_no_secret(probe: SecretProbe, postgres: Postgres) -> None:
+    holds_none(postgres.log_path.read_text(errors="replace"), [*probe.marks.keys, *probe.marks.codes, *probe.tokens])
 
 
 @pytest.mark.fault("Secrets", size="a process that was started with core dumps allowed", figure="none possible")
-async def test_process_leaves_no_core_dump(told: Told) -> None:
+async def test_process_leaves_no_core_dump(probe: SecretProbe) -> None:
     if psutil.Process().rlimit(psutil.RLIMIT_CORE) == (0, 0):
         pytest.skip("this machine allows nobody a core dump")
     for child in psutil.Process().children():
@@ -199,38 +197,38 @@ async def test_process_leaves_no_core_dump(told: Told) -> None:
 
 
 @pytest.mark.fault("Secrets", size="every row of every table", figure="none found")
-async def test_rows_hold_no_readable_secret(told: Told) -> None:
+async def test_rows_hold_no_readable_secret(probe: SecretProbe) -> None:
     """Codes, receivers' secrets and what headers carry are sealed at rest; login codes and tokens are not there."""
-    connection = await asyncpg.connect(told.database_url)
+    connection = await asyncpg.connect(probe.database_url)
     tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     rows = [str(await connection.fetch(f'SELECT t::text FROM "{table}" AS t')) for (table,) in tables]
     await connection.close()
     assert "sealed:" in " ".join(rows)
-    holds_none(" ".join(rows), [*told.marks.keys, told.marks.header, *told.marks.codes, *told.tokens])
+    holds_none(" ".join(rows), [*probe.marks.keys, probe.marks.header, *probe.marks.codes, *probe.tokens])
     logins = " ".join(row for (table,), row in zip(tables, rows, strict=True) if table.startswith("login_"))
-    for code in told.login_codes:
+    for code in probe.login_codes:
         assert not re.search(rf"(?<!\w){code}(?!\w)", logins)
 
 
-async def test_audit_log_holds_no_secret(told: Told) -> None:
-    entries = (await told.stack.admin("GET", "/admin/audit", limit=100)).data["items"]
+async def test_audit_log_holds_no_secret(probe: SecretProbe) -> None:
+    entries = (await probe.stack.admin("GET", "/admin/audit", limit=100)).data["items"]
     assert {"prize.create", "prize.update", "integration.create", "integration.delete"} <= {
         e["action"] for e in entries
     }
-    holds_none(str(entries), [*told.marks.keys, told.marks.header, *told.marks.codes, *told.login_codes])
+    holds_none(str(entries), [*probe.marks.keys, probe.marks.header, *probe.marks.codes, *probe.login_codes])
 
 
-async def test_admin_answers_hold_no_secret(told: Told) -> None:
+async def test_admin_answers_hold_no_secret(probe: SecretProbe) -> None:
     """By every GET of the admin edge. What staff must edit (odds) is theirs to read; codes and headers are not."""
     seen = []
     for operation, _ in admin.served():
         if operation.verb == "GET":
-            path = operation.path.replace("{id}", told.known.get(operation.subject, "x"))
-            answer = await told.stack.admin("GET", f"/admin{path}", roles=("admin", "platform"), headers=_home())
+            path = operation.path.replace("{id}", probe.known.get(operation.subject, "x"))
+            answer = await probe.stack.admin("GET", f"/admin{path}", roles=("admin", "platform"), headers=_home())
             seen.append(str(answer.envelope))
     text = " ".join(seen)
     assert "'secret_set': True" in text
-    holds_none(text, [*told.marks.keys, told.marks.header, *told.marks.codes, *told.tokens, *told.login_codes])
+    holds_none(text, [*probe.marks.keys, probe.marks.header, *probe.marks.codes, *probe.tokens, *probe.login_codes])
 
 
 def _home() -> dict[str, str]:
@@ -238,27 +236,27 @@ def _home() -> dict[str, str]:
 
 
 @pytest.mark.fault("Secrets", size="every GET of the consumer edge", figure="none found")
-async def test_consumer_answers_hold_no_secret_of_another_player(told: Told) -> None:
+async def test_consumer_answers_hold_no_secret_of_another_player(probe: SecretProbe) -> None:
     """Bob, and nobody at all, by every route of the consumer edge; Ann herself sees no configuration either."""
-    marks, seen, own = told.marks, [], []
+    marks, seen, own = probe.marks, [], []
     for operation, _ in consumer.served():
-        path = operation.path.replace("{id}", told.known.get(operation.subject, "x"))
+        path = operation.path.replace("{id}", probe.known.get(operation.subject, "x"))
         body = {} if operation in WITH_BODY else None
         for player in ("player_bob", ""):
-            answer = await told.stack.consumer(operation.verb, path, body, player=player)
+            answer = await probe.stack.consumer(operation.verb, path, body, player=player)
             seen.append(str(answer.envelope))
-        ann = {"Authorization": f"Bearer {told.tokens[2]}"}
-        own.append(str((await told.stack.consumer(operation.verb, path, body, headers=ann)).envelope))
-    holds_none(" ".join(seen), [*marks.keys, *marks.config, *marks.codes, *told.tokens, *told.login_codes])
-    holds_none(" ".join(own) + str(told.anns), [*marks.keys, *marks.config])
+        ann = {"Authorization": f"Bearer {probe.tokens[2]}"}
+        own.append(str((await probe.stack.consumer(operation.verb, path, body, headers=ann)).envelope))
+    holds_none(" ".join(seen), [*marks.keys, *marks.config, *marks.codes, *probe.tokens, *probe.login_codes])
+    holds_none(" ".join(own) + str(probe.anns), [*marks.keys, *marks.config])
     assert "handler_config" not in " ".join(seen + own)
 
 
-async def test_code_of_one_player_is_given_to_no_other(told: Told) -> None:
-    stack, game_id = told.stack, told.known["game"]
+async def test_code_of_one_player_is_given_to_no_other(probe: SecretProbe) -> None:
+    stack, game_id = probe.stack, probe.known["game"]
     bob = [reward["code"] for reward in (await _win(stack, game_id, "player_bob"))]
     cid = [reward["code"] for reward in (await _win(stack, game_id, "player_cid"))]
-    ann = [code for code in told.marks.codes if code in str(told.anns)]
+    ann = [code for code in probe.marks.codes if code in str(probe.anns)]
     assert len({*ann, *bob, *cid}) == len(ann) + len(bob) + len(cid)
 
 
@@ -269,6 +267,6 @@ async def _win(stack: Stack, game_id: str, player: str) -> list[dict[str, Any]]:
     return list((await stack.consumer("GET", "/rewards/me", player=player)).data["items"])
 
 
-async def test_settings_show_no_secret(told: Told) -> None:
-    settings = told.stack.process.settings
-    holds_none(f"{settings!r} {settings}", [told.marks.jwt, told.database_url])
+async def test_settings_show_no_secret(probe: SecretProbe) -> None:
+    settings = probe.stack.process.settings
+    holds_none(f"{settings!r} {settings}", [probe.marks.jwt, probe.database_url])

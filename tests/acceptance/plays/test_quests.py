@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.operations.quests.periods import period_at
-from tests.support.guests import guest_who_played, log_in
+from tests.support.guests import log_in
 from tests.support.leaderboards import Played, write_plays
 from tests.support.quests import open_campaign, open_quest
 from tests.support.stack import Answer, Stack, fields_of
@@ -88,16 +88,6 @@ async def test_quest_with_wrong_fields_is_refused(stack: Stack) -> None:
     assert (unknown.http, unknown.reason) == (404, "UNKNOWN_CAMPAIGN")
 
 
-async def test_daily_quest_tells_when_it_is_open_again(stack: Stack) -> None:
-    quest_id = await open_quest(stack, await open_campaign(stack, timezone="Asia/Tokyo"), type="daily")
-    assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")).code == "OK"
-    again = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
-    resets_at = again.envelope["data"]["resets_at"]
-    assert datetime.fromtimestamp(resets_at, UTC).strftime("%H:%M") == "15:00"
-    await stack.database.execute("UPDATE quest_completions SET period = '2000-01-01'")
-    assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")).data["balance"] == 6
-
-
 async def test_completed_quests_are_listed_with_when_they_are_open_again(stack: Stack) -> None:
     tokyo, other = await open_campaign(stack, timezone="Asia/Tokyo"), await open_campaign(stack)
     once, daily, weekly = [await open_quest(stack, tokyo, type=type) for type in ("one_time", "daily", "weekly")]
@@ -166,14 +156,14 @@ def missing(answer: Answer) -> tuple[int, int]:
 
 async def progress(world: World, player: str = "ann") -> list[tuple[Any, ...]]:
     """(quest, have, need, completed) of the campaign's, as the player sees them."""
-    asked = {"campaign_id": world.campaign_id}
-    items = (await world.stack.consumer("GET", "/players/me/quests", player=player, **asked)).data["items"]
+    body = {"campaign_id": world.campaign_id}
+    items = (await world.stack.consumer("GET", "/players/me/quests", player=player, **body)).data["items"]
     return [(one["quest_id"], int(one["have"]), int(one["need"]), one["completed"]) for one in items]
 
 
 async def turns(world: World, player: str = "ann") -> int:
-    asked = {"campaign_id": world.campaign_id}
-    items = (await world.stack.consumer("GET", "/players/me/turns", player=player, **asked)).data["items"]
+    body = {"campaign_id": world.campaign_id}
+    items = (await world.stack.consumer("GET", "/players/me/turns", player=player, **body)).data["items"]
     return sum(int(one["balance"]) for one in items)
 
 
@@ -201,19 +191,6 @@ async def test_quest_of_plays_is_completed_by_enough_plays(world: World) -> None
     assert await turns(world) == 6
 
 
-async def test_quest_of_wins_or_points_counts_prizes_and_credits(world: World) -> None:
-    points = await world.prize(type="points", value=10)
-    loses, wins = await world.wheel(), await world.wheel(points)
-    won, credited = await quest_of(world, "wins", 1), await quest_of(world, "points", 20)
-    await world.round(loses)
-    assert missing(await complete(world, won)) == (0, 1)
-    await world.round(wins)
-    assert missing(await complete(world, credited)) == (10, 20)
-    assert (await complete(world, won)).data["turns_granted"] == 3
-    await world.round(wins)
-    assert (await complete(world, credited)).data["turns_granted"] == 3
-
-
 async def test_period_begins_at_the_campaigns_midnight(world: World) -> None:
     """A play of an hour after midnight there counts, one of an hour before does not, whatever the day is in UTC."""
     now = time.time()
@@ -229,16 +206,6 @@ async def test_period_begins_at_the_campaigns_midnight(world: World) -> None:
     assert missing(await complete(world, quest)) == (1, 2)
     await world.database.execute("DELETE FROM plays WHERE game_id = $1", game)
     await world.database.execute("DELETE FROM game_players WHERE game_id = $1", game)
-
-
-async def test_play_of_a_guest_counts_for_its_player(world: World) -> None:
-    game = await world.wheel(access="public")
-    quest = await quest_of(world, count=1)
-    guest = await guest_who_played(world, game)
-    player = await log_in(world.stack, guest, contact="conditions@example.com")
-    assert (await complete(world, quest, player)).data["turns_granted"] == 3
-    answer = await world.stack.core("POST", f"/quests/{quest}/complete", {"player_id": guest.player_id})
-    assert answer.reason == "ALREADY_COMPLETED", "the guest is that player"
 
 
 async def test_condition_is_changed_and_removed(world: World) -> None:

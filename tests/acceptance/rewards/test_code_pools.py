@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,7 +14,6 @@ from runtime.wire.times import expiry
 from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign, make_prize
 from tests.support.stack import Stack, fields_of, refused
-from tests.support.waiting import until
 from tests.support.world import World
 
 LATER = 1_900_000_000
@@ -124,8 +122,8 @@ async def test_import_sets_an_expiry_for_all_codes_or_each(world: World, module_
     answer = (await import_text(module_stack, prize_id, text, "text/csv", f"?expires_at={LATER}"))["data"]
     assert (answer["added"], answer["invalid"], answer["available"]) == (3, 2, 3)
     assert answer["errors"] == [
-        {"line": 4, "reason": "has no time that it expires at"},
-        {"line": 5, "reason": "is expired already"},
+        {"line": 4, "reason": "has an invalid expiry"},
+        {"line": 5, "reason": "has already expired"},
     ]
     ends = sorted(item["expires_at"] for item in (await listed(module_stack, prize_id))["items"])
     assert ends == [1_893_456_000, LATER, LATER], "a day is over with its end"
@@ -196,20 +194,6 @@ async def test_expiry_in_parts_is_answered_the_same_when_retried(
     assert first.data == again.data == {"changed": 10, "kept": [], "available": 10}
     ends = list((await ends_of(module_stack, prize_id)).values())
     assert sorted(ends) == [0] + [LATER] * 10, "what came later was not asked for"
-
-
-async def test_expiry_goes_on_after_a_part_that_a_rival_withdrew(
-    world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pool, "PART", 4)
-    prize_id = await world.prize(codes=[f"PAIR-{nth:03}" for nth in range(6)])
-    last = sorted(await ends_of(module_stack, prize_id))[-4:]
-    async with world.database.connection() as rival, rival.transaction():
-        await rival.execute("UPDATE codes SET withdrawn_at = now() WHERE code_id = ANY($1::text[])", last)
-        waiting = asyncio.ensure_future(expire(module_stack, prize_id, {"all_free": True, "expires_at": LATER}))
-        await until(lambda: world.database.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))
-    answer = await waiting
-    assert answer.data == {"changed": 2, "kept": [], "available": 2}
 
 
 async def test_expiry_with_a_wrong_field_names_it(world: World, module_stack: Stack) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tracemalloc
 from typing import Any
@@ -15,10 +14,8 @@ from runtime.http import codes
 from runtime.http.codes import CsvLines, JsonCodes, TextLines
 from runtime.http.docs.openapi import document
 from runtime.operations import API
-from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX
+from runtime.operations.code_lines import CODE_CHARACTERS_MAX
 from tests.support.resources import make_prize
-from tests.support.stack import Stack
-from tests.support.world import World
 
 VOUCHER = {"fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}}
 
@@ -55,7 +52,7 @@ async def test_import_adds_or_names_each_line(stack: Any, prize_id: str, form: s
         "errors": [
             {"line": 3, "reason": "duplicate"},
             *empty,
-            {"line": 6, "reason": "holds white space or characters that cannot be printed"},
+            {"line": 6, "reason": "contains white space or unprintable characters"},
         ],
         "available": 3,
     }
@@ -74,7 +71,7 @@ async def test_import_names_a_line_of_any_length(stack: Any, prize_id: str, surf
 async def test_csv_with_another_delimiter_is_read(stack: Any, prize_id: str, delimiter: str) -> None:
     text = '\ufeff"Code",expires_at\r\nA1,2029-12-31\r\nB2,2020-01-01\r\n'.replace(",", delimiter)
     data = (await send(stack, prize_id, text, "text/csv"))["data"]
-    assert (data["added"], data["errors"]) == (1, [{"line": 3, "reason": "is expired already"}])
+    assert (data["added"], data["errors"]) == (1, [{"line": 3, "reason": "has already expired"}])
     (item,) = (await stack.admin("GET", f"/admin/prizes/{prize_id}/codes")).data["items"]
     assert item["expires_at"] == 1_893_456_000
 
@@ -83,7 +80,7 @@ async def test_csv_line_with_an_unexpected_delimiter_is_refused(stack: Any, priz
     data = (await send(stack, prize_id, "A1;2020-01-01\nB2\nC3\t2020-01-01\n", "text/csv"))["data"]
     assert (data["added"], data["invalid"], [error["line"] for error in data["errors"]]) == (1, 2, [1, 3])
     assert {error["reason"] for error in data["errors"]} == {
-        "has ; or a tab in it: where that is what parts the columns, name the first one `code`"
+        "contains ; or a tab: if that is the delimiter, add a header line that begins with `code`"
     }
     assert (await send(stack, prize_id, '{"codes": ["A;1"]}', "application/json"))["data"]["added"] == 1
 
@@ -148,10 +145,10 @@ async def test_import_goes_on_where_the_store_refused_it(
     answer = await send(stack, prize_id, body, "text/plain")
     assert answer["http"] == http
     if http == 503:
-        told = answer["data"]
-        assert (told["added"], told["lines"]) == (10, 10)
+        report = answer["data"]
+        assert (report["added"], report["lines"]) == (10, 10)
         await stack.database.execute("DROP TRIGGER fails ON codes")
-        answer = await send(stack, prize_id, body, "text/plain", **{"Idempotency-Key": told["idempotency_key"]})
+        answer = await send(stack, prize_id, body, "text/plain", **{"Idempotency-Key": report["idempotency_key"]})
     assert [answer["data"][name] for name in ("added", "duplicates", "available")] == [35, 0, 35]
 
 
@@ -200,38 +197,3 @@ def test_readers_keep_no_endless_value() -> None:
         list(JsonCodes().feed('{"codes": ["' + "x" * 200_000))
     with pytest.raises(Fault):
         list(JsonCodes().feed('{"codes": [' + "[" * 200_000))
-
-
-async def winners(world: World, game_id: str, players: int, prefix: str = "p") -> dict[str, str]:
-    names = [f"{prefix}{nth}" for nth in range(players)]
-    answers = await asyncio.gather(*(world.round(game_id, name) for name in names))
-    return {
-        name: answer.data["rewards"][0]["reward_id"]
-        for name, answer in zip(names, answers, strict=True)
-        if answer.data["rewards"]
-    }
-
-
-async def prize_of(world: World, mode: str, count: int, **fields: object) -> str:
-    fulfillment = {"channel": "voucher_code", "redemption_mode": f"REDEMPTION_MODE_{mode}"}
-    return await world.prize(codes=[f"R-{nth}" for nth in range(count)], fulfillment=fulfillment, **fields)
-
-
-async def test_five_codes_have_five_winners_with_a_code_each(world: World, module_stack: Stack) -> None:
-    prize_id = await prize_of(world, "ON_CLAIM", 5)
-    game_id = await world.wheel(prize_id)
-    won = await winners(world, game_id, 20)
-    assert len(won) == 5
-    render = (await module_stack.consumer("GET", f"/games/{game_id}/render")).data
-    assert [prize["available"] for prize in render["prizes"]] == [False]
-    for name in won:
-        (mine,) = (await module_stack.consumer("GET", "/rewards/me", player=name)).data["items"]
-        assert (mine["status"], mine["code"]) == ("REWARD_STATUS_WON", ""), "not shown before the claim"
-    claims = await asyncio.gather(
-        *(module_stack.consumer("POST", f"/rewards/{won[name]}/claim", {}, player=name) for name in won)
-    )
-    assert sorted(claim.data["code"] for claim in claims) == [f"R-{nth}" for nth in range(5)]
-    sixth = await world.round(game_id, "sixth")
-    assert sixth.data["rewards"] == [], "no code is left"
-    again = await module_stack.consumer("POST", f"/rewards/{next(iter(won.values()))}/claim", {}, player="sixth")
-    assert again.reason == "UNKNOWN_REWARD", "another player's reward gives nobody a code"

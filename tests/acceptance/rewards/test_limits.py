@@ -22,7 +22,6 @@ EUR = {"currency": "EUR"}
 
 @pytest.fixture
 async def shop(module_stack: Stack) -> Any:
-    """A world in a tenant of its own: what is looked at is all of a tenant's."""
     async with new_world(await make_tenant(module_stack, ids.make("tenant"))) as world:
         yield world
 
@@ -33,9 +32,8 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def look(world: World) -> list[tuple[str, Any]]:
-    """What is told of after a look now: the type, and the share reached or what is left."""
-    told = await thresholds.look(world.stack.engine, world.stack.tenant_id, every_seconds=0)
-    return [(one.type, part(one)) for one in told]
+    events = await thresholds.check(world.stack.engine, world.stack.tenant_id, every_seconds=0)
+    return [(one.type, part(one)) for one in events]
 
 
 def part(event: Event) -> Any:
@@ -108,26 +106,13 @@ async def test_duplicate_has_the_budget_with_nothing_used(shop: World) -> None:
     assert (copy["low_stock_at"], copy["low"]) == (4, False)
 
 
-async def test_low_stock_fires_once_for_each_fall(shop: World) -> None:
-    prize_id = await shop.prize(total=3, low_stock_at=2)
-    assert await look(shop) == [] and not await low(shop, prize_id)
-    await shop.round(await shop.wheel(prize_id))
-    assert await low(shop, prize_id)
-    assert await look(shop) == [("prizes.low_stock", 2)] and await look(shop) == []
-    for change, events in ((10, []), (-10, [("prizes.low_stock", 2)])):
-        body = {"change": change, "reason": "counted"}
-        assert (await shop.stack.admin("POST", f"/admin/prizes/{prize_id}/stock", body)).code == "OK"
-        assert await low(shop, prize_id) is bool(events)
-        assert await look(shop) == events
-
-
 async def test_alerts_fire_once_from_processes_that_check_at_once(shop: World) -> None:
     game = await shop.wheel(await shop.prize(value=10, total=5, low_stock_at=4, **EUR))
     await budget(shop, 10)
     await shop.round(game)
     looks = await asyncio.gather(*(look(shop) for _ in range(6)))
-    told = sorted(one for found in looks for one in found)
-    assert told == [("campaign.budget_reached", 80), ("campaign.budget_reached", 100), ("prizes.low_stock", 4)]
+    events = sorted(one for found in looks for one in found)
+    assert events == [("campaign.budget_reached", 80), ("campaign.budget_reached", 100), ("prizes.low_stock", 4)]
 
 
 async def test_check_that_waited_for_a_rival_sees_what_the_rival_fired(shop: World) -> None:
@@ -141,7 +126,7 @@ async def test_check_that_waited_for_a_rival_sees_what_the_rival_fired(shop: Wor
     hold = "INSERT INTO limit_marks VALUES ($1, now()) ON CONFLICT (tenant_id) DO UPDATE SET next_at = now()"
     async with held(stack, hold, tenant_id) as rival:
         late = asyncio.create_task(look(shop))
-        await until(lambda: waits(stack, "limits.take"))
+        await until(lambda: waits(stack, "limits.lock_mark"))
         raised = await stack.admin("POST", f"/admin/prizes/{prize_id}/stock", {"change": 10, "reason": "more"})
         assert raised.code == "OK"
         await rival.execute("DELETE FROM low_prizes WHERE tenant_id = $1", tenant_id)
@@ -150,7 +135,10 @@ async def test_check_that_waited_for_a_rival_sees_what_the_rival_fired(shop: Wor
 
 async def test_failed_check_fires_nothing_and_the_next_one_does(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await shop.prize(total=1, low_stock_at=1)
-    statements = {**thresholds._SQL, "rest": "SELECT 1 / 0 FROM limit_marks WHERE tenant_id = $1 AND $2::float8 > 0"}
+    statements = {
+        **thresholds._SQL,
+        "delay_next": "SELECT 1 / 0 FROM limit_marks WHERE tenant_id = $1 AND $2::float8 > 0",
+    }
     with monkeypatch.context() as broken:
         broken.setattr(thresholds, "_SQL", statements)
         with pytest.raises(Exception, match="division by zero"):
@@ -164,6 +152,7 @@ async def test_live_view_shows_used_budgets_and_low_prizes(shop: World) -> None:
     await budget(shop, 10)
     await shop.round(await shop.wheel(prize_id))
     await look(shop)
+    assert await low(shop, prize_id)
     assert shop.stack.process.core is not None
     request = m.GetLiveRequest(scope=m.Scope(tenant_id=shop.stack.tenant_id), stock=True)
     reply: Any = await shop.stack.process.core.call(BY_NAME["GetLive"], request)

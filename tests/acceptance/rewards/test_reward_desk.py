@@ -12,6 +12,7 @@ import sql
 from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.operations.desk import bulk as bulk_module
+from runtime.operations.rewards import code_sending
 from tests.support.guests import log_in
 from tests.support.operations import RECEIVER, make_merchant
 from tests.support.resources import make_campaign
@@ -39,7 +40,6 @@ async def bulk(stack: Stack, act: str, ids: list[str], key: str = "", **more: An
 
 
 def reasons(answer: Answer) -> dict[str, str]:
-    """Why each was not done; "" where it was."""
     assert answer.http == 200, answer.envelope
     return {one["id"]: one["reason"] for one in answer.data["results"]}
 
@@ -80,13 +80,13 @@ async def test_reward_is_found_by_its_whole_code_in_its_own_scope(world: World) 
 
 async def test_search_by_code_requires_the_role_that_moves_rewards(world: World) -> None:
     await won(world, codes=["GUESS-1"])
-    told = [
+    actual = [
         await world.stack.admin("GET", "/admin/rewards", roles=("designer",), reveal="true", code=code)
         for code in ("GUESS-1", "GUESS-2")
     ]
-    assert [refused(answer) for answer in told] == [(403, "PERMISSION_DENIED", "ROLE_REQUIRED")] * 2
-    assert told[0].envelope["data"] == told[1].envelope["data"]
-    assert told[0].envelope["data"]["roles"] == ["admin", "reward_manager"]
+    assert [refused(answer) for answer in actual] == [(403, "PERMISSION_DENIED", "ROLE_REQUIRED")] * 2
+    assert actual[0].envelope["data"] == actual[1].envelope["data"]
+    assert actual[0].envelope["data"]["roles"] == ["admin", "reward_manager"]
     for role in ("admin", "reward_manager"):
         found = await world.stack.admin("GET", "/admin/rewards", roles=(role,), code="GUESS-1")
         assert len(found.data["items"]) == 1
@@ -103,11 +103,36 @@ async def test_code_is_revealed_to_who_moves_rewards_and_noted(world: World) -> 
         return await stack.admin("POST", f"/admin/rewards/{reward_id}/reveal-code", {"reason": "lost"}, roles=(role,))
 
     assert (await reveal(world.stack, coded)).data == {"code": "AGAIN-1"}
+    unexplained = await world.stack.admin("POST", f"/admin/rewards/{coded}/reveal-code", {"reason": " "})
+    assert (unexplained.reason, fields_of(unexplained)) == ("VALIDATION", ["reason"])
     assert refused(await reveal(world.stack, plain)) == (404, "NOT_FOUND", "UNKNOWN_CODE")
     assert refused(await reveal(world.stack, coded, "designer")) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
     assert refused(await reveal(shop, coded)) == (403, "PERMISSION_DENIED", "FORBIDDEN")
-    [noted] = (await world.stack.admin("GET", "/admin/audit", action="reward.reveal_code")).data["items"]
-    assert (noted["subject_id"], noted["after"]["reason"]) == (coded, "lost") and "AGAIN-1" not in str(noted)
+    [entries] = (await world.stack.admin("GET", "/admin/audit", action="reward.reveal_code")).data["items"]
+    assert (entries["subject_id"], entries["after"]["reason"]) == (coded, "lost") and "AGAIN-1" not in str(entries)
+
+
+async def test_code_is_sent_again_to_the_players_contact(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    player = await log_in(world.stack, contact="sent@example.com")
+    [coded], [plain] = await won(world, player=player, codes=["SENT-1"]), await won(world)
+    [unreachable] = await won(world, player="bob", codes=["SENT-2"])
+
+    async def send(reward_id: str = coded, role: str = "reward_manager", reason: str = "lost") -> Answer:
+        path, body = f"/admin/rewards/{reward_id}/send-code", {"reason": reason}
+        return await world.stack.admin("POST", path, body, roles=(role,))
+
+    assert (await send()).data == {"contact_type": "CONTACT_TYPE_EMAIL", "sent_to": "s***@example.com"}
+    assert "reward code SENT-1 for sent@example.com" in capsys.readouterr().out
+    assert fields_of(await send(reason=" ")) == ["reason"]
+    assert refused(await send(role="designer")) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
+    assert refused(await send(plain)) == (404, "NOT_FOUND", "UNKNOWN_CODE")
+    assert refused(await send(unreachable)) == (400, "FAILED_PRECONDITION", "NO_CONTACT")
+    [noted] = (await world.stack.admin("GET", "/admin/audit", action="reward.send_code")).data["items"]
+    assert (noted["subject_id"], noted["after"]["reason"]) == (coded, "lost")
+    assert "SENT-1" not in str(noted) and "sent@" not in str(noted)
+    for _ in range(code_sending.SENDS.most - 1):
+        assert (await send()).code == "OK"
+    assert refused(await send()) == (429, "RESOURCE_EXHAUSTED", "RATE_LIMITED")
 
 
 async def test_failed_delivery_is_fulfilled_by_hand_and_the_players_audit_log_has_it(world: World) -> None:
@@ -125,10 +150,10 @@ async def test_failed_delivery_is_fulfilled_by_hand_and_the_players_audit_log_ha
         (await world.stack.admin("POST", f"/admin/rewards/{reward}/fulfill", {})).data["status"].endswith("FULFILLED")
     )
     late = (["retry"], ["down"], [""], [1.0], [""], [1])
-    told = await world.database.fetch(
+    rows = await world.database.fetch(
         sql.load("fulfillment")["record"], world.stack.tenant_id, [(await delivery())["id"]], ["w"], *late
     )
-    assert told == [], "the attempt under way records nothing"
+    assert rows == [], "the attempt under way records nothing"
     task = await delivery()
     assert (task["status"], task["prize_name"]) == ("TASK_STATUS_DELIVERED", "Mug")
     gift = {
@@ -172,12 +197,12 @@ async def test_search_by_contact_is_limited_to_the_merchants_campaigns(world: Wo
 async def test_bulk_moves_each_reward_by_itself_and_tells_each_reason(world: World) -> None:
     one, two, gone = await won(world, count=3, total=3, fulfillment=BY_HAND)
     assert (await world.stack.admin("POST", f"/admin/rewards/{gone}/revoke", {})).http == 200
-    told = await bulk(world.stack, "FULFILL", [one, gone, "reward_none", two], reason="handed over")
-    assert reasons(told) == {one: "", gone: "ILLEGAL_TRANSITION", "reward_none": "UNKNOWN_REWARD", two: ""}
-    assert [one["ok"] for one in told.data["results"]] == [True, False, False, True]
+    outcomes = await bulk(world.stack, "FULFILL", [one, gone, "reward_none", two], reason="handed over")
+    assert reasons(outcomes) == {one: "", gone: "ILLEGAL_TRANSITION", "reward_none": "UNKNOWN_REWARD", two: ""}
+    assert [one["ok"] for one in outcomes.data["results"]] == [True, False, False, True]
     for reward_id in (one, two):
-        noted = (await world.stack.admin("GET", "/admin/audit", subject_id=reward_id)).data["items"]
-        assert (noted[0]["action"], noted[0]["after"]["note"]) == ("reward.fulfill", "handed over")
+        entries = (await world.stack.admin("GET", "/admin/audit", subject_id=reward_id)).data["items"]
+        assert (entries[0]["action"], entries[0]["after"]["note"]) == ("reward.fulfill", "handed over")
 
 
 async def test_bulk_under_its_key_moves_nothing_twice(world: World, valkey: redis.asyncio.Redis) -> None:
@@ -191,19 +216,19 @@ async def test_bulk_under_its_key_moves_nothing_twice(world: World, valkey: redi
     # Core keeps the key of each reward, so the edge may lose its answer.
     await valkey.flushall()
     assert reasons(await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")) == {one: ""}
-    noted = (await world.stack.admin("GET", "/admin/audit", subject_id=one)).data["items"]
-    assert [entry["action"] for entry in noted] == ["reward.revoke"]
+    entries = (await world.stack.admin("GET", "/admin/audit", subject_id=one)).data["items"]
+    assert [entry["action"] for entry in entries] == ["reward.revoke"]
 
 
 async def test_bulk_key_with_another_body_is_refused(world: World) -> None:
     one, gone, other = await won(world, count=3, total=3, fulfillment=BY_HAND)
     assert (await world.stack.admin("POST", f"/admin/rewards/{gone}/revoke", {})).http == 200
-    told = {one: "", gone: "ILLEGAL_TRANSITION"}
-    assert reasons(await bulk(world.stack, "FULFILL", [one, gone], "partly")) == told
+    expected = {one: "", gone: "ILLEGAL_TRANSITION"}
+    assert reasons(await bulk(world.stack, "FULFILL", [one, gone], "partly")) == expected
     for act, ids in (("REVOKE", [one, gone]), ("FULFILL", [one, other]), ("FULFILL", [gone, one])):
         answer = await bulk(world.stack, act, ids, "partly")
         assert refused(answer) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH"), (act, ids)
-    assert reasons(await bulk(world.stack, "FULFILL", [one, gone], "partly")) == told
+    assert reasons(await bulk(world.stack, "FULFILL", [one, gone], "partly")) == expected
     statuses = await world.database.fetch(
         "SELECT reward_id, status FROM rewards WHERE reward_id = ANY ($1::text[])", [one, other]
     )
@@ -231,8 +256,8 @@ async def test_bulk_retry_does_what_the_store_refused(world: World, monkeypatch:
     again = await bulk(world.stack, act, ids, key)
     assert reasons(again) == dict.fromkeys(ids, "")
     assert "Idempotency-Replayed" not in again.headers
-    kept = await bulk(world.stack, act, ids, key)
-    assert (kept.data, kept.headers["Idempotency-Replayed"]) == (again.data, "true")
+    stored = await bulk(world.stack, act, ids, key)
+    assert (stored.data, stored.headers["Idempotency-Replayed"]) == (again.data, "true")
 
 
 async def test_bulk_with_a_wrong_field_moves_nothing(world: World) -> None:

@@ -138,7 +138,7 @@ async def test_delivery_of_an_unopenable_code_is_retried_then_dead(stack: Stack,
             await worker.sweep()
         assert await state(engine, task_id) == ended
         error = await engine.database.fetchval("SELECT last_error FROM tasks")
-        assert error == f"the code of reward {reward_id} cannot be opened now; nothing was used up"
+        assert error == f"the code of reward {reward_id} cannot be decrypted now; nothing was changed"
     assert await shelf.stock(prize_id) == (9, 9, 0)
     assert (await shelf.row(reward_id))["codes"] == 0
     await key_is_back(shelf, prize_id)

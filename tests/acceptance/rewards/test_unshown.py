@@ -1,6 +1,4 @@
-"""What is a draft or archived, or of a draft campaign, is unknown to the public by every door (contract.md, "Campaign
-life"); and what a player has of it stays the player's.
-"""
+"""Drafts, archived resources and those of a draft campaign are unknown publicly; players keep what they won."""
 
 from __future__ import annotations
 
@@ -26,7 +24,9 @@ OWN = {"ClaimReward", "GetRevision"}
 def test_public_operations_by_id_are_all_tried_here() -> None:
     assert {row.name for row in DOORS} - OWN == {
         "CompleteQuest",
+        "GetDraw",
         "GetEligibility",
+        "GetEntry",
         "GetPublicCampaign",
         "ListHistory",
         "ListMilestones",
@@ -35,6 +35,7 @@ def test_public_operations_by_id_are_all_tried_here() -> None:
         "Redeem",
         "RenderGame",
         "Start",
+        "SubmitEntry",
     }
 
 
@@ -153,27 +154,27 @@ async def test_unshown_thing_answers_as_an_unknown_one(
     told_apart = []
     for row in doors(kind):
         for body in ({}, row.example or {}) if row.verb == "POST" else (None,):
-            told = {}
+            refusals = {}
             for named in (identifier, nothing):
                 path = row.path.replace("{id}", named)
-                told[named] = [
+                refusals[named] = [
                     said(await stack.consumer(row.verb, path, body), named),
                     said(await stack.consumer(row.verb, path, body, headers=guest.bearer), named),
                     said(await stack.consumer(row.verb, path, body, player="ann"), named),
                 ]
-                whose = {"player_id": "ann"}
-                asked = stack.core(row.verb, path, {**whose, **body}) if body is not None else None
-                told[named].append(said(await (asked or stack.core(row.verb, path, **whose)), named))
-            if told[identifier] != told[nothing]:
-                told_apart.append((row.name, body, told))
+                by_player = {"player_id": "ann"}
+                request = stack.core(row.verb, path, {**by_player, **body}) if body is not None else None
+                refusals[named].append(said(await (request or stack.core(row.verb, path, **by_player)), named))
+            if refusals[identifier] != refusals[nothing]:
+                told_apart.append((row.name, body, refusals))
     assert told_apart == []
     rows = "SELECT count(*) FROM players WHERE player_id = 'ann'"
     assert await own_world.database.fetchval(rows) == 0, "who asks for what is not there is nobody yet"
 
 
 def said(answer: Answer, named: str) -> str:
-    told = {name: value for name, value in answer.envelope.items() if name != "trace_id"}
-    return json.dumps([answer.http, told]).replace(named, "{id}")
+    refusal = {name: value for name, value in answer.envelope.items() if name != "trace_id"}
+    return json.dumps([answer.http, refusal]).replace(named, "{id}")
 
 
 @pytest.mark.parametrize("withdraw", ["draft", "archived", "campaign"])

@@ -104,10 +104,10 @@ async def test_currency_of_a_rung_of_a_played_game_cannot_change(stack: Stack) -
     milestones = {"mode": "MILESTONE_MODE_CUMULATIVE_UNLOCK", "rungs": [rung]}
     game = await make_game(stack, campaign["id"], prize_id, milestones=milestones)
     await play_once(stack, game["id"])
-    for fields, kept in (({"currency": "coin"}, True), ({"threshold": 20}, False), ({"id": "new"}, False)):
+    for fields, is_refused in (({"currency": "coin"}, True), ({"threshold": 20}, False), ({"id": "new"}, False)):
         changed = {**milestones, "rungs": [{**rung, **fields}]}
         answer = await stack.admin("PUT", f"/admin/games/{game['id']}", {"milestones": changed})
-        assert (refused(answer) == KEPT) if kept else answer.data
+        assert (refused(answer) == KEPT) if is_refused else answer.data
 
 
 async def test_currencies_of_a_played_game_cannot_be_dropped(stack: Stack) -> None:

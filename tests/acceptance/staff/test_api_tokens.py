@@ -22,7 +22,7 @@ from runtime.http.edge import Edge
 from runtime.http.login.api_tokens import GUESSES, GUESSES_IN_ALL, Marks
 from runtime.operations import Operation
 from runtime.operations.staff import tokens
-from runtime.operations.staff.tokens import HELD_SECONDS, PREFIX, REVOKED_SECONDS
+from runtime.operations.staff.tokens import CACHE_SECONDS, PREFIX, REVOKED_SECONDS
 from tests.support.login import bearer
 from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign
@@ -77,17 +77,17 @@ def guess(tenant_id: str) -> str:
 async def test_token_secret_is_shown_once_and_opens_what_its_roles_do(stack: Stack) -> None:
     made = await make(stack, ("designer",))
     assert re.fullmatch(r"tmb_[A-Za-z0-9_-]{43,}\.[A-Za-z0-9_-]{16}", made["secret"])
-    told = (await ask(stack, made["secret"])).data
+    reply = (await ask(stack, made["secret"])).data
     named = f"ci ({made['id']})"
-    assert (told["subject"], told["tenant_id"], told["roles"]) == (named, stack.tenant_id, ["designer"])
-    assert told["expires_at"] == made["expires_at"]
+    assert (reply["subject"], reply["tenant_id"], reply["roles"]) == (named, stack.tenant_id, ["designer"])
+    assert reply["expires_at"] == made["expires_at"]
     (listed,) = (await stack.admin("GET", "/admin/tokens")).data["items"]
     assert {**listed, "last_used_at": 0} == {**made, "secret": ""}
     assert (listed["made_by"], listed["last_used_at"] % 3600) == ("staff_test", 0)
     assert listed["last_used_at"] > made["created_at"] - 3600
     assert (await ask(stack, made["secret"], "/admin/campaigns", "POST", {"name": "Fair"})).code == "OK"
-    noted = (await stack.admin("GET", "/admin/audit")).data["items"]
-    assert [(row["action"], row["actor"]) for row in noted if row["action"] != "staff.sign_in"] == [
+    entries = (await stack.admin("GET", "/admin/audit")).data["items"]
+    assert [(row["action"], row["actor"]) for row in entries if row["action"] != "staff.sign_in"] == [
         ("campaign.create", named),
         ("token.create", "staff_test"),
     ]
@@ -169,26 +169,26 @@ async def test_token_of_a_merchant_is_limited_to_the_merchant(stack: Stack) -> N
 
 
 async def test_revoked_token_is_refused_on_every_edge(stack: Stack) -> None:
-    made, kept = await make(stack), await make(stack)
+    made, stored = await make(stack), await make(stack)
     settings = replace(stack.process.settings, database_url="", core_rpc_addresses=(stack.process.rpc_address,))
     async with running(settings, ["admin"]) as one, running(settings, ["admin"]) as two:
         edges = [replace(stack, process=edge_process) for edge_process in (one, two)]
         for edge in edges:
-            for token in (made["secret"], kept["secret"]):
+            for token in (made["secret"], stored["secret"]):
                 assert (await ask(edge, token)).code == "OK"
         for _ in range(2):
             assert (await stack.admin("DELETE", f"/admin/tokens/{made['id']}")).code == "OK"
             assert refused(await ask(stack, made["secret"])) == INVALID, "at once, on the edge that was asked"
         for edge in (stack, *edges):
             await until_refused(edge, made["secret"])
-            assert (await ask(edge, kept["secret"])).code == "OK"
+            assert (await ask(edge, stored["secret"])).code == "OK"
     rows = (await stack.admin("GET", "/admin/tokens")).data["items"]
-    assert [(row["id"], row["revoked_at"] > 0) for row in rows] == [(kept["id"], False), (made["id"], True)]
-    noted = [row["action"] for row in (await stack.admin("GET", "/admin/audit")).data["items"]]
-    assert noted.count("token.revoke") == 1
+    assert [(row["id"], row["revoked_at"] > 0) for row in rows] == [(stored["id"], False), (made["id"], True)]
+    entries = [row["action"] for row in (await stack.admin("GET", "/admin/audit")).data["items"]]
+    assert entries.count("token.revoke") == 1
     # The revocation outlives every edge's cache, and is dropped before the token would have expired.
-    kept = "SELECT extract(epoch FROM kept_until - revoked_at)::float8 FROM revocations WHERE kind = 'token'"
-    assert HELD_SECONDS < await stack.database.fetchval(kept) <= REVOKED_SECONDS + 1
+    stored = "SELECT extract(epoch FROM expires_at - revoked_at)::float8 FROM revocations WHERE kind = 'token'"
+    assert CACHE_SECONDS < await stack.database.fetchval(stored) <= REVOKED_SECONDS + 1
     await stack.database.execute("DELETE FROM revocations")
     async with new_edge(stack) as fresh:
         assert await shown(fresh, made["secret"]) == "TOKEN_INVALID"
@@ -198,7 +198,7 @@ async def test_tokens_of_a_tenant_are_bounded_and_some_are_kept_from_merchants(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "TOKENS_MAX", 5)
-    monkeypatch.setattr(tokens, "TENANTS_OWN", 2)
+    monkeypatch.setattr(tokens, "TENANT_RESERVED", 2)
     merchants = replace(stack, merchant_id=await make_merchant(stack))
     body = {"name": "many", "roles": ["admin"]}
     answers = await asyncio.gather(*(merchants.admin("POST", "/admin/tokens", body) for _ in range(9)))
@@ -263,25 +263,25 @@ async def test_token_is_taken_only_from_the_header_of_an_admin_request(stack: St
 
 @pytest.mark.settings(rate_limits=True)
 async def test_guesses_of_an_address_are_limited_and_cost_no_query_each(stack: Stack) -> None:
-    asked = 0
+    requests = 0
     core = Core(stack.engine)
 
     class Counting:
         async def call(self, operation: Operation, request: Any) -> Any:
-            nonlocal asked
-            asked += operation.name == "OpenToken"
+            nonlocal requests
+            requests += operation.name == "OpenToken"
             return await core.call(operation, request)
 
     async with new_edge(stack, Counting()) as edge:
         known, wrong = (await make(stack))["secret"], guess(stack.tenant_id)
         assert await shown(edge, known) == ""
-        assert {await shown(edge, wrong) for _ in range(20)} == {"TOKEN_INVALID"} and asked == 2
+        assert {await shown(edge, wrong) for _ in range(20)} == {"TOKEN_INVALID"} and requests == 2
         began = time.monotonic()
         seen = [await shown(edge, guess(stack.tenant_id)) for _ in range(3 * GUESSES.burst)]
         refilled = (time.monotonic() - began) * GUESSES.per_second
         assert set(seen) == {"TOKEN_INVALID", "RATE_LIMITED"}
         assert seen.count("TOKEN_INVALID") <= GUESSES.burst + 1 + refilled
-        assert asked <= 2 + GUESSES.burst + 1 + refilled
+        assert requests <= 2 + GUESSES.burst + 1 + refilled
         assert await shown(edge, known) == "", "a known token is not limited"
     async with new_edge(stack) as many:
         good = [(await make(stack))["secret"] for _ in range(GUESSES.burst + 5)]

@@ -14,7 +14,7 @@ from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.operations.approvals import review
 from runtime.operations.desk import bulk
-from tests.support.approvals import HELD, LIMIT, as_, ask, balance, decide, noted, player_of, waiting
+from tests.support.approvals import HELD, LIMIT, as_, ask, audit_trail, balance, decide, player_of, waiting
 from tests.support.login import bearer
 from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign
@@ -24,7 +24,6 @@ from tests.support.world import Launched, World
 
 @pytest_asyncio.fixture(scope="module")
 async def office(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    """A stack that lets nobody alone do much, nor beyond their role."""
     async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **HELD)) as stack:
         yield stack
 
@@ -41,22 +40,26 @@ async def fair(office: Stack) -> World:
 async def test_adjustment_above_the_limit_waits_for_another_person(office: Stack) -> None:
     player = await player_of(office, "above")
     assert (await ask(office, player, LIMIT)).http == 200
-    kept = waiting(await ask(office, player, reference_id="ticket-9"))
-    assert (kept["operation"], kept["subject_id"], kept["asked_by"]) == ("AdjustBalance", player, "ann")
-    assert (kept["before"]["balance"], kept["after"]["balance"], kept["after"]["amount"]) == (100, 1100, 1000)
-    assert kept["expires_at"] - kept["asked_at"] == 7 * 86400
+    approval = waiting(await ask(office, player, reference_id="ticket-9"))
+    assert (approval["operation"], approval["subject_id"], approval["requested_by"]) == ("AdjustBalance", player, "ann")
+    assert (approval["before"]["balance"], approval["after"]["balance"], approval["after"]["amount"]) == (
+        100,
+        1100,
+        1000,
+    )
+    assert approval["expires_at"] - approval["requested_at"] == 7 * 86400
     assert await balance(office, player) == LIMIT
     listed = (await as_(office, "bob", "GET", "approvals?status=waiting")).data["items"]
-    assert kept in listed
-    done = (await decide(office, "bob", "approve", kept)).data
+    assert approval in listed
+    done = (await decide(office, "bob", "approve", approval)).data
     assert (done["status"], done["decided_by"], done["reason"]) == ("APPROVAL_STATUS_DONE", "bob", "seen")
     assert await balance(office, player) == 1100
-    assert await noted(office, kept) == [("approval.ask", "ann"), ("approval.approve", "bob")]
+    assert await audit_trail(office, approval) == [("approval.ask", "ann"), ("approval.approve", "bob")]
     [moved, *_] = (await office.admin("GET", "/admin/audit", subject_id=player)).data["items"]
     assert (moved["action"], moved["actor"]) == ("player.adjust_balance", "ann")
-    again = await decide(office, "bob", "approve", kept)
+    again = await decide(office, "bob", "approve", approval)
     assert again.data == done and await balance(office, player) == 1100
-    assert refused(await decide(office, "eve", "approve", kept))[2] == "ILLEGAL_TRANSITION"
+    assert refused(await decide(office, "eve", "approve", approval))[2] == "ILLEGAL_TRANSITION"
 
 
 async def test_adjustment_that_would_be_refused_does_not_wait(office: Stack) -> None:
@@ -67,12 +70,12 @@ async def test_adjustment_that_would_be_refused_does_not_wait(office: Stack) -> 
 
 async def test_own_request_is_neither_approved_nor_rejected(office: Stack) -> None:
     player = await player_of(office, "own")
-    kept = waiting(await ask(office, player))
+    approval = waiting(await ask(office, player))
     for what in ("approve", "reject"):
-        answer = await decide(office, "ann", what, kept, role="admin")
+        answer = await decide(office, "ann", what, approval, role="admin")
         assert refused(answer) == (403, "PERMISSION_DENIED", "OWN_REQUEST"), what
-    asked = {"id": kept["id"], "may_decide": ["AdjustBalance"]}
-    assert refused(await office.core("POST", f"/approvals/{kept['id']}/approve", asked))[2] == "OWN_REQUEST"
+    body = {"id": approval["id"], "may_decide": ["AdjustBalance"]}
+    assert refused(await office.core("POST", f"/approvals/{approval['id']}/approve", body))[2] == "OWN_REQUEST"
     assert await balance(office, player) == 0
 
 
@@ -83,9 +86,9 @@ async def test_api_token_or_its_maker_is_no_second_person(office: Stack) -> None
     path = f"/admin/approvals/{own['id']}/approve"
     answer = await office.admin("POST", path, {"reason": "r"}, roles=(), headers=shown)
     assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN")
-    asked = {"player_id": player, "scope_key": office.tenant_id, "currency": "points", "amount": 1000}
+    body = {"player_id": player, "scope_key": office.tenant_id, "currency": "points", "amount": 1000}
     sent = await office.admin(
-        "POST", "/admin/wallet/adjustments", {**asked, "reference_id": "r"}, roles=(), headers=shown
+        "POST", "/admin/wallet/adjustments", {**body, "reference_id": "r"}, roles=(), headers=shown
     )
     answer = await decide(office, "ann", "approve", waiting(sent))
     assert refused(answer) == (403, "PERMISSION_DENIED", "OWN_REQUEST")
@@ -95,25 +98,25 @@ async def test_api_token_or_its_maker_is_no_second_person(office: Stack) -> None
 
 async def test_approval_requires_the_role_of_the_operation(office: Stack) -> None:
     player = await player_of(office, "roles")
-    kept = waiting(await ask(office, player))
+    approval = waiting(await ask(office, player))
     for what in ("approve", "reject"):
-        answer = await decide(office, "dora", what, kept, role="designer")
+        answer = await decide(office, "dora", what, approval, role="designer")
         assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED"), what
         assert answer.envelope["data"]["roles"] == ["admin", "reward_manager"]
     body = {"reason": "", "may_decide": ["AdjustBalance"]}
-    assert (await as_(office, "dora", "POST", f"approvals/{kept['id']}/approve", body, role="designer")).http == 400
+    assert (await as_(office, "dora", "POST", f"approvals/{approval['id']}/approve", body, role="designer")).http == 400
     assert await balance(office, player) == 0
-    assert (await decide(office, "root", "approve", kept, role="admin")).http == 200
+    assert (await decide(office, "root", "approve", approval, role="admin")).http == 200
 
 
 async def test_approval_is_unknown_to_other_tenants_and_merchants(office: Stack) -> None:
     player = await player_of(office, "scope")
-    kept = waiting(await ask(office, player))
+    approval = waiting(await ask(office, player))
     shop = replace(office, merchant_id=await make_merchant(office))
     for other in (await make_tenant(office, OTHER_TENANT), shop):
-        assert kept["id"] not in str((await as_(other, "bob", "GET", "approvals")).envelope)
+        assert approval["id"] not in str((await as_(other, "bob", "GET", "approvals")).envelope)
         for verb, path in (("GET", ""), ("POST", "/approve"), ("POST", "/reject"), ("POST", "/withdraw")):
-            answer = await as_(other, "bob", verb, f"approvals/{kept['id']}{path}", {} if verb == "POST" else None)
+            answer = await as_(other, "bob", verb, f"approvals/{approval['id']}{path}", {} if verb == "POST" else None)
             assert refused(answer) == (404, "NOT_FOUND", "UNKNOWN_APPROVAL"), path
     body = {"player_id": player, "scope_key": shop.merchant_id, "currency": "points", "amount": 500}
     theirs = waiting(await as_(shop, "mia", "POST", "wallet/adjustments", body))
@@ -125,12 +128,12 @@ async def test_approval_is_unknown_to_other_tenants_and_merchants(office: Stack)
 
 async def test_key_makes_one_approval_and_one_movement(office: Stack) -> None:
     player = await player_of(office, "keyed")
-    kept = waiting(await ask(office, player, key="k-1"))
-    asked = await asyncio.gather(*(ask(office, player, key="k-1") for _ in range(4)))
-    assert {waiting(answer)["id"] for answer in asked if answer.http == 202} == {kept["id"]}
+    approval = waiting(await ask(office, player, key="k-1"))
+    answers = await asyncio.gather(*(ask(office, player, key="k-1") for _ in range(4)))
+    assert {waiting(answer)["id"] for answer in answers if answer.http == 202} == {approval["id"]}
     assert refused(await ask(office, player, 2000, key="k-1"))[:1] == (422,)
-    assert waiting(await ask(office, player, who="zoe", key="k-1"))["id"] != kept["id"]
-    assert (await decide(office, "bob", "approve", kept)).http == 200
+    assert waiting(await ask(office, player, who="zoe", key="k-1"))["id"] != approval["id"]
+    assert (await decide(office, "bob", "approve", approval)).http == 200
     entry = (await ask(office, player, key="k-1")).data
     assert (entry["amount"], entry["balance_after"]) == (1000, 1000)
     assert await balance(office, player) == 1000
@@ -138,11 +141,11 @@ async def test_key_makes_one_approval_and_one_movement(office: Stack) -> None:
 
 async def test_key_that_was_used_meanwhile_is_not_used_again(office: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     player = await player_of(office, "meanwhile")
-    kept = waiting(await ask(office, player, key="k-3"))
+    approval = waiting(await ask(office, player, key="k-3"))
     with monkeypatch.context() as patch:
         patch.setattr(office.engine, "settings", replace(office.engine.settings, dual_adjustment_above=0))
         assert (await ask(office, player, key="k-3")).data["balance_after"] == 1000
-    assert (await decide(office, "bob", "approve", kept)).data["status"] == "APPROVAL_STATUS_DONE"
+    assert (await decide(office, "bob", "approve", approval)).data["status"] == "APPROVAL_STATUS_DONE"
     assert await balance(office, player) == 1000
 
 
@@ -150,14 +153,14 @@ async def test_withdrawal_or_rejection_is_final(office: Stack) -> None:
     player = await player_of(office, "ended")
     for nth, (who, what) in enumerate((("ann", "withdraw"), ("bob", "reject"))):
         key = f"k-2{nth}"
-        kept = waiting(await ask(office, player, key=key))
+        approval = waiting(await ask(office, player, key=key))
         if what == "withdraw":
-            assert refused(await decide(office, "bob", what, kept))[2] == "FORBIDDEN", "only who asked withdraws"
+            assert refused(await decide(office, "bob", what, approval))[2] == "FORBIDDEN", "only who asked withdraws"
         status = f"APPROVAL_STATUS_{'WITHDRAWN' if what == 'withdraw' else 'REJECTED'}"
-        assert (await decide(office, who, what, kept)).data["status"] == status
+        assert (await decide(office, who, what, approval)).data["status"] == status
         assert waiting(await ask(office, player, key=key))["status"] == status
-        assert refused(await decide(office, "eve", "approve", kept))[2] == "ILLEGAL_TRANSITION"
-        assert await noted(office, kept) == [("approval.ask", "ann"), (f"approval.{what}", who)]
+        assert refused(await decide(office, "eve", "approve", approval))[2] == "ILLEGAL_TRANSITION"
+        assert await audit_trail(office, approval) == [("approval.ask", "ann"), (f"approval.{what}", who)]
     assert await balance(office, player) == 0
 
 
@@ -165,12 +168,12 @@ async def test_approval_that_cannot_be_carried_out_now_goes_on_waiting(office: S
     player = await player_of(office, "spent")
     for _ in range(2):
         await ask(office, player, LIMIT)
-    kept = waiting(await ask(office, player, -150))
+    approval = waiting(await ask(office, player, -150))
     await ask(office, player, -LIMIT)
-    assert refused(await decide(office, "bob", "approve", kept))[2] == "INSUFFICIENT_BALANCE"
-    assert (await as_(office, "bob", "GET", f"approvals/{kept['id']}")).data["status"] == "APPROVAL_STATUS_WAITING"
+    assert refused(await decide(office, "bob", "approve", approval))[2] == "INSUFFICIENT_BALANCE"
+    assert (await as_(office, "bob", "GET", f"approvals/{approval['id']}")).data["status"] == "APPROVAL_STATUS_WAITING"
     await ask(office, player, LIMIT)
-    assert (await decide(office, "bob", "approve", kept)).http == 200
+    assert (await decide(office, "bob", "approve", approval)).http == 200
     assert await balance(office, player) == 50
 
 
@@ -178,9 +181,9 @@ async def test_approval_of_a_suspended_merchant_is_refused(office: Stack) -> Non
     player, merchant_id = await player_of(office, "halted"), await make_merchant(office)
     shop = replace(office, merchant_id=merchant_id)
     body = {"player_id": player, "scope_key": merchant_id, "currency": "points", "amount": 500}
-    kept = waiting(await as_(shop, "mia", "POST", "wallet/adjustments", body))
+    approval = waiting(await as_(shop, "mia", "POST", "wallet/adjustments", body))
     await office.admin("PUT", f"/admin/merchants/{merchant_id}", {"status": "MERCHANT_STATUS_SUSPENDED"})
-    assert refused(await decide(office, "bob", "approve", kept))[2] == "SUSPENDED"
+    assert refused(await decide(office, "bob", "approve", approval))[2] == "SUSPENDED"
     assert await balance(office, player) == 0
 
 
@@ -188,9 +191,13 @@ async def test_turns_above_the_limit_wait_and_are_given_once(fair: World) -> Non
     stack, player = fair.stack, await player_of(fair.stack, "turns")
     body = {"campaign_id": fair.campaign_id, "amount": 6, "reason": "the app broke off"}
     assert (await as_(stack, "ann", "POST", f"players/{player}/turns", body | {"amount": 5})).http == 200
-    kept = waiting(await as_(stack, "ann", "POST", f"players/{player}/turns", body))
-    assert (kept["before"]["balance"], kept["after"]["balance"], kept["after"]["reason"]) == (5, 11, body["reason"])
-    answers = await asyncio.gather(*(decide(stack, who, "approve", kept) for who in ("bob", "eve")))
+    approval = waiting(await as_(stack, "ann", "POST", f"players/{player}/turns", body))
+    assert (approval["before"]["balance"], approval["after"]["balance"], approval["after"]["reason"]) == (
+        5,
+        11,
+        body["reason"],
+    )
+    answers = await asyncio.gather(*(decide(stack, who, "approve", approval) for who in ("bob", "eve")))
     assert sorted(answer.http for answer in answers) == [200, 400]
     [turns] = (await stack.admin("GET", f"/admin/players/{player}/turns")).data["items"]
     assert turns["balance"] == 11
@@ -213,24 +220,24 @@ class TestOdds:
         game = await self.game(fair)
         named = await as_(fair.stack, "dan", "PUT", f"games/{game}", {"name": "Another"}, role="designer")
         assert named.data["name"] == "Another"
-        kept = waiting(await self.odds(fair, game, 0.25))
+        approval = waiting(await self.odds(fair, game, 0.25))
         assert await self.now(fair, game) == 1
-        shown = [kept[at]["definition"]["handler_config"]["prizes"][0]["probability"] for at in ("before", "after")]
+        shown = [approval[at]["definition"]["handler_config"]["prizes"][0]["probability"] for at in ("before", "after")]
         assert shown == [1, 0.25]
-        assert refused(await decide(fair.stack, "bob", "approve", kept))[2] == "ROLE_REQUIRED"
-        assert (await decide(fair.stack, "eve", "approve", kept, role="designer")).data["status"].endswith("DONE")
+        assert refused(await decide(fair.stack, "bob", "approve", approval))[2] == "ROLE_REQUIRED"
+        assert (await decide(fair.stack, "eve", "approve", approval, role="designer")).data["status"].endswith("DONE")
         assert await self.now(fair, game) == 0.25
 
     async def test_odds_of_a_game_that_was_changed_since_are_not_overwritten(self, fair: World) -> None:
         game = await self.game(fair)
-        kept = waiting(await self.odds(fair, game, 0.25))
+        approval = waiting(await self.odds(fair, game, 0.25))
         await as_(fair.stack, "dan", "PUT", f"games/{game}", {"name": "Newer"}, role="designer")
-        answer = await decide(fair.stack, "eve", "approve", kept, role="designer")
+        answer = await decide(fair.stack, "eve", "approve", approval, role="designer")
         assert refused(answer) == (409, "ABORTED", "STALE_REVISION")
-        after = (await fair.stack.admin("GET", f"/admin/approvals/{kept['id']}")).data
+        after = (await fair.stack.admin("GET", f"/admin/approvals/{approval['id']}")).data
         assert (after["status"], after["outcome"]["reason"]) == ("APPROVAL_STATUS_FAILED", "STALE_REVISION")
         assert await self.now(fair, game) == 1
-        assert (await noted(fair.stack, kept))[-1] == ("approval.fail", "eve")
+        assert (await audit_trail(fair.stack, approval))[-1] == ("approval.fail", "eve")
 
     async def test_odds_wait_for_a_paused_game_that_was_played_and_not_for_a_draft(self, fair: World) -> None:
         draft = await self.game(fair, status="GAME_STATUS_DRAFT")
@@ -261,15 +268,15 @@ class TestBulk:
     async def test_bulk_of_more_revocations_than_the_limit_waits(self, fair: World) -> None:
         one, two, three = ids = await self.won(fair, 3)
         assert (await self.revoke(fair, [one, two])).http == 200
-        kept = waiting(await self.revoke(fair, [*ids, "reward_none"], key="b-1"))
-        assert [row["status"] for row in kept["before"]["rewards"]] == ["revoked", "revoked", "won"]
-        assert kept["after"]["unknown"] == ["reward_none"]
+        approval = waiting(await self.revoke(fair, [*ids, "reward_none"], key="b-1"))
+        assert [row["status"] for row in approval["before"]["rewards"]] == ["revoked", "revoked", "won"]
+        assert approval["after"]["unknown"] == ["reward_none"]
         assert await self.statuses(fair, [three]) == ["won"]
         body = {"act": "BULK_ACT_FULFILL", "ids": [*ids, "reward_none"]}
         assert (await as_(fair.stack, "ann", "POST", "rewards/bulk", body)).http == 200, "only revocations wait"
         other = await as_(fair.stack, "ann", "POST", "rewards/bulk", body, key="b-1")
         assert refused(other) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH"), "the key is of what waits"
-        assert (await decide(fair.stack, "bob", "approve", kept)).data["status"] == "APPROVAL_STATUS_DONE"
+        assert (await decide(fair.stack, "bob", "approve", approval)).data["status"] == "APPROVAL_STATUS_DONE"
 
     @pytest.mark.parametrize(
         "error", [None, Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away")], ids=["crash", "store"]
@@ -277,10 +284,10 @@ class TestBulk:
     async def test_bulk_that_broke_off_is_resumed_and_revokes_each_once(
         self, fair: World, monkeypatch: pytest.MonkeyPatch, error: Exception | None
     ) -> None:
-        ids, kept = await self.halfway(fair, monkeypatch, error)
-        shown = (await fair.stack.admin("GET", f"/admin/approvals/{kept['id']}")).data
+        ids, approval = await self.halfway(fair, monkeypatch, error)
+        shown = (await fair.stack.admin("GET", f"/admin/approvals/{approval['id']}")).data
         assert (shown["status"], shown["decided_by"]) == ("APPROVAL_STATUS_APPROVED", "bob")
-        answers = await asyncio.gather(*(decide(fair.stack, who, "approve", kept) for who in ("bob", "eve")))
+        answers = await asyncio.gather(*(decide(fair.stack, who, "approve", approval) for who in ("bob", "eve")))
         # The second of the two may find it done.
         done = [answer.data for answer in answers if answer.http == 200]
         late = [refused(answer)[2] for answer in answers if answer.http != 200]
@@ -292,7 +299,7 @@ class TestBulk:
         for reward_id in ids:
             entries = (await fair.stack.admin("GET", "/admin/audit", subject_id=reward_id)).data["items"]
             assert [(entry["action"], entry["actor"]) for entry in entries] == [("reward.revoke", "ann")]
-        actions = [action for action, _ in await noted(fair.stack, kept)]
+        actions = [action for action, _ in await audit_trail(fair.stack, approval)]
         assert actions == ["approval.ask", "approval.approve", "approval.finish"]
 
     async def halfway(
@@ -300,7 +307,7 @@ class TestBulk:
     ) -> tuple[list[str], dict[str, Any]]:
         """(three rewards, the approval of their revocation, which broke off after the first of them)"""
         ids = await self.won(fair, 3)
-        kept, revoke, left = waiting(await self.revoke(fair, ids)), bulk._ACTS[m.BulkAct.REVOKE], [None]
+        approval, revoke, left = waiting(await self.revoke(fair, ids)), bulk._ACTS[m.BulkAct.REVOKE], [None]
 
         async def breaks(*args: Any) -> None:
             if not left:
@@ -310,32 +317,32 @@ class TestBulk:
 
         with monkeypatch.context() as patch:
             patch.setattr(bulk, "_ACTS", {m.BulkAct.REVOKE: breaks})
-            assert (await decide(fair.stack, "bob", "approve", kept)).http == (503 if error else 500)
+            assert (await decide(fair.stack, "bob", "approve", approval)).http == (503 if error else 500)
         assert sorted(await self.statuses(fair, ids)) == ["revoked", "won", "won"]
-        return ids, kept
+        return ids, approval
 
     async def test_bulk_that_broke_off_can_be_rejected_and_keeps_what_was_done(
         self, fair: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        ids, kept = await self.halfway(fair, monkeypatch)
-        assert refused(await decide(fair.stack, "ann", "reject", kept, role="admin"))[2] == "OWN_REQUEST"
-        assert (await decide(fair.stack, "eve", "reject", kept)).data["status"] == "APPROVAL_STATUS_REJECTED"
+        ids, approval = await self.halfway(fair, monkeypatch)
+        assert refused(await decide(fair.stack, "ann", "reject", approval, role="admin"))[2] == "OWN_REQUEST"
+        assert (await decide(fair.stack, "eve", "reject", approval)).data["status"] == "APPROVAL_STATUS_REJECTED"
         for who, what in (("bob", "approve"), ("eve", "approve"), ("eve", "reject")):
-            assert refused(await decide(fair.stack, who, what, kept))[2] == "ILLEGAL_TRANSITION"
+            assert refused(await decide(fair.stack, who, what, approval))[2] == "ILLEGAL_TRANSITION"
         assert sorted(await self.statuses(fair, ids)) == ["revoked", "won", "won"]
-        assert [action for action, _ in await noted(fair.stack, kept)][-1] == "approval.reject"
+        assert [action for action, _ in await audit_trail(fair.stack, approval)][-1] == "approval.reject"
 
     async def test_bulk_stops_where_it_is_rejected(self, fair: World, monkeypatch: pytest.MonkeyPatch) -> None:
         ids = await self.won(fair, 3)
-        kept, revoke, rejected = waiting(await self.revoke(fair, ids)), bulk._ACTS[m.BulkAct.REVOKE], []
+        approval, revoke, rejected = waiting(await self.revoke(fair, ids)), bulk._ACTS[m.BulkAct.REVOKE], []
 
         async def and_is_rejected(*args: Any) -> None:
             await revoke(*args)
             if not rejected:
-                rejected.append((await decide(fair.stack, "eve", "reject", kept)).http)
+                rejected.append((await decide(fair.stack, "eve", "reject", approval)).http)
 
         monkeypatch.setattr(bulk, "_ACTS", {m.BulkAct.REVOKE: and_is_rejected})
-        assert refused(await decide(fair.stack, "bob", "approve", kept))[2] == "ILLEGAL_TRANSITION"
+        assert refused(await decide(fair.stack, "bob", "approve", approval))[2] == "ILLEGAL_TRANSITION"
         assert rejected == [200]
         assert sorted(await self.statuses(fair, ids)) == ["revoked", "won", "won"]
 
@@ -344,22 +351,22 @@ async def test_request_of_a_token_is_withdrawn_with_the_token_or_its_maker(offic
     player = await player_of(office, "by_machines")
     body = {"player_id": player, "scope_key": office.tenant_id, "currency": "points", "amount": 1000}
 
-    async def asked_by_token_of(who: str) -> tuple[str, dict[str, Any]]:
+    async def request_by_token_of(who: str) -> tuple[str, dict[str, Any]]:
         made = await token_of(office, who)
         shown = bearer(made["secret"])
         sent = await office.admin("POST", "/admin/wallet/adjustments", body, roles=(), headers=shown)
         return made["id"], waiting(sent)
 
-    (token, first), (_, second), (_, other) = [await asked_by_token_of(who) for who in ("ida", "ida", "jon")]
+    (token, first), (_, second), (_, other) = [await request_by_token_of(who) for who in ("ida", "ida", "jon")]
     theirs = waiting(await ask(office, player, who="ida"))
     assert (await as_(office, "boss", "DELETE", f"tokens/{token}", role="admin")).http == 200
     shown = (await office.admin("GET", f"/admin/approvals/{first['id']}")).data
     assert (shown["status"], shown["reason"]) == ("APPROVAL_STATUS_WITHDRAWN", "its token was revoked")
-    assert await noted(office, first) == [("approval.ask", f"ci ({token})"), ("approval.withdraw", "boss")]
+    assert await audit_trail(office, first) == [("approval.ask", f"ci ({token})"), ("approval.withdraw", "boss")]
     ended = await as_(office, "boss", "POST", "staff/revoke", {"subject": "ida"}, role="admin")
     assert ended.data == {"withdrawn": 2, "tokens": 1}
-    for kept in (first, second, theirs):
-        assert refused(await decide(office, "bob", "approve", kept))[2] == "ILLEGAL_TRANSITION"
+    for approval in (first, second, theirs):
+        assert refused(await decide(office, "bob", "approve", approval))[2] == "ILLEGAL_TRANSITION"
     assert await balance(office, player) == 0
     assert (await decide(office, "bob", "approve", other)).data["status"] == "APPROVAL_STATUS_DONE"
 
@@ -372,16 +379,16 @@ async def test_request_of_a_revoked_token_is_not_kept(
     made = await token_of(office, "kim")
     shown = bearer(made["secret"])
 
-    async def asked() -> Answer:
+    async def adjust() -> Answer:
         return await office.admin("POST", "/admin/wallet/adjustments", body, roles=(), headers=shown)
 
-    kept = waiting(await asked())
+    approval = waiting(await adjust())
     revoke = "UPDATE api_tokens SET revoked_at = now() WHERE token_id = $1"
     await office.database.execute(revoke, made["id"])
-    assert refused(await asked()) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")
+    assert refused(await adjust()) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")
     assert await office.database.fetchval("SELECT count(*) FROM approvals WHERE subject_id = $1", player) == 1
     assert (await as_(office, "boss", "DELETE", f"tokens/{made['id']}", role="admin")).http == 200
-    stands = (await office.admin("GET", f"/admin/approvals/{kept['id']}")).data
+    stands = (await office.admin("GET", f"/admin/approvals/{approval['id']}")).data
     assert (stands["status"], stands["reason"]) == ("APPROVAL_STATUS_WITHDRAWN", "its token was revoked")
     noted_of_token = (await office.admin("GET", "/admin/audit", subject_id=made["id"])).data["items"]
     assert [entry["action"] for entry in noted_of_token] == ["token.create"], "it was revoked before"

@@ -21,7 +21,7 @@ async def entries(stack: Any, **query: str) -> list[dict[str, Any]]:
     return list((await stack.admin("GET", "/admin/audit", **query)).data["items"])
 
 
-async def noted(stack: Stack, action: str, tenant_id: str = "") -> list[dict[str, Any]]:
+async def entries_of(stack: Stack, action: str, tenant_id: str = "") -> list[dict[str, Any]]:
     rows = await stack.database.fetch(
         "SELECT * FROM audit_entries WHERE tenant_id = $1 AND action = $2 ORDER BY entry_id",
         tenant_id or stack.tenant_id,
@@ -91,7 +91,7 @@ async def test_sign_in_is_noted_once_for_its_token(stack: Stack) -> None:
     token = bearer(stack.token("ann", ("designer", "reward_manager")))
     for path in ("/admin/me", "/admin/games", "/admin/me"):
         assert (await stack.admin("GET", path, roles=(), headers=token)).data
-    (entry,) = [entry for entry in await noted(stack, "staff.sign_in") if entry["actor"] == "ann"]
+    (entry,) = [entry for entry in await entries_of(stack, "staff.sign_in") if entry["actor"] == "ann"]
     assert (entry["subject_type"], entry["after"]["roles"]) == ("staff", ["designer", "reward_manager"])
     assert entry["after"]["address"] == "127.0.0.1" and entry["after"]["expires_at"] > 1_700_000_000
     assert token["Authorization"].partition(" ")[2] not in str(entry)
@@ -102,24 +102,24 @@ async def test_sign_in_is_noted_once_for_its_token(stack: Stack) -> None:
 async def test_sign_in_seen_by_many_edges_is_noted_once(stack: Stack) -> None:
     body = {"subject": "ann", "sign_in_id": "signin_1", "roles": ["admin"], "expires_at": 1}
     answers = await asyncio.gather(*(stack.core("POST", "/audit/sign-ins", body) for _ in range(20)))
-    assert sorted(answer.data["noted"] for answer in answers) == [False] * 19 + [True]
-    assert len(await noted(stack, "staff.sign_in")) == 1
-    assert (await stack.core("POST", "/audit/sign-ins", {**body, "sign_in_id": "signin_2"})).data["noted"]
+    assert sorted(answer.data["recorded"] for answer in answers) == [False] * 19 + [True]
+    assert len(await entries_of(stack, "staff.sign_in")) == 1
+    assert (await stack.core("POST", "/audit/sign-ins", {**body, "sign_in_id": "signin_2"})).data["recorded"]
 
 
 async def test_sign_ins_of_one_subject_are_bounded(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "SIGN_INS", audit.SIGN_INS._replace(at_once=3, every_seconds=3600.0))
     for _ in range(6):
         assert (await stack.admin("GET", "/admin/me")).data
-    assert len(await noted(stack, "staff.sign_in")) == 3
+    assert len(await entries_of(stack, "staff.sign_in")) == 3
     assert (await stack.admin("GET", "/admin/me", roles=(), headers=bearer(stack.token("bea", ("admin",))))).data
-    assert len(await noted(stack, "staff.sign_in")) == 4
+    assert len(await entries_of(stack, "staff.sign_in")) == 4
 
 
 @pytest.mark.settings(role_matrix="strict")
 async def test_refusal_is_noted_with_the_route_and_the_reason(stack: Stack) -> None:
     assert (await stack.admin("PUT", "/admin/games/game_x", {"name": "x"}, roles=("reward_manager",))).http == 403
-    (entry,) = await noted(stack, "staff.refuse")
+    (entry,) = await entries_of(stack, "staff.refuse")
     assert (entry["actor"], entry["subject_type"], entry["subject_id"]) == ("staff_test", "staff", "staff_test")
     assert entry["after"] == {
         "route": "PUT /admin/games/{id}",
@@ -130,17 +130,17 @@ async def test_refusal_is_noted_with_the_route_and_the_reason(stack: Stack) -> N
     }
     abroad = {**bearer(stack.token("pat", ("platform",))), "X-Tenant-Id": OTHER_TENANT}
     assert (await stack.admin("GET", "/admin/games", roles=(), headers=abroad)).http == 403
-    assert {entry["actor"] for entry in await noted(stack, "staff.refuse")} == {"staff_test", "pat"}
-    assert await noted(stack, "staff.refuse", OTHER_TENANT) == []
+    assert {entry["actor"] for entry in await entries_of(stack, "staff.refuse")} == {"staff_test", "pat"}
+    assert await entries_of(stack, "staff.refuse", OTHER_TENANT) == []
 
 
 async def test_refusal_of_a_player_is_noted_without_an_address(stack: Stack) -> None:
     answer = await stack.admin("GET", "/admin/games", roles=(), headers=bearer(stack.token("player_ann")))
     assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
-    (entry,) = await noted(stack, "staff.refuse")
+    (entry,) = await entries_of(stack, "staff.refuse")
     assert (entry["actor"], entry["after"]["roles"]) == ("player_ann", [])
     assert entry["after"]["address"] == "", "no erasure could take it away"
-    assert await noted(stack, "staff.sign_in") == []
+    assert await entries_of(stack, "staff.sign_in") == []
 
 
 async def test_refusals_are_shown_to_the_staff_of_their_merchant(stack: Stack) -> None:
@@ -165,7 +165,7 @@ async def test_refusal_of_an_unknown_caller_is_not_noted(stack: Stack) -> None:
     assert await stack.database.fetchval("SELECT count(*) FROM audit_entries") == 0
     there = {"X-Roles": "x", "X-Tenant-Id": stack.tenant_id}
     assert (await stack.admin("GET", "/admin/games", roles=(), headers=there)).http == 403
-    assert len(await noted(stack, "staff.refuse")) == 1
+    assert len(await entries_of(stack, "staff.refuse")) == 1
 
 
 @pytest.mark.parametrize(

@@ -47,14 +47,14 @@ async def me(stack: Stack, token: str) -> Answer:
 async def test_link_signs_in_its_subject_with_its_roles(stack: Stack) -> None:
     answer = await use(stack, link(stack, "designer", "reward_manager"))
     assert answer.headers["Cache-Control"] == "no-store"
-    told = (await me(stack, answer.data["token"])).data
-    assert (told["subject"], told["tenant_id"], told["roles"]) == (
+    reply = (await me(stack, answer.data["token"])).data
+    assert (reply["subject"], reply["tenant_id"], reply["roles"]) == (
         "ann",
         stack.tenant_id,
         ["designer", "reward_manager"],
     )
     seconds = stack.process.settings.staff_session_seconds
-    assert told["expires_at"] == answer.data["expires_at"] and abs(told["expires_at"] - time.time() - seconds) < 60
+    assert reply["expires_at"] == answer.data["expires_at"] and abs(reply["expires_at"] - time.time() - seconds) < 60
 
 
 async def test_link_used_at_once_signs_in_one(stack: Stack) -> None:
@@ -141,8 +141,8 @@ async def test_oidc_sign_in_gives_the_roles_of_the_claims(trusting: Stack, issue
     begun = await begin(trusting)
     assert begun["url"].startswith(f"{issuer.url}/authorize?") and begun["redirect_uri"] == REDIRECT
     answer = await finish(trusting, begun, issuer.code("dora", begun))
-    told = (await me(trusting, answer.data["token"])).data
-    assert (told["subject"], told["tenant_id"], told["roles"]) == ("dora", trusting.tenant_id, ["designer"])
+    reply = (await me(trusting, answer.data["token"])).data
+    assert (reply["subject"], reply["tenant_id"], reply["roles"]) == ("dora", trusting.tenant_id, ["designer"])
     assert (
         await trusting.admin("POST", "/admin/auth/logout", {}, roles=(), headers=bearer(answer.data["token"]))
     ).data == {}
@@ -210,7 +210,6 @@ async def test_oidc_issuer_that_is_away_is_unavailable(issuer: Issuer, database_
 ENDED = (401, "UNAUTHENTICATED", "TOKEN_INVALID")
 REVOKE = "/admin/staff/revoke"
 NOTHING = {"withdrawn": 0, "tokens": 0}
-"""What a revocation tells where nothing of theirs waits, and they have made no token."""
 
 
 async def log_out(stack: Stack, token: str, **body: object) -> Answer:
@@ -270,16 +269,15 @@ async def test_revoke_by_an_owner_ends_the_tokens_of_another(stack: Stack) -> No
     assert (await stack.admin("POST", REVOKE, {"subject": "ann"})).data == NOTHING
     assert refused(await me(stack, second)) == ENDED
     assert (await me(stack, bystander)).code == "OK"
-    noted = [row for row in (await stack.admin("GET", "/admin/audit")).data["items"] if row["action"] == "staff.revoke"]
-    assert [(row["actor"], row["subject_id"]) for row in noted] == [("staff_test", "ann"), ("staff_test", oldest)]
+    entries = [
+        row for row in (await stack.admin("GET", "/admin/audit")).data["items"] if row["action"] == "staff.revoke"
+    ]
+    assert [(row["actor"], row["subject_id"]) for row in entries] == [("staff_test", "ann"), ("staff_test", oldest)]
 
 
 @pytest.mark.parametrize("ended_by", ["ann", "an owner"])
 async def test_revoke_ends_tokens_made_by_a_clock_that_is_ahead(stack: Stack, ended_by: str) -> None:
-    with pytest.MonkeyPatch.context() as clock:
-        ahead = time.time() + LEEWAY_SECONDS - 1
-        clock.setattr(time, "time", lambda: ahead)
-        tokens = [of_ann(stack), of_ann(stack)]
+    tokens = [stack.token("ann", ("designer",), ahead_seconds=LEEWAY_SECONDS - 1) for _ in range(2)]
     for token in tokens:
         assert (await me(stack, token)).code == "OK"
     if ended_by == "ann":

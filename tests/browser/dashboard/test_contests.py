@@ -24,7 +24,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def ranked(fair: World) -> tuple[str, str]:
-    """A board of four players, who played once to four times, and its prize for the first two."""
     prize = await fair.prize(name="Fair mug", total=1)
     game = await fair.wheel(name="Harvest wheel")
     for plays, player in ((4, "dora"), (3, "carl"), (2, "bert"), (1, "anna")):
@@ -48,22 +47,22 @@ async def test_leaderboard_is_made_edited_corrected_and_finalized(desk: Desk, fa
     await desk.press("New leaderboard", within="main")
     await page.get_by_label("Name", exact=True).fill("Autumn's best")
     await page.get_by_label("Campaign", exact=True).last.select_option(label="Autumn Fair")
-    await page.get_by_label("What counts").select_option("plays")
-    await desk.press("Make leaderboard", within="dialog")
+    await page.get_by_label("Ranked by").select_option("plays")
+    await desk.press("Create leaderboard", within="dialog")
     await page.wait_for_url("**/leaderboards/board_*")
-    await page.wait_for_selector(".empty:has-text('Nobody is ranked')")
+    await page.wait_for_selector(".empty:has-text('No ranked players yet')")
     assert await page.locator(".head").get_by_role("button", name="Finalize").count() == 0, "not a designer's"
     path = f"/admin{page.url.removeprefix(desk.home)}"
     await desk.press("Edit", within="main .head")
     await page.get_by_label("Name", exact=True).fill("Mine")
     await fair.stack.admin("PUT", path, {"mode": "best"})
     await desk.press("Save", within="dialog")
-    await page.wait_for_selector("dialog .problem:has-text('How it counts')")
+    await page.wait_for_selector("dialog .problem:has-text('Scoring')")
     assert await page.get_by_label("Name", exact=True).input_value() == "Mine"
     await desk.press("Save", within="dialog")
     await page.wait_for_selector("h1:has-text('Mine')")
-    kept = (await fair.stack.admin("GET", path)).data
-    assert (kept["name"], kept["mode"]) == ("Mine", "LEADERBOARD_MODE_BEST")
+    stored = (await fair.stack.admin("GET", path)).data
+    assert (stored["name"], stored["mode"]) == ("Mine", "LEADERBOARD_MODE_BEST")
     board_id, prize = await ranked(fair)
     await desk.enter("reward_manager", path=f"/leaderboards/{board_id}")
     assert await places(desk) == [["1", "dora", "4"], ["2", "carl", "3"], ["3", "bert", "2"], ["4", "anna", "1"]]
@@ -72,57 +71,28 @@ async def test_leaderboard_is_made_edited_corrected_and_finalized(desk: Desk, fa
     await desk.press("Disqualify: dora", within="tbody")
     await page.get_by_label("Reason", exact=True).fill("two accounts")
     await desk.press("Disqualify", within="dialog footer")
-    await page.wait_for_selector(".toast:has-text('dora is disqualified')")
+    await page.wait_for_selector(".toast:has-text('dora disqualified')")
     await page.wait_for_selector("tbody tr:has-text('dora')", state="detached")
     await desk.press("Adjust: bert", within="tbody")
-    await page.get_by_label("Add to the score").fill("5")
+    await page.get_by_label("Score adjustment").fill("5")
     await page.get_by_label("Reason", exact=True).fill("a round was lost")
     await desk.press("Adjust", within="dialog footer")
     await page.wait_for_selector("tbody tr:first-child:has-text('bert')")
     assert await places(desk) == [["1", "bert", "7"], ["2", "carl", "3"], ["3", "anna", "1"]]
     await desk.press("Finalize", within="main .head")
-    await page.wait_for_selector("dialog:has-text('prizes are given')")
-    told = await page.inner_text("dialog")
-    assert "2 prizes are given" in told and "1. bert: Fair mug" in told and "2. carl: Fair mug" in told
+    await page.wait_for_selector("dialog:has-text('prizes are awarded')")
+    text = await page.inner_text("dialog")
+    assert "2 prizes are awarded" in text and "1. bert: Fair mug" in text and "2. carl: Fair mug" in text
     await desk.press("Finalize", within="dialog")
     # One mug is in stock: the better place has it.
-    await page.wait_for_selector(".toast:has-text('one prize is given')")
+    await page.wait_for_selector(".toast:has-text('1 prize awarded')")
     await page.wait_for_selector("tbody tr:nth-child(2):has-text('out of stock')")
     assert await page.locator("tbody").get_by_role("button").count() == 0
     won = await fair.database.fetch("SELECT player_id FROM rewards WHERE prize_id = $1", prize)
     assert [row["player_id"] for row in won] == ["bert"]
 
 
-async def test_live_leaderboard_is_paged_and_archived_without_prizes(desk: Desk, fair: World) -> None:
-    board_id, prize = await ranked(fair)
-    await fair.database.execute(
-        "INSERT INTO leaderboard_adjustments (tenant_id, entry_id, board_id, player_id, delta, reason)"
-        " SELECT $1, 'entry_' || n, $2, 'extra_' || to_char(n, 'FM00'), 1000 - n, 'r' FROM generate_series(0, 29) AS n",
-        fair.stack.tenant_id,
-        board_id,
-    )
-    await fair.stack.engine.rankings.rebuild(fair.stack.tenant_id, board_id)
-    await desk.enter("designer", path=f"/leaderboards/{board_id}")
-    assert (await places(desk))[0] == ["1", "extra_00", "1,000"] and len(await places(desk)) == 25
-    await desk.press("Next page", within="main")
-    await desk.page.wait_for_selector("tbody tr:has-text('dora')")
-    assert (await places(desk))[0] == ["26", "extra_25", "975"] and len(await places(desk)) == 9
-    assert await desk.page.locator("tbody").get_by_role("button").count() == 0, "a designer corrects nothing"
-    await desk.press("Archive", within="main .head")
-    assert "none of its prizes are given" in await desk.page.inner_text("dialog")
-    await desk.press("Cancel", within="dialog")
-    assert (await fair.stack.admin("GET", f"/admin/leaderboards/{board_id}")).data["status"].endswith("ACTIVE")
-    await desk.press("Archive", within="main .head")
-    await desk.press("Archive", within="dialog")
-    await desk.page.wait_for_selector(".toast:has-text('Busiest is archived.')")
-    await desk.page.wait_for_selector(".head .status:has-text('Archived')")
-    assert await desk.page.locator(".head").get_by_role("button", name="Archive").count() == 0
-    assert (await fair.stack.consumer("GET", f"/leaderboards/{board_id}", player="dora")).http == 404
-    assert await fair.database.fetch("SELECT FROM rewards WHERE prize_id = $1", prize) == []
-
-
 async def answered(script: str) -> Any:
-    """The data of the answer to a call, as a shell makes it."""
     shell = await asyncio.create_subprocess_exec(*("sh", "-euc", script), stdout=asyncio.subprocess.PIPE)
     said, _ = await shell.communicate()
     return json.loads(said)["data"]
@@ -137,12 +107,12 @@ async def test_quest_is_made_changed_told_an_event_and_archived(desk: Desk, fair
     await page.get_by_label("Turns").fill("3")
     await page.locator("dialog [name=status]").select_option("active")
     await page.locator("dialog [name='condition.kind']").select_option("event")
-    await desk.press("Make quest", within="dialog")
+    await desk.press("Create quest", within="dialog")
     await page.wait_for_selector("dialog [name='condition.count'][aria-invalid=true]")
     desk.forgive("400")
-    await page.get_by_label("How many").fill("1")
-    await desk.press("Make quest", within="dialog")
-    shown = page.get_by_role("region", name="An event is told so")
+    await page.get_by_label("Required count").fill("1")
+    await desk.press("Create quest", within="dialog")
+    shown = page.get_by_role("region", name="Example request")
     await shown.wait_for()
     assert await violations(page) == []
     first = await page.get_by_label("Secret", exact=True).input_value()
@@ -150,19 +120,19 @@ async def test_quest_is_made_changed_told_an_event_and_archived(desk: Desk, fair
     [quest] = (await fair.stack.admin("GET", "/admin/quests", campaign=fair.campaign_id)).data["items"]
     assert (event["event_id"], event["quest_id"], quest["secret"]) == ("newsletter-4711", quest["id"], "")
     await desk.press("Close", within="dialog footer")
-    await page.wait_for_selector("tbody tr:has-text('1 events told from outside')")
-    await desk.press("New secret", within="tbody")
-    assert "for the time being" in await page.inner_text("dialog")
-    await desk.press("New secret", within="dialog")
+    await page.wait_for_selector("tbody tr:has-text('1 external events')")
+    await desk.press("Rotate secret", within="tbody")
+    assert "the current secret are accepted" in await page.inner_text("dialog")
+    await desk.press("Rotate secret", within="dialog")
     await shown.wait_for()
     second = await page.get_by_label("Secret", exact=True).input_value()
     assert second.startswith("whsec_") and second != first
     await desk.press("Close", within="dialog footer")
-    await desk.press("End the old one", within="tbody")
-    await desk.press("End the old one", within="dialog")
-    await page.wait_for_selector(".toast:has-text('The old secret has ended.')")
-    kept = await fair.database.fetchval("SELECT signing FROM quests WHERE quest_id = $1", quest["id"])
-    assert list(kept) == ["secret"]
+    await desk.press("Revoke old secret", within="tbody")
+    await desk.press("Revoke old secret", within="dialog")
+    await page.wait_for_selector(".toast:has-text('Old secret revoked')")
+    stored = await fair.database.fetchval("SELECT signing FROM quests WHERE quest_id = $1", quest["id"])
+    assert list(stored) == ["secret"]
     await desk.press("Edit", within="tbody")
     await page.locator("dialog [name=type]").select_option("daily")
     await desk.press("Save", within="dialog")
@@ -176,21 +146,18 @@ async def test_quest_is_made_changed_told_an_event_and_archived(desk: Desk, fair
     assert completed.data["turns_granted"] == 3
     await page.reload()
     await desk.press("Archive", within="tbody")
-    assert "stay given" in await page.inner_text("dialog")
+    assert "Earned turns remain" in await page.inner_text("dialog")
     await desk.press("Archive", within="dialog")
-    await page.wait_for_selector(".toast:has-text('Newsletter is archived.')")
+    await page.wait_for_selector(".toast:has-text('Newsletter archived')")
     await desk.to(f"/quests?status=archived&campaign_id={fair.campaign_id}")
     assert await desk.rows() == ["Newsletter"] and await page.locator("tbody button").count() == 0
 
-
-# -- approvals -------------------------------------------------------------------------------
 
 HELD: Final = {"dual_adjustment_above": 100, "dual_odds": True, "dual_revocations_above": 1}
 
 
 @pytest.fixture
 def dual_control(service: Stack) -> Iterator[None]:
-    """For one test the service asks a second person."""
     engine = service.engine
     settings, engine.settings = engine.settings, replace(engine.settings, **HELD)
     yield
@@ -213,7 +180,7 @@ async def decide(desk: Desk, what: str, reason: str) -> None:
 
 
 async def followed(desk: Desk) -> str:
-    await desk.page.locator(".toast a", has_text="Look at it").click()
+    await desk.page.locator(".toast a", has_text="View approval").click()
     await desk.page.wait_for_selector("main .head .status")
     await desk.settled()
     return await desk.title()
@@ -233,16 +200,16 @@ async def test_second_person_approves_or_rejects_what_one_asked_for(
     for name, value in (("scope_key", fair.campaign_id), ("amount", "5000"), ("reference_id", "ticket-9")):
         await page.fill(f"dialog [name={name}]", value)
     await desk.press("Adjust balance", within="dialog footer")
-    await page.wait_for_selector(".toast:has-text('Nothing is done yet: this waits for a second person.')")
+    await page.wait_for_selector(".toast:has-text('Awaiting approval by a second person. Nothing has changed yet.')")
     await page.wait_for_selector("dialog", state="detached")
-    assert await followed(desk) == f"Move +5000 points of {player}"
+    assert await followed(desk) == f"Adjust balance of {player} by +5000 points"
     acts = [text.strip() for text in await page.locator("main .head .acts").all_text_contents()]
     assert acts == ["Withdraw"], "nobody approves their own request"
     await enter_as(desk, "dan", "designer", "/approvals")
-    await page.get_by_role("link", name="Move +5000 points").first.click()
-    await page.wait_for_selector("main:has-text('Your role does not decide this.')")
+    await page.get_by_role("link", name="by +5000 points").first.click()
+    await page.wait_for_selector("main:has-text('Your role cannot approve this change.')")
     await enter_as(desk, "bob", "reward_manager")
-    await page.get_by_role("link", name=f"Move +5000 points of {player}").click()  # From Home.
+    await page.get_by_role("link", name=f"Adjust balance of {player} by +5000 points").click()  # From Home.
     await page.wait_for_selector("table.compared")
     compared = await page.locator("table.compared").text_content() or ""
     assert "5000" in compared and "ticket-9" in compared
@@ -256,12 +223,12 @@ async def test_second_person_approves_or_rejects_what_one_asked_for(
     chance = field(desk, "handler_config.prizes[0].probability")
     await chance.fill("25")
     await desk.press("Save", within="form.schema footer")
-    await page.wait_for_selector(".toast:has-text('waits for a second person')")
+    await page.wait_for_selector(".toast:has-text('Awaiting approval by a second person')")
     assert await chance.input_value() == "25"
     assert await followed(desk) == "Change the odds of Harvest wheel"
     compared = await page.locator("table.compared").text_content() or ""
-    assert "How it is won" in compared and "25 %" in compared
-    worth = page.get_by_role("region", name="What its prizes are worth")
+    assert "Odds and prizes" in compared and "25 %" in compared
+    worth = page.get_by_role("region", name="Prize values")
     assert "Mug" in (await worth.text_content() or "")
     await enter_as(desk, "eve", "designer", "/approvals?status=waiting")
     await page.get_by_role("link", name="Change the odds of Harvest wheel").click()
@@ -271,9 +238,9 @@ async def test_second_person_approves_or_rejects_what_one_asked_for(
     odds = (await fair.stack.admin("GET", f"/admin/games/{game}")).data["handler_config"]
     assert odds["prizes"][0]["probability"] == 1
     # Revocations in bulk, with each reward.
-    asked = await fair.stack.admin("POST", "/admin/rewards/bulk", {"act": "BULK_ACT_REVOKE", "ids": won})
-    assert asked.http == 202
-    await enter_as(desk, "bob", "reward_manager", f"/approvals/{asked.envelope['data']['approval']['id']}")
+    sent = await fair.stack.admin("POST", "/admin/rewards/bulk", {"act": "BULK_ACT_REVOKE", "ids": won})
+    assert sent.http == 202
+    await enter_as(desk, "bob", "reward_manager", f"/approvals/{sent.envelope['data']['approval']['id']}")
     assert await desk.title() == "Revoke 2 rewards"
     rows = await page.locator("main table:not(.compared) tbody tr").all_text_contents()
     assert len(rows) == 2 and all(EVIL in row and "Won" in row and "Revoked" in row for row in rows), rows
@@ -301,24 +268,24 @@ async def test_discrepancy_is_found_from_home_and_closed_by_an_admin_for_a_reaso
         await page.wait_for_selector("dialog dl.details")
         assert await page.locator("dialog form").count() == 0, "a designer only looks at it"
         await desk.enter("admin")
-        await page.click(f"section:has-text('{HOLDS}') a:text-is('Violations')")
+        await page.click(f"section:has-text('{HOLDS}') a:text-is('View all')")
         await page.wait_for_url("**/violations?status=open")
         await desk.settled()
         assert await row.locator("a").get_attribute("href") == "/dashboard/players/ann"
         await row.get_by_role("button").click()
         await page.wait_for_selector("dialog dd.said:text-is('0')")
         assert await violations(page) == []
-        await desk.press("Close it", within="dialog")
+        await desk.press("Close discrepancy", within="dialog")
         assert await page.locator("dialog :invalid").count() > 0, "a reason is required"
         await page.locator("dialog [name=reason]").fill("5 points were typed into the table")
-        await desk.press("Close it", within="dialog")
-        await page.wait_for_selector(".toast:has-text('The violation is closed.')")
+        await desk.press("Close discrepancy", within="dialog")
+        await page.wait_for_selector(".toast:has-text('Discrepancy closed')")
         await row.wait_for(state="detached")
         await desk.to("/violations?status=closed")
         await row.get_by_role("button").click()
         said = await page.inner_text("dialog")
-        assert "5 points were typed into the table" in said and "Close it" not in said
-        [noted] = (await stack.admin("GET", "/admin/audit", action="violation.close")).data["items"]
-        assert noted["after"]["reason"] == "5 points were typed into the table"
+        assert "5 points were typed into the table" in said and "Close discrepancy" not in said
+        [entries] = (await stack.admin("GET", "/admin/audit", action="violation.close")).data["items"]
+        assert entries["after"]["reason"] == "5 points were typed into the table"
     finally:
         await stack.database.execute("DELETE FROM balances WHERE tenant_id = $1", stack.tenant_id)

@@ -34,7 +34,6 @@ NAME: Final = EVIL[:70]
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def played(tenant: Stack, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    """A campaign in Berlin whose wheel was played, with prizes of several currencies."""
     monkeypatch.setattr(counting, "FRESH_SECONDS", -1.0)
     monkeypatch.setattr(live, "EVERY_SECONDS", 0.1)
     monkeypatch.setattr(live, "STOCK_EVERY", 1)
@@ -71,11 +70,11 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     assert cells == [["8", "EUR"], ["5", "USD"], ["0", ""]]
     await desk.until("document.querySelectorAll('.chart canvas').length === 2")
     assert "Europe/Berlin" in await page.inner_text("p.under")
-    assert "what chance makes of the declared odds" in await page.inner_text("main")
+    assert "match the published odds" in await page.inner_text("main")
     await page.select_option("select[aria-label=Game]", index=1)
     await desk.until("location.search.includes('game=game_')")
     await page.fill("label:has-text('From') input", "2040-01-01")
-    await page.wait_for_selector("text=Nobody played in this time")
+    await page.wait_for_selector("text=No plays in this period")
     assert "from=2040-01-01" in page.url
     # Another campaign's figures never stand under this one's name.
     async with new_world(played.stack, name="Slow fair") as slow:
@@ -97,12 +96,12 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     assert not await page.evaluate("window.evil")
     desk.forgive("503")
     await desk.to(f"/analytics?campaign={played.campaign_id}")
-    everything = page.locator(".part:has(h2:text-is('Take everything along'))")
+    everything = page.locator(".part:has(h2:text-is('Export data'))")
     async with page.expect_download() as saved:
         await everything.get_by_role("button", name="Plays").click()
     plays = Path(await (await saved.value).path()).read_text().splitlines()
     assert plays[0].startswith("id,played_at,") and len(plays) == PLAYS + 1
-    assert await desk.told() == "Exported: Plays."
+    assert await desk.toast() == "Plays exported"
     days = page.locator(".part:has(h2:text-is('By day')) details")
     await days.locator("summary").click()
     async with page.expect_download() as saved:
@@ -112,12 +111,12 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     await desk.to(f"/analytics?campaign={played.campaign_id}&from={day}&to={day}")
     async with page.expect_download():
         await desk.press("Winners", within="main")
-    [asked] = [one for one in desk.asked if "/exports/winners" in one]
-    query = parse_qs(urlsplit(asked.partition(" ")[2]).query)
+    [request] = [one for one in desk.asked if "/exports/winners" in one]
+    query = parse_qs(urlsplit(request.partition(" ")[2]).query)
     at = [datetime.fromisoformat(f"{one}+00:00").timestamp() for one in ("2026-10-24T22:00:00", "2026-10-25T23:00:00")]
     assert [query["from"], query["to"]] == [[f"{time:.0f}"] for time in at]
     await desk.to("/audit")
-    await page.select_option("select[aria-label=Kind]", label="Export")
+    await page.select_option("select[aria-label=Type]", label="Export")
     await page.wait_for_selector("tbody tr:has(button:text-is('export.read')):has-text('plays')")
 
 
@@ -125,7 +124,7 @@ async def test_home_shows_plays_as_they_happen(desk: Desk, played: World) -> Non
     await desk.enter("designer")
     await desk.page.wait_for_selector(".tiles.now")
     assert "Live" in await desk.page.inner_text(".part:has(.now)")
-    await desk.page.wait_for_selector(".now .tile:has-text('by value') b:has-text('EUR'):has-text('USD')")
+    await desk.page.wait_for_selector(".now .tile:has-text('Value (24 h)') b:has-text('EUR'):has-text('USD')")
     game = await played.wheel(await played.prize(total=1000, name=f"Cap {NAME}"))
     await played.round(game)
     before = int(await desk.page.locator(".now b").first.inner_text())
@@ -137,8 +136,6 @@ async def test_home_shows_plays_as_they_happen(desk: Desk, played: World) -> Non
     assert await desk.title() == "Analytics"
     assert not await desk.page.evaluate("window.evil")
 
-
-# -- the audit log ---------------------------------------------------------------------------
 
 DONE: Final = (
     # (when, action, subject, name, reason)
@@ -152,7 +149,6 @@ SHOWN: Final = "[...document.querySelectorAll('tbody .link')].map((it) => it.tex
 
 
 async def shows(desk: Desk, *actions: str) -> None:
-    """Waits until these are listed, the newest first."""
     await desk.until(f"JSON.stringify({SHOWN}) === JSON.stringify({list(actions)!r})")
 
 
@@ -171,13 +167,13 @@ async def test_audit_log_is_filtered_by_its_address_in_days_of_utc(browser: Brow
         await desk.enter("admin")
         wrong = []
         for label, typed, name, actions in (
-            ("What, from its beginning", "prize.", "action", ALL[1:]),
-            ("What, from its beginning", "prize.u", "action", ["prize.update"]),
+            ("Action (starts with)", "prize.", "action", ALL[1:]),
+            ("Action (starts with)", "prize.u", "action", ["prize.update"]),
             ("From (UTC)", "2026-03-02", "since", ALL[:3]),
             ("To (UTC)", "2026-03-02", "until", ALL[1:]),
-            ("Name, reason or id", "blue", "q", ["campaign.update", "prize.update", "prize.create"]),
-            ("Name, reason or id", "nobody wanted", "q", ["prize.remove"]),
-            ("Name, reason or id", "camp_fair", "q", ["campaign.update"]),
+            ("Name, reason or ID", "blue", "q", ["campaign.update", "prize.update", "prize.create"]),
+            ("Name, reason or ID", "nobody wanted", "q", ["prize.remove"]),
+            ("Name, reason or ID", "camp_fair", "q", ["campaign.update"]),
         ):
             await desk.to("/audit?actor=bob")
             await shows(desk, *ALL)
@@ -193,12 +189,12 @@ async def test_audit_log_is_filtered_by_its_address_in_days_of_utc(browser: Brow
         await desk.to("/audit?actor=bob&since=2026-03-02&until=2026-03-02")
         await shows(desk, "prize.remove", "prize.update")
         assert (await desk.page.locator("tbody time").last.get_attribute("title")) == "2 Mar 2026, 00:00 UTC"
-        await desk.page.get_by_label("What, from its beginning").fill("campaign")
-        await desk.page.wait_for_selector(".empty:has-text('Nothing matches this filter.')")
-        await desk.press("Clear the filter", within="main")
+        await desk.page.get_by_label("Action (starts with)").fill("campaign")
+        await desk.page.wait_for_selector(".empty:has-text('No results.')")
+        await desk.press("Clear filter", within="main")
         await desk.page.wait_for_url("**/audit")
         await desk.page.wait_for_selector("tbody .link:text-is('staff.sign_in')")
-        assert await desk.page.get_by_role("button", name="Clear the filter").count() == 0
+        assert await desk.page.get_by_role("button", name="Clear filter").count() == 0
 
 
 async def test_audit_entry_compares_before_and_after(desk: Desk, fair: World) -> None:
@@ -209,5 +205,5 @@ async def test_audit_entry_compares_before_and_after(desk: Desk, fair: World) ->
     row = desk.page.locator("dialog tr", has_text="Redeem until")
     assert (await row.locator("td").nth(1).inner_text()).strip() == "18 May 2033, 03:33 UTC"
     await desk.page.keyboard.press("Escape")
-    await desk.page.select_option("select[aria-label=Kind]", "game")
+    await desk.page.select_option("select[aria-label=Type]", "game")
     await desk.page.wait_for_selector("tbody button", state="detached")

@@ -1,7 +1,4 @@
-"""Every page of the dashboard: it fits its window, takes names for text, works by the keys alone, and is documented.
-
-The pages are read from pages.js, so a new one is tested too.
-"""
+"""Every page of the dashboard: it fits its window, takes names for text, works by the keys alone, and is documented."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import pytest_asyncio
 
 from tests.support.axe import violations
 from tests.support.browsing import STILL
-from tests.support.keyboard import LISTENS, Keys, tab_to, walk
+from tests.support.keyboard import LISTENS, tab_to, walk
 from tests.support.pages.desk import furnish
 from tests.support.pages.looks import accessible, window
 from tests.support.stack import Stack
@@ -35,7 +32,6 @@ LISTS: Final = tuple(
     path for path in ROUTES if path not in ("/", "/analytics", "/tenants") and ":" not in path and path.count("/") == 1
 )
 CUT: Final = "[...document.querySelectorAll('main .table')].some((one) => one.scrollWidth > one.clientWidth)"
-"""Whether a table hides columns, which it must not in a narrow window."""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -75,7 +71,6 @@ async def test_page_fits_its_window_takes_names_for_text_and_axe_finds_nothing(
 
 
 def documented() -> dict[str, str]:
-    """What docs/reference/dashboard.md says that each page reads."""
     text = (TOP / "docs/reference/dashboard.md").read_text()
     rows = re.findall(r"^\| (`/[^|]*) \| ([^|]*) \|", text, re.MULTILINE)
     return {route: reads for routes, reads in rows for route in re.findall(r"`([^`]+)`", routes)}
@@ -92,10 +87,10 @@ async def test_page_reads_what_the_docs_say_and_its_list_has_a_filter_in_the_add
         await desk.page.goto("about:blank")  # Requests of the page before are over.
         desk.asked.clear()
         await desk.to(paths[route])
-        asked = {one.partition("/api/v1/")[2].partition("?")[0] for one in desk.asked if one.startswith("GET ")}
-        asked = {"schema" if one.startswith("schemas/games/") else one for one in asked}
+        body = {one.partition("/api/v1/")[2].partition("?")[0] for one in desk.asked if one.startswith("GET ")}
+        body = {"schema" if one.startswith("schemas/games/") else one for one in body}
         # The last word of a path that is no id.
-        words = {next((word for word in one.split("/")[::-1] if not re.search(r"[_0-9]", word)), "") for one in asked}
+        words = {next((word for word in one.split("/")[::-1] if not re.search(r"[_0-9]", word)), "") for one in body}
         reads = docs[route.replace(":id", "{id}")].lower()
         spelled = {word.removesuffix(".json").replace("-", " ") for word in words - {"", "me", "ann"}}
         if undocumented := {word for word in spelled if word.removesuffix("s") not in reads}:
@@ -129,6 +124,7 @@ async def test_navigation_has_five_groups_and_home_creates_what_the_role_may(des
         await desk.page.wait_for_selector("dialog form, main form, .gallery")
     await desk.enter("reward_manager")
     assert await links.count() == 0
+    desk.forgive("429")  # Each visit of Home opens a live stream, and the edge notices its end with the next event.
 
 
 async def test_empty_list_says_what_to_do_next(browser: Browser, tenant: Stack) -> None:
@@ -144,45 +140,40 @@ async def test_empty_list_says_what_to_do_next(browser: Browser, tenant: Stack) 
         assert [path for path, text in said.items() if "\n" not in text or "tombola " in text] == [], said
 
 
-# -- keyboard --------------------------------------------------------------------------------
-
 SIZE: Final[Any] = {"width": 1280, "height": 800}
-SOME: Final = ("/", "/campaigns/:id", "/prizes/new", "codes", "/audit")
-"""The representatives of a sweep over all pages."""
+SOME: Final = ("/", "/campaigns/:id", "/prizes/new", "/audit")
 
 OPENERS: Final = """() => {
     const OTHERS = "form button, nav button, .id, tr:not(:first-child) .link, [aria-pressed]";
     const all = [...document.querySelectorAll(`main button:not(${OTHERS})`)];
     return [...new Set(all.filter((one) => one.checkVisibility()).map((one) => one.textContent.trim()))];
 }"""
-"""The different texts of a page's buttons outside of forms."""
 
 PRESS: Final = """(text) => {
     const all = document.querySelectorAll("main button:not(form button)");
     (window.pressed = [...all].find((one) => one.textContent.trim() === text)).focus();
 }"""
-AT_ONCE: Final = {"Copy", "Save as SVG", "Save as PNG", "Export", "Send me one"}
-"""Buttons that open no dialog."""
+AT_ONCE: Final = {"Copy", "Save as SVG", "Save as PNG", "Export", "Send test event"}
 
 FOCUS_IN: Final = """document.activeElement.matches(
     "dialog[open] :is(form :is(input, select, textarea), footer button, header button)")"""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def keys(browser: Browser, tenant: Stack) -> AsyncIterator[Keys]:
+async def keys(browser: Browser, tenant: Stack) -> AsyncIterator[Desk]:
     async with at_desk(browser, tenant, **STILL, viewport=SIZE) as desk:
         await desk.page.add_init_script(LISTENS)
         await desk.enter("admin", "platform")
-        yield Keys(desk)
+        yield desk
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["some", "every"])
 async def test_tab_reaches_all_that_the_mouse_does_and_dialogs_keep_the_focus(
-    keys: Keys, paths: dict[str, str], fair: World, every: bool
+    keys: Desk, paths: dict[str, str], fair: World, every: bool
 ) -> None:
     # A long campaign name wraps the buttons of a list's row.
     await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"name": "Autumn Fair"})
-    desk, page, found = keys.desk, keys.page, list[tuple[str, Any]]()
+    desk, page, found = keys, keys.page, list[tuple[str, Any]]()
     for route in paths if every else SOME:
         await desk.to(paths[route])
         for back in (False, True) if route in (*SOME[1:3], "/audit") else (False,):
@@ -210,9 +201,9 @@ async def test_tab_reaches_all_that_the_mouse_does_and_dialogs_keep_the_focus(
     assert found == []
 
 
-async def test_dashboard_is_worked_by_the_keys_alone(keys: Keys, paths: dict[str, str], fair: World) -> None:
-    """Signs in, opens a row, makes a prize, adjusts stock in a dialog, adds and withdraws codes, filters the log."""
-    desk, page = keys.desk, keys.page
+async def test_sign_in_lists_and_menu_work_by_the_keys_alone(keys: Desk, paths: dict[str, str], fair: World) -> None:
+    """Signs in, opens a row, filters the log, opens the menu of a small window."""
+    desk, page = keys, keys.page
     token = await page.evaluate("sessionStorage.getItem('tombola.token')")
     await page.evaluate("sessionStorage.clear()")
     await page.goto(f"{desk.home}/games")
@@ -233,42 +224,17 @@ async def test_dashboard_is_worked_by_the_keys_alone(keys: Keys, paths: dict[str
     await tab_to(page, page.locator("main tbody a").first)
     await page.keyboard.press("Enter")
     await page.wait_for_selector("main h1:focus")
-    await desk.to(paths["/prizes/new"])
-    await keys.fill(**{"name": "Mug by keys", "value": "7", "stock.total": "5"})
-    await page.keyboard.press("Enter")
-    prize = await keys.opened("Mug by keys")
-    await keys.press("Adjust")
-    asked = await keys.dialog()
-    await asked.fill(change="5", reason="counted")
-    await asked.press("Adjust")
-    await keys.gone()
-    made = await keys.get(f"prizes/{prize}")
-    assert (made["name"], made["value"], made["stock"]["total"]) == ("Mug by keys", 7, 10)
-    page.on("filechooser", lambda _: None)  # Intercepted from now on, before a key opens it.
-    await desk.to(paths["codes"])
-    await tab_to(page, page.locator(".upload input[type=file]"))
-    async with page.expect_file_chooser() as chosen:
-        await page.keyboard.press("Enter")
-    file: Any = {"name": "c.txt", "mimeType": "text/plain", "buffer": b"CCCC-2222\nDDDD-3333"}
-    await (await chosen.value).set_files(file)
-    await page.wait_for_selector(".upload [role=status]:has-text('2 added')")
-    await page.wait_for_selector("tbody tr:nth-child(4)")
-    await tab_to(page, page.locator("main tbody input[type=checkbox]").first)
-    await page.keyboard.press("Space")
-    await keys.press("Withdraw 1", "Shift+Tab")
-    await (await keys.dialog()).press("Withdraw")
-    await page.wait_for_selector(".toast:has-text('One code is withdrawn.')")
     await desk.to("/audit")
     shown = page.locator("main tbody time").first
     title = await shown.get_attribute("title")
     assert title and title.endswith(" UTC") and await shown.inner_text() != title
     for full in (True, False):  # What a mouse reads by hovering, the keys show everywhere.
-        await tab_to(page, page.get_by_role("button", name="Show times in full"))
+        await tab_to(page, page.get_by_role("button", name="Show exact times"))
         await page.keyboard.press("Space")
         await page.reload()
         await desk.settled()
         assert (await shown.inner_text() == title) is full
-    await tab_to(page, page.get_by_label("Kind"))
+    await tab_to(page, page.get_by_label("Type"))
     await page.keyboard.type("Leader")
     await page.wait_for_url("**/audit?subject_type=leaderboard")
     await page.set_viewport_size({"width": 360, "height": 800})
@@ -278,7 +244,7 @@ async def test_dashboard_is_worked_by_the_keys_alone(keys: Keys, paths: dict[str
     await page.wait_for_selector("#nav")
     await tab_to(page, links.last)
     assert await links.last.is_visible()
-    await tab_to(page, page.get_by_label("Kind"))
+    await tab_to(page, page.get_by_label("Type"))
     await page.wait_for_selector("#nav", state="hidden")  # It would cover the focus.
     await tab_to(page, menu, "Shift+Tab")
     await page.keyboard.press("Enter")

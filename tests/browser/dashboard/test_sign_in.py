@@ -58,7 +58,7 @@ async def test_sign_in_link_asks_first_works_once_and_leaves_no_trace(desk: Desk
     assert await desk.page.evaluate("document.cookie + JSON.stringify({...localStorage})") == "{}"
     async with at_desk(browser, desk.stack) as other:
         await other.follow(link)
-        assert "used already" in await other.page.inner_text(".notice")
+        assert "has been used" in await other.page.inner_text(".notice")
         await other.enter("admin", path="/campaigns")
         await other.follow(link)
         await other.page.wait_for_selector(".toast[data-tone=bad]")
@@ -107,14 +107,14 @@ async def test_oidc_sign_in_returns_to_the_page_and_sign_out_ends_the_session(
     async with at_desk(browser, service, **STILL) as desk:
         where = f"{desk.home}/campaigns?status=active"
         await desk.page.goto(where)
-        await desk.press("Sign in with your organisation")
+        await desk.press("Sign in with SSO")
         await desk.page.wait_for_selector("button:text-is('ann')")
         await desk.page.goto(f"{desk.home}?code=stolen&state=another")
-        await desk.page.wait_for_selector(".notice:has-text('did not work')")
+        await desk.page.wait_for_selector(".notice:has-text('Sign-in failed')")
         assert desk.page.url == where and "tombola.token" not in await desk.page.evaluate(STORED)
         assert not [one for one in desk.asked if "finish" in one], "a code without its state is not exchanged"
         await desk.page.goto(where)
-        await desk.press("Sign in with your organisation")
+        await desk.press("Sign in with SSO")
         await desk.page.click("button:text-is('dora')")
         await desk.settled()
         assert desk.page.url == where and await desk.title() == "Campaigns"
@@ -127,9 +127,9 @@ async def test_oidc_sign_in_returns_to_the_page_and_sign_out_ends_the_session(
         assert token not in await desk.page.evaluate(STORED)
     async with at_desk(browser, service, **STILL) as desk:
         await desk.page.goto(desk.home)
-        await desk.press("Sign in with your organisation")
+        await desk.press("Sign in with SSO")
         await desk.page.click("button:text-is('eve')")
-        await desk.page.wait_for_selector(".notice:has-text('no role here')")
+        await desk.page.wait_for_selector(".notice:has-text('has no role')")
         assert await desk.page.locator("nav a:has-text('Campaigns')").count() == 0
         desk.forgive("403")
 
@@ -151,7 +151,7 @@ async def test_ended_session_leads_to_a_sign_in_that_returns_and_a_busy_service_
     over = desk.stack.token("ann", ("admin",), seconds=-600)
     await desk.page.evaluate("(token) => sessionStorage.setItem('tombola.token', token)", over)
     await desk.page.reload()
-    await desk.page.wait_for_selector(".notice:has-text('has ended')")
+    await desk.page.wait_for_selector(".notice:has-text('has expired')")
     assert over not in await desk.page.evaluate(STORED)
     assert (await desk.stack.admin("GET", "/admin/me", roles=(), headers=bearer(over))).reason == "TOKEN_EXPIRED"
     await sign_in_by_token(desk, desk.stack.token("bob", ("designer",)))
@@ -160,7 +160,7 @@ async def test_ended_session_leads_to_a_sign_in_that_returns_and_a_busy_service_
     await desk.page.wait_for_selector(".tiles.now")
     token = await desk.page.evaluate(TOKEN)
     await desk.stack.admin("POST", "/admin/auth/logout", {}, roles=(), headers=bearer(token))
-    await desk.page.wait_for_selector(".notice:has-text('Your session has ended')")
+    await desk.page.wait_for_selector(".notice:has-text('Your session has expired')")
     assert desk.page.url == desk.home and await desk.page.evaluate(TOKEN) is None
     await sign_in_by_token(desk, desk.stack.token("bob", ("designer",)))
     assert await desk.title() == "Home"
@@ -233,13 +233,13 @@ async def provided(
 async def test_certified_provider_signs_staff_in_with_the_client_s_own_secret_alone(provided: Desk) -> None:
     desk, page = provided, provided.page
     await page.goto(f"{desk.home}/campaigns?status=active")
-    await desk.press("Sign in with your organisation")
+    await desk.press("Sign in with SSO")
     await page.fill("[name=login]", "dora")
     await page.fill("[name=password]", "any")
     await page.click("[type=submit]")
     await page.click("button:text-is('Continue')")
     if desk.stack.process.settings.oidc_client_secret == "another":
-        await page.wait_for_selector(".notice:has-text('did not work')")
+        await page.wait_for_selector(".notice:has-text('Sign-in failed')")
         assert await page.evaluate(TOKEN) is None
         desk.forgive("401")
         return
@@ -253,7 +253,7 @@ async def test_certified_provider_signs_staff_in_with_the_client_s_own_secret_al
     await page.wait_for_selector(".notice:has-text('signed out')")
     after = await desk.stack.admin("GET", "/admin/me", roles=(), headers=bearer(token))
     assert after.reason == "TOKEN_INVALID"
-    await desk.press("Sign in with your organisation")
+    await desk.press("Sign in with SSO")
     await desk.settled()
     assert await page.evaluate(WHO) == "dora"
     assert await page.evaluate(TOKEN) not in ("", None, token)

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAGE: Final = (Path(__file__).parents[3] / "docs/tutorials/first-campaign.md").read_text()
 PRESSED: Final = re.findall(r"\*\*(.+?)\*\*", PAGE)
-"""What the tutorial says to press, in order."""
 
 
 async def test_first_campaign_of_the_tutorial_is_live_and_won(browser: Browser, desk: Desk) -> None:

@@ -158,7 +158,7 @@ WALLETS: Final[dict[str, Case]] = {
         """ann|p2|one turn of one play|2 turns
            ann|p9|one turn of one play|no such play""",
     ),
-    "player_turn_given": (
+    "player_turn_credited": (
         # Of gus and gea ann has become; a reward stayed with gus, whose turns staff took from ann.
         """INSERT INTO rewards (player_id, reward_id, campaign_id, type, value, quantity, status)
             SELECT player, id, 'c1', type, value, 2, status FROM (VALUES

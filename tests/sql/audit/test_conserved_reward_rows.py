@@ -54,7 +54,7 @@ REWARDS: Final[dict[str, Case]] = {
            ann|n1|a task|none, and won
            ann|n3|a task|none, and claimed""",
     ),
-    "player_told": (
+    "player_outcome": (
         """INSERT INTO plays (play_id, player_id, outcome) VALUES
             ('p1', 'ann', '{"rewards": [{"reward_id": "r1"}], "milestones_granted": [{"reward_id": "m1"}]}'),
             ('p2', 'bob', '{"rewards": [{"reward_id": "r4"}]}'), ('p3', 'ann', '{"rewards": [{"reward_id": "g1"}]}');
@@ -62,9 +62,9 @@ REWARDS: Final[dict[str, Case]] = {
             ('ann', 'r1', 'p1', ''), ('ann', 'm1', 'p1', 'cup'), ('ann', 'r2', 'p1', ''), ('ann', 'r3', 'p9', ''),
             ('ann', 'r4', 'p2', ''), ('ann', 'r5', '', ''), ('gus', 'g1', 'p3', ''), ('bob', 'r6', 'p9', '')""",
         "ann,gus",
-        """ann|r2|told of by p1|not told of
-           ann|r3|told of by p9|no such play
-           ann|r4|told of by p2|a play of bob""",
+        """ann|r2|listed in p1|not listed
+           ann|r3|listed in p9|no such play
+           ann|r4|listed in p2|a play of bob""",
     ),
     "player_prize_counter": (
         """INSERT INTO prizes (prize_id, type) VALUES
@@ -251,10 +251,10 @@ REWARDS: Final[dict[str, Case]] = {
             ('b1', 2, 'gus', 'r2'), ('b3', 1, 'ann', 'r3'), ('b1', 4, 'bob', 'r4'), ('b2', 1, 'ann', 'r5'),
             ('b1', 5, 'nobody', 'r10')""",
         "ann,gus",
-        """ann|r4|a rank of a board|none
-           ann|r5|a rank of a board|none
-           ann|r6|a rank of a board|none
-           ann|r10|a rank of a board|none""",
+        """ann|r4|a rank of a board or draw|none
+           ann|r5|a rank of a board or draw|none
+           ann|r6|a rank of a board or draw|none
+           ann|r10|a rank of a board or draw|none""",
     ),
     "player_quests": (
         """INSERT INTO quests (quest_id, type, campaign_id)
@@ -274,6 +274,30 @@ REWARDS: Final[dict[str, Case]] = {
            ann|q4|0 turns, 0 times|2 turns, 1 times
            ann|q5|2 turns, 1 times|2000 turns, 1 times
            ann|q8|2 turns, 1 times|0 turns, 0 times""",
+    ),
+    "player_codes": (
+        """INSERT INTO redemptions (redemption_id, player_id, campaign_id, code_hash, receipt_id, turns, currency,
+                                 scope_key, amount)
+            SELECT 'r' || n, CASE n WHEN 5 THEN 'cas' ELSE 'ann' END, 'c', CASE WHEN n <> 6 THEN ('x' || n)::bytea END,
+                   CASE n WHEN 6 THEN 'till' END, CASE WHEN n IN (1, 2) THEN 2 ELSE 0 END, 'coin', 'c',
+                   CASE WHEN n IN (1, 2) THEN 0 ELSE 5 END
+            FROM generate_series(1, 8) AS n;
+        INSERT INTO pack_codes (campaign_id, code_hash, redemption_id)
+            SELECT 'c', ('x' || n)::bytea, 'r' || n FROM generate_series(1, 7) AS n;
+        INSERT INTO turn_entries (player_id, entry_id, campaign_id, reason, reference_id, amount) VALUES
+            ('gus', 'e1', 'c', 'code', 'r1', 2), ('ann', 'e2', 'c', 'quest', 'r2', 2),
+            ('ann', 'e3', 'c', 'code', 'r0', 2);
+        INSERT INTO ledger_entries (player_id, entry_id, scope_key, currency, reason, reference_id, amount) VALUES
+            ('ann', 'e4', 'c', 'coin', 'code', 'r3', 5), ('ann', 'e5', 'c', 'coin', 'code', 'r4', 5),
+            ('ann', 'e6', 'c', 'coin', 'code', 'r4', 5), ('ann', 'e7', 'c', 'coin', 'code', 'r6', 4),
+            ('ann', 'e8', 'c', 'gem', 'code', 'r7', 5), ('ann', 'e9', 'c', 'coin', 'code', 'r8', 5)""",
+        "ann,gus",
+        """ann|r0|nothing|2 turns c, times 1
+           ann|r2|2 turns c, once|nothing
+           ann|r4|5 coin c, once|10 coin c, times 2
+           ann|r6|5 coin c, once|4 coin c, times 1
+           ann|r7|5 coin c, once|5 gem c, times 1
+           ann|r8|a code that it uses|none""",
     ),
     "player_rung_paid": (
         """INSERT INTO rewards (player_id, reward_id, game_id) SELECT CASE n WHEN 1 THEN 'gus' ELSE 'ann' END, 'r' || n,
@@ -352,6 +376,7 @@ MERGED: Final[dict[str, Case]] = {
             ('q1', 'gus', 'd2'), ('q1', 'bob', 'd2'), ('q1', 'ann', 'd3'), ('q2', 'ann', 'd2'), ('q9', 'gus', 'd1'),
             ('q9', 'gea', 'd1');
         INSERT INTO quest_events (quest_id, event_id, player_id) VALUES ('q1', 'e1', 'bob'), ('q1', 'e2', 'gus');
+        INSERT INTO redemptions (redemption_id, player_id, receipt_id) VALUES ('r1', 'ann', 't1'), ('r2', 'gus', 't2');
         INSERT INTO turn_balances (player_id, campaign_id, balance) VALUES
             ('gus', 'c1', 2), ('gea', 'c1', 2), ('gea', 'c2', 0), ('ann', 'c1', 2)""",
         "ann,gus,gea,gil,gal",
@@ -363,6 +388,7 @@ MERGED: Final[dict[str, Case]] = {
            gus|milestone_grants|0|1
            gus|quest_completions|0|1
            gus|quest_events|0|1
+           gus|redemptions|0|1
            gea|turn_balances|0|1
            gil|merged_into|0|1
            gal|merged_into|0|1""",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import asyncpg
+import pytest
 
+from runtime.operations.reporting.odds_test import log_ratio
 from tests.support.bare_rows import BARE, Case, hold_to
 
 SCENE: Final = (
@@ -41,7 +43,6 @@ RETURNS void LANGUAGE sql AS $$
     VALUES (play, player, game, revision, 's.1.h.' || who, local::timestamp AT TIME ZONE zone, 0, 0, 0)
 $$;
 """
-"""A play at a local time of a zone, in the session of `who`."""
 
 
 def play(name: str, player: str, local: str, game: str = "g1", revision: int = 1, who: str = "") -> str:
@@ -114,7 +115,7 @@ PLAYS: Final[dict[str, Case]] = {
            p3|r9|2 of mug, goods of 1.5|no such reward
            p3|ra|2 of mug, goods of 1.5|2 of mug, turns of 1.5 by p3
            p3|rb|2 of mug, goods of 1.5|2 of mug, goods of 1.6 by p3
-           p5||1 of another|0 noted
+           p5||1 of another|0 recorded
            q2||1 wins, 14 points|1 wins, 15 points
            q6||1 wins, 0 points|1 wins, 1 points
            m2|n2|1 of mug for rung cup|1 of mug for rung cup by m1
@@ -122,6 +123,30 @@ PLAYS: Final[dict[str, Case]] = {
            m4|n4|1 of mug for rung cup|2 of mug for rung cup by m4
            m5|n5|1 of mug for rung cup|1 of mug for rung pot by m5
            m6|n6|1 of mug for rung cup|no such reward""",
+    ),
+    "play_entered": (
+        """UPDATE campaigns SET entry_since = '2026-02-01', entry = '{"mode": "before_play", "consents": [
+            {"id": "terms", "required": true, "text": {"de": "ja", "en": "yes"}},
+            {"id": "news", "required": false, "text": {"en": "news"}}]}' WHERE campaign_id = 'camp';
+        UPDATE campaigns SET entry_since = '2026-02-01', entry = '{"mode": "before_claim", "consents": []}'
+            WHERE campaign_id = 'oth';
+        INSERT INTO entries (campaign_id, player_id, entry_id) VALUES ('camp', 'ann', 'ea'), ('camp', 'bob', 'eb'),
+            ('camp', 'cas', 'ec'), ('oth', 'dan', 'ed'), ('camp', 'eve', 'ee');
+        INSERT INTO entry_consents (entry_id, consent_id, given, text_sha256, decided_at)
+            SELECT entry, 'terms', given, encode(sha256(shown::bytea), 'hex'), at::timestamptz
+            FROM (VALUES ('ea', true, 'yes', '2026-02-02'), ('eb', true, 'old', '2026-02-02'),
+                ('ec', true, 'yes', '2026-02-04'), ('ee', false, 'ja', '2026-02-02')) AS k (entry, given, shown, at);
+        INSERT INTO plays (play_id, game_id, player_id, played_at)
+            SELECT play, game, player, at::timestamptz
+            FROM (VALUES ('p1', 'g1', 'ann', '2026-02-03'), ('p2', 'g1', 'bob', '2026-02-03'),
+                ('p3', 'g1', 'cas', '2026-02-03'), ('p4', 'g1', 'dan', '2026-02-03'), ('p5', 'g1', 'eve', '2026-02-03'),
+                ('p6', 'g1', 'dan', '2026-01-31'), ('p7', 'g2', 'eve', '2026-02-03'), ('p8', 'g1', 'dan', '2026-02-03')
+            ) AS p (play, game, player, at)""",
+        "p1,p2,p3,p4,p5,p6,p7",
+        """p2||an entry|no receipt of terms
+           p3||an entry|no receipt of terms
+           p4||an entry|none
+           p5||an entry|no receipt of terms""",
     ),
     "play_counted": (
         """INSERT INTO plays (play_id, game_id, player_id) VALUES ('p1', 'g1', 'ann'), ('p2', 'g1', 'nobody'),
@@ -269,7 +294,7 @@ PRIZES: Final[dict[str, Case]] = {
         hat|1|1 in all|0 in all
         tee|1|6 in all|7 in all""",
     ),
-    "prize_held": (
+    "prize_awarded": (
         """INSERT INTO stock (prize_id, total, remaining, awarded) VALUES ('mug', 0, 0, 5), ('cup', 0, 0, 2),
             ('hat', 0, 0, 9);
         INSERT INTO rewards (reward_id, prize_id, quantity, status, fulfilled_at, type) VALUES
@@ -466,7 +491,53 @@ BOARDS: Final[dict[str, Case]] = {
         """oth||1 players, 0 returned|3 players, 0 returned
            wet||1 players, 0 returned|1 players, 1 returned""",
     ),
+    "campaign_codes": (
+        r"""INSERT INTO pack_codes (campaign_id, code_hash, pack_id, redemption_id) VALUES ('camp', '\x01', 'p1', 'r1'),
+            ('camp', '\x02', 'p1', 'r2'), ('camp', '\x03', 'p1', NULL), ('camp', '\x04', 'p1', 'r4'),
+            ('oth', '\x05', 'p2', 'r5');
+        INSERT INTO redemptions (redemption_id, code_hash) VALUES ('r1', '\x01'), ('r4', '\x09'), ('r9', '\x02')""",
+        "camp",
+        """camp|p1 02|a redemption|none
+           camp|p1 04|a redemption|none""",
+    ),
+    "campaign_pack_counts": (
+        r"""INSERT INTO packs (pack_id, campaign_id, turns, amount, codes, withdrawn) VALUES ('p1', 'camp', 1, 0, 2, 1),
+            ('p2', 'camp', 1, 0, 1, 0), ('p3', 'camp', 1, 0, 0, 0), ('p4', 'oth', 1, 0, 9, 0),
+            ('p5', 'camp', 1, 0, 1, 0);
+        INSERT INTO pack_codes (campaign_id, code_hash, pack_id, withdrawn_at) VALUES ('camp', '\x01', 'p1', now()),
+            ('camp', '\x02', 'p1', NULL), ('oth', '\x03', 'p2', NULL), ('camp', '\x04', 'p5', now())""",
+        "camp",
+        """camp|p2|0 codes, 0 withdrawn|1 codes, 0 withdrawn
+           camp|p5|1 codes, 1 withdrawn|1 codes, 0 withdrawn""",
+    ),
+    "campaign_odds": (
+        """INSERT INTO game_revisions (game_id, revision, definition)
+        SELECT game, revision, jsonb_build_object('reward_handler', handler, 'handler_config', config::jsonb)
+        FROM (VALUES
+            ('g1', 1, 'probability', '{"prizes": [{"prize_id": "mug", "probability": 0.1}]}'),
+            ('g1', 2, 'probability', '{"prizes": [{"prize_id": "mug", "probability": 0.1}]}'),
+            ('g2', 1, 'lucky_item', '{"items": [{"item": "coin", "weight": 3}, {"item": "gem", "weight": 0}]}'),
+            ('g4', 1, 'moments', '{"prizes": [{"prize_id": "mug"}]}')) AS r (game, revision, handler, config);
+        INSERT INTO game_draws (game_id, quarter, revision, drawn, draws)
+        SELECT game, timestamptz '2026-03-02' + nth * interval '15 minutes', revision, drawn, draws FROM (VALUES
+            ('g1', 1, 1, 'mug', 700), ('g1', 2, 1, 'mug', 500), ('g1', 1, 1, '', 8800),
+            ('g1', 1, 2, 'mug', 1120), ('g1', 1, 2, '', 8880),
+            ('g2', 1, 1, 'coin', 9), ('g2', 1, 1, 'gem', 1), ('g2', 1, 1, 'cup', 2),
+            ('g4', 1, 1, 'mug', 9)) AS d (game, nth, revision, drawn, draws)""",
+        "camp,oth,two",
+        """camp|g1 1 mug|about 1000 of 10000|1200
+           camp|g1 1|about 9000 of 10000|8800
+           oth|g2 1 coin|about 12 of 12|9
+           oth|g2 1 gem|about 0 of 12|1
+           oth|g2 1 cup|about 0 of 12|2""",
+    ),
 }
+
+
+async def test_odds_are_tested_alike_in_the_database_and_in_figures(connection: asyncpg.Connection) -> None:
+    for case in ((0, 10, 0.5), (1200, 10_000, 0.1), (5_400, 60_000, 0.1), (3, 9_000_000, 1e-7), (40, 50, 0.999)):
+        found = await connection.fetchval("SELECT odds_log_ratio($1, $2, $3)", *map(float, case))
+        assert found == pytest.approx(log_ratio(*case), rel=1e-6, abs=1e-6)
 
 
 async def test_checks_of_boards_and_campaigns_find_what_breaks_them(connection: asyncpg.Connection) -> None:

@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import asyncpg
-import pytest
 from asyncpg.pool import PoolConnectionProxy
 
 import sql
@@ -26,7 +25,6 @@ INSERT INTO games (game_id, campaign_id) VALUES ('g', 'camp'), ('s', 'shops'), (
 
 MARCH: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATE: Final = datetime(2026, 3, 1, 20, tzinfo=UTC)
-"""Of the next day in Tokyo."""
 DAYS: Final = (date(2026, 3, 1), date(2026, 3, 2))
 
 
@@ -62,9 +60,9 @@ async def test_campaign_days_are_the_same_however_many_plays_are_counted(connect
     await ask(connection, "analytics.count_plays", "shops", LATE)
     assert await connection.fetch("SELECT FROM campaign_days WHERE campaign_id = 'shops'") == []
     await ask(connection, "analytics.count_plays", "shops", LATE + timedelta(days=1))
-    await ask(connection, "analytics.forget", "camp")
-    kept = "SELECT campaign_id, counted_until > '-infinity', players FROM campaign_marks ORDER BY 1"
-    assert [tuple(row) for row in await connection.fetch(kept)] == [("camp", False, 0), ("shops", True, 1)]
+    await ask(connection, "analytics.reset_counts", "camp")
+    query = "SELECT campaign_id, counted_until > '-infinity', players FROM campaign_marks ORDER BY 1"
+    assert [tuple(row) for row in await connection.fetch(query)] == [("camp", False, 0), ("shops", True, 1)]
     assert await connection.fetchval("SELECT string_agg(campaign_id, ' ') FROM campaign_days") == "shops"
     assert await connection.fetchval("SELECT string_agg(campaign_id, ' ') FROM campaign_player_days") == "shops"
     assert (await days(connection))[:2] == expected
@@ -72,34 +70,13 @@ async def test_campaign_days_are_the_same_however_many_plays_are_counted(connect
     assert (await days(connection))[:2] == expected, "both days at once"
 
 
-async def test_campaign_that_was_never_counted_has_its_days(connection: asyncpg.Connection) -> None:
-    await play(connection, "1", "ann", LATE)
-    assert await days(connection) == [(DAYS[1], 1, 1, 0, 1)]
-    for campaign, merchant, ages in (
-        ("camp", "", [None]),
-        ("camp", "shop", [None]),
-        ("shops", "shop", [None]),
-        ("shops", "", [None]),
-        ("theirs", "shop", []),
-        ("theirs", "rival", [None]),
-        ("none", "", []),
-    ):
-        assert [age for (age,) in await ask(connection, "analytics.campaign", campaign, merchant)] == ages
-    await ask(connection, "analytics.make_mark", "camp")
-    await ask(connection, "analytics.make_mark", "camp")
-    assert await ask(connection, "analytics.campaign", "camp", "") == [(None,)]
-    await connection.execute("UPDATE campaign_marks SET counted_until = now() - interval '1 hour'")
-    ((age,),) = await ask(connection, "analytics.campaign", "camp", "")
-    assert age == pytest.approx(3600, abs=60)
-
-
 async def test_campaign_mark_under_a_lock_is_skipped(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute("INSERT INTO campaign_marks (campaign_id) VALUES ('camp'), ('shops')")
     async with pool.acquire() as rival, rival.transaction():
-        assert await ask(rival, "analytics.lock_mark", "camp") == [(True,)]
-        assert await ask(connection, "analytics.lock_mark", "camp") == []
-        assert await ask(connection, "analytics.lock_mark", "shops") == [(True,)]
-        assert await ask(connection, "analytics.lock_mark", "quiet") == []
+        assert await ask(rival, "analytics.lock_watermark", "camp") == [(True,)]
+        assert await ask(connection, "analytics.lock_watermark", "camp") == []
+        assert await ask(connection, "analytics.lock_watermark", "shops") == [(True,)]
+        assert await ask(connection, "analytics.lock_watermark", "quiet") == []
 
 
 async def test_horizon_is_before_every_open_transaction(
@@ -137,48 +114,14 @@ async def test_horizon_is_before_every_open_transaction(
             assert await connection.fetchval(ask_horizon) == began - timedelta(seconds=1), work
 
 
-async def test_analytics_count_rewards_by_status_and_prize(connection: asyncpg.Connection) -> None:
-    await connection.execute("""
-        INSERT INTO rewards (reward_id, prize_id, campaign_id, quantity, status, claimed_at) VALUES
-            ('r1', 'mug', 'camp', 2, 'won', NULL), ('r2', 'mug', 'camp', 3, 'won', now()),
-            ('r3', 'mug', 'camp', 1, 'claimed', now()), ('r4', 'tee', 'camp', 1, 'won', NULL),
-            ('r5', 'mug', 'shops', 1, 'won', NULL)""")
-    assert sorted(await ask(connection, "analytics.rewards", "camp")) == [
-        ("claimed", "mug", 1, 1, 1),
-        ("won", "mug", 2, 5, 3),
-        ("won", "tee", 1, 1, 0),
-    ]
-
-
-async def test_analytics_list_the_campaigns_own_prizes_and_those_it_awarded(connection: asyncpg.Connection) -> None:
-    await connection.execute("""
-        INSERT INTO prizes (prize_id, type, campaign_id) VALUES
-            ('mug', 'goods', 'camp'), ('code', 'coupon', 'camp'), ('ours', 'goods', ''), ('far', 'goods', 'shops');
-        INSERT INTO stock (prize_id, total, remaining, awarded)
-        SELECT prize_id, 9, 5, 4 FROM prizes;
-        INSERT INTO codes (prize_id, code_id, code_hash, reward_id, withdrawn_at, expires_at)
-        SELECT prize_id, code_id, code_id::bytea, reward_id, withdrawn_at::timestamptz, now() + lasts::interval
-        FROM (VALUES
-            ('code', 'a', NULL, NULL, '9 years'), ('code', 'b', NULL, NULL, '1 hour'),
-            ('code', 'c', 'r1', NULL, '1 hour'), ('code', 'd', NULL, '2026-01-01', '1 hour'),
-            ('code', 'e', NULL, NULL, '-1 hour'),
-            ('ours', 'f', NULL, NULL, '1 hour'), ('far', 'g', NULL, NULL, '1 hour')
-        ) AS c (prize_id, code_id, reward_id, withdrawn_at, lasts)""")
-    async with connection.transaction():  # In which now() is one moment.
-        expires = "UPDATE codes SET expires_at = now() WHERE code_id = 'e'"
-        await connection.execute(expires)
-        found = await ask(connection, "analytics.prizes", "camp", ["ours", "gone"])
-    assert [(row[0], *row[-4:]) for row in found] == [("code", 9, 5, 4, 2), ("mug", 9, 5, 4, 0), ("ours", 9, 5, 4, 1)]
-
-
 async def test_campaign_marks_of_a_player_are_locked(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute("INSERT INTO campaign_marks (campaign_id) VALUES ('camp'), ('shops'), ('theirs')")
     await play(connection, "1", "ann", MARCH)
     await play(connection, "2", "ann", MARCH, game="x")
     await play(connection, "3", "bob", MARCH, game="s")
     async with pool.acquire() as rival, rival.transaction():
-        assert await ask(rival, "analytics.lock_marks_of_player", "ann") == [("camp",), ("theirs",)]
-        held = {one: await ask(connection, "analytics.lock_mark", one) for one in ("camp", "shops", "theirs")}
+        assert await ask(rival, "analytics.lock_watermarks_of_player", "ann") == [("camp",), ("theirs",)]
+        held = {one: await ask(connection, "analytics.lock_watermark", one) for one in ("camp", "shops", "theirs")}
         assert held == {"camp": [], "shops": [(True,)], "theirs": []}
 
 
@@ -213,19 +156,3 @@ async def test_campaign_days_of_a_guest_move_to_its_player(connection: asyncpg.C
     ]
     marks = "SELECT campaign_id, players, returned FROM campaign_marks ORDER BY 1"
     assert [tuple(row) for row in await connection.fetch(marks)] == [("camp", 2, 1), ("shops", 2, 0), ("theirs", 5, 5)]
-
-
-async def test_campaigns_to_count_are_those_that_are_played(connection: asyncpg.Connection) -> None:
-    await connection.execute("""
-        INSERT INTO campaigns (campaign_id, status) VALUES ('paused', 'paused'), ('long', 'ended'), ('old', 'ended');
-        INSERT INTO games (game_id, campaign_id) VALUES ('p', 'paused'), ('l', 'long'), ('o', 'old');
-        INSERT INTO game_players (game_id, player_id)
-        SELECT game_id, 'ann' FROM games WHERE game_id <> 'q';
-        INSERT INTO campaign_marks (campaign_id, counted_until) VALUES
-            ('camp', '2026-01-01'), ('shops', now()), ('theirs', now() - interval '23 hours'), ('quiet', now()),
-            ('old', '-infinity');
-        INSERT INTO campaign_marks (campaign_id, players) VALUES ('long', 9)""")
-    async with connection.transaction():  # In which now() is one moment.
-        await connection.execute("UPDATE campaign_marks SET counted_until = now() - interval '1 day' WHERE players = 9")
-        found = [row[0] for row in await ask(connection, "analytics.campaigns_to_count")]
-    assert found == ["camp", "shops", "theirs"]

@@ -59,61 +59,11 @@ UPDATE games SET status = 'active';
 
 
 async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
-    """What a statement answers."""
     return [tuple(row) for row in await connection.fetch(SQL[name], *arguments)]
 
 
 async def first(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:
-    """Only the first value of each row, of the tenant."""
     return [row[0] for row in await ask(connection, name, "t", *arguments)]
-
-
-SEEN: Final[list[tuple[str, tuple[Any, ...], list[Any]]]] = [
-    *[(name, ("sum", "", True), ["sum"]) for name in ("get", "lock")],
-    *[(name, ("sum", "shop", True), ["sum"]) for name in ("get", "lock")],
-    *[(name, ("plays", "shop", False), []) for name in ("get", "lock")],
-    ("game_campaign", ("g1", ""), ["camp"]),
-    ("game_campaign", ("g1", "shop"), ["camp"]),
-    ("game_campaign", ("g2", "shop"), []),
-    ("on_show", ("sum",), [False]),
-    ("on_show", ("done",), [True]),
-    ("on_show", ("old",), []),
-    ("on_show", ("hidden",), []),
-    ("ending", (), ["done", "owing", "sum"]),
-    ("active", (), ["best", "hidden", "last", "plays", "sum"]),
-    ("knows_player", ("gil",), [True]),
-    ("knows_player", ("nobody",), [False]),
-    ("is_disqualified", ("last", "bob"), [True]),
-    ("is_disqualified", ("last", "gil"), [False]),
-    ("is_disqualified", ("sum", "bob"), [False]),
-    ("disqualification", ("last", "bob"), ["last"]),
-    ("disqualification", ("last", "gil"), []),
-    ("has_standings", ("done",), [True]),
-    ("has_standings", ("sum",), [False]),
-    ("standings", ("done", 0, 9), [1, 2, 3, 4]),
-    ("standings", ("done", 1, 2), [2, 3]),
-    ("standing_of", ("done", "bob"), [3]),
-    ("standing_of", ("sum", "bob"), []),
-    ("owed", ("done", 9), [1, 2, 3]),
-    ("owed", ("done", 2), [1, 2]),
-    ("closed_board", ("done",), ["camp"]),
-    ("of_campaign", ("camp", 9), ["sum", "last", "done", "best"]),
-    ("of_campaign", ("camp", 2), ["sum", "last"]),
-    ("of_campaign", ("theirs", 9), ["plays"]),
-    ("turns_of", ("ann", "camp"), [3]),
-    ("turns_of", ("ann", "draft"), []),
-]
-
-
-async def test_board_statements_read_the_named_board_in_order(connection: asyncpg.Connection) -> None:
-    for name, asked, seen in SEEN:
-        assert await first(connection, name, *asked) == seen, (name, asked)
-    ((*_, players),) = await ask(connection, "closed_board", "t", "done")
-    assert players == 4
-    await connection.execute("UPDATE plays SET player_id = 'played' WHERE play_id = 'y7'")
-    assert await first(connection, "knows_player", "played") == [True]
-    await connection.execute("UPDATE games SET status = 'draft' WHERE game_id = 'g1'")
-    assert await first(connection, "of_campaign", "camp", 9) == ["last", "best"], "a game that is a draft has none"
 
 
 async def test_owed_prize_goes_to_the_player_that_the_guest_became(connection: asyncpg.Connection) -> None:
@@ -128,10 +78,10 @@ async def test_board_lock_holds_one_board(connection: asyncpg.Connection, pool: 
 
 
 async def test_tenants_with_a_board_that_ends_or_owes_are_listed_in_order(connection: asyncpg.Connection) -> None:
-    async def told() -> list[str]:
+    async def tenants() -> list[str]:
         return [row[0] for row in await ask(connection, "tenants_with_ending")]
 
-    assert await told() == ["t"]
+    assert await tenants() == ["t"]
     async with undone(connection):
         for tenant in ("z", "b"):
             await connection.execute(
@@ -139,12 +89,12 @@ async def test_tenants_with_a_board_that_ends_or_owes_are_listed_in_order(connec
                 " VALUES ($1, 'now', 'B', 'score', 'sum', now())",
                 tenant,
             )
-        assert await told() == ["b", "t", "z"]
+        assert await tenants() == ["b", "t", "z"]
         assert [row[0] for row in await ask(connection, "ending", "b")] == ["now"]
         await connection.execute("UPDATE leaderboards SET status = 'finalized' WHERE tenant_id <> 'b'")
         await connection.execute("UPDATE leaderboards SET end_date = now() + interval '1 s' WHERE tenant_id = 'b'")
         await connection.execute("UPDATE leaderboard_standings SET reason = ''")
-        assert await told() == []
+        assert await tenants() == []
     assert await ask(connection, "tenants", "", "") == [("t",)]
     await connection.execute(
         "INSERT INTO leaderboards (tenant_id, board_id, name, metric, mode, status)"
@@ -177,7 +127,7 @@ async def test_board_requires_a_writable_campaign_and_a_game_of_it(
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "gone"),
+    ("history", "gone"),
     [
         ("SELECT", True),
         ("INSERT INTO leaderboard_adjustments VALUES ('t', 'n', 'hidden', 'ann', 1, '')", False),
@@ -189,8 +139,8 @@ async def test_board_requires_a_writable_campaign_and_a_game_of_it(
         ("UPDATE leaderboards SET game_id = 'none', campaign_id = 'camp' WHERE board_id = 'hidden'", True),
     ],
 )
-async def test_board_with_history_is_not_removed(connection: asyncpg.Connection, meanwhile: str, gone: bool) -> None:
-    await connection.execute(meanwhile)
+async def test_board_with_history_is_not_removed(connection: asyncpg.Connection, history: str, gone: bool) -> None:
+    await connection.execute(history)
     await connection.execute(
         "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode)"
         " VALUES ('t', 'empty', 'none', 'B', 'score', 'sum')"
@@ -210,19 +160,9 @@ async def test_board_is_finalized_and_a_rank_settled_once(connection: asyncpg.Co
     reasons = await connection.fetch("SELECT board_id, rank FROM leaderboard_standings WHERE reason = 'CAP'")
     assert [tuple(row) for row in reasons] == [("done", 1)]
     assert [await first(connection, "disqualify", "sum", "ann", "x") for _ in range(2)] == [["ann"], []]
-    await ask(connection, "keep_standings", "t", "sum", ["ann", "bob"], ["", ""], [2, 1], [0, 0], ["mug", ""])
-    kept = await connection.fetch("SELECT reason FROM leaderboard_standings WHERE board_id = 'sum' ORDER BY rank")
-    assert [row[0] for row in kept] == ["PENDING", ""]
-
-
-SCORES: Final[dict[str, list[tuple[str | None, int | None, int | None]]]] = {
-    # By player: the score, and when it was reached (seconds).
-    "sum": [("gil", 103, 190), ("bob", 64, 120), ("ann", 6, 150)],
-    "best": [("ann", 1007, 100), ("bob", 3, 120)],
-    "last": [("ann", 4, 200)],
-    "plays": [("bob", 11, 400), ("ann", 1, 150)],
-    "hidden": [(None, None, None)],
-}
+    await ask(connection, "insert_standings", "t", "sum", ["ann", "bob"], ["", ""], [2, 1], [0, 0], ["mug", ""])
+    stored = await connection.fetch("SELECT reason FROM leaderboard_standings WHERE board_id = 'sum' ORDER BY rank")
+    assert [row[0] for row in stored] == ["PENDING", ""]
 
 
 async def scores(connection: asyncpg.Connection, *asked: Any) -> dict[str, list[tuple[Any, ...]]]:
@@ -231,19 +171,6 @@ async def scores(connection: asyncpg.Connection, *asked: Any) -> dict[str, list[
         reached = None if row["achieved_us"] is None else row["achieved_us"] // 1_000_000
         found.setdefault(row["board_id"], []).append((row["player_id"], row["score"], reached))
     return found
-
-
-async def test_scores_count_the_boards_games_and_times_by_metric_and_mode(connection: asyncpg.Connection) -> None:
-    every = await scores(connection, None, None, None)
-    assert every == SCORES
-    assert list(every) == sorted(SCORES), "board by board"
-    assert await scores(connection, ["done"], None, None) == {"done": [("bob", 64, 120), ("ann", 7, 150)]}
-    assert set(await scores(connection, None, ["g1"], None)) == {"best", "last", "sum"}
-    assert set(await scores(connection, None, ["g2"], None)) == {"plays"}
-    rows = await connection.fetch(SQL["scores"], "t", None, None, None)
-    assert {row["board_id"] for row in rows if row["status"] == "draft"} == {"hidden"}
-    names = {row["player_id"]: row["display_name"] for row in rows}
-    assert names == {"ann": "Ann", "bob": "Bob", "gil": "Gil", None: ""}
 
 
 async def test_scores_of_some_players_equal_those_of_all(connection: asyncpg.Connection) -> None:

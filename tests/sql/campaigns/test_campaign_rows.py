@@ -1,4 +1,4 @@
-"""Campaigns and the audit log: each statement names what goes with a campaign, and leaves what is like it alone."""
+"""Campaigns: each statement names what goes with a campaign, and leaves what is like it alone."""
 
 from __future__ import annotations
 
@@ -34,12 +34,6 @@ INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, status)
 INSERT INTO integrations (tenant_id, integration_id, campaign_id, type, events) VALUES
     ('t', 'i2', 'c3', 'webhook', '{}'), ('t', 'i1', 'c3', 'webhook', '{}'), ('t', 'i3', 'c1', 'webhook', '{}'),
     ('t', 'i4', '', 'webhook', '{}');
-INSERT INTO audit_entries (tenant_id, entry_id, actor, action, subject_type, subject_id, merchant_id, created_at) VALUES
-    ('t', 'a2', 'ann', 'x', 'game', 'g1', '', to_timestamp(20)),
-    ('t', 'a4', 'ann', 'y', 'game', 'g1', '', to_timestamp(40)),
-    ('t', 'a1', 'bea', 'x', 'game', 'g1', '', to_timestamp(10)),
-    ('t', 'a3', 'ann', 'x', 'prize', 'g1', 'shop', to_timestamp(30)),
-    ('t', 'a5', 'ann', 'x', 'game', 'g2', 'shop', to_timestamp(50));
 """
 """What goes with campaign c3, out of its order, and beside each of it what differs in one thing."""
 
@@ -71,81 +65,3 @@ async def test_campaign_statements_return_what_belongs_to_the_campaign(
     connection: asyncpg.Connection, name: str, asked: tuple[Any, ...], named: str
 ) -> None:
     assert [row[0] for row in await ask(connection, name, *asked)] == named.split()
-
-
-NOTED: Final[list[tuple[tuple[Any, ...], str, str, str, str]]] = [
-    # Asked for; what is noted of it, of game g1, by ann, and of games.
-    ((), "a5 a4 a3 a2 a1", "a4 a3 a2 a1", "a5 a4 a3 a2", "a5 a4 a2 a1"),
-    (("subject_type", "game"), "a5 a4 a2 a1", "a4 a2 a1", "a5 a4 a2", "a5 a4 a2 a1"),
-    (("actor", "bea"), "a1", "a1", "a5 a4 a3 a2", "a1"),
-    (("subject_id", "g2"), "a5", "a4 a3 a2 a1", "a5", "a5"),
-    (("merchant", "shop"), "a5 a3", "a3", "a5 a3", "a5"),
-    (("action", "y"), "a4", "a4", "a4", "a4"),
-    (("since", 30), "a5 a4 a3", "a4 a3", "a5 a4 a3", "a5 a4"),
-    (("until", 30), "a2 a1", "a2 a1", "a2", "a2 a1"),
-    (("words", "%Y%"), "a4", "a4", "a4", "a4"),
-    (("least_id", "a3"), "a5 a4 a3", "a4 a3", "a5 a4 a3", "a5 a4"),
-    (("too_great_id", "a3"), "a2 a1", "a2 a1", "a2", "a2 a1"),
-    (("after", "a3"), "a2 a1", "a2 a1", "a2", "a2 a1"),
-    (("since", 40), "a5 a4", "a4", "a5 a4", "a5 a4"),
-    (("until", 40), "a3 a2 a1", "a3 a2 a1", "a3 a2", "a2 a1"),
-    (("least_id", "a4"), "a5 a4", "a4", "a5 a4", "a5 a4"),
-    (("too_great_id", "a4"), "a3 a2 a1", "a3 a2 a1", "a3 a2", "a2 a1"),
-    (("after", "a4"), "a3 a2 a1", "a3 a2 a1", "a3 a2", "a2 a1"),
-    (("most", 2), "a5 a4", "a4 a3", "a5 a4", "a5 a4"),
-]
-
-
-async def test_audit_list_applies_every_filter_newest_first(connection: asyncpg.Connection) -> None:
-    every: dict[str, Any] = dict.fromkeys(("subject_type", "subject_id", "actor", "merchant", "action"), "")
-    every |= {"since": 0, "until": 0, "words": "%", "least_id": "", "too_great_id": "~", "after": None, "most": 9}
-    for filtered, *named in NOTED:
-        asked = every | dict([filtered] if filtered else [])
-        ways = {"list": {}, "list_of_subject": {"subject_id": "g1"}, "list_of_actor": {"actor": "ann"}}
-        ways["list_of_type"] = {"subject_type": "game"}
-        for (name, of), expected in zip(ways.items(), named, strict=True):
-            rows = await ask(connection, f"audit.{name}", *(asked | of).values())
-            assert " ".join(row[0] for row in rows) == expected, (name, filtered)
-
-
-async def test_campaign_update_writes_one_campaign_at_its_revision(connection: asyncpg.Connection) -> None:
-    written = ("New", "shop", "ended", 0, 0, 0, "Asia/Tokyo", "{}", ["https://x.example"], 9.5, "EUR", 0)
-    assert [row[:3] for row in await ask(connection, "campaigns.update", "c3", *written)] == [("c3", "New", "shop")]
-    rows = await connection.fetch("SELECT campaign_id, name, timezone FROM campaigns ORDER BY 1")
-    assert [tuple(row) for row in rows] == [("c1", "Fair", "UTC"), ("c2", "Autumn", "UTC"), ("c3", "New", "Asia/Tokyo")]
-    assert await ask(connection, "campaigns.update", "c9", *written) == []
-    for over, rows in ((1, []), (3, []), (2, ["c3"])):
-        assert [row[0] for row in await ask(connection, "campaigns.update", "c3", *written[:-1], over)] == rows, over
-    revisions = await connection.fetch("SELECT revision FROM campaigns ORDER BY campaign_id")
-    assert [row["revision"] for row in revisions] == [1, 1, 3]
-
-
-async def test_copied_integration_is_paused(connection: asyncpg.Connection) -> None:
-    await ask(connection, "campaigns.copy_integration", "i1", '{"integration_id": "new", "campaign_id": "c1"}')
-    rows = await connection.fetch("SELECT integration_id, campaign_id FROM integrations WHERE status = 'paused'")
-    assert [tuple(row) for row in rows] == [("new", "c1")]
-
-
-GRANT: Final = "INSERT INTO milestone_grants (tenant_id, player_id, milestone_id, game_id) VALUES ('t', 'ann', 'm', $1)"
-PLAYED: Final = """
-INSERT INTO game_players (tenant_id, player_id, game_id, plays, day, day_plays)
-VALUES ('t', 'ann', $1, 1, '2026-01-01', 1)
-"""
-
-
-@pytest.mark.parametrize("moves", [GRANT, PLAYED])
-async def test_merchants_wallet_is_moved_only_by_games_that_credit_it(
-    connection: asyncpg.Connection, moves: str
-) -> None:
-    async def told() -> list[tuple[Any, ...]]:
-        return await ask(connection, "campaigns.merchants_wallet", "c3")
-
-    assert await told() == [(False, False)]
-    await connection.execute("""UPDATE game_revisions SET definition = '{"wallet_scope": "merchant"}'
-                                WHERE game_id IN ('g1', 'g4')""")
-    assert await told() == [(True, False)]
-    for other in ("g2", "g4"):
-        await connection.execute(moves, other)
-    assert await told() == [(True, False)], "one credits another wallet, one is another campaign's"
-    await connection.execute(moves, "g1")
-    assert await told() == [(True, True)]

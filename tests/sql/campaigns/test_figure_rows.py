@@ -20,44 +20,6 @@ INSERT INTO prizes (prize_id, type, currency) VALUES
 )
 
 
-async def test_prize_figures_leave_out_revoked_rewards_and_those_of_other_campaigns_times_and_games(
-    connection: asyncpg.Connection,
-) -> None:
-    await connection.execute("""
-        INSERT INTO rewards (reward_id, prize_id, campaign_id, type, quantity, value, status, play_id, game_id, name,
-                             won_at) VALUES
-            ('r1', 'mug', 'camp', 'goods', 2, 3, 'won', 'p', 'g', 'Mug', to_timestamp(10)),
-            ('r2', 'mug', 'camp', 'goods', 1, 4, 'fulfilled', '', 'h', 'Mug', to_timestamp(20)),
-            ('r3', 'mug', 'camp', 'goods', 1, 9, 'revoked', 'p', 'g', 'Mug', to_timestamp(10)),
-            ('r4', 'mug', 'other', 'goods', 1, 9, 'won', 'p', 'g', 'Mug', to_timestamp(10)),
-            ('r5', 'gone', 'camp', 'goods', 1, 1, 'won', 'p', 'g', 'Gone', to_timestamp(10)),
-            ('r6', 'mug', 'camp', 'goods', 5, 9, 'won', 'p', 'g', 'Mug', to_timestamp(9))""")
-
-    async def told(until: int, game: str) -> list[tuple[Any, ...]]:
-        bounds = (datetime.fromtimestamp(10, UTC), datetime.fromtimestamp(until, UTC))
-        rows = await ask(connection, "figures.prizes", "camp", *bounds, game)
-        return [(row[0], row[1], row[2], row[4], row[5], row[6], row[7]) for row in rows]
-
-    few, gone = ("mug", "Mug", 2, 0, 2, 6.0, "EUR"), ("gone", "Gone", 1, 0, 1, 1.0, "")
-    assert await told(21, "") == [("mug", "Mug", 2, 0, 3, 10.0, "EUR"), gone]
-    assert await told(20, "") == [few, gone]
-    assert await told(21, "g") == [few, gone]
-
-
-async def test_prize_figures_count_a_reward_as_claimed_once_asked_for_or_delivered(
-    connection: asyncpg.Connection,
-) -> None:
-    await connection.execute("""
-        INSERT INTO rewards (reward_id, prize_id, campaign_id, status, play_id, claimed_at, won_at) VALUES
-            ('r1', 'mug', 'camp', 'won', 'p', NULL, to_timestamp(10)),
-            ('r2', 'mug', 'camp', 'claimed', 'p', now(), to_timestamp(10)),
-            ('r3', 'mug', 'camp', 'fulfilled', 'p', NULL, to_timestamp(10)),
-            ('r4', 'mug', 'camp', 'claimed', '', now(), to_timestamp(10)),
-            ('r5', 'mug', 'camp', 'fulfilled', '', NULL, to_timestamp(10))""")
-    ((*_, rewards, claimed, fulfilled, _, _, _),) = await ask(connection, "figures.prizes", "camp", *FOREVER, "")
-    assert (rewards, claimed, fulfilled) == (3, 2, 1)
-
-
 NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 QUARTER: Final = timedelta(minutes=15)
 FOREVER: Final = (datetime.min, datetime.max)
@@ -72,7 +34,6 @@ INSERT INTO games (game_id, campaign_id, name) VALUES
 
 
 async def played(connection: asyncpg.Connection, *plays: tuple[str, timedelta, int, int, str]) -> None:
-    """Plays: game, how long after noon, revision, wins and outcome."""
     for nth, (game, after, revision, wins, outcome) in enumerate(plays):
         await connection.execute(
             "INSERT INTO plays (play_id, player_id, game_id, played_at, revision, wins, outcome)"
@@ -105,8 +66,8 @@ async def test_plays_are_counted_once_by_quarter_and_by_draw(connection: asyncpg
         ("s", -second, 1, 0, LOSS),
     )
     assert await ask(connection, "figures.age") == []
-    await ask(connection, "figures.make_mark")
-    await ask(connection, "figures.make_mark")
+    await ask(connection, "figures.create_watermark")
+    await ask(connection, "figures.create_watermark")
     assert await ask(connection, "figures.age") == [(None,)]
     mark: Any = None
     for until in (2 * second, QUARTER - second, QUARTER, QUARTER, timedelta(0), timedelta(days=1)):
@@ -136,11 +97,11 @@ async def test_plays_are_counted_once_by_quarter_and_by_draw(connection: asyncpg
 
 
 async def test_figures_mark_under_a_lock_is_skipped(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
-    await ask(connection, "figures.make_mark")
+    await ask(connection, "figures.create_watermark")
     async with pool.acquire() as rival, rival.transaction():
-        assert len(await ask(rival, "figures.lock_mark")) == 1
-        assert await ask(connection, "figures.lock_mark") == []
-    assert len(await ask(connection, "figures.lock_mark")) == 1
+        assert len(await ask(rival, "figures.lock_watermark")) == 1
+        assert await ask(connection, "figures.lock_watermark") == []
+    assert len(await ask(connection, "figures.lock_watermark")) == 1
 
 
 async def test_figures_bounds_are_of_the_campaigns_zone_and_readers(connection: asyncpg.Connection) -> None:
@@ -148,7 +109,7 @@ async def test_figures_bounds_are_of_the_campaigns_zone_and_readers(connection: 
     midnight = datetime(2026, 2, 28, 15, tzinfo=UTC)
     bounds = await ask(connection, "figures.campaign", "camp", "", "2026-03-01", "2026-03-02")
     assert bounds == [("Asia/Tokyo", midnight, midnight + timedelta(days=2), None)]
-    await ask(connection, "figures.make_mark")
+    await ask(connection, "figures.create_watermark")
     assert (await ask(connection, "figures.campaign", "camp", "shop", "", ""))[0] == ("Asia/Tokyo", *FOREVER, 0)
     await connection.execute("UPDATE figure_marks SET counted_until = $1", NOON)
     assert (await ask(connection, "figures.campaign", "camp", "", "", ""))[0][3] == NOON.timestamp()
@@ -159,6 +120,30 @@ async def test_figures_bounds_are_of_the_campaigns_zone_and_readers(connection: 
         ("no", "", 0),
     ):
         assert len(await ask(connection, "figures.campaign", campaign, merchant, "", "")) == there, (campaign, merchant)
+
+
+async def test_prize_figures_leave_out_revoked_rewards_and_those_of_other_campaigns_times_and_games(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute("""
+        INSERT INTO rewards (reward_id, prize_id, campaign_id, type, quantity, value, status, play_id, game_id, name,
+                             won_at) VALUES
+            ('r1', 'mug', 'camp', 'goods', 2, 3, 'won', 'p', 'g', 'Mug', to_timestamp(10)),
+            ('r2', 'mug', 'camp', 'goods', 1, 4, 'fulfilled', '', 'h', 'Mug', to_timestamp(20)),
+            ('r3', 'mug', 'camp', 'goods', 1, 9, 'revoked', 'p', 'g', 'Mug', to_timestamp(10)),
+            ('r4', 'mug', 'other', 'goods', 1, 9, 'won', 'p', 'g', 'Mug', to_timestamp(10)),
+            ('r5', 'gone', 'camp', 'goods', 1, 1, 'won', 'p', 'g', 'Gone', to_timestamp(10)),
+            ('r6', 'mug', 'camp', 'goods', 5, 9, 'won', 'p', 'g', 'Mug', to_timestamp(9))""")
+
+    async def prizes(until: int, game: str) -> list[tuple[Any, ...]]:
+        bounds = (datetime.fromtimestamp(10, UTC), datetime.fromtimestamp(until, UTC))
+        rows = await ask(connection, "figures.prizes", "camp", *bounds, game)
+        return [(row[0], row[1], row[2], row[4], row[5], row[6], row[7]) for row in rows]
+
+    few, gone = ("mug", "Mug", 2, 0, 2, 6.0, "EUR"), ("gone", "Gone", 1, 0, 1, 1.0, "")
+    assert await prizes(21, "") == [("mug", "Mug", 2, 0, 3, 10.0, "EUR"), gone]
+    assert await prizes(20, "") == [few, gone]
+    assert await prizes(21, "g") == [few, gone]
 
 
 async def test_figures_are_of_the_campaigns_games_in_a_half_open_interval(connection: asyncpg.Connection) -> None:

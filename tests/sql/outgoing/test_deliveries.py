@@ -64,7 +64,7 @@ async def test_lease_skips_locked_tasks(outbox: Outbox, pool: asyncpg.Pool, tabl
 
 
 @pytest.mark.parametrize(
-    ("status", "delay", "task", "reward", "attempts", "error", "due", "leased", "given_up"),
+    ("status", "delay", "task", "reward", "attempts", "error", "due", "leased", "fails"),
     [
         ("delivered", 0, "delivered", "fulfilled", 1, "went wrong", None, None, False),
         ("awaiting", 0, "awaiting", "fulfilling", 1, "went wrong", None, None, False),
@@ -84,16 +84,20 @@ async def test_attempt_is_recorded_as_it_ended(
     error: str,
     due: float | None,
     leased: float | None,
-    given_up: bool,
+    fails: bool,
 ) -> None:
     name = await outbox.task("mine", "delivering", lease=60, owner="me")
     await outbox.task("neighbour", "delivering", lease=60, owner="me")
     beside = await surround(outbox.database, "t", by=(TENANT, PLAYER))
     row = await outbox.record(name, status, external="new ext" if status == "delivered" else "", delay=delay)
-    assert (row["task_id"], row["status"], row["given_up"]) == (name, status, name if given_up else None)
+    assert (row["task_id"], row["status"], row["failed_reward_id"]) == (
+        name,
+        status,
+        name if fails else None,
+    )
     state = await outbox.state(name)
-    told = (state["status"], state["reward"], state["attempts"], state["last_error"], state["lease_owner"])
-    assert told == (task, reward, attempts, error, "")
+    recorded = (state["status"], state["reward"], state["attempts"], state["last_error"], state["lease_owner"])
+    assert recorded == (task, reward, attempts, error, "")
     assert state["external_id"] == ("new ext" if status == "delivered" else "ext")
     tried = (state["tried_at"], state["duration_ms"], state["answer"])
     assert tried == ((None, 3, "before") if status == "put_back" else (state["updated_at"], 7, "no"))
@@ -110,7 +114,7 @@ async def test_attempts_are_kept_up_to_the_newest_twenty(outbox: Outbox) -> None
     for nth in range(23):
         assert await outbox.lease(name) == [name]
         status = "put_back" if nth == 4 else "retry"
-        await outbox.record(name, status, told=(f"error {nth}", f"answer {nth}", nth))
+        await outbox.record(name, status, attempt=(f"error {nth}", f"answer {nth}", nth))
         row = await outbox.state(name)
         if status == "retry":
             at = int(row["tried_at"].timestamp())
@@ -118,7 +122,7 @@ async def test_attempts_are_kept_up_to_the_newest_twenty(outbox: Outbox) -> None
         assert row["earlier"] == ended[:-1][-20:], "the last is the row's own"
     assert len(ended) == 22
     await outbox.lease(name)
-    await outbox.record(name, "delivered", told=("", "yes", 1))
+    await outbox.record(name, "delivered", attempt=("", "yes", 1))
     assert (await outbox.state(name))["earlier"] == ended[-20:]
 
 
@@ -133,7 +137,7 @@ async def test_attempt_of_a_lost_lease_is_not_recorded(outbox: Outbox) -> None:
 @pytest.mark.parametrize("status", ["delivered", "dead"])
 async def test_ended_reward_keeps_its_status_after_an_attempt(outbox: Outbox, reward: str, status: str) -> None:
     name = await outbox.task("mine", "delivering", lease=60, owner="me", reward=reward)
-    assert (await outbox.record(name, status))["given_up"] is None
+    assert (await outbox.record(name, status))["failed_reward_id"] is None
     assert await outbox.states() == {name: (status, reward)}
 
 
@@ -155,26 +159,26 @@ async def test_callback_moves_a_task_only_from_allowed_states(outbox: Outbox) ->
         delivered = state not in ("delivered", "cancelled")
         failed = ("dead" if attempts == 3 else "retry") if state in ("awaiting", "delivering") else None
         name, other = f"{state} {attempts} delivered", f"{state} {attempts} failed"
-        told = (await outbox.complete(name, "delivered", name), await outbox.complete(other, "failed", other))
-        left, kept = await outbox.state(name), await outbox.state(other)
-        found: list[object] = [row["outcome"] for row in told]
-        found += [(row["status"], row["reward"]) for row in (left, kept)]
+        outcome = (await outbox.complete(name, "delivered", name), await outbox.complete(other, "failed", other))
+        left, stored = await outbox.state(name), await outbox.state(other)
+        found: list[object] = [row["outcome"] for row in outcome]
+        found += [(row["status"], row["reward"]) for row in (left, stored)]
         found.append(left["fulfilled_at"] == left["updated_at"] if delivered else left["fulfilled_at"])
         found += [
             (left["external_id"], left["last_error"]),
-            (kept["last_error"], kept["external_id"], kept["fulfilled_at"]),
+            (stored["last_error"], stored["external_id"], stored["fulfilled_at"]),
         ]
         expected: list[object] = ["delivered" if delivered else None, failed]
         expected.append(("delivered", "fulfilled") if delivered else (state, reward))
         expected.append((failed, "failed" if failed == "dead" else reward) if failed else (state, reward))
         expected.append(True if delivered else None)
         expected.append(("new ext", "") if delivered else ("ext", "as before"))
-        expected.append(("no" if failed else "as before", kept["external_id"] if failed else "ext", None))
+        expected.append(("no" if failed else "as before", stored["external_id"] if failed else "ext", None))
         if failed:
-            found.append((kept["lease_owner"], kept["lease_until"]))
+            found.append((stored["lease_owner"], stored["lease_until"]))
             expected.append(("", None))
             pause = SCHEDULE[attempts - 1] if failed == "retry" else None
-            due = kept["due_in"]
+            due = stored["due_in"]
             found.append(due is None if pause is None else pause - 5 < due <= pause)
             expected.append(True)
         wrong += [(state, attempts, found, expected)] if found != expected else []
@@ -193,13 +197,13 @@ async def test_callback_during_an_attempt_ends_it(outbox: Outbox, said: str) -> 
     assert (row["last_error"], row["earlier"]) == ("no", [])
     await outbox.database.execute(SQL["rearm"], "t", name, "")
     await outbox.lease(name)
-    await outbox.record(name, "retry", told=("broken", "an answer", 5))
+    await outbox.record(name, "retry", attempt=("broken", "an answer", 5))
     recorded = await outbox.state(name)
     first = {"tried_at": int(row["tried_at"].timestamp()), "error": "no", "answer": "", "duration_ms": 0}
     assert recorded["earlier"] == [first]
     await outbox.lease(name)
     assert (await outbox.complete(name, said, "third"))["outcome"] == ("delivered" if said == "delivered" else "retry")
-    assert await outbox.record(name, "retry", told=("too late", "unheard", 9)) is None
+    assert await outbox.record(name, "retry", attempt=("too late", "unheard", 9)) is None
     row = await outbox.state(name)
     assert (row["tried_at"], row["duration_ms"], row["answer"]) == (row["updated_at"], 0, "")
     assert row["last_error"] == ("" if said == "delivered" else "no")
@@ -210,12 +214,12 @@ async def test_callback_during_an_attempt_ends_it(outbox: Outbox, said: str) -> 
 @pytest.mark.parametrize("state", ["awaiting", "retry", "dead"])
 async def test_callback_after_an_attempt_adds_no_attempt(outbox: Outbox, state: str) -> None:
     name = await outbox.task("mine", "delivering", lease=60, owner="me")
-    await outbox.record(name, state, told=("broken", "an answer", 5))
+    await outbox.record(name, state, attempt=("broken", "an answer", 5))
     before = await outbox.state(name)
     assert (await outbox.complete(name, "delivered"))["outcome"] == "delivered"
     after = await outbox.state(name)
-    kept = ("tried_at", "duration_ms", "answer", "earlier")
-    assert [after[one] for one in kept] == [before[one] for one in kept] and after["answer"] == "an answer"
+    unchanged = ("tried_at", "duration_ms", "answer", "earlier")
+    assert [after[one] for one in unchanged] == [before[one] for one in unchanged] and after["answer"] == "an answer"
 
 
 async def test_callback_counts_once_and_for_one_task(outbox: Outbox) -> None:
@@ -276,8 +280,8 @@ async def test_give_up_takes_only_overdue_tasks(outbox: Outbox) -> None:
     beside = await surround(outbox.database, "t", by=(TENANT, PLAYER))
     before = await outbox.states()
     over = "awaiting -1.0"
-    rows = await outbox.database.fetch(SQL["give_up_overdue"], "t", list(named), list(named), "too late")
-    assert [(row["task_id"], row["given_up"]) for row in rows] == [(over, over)]
+    rows = await outbox.database.fetch(SQL["fail_overdue"], "t", list(named), list(named), "too late")
+    assert [(row["task_id"], row["failed_reward_id"]) for row in rows] == [(over, over)]
     assert await outbox.states() == before | {over: ("dead", "failed")}
     errors = {name: (await outbox.state(name))["last_error"] for name in named}
     assert errors == dict.fromkeys(named, "as before") | {over: "too late"}
@@ -291,26 +295,29 @@ async def test_give_up_skips_locked_tasks(outbox: Outbox, pool: asyncpg.Pool, ta
     both = ["free", "held"]
     async with pool.acquire() as rival, rival.transaction():
         await rival.execute(f"SELECT FROM {table} WHERE reward_id = 'held' FOR UPDATE")
-        rows = await outbox.database.fetch(SQL["give_up_overdue"], "t", both, both, "too late")
+        rows = await outbox.database.fetch(SQL["fail_overdue"], "t", both, both, "too late")
         assert [row["task_id"] for row in rows] == ["free"]
     assert await outbox.states() == {"free": ("dead", "failed"), "held": ("awaiting", "fulfilling")}
 
 
-async def test_tenants_with_due_tasks_are_found(outbox: Outbox) -> None:
-    async def found() -> set[str]:
-        return {row["tenant_id"] for row in await outbox.database.fetch(SQL["tenants_with_due"])}
+async def test_due_tasks_are_counted_and_their_tenants_found(outbox: Outbox) -> None:
+    async def due() -> tuple[int, list[str]]:
+        tenants = await outbox.database.fetch(SQL["tenants_with_due"])
+        return await outbox.database.fetchval(SQL["due"]), [row["tenant_id"] for row in tenants]
 
     await outbox.task("later", due=60)
     await outbox.task("alive", "delivering", lease=60)
     for status in ("awaiting", "delivered", "dead", "cancelled"):
         await outbox.task(status, status, due=-1, lease=-1)
-    assert await found() == set()
+    assert await due() == (0, [])
     await outbox.task("abandoned", "delivering", lease=-1)
-    assert await found() == {"t"}
+    assert (await due())[1] == ["t"]
     await outbox.lease("abandoned")
-    assert await found() == set()
+    assert await due() == (0, [])
     await outbox.task("again", "retry", due=-1)
-    assert await found() == {"t"}
+    assert await due() == (1, ["t"])
+    await outbox.task("due", due=-1)
+    assert await due() == (2, ["t"])
 
 
 async def test_dead_tasks_are_listed_with_merchant_and_error(outbox: Outbox) -> None:

@@ -17,7 +17,7 @@ from runtime.actors.dispatcher import (
     OPEN_SECONDS,
     PLACES,
     SAME_TIME_SECONDS,
-    Happened,
+    PastEvent,
 )
 from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Delivered, DeliveryRequest, Failed, Outcome, Stubbed
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
@@ -28,8 +28,6 @@ from tests.support.dispatching import Receivers, Said
 from tests.support.locks import blocked
 from tests.support.waiting import HANG_SECONDS, until
 
-# ---------------------------------------------------------------- who
-
 
 async def test_event_goes_to_integrations_of_its_type_merchant_and_campaign(receivers: Receivers) -> None:
     await receivers.listens("all")
@@ -37,11 +35,11 @@ async def test_event_goes_to_integrations_of_its_type_merchant_and_campaign(rece
     await receivers.listens("rivals", merchant="rival")
     await receivers.listens("camps", campaign="camp")
     await receivers.listens("others", campaign="other")
-    await receivers.told(receivers.event())
+    await receivers.dispatch(receivers.event())
     assert sorted(receivers.got) == [("all", "e1"), ("camps", "e1"), ("shops", "e1")]
-    await receivers.told(receivers.event("e2", type="prize_claimed"))
+    await receivers.dispatch(receivers.event("e2", type="prize_claimed"))
     assert len(receivers.got) == 3
-    await receivers.told(receivers.event("e3", merchant_id="rival", campaign_id="other"))
+    await receivers.dispatch(receivers.event("e3", merchant_id="rival", campaign_id="other"))
     assert sorted(receivers.got[3:]) == [("all", "e3"), ("others", "e3"), ("rivals", "e3")]
     tasks = await receivers.dispatcher.dispatch(receivers.event("e4"), of_merchant="shop")
     assert [await task for task in tasks] == [True]
@@ -51,9 +49,9 @@ async def test_event_goes_to_integrations_of_its_type_merchant_and_campaign(rece
 async def test_integration_gets_no_event_from_before_it_listened(receivers: Receivers) -> None:
     await receivers.listens("early", ago=SAME_TIME_SECONDS + 30)
     await receivers.listens("late", ago=0)
-    await receivers.told(receivers.event(ago=SAME_TIME_SECONDS + 3))
+    await receivers.dispatch(receivers.event(ago=SAME_TIME_SECONDS + 3))
     assert receivers.got == [("early", "e1")]
-    await receivers.told(receivers.event("e2"))
+    await receivers.dispatch(receivers.event("e2"))
     assert sorted(receivers.got[1:]) == [("early", "e2"), ("late", "e2")]
 
 
@@ -69,21 +67,28 @@ async def test_integrations_are_read_once_for_earlier_events(receivers: Receiver
 
 async def test_event_is_sent_whole_and_logged(receivers: Receivers) -> None:
     await receivers.listens("one")
-    await receivers.told(receivers.event(data={"play_id": "p"}, trace_id="a" * 32))
+    await receivers.dispatch(receivers.event(data={"play_id": "p"}, trace_id="a" * 32))
     [request] = receivers.requests
     assert (request.id, request.tenant_id, request.secrets) == ("e1", TENANT, [])
     assert abs(request.unix_seconds - receivers.database.clock.now()) < HANG_SECONDS
     assert request.body["data"] == {"play_id": "p"} and request.body["trace_id"] == "a" * 32
     assert receivers.traces == ["a" * 32], "an attempt is in the trace of its event"
     [row] = await receivers.log()
-    kept = ("integration_id", "event_id", "event_type", "status", "attempts", "http_status", "error", "answer", "wait")
+    stored = (
+        "integration_id",
+        "event_id",
+        "event_type",
+        "status",
+        "attempts",
+        "http_status",
+        "error",
+        "answer",
+        "wait",
+    )
     expected = ["one", "e1", "prize_won", "delivered", 1, 200, "", "fine", None]
-    assert [row[name] for name in kept] == expected
+    assert [row[name] for name in stored] == expected
     assert row["event"] == request.body and row["delivery_id"].startswith("delivery_")
     assert 0 <= row["duration_ms"] < HANG_SECONDS * 1000
-
-
-# ---------------------------------------------------------------- what became of it
 
 
 async def say(request: DeliveryRequest) -> Outcome:
@@ -106,7 +111,6 @@ ENDS: Final[dict[str, tuple[Said, int, tuple[Any, ...]]]] = {
 
 
 def counted(outcome: str) -> float:
-    """What the metric says by now."""
     return REGISTRY.get_sample_value("tombola_integration_deliveries_total", {"outcome": outcome}) or 0.0
 
 
@@ -120,12 +124,12 @@ async def test_attempt_is_logged_with_its_outcome(receivers: Receivers, how: str
     before = counted(outcome)
     note = await receivers.dispatcher.try_once(receivers.event(), row, attempts, again=True)
     assert counted(outcome) == before + 1
-    await receivers.dispatcher.log.written()
-    [kept] = await receivers.log()
-    found = (kept["status"], kept["attempts"], kept["http_status"])
+    await receivers.dispatcher.log.wait_until_written()
+    [entry] = await receivers.log()
+    found = (entry["status"], entry["attempts"], entry["http_status"])
     assert found == ended[:3] == (note.status, note.attempts, note.http_status)
-    assert kept["error"].startswith(ended[3]) and len(kept["error"]) <= ERROR_CHARACTERS_MAX
-    assert (kept["wait"] is None) == (ended[0] != "retry")
+    assert entry["error"].startswith(ended[3]) and len(entry["error"]) <= ERROR_CHARACTERS_MAX
+    assert (entry["wait"] is None) == (ended[0] != "retry")
 
 
 async def test_single_attempt_is_not_retried_and_close_waits_for_it(receivers: Receivers) -> None:
@@ -138,18 +142,18 @@ async def test_single_attempt_is_not_retried_and_close_waits_for_it(receivers: R
     receivers.says["one"] = SLOW
     last = receivers.dispatcher.try_once(receivers.event("last"), row)
     await receivers.dispatcher.close()
-    assert not receivers.dispatcher._telling
+    assert not receivers.dispatcher._tasks
     assert last.done() and (await last).status == "delivered" and (await last).duration_ms >= 40
-    [kept] = [one for one in await receivers.log() if one["event_id"] == "last"]
-    assert (kept["status"], kept["duration_ms"]) == ("delivered", (await last).duration_ms)
+    [entry] = [one for one in await receivers.log() if one["event_id"] == "last"]
+    assert (entry["status"], entry["duration_ms"]) == ("delivered", (await last).duration_ms)
 
 
 async def test_retry_after_is_kept(receivers: Receivers) -> None:
     await receivers.listens("one")
     receivers.says["one"] = Failed("no", 429, retry_after_seconds=1000)
-    await receivers.told(receivers.event())
-    [kept] = await receivers.log()
-    assert 1000 - HANG_SECONDS < kept["wait"] <= 1000
+    await receivers.dispatch(receivers.event())
+    [entry] = await receivers.log()
+    assert 1000 - HANG_SECONDS < entry["wait"] <= 1000
 
 
 async def test_attempt_without_provider_or_readable_secret_fails(receivers: Receivers) -> None:
@@ -161,27 +165,24 @@ async def test_attempt_without_provider_or_readable_secret_fails(receivers: Rece
         "secret": vault_of(receivers.dispatcher._settings.code_keys).seal_secret("s" * 16, "of another"),
     }
     await receivers.database.execute("UPDATE integrations SET config = $1 WHERE integration_id = 'two'", bad)
-    await receivers.told(receivers.event())
+    await receivers.dispatch(receivers.event())
     one, two = await receivers.log()
     assert one["error"] == "no provider is registered for 'none'" and one["status"] == "retry"
-    assert two["error"].startswith("the secret cannot be opened: ") and two["status"] == "retry"
+    assert two["error"].startswith("the secret cannot be decrypted:") and two["status"] == "retry"
     assert receivers.got == []
-
-
-# ---------------------------------------------------------------- late events, and what is missing
 
 
 async def test_late_event_goes_to_integrations_without_a_delivery_and_is_logged(receivers: Receivers) -> None:
     for name in ("one", "two"):
         await receivers.listens(name)
-    await receivers.told(receivers.event())
+    await receivers.dispatch(receivers.event())
     await receivers.database.execute("DELETE FROM integration_deliveries WHERE integration_id = 'two'")
     for nth, events in enumerate((["one", "two", "two"], ["one", "two", "two"])):
-        await receivers.dispatcher.tell_all([receivers.event(ago=OLD_SECONDS + 1)])
+        await receivers.dispatcher.dispatch_all([receivers.event(ago=OLD_SECONDS + 1)])
         assert sorted(name for name, _ in receivers.got) == events, nth
         assert [row["integration_id"] for row in await receivers.log()] == ["one", "two"]
     # One that is not late is told without a look.
-    await receivers.told(receivers.event(ago=OLD_SECONDS - 5))
+    await receivers.dispatch(receivers.event(ago=OLD_SECONDS - 5))
     assert sorted(name for name, _ in receivers.got) == ["one", "one", "two", "two", "two"]
 
 
@@ -189,10 +190,10 @@ async def test_late_event_that_is_not_logged_fails(receivers: Receivers) -> None
     await receivers.listens("one")
     await receivers.database.execute("ALTER TABLE integration_deliveries ADD CHECK (event_id <> 'e1')")
     with pytest.raises(StoreUnavailable):
-        await receivers.dispatcher.tell_all([receivers.event(ago=OLD_SECONDS + 1)])
+        await receivers.dispatcher.dispatch_all([receivers.event(ago=OLD_SECONDS + 1)])
     assert receivers.of("one") == ["e1"] and receivers.dispatcher.log.lost == 1
-    await receivers.dispatcher.tell_all([receivers.event("e2", ago=OLD_SECONDS + 1)])
-    await receivers.told(receivers.event())
+    await receivers.dispatcher.dispatch_all([receivers.event("e2", ago=OLD_SECONDS + 1)])
+    await receivers.dispatch(receivers.event())
     assert receivers.dispatcher.log.lost == 2, "of one that is not late nobody is told: its row is found"
 
 
@@ -200,15 +201,15 @@ async def test_missing_event_goes_to_integrations_that_listened_then(receivers: 
     for name, ago in (("early", 60), ("late", 10)):
         await receivers.listens(name, ago=ago)
     heard = await receivers.database.fetchval(
-        "SELECT extract(epoch FROM heard_from)::float8 FROM integrations WHERE integration_id = 'late'"
+        "SELECT extract(epoch FROM active_since)::float8 FROM integrations WHERE integration_id = 'late'"
     )
-    await receivers.dispatcher.tell_missing(
-        TENANT, [Happened(receivers.event(), heard - 0.001), Happened(receivers.event("e2"), heard)]
+    await receivers.dispatcher.dispatch_missing(
+        TENANT, [PastEvent(receivers.event(), heard - 0.001), PastEvent(receivers.event("e2"), heard)]
     )
     assert sorted(receivers.got) == [("early", "e1"), ("early", "e2"), ("late", "e2")]
-    await receivers.dispatcher.log.written()
-    await receivers.dispatcher.tell_missing(
-        TENANT, [Happened(receivers.event(), heard), Happened(receivers.event("e2"), heard)]
+    await receivers.dispatcher.log.wait_until_written()
+    await receivers.dispatcher.dispatch_missing(
+        TENANT, [PastEvent(receivers.event(), heard), PastEvent(receivers.event("e2"), heard)]
     )
     assert sorted(receivers.got[3:]) == [("late", "e1")]
 
@@ -228,8 +229,8 @@ async def test_missing_event_under_way_is_awaited_and_not_sent_twice(
         return found
 
     monkeypatch.setattr(receivers.dispatcher, "_begin_missing", begins)
-    of_now = [Happened(receivers.event(), time.time())]
-    missing = asyncio.ensure_future(receivers.dispatcher.tell_missing(TENANT, of_now))
+    of_now = [PastEvent(receivers.event(), time.time())]
+    missing = asyncio.ensure_future(receivers.dispatcher.dispatch_missing(TENANT, of_now))
     due = {"event_id": "e1", "event_type": "prize_won", "attempts": 1, "event": dict(receivers.requests[0].body)}
     receivers.dispatcher._try_again(TENANT, {"integration_id": "one"}, due)
     await looked.wait()
@@ -239,17 +240,14 @@ async def test_missing_event_under_way_is_awaited_and_not_sent_twice(
     await missing
     assert [await task for task in tasks] == [True] and receivers.got == [("one", "e1")]
     # Once that has ended, it may be told again.
-    await receivers.dispatcher.log.written()
+    await receivers.dispatcher.log.wait_until_written()
     await receivers.database.execute("DELETE FROM integration_deliveries")
-    await receivers.dispatcher.tell_missing(TENANT, of_now)
+    await receivers.dispatcher.dispatch_missing(TENANT, of_now)
     assert receivers.got == [("one", "e1")] * 2
 
 
 async def _came(receivers: Receivers, many: int) -> bool:
     return len(receivers.got) >= many
-
-
-# ---------------------------------------------------------------- retries
 
 
 async def due(receivers: Receivers) -> None:
@@ -260,15 +258,15 @@ async def test_breaker_opens_after_failures_and_lets_one_attempt_through(receive
     await receivers.listens("one")
     receivers.says["one"] = Failed("no")
     for nth in range(FAILURES_TO_OPEN):
-        await receivers.told(receivers.event(f"e{nth}"))
+        await receivers.dispatch(receivers.event(f"e{nth}"))
     assert len(receivers.got) == FAILURES_TO_OPEN
     before = counted("skipped")
     [skipped] = await receivers.dispatcher.dispatch(receivers.event("skipped"))
     assert await skipped is False and counted("skipped") == before + 1
-    await receivers.dispatcher.log.written()
+    await receivers.dispatcher.log.wait_until_written()
     rows = {row["event_id"]: row for row in await receivers.log()}
-    kept = rows["skipped"]
-    assert (kept["status"], kept["attempts"], kept["error"]) == ("retry", 0, dispatching.FAILS)
+    stored = rows["skipped"]
+    assert (stored["status"], stored["attempts"], stored["error"]) == ("retry", 0, dispatching.FAILS)
     await due(receivers)
     await receivers.dispatcher.retry_due()
     assert await _ended(receivers) == 0 and len(receivers.got) == FAILURES_TO_OPEN, "it is left alone"
@@ -277,22 +275,21 @@ async def test_breaker_opens_after_failures_and_lets_one_attempt_through(receive
     breaker._open_until = 0.0  # As it is when that time has come.
     await receivers.dispatcher.retry_due()
     assert await _ended(receivers) == 1 and len(receivers.got) == FAILURES_TO_OPEN + 1, "one tries it"
-    await receivers.dispatcher.log.written()
+    await receivers.dispatcher.log.wait_until_written()
     receivers.says.clear()
     breaker._open_until = 0.0
     await due(receivers)
     for tried in (1, FAILURES_TO_OPEN):
         await receivers.dispatcher.retry_due()
         assert await _ended(receivers) == tried
-    await receivers.dispatcher.log.written()
+    await receivers.dispatcher.log.wait_until_written()
     assert {row["status"] for row in await receivers.log()} == {"delivered"}
     # The first five, the one that tried it, and all six in the end.
     assert sum(row["attempts"] for row in await receivers.log()) == FAILURES_TO_OPEN + 1 + FAILURES_TO_OPEN + 1
 
 
 async def _ended(receivers: Receivers) -> int:
-    """How many are under way: waits for them."""
-    tasks = list(receivers.dispatcher._telling)
+    tasks = list(receivers.dispatcher._tasks)
     await asyncio.gather(*tasks)
     return len(tasks)
 
@@ -300,7 +297,7 @@ async def _ended(receivers: Receivers) -> int:
 async def test_retries_are_limited_to_the_places(receivers: Receivers) -> None:
     await receivers.listens("one")
     receivers.says["one"] = Failed("no", final=False)
-    await receivers.told(*(receivers.event(f"e{nth:02}") for nth in range(PLACES + 4)))
+    await receivers.dispatch(*(receivers.event(f"e{nth:02}") for nth in range(PLACES + 4)))
     await receivers.database.execute("UPDATE integration_deliveries SET status = 'retry'")
     receivers.dispatcher._isolations.clear()
     receivers.got.clear()
@@ -308,7 +305,7 @@ async def test_retries_are_limited_to_the_places(receivers: Receivers) -> None:
     await due(receivers)
     await receivers.dispatcher.retry_due()
     assert await _ended(receivers) == PLACES == len(receivers.got)
-    await receivers.dispatcher.log.written()
+    await receivers.dispatcher.log.wait_until_written()
     await receivers.dispatcher.retry_due()
     assert await _ended(receivers) == 4
 
@@ -316,17 +313,14 @@ async def test_retries_are_limited_to_the_places(receivers: Receivers) -> None:
 async def test_event_that_cannot_be_read_is_dead_with_the_reason(receivers: Receivers) -> None:
     await receivers.listens("one")
     receivers.says["one"] = Failed("no")
-    await receivers.told(receivers.event())
+    await receivers.dispatch(receivers.event())
     await receivers.database.execute("UPDATE integration_deliveries SET event = '{\"id\": 7}'")
     await due(receivers)
     await receivers.dispatcher.retry_due()
-    await receivers.dispatcher.log.written()
-    [kept] = await receivers.log()
-    assert (kept["status"], kept["attempts"], kept["event"]) == ("dead", 1, {"id": 7})
-    assert kept["error"].startswith("the stored event cannot be read: ") and receivers.got == [("one", "e1")]
-
-
-# ---------------------------------------------------------------- places, and the end
+    await receivers.dispatcher.log.wait_until_written()
+    [entry] = await receivers.log()
+    assert (entry["status"], entry["attempts"], entry["event"]) == ("dead", 1, {"id": 7})
+    assert entry["error"].startswith("the stored event cannot be read: ") and receivers.got == [("one", "e1")]
 
 
 async def test_close_waits_until_the_log_is_written(receivers: Receivers, rival: asyncpg.Connection) -> None:
@@ -338,7 +332,7 @@ async def test_close_waits_until_the_log_is_written(receivers: Receivers, rival:
         closing = await blocked(receivers.database, receivers.dispatcher.close())
         assert task.done() and not closing.done()
     await closing
-    assert [row["status"] for row in await receivers.log()] == ["delivered"] and not receivers.dispatcher._telling
+    assert [row["status"] for row in await receivers.log()] == ["delivered"] and not receivers.dispatcher._tasks
 
 
 async def test_event_without_a_place_is_retried_with_the_reason(
@@ -352,7 +346,7 @@ async def test_event_without_a_place_is_retried_with_the_reason(
     assert await tasks[1] is False and await tasks[2] is False
     go.set()
     assert await tasks[0] is True
-    await receivers.dispatcher.log.written()
+    await receivers.dispatcher.log.wait_until_written()
     errors = {row["event_id"]: row["error"] for row in await receivers.log()}
     assert errors == {"e0": "", "e1": dispatching.WAITED, "e2": dispatching.CROWDED}
 
@@ -367,7 +361,7 @@ async def test_event_that_waited_while_the_breaker_opened_is_skipped_and_frees_i
     tasks = [task for nth in range(2) for task in await receivers.dispatcher.dispatch(receivers.event(f"e{nth}"))]
     go.set()
     assert await asyncio.gather(*tasks) == [True, False]
-    await receivers.dispatcher.log.written()
+    await receivers.dispatcher.log.wait_until_written()
     errors = {row["event_id"]: row["error"] for row in await receivers.log()}
     assert errors == {"e0": "no", "e1": dispatching.FAILS}
     isolation = receivers.dispatcher._isolation(TENANT, "one")

@@ -33,11 +33,9 @@ INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, nam
 INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES ('t', 'camp', 'shop', 'C'),
     ('t', 'aside', 'o', 'C');
 """
-"""Of p1 are due, longest waiting first: a, b, c; not due: f, l3. Abandoned: l1, l2. Overdue: o1, o2."""
 
 
 async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:
-    """The first value of each row."""
     return [row[0] for row in await connection.fetch(SQL[name], *arguments)]
 
 
@@ -82,7 +80,7 @@ async def test_task_due_now_is_due(connection: asyncpg.Connection) -> None:
             assert leased == [task]
             await connection.execute("ROLLBACK TO SAVEPOINT alone")
         assert (await connection.fetchrow(SQL["rearm"], "t", "l1", ""))["rearmed"] is True
-        assert await ask(connection, "give_up_overdue", "t", ["o1"], ["o1"], "late") == ["o1"]
+        assert await ask(connection, "fail_overdue", "t", ["o1"], ["o1"], "late") == ["o1"]
 
 
 async def test_overdue_tasks_are_listed_longest_first_and_their_tenant_once(connection: asyncpg.Connection) -> None:
@@ -95,14 +93,14 @@ async def test_give_up_takes_named_tasks_and_returns_their_own_rewards(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     async with connection.transaction(), pool.acquire() as rival:
-        assert await ask(connection, "give_up_overdue", "t", ["o1", "l1"], ["o2", "o1", "l1"], "late") == ["o1"]
+        assert await ask(connection, "fail_overdue", "t", ["o1", "l1"], ["o2", "o1", "l1"], "late") == ["o1"]
         assert await held(rival, "rewards", "reward_id") == {"o1", "o2", "l1"}
         assert await held(rival, "tasks", "task_id") == {"o1"}, "nor is held what is being delivered"
     await connection.execute("UPDATE rewards SET status = 'fulfilled' WHERE reward_id = 'o2'")
     await connection.execute("UPDATE tasks SET status = 'awaiting', lease_until = now() WHERE task_id = 'o1'")
     await connection.execute("UPDATE rewards SET status = 'fulfilling' WHERE reward_id = 'o1'")
-    rows = await connection.fetch(SQL["give_up_overdue"], "t", ["o1", "o2"], ["o1", "o2"], "late")
-    assert sorted((row["task_id"], row["given_up"] or "") for row in rows) == [("o1", "o1"), ("o2", "")]
+    rows = await connection.fetch(SQL["fail_overdue"], "t", ["o1", "o2"], ["o1", "o2"], "late")
+    assert sorted((row["task_id"], row["failed_reward_id"] or "") for row in rows) == [("o1", "o1"), ("o2", "")]
 
 
 async def test_rearm_waits_for_a_lease_and_then_changes_nothing(

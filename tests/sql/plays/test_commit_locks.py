@@ -78,7 +78,6 @@ ORDERS: Final[dict[str, tuple[str, str, Callable[[Changes], None]]]] = {
         _standings,
     ),
 }
-"""By table: its rows' key, how one is made, and the changes of two of them that lie the last one first."""
 
 ROWS: Final = {"player_id": ("zoe", "abe"), "prize_id": ("prize_z", "prize_0"), "board_id": ("board_z", "board_0")}
 

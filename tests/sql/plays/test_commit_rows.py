@@ -78,8 +78,8 @@ async def test_commit_takes_no_code_that_is_withdrawn_or_expires_now(database: D
         await connection.execute("UPDATE codes SET withdrawn_at = now() WHERE code_id = 'code_2'")
         text, arguments = statement_of(coded("reward_1"))
         await connection.fetchrow(text, TENANT, 0, *arguments)
-        given = await connection.fetch("SELECT code_id FROM codes WHERE reward_id = 'reward_1'")
-    assert [row["code_id"] for row in given] == ["code_3"]
+        assigned = await connection.fetch("SELECT code_id FROM codes WHERE reward_id = 'reward_1'")
+    assert [row["code_id"] for row in assigned] == ["code_3"]
 
 
 async def test_commit_skips_a_code_that_a_rival_is_taking(database: Database, pool: asyncpg.Pool) -> None:

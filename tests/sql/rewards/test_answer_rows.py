@@ -22,13 +22,12 @@ INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, nam
 
 
 async def claimed(connection: asyncpg.Connection, **answers: str) -> list[tuple[Any, ...]]:
-    """The outcome of a claim of each of these rewards, with these answers."""
     many = [list(answers), ["ann"] * len(answers), [None] * len(answers), [f"task_{one}" for one in answers]]
     rows = await ask(connection, "claims.claim", *many, ["none"], list(answers.values()))
     return [row[:2] for row in rows]
 
 
-async def kept(connection: asyncpg.Connection) -> dict[str, str]:
+async def stored(connection: asyncpg.Connection) -> dict[str, str]:
     rows = await connection.fetch("SELECT reward_id, answers -> 0 ->> 'value' AS size FROM claim_answers")
     return {row["reward_id"]: row["size"] for row in rows}
 
@@ -36,14 +35,14 @@ async def kept(connection: asyncpg.Connection) -> dict[str, str]:
 async def test_claim_without_a_required_answer_moves_nothing(connection: asyncpg.Connection) -> None:
     assert await claimed(connection, r1="{}", r3="{}") == [("unanswered", "r1"), ("claimed", "r3")]
     assert await connection.fetchval("SELECT status FROM rewards WHERE reward_id = 'r1'") == "won"
-    assert await kept(connection) == {}
+    assert await stored(connection) == {}
 
 
 async def test_claims_of_one_batch_keep_and_deliver_their_own_answers(connection: asyncpg.Connection) -> None:
     both = await claimed(connection, r1='{"size": "S"}', r2='{"size": "L"}', r3="{}")
     assert both == [("claimed", "r1"), ("claimed", "r2"), ("claimed", "r3")]
-    assert await kept(connection) == {"r1": "S", "r2": "L"}
+    assert await stored(connection) == {"r1": "S", "r2": "L"}
     leased = await ask(connection, "fulfillment.lease", 60.0, ["task_r1", "task_r2", "task_r3"], "me", [], [])
-    told = {row[1]: row[-1] for row in leased}
-    assert set(told) == {"r1", "r2", "r3"} and told["r3"] == "[]"
-    assert '"S"' in told["r1"] and '"L"' not in told["r1"] and '"L"' in told["r2"]
+    delivered = {row[1]: row[-1] for row in leased}
+    assert set(delivered) == {"r1", "r2", "r3"} and delivered["r3"] == "[]"
+    assert '"S"' in delivered["r1"] and '"L"' not in delivered["r1"] and '"L"' in delivered["r2"]

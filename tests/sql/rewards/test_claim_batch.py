@@ -73,14 +73,13 @@ async def database(empty: Database, pool: asyncpg.Pool) -> Database:
 
 
 async def claim(database: Database, names: list[str], tenant_id: str = "t") -> list[Any]:
-    """The outcomes of a batch that asks for these, in this order."""
-    asked = [REWARDS[name][1] for name in names]
+    requested = [REWARDS[name][1] for name in names]
     return await database.fetch(
         CLAIM,
         tenant_id,
         names,
-        [player for player, _ in asked],
-        [key for _, key in asked],
+        [player for player, _ in requested],
+        [key for _, key in requested],
         [f"task_of_{name}" for name in names],
         ["none", "voucher_code"],
         [{} for _ in names],
@@ -167,25 +166,10 @@ async def test_claim_locks_rewards_in_the_order_of_their_ids(database: Database,
 async def test_claim_locks_no_more_codes_than_it_gives(database: Database, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival, pool.acquire() as connection, connection.transaction():
         names = ["instant", "has_a_code", "with_code_1"]
-        asked = [["ann"] * 3, [None] * 3, ["task_1", "task_2", "task_3"]]
-        await connection.fetch(CLAIM, "t", names, *asked, ["none", "voucher_code"], ["{}"] * 3)
+        requested = [["ann"] * 3, [None] * 3, ["task_1", "task_2", "task_3"]]
+        await connection.fetch(CLAIM, "t", names, *requested, ["none", "voucher_code"], ["{}"] * 3)
         free = await rival.fetch("SELECT code_id FROM codes WHERE reward_id IS NULL FOR UPDATE SKIP LOCKED")
     assert sorted(row["code_id"] for row in free) == ["code_2", "code_4", "code_5"]
-
-
-async def test_claim_takes_no_code_that_expires_now(database: Database, pool: asyncpg.Pool) -> None:
-    async with pool.acquire() as connection, connection.transaction():
-        await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'code_1'")
-        asked = [["with_code_1"], ["ann"], [None], ["task_1"], ["none", "voucher_code"], ["{}"]]
-        (row,) = await connection.fetch(CLAIM, "t", *asked)
-    assert row["ciphertext"] == b"two"
-
-
-async def test_claim_skips_a_code_that_a_rival_is_taking(database: Database, pool: asyncpg.Pool) -> None:
-    async with pool.acquire() as rival, rival.transaction():
-        await rival.execute("SELECT FROM codes WHERE code_id = 'code_1' FOR UPDATE")
-        (row,) = await claim(database, ["with_code_1"])
-    assert row["ciphertext"] == b"two"
 
 
 async def test_claim_takes_the_code_that_expires_first(database: Database) -> None:

@@ -26,18 +26,18 @@ PAST, LATER = 1_000_000_000, 1_900_000_000
 EVERY: Final = [f"c{nth}" for nth in (7, 6, 5, 4, 3, 2, 1)]
 
 FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
-    ("codes.free", ("p", 9), "c6 c1 c2"),
-    ("codes.free", ("p", 2), "c6 c1"),
-    ("codes.hold", ("p", EVERY), "c1 c2 c5 c6"),
-    ("codes.hold", ("p", ["c2"]), "c2"),
+    ("codes.list_free", ("p", 9), "c6 c1 c2"),
+    ("codes.list_free", ("p", 2), "c6 c1"),
+    ("codes.lock", ("p", EVERY), "c1 c2 c5 c6"),
+    ("codes.lock", ("p", ["c2"]), "c2"),
     ("codes.withdraw", ("p", ["c3", "c4", "c7", "c5", "c2"]), "c2 c5"),
     ("codes.states", ("p", ["c7", "c3"]), "c3"),
-    ("codes.ending_otherwise", ("p", "free", 0, LATER, 9), "c6 c1 c2"),
-    ("codes.ending_otherwise", ("p", "free", 0, LATER, 2), "c6 c1"),
-    ("codes.ending_otherwise", ("p", "free", 0, 0, 9), "c2"),
-    ("codes.ending_otherwise", ("p", "expired", 0, 0, 9), "c5"),
-    ("codes.ending_otherwise", ("p", "expired", PAST, LATER, 9), "c5"),
-    ("codes.ending_otherwise", ("p", "expired", LATER, 0, 9), ""),
+    ("codes.with_other_expiry", ("p", "free", 0, LATER, 9), "c6 c1 c2"),
+    ("codes.with_other_expiry", ("p", "free", 0, LATER, 2), "c6 c1"),
+    ("codes.with_other_expiry", ("p", "free", 0, 0, 9), "c2"),
+    ("codes.with_other_expiry", ("p", "expired", 0, 0, 9), "c5"),
+    ("codes.with_other_expiry", ("p", "expired", PAST, LATER, 9), "c5"),
+    ("codes.with_other_expiry", ("p", "expired", LATER, 0, 9), ""),
     ("codes.set_expiry", ("p", EVERY, "", 0, LATER), "c1 c2 c5 c6"),
     ("codes.set_expiry", ("p", EVERY, "", 0, 0), "c2 c5"),
     ("codes.set_expiry", ("p", EVERY, "free", 0, LATER), "c1 c2 c6"),
@@ -53,18 +53,18 @@ FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
 UNORDERED: Final = ("codes.set_expiry", "codes.withdraw")
 
 
-@pytest.mark.parametrize(("name", "asked", "found"), FOUND)
+@pytest.mark.parametrize(("name", "arguments", "found"), FOUND)
 async def test_code_statements_find_their_codes_in_order(
-    connection: asyncpg.Connection, name: str, asked: tuple[Any, ...], found: str
+    connection: asyncpg.Connection, name: str, arguments: tuple[Any, ...], found: str
 ) -> None:
-    rows = [row[0] for row in await ask(connection, name, *asked)]
+    rows = [row[0] for row in await ask(connection, name, *arguments)]
     assert (sorted(rows) if name in UNORDERED else rows) == found.split()
 
 
 async def test_code_that_expires_now_is_not_free(connection: asyncpg.Connection) -> None:
     async with connection.transaction():
         await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'c2'")
-        assert await ask(connection, "codes.free", "p", 9) == [("c6",), ("c1",)]
+        assert await ask(connection, "codes.list_free", "p", 9) == [("c6",), ("c1",)]
         assert await ask(connection, "codes.available", "p") == [(2,)]
 
 

@@ -13,7 +13,7 @@ import sql
 from tests.support.locks import blocked
 
 ADD: Final = sql.load("codes")["add"]
-HOLD: Final = sql.load("codes")["hold"]
+HOLD: Final = sql.load("codes")["lock"]
 WITHDRAW: Final = sql.load("codes")["withdraw"]
 EXPIRE: Final = sql.load("codes")["set_expiry"]
 PAST, LATER = 1_000_000_000, 1_900_000_000
@@ -48,7 +48,6 @@ async def add(
     merchant_id: str = "",
     ends: int = 0,
 ) -> list[str | None]:
-    """Adds codes by their ids' fingerprints; what it tells: the ids of those that were there, or [None]."""
     count, old = len(hashes), older or {}
     codes = [list(hashes), ["key"] * count, [b""] * count, list(hashes.values())]
     rows = await on.fetch(ADD, "t", prize_id, *codes, list(old.values()), list(old), merchant_id, [ends] * count)
@@ -75,7 +74,7 @@ async def test_code_stored_under_an_older_key_is_not_added(made: asyncpg.Pool) -
 
 
 @pytest.mark.parametrize(
-    ("prize_id", "merchant_id", "told"),
+    ("prize_id", "merchant_id", "reply"),
     [
         ("none", "", []),
         ("loose", "", [None]),
@@ -85,11 +84,11 @@ async def test_code_stored_under_an_older_key_is_not_added(made: asyncpg.Pool) -
     ],
 )
 async def test_codes_are_added_only_to_a_writable_prize(
-    made: asyncpg.Pool, prize_id: str, merchant_id: str, told: list[None]
+    made: asyncpg.Pool, prize_id: str, merchant_id: str, reply: list[None]
 ) -> None:
     before = await pool_of(made, prize_id)
-    assert await add(made, {"a": b"n1"}, prize_id=prize_id, merchant_id=merchant_id) == told
-    assert await pool_of(made, prize_id) - before == ({"a"} if told else set())
+    assert await add(made, {"a": b"n1"}, prize_id=prize_id, merchant_id=merchant_id) == reply
+    assert await pool_of(made, prize_id) - before == ({"a"} if reply else set())
 
 
 async def test_prize_is_not_deleted_while_codes_are_added(made: asyncpg.Pool) -> None:
@@ -114,7 +113,6 @@ async def test_imports_add_codes_in_one_order(made: asyncpg.Pool) -> None:
 
 
 async def withdraw(on: asyncpg.Pool, *code_ids: str) -> set[str]:
-    """As runtime/operations/prizes/pool.py does."""
     async with on.acquire() as connection, connection.transaction():
         await connection.execute(HOLD, "t", "coupon", list(code_ids))
         return {row["code_id"] for row in await connection.fetch(WITHDRAW, "t", "coupon", list(code_ids))}
@@ -151,7 +149,6 @@ async def test_withdrawn_code_cannot_be_won(made: asyncpg.Pool) -> None:
 
 
 async def expire(on: asyncpg.Pool, *code_ids: str, state: str = "", ending_at: int = 0) -> set[str]:
-    """Has codes end LATER, as runtime/operations/prizes/pool.py does."""
     wanted = ("t", "coupon", list(code_ids), state, ending_at, LATER)
     async with on.acquire() as connection, connection.transaction():
         await connection.execute(HOLD, *wanted[:3])
@@ -168,16 +165,16 @@ RIVALS: Final[list[tuple[str, str, dict[str, Any]]]] = [
 
 
 @pytest.mark.parametrize("committed", [True, False])
-@pytest.mark.parametrize(("change", "asked"), [row[1:] for row in RIVALS], ids=[row[0] for row in RIVALS])
+@pytest.mark.parametrize(("change", "requested"), [row[1:] for row in RIVALS], ids=[row[0] for row in RIVALS])
 async def test_expiry_change_waits_for_a_rival_and_sees_its_change(
-    made: asyncpg.Pool, change: str, asked: dict[str, Any], committed: bool
+    made: asyncpg.Pool, change: str, requested: dict[str, Any], committed: bool
 ) -> None:
     await add(made, {"a": b"n1", "b": b"n2"}, ends=1_800_000_000)
     async with made.acquire() as rival, made.acquire() as other:
         changing = rival.transaction()
         await changing.start()
         await rival.execute(f"UPDATE codes SET {change} WHERE code_id = 'a'")
-        waiting = await blocked(other, expire(made, "a", "b", **asked))
+        waiting = await blocked(other, expire(made, "a", "b", **requested))
         await (changing.commit() if committed else changing.rollback())
         assert await waiting == ({"b"} if committed else {"a", "b"})
     rows = await made.fetch("SELECT code_id, unix(expires_at) AS end FROM codes WHERE code_id IN ('a', 'b')")
@@ -208,7 +205,7 @@ async def test_code_whose_expiry_is_changing_is_skipped_by_a_win(made: asyncpg.P
 async def test_pick_reads_no_expired_or_withdrawn_code(made: asyncpg.Pool, file: str, name: str) -> None:
     picks = re.search(r"SELECT c\.code_id FROM codes AS c\n.*?SKIP LOCKED", sql.load(file)[name], re.DOTALL)
     assert picks is not None
-    pick = re.sub(r" AND NOT EXISTS \(SELECT FROM kept\)|\n *AND NOT EXISTS \(SELECT FROM kept\)", "", picks[0])
+    pick = re.sub(r" AND NOT EXISTS \(SELECT FROM assigned\)|\n *AND NOT EXISTS \(SELECT FROM assigned\)", "", picks[0])
     for word, value in (("w.prize_id", "'coupon'"), ("$2", "'coupon'"), ("$1", "'t'"), ("w.wanted", "1")):
         pick = pick.replace(word, value)
     await add(made, {f"past{nth:04}": f"p{nth}".encode() for nth in range(2_000)}, ends=PAST)
@@ -224,7 +221,7 @@ async def test_pick_reads_no_expired_or_withdrawn_code(made: asyncpg.Pool, file:
     assert (plan["Actual Rows"], plan.get("Rows Removed by Filter", 0)) == (1, 0)
 
 
-@pytest.mark.parametrize("name", ["hold", "withdraw", "set_expiry"])
+@pytest.mark.parametrize("name", ["lock", "withdraw", "set_expiry"])
 async def test_pool_without_statistics_is_read_at_most_once(made: asyncpg.Pool, name: str) -> None:
     await made.execute("ALTER TABLE codes SET (autovacuum_enabled = false)")
     for part in range(4):

@@ -40,70 +40,6 @@ INSERT INTO turn_balances (campaign_id, player_id, balance) VALUES
 
 FIRST: Final = None
 
-LISTS: Final = ("plays", "turn_entries", "completions", "tasks", "ledger")
-
-ASKED: Final[list[tuple[tuple[str, str], str | None, int, str]]] = [
-    # campaign, merchant; after and how many: which are listed.
-    (("", ""), FIRST, 9, "i5 i4 i3 i2 i1"),
-    (("", ""), FIRST, 2, "i5 i4"),
-    (("", ""), "i3", 9, "i2 i1"),
-    (("theirs", ""), FIRST, 9, "i3"),
-    (("", "shop"), FIRST, 9, "i5 i4 i1"),
-    (("theirs", "shop"), FIRST, 9, ""),
-]
-
-
-async def test_player_lists_are_newest_first(connection: asyncpg.Connection) -> None:
-    # A play whose game is gone is listed where nothing is asked for.
-    await connection.execute("DELETE FROM games WHERE game_id = 'lost'")
-    for name in LISTS:
-        for asked, after, most, listed in ASKED:
-            key = (after and 1, after) if name == "ledger" else (after,)
-            found = await first(connection, f"desk.{name}", "ann", *asked, *key, most)
-            assert found == listed.split(), (name, asked)
-
-
-async def test_play_is_listed_with_the_terms_that_it_was_promised_by(connection: asyncpg.Connection) -> None:
-    a, b = "a" * 32, "b" * 32
-    await connection.execute(f"""ALTER TABLE promised_terms DROP CONSTRAINT promised_terms_check;
-        DELETE FROM plays;
-        INSERT INTO plays (play_id, game_id, player_id, session_id) VALUES ('i1', 'camp', 'ann', 's.1.{a}.ann');
-        INSERT INTO promised_terms (game_id, revision_hash) VALUES
-            ('camp', '{a}{a}'), ('camp', '{b}{b}'), ('theirs', '{a}{b}')""")
-    assert [row[-1] for row in await ask(connection, "desk.plays", "ann", "", "", FIRST, 9)] == [a + a]
-
-
-async def test_balances_and_turns_are_listed_by_scope(connection: asyncpg.Connection) -> None:
-    balances: list[tuple[tuple[Any, ...], str]] = [
-        (("", "", FIRST, FIRST, 9), "camp/a camp/b lost/a theirs/b"),
-        (("", "", FIRST, FIRST, 2), "camp/a camp/b"),
-        (("", "", "camp", "a", 9), "camp/b lost/a theirs/b"),
-        (("theirs", "", FIRST, FIRST, 9), "theirs/b"),
-        (("", "shop", FIRST, FIRST, 9), "camp/a camp/b"),
-    ]
-    for asked, listed in balances:
-        assert ["/".join(row[:2]) for row in await ask(connection, "desk.balances", "ann", *asked)] == listed.split()
-    turns: list[tuple[tuple[Any, ...], str]] = [
-        (("", "", FIRST, 9), "camp lost theirs"),
-        (("", "", FIRST, 2), "camp lost"),
-        (("", "", "camp", 9), "lost theirs"),
-        (("theirs", "", FIRST, 9), "theirs"),
-        (("", "shop", FIRST, 9), "camp"),
-    ]
-    for asked, listed in turns:
-        assert await first(connection, "desk.turns", "ann", *asked) == listed.split()
-
-
-async def test_wallets_of_tenant_and_merchant_are_listed_for_its_staff(connection: asyncpg.Connection) -> None:
-    await connection.execute("""DELETE FROM balances;
-        INSERT INTO balances (scope_key, currency, player_id)
-            SELECT s, 'a', 'ann' FROM unnest('{t,shop,other}'::text[]) AS s;
-        DELETE FROM ledger_entries;
-        INSERT INTO ledger_entries (entry_id, scope_key, player_id, reason)
-            SELECT s, s, 'ann', 'adjustment' FROM unnest('{t,shop,other}'::text[]) AS s""")
-    assert await first(connection, "desk.balances", "ann", "", "shop", FIRST, FIRST, 9) == ["shop", "t"]
-    assert await first(connection, "desk.ledger", "ann", "", "shop", FIRST, FIRST, 9) == ["t", "shop"]
-
 
 async def test_player_search_finds_by_every_criterion(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute("""
@@ -112,14 +48,14 @@ async def test_player_search_finds_by_every_criterion(connection: asyncpg.Connec
         ALTER TABLE contacts DROP CONSTRAINT contacts_type_check;
         INSERT INTO contacts (contact_id, player_id, type, value) VALUES ('x3', 'p3', 'email', 'b'),
             ('x2', 'p3', 'phone', 'a'), ('x1', 'p1', 'email', 'c'), ('x4', 'p2', 'pigeon', 'b')""")
-    for asked, found in (
+    for arguments, found in (
         *((("", "", [], "", FIRST, 9), "p3 p2 p1"), (("", "", [], "", FIRST, 2), "p3 p2")),
         *((("", "", [], "", "p2", 9), "p1"), (("p1", "-", [], "", FIRST, 9), "p1")),
         *((("x", "ann", [], "", FIRST, 9), "p2 p1"), (("x", "-", ["b", "z"], "", FIRST, 9), "p3")),
         (("", "", [], "active", FIRST, 9), "p3 p2"),
     ):
-        rows = await ask(connection, "desk.search", *asked)
-        assert [row[0] for row in rows] == found.split(), asked
+        rows = await ask(connection, "desk.search", *arguments)
+        assert [row[0] for row in rows] == found.split(), arguments
         shown = {row[0]: [part[:2] for part in row[-1].split('"id": "')[1:]] for row in rows}
         assert all(contacts == {"p1": ["x1"], "p2": ["x4"], "p3": ["x2", "x3"]}[who] for who, contacts in shown.items())
     ((who, *_, contacts),) = await ask(connection, "desk.record", "p3")
@@ -127,7 +63,7 @@ async def test_player_search_finds_by_every_criterion(connection: asyncpg.Connec
     for player, known in (("p1", True), ("p9", False)):
         assert await ask(connection, "desk.is_known", player) == [(known,)]
     async with pool.acquire() as rival, connection.transaction():
-        assert await ask(connection, "desk.hold", "p1") == [("p1",)]
+        assert await ask(connection, "desk.lock_player", "p1") == [("p1",)]
         assert await held(rival, "players", "player_id") == {"p1"}
     for player, contact, gone in (("p1", "x3", []), ("p3", "x9", []), ("p3", "x3", [("email",)])):
         assert await ask(connection, "desk.unlink", player, contact) == gone
@@ -157,32 +93,6 @@ async def test_counts_are_of_the_player_alone(connection: asyncpg.Connection) ->
     await connection.execute("INSERT INTO contacts (contact_id, player_id) VALUES ('x', 'bob')")
     for player, has in (("ann", (False, 5, 5, 3, 7)), ("bob", (True, 1, 1, 1, 9))):
         assert [row[3:] for row in await ask(connection, "desk.has", player)] == [has], player
-
-
-async def test_last_play_is_found_among_the_newest_hundred_sessions(connection: asyncpg.Connection) -> None:
-    await connection.execute("""
-        INSERT INTO plays (play_id, player_id, played_at)
-        SELECT 'c' || lpad(n::text, 3, '0'), 'cas', to_timestamp(1000 - n) FROM generate_series(0, 100) AS n
-        ORDER BY n % 7""")
-    ((_, last, *_),) = await ask(connection, "desk.counts", "cas")
-    assert last == 999
-
-
-async def test_delivery_is_read_with_its_own_reward_and_prize(connection: asyncpg.Connection) -> None:
-    await connection.execute("""
-        INSERT INTO prizes (prize_id, name, type, channel_config) VALUES
-            ('mug', 'Mug', 'goods', '{"secret": "s"}'), ('tee', 'Tee', 'goods', '{}');
-        UPDATE rewards SET name = reward_id;
-        UPDATE tasks SET prize_id = CASE task_id WHEN 'i1' THEN 'mug' WHEN 'i2' THEN 'tee' ELSE 'gone' END;
-        INSERT INTO claim_answers (reward_id, answers) VALUES ('ri1', '["one"]'), ('ri2', '["two"]')""")
-    for reward, told in (
-        ("ri1", ("i1", "ri1", "Mug", '["one"]', True)),
-        ("ri2", ("i2", "ri2", "Tee", '["two"]', False)),
-        ("ri3", ("i3", "ri3", "ri3", "[]", False)),
-    ):
-        rows = await ask(connection, "desk.told", reward)
-        assert [(row[0], row[16], row[-5], row[-2], row[-1]) for row in rows] == [told]
-    assert await ask(connection, "desk.told", "none") == []
 
 
 REWARDS: Final = """
@@ -215,8 +125,8 @@ async def test_reward_search_finds_by_every_criterion(connection: asyncpg.Connec
         "after": None,
         "most": 9,
     }
-    asked: dict[str, Any]
-    for asked, found in (
+    arguments: dict[str, Any]
+    for arguments, found in (
         ({}, "r5 r4 r3 r2 r1"),
         ({"most": 2}, "r5 r4"),
         ({"after": "r3"}, "r2 r1"),
@@ -241,7 +151,7 @@ async def test_reward_search_finds_by_every_criterion(connection: asyncpg.Connec
         ({"player": "ann", "after": "r5"}, "r4 r3"),
         ({"player": "ann", "after": "r3"}, ""),
     ):
-        assert await first(connection, "desk.rewards", *(every | asked).values()) == found.split(), asked
+        assert await first(connection, "desk.rewards", *(every | arguments).values()) == found.split(), arguments
     # Of a campaign that is gone, and expired but for what is being delivered.
     for reward, status in (("r2", "expired"), ("r4", "won")):
         [shown] = await ask(connection, "rewards.get", reward, "", False)

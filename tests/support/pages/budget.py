@@ -27,9 +27,12 @@ WORK: Final = """() => {
 }"""
 WORKS: Final = f"""() => new Promise((done) => setTimeout(() => {{
     performance.mark("works");
-    setTimeout(() => done(({WORK})()));
+    setTimeout(() => {{
+        const spent = ({WORK})();
+        setTimeout(() => done(spent));
+    }});
 }}))"""
-"""`WORK` as a task of the page's own."""
+"""`WORK` as a task of the page's own, which has ended, and so is in the trace, when the promise is kept."""
 
 
 @dataclass
@@ -39,7 +42,6 @@ class Trace:
     events: list[dict[str, Any]] = field(default_factory=list)
 
     def mark(self, name: str) -> dict[str, Any]:
-        """A mark of the page's."""
         marks = [one for one in self.events if one["name"] == name and "blink.user_timing" in one["cat"]]
         return marks[-1]
 
@@ -48,7 +50,6 @@ class Trace:
         return WORK_MS / self.longest(self.mark("works"))
 
     def longest(self, after: dict[str, Any], before: dict[str, Any] | None = None) -> float:
-        """The processor's time of the longest task of the page's own thread between the marks."""
         own = [one for one in self.events if (one["pid"], one["tid"]) == (after["pid"], after["tid"])]
         end = before["ts"] if before else math.inf
         return max(
@@ -60,7 +61,6 @@ class Trace:
 
 @asynccontextmanager
 async def traced(browser: Browser, page: Page) -> AsyncIterator[Trace]:
-    """Traces the page; the trace is there at the end of the block."""
     trace = Trace()
     await page.add_init_script(READY)
     await browser.start_tracing(page=page, categories=["toplevel", "blink.user_timing"])

@@ -16,7 +16,6 @@ MANUAL: Final = {"redemption_mode": "REDEMPTION_MODE_MANUAL", "channel": "none"}
 
 
 async def undelivered(fair: World, contact: str = "paula.plain@example.com", name: str = "Paula Plain") -> Any:
-    """(a player, the reward whose delivery failed)"""
     player = await log_in(fair.stack, contact=contact)
     assert (await fair.stack.consumer("PUT", "/players/me", {"display_name": name}, player=player)).code == "OK"
     url = {"url": "http://127.0.0.1:9/none"}
@@ -61,13 +60,13 @@ async def furnish(fair: World) -> dict[str, str]:
         "INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, row_id, expected, found, deviation,"
         " first_seen_at, last_seen_at) VALUES ($1, $2, 'player_ledger_sum', 'ann', $3, $4, $4, $4, now(), now())"
     )
-    noted = (stack.tenant_id, f"violation_of_{fair.campaign_id}", fair.campaign_id, EVIL)
-    await stack.database.execute(broken, *noted)
+    violation = (stack.tenant_id, f"violation_of_{fair.campaign_id}", fair.campaign_id, EVIL)
+    await stack.database.execute(broken, *violation)
     ids = {"campaigns": fair.campaign_id, "games": game, "prizes": prize, "leaderboards": board_id, "players": "ann"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stack.engine, "settings", replace(stack.engine.settings, dual_turns_above=5))
         turns = {**own, "amount": 9, "reason": "sorry"}
-        asked = await approvals.as_(stack, "bob", "POST", "players/ann/turns", turns)
-        ids["approvals"] = approvals.waiting(asked)["id"]
+        request = await approvals.as_(stack, "bob", "POST", "players/ann/turns", turns)
+        ids["approvals"] = approvals.waiting(request)["id"]
     ids["codes"] = coupon
     return ids

@@ -15,7 +15,6 @@ def field(desk: Desk, name: str) -> Locator:
 
 
 async def retype(control: Locator, text: str) -> None:
-    """Types over what is there, key by key."""
     await control.focus()
     await control.press("ControlOrMeta+a")
     await control.press("Delete")
@@ -23,6 +22,5 @@ async def retype(control: Locator, text: str) -> None:
 
 
 async def names_of(desk: Desk) -> list[str]:
-    """The names in a game's map of prize groups."""
     keys = await desk.page.get_by_label("Name", exact=True).all()
     return [await key.input_value() for key in keys[1:]]  # The first is the game's.

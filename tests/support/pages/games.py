@@ -45,7 +45,6 @@ HAND: Final = """([catches, most]) => {
 
 
 async def eggs(fair: World, *, most: int = 3, lives: int = 2, **fields: Any) -> str:
-    """A public game of so many eggs, which wins from one point on."""
     config = {
         "tiers": [{"min": 1, "max": 1000, "prize_group": "all"}],
         "prize_groups": {"all": [{"prize_id": await fair.prize(name="Fair mug"), "probability": 1}]},
@@ -57,7 +56,6 @@ async def eggs(fair: World, *, most: int = 3, lives: int = 2, **fields: Any) -> 
 
 
 async def gifts(fair: World, *, count: int = 4, interval_ms: int = 300, **fields: Any) -> str:
-    """A public game of so many stars, all of which count."""
     drops = [{"type": "star", "prize_id": await fair.prize(name="Star"), "frequency": 1, "max_catchable": count}]
     config = {"drops": drops, "total_items": count, "interval_ms": interval_ms}
     ui = {"items": {"star": {"emoji": "⭐", "label": "A star"}}}
@@ -70,14 +68,14 @@ async def collection(fair: World, *, auto_grant: bool = False, scope: str = "cam
     rungs = [
         {"name": f"{count} leaves", "currency": "maple", "threshold": count, "prize_id": prize_id} for count in (3, 8)
     ]
-    given = {
+    body = {
         "milestones": {"mode": "cumulative_unlock", "auto_grant": auto_grant, "rungs": rungs},
         "ui": {"items": [{"emoji": "🍁", "item": "maple", "label": "Maple leaf"}, {"emoji": "🌰", "item": "chestnut"}]},
         "access": "public",
         "wallet_scope": scope,
     }
     config = {"items": [{"item": "maple", "weight": 1, "quantity": 2, "slot_index": 0}]}
-    return await fair.game(COLLECTION, config, **{**given, **fields})
+    return await fair.game(COLLECTION, config, **{**body, **fields})
 
 
 async def made(fair: World, shape: str, end: str = "won", *, prize: str = "Fair mug", **fields: Any) -> str:
@@ -105,7 +103,6 @@ async def made(fair: World, shape: str, end: str = "won", *, prize: str = "Fair 
 
 
 async def demo_games(fair: World) -> dict[str, str]:
-    """The games of the demo, in this campaign: {shape: id}."""
     prizes = {}
     for spec in demo.prize_specs():
         total = spec.pop("stock", {}).get("total", 0)
@@ -117,13 +114,11 @@ async def demo_games(fair: World) -> dict[str, str]:
 
 
 async def ended(visit: Visit) -> str:
-    """won, lost or refused, once the game is over."""
     await visit.page.wait_for_selector(".card[data-result]:not([hidden])", timeout=PATIENCE_MS)
     return await visit.kind()
 
 
 async def finish(visit: Visit, end: str = "lost") -> str:
-    """Plays what has begun to its end: picks the first gift of each turn for a win, else nothing."""
     shown = ".card[data-result]:not([hidden])"
     while True:
         await visit.page.wait_for_selector(f"{shown}, .picks button", timeout=PATIENCE_MS)
@@ -138,12 +133,10 @@ async def finish(visit: Visit, end: str = "lost") -> str:
 
 
 async def rungs(visit: Visit) -> list[str]:
-    """The progress that each rung shows, or the button that it has."""
     return [str(text) for text in await visit.page.locator(".rungs li > :is(.far, button)").all_inner_texts()]
 
 
 async def reported(fair: World) -> list[dict[str, Any]]:
-    """The stored payload, outcome and score of each play of the campaign."""
     rows = await fair.database.fetch(
         "SELECT p.payload, p.outcome, p.score FROM plays AS p JOIN games AS g USING (tenant_id, game_id)"
         " WHERE p.tenant_id = $1 AND g.campaign_id = $2 ORDER BY p.play_id",
@@ -154,7 +147,6 @@ async def reported(fair: World) -> list[dict[str, Any]]:
 
 
 async def owners(fair: World) -> list[str]:
-    """The player of each play of the campaign, after merges."""
     rows = await fair.database.fetch(
         "SELECT coalesce(nullif(o.merged_into, ''), o.player_id) AS owner FROM plays AS p"
         " JOIN games AS g USING (tenant_id, game_id) JOIN players AS o USING (tenant_id, player_id)"

@@ -23,22 +23,20 @@ ACCOUNT: Final = f"{ROOT}.querySelector('[data-panel=login]').lastChild.textCont
 
 
 async def ask_for_code(visit: Visit, contact: str) -> None:
-    """From the open panel to the field for the code."""
     await visit.page.check(f"dialog [value={'phone' if contact.startswith('+') else 'email'}]")
     await visit.page.fill("#login-field", contact)
     await visit.page.click(SUBMIT)
-    await visit.page.wait_for_selector(f"dialog >> text=We have sent a code to {contact}")
+    await visit.page.wait_for_selector(f"dialog >> text=Code sent to {contact}")
 
 
 async def enter_code(visit: Visit, phone: Phone, contact: str) -> None:
     await visit.page.fill("#login-field", phone.code(contact))
     await visit.page.click(SUBMIT)
-    await visit.page.wait_for_selector("dialog >> text=You are signed in as")
+    await visit.page.wait_for_selector("dialog >> text=Signed in as")
     await visit.page.click("dialog button:has-text('Back to the game')")
 
 
 async def sign_in(visit: Visit, phone: Phone, contact: str, by: str = "[data-panel=login]") -> dict[str, Any]:
-    """Signs in, and returns the login that the browser stored."""
     await visit.page.click(by)
     await ask_for_code(visit, contact)
     await enter_code(visit, phone, contact)

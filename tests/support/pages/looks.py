@@ -30,7 +30,6 @@ async def fits(visit: Visit, name: str) -> None:
 
 
 async def accessible(visit: Visit, name: str, found: dict[str, list[str]]) -> None:
-    """`fits`, and what axe finds goes into `found`, by name."""
     await fits(visit, name)
     if violated := await violations(visit.page):
         found[name] = violated
@@ -61,5 +60,4 @@ def evil_ui(address: str, prize_id: str) -> dict[str, Any]:
 
 
 def home_alone(visit: Visit) -> bool:
-    """Nothing was requested from any other server."""
     return [one for one in visit.asked if f" {visit.stack.process.consumer_url}/" not in one] == []

@@ -22,7 +22,6 @@ _PIXELS: Final = """async (png) => {
 
 
 async def scanned(page: Page, picture: bytes) -> list[str]:
-    """The texts of the QR codes in a PNG."""
     import zxingcpp
 
     width, height, pixels = await page.evaluate(_PIXELS, base64.b64encode(picture).decode())

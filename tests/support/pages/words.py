@@ -23,6 +23,7 @@ LOAN_WORDS: Final = {
     *((language, "login_email") for language in ("fr", "it", "pt", "nl", "pl")),
     *((language, "pause") for language in ("de", "fr")),
     ("fr", "needs_POINTS"),
+    *((language, "address_region") for language in ("de", "pl")),
 }
 """(language, key) of words that the language has taken from English, or shares with it."""
 

@@ -25,7 +25,7 @@ def test_answers_are_taken_without_the_space_around_them(given: Any, answers: di
     assert read(given) == answers
 
 
-def told(fault: Fault) -> list[tuple[str, str]]:
+def violations_of(fault: Fault) -> list[tuple[str, str]]:
     return [(one["field"], one["description"]) for one in fault.facts["violations"]]
 
 
@@ -41,11 +41,11 @@ def told(fault: Fault) -> list[tuple[str, str]]:
 def test_wrong_answer_is_refused_at_its_key(given: Any, fields: list[str]) -> None:
     with pytest.raises(Fault) as refused:
         read(given)
-    assert [field for field, _ in told(refused.value)] == fields
+    assert [field for field, _ in violations_of(refused.value)] == fields
 
 
 def test_unknown_or_missing_answer_is_refused_in_words() -> None:
     problems = ("required", "unknown", "option", "long", "lines")
-    found = told(unanswered((key, key) for key in problems))
+    found = violations_of(unanswered((key, key) for key in problems))
     assert [field for field, _ in found] == [f"answers.{key}" for key in problems]
     assert len({words for _, words in found}) == len(problems)

@@ -28,35 +28,33 @@ async def test_claim_without_a_player_is_refused_and_the_others_go_on() -> None:
     nobody, anns, odd = claim("r1", ""), claim("r1"), claim("r2", answers={"name": 7})
     assert claims._groups([nobody, anns, odd]) == [[anns]]
     assert problems(cast(Fault, nobody.future.exception())) == [("player_id", "is required")]
-    assert problems(cast(Fault, odd.future.exception())) == [("answers.name", "must be a text")]
+    assert problems(cast(Fault, odd.future.exception())) == [("answers.name", "must be a string")]
 
 
 class Publisher:
-    """Says what it was told."""
-
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.published: list[str] = []
 
     def tasks(self, _: str, task_ids: Sequence[str]) -> None:
-        self.told += task_ids
+        self.published += task_ids
 
     def events(self, events: Any) -> None:
-        self.told += [event.type for event in events]
+        self.published += [event.type for event in events]
 
 
 def test_delivery_with_its_claim_is_counted() -> None:
     row = dict.fromkeys(("player_id", "prize_id", "name", "type", "game_id", "play_id", "milestone_id"), "")
     row |= {"status": "fulfilled", "campaign_id": "camp", "merchant_id": None, "sent_task_id": None}
-    told: dict[str, Any] = {**row, "value": 1, "quantity": 1, "claimed_at": 1.0, "outcome": "claimed"}
+    claimed: dict[str, Any] = {**row, "value": 1, "quantity": 1, "claimed_at": 1.0, "outcome": "claimed"}
     publisher = Publisher()
     claimer = cast(Claimer, SimpleNamespace(engine=SimpleNamespace(publisher=publisher), tenant_id="t"))
     before = FULFILLMENT_TASKS.labels("delivered")._value.get()
     rows = [
-        {**told, "reward_id": "r1", "delivered": True, "awaiting": False},
-        {**told, "reward_id": "r2", "delivered": True, "awaiting": False},
-        {**told, "reward_id": "r3", "delivered": False, "awaiting": False, "sent_task_id": "task_1"},
+        {**claimed, "reward_id": "r1", "delivered": True, "awaiting": False},
+        {**claimed, "reward_id": "r2", "delivered": True, "awaiting": False},
+        {**claimed, "reward_id": "r3", "delivered": False, "awaiting": False, "sent_task_id": "task_1"},
         {"reward_id": "r4", "outcome": "illegal", "delivered": True, "awaiting": False},
     ]
     claims._publish(claimer, dict.fromkeys(("r1", "r2", "r3", "r4"), ""), rows)
     assert FULFILLMENT_TASKS.labels("delivered")._value.get() == before + 2
-    assert publisher.told == ["task_1", *["prize_claimed"] * 3]
+    assert publisher.published == ["task_1", *["prize_claimed"] * 3]

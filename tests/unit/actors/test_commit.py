@@ -164,9 +164,6 @@ def test_statement_takes_both_parameters_of_a_part_that_has_but_one() -> None:
     assert "$3::turn_move[]" in text and "$4::new_turn_entry[]" in text
 
 
-# -------------------------------------------------------------------- one declaration
-
-
 def test_parameters_are_the_fields_of_changes_in_their_order() -> None:
     names = [field.name for field in dataclasses.fields(Changes)][1:]
     assert [parameter.name for parameter in PARAMETERS] == names == list(PARTS)
@@ -198,7 +195,7 @@ def test_row_that_is_not_its_type_of_the_schema_is_refused(written: str, instead
     [
         ("$5::turn_move[]", "$6::turn_move[]", r"\$6 as turn_move\[\], but it is turn_entries, new_turn_entry"),
         ("$9::stock_take[]", "$9", r"\$9 as no type\[\], but it is stock, stock_take"),
-        ("$18::game_debut[]", "$19::game_debut[]", r"\$19 as game_debut\[\], but it is no parameter"),
+        ("$18::game_debut[]", "$20::game_debut[]", r"\$20 as game_debut\[\], but it is no parameter"),
         ("--[ grants", "--[ grants_of_players", ""),
         ("FROM unnest($14::new_task[]) AS n", "FROM tasks_of_nobody AS n", "takes no tasks"),
         ("FROM moment\n", "FROM moment, unnest($9::stock_take[])\n", r"\$9 \(stock\) must be of one part"),

@@ -37,7 +37,6 @@ POINTS = mug(type="points", value=20.0, max_per_user=3, max_per_day=4)
 
 
 def recorded(state: GameState, effects: Effects) -> Changes:
-    """The rows of these effects."""
     changes = Changes()
     record(state, effects, changes)
     return changes
@@ -145,14 +144,14 @@ def test_eligibility_says_whether_and_how_often_a_start_is_admitted(
     terms: dict[str, Any], can_play: bool, reason: str, free: int, resets_at: int
 ) -> None:
     state = state_of(ann(plays=3, day_plays=2, turns=1), snapshot=game(**terms))
-    told = decide(state, pending(m.EligibilityRequest(player_id="ann"))).reply
-    assert (told.can_play, told.reason, told.free_plays_remaining, told.resets_at) == (
+    reply = decide(state, pending(m.EligibilityRequest(player_id="ann"))).reply
+    assert (reply.can_play, reply.reason, reply.free_plays_remaining, reply.resets_at) == (
         can_play,
         reason,
         free,
         resets_at,
     )
-    assert told.remaining_turns == 1
+    assert reply.remaining_turns == 1
 
 
 @pytest.mark.parametrize(
@@ -166,12 +165,9 @@ def test_eligibility_says_whether_and_how_often_a_start_is_admitted(
 )
 def test_eligibility_of_a_guest_or_nobody_agrees_with_a_start(asked: Any, by: Any, access: str, reason: str) -> None:
     state = state_of(ann(GUEST, guest=True), snapshot=game(access=access))
-    told = decide(state, pending(m.EligibilityRequest(**asked), GUEST, **by)).reply
-    assert (told.can_play, told.reason) == (not reason, reason)
+    reply = decide(state, pending(m.EligibilityRequest(**asked), GUEST, **by)).reply
+    assert (reply.can_play, reply.reason) == (not reason, reason)
     assert bool(refusal_of(decide, state, pending(m.StartRequest(**asked), GUEST, **by))) == bool(reason)
-
-
-# ---------------------------------------------------------------- effects
 
 
 @pytest.mark.parametrize(
@@ -194,7 +190,7 @@ def test_win_takes_from_stock_codes_day_and_player(terms: dict[str, Any], left: 
 
 
 @pytest.mark.parametrize(
-    ("winner", "reference", "noted"),
+    ("winner", "reference", "rewarded"),
     [
         (BY_PLAY, "play_1", False),
         (BY_PLAY._replace(play_id="", milestone_id="rung"), "rung", True),
@@ -202,14 +198,14 @@ def test_win_takes_from_stock_codes_day_and_player(terms: dict[str, Any], left: 
     ],
 )
 def test_points_go_to_the_wallet_and_leave_a_reward_where_a_rung_gave_them(
-    winner: Winner, reference: str, noted: bool
+    winner: Winner, reference: str, rewarded: bool
 ) -> None:
     state = state_of(ann(balances={"points": 5}))
     effects = Effects.on(state.players["ann"])
     [won] = effects.give(POINTS, 2, winner)
     changes = recorded(state, effects)
-    assert (won.prize_id, won.quantity, bool(won.reward_id)) == ("mug", 2, noted)
-    assert state.players["ann"].balances == {"points": 45} and len(changes.rewards) == noted
+    assert (won.prize_id, won.quantity, bool(won.reward_id)) == ("mug", 2, rewarded)
+    assert state.players["ann"].balances == {"points": 45} and len(changes.rewards) == rewarded
     [entry] = changes.ledger
     assert (entry.amount, entry.reason, entry.reference_id) == (40, "play_reward", reference)
     assert entry.reward_id == won.reward_id
@@ -283,9 +279,6 @@ def test_effects_on_a_guest_hold_as_long_as_it_is_one(guest: bool) -> None:
     assert list(recorded(state, Effects.on(state.players["ann"])).guests) == ["ann"] * guest
 
 
-# ---------------------------------------------------------------- rungs
-
-
 def with_rungs(player: PlayerState, *, mugs: int, **terms: Any) -> GameState:
     return state_of(player, snapshot=game(**terms), stocks={"mug": stock(mugs)})
 
@@ -343,9 +336,6 @@ def test_redeem_is_refused_by_what_was_just_read(coins: int, mugs: int, read_in:
     assert refusal_of(redeem, state) == reason
 
 
-# ---------------------------------------------------------------- events
-
-
 def play_with_three_wins() -> tuple[PendingRequest, Decision]:
     rungs = (replace(MUG_AT_2, threshold=0), replace(MUG_AT_2, id="pot", threshold=1, prize_id="hat"))
     prizes = {"mug": mug(value=2.0), "hat": mug(prize_id="hat", name="Hat")}
@@ -395,15 +385,12 @@ def test_event_is_the_games_in_the_trace_of_its_request() -> None:
         assert (event.trace_id, event.occurred_at) == (asks.work.trace_id, int(NOW))
 
 
-# ---------------------------------------------------------------- looks
-
-
-def test_look_is_all_that_a_decision_goes_by() -> None:
+def test_decision_inputs_include_all_state_that_a_decision_uses() -> None:
     state = state_of(ann(plays=1, balances={"coin": 1}), stocks={"mug": stock(3, 1, 2)})
     player, own = state.players["ann"], state.stock["mug"]
-    look = state.look_of(player)
+    inputs = state.inputs_of(player)
     player.read_in = own.read_in = 1
-    assert look == state.look_of(player)
+    assert inputs == state.inputs_of(player)
     changes: list[tuple[Any, str, Any]] = [
         *((player, name, 9) for name in ("plays", "day_plays", "turns", "busy_until")),
         *((player, name, {"x": 1}) for name in ("prizes", "balances", "grants")),
@@ -413,6 +400,6 @@ def test_look_is_all_that_a_decision_goes_by() -> None:
     for of, name, value in changes:
         before = getattr(of, name)
         setattr(of, name, value)
-        assert look != state.look_of(player), name
+        assert inputs != state.inputs_of(player), name
         setattr(of, name, before)
-    assert look == state.look_of(player)
+    assert inputs == state.inputs_of(player)

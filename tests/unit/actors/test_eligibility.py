@@ -14,6 +14,7 @@ from runtime.actors.game.pending import PendingRequest
 from runtime.actors.game.state import Price, StaleRead
 from runtime.errors import Fault
 from runtime.rules import NETWORK_SLACK_MS
+from runtime.rules.release import schedule
 from tests.support.game_state import (
     COINS,
     GUEST,
@@ -163,6 +164,20 @@ def test_prize_is_withheld_for_the_reason_that_stands_longest(
         assert refusal_of(eligibility.withheld, state, ann(prizes=held), prize, asked) == "STALE"
 
 
+def test_prize_is_withheld_until_its_units_are_free() -> None:
+    prize = mug(release=schedule({"kind": "TIMES", "times": [[0, 1], [NOW + 9, 3]]}, b""))
+    for remaining, asked, reason in (
+        (4, 1, None),
+        (4, 2, "NOT_RELEASED"),
+        (3, 1, "NOT_RELEASED"),
+        (0, 1, "OUT_OF_STOCK"),
+    ):
+        state = state_of(snapshot=game(prizes={"mug": prize}), stocks={"mug": stock(remaining)})
+        found = eligibility.withheld(state, ann(), prize, asked)
+        assert (found.name if found else None) == reason
+        assert eligibility.sold_out(state) == (not remaining)
+
+
 def test_prize_that_is_not_there_is_out_of_stock() -> None:
     state = state_of()
     for prize in (None, mug(prize_id="gone")):
@@ -184,9 +199,6 @@ def test_prize_is_withheld_by_what_the_same_decision_took(
 ) -> None:
     found = eligibility.withheld(state_of(stocks={"mug": stock(*there)}), ann(), mug(**terms), 1, taken=taken)
     assert (found.name if found else "") == reason
-
-
-# ---------------------------------------------------------------- access
 
 
 @pytest.mark.parametrize(
@@ -265,8 +277,6 @@ def test_token_is_needed_but_for_guests_on_a_public_game(
 ) -> None:
     assert needs_token(game(**terms), asks) == needs
 
-
-# ---------------------------------------------------------------- a player's time
 
 NOW_MS: Final = int(NOW * 1000)
 TIMED: Final = {

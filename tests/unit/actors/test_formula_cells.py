@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.operations.reporting.exports import harmless
+from runtime.operations.reporting.exports import escape_formula
 
 
 @pytest.mark.parametrize("first", "=+-@\t\r\uff1d\uff0b\uff0d\uff20")
 def test_cell_that_a_spreadsheet_would_work_out_is_a_text(first: str) -> None:
-    assert harmless(f"{first}1+1") == f"'{first}1+1"
+    assert escape_formula(f"{first}1+1") == f"'{first}1+1"

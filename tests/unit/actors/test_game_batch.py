@@ -18,8 +18,8 @@ from runtime.actors.game.batch import (
     _begin_commit,
     _contradicted,
     _follows,
-    _marks,
     _own_sessions,
+    _retry_keys,
     _shows_what_follows,
 )
 from runtime.actors.game.cache import GameCache
@@ -33,8 +33,6 @@ from tests.support.game_state import GUEST, NOW, ann, game, pending, session, st
 
 
 class Committer:
-    """Says what it was asked to commit."""
-
     def __init__(self) -> None:
         self.asked: list[tuple[str, Changes]] = []
         self.go = asyncio.Event()
@@ -58,9 +56,9 @@ def batch_of(snapshot: GameSnapshot, *decided: PendingRequest) -> Batch:
 
 def test_twins_have_a_key_or_a_session_in_common() -> None:
     keyed, opened = KeyedRequest("ann", "k", b""), session()
-    assert _marks(pending(m.StartRequest())) == set()
-    assert _marks(pending(m.RedeemRequest(), asked=keyed)) == {("ann", "k")}
-    assert _marks(pending(m.PlayRequest(), session=opened, asked=keyed)) == {("ann", "k"), (opened.nonce,)}
+    assert _retry_keys(pending(m.StartRequest())) == set()
+    assert _retry_keys(pending(m.RedeemRequest(), idempotency=keyed)) == {("ann", "k")}
+    assert _retry_keys(pending(m.PlayRequest(), session=opened, idempotency=keyed)) == {("ann", "k"), (opened.nonce,)}
 
 
 @pytest.mark.parametrize(
@@ -107,8 +105,8 @@ def test_guard_that_fresh_reads_contradict_again_and_again_is_given_up() -> None
     batch = batch_of(game(), pending(m.PlayRequest()))
     assert not _contradicted(batch, Guarded("play_cap"))
     found = []
-    for look in ("a", "a", "b", "b", "b"):
-        batch.look = look
+    for inputs in ("a", "a", "b", "b", "b"):
+        batch.inputs = inputs
         found.append(_contradicted(batch, Guarded("play_cap")))
     assert found == [False, False, False, False, True] and CONTRADICTIONS_MAX == 2
     assert not _contradicted(batch, Guarded("codes"))
@@ -138,21 +136,21 @@ async def test_commit_names_its_players_where_that_counts(
     assert tenant_id == "t" and bool(changes.debuts) == debut
 
 
-# ---------------------------------------------------------------- memory
-
-
 async def test_stock_that_a_commit_left_shows_in_the_next_round_but_not_beside_another_commit(cache: GameCache) -> None:
     cache.stock = {"mug": stock(9), "tee": stock(9)}
-    cache.note_stock({"mug": 4, "hat": 2})
-    cache._take_over_stock()
-    assert {name: one.remaining for name, one in cache.stock.items()} == {"mug": 4, "tee": 9} and not cache.left
+    cache.record_stock({"mug": 4, "hat": 2})
+    cache._apply_remaining_stock()
+    assert {name: one.remaining for name, one in cache.stock.items()} == {
+        "mug": 4,
+        "tee": 9,
+    } and not cache.remaining_stock
     under_way: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    cache.note_stock({"mug": 3})
+    cache.record_stock({"mug": 3})
     cache.committing[under_way] = frozenset()
-    cache._take_over_stock()
-    assert cache.stock["mug"].remaining == 4 and not cache.left
-    cache.note_stock({"mug": 2})
-    assert not cache.left
+    cache._apply_remaining_stock()
+    assert cache.stock["mug"].remaining == 4 and not cache.remaining_stock
+    cache.record_stock({"mug": 2})
+    assert not cache.remaining_stock
 
 
 async def test_start_that_shows_a_plan_waits_for_commits_of_its_player(cache: GameCache) -> None:
@@ -179,7 +177,7 @@ async def test_cache_forgets_nothing_before_what_is_being_committed_can_be_read(
     cache.committing[under_way] = frozenset()
     cache.players["ann"], cache.merged[GUEST], cache.refreshed_at = ann(), "ann", NOW
     cache.stock["mug"] = stock(9)
-    forgetting = asyncio.ensure_future(cache._forget())
+    forgetting = asyncio.ensure_future(cache._clear())
     await asyncio.sleep(0)
     assert cache.players and cache.stock and not forgetting.done()
     under_way.set_result(None)
@@ -189,9 +187,9 @@ async def test_cache_forgets_nothing_before_what_is_being_committed_can_be_read(
 
 def test_request_of_a_guest_that_logged_in_is_turned_to_its_player(cache: GameCache) -> None:
     asks, other = pending(m.PlayRequest(), GUEST), pending(m.PlayRequest(), "bob")
-    assert not cache._follow_merged([asks, other])
+    assert not cache._redirect_merged([asks, other])
     cache.merged[GUEST] = "ann"
-    assert cache._follow_merged([asks, other])
+    assert cache._redirect_merged([asks, other])
     assert (asks.player_id, other.player_id) == ("ann", "bob")
 
 

@@ -61,19 +61,19 @@ def test_request_without_a_key_has_neither_key_nor_hash(kind: Any) -> None:
 
 
 def test_key_is_of_its_player() -> None:
-    asked = keyed(PLAY)
-    assert (asked.player_id, asked.key) == ("ann", "k1")
+    request = keyed(PLAY)
+    assert (request.player_id, request.key) == ("ann", "k1")
     assert keyed(PLAY, player_id="of the session").player_id == "of the session"
 
 
 def test_row_answers_its_own_request_and_refuses_another() -> None:
-    asked = keyed(PLAY)
-    assert first_answer(None, asked, lambda row: row) is None
-    assert first_answer({"request_hash": None}, asked, lambda row: row) is None
+    request = keyed(PLAY)
+    assert first_answer(None, request, lambda row: row) is None
+    assert first_answer({"request_hash": None}, request, lambda row: row) is None
     row = {"request_hash": request_hash(PLAY), "said": 7}
-    assert first_answer(row, asked, lambda row: row["said"]) == 7
+    assert first_answer(row, request, lambda row: row["said"]) == 7
     with pytest.raises(Fault) as refused:
-        first_answer({"request_hash": b"other"}, asked, lambda row: row)
+        first_answer({"request_hash": b"other"}, request, lambda row: row)
     assert (refused.value.reason, refused.value.http_status) == ("IDEMPOTENCY_MISMATCH", 422)
 
 
@@ -133,8 +133,6 @@ def test_request_in_progress_is_retried_in_a_second() -> None:
 
 
 class TestAtTheEdge:
-    """`request_hash`: JSON that means the same is the same request."""
-
     @pytest.mark.parametrize(
         "body",
         [

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from runtime import trace
-from runtime.actors.mailbox import Mailboxes, Work
+from runtime.actors.mailbox import DEPTHS, Mailboxes, Work
 from runtime.errors import Fault, Status
 from tests.support.waiting import HANG_SECONDS, until
 
@@ -37,9 +37,9 @@ class Gate:
 class Boxes(Mailboxes[str, Any, Any]):
     """Actors that remember their key, and do what a test says."""
 
-    def __init__(self, process: Any, *, overlap: int = 1, futile: Any = None, **own: Any) -> None:
+    def __init__(self, process: Any, *, overlap: int = 1, unneeded: Any = None, **own: Any) -> None:
         super().__init__(**{"limit": 100, "batch_limit": 100, "idle_seconds": 60, **own})
-        self.process, self.futile = process, futile
+        self.process, self.unneeded = process, unneeded
         vars(self)["overlap"] = overlap
 
     def new_state(self, key: str) -> Any:
@@ -48,8 +48,8 @@ class Boxes(Mailboxes[str, Any, Any]):
     async def process_batch(self, state: Any, works: list[Work[Any]]) -> None:
         await self.process(state, works)
 
-    def is_futile(self, state: Any) -> bool:
-        return self.futile is not None and self.futile(state)
+    def is_unneeded(self, state: Any) -> bool:
+        return self.unneeded is not None and self.unneeded(state)
 
 
 async def test_requests_that_arrive_during_a_batch_are_done_together_in_the_next() -> None:
@@ -89,11 +89,11 @@ async def test_request_given_up_while_it_waits_is_not_done_but_one_that_hung_up_
 async def test_batches_of_one_actor_overlap_as_far_as_they_may(overlap: int) -> None:
     gate = Gate()
     boxes = Boxes(gate.process_batch, batch_limit=1, overlap=overlap)
-    asked = [boxes.post("a", nth) for nth in range(6)]
+    requests = [boxes.post("a", nth) for nth in range(6)]
     while gate.now < overlap:
         await asyncio.sleep(0)
     gate.open.set()
-    await asyncio.gather(*asked)
+    await asyncio.gather(*requests)
     assert gate.most_at_once == overlap
 
 
@@ -102,11 +102,11 @@ async def test_actors_of_other_keys_do_not_wait() -> None:
     boxes = Boxes(gate.process_batch)
     slow = boxes.post("a", "slow")
     await gate.entered.wait()
-    asked = boxes.post("b", "other")
+    request = boxes.post("b", "other")
     while len(gate.batches) < 2:
         await asyncio.sleep(0)
     gate.open.set()
-    assert list(await asyncio.gather(slow, asked)) == ["slow", "other"]
+    assert list(await asyncio.gather(slow, request)) == ["slow", "other"]
 
 
 async def test_full_mailbox_refuses_at_once_and_the_others_are_served() -> None:
@@ -183,7 +183,7 @@ async def test_drain_waits_for_what_was_taken_on() -> None:
     before = asyncio.all_tasks()
     gate = Gate()
     boxes = Boxes(gate.process_batch, batch_limit=1)
-    asked = [boxes.post("a", nth) for nth in range(3)]
+    requests = [boxes.post("a", nth) for nth in range(3)]
     await gate.entered.wait()
     drained = asyncio.ensure_future(boxes.drain())
     await asyncio.sleep(0)
@@ -191,9 +191,13 @@ async def test_drain_waits_for_what_was_taken_on() -> None:
     gate.open.set()
     async with asyncio.timeout(HANG_SECONDS):
         await drained
-    assert [future.result() for future in asked] == [0, 1, 2]
+    assert [future.result() for future in requests] == [0, 1, 2]
     await asyncio.sleep(0)
     assert asyncio.all_tasks() <= before, "its actors are gone"
+    async with asyncio.timeout(HANG_SECONDS):
+        await boxes.drain()
+        assert await boxes.post("a", 3) == 3, "a drained actor is replaced"
+        await boxes.drain()
 
 
 async def test_work_keeps_the_trace_of_its_own_request() -> None:
@@ -212,10 +216,10 @@ async def test_work_keeps_the_trace_of_its_own_request() -> None:
         trace.current.set(trace_id)
         await boxes.post("a", None)
 
-    asked = [asyncio.ensure_future(ask(f"trace_{nth}")) for nth in range(3)]
+    requests = [asyncio.ensure_future(ask(f"trace_{nth}")) for nth in range(3)]
     await asyncio.sleep(0)
     gate.set()
-    await asyncio.gather(*asked)
+    await asyncio.gather(*requests)
     assert sorted(seen) == ["trace_0", "trace_1", "trace_2"]
 
 
@@ -223,7 +227,7 @@ async def test_work_keeps_the_trace_of_its_own_request() -> None:
 async def test_actor_of_nothing_leaves_with_its_last_answer_and_loses_none(overlap: int) -> None:
     gate = Gate()
     never = 10 * HANG_SECONDS  # Else it would leave as any idle one does.
-    boxes = Boxes(gate.process_batch, overlap=overlap, futile=lambda key: key == "nothing", idle_seconds=never)
+    boxes = Boxes(gate.process_batch, overlap=overlap, unneeded=lambda key: key == "nothing", idle_seconds=never)
     first = boxes.post("nothing", 0)
     await gate.entered.wait()
     rest = [boxes.post("nothing", nth) for nth in range(1, 4)]
@@ -241,13 +245,13 @@ async def _is_left(boxes: Boxes, count: int) -> bool:
 
 async def test_refusal_holds_no_frames_but_a_bug_says_where_it_was() -> None:
     loop = asyncio.get_running_loop()
-    for error, kept in ((Fault(Status.NOT_FOUND, "GONE", "gone"), False), (KeyError("a bug"), True)):
+    for error, keeps_frames in ((Fault(Status.NOT_FOUND, "GONE", "gone"), False), (KeyError("a bug"), True)):
         work: Work[int] = Work(1, loop.create_future())
         try:
             raise error
         except Exception as raised:  # noqa: BLE001
             work.refuse(raised)
-        assert (error.__traceback__ is not None) == kept
+        assert (error.__traceback__ is not None) == keeps_frames
         assert work.future.exception() is error
 
 
@@ -256,12 +260,12 @@ async def test_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytest.
     timers: list[asyncio.TimerHandle] = []
     later = loop.call_later
 
-    def noted(seconds: float, *arguments: Any) -> asyncio.TimerHandle:
+    def record_timer(seconds: float, *arguments: Any) -> asyncio.TimerHandle:
         timer = later(seconds, *arguments)
         timers.extend([timer] if seconds == 3600 else [])
         return timer
 
-    monkeypatch.setattr(loop, "call_later", noted)
+    monkeypatch.setattr(loop, "call_later", record_timer)
     gate = Gate()
     gate.open.set()
     boxes = Boxes(gate.process_batch, idle_seconds=3600)
@@ -276,10 +280,10 @@ async def test_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytest.
     await boxes.drain()
 
 
-@pytest.mark.parametrize("futile", [False, True])
-async def test_actor_that_rests_while_its_batch_ends_stays_unless_it_is_futile(futile: bool) -> None:
+@pytest.mark.parametrize("unneeded", [False, True])
+async def test_actor_that_rests_while_its_batch_ends_stays_unless_it_is_unneeded(unneeded: bool) -> None:
     gate = Gate()
-    boxes = Boxes(gate.process_batch, overlap=2, idle_seconds=3600, futile=lambda _: futile)
+    boxes = Boxes(gate.process_batch, overlap=2, idle_seconds=3600, unneeded=lambda _: unneeded)
     answer = boxes.post("a", 1)
     await gate.entered.wait()
     await asyncio.sleep(0)
@@ -287,12 +291,12 @@ async def test_actor_that_rests_while_its_batch_ends_stays_unless_it_is_futile(f
     await answer
 
     async def ended() -> bool:
-        return all(not box.batches for box in boxes._boxes.values()) and (len(boxes) == 0) == futile
+        return all(not box.batches for box in boxes._boxes.values()) and (len(boxes) == 0) == unneeded
 
     await until(ended)
     for _ in range(5):
         await asyncio.sleep(0)
-    assert len(boxes) == (not futile)
+    assert len(boxes) == (not unneeded)
     await boxes.drain()
 
 
@@ -305,3 +309,21 @@ async def test_batchs_bug_is_logged_and_its_refusal_is_not(error: Exception, log
         with pytest.raises(type(error)):
             await Boxes(process_batch).post("a", 1)
     assert [entry["event"] for entry in said] == ["batch_failed"] * logged
+
+
+async def test_depth_in_metrics_is_what_waits_and_not_what_a_batch_has_taken() -> None:
+    gate = Gate()
+    boxes = Boxes(gate.process_batch)
+    vars(boxes)["name"] = "measured"
+    answers = [boxes.post("a", 0)]
+    await gate.entered.wait()
+    answers += [boxes.post("a", nth) for nth in range(3)] + [boxes.post("b", 0)]
+
+    def measured() -> dict[str, float]:
+        samples = [sample for family in DEPTHS.collect() for sample in family.samples]
+        return {sample.name: sample.value for sample in samples if sample.labels["actors"] == "measured"}
+
+    assert measured() == {"tombola_mailbox_waiting": 4, "tombola_mailbox_deepest": 3, "tombola_mailbox_limit": 100}
+    gate.open.set()
+    await asyncio.gather(*answers)
+    assert measured() == {"tombola_mailbox_waiting": 0, "tombola_mailbox_deepest": 0, "tombola_mailbox_limit": 100}

@@ -12,14 +12,6 @@ from runtime.registry import Registry, load_plugins
 from runtime.rules import REWARD_HANDLERS, compose
 
 
-def test_registered_thing_is_found_by_name() -> None:
-    registry = Registry[int]("number")
-    assert registry.register("two", 2) == 2
-    registry.register("one", 1)
-    assert (registry.get("two"), registry.get("three"), registry.names()) == (2, None, ["one", "two"])
-    assert registry.require("one", "field") == 1
-
-
 def test_taken_name_is_an_error() -> None:
     registry = Registry[int]("number")
     registry.register("two", 2)

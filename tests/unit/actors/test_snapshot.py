@@ -19,7 +19,6 @@ LATER: Final = 3_000
 
 
 def snapshot(**named: Any) -> GameSnapshot:
-    """A game of a campaign with dates."""
     return game(**{"start_date": START, "end_date": END, "redeem_until": LATER, **named})
 
 
@@ -67,14 +66,14 @@ def test_refusal_says_what_is_closed_and_since_or_until_when(
     state: dict[str, Any], now: float, play: Told, redeem: Told
 ) -> None:
     made = snapshot(**state)
-    for asked, told in ((made.refuse_unless_open, play), (made.refuse_unless_redeemable, redeem)):
+    for refuse, expected in ((made.refuse_unless_open, play), (made.refuse_unless_redeemable, redeem)):
         try:
-            asked(now)
+            refuse(now)
         except Fault as fault:
-            assert (fault.message, fault.facts) == told
+            assert (fault.message, fault.facts) == expected
             assert fault.reason == ("GAME_INACTIVE" if "game" in fault.message else "CAMPAIGN_CLOSED")
         else:
-            assert told == OPEN
+            assert expected == OPEN
 
 
 @pytest.mark.parametrize(
@@ -98,9 +97,9 @@ def test_closed_reason_is_the_state_that_lasts_longest(state: dict[str, Any], no
 @pytest.mark.parametrize("now", [START, END])
 def test_suspension_is_told_before_any_other_refusal(now: float) -> None:
     made = snapshot(suspended="merchant", status="paused", campaign_status="draft")
-    for asked in (made.refuse_unless_open, made.refuse_unless_redeemable):
+    for refuse in (made.refuse_unless_open, made.refuse_unless_redeemable):
         with pytest.raises(Fault) as refused:
-            asked(now)
+            refuse(now)
         assert refused.value.reason == "SUSPENDED"
 
 
@@ -138,12 +137,12 @@ def test_prize_unit_gives_what_its_type_says() -> None:
 
 def test_request_of_a_guest_keeps_its_key_and_bearer_when_turned_to_its_player() -> None:
     keyed = WITHOUT_KEY._replace(player_id=GUEST, key="k")
-    asks = pending(m.PlayRequest(), GUEST, bearer="ann", asked=keyed)
-    asks.turn_to("ann")
-    assert (asks.player_id, asks.bearer, asks.asked.player_id) == ("ann", "", "ann")
+    asks = pending(m.PlayRequest(), GUEST, bearer="ann", idempotency=keyed)
+    asks.redirect_to("ann")
+    assert (asks.player_id, asks.bearer, asks.idempotency.player_id) == ("ann", "", "ann")
     other = pending(m.PlayRequest(), GUEST, bearer="bob")
-    other.turn_to("ann")
-    assert (other.player_id, other.bearer, other.asked) == ("ann", "bob", WITHOUT_KEY)
+    other.redirect_to("ann")
+    assert (other.player_id, other.bearer, other.idempotency) == ("ann", "bob", WITHOUT_KEY)
 
 
 @pytest.mark.parametrize(

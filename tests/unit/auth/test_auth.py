@@ -15,10 +15,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+from structlog.testing import capture_logs
 
 from runtime import ids
 from runtime.errors import Fault
-from runtime.http.auth.external_issuer import Foreign
+from runtime.http.auth.external_issuer import ExternalIssuer
 from runtime.http.auth.identity import Identity
 from runtime.http.auth.tokens import Tokens
 from runtime.settings import Settings
@@ -28,11 +29,13 @@ RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
 THIEF = ec.generate_private_key(ec.SECP256R1())
 ED_KEY = ed25519.Ed25519PrivateKey.generate()
+OCT_KEY = "o" * 64
+"""A shared secret in an issuer's public document."""
 RSA_PEM = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-def another(url: str, issuer: str = "tombola", audience: str = "edge", **options: Any) -> Foreign:
-    return Foreign(url, issuer, audience, **options)
+def another(url: str, issuer: str = "tombola", audience: str = "edge", **options: Any) -> ExternalIssuer:
+    return ExternalIssuer(url, issuer, audience, **options)
 
 
 def b64(value: Any) -> str:
@@ -172,10 +175,8 @@ class TestRotation:
 
 
 class TestAnotherIssuer:
-    """What its claims mean is the settings' to say."""
-
     async def read(self, issuer: Issuer, said: dict[str, Any], **options: Any) -> Identity:
-        tokens = own_tokens(foreign=another(issuer.url, "https://id.example", "them", **options))
+        tokens = own_tokens(external=another(issuer.url, "https://id.example", "them", **options))
         token = jwt.encode(
             claims(iss="https://id.example", aud="them", **said), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"}
         )
@@ -217,7 +218,7 @@ class TestAnotherIssuer:
 
     def test_roles_name_may_have_an_equals_sign_in_it(self) -> None:
         settings = Settings(jwks_url="https://id.example/jwks", jwks_role_map=["group=boss=admin", "artist=designer"])
-        foreign = Foreign.of(settings)
+        foreign = ExternalIssuer.of(settings)
         assert foreign is not None and foreign.roles == {"group=boss": "admin", "artist": "designer"}
 
     async def test_issuer_speaks_for_its_tenants_alone(self, issuer: Issuer) -> None:
@@ -248,6 +249,32 @@ class TestAnotherIssuer:
     async def test_issuer_names_no_login_of_ours(self, issuer: Issuer) -> None:
         assert (await self.read(issuer, {"sid": "login_1"})).login_id == ""
 
+    async def test_merchant_is_an_identifier_or_absent(self, issuer: Issuer) -> None:
+        """Any other empty value would turn a merchant's staff into the tenant's."""
+        boss = {"roles": ["boss"]}
+        for wrong in ([], {}, 0, 0.0, False, True, 7, ["m_1"], {"id": "m_1"}, "a}b", " "):
+            with pytest.raises(Fault, match="TOKEN_INVALID"):
+                await self.read(issuer, {**boss, "merchant_id": wrong}, roles={"boss": "admin"})
+        for said in ({}, {"merchant_id": None}, {"merchant_id": ""}):
+            identity = await self.read(issuer, {**boss, **said}, roles={"boss": "admin"})
+            assert (identity.roles, identity.merchant_id) == (frozenset({"admin"}), "")
+        assert (await self.read(issuer, {**boss, "merchant_id": "m_1"}, roles={"boss": "admin"})).merchant_id == "m_1"
+
+    async def test_document_without_keys_is_an_issuer_that_was_never_reached(self, issuer: Issuer) -> None:
+        keys = issuer.document["keys"]
+        for document in ({"keys": ["x"]}, {"keys": [*keys, None]}, {"keys": "x"}, {"keys": {}}, {"error": 1}, [], None):
+            issuer.document = document
+            with capture_logs() as logs, pytest.raises(Fault) as caught:
+                await self.read(issuer, {})
+            assert (caught.value.http, caught.value.reason) == (503, "STORE_UNAVAILABLE"), document
+            assert [row["event"] for row in logs if row["log_level"] != "debug"] == ["jwks_not_fetched"]
+
+    async def test_unusable_key_leaves_the_others(self, issuer: Issuer) -> None:
+        keys = issuer.document["keys"]
+        broken = [{**row, **wrong} for row in keys for wrong in ({"x": "!", "n": "!"}, {"crv": []}, {"kid": []})]
+        issuer.document = {"keys": [{}, {"kty": "oct"}, *broken, *keys]}
+        assert (await self.read(issuer, {})).player_id == "player_1"
+
 
 WRONG: dict[str, dict[str, Any]] = {
     "no exp": {"exp": None},
@@ -267,19 +294,30 @@ WRONG: dict[str, dict[str, Any]] = {
     "staff without a name": {"aud": "staff", "sub": "", "roles": ["admin"]},
     "staff by a name that no log can show": {"aud": "staff", "sub": "ann\u202e\n", "roles": ["admin"]},
     "staff by a name too long to log out": {"aud": "staff", "sub": "x" * 513, "roles": ["admin"]},
+    "a merchant that is no text": {"aud": "staff", "roles": ["admin"], "merchant_id": 0},
+    "a merchant that is a list": {"aud": "staff", "roles": ["admin"], "merchant_id": []},
     "not before next year": {"nbf": 2**33},
     "nbf that is no number": {"nbf": "soon"},
 }
 
 
+def critical(algorithm: str, key: Any, body: str, **header: Any) -> str:
+    """A token with the one critical extension that pyjwt verifies, but does not write."""
+    signed = f"{b64({'alg': algorithm, 'crit': ['b64'], 'b64': True, **header})}.{body}"
+    signature = jwt.get_algorithm_by_name(algorithm).sign(signed.encode(), key)
+    return f"{signed}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.fault("Tokens", size="21 wrong claims", figure="refused")
 async def test_wrong_claims_are_refused(name: str) -> None:
     token = jwt.encode(claims(**WRONG[name]), SECRET, algorithm="HS256")
     assert await reason_of(own_tokens(), token) == "TOKEN_INVALID"
 
 
+@pytest.mark.fault("Tokens", size="17 forged headers and signatures", figure="refused")
 async def test_forged_headers_are_refused(issuer: Issuer) -> None:
-    tokens = own_tokens(foreign=another(issuer.url))
+    tokens = own_tokens(external=another(issuer.url))
     good = jwt.encode(claims(), SECRET, algorithm="HS256")
     _, body, signature = good.split(".")
     forged = {
@@ -287,7 +325,7 @@ async def test_forged_headers_are_refused(issuer: Issuer) -> None:
         "alg None": f"{b64({'alg': 'None'})}.{body}.",
         "no alg": f"{b64({'typ': 'JWT'})}.{body}.{signature}",
         "alg that is no string": f"{b64({'alg': ['HS256']})}.{body}.{signature}",
-        "crit": jwt.encode(claims(), SECRET, algorithm="HS256", headers={"crit": ["exp"], "exp": 1}),
+        "crit": critical("HS256", SECRET.encode(), body),
         "wrong key": jwt.encode(claims(), "x" * 32, algorithm="HS256"),
         "another hash": jwt.encode(claims(), SECRET * 2, algorithm="HS512"),
         "a flipped bit": good[:-2] + ("A" if good[-2] != "A" else "B") + good[-1],
@@ -297,12 +335,15 @@ async def test_forged_headers_are_refused(issuer: Issuer) -> None:
         "jwk in the header": jwt.encode(
             claims(), THIEF, algorithm="ES256", headers={"jwk": json.loads(ECAlgorithm.to_jwk(THIEF.public_key()))}
         ),
+        "crit of an external token": critical("RS256", RSA_KEY, body, kid="rsa"),
+        "external HS512": jwt.encode(claims(), OCT_KEY, algorithm="HS512", headers={"kid": "oct"}),
         "unknown kid": jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "other"}),
     }
     # RS/HS confusion: the public key, which everybody has, as an HMAC secret (pyjwt refuses to sign that).
-    signed = f"{b64({'alg': 'HS256', 'kid': 'rsa'})}.{body}"
-    mac = hmac.new(RSA_PEM, signed.encode(), hashlib.sha256).digest()
-    forged["confusion"] = f"{signed}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
+    for algorithm in ("HS256", "RS256"):
+        signed = f"{b64({'alg': algorithm, 'kid': 'rsa'})}.{body}"
+        mac = hmac.new(RSA_PEM, signed.encode(), hashlib.sha256).digest()
+        forged[f"an HMAC as {algorithm}"] = f"{signed}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
     for name, token in forged.items():
         assert await reason_of(tokens, token) == "TOKEN_INVALID", name
     await tokens.close()
@@ -313,12 +354,14 @@ async def issuer() -> AsyncIterator[Issuer]:
     keys: dict[str, tuple[Any, Any]] = {"rsa": (RSAAlgorithm, RSA_KEY), "ec": (ECAlgorithm, EC_KEY)}
     keys["ed"] = (OKPAlgorithm, ED_KEY)
     public = [{**json.loads(kind.to_jwk(key.public_key())), "kid": kid} for kid, (kind, key) in keys.items()]
-    async with serving_issuer(*public, {"kty": "oct", "k": "c2VjcmV0", "kid": "secret"}) as issuer:
+    async with serving_issuer(
+        *public, {"kty": "oct", "k": base64.urlsafe_b64encode(OCT_KEY.encode()).decode().rstrip("="), "kid": "oct"}
+    ) as issuer:
         yield issuer
 
 
 async def test_foreign_issuer_keys_are_fetched_once_and_verify(issuer: Issuer) -> None:
-    tokens = own_tokens(foreign=another(issuer.url, "https://id.example", "them"))
+    tokens = own_tokens(external=another(issuer.url, "https://id.example", "them"))
     foreign = claims(iss="https://id.example", aud="them")
     signers: list[tuple[Any, str, str]] = [(RSA_KEY, "RS256", "rsa"), (EC_KEY, "ES256", "ec"), (ED_KEY, "EdDSA", "ed")]
     for key, algorithm, kid in signers:
@@ -333,7 +376,7 @@ async def test_foreign_issuer_keys_are_fetched_once_and_verify(issuer: Issuer) -
 
 
 async def test_issuer_that_was_never_reached_is_unavailable() -> None:
-    tokens = own_tokens(foreign=another("http://127.0.0.1:1/jwks"))
+    tokens = own_tokens(external=another("http://127.0.0.1:1/jwks"))
     token = jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
     with pytest.raises(Fault) as caught:
         await tokens.verify(token)

@@ -10,7 +10,7 @@ from runtime.wire.contacts import normalized
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("text", "stored"),
     [
         ("+12025550123", "+12025550123"),
         (" +1 (202) 555-0123 ", "+12025550123"),
@@ -19,12 +19,12 @@ from runtime.wire.contacts import normalized
         ("+15550100", "+15550100"),
     ],
 )
-def test_phone_number_is_kept_as_e164(given: str, kept: str) -> None:
-    assert normalized(ContactType.PHONE, given) == kept
+def test_phone_number_is_kept_as_e164(text: str, stored: str) -> None:
+    assert normalized(ContactType.PHONE, text) == stored
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("text", "stored"),
     [
         ("Bob@Example.COM", "bob@example.com"),
         (" bob@example.com ", "bob@example.com"),
@@ -32,8 +32,8 @@ def test_phone_number_is_kept_as_e164(given: str, kept: str) -> None:
         ("ada@shop.test", "ada@shop.test"),
     ],
 )
-def test_address_is_kept_in_lower_case(given: str, kept: str) -> None:
-    assert normalized(ContactType.EMAIL, given) == kept
+def test_address_is_kept_in_lower_case(text: str, stored: str) -> None:
+    assert normalized(ContactType.EMAIL, text) == stored
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,10 @@ def refused(call: Callable[..., Any], *arguments: Any) -> tuple[str, str]:
 
 def test_tenant_is_named_and_an_identifier() -> None:
     auth = Auth(own_tokens(), header_fallback=True)
-    said = "is needed"
-    assert said in refused(auth.tenant, request(), None)[1]
+    missing = "is required"
+    assert missing in refused(auth.tenant, request(), None)[1]
     assert "identifier" in refused(auth.tenant, make_mocked_request("GET", "/?tenant_id=a%7Db"), None)[1]
-    assert said in refused(auth._from_headers, request(X_Player_Id="ann"))[1]
+    assert missing in refused(auth._from_headers, request(X_Player_Id="ann"))[1]
     for header in ("X_Player_Id", "X_Tenant_Id", "X_Merchant_Id"):
         named = {"X_Player_Id": "ann", "X_Tenant_Id": "t", header: "a}b"}
         assert "identifier" in refused(auth._from_headers, request(**named))[1]

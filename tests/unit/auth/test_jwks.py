@@ -23,8 +23,6 @@ RSA: Final[dict[str, Any]] = json.loads(
 
 
 class Clock:
-    """The clock of the module, which stands still."""
-
     seconds = 1_000.0
 
     def monotonic(self) -> float:
@@ -52,7 +50,6 @@ async def keys(issuer: Issuer, clock: Clock) -> AsyncIterator[JwksKeys]:
 
 
 async def settled(keys: JwksKeys) -> None:
-    """Until nothing is on its way."""
     await keys._fetching.drain()
 
 
@@ -86,11 +83,11 @@ async def test_issuer_that_fails_is_asked_twice_a_minute_and_its_keys_hold(
     await keys.get("one", "ES256")
     clock.seconds += FRESH_SECONDS
     issuer.status = 500
-    for after, asked in ((0.0, 2), (RETRY_SECONDS - 1, 2), (1.0, 3)):
+    for after, fetches in ((0.0, 2), (RETRY_SECONDS - 1, 2), (1.0, 3)):
         clock.seconds += after
         assert await keys.get("one", "ES256") is not None
         await settled(keys)
-        assert issuer.asked == asked
+        assert issuer.asked == fetches
 
 
 async def test_unknown_key_asks_again_but_not_more_often(issuer: Issuer, keys: JwksKeys, clock: Clock) -> None:
@@ -138,11 +135,11 @@ async def test_document_may_be_as_long_as_it_may_be(issuer: Issuer, keys: JwksKe
 async def test_closing_waits_for_what_is_on_its_way(issuer: Issuer, clock: Clock) -> None:
     keys = JwksKeys(issuer.url)
     issuer.may_answer.clear()
-    asked = asyncio.ensure_future(keys.get("one", "ES256"))
+    request = asyncio.ensure_future(keys.get("one", "ES256"))
     await issuer.begun.wait()
     closing = asyncio.ensure_future(keys.close())
     await asyncio.sleep(0.05)  # sleeps: so long it would have been closed twenty times.
     assert not closing.done()
     issuer.may_answer.set()
     await closing
-    assert await asked is not None
+    assert await request is not None

@@ -28,7 +28,7 @@ class Desk:
 
 def revoked(player_id: str, *, until: int = 0, kept: int = NOW + MONTH_SECONDS) -> m.Revocation:
     return m.Revocation(
-        tenant_id="tenant_a", kind=m.RevocationKind.PLAYER, subject=player_id, issued_until=until, kept_until=kept
+        tenant_id="tenant_a", kind=m.RevocationKind.PLAYER, subject=player_id, issued_until=until, expires_at=kept
     )
 
 

@@ -93,14 +93,14 @@ def test_configs_secrets_are_sealed_once_and_never_shown() -> None:
 
 def test_headers_are_sealed_and_opened_by_name() -> None:
     vault = Vault([OLD])
-    given = {"url": "u", "headers": {"Authorization": "Bearer mine", "X-Shop": "seven", "X-Empty": ""}}
-    stored = vault.seal_config(given, "x")
+    fields = {"url": "u", "headers": {"Authorization": "Bearer mine", "X-Shop": "seven", "X-Empty": ""}}
+    stored = vault.seal_config(fields, "x")
     assert "mine" not in str(stored) and "seven" not in str(stored)
-    assert opened(stored, lambda value: vault.open_secret(value, "x"))[1] == given
-    assert shown_config(stored)["headers"] == dict.fromkeys(given["headers"], MASKED)
+    assert opened(stored, lambda value: vault.open_secret(value, "x"))[1] == fields
+    assert shown_config(stored)["headers"] == dict.fromkeys(fields["headers"], MASKED)
     both = Vault([NEW, OLD])
     for after in (both.resealed(stored, "x"), both.moved(stored, "x", "x")):
-        assert opened(after, lambda value: Vault([NEW]).open_secret(value, "x"))[1] == given
+        assert opened(after, lambda value: Vault([NEW]).open_secret(value, "x"))[1] == fields
         assert both.resealed(after, "x") == after
     with pytest.raises(VaultError):
         vault.moved(stored, "y", "x")

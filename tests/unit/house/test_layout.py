@@ -16,14 +16,13 @@ from runtime.operations import BY_NAME
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("runtime", "sql", "ops")
-GENERATED = {ROOT / "runtime" / "messages" / name for name in ("game", "comments.py")}
+GENERATED = {ROOT / "runtime" / "messages" / name for name in ("game", "behavior.py", "comments.py")}
 FOLDER_FILES_MAX = 20
 FILE_LINES_MAX = 450
 
 
 @cache
 def files() -> dict[Path, str]:
-    """The text of every Python file that is written by hand."""
     found = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     written = [path for path in found if not GENERATED & {path, *path.parents} and "node_modules" not in path.parts]
     return {path: path.read_text() for path in written}
@@ -31,7 +30,6 @@ def files() -> dict[Path, str]:
 
 @cache
 def trees() -> dict[Path, list[ast.AST]]:
-    """The nodes of every file."""
     return {path: list(ast.walk(ast.parse(text))) for path, text in files().items()}
 
 

@@ -34,9 +34,9 @@ def test_attributes_are_all_documented_and_declared() -> None:
 
 
 def test_events_are_all_documented_and_declared() -> None:
-    told = found(r"^\| `tombola:(\w+)` \|", DOCS)
-    assert found(r'^  "tombola:(\w+)":', DECLARED) == told
-    assert found(r'tell\("(\w+)"', *SOURCES.values()) <= told
+    actual = found(r"^\| `tombola:(\w+)` \|", DOCS)
+    assert found(r'^  "tombola:(\w+)":', DECLARED) == actual
+    assert found(r'tell\("(\w+)"', *SOURCES.values()) <= actual
 
 
 def test_methods_are_all_documented_and_declared() -> None:

@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from runtime.http.admission.client_address import client_of, note_client, peer_client
+from runtime.http.admission.client_address import client_of, peer_client, record_client
 
 
 def request(remote: str, *forwarded: str) -> web.Request:
@@ -60,6 +60,6 @@ def test_trusted_proxy_s_connections_count_for_nobody() -> None:
 
 
 def test_client_is_worked_out_once_for_each_request() -> None:
-    asked = request("10.0.0.1", "198.51.100.1")
-    noted = note_client(asked, PROXIES)
-    assert client_of(asked) is noted  # Without proxies it would be 10.0.0.1's.
+    sent = request("10.0.0.1", "198.51.100.1")
+    recorded = record_client(sent, PROXIES)
+    assert client_of(sent) is recorded  # Without proxies it would be 10.0.0.1's.

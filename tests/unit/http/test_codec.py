@@ -45,7 +45,6 @@ VALUES = {
 
 
 def values(field: Field) -> st.SearchStrategy[Any]:
-    """Everything that a field may hold."""
     match field.kind:
         case Kind.TEXT:
             one: st.SearchStrategy[Any] = LINE.map(lambda text: text[: field.most])
@@ -69,12 +68,10 @@ def values(field: Field) -> st.SearchStrategy[Any]:
 
 
 def messages(message: Any) -> st.SearchStrategy[Any]:
-    """Every message of a type."""
     return st.builds(message, **{name: values(field) for name, field in fields_of(message).items()})
 
 
 def refused(call: Any, *args: Any) -> dict[str, str]:
-    """The violations of a refusal: field -> what is wrong with it."""
     with pytest.raises(Fault) as caught:
         call(*args)
     assert caught.value.status.name == "INVALID_ARGUMENT"
@@ -82,8 +79,6 @@ def refused(call: Any, *args: Any) -> dict[str, str]:
 
 
 def filled(message: Any) -> Any:
-    """A message of a type with a value in each field."""
-
     def value(field: Field) -> Any:
         match field.kind:
             case Kind.MESSAGE:
@@ -188,22 +183,22 @@ def test_body_of_any_bytes_is_read_or_refused(body: bytes) -> None:
         (b'{"game": {"milestones": {"rungs": {}}}}', "game.milestones.rungs", "list"),
         (b'{"game": {"created_at": 9223372036854775808}}', "game.created_at", "from -9223372036854775808"),
         (b'{"game": {"status": "ACTIVE"}}', "game.status", "GAME_STATUS_ACTIVE"),
-        (b'{"game": {"name": 3}}', "game.name", "text"),
+        (b'{"game": {"name": 3}}', "game.name", "string"),
         (b'{"game": {"name": "a\\u0000"}}', "game.name", "NUL"),
         (b'{"game": {"name": "' + b"x" * (TEXT_CHARACTERS_MAX + 1) + b'"}}', "game.name", "at most 200 characters"),
         (b'{"game": {"ui": {"a": [{"b": "\\u0000"}]}}}', "game.ui.a[0].b", "NUL"),
-        (b'{"game": {"ui": {"a": 9223372036854775808}}}', "game.ui.a", "64 bits"),
+        (b'{"game": {"ui": {"a": 9223372036854775808}}}', "game.ui.a", "64-bit integer"),
         (b'{"game": {"ui": 3}}', "game.ui", "object"),
-        (b'{"game": {"nmae": "x"}}', "game.nmae", "not a field"),
-        (b'{"game": {"name": "a", "name": "b"}}', "name", "twice"),
-        (b'{"game": {"ui": {"a": 1, "b": ":", "a": 2}}}', "a", "twice"),
+        (b'{"game": {"nmae": "x"}}', "game.nmae", "not a known field"),
+        (b'{"game": {"name": "a", "name": "b"}}', "name", "must not be repeated"),
+        (b'{"game": {"ui": {"a": 1, "b": ":", "a": 2}}}', "a", "must not be repeated"),
         (b"[]", "", "JSON object"),
         (b'{"game"', "", "not valid JSON"),
         (b'{"game": NaN}', "", "not valid JSON"),
         (b'{"game": {"handler_config": {"x": 1e400}}}', "game.handler_config.x", "finite"),
         (b'{"game": {"name": "\\ud800"}}', "game.name", "valid Unicode"),
-        (b'{"\\ud800": 1, "game": {"name": "x"}}', "?", "is not a field"),
-        (b'{"\\ud800": 1, "\\ud800": 1}', "?", "is not a field"),
+        (b'{"\\ud800": 1, "game": {"name": "x"}}', "?", "is not a known field"),
+        (b'{"\\ud800": 1, "\\ud800": 1}', "?", "is not a known field"),
         (b'{"game": {"name": "\xff"}}', "", "UTF-8"),
         ('{"game": {}}'.encode("utf-16"), "", ""),
         (b"[" * 9_000, "", "deep"),
@@ -254,13 +249,13 @@ def test_null_is_not_given() -> None:
 def test_update_sets_what_its_body_holds() -> None:
     made = codec.decode(m.UpdateGameRequest, b'{"id": "game_1", "game": {"id": "game_1", "name": "", "rules": {}}}')
     assert made.update_mask == ["name", "rules"]
-    asked = codec.decode(m.UpdateGameRequest, b'{"game": {"name": "x"}, "update_mask": ["type"]}')
-    assert asked.update_mask == ["type"]
+    request = codec.decode(m.UpdateGameRequest, b'{"game": {"name": "x"}, "update_mask": ["type"]}')
+    assert request.update_mask == ["type"]
 
 
 def test_closed_field_is_no_field() -> None:
     found = refused(codec.decode, m.PlayRequest, b'{"player_id": "p"}', frozenset({"player_id"}))
-    assert found == {"player_id": "is not a field here"}
+    assert found == {"player_id": "is not a known field"}
 
 
 def test_resource_of_an_edge_is_known_by_its_alias() -> None:
@@ -289,8 +284,6 @@ class TestQuery:
 
 
 class TestRpc:
-    """`check` holds RPC messages to what JSON is held to."""
-
     @settings(max_examples=20, deadline=None)
     @given(made=messages(m.CreateGameRequest))
     def test_rpc_message_that_json_allows_is_allowed(self, made: m.CreateGameRequest) -> None:

@@ -8,17 +8,17 @@ import pytest
 from cyclopts import App
 
 from ops.commands import command_of
-from runtime.commands import facts, loop
+from runtime.commands import builder, facts
 from runtime.commands.facts import Kind
-from runtime.commands.forms import filled, worded
 from runtime.commands.groups import OPERATOR_COMMANDS
+from runtime.commands.templates import fill, with_enum_words
 from runtime.operations import BY_NAME
 from runtime.operations.row import Command
 
 
 @pytest.mark.parametrize("group", OPERATOR_COMMANDS)
 def test_group_has_commands_of_its_own(group: str) -> None:
-    app = getattr(loop, group.replace("-", "_"))
+    app = getattr(builder, group.replace("-", "_"))
     assert isinstance(app, App) and app.name == (group,)
     assert app.default_command is not None or [name for name in app if not name.startswith("-")]
 
@@ -36,10 +36,10 @@ def test_commands_of_the_rows_are_all_in_a_group() -> None:
         Command("prizes list", "", columns="left={:rest}"),
         Command("prizes list", "", columns="left={name:day-ish}"),
         Command("prizes list --q", "", confirm="List {name}?"),
-        Command("prizes list", "", says="{colour}"),
+        Command("prizes list", "", outcome="{colour}"),
         Command("prizes list", "", unless="delivered"),
     ],
-    ids=lambda said: said.usage + said.columns + said.confirm + said.says + said.unless,
+    ids=lambda said: said.usage + said.columns + said.confirm + said.outcome + said.unless,
 )
 def test_command_that_its_proto_does_not_bear_out_is_refused(said: Command) -> None:
     with pytest.raises(AssertionError, match="ListPrizeSummary"):
@@ -47,7 +47,7 @@ def test_command_that_its_proto_does_not_bear_out_is_refused(said: Command) -> N
 
 
 def test_usage_says_what_is_typed_and_which_field_it_sets() -> None:
-    usage = "codes expire PRIZE CODES...=ids --until=expires_at --[no-]never --reason! --key"
+    usage = "codes expire PRIZE CODES...=ids --until=expires_at --[no-]never --reason!"
     made = command_of(BY_NAME["ExpireCodes"], Command(usage, ""))
     assert [(one.name, one.kind, one.field, one.argument, one.needed) for one in made.parameters] == [
         ("prize", Kind.TEXT, "", True, True),
@@ -71,10 +71,10 @@ def test_usage_says_what_is_typed_and_which_field_it_sets() -> None:
         ("{http_status:some} {error}", {"http_status": 0, "error": "away"}, "away"),
         ("{at:day} {at:minute}", {"at": 1_800_000_000}, "2027-01-15 2027-01-15 08:00:00Z"),
         ("{total:stock}", {"total": 0}, "unlimited"),
-        ("{:left}", {"total": 5, "remaining": 2}, "2 of 5"),
+        ("{:remaining}", {"total": 5, "remaining": 2}, "2 of 5"),
         ("{:pool}", {"channel": "none", "codes_available": 0}, ""),
-        ("{:standing}", {"merged_into": "player_b", "erased_at": 0, "status": "active"}, "is player_b"),
-        ("{:standing}", {"merged_into": "", "erased_at": 1, "status": "active"}, "erased"),
+        ("{:player_status}", {"merged_into": "player_b", "erased_at": 0, "status": "active"}, "merged into player_b"),
+        ("{:player_status}", {"merged_into": "", "erased_at": 1, "status": "active"}, "erased"),
         ("{:ending}", {"revoked_at": 0, "expires_at": 86_400}, "1970-01-02"),
         ("{:ending}", {"revoked_at": 86_400, "expires_at": 0}, "revoked 1970-01-02"),
         ("{:changed}", {"before": {"a": 1, "b": 1}, "after": {"b": 2, "c": 1}}, "a, b, c"),
@@ -84,7 +84,7 @@ def test_usage_says_what_is_typed_and_which_field_it_sets() -> None:
             {"budget": {"amount": 50, "currency": "EUR", "used": 5, "used_at": 1}},
             "50.00 EUR 10%",
         ),
-        ("{condition:condition}", {"condition": None}, "the player's word"),
+        ("{condition:condition}", {"condition": None}, "on request"),
         ("{state:code_state}", {"state": "CODE_STATE_UNSPECIFIED"}, "unknown"),
         ("{:which_codes} {:until_when}", {"all_free": True, "never": True}, "every free code never"),
         (
@@ -95,11 +95,11 @@ def test_usage_says_what_is_typed_and_which_field_it_sets() -> None:
     ],
 )
 def test_text_shows_fields_in_their_forms(text: str, item: dict[str, Any], shown: str) -> None:
-    assert filled(text, item) == shown
+    assert fill(text, item) == shown
 
 
 def test_enums_are_shown_as_words() -> None:
-    assert worded({"status": "TASK_STATUS_DEAD", "id": "t"}, {"status": "TASK_STATUS_", "way": "WAY_"}) == {
+    assert with_enum_words({"status": "TASK_STATUS_DEAD", "id": "t"}, {"status": "TASK_STATUS_", "way": "WAY_"}) == {
         "status": "dead",
         "id": "t",
     }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runtime.http.docs import pages
-from runtime.http.pages.static_documents import takes
+from runtime.http.pages.static_documents import accepts
 from runtime.http.serving import make_app
 from runtime.operations import API
 from runtime.rules import REWARD_HANDLERS
@@ -87,7 +87,7 @@ async def test_known_etag_is_answered_with_304(client: Any, accepted: str) -> No
     ],
 )
 def test_gzip_is_for_those_who_take_it(accepted: str, taken: bool) -> None:
-    assert takes("gzip", accepted) is taken
+    assert accepts("gzip", accepted) is taken
 
 
 async def test_handler_config_has_a_schema_at_its_own_address(client: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from runtime.commands.documents import FileWrong, parse, write
+from runtime.commands.documents import InvalidFile, parse, write
 
 
 def test_value_knows_its_line() -> None:
@@ -22,10 +22,10 @@ def test_missing_value_has_the_line_of_its_parent(path: str, line: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a: [1\nb: 2", "x.yaml:2: is not YAML"),
-        ("a: 1\nb: 2\na: 3", "x.yaml:3: a: is given twice, first on line 1"),
+        ("a: 1\nb: 2\na: 3", "x.yaml:3: a: must not be repeated; it is already on line 1"),
         ("a: &x {b: 1}\nc:\n  <<: *x", "x.yaml:3: c: a field's name must be plain text"),
         ("? [1, 2]\n: 3", "x.yaml:1: a field's name must be plain text"),
         ("a: !!python/object:os.system {}", "x.yaml:1:"),
@@ -34,16 +34,16 @@ def test_missing_value_has_the_line_of_its_parent(path: str, line: int) -> None:
         ("a: 1\n---\nb: 2", "x.yaml:2: is not YAML"),
     ],
 )
-def test_unreadable_yaml_is_reported_with_its_line(text: str, told: str) -> None:
-    with pytest.raises(FileWrong) as caught:
+def test_unreadable_yaml_is_reported_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(InvalidFile) as caught:
         parse("x.yaml", text)
-    assert caught.value.lines[0].startswith(told)
+    assert caught.value.lines[0].startswith(message)
 
 
 def test_aliases_cannot_make_a_small_file_huge() -> None:
     rows = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-    with pytest.raises(FileWrong, match="holds more than"):
+    with pytest.raises(InvalidFile, match="must not have more than"):
         parse("x.yaml", "\n".join(rows))
 
 

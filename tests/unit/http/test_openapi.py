@@ -19,7 +19,7 @@ from runtime import messages as m
 from runtime.errors import Status
 from runtime.http import admin, callback, consumer
 from runtime.http import core as core_http
-from runtime.http.core_guard import Door
+from runtime.http.core_guard import CoreGuard
 from runtime.http.docs import examples
 from runtime.http.docs.document import Surface
 from runtime.http.docs.openapi import document
@@ -65,7 +65,7 @@ def test_document_has_every_route_that_its_surface_serves(surface: Surface) -> N
     app = web.Application()
     edge = Edge.build(Settings(jwt_secret="x" * 32), None, Ephemeral("redis://127.0.0.1:1"))  # type: ignore[arg-type]
     if surface == "core":
-        core_http.mount(app, None, Door())  # type: ignore[arg-type]
+        core_http.mount(app, None, CoreGuard())  # type: ignore[arg-type]
         mount_metrics(app)
     elif surface == "consumer":
         consumer.mount(app, edge)
@@ -173,9 +173,9 @@ def test_examples_agree_with_each_other() -> None:
     said = f"{start['seed_hash']}:{start['revision_hash']}:{start['session_id']}"
     assert start["commitment"] == hashlib.sha256(said.encode()).hexdigest()
     prize, [won] = examples.answer(m.Prize, AS_IT_IS, "number"), play["rewards"]
-    told = [prize["id"], prize["name"], prize["type"], prize["value"]]
-    assert json.loads(revision["terms"])["prizes"] == [told]
-    assert told == [won["prize_id"], won["name"], won["type"], won["value"]]
+    shown = [prize["id"], prize["name"], prize["type"], prize["value"]]
+    assert json.loads(revision["terms"])["prizes"] == [shown]
+    assert shown == [won["prize_id"], won["name"], won["type"], won["value"]]
     assert BY_NAME["Play"].example["session_id"] == start["session_id"]  # type: ignore[index]
 
 
@@ -225,12 +225,12 @@ def test_raised_reasons_are_described_with_their_status() -> None:
 
 
 def test_described_reasons_are_all_used_by_an_operation() -> None:
-    told = {reason for operation in OPERATIONS for reason in reasons_of(operation)}
+    reasons = {reason for operation in OPERATIONS for reason in reasons_of(operation)}
     transport = {"BAD_REQUEST", "MALFORMED_REQUEST", "EXPECTATION_FAILED", "UNKNOWN_ROUTE", "METHOD_NOT_ALLOWED"}
     edges = {reason for reason in REFUSALS if reason.startswith(("TOKEN_", "CODE_", "RATE_", "RESEND_", "IDEMPOTENCY"))}
     edges |= {"ROLE_REQUIRED", "FORBIDDEN", "SIGNATURE_INVALID", "UNKNOWN_CHALLENGE", "CORE_UNAVAILABLE"}
     edges |= {"SENDER_UNAVAILABLE", "NOT_READY"}
-    assert set(REFUSALS) - told - transport - edges == {"UNIMPLEMENTED"}
+    assert set(REFUSALS) - reasons - transport - edges == {"UNIMPLEMENTED"}
 
 
 def test_required_fields_are_in_the_schema() -> None:
@@ -240,7 +240,7 @@ def test_required_fields_are_in_the_schema() -> None:
             continue
         schema = DOCUMENTS["core"]["components"]["schemas"][f"{operation.name}Fields"]
         fields = fields_of(fields_of(operation.request)[operation.resource].type).values()
-        wanted = [field.name for field in fields if field.required] if operation.makes else []
+        wanted = [field.name for field in fields if field.required] if operation.creates else []
         assert schema.get("required", []) == wanted, operation.name
 
 
@@ -256,8 +256,8 @@ def test_document_of_an_edge_leaves_out_fields_of_core() -> None:
 def test_document_of_an_edge_describes_only_fields_of_its_bodies() -> None:
     for surface, closed in (("consumer", consumer.CLOSED), ("admin", INTERNAL)):
         for _, _, row in rows(surface):  # type: ignore[arg-type]
-            told = [name for name in closed - {"scope", "id", "player_id"} if name in row.get("description", "")]
-            assert told == [], row["operationId"]
+            leaked = [name for name in closed - {"scope", "id", "player_id"} if name in row.get("description", "")]
+            assert leaked == [], row["operationId"]
 
 
 def test_texts_and_message_lists_of_a_body_state_their_maximum() -> None:
@@ -267,7 +267,7 @@ def test_texts_and_message_lists_of_a_body_state_their_maximum() -> None:
                 continue
             for field, one in schema["properties"].items():
                 element = one.get("items", one)
-                if element.get("type") == "string" and name != "ImportCodesBody":
+                if element.get("type") == "string" and name not in ("ImportCodesBody", "ImportPackCodesBody"):
                     assert {"maxLength", "enum", "pattern"} & element.keys(), (surface, name, field)
                 if "items" in one and "$ref" in element and element["$ref"].endswith("Input"):
                     assert one["maxItems"] > 0, (surface, name, field)

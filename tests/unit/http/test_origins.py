@@ -90,7 +90,7 @@ def test_refusal_names_the_place_in_the_list() -> None:
     checks = Checks()
     checks.origins("origins", [BRAND, "http://brand.example", BELOW, BRAND])
     assert [field for field, _ in checks.found] == ["origins[1]", "origins[3]"]
-    assert "https" in checks.found[0][1] and "twice" in checks.found[1][1]
+    assert "https" in checks.found[0][1] and "duplicate" in checks.found[1][1]
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,6 @@ def test_origin_is_what_the_list_says_and_nothing_like_it(listed: str, origin: s
 
 
 class Core:
-    """What Core answers, and how often it was asked."""
-
     def __init__(self) -> None:
         self.tenant: list[str] = []
         self.campaigns: dict[str, list[str]] = {}
@@ -194,7 +192,7 @@ async def test_campaign_widens_for_its_own_games_and_for_what_is_no_campaigns(co
 async def test_origin_in_the_setting_is_allowed_with_core_away(core: Core) -> None:
     core.away = True
     origins = Origins(core, [BRAND, "http://localhost:*"])
-    assert await origins.may_ask(BRAND, asking())
+    assert await origins.may_call(BRAND, asking())
     assert await origins.may_read("http://localhost:3000", Subject("t"), asking())
     assert core.asked == []
     assert await origins.frame_ancestors("t", game_id="game_1") == ("http://localhost:*", BRAND)
@@ -206,7 +204,7 @@ async def test_changed_list_holds_soon_and_nobody_waits_for_it(
 ) -> None:
     async def ask(origins: Origins) -> bool:
         of = Subject("t")
-        return await (origins.may_read(BRAND, of, asking()) if reads else origins.may_ask(BRAND, asking()))
+        return await (origins.may_read(BRAND, of, asking()) if reads else origins.may_call(BRAND, asking()))
 
     origins = Origins(core, [])
     core.tenant = [BRAND]
@@ -214,40 +212,40 @@ async def test_changed_list_holds_soon_and_nobody_waits_for_it(
     core.tenant = []
     monkeypatch.setattr(memory, "FRESH_SECONDS", 0.0)
     assert await ask(origins), "what was known counts while it is asked again"
-    await origins._asking.drain()
+    await origins._in_flight.drain()
     assert not await ask(origins)
-    await origins._asking.drain()
+    await origins._in_flight.drain()
     core.tenant = [BRAND]
     monkeypatch.setattr(memory, "STALE_SECONDS", 0.0)
     assert await ask(origins), "what is older is waited for"
 
 
-async def test_made_up_origins_are_few_of_an_address_and_drive_out_nobodys(
+async def test_invented_origins_are_limited_per_address_and_bounded(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "REMEMBERED_MAX", 50)
     core.tenant = [BRAND]
     origins = Origins(core, [], limited=True)
-    assert await origins.may_ask(BRAND, asking("192.0.2.2"))
+    assert await origins.may_call(BRAND, asking("192.0.2.2"))
     refused = 0
     for number in range(LOOKUPS.burst + 50):
         try:
-            assert not await origins.may_ask(f"https://x{number}.evil.test", asking())
+            assert not await origins.may_call(f"https://x{number}.evil.test", asking())
         except Fault as fault:
             assert fault.reason == "RATE_LIMITED"
             refused += 1
     assert refused > 25
     assert len(core.asked) - 1 == LOOKUPS.burst + 50 - refused
-    asked = len(core.asked)
-    assert await origins.may_ask(BRAND, asking()), "whoever is over the rate may still ask as somebody's page"
-    assert len(core.asked) == asked
-    assert len(origins._nobodys._entries) <= 50
+    before = len(core.asked)
+    assert await origins.may_call(BRAND, asking()), "a known origin is allowed even above the rate"
+    assert len(core.asked) == before
+    assert len(origins._unregistered._entries) <= 50
 
 
 async def test_origin_that_no_browser_sends_is_refused_without_core(core: Core) -> None:
     origins = Origins(core, [])
     for origin in ("null", "", "x" * 8_000, "https://" + "a." * 4_000 + "test", "https://a b.test"):
-        assert not await origins.may_ask(origin, asking())
+        assert not await origins.may_call(origin, asking())
         assert not await origins.may_read(origin, Subject("t"), asking())
     assert core.asked == []
 
@@ -257,9 +255,6 @@ async def test_frames_are_of_the_tenant_the_campaign_and_the_setting(core: Core)
     origins = Origins(core, ["http://localhost:*", "http://[::1]:*"])
     assert await origins.frame_ancestors("t", game_id="game_1") == ("http://localhost:*", BELOW, BRAND)
     assert await origins.frame_ancestors("t", campaign_id="camp_2") == ("http://localhost:*", BRAND)
-
-
-# -- the protocol ----------------------------------------------------------------------------------
 
 
 async def test_pages_of_allowed_origins_may_call_and_read_refusals(core: Core) -> None:

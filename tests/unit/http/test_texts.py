@@ -36,7 +36,6 @@ WELCOME = {
 
 
 def refused(text: str, message: type[m.Prize | m.Quest] = m.Prize, name: str = "name") -> bool:
-    """Whether the field refuses it, over REST and over RPC alike."""
     try:
         codec.read(message, {name: text})
     except Fault as fault:

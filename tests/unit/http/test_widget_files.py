@@ -80,8 +80,8 @@ async def test_path_outside_the_files_is_not_served(client: Any, path: str) -> N
 
 
 async def test_hash_that_is_told_is_that_of_what_is_served(client: Any) -> None:
-    _, told = await ask(client, "/widget/v1/integrity.json")
-    row = json.loads(told)
+    _, document = await ask(client, "/widget/v1/integrity.json")
+    row = json.loads(document)
     _, body = await ask(client, row["src"])
     digest = base64.b64encode(hashlib.sha384(body).digest()).decode()
     assert row["integrity"] == f"sha384-{digest}"
@@ -119,5 +119,4 @@ def test_game_is_counted_with_all_that_it_imports(game: str) -> None:
 
 
 def zipped_sizes(*paths: str) -> dict[str, int]:
-    """What each weighs, gzipped."""
     return {path: len(gzip.compress(files.files().documents[path].plain.body, mtime=0)) for path in paths}

@@ -9,7 +9,6 @@ from runtime.outgoing.bulkhead import Bulkhead, Entry
 
 
 async def entered(bulkhead: Bulkhead, count: int) -> list[asyncio.Task[Entry]]:
-    """So many that want to enter, each as far as it comes by itself."""
     tasks = [asyncio.create_task(bulkhead.enter()) for _ in range(count)]
     await asyncio.sleep(0)
     return tasks

@@ -116,8 +116,8 @@ def test_malformed_secret_is_said_so(secret: str) -> None:
         ("s" * 16, None),
         ("s" * 512, None),
         ("s" * 513, "16 to 512 characters"),
-        (None, "must be a text"),
-        (b"s" * 16, "must be a text"),
+        (None, "must be a string"),
+        (b"s" * 16, "must be a string"),
         ("whsec_" + base64.b64encode(b"k" * 15).decode(), "at least 16 bytes"),
         ("whsec_" + base64.b64encode(b"k" * 16).decode(), None),
         ("whsec_not base64, but long enough", "base64"),
@@ -150,7 +150,7 @@ def test_timestamp_has_twelve_digits_at_the_most() -> None:
 def test_callbacks_token_is_of_one_task_of_one_tenant_by_one_of_the_secrets() -> None:
     token = callback_token("s", "t", "task_1")
     verify_callback_token(["other", "s"], "t", "task_1", token)
-    for secrets, tenant, task, given in (
+    for secrets, tenant, task, presented in (
         (["other"], "t", "task_1", token),
         ([], "t", "task_1", token),
         (["s"], "u", "task_1", token),
@@ -158,5 +158,5 @@ def test_callbacks_token_is_of_one_task_of_one_tenant_by_one_of_the_secrets() ->
         (["s"], "t", "task_1", token[:-1]),
         (["s"], "t", "task_1", ""),
     ):
-        with pytest.raises(SignatureRefused, match="not this task's"):
-            verify_callback_token(secrets, tenant, task, given)
+        with pytest.raises(SignatureRefused, match="does not match this task"):
+            verify_callback_token(secrets, tenant, task, presented)

@@ -16,7 +16,6 @@ ZONES = ("UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Pacific/K
 
 
 def off_by(clock: Clock) -> float:
-    """How far the clock is from the monotonic one."""
     return clock.now() - time.monotonic()
 
 

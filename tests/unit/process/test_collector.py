@@ -8,11 +8,11 @@ import sys
 AGED = """
 import gc, weakref
 gc.disable()  # As the command does, until it is ready.
-from runtime.app import _spare_the_collector
+from runtime.app import _tune_collector
 
 class Ring: pass
 
-_spare_the_collector()
+_tune_collector()
 ring = Ring()
 ring.itself = ring
 for _ in range(2):
@@ -25,5 +25,5 @@ print(gone() is None)
 
 
 def test_old_cycle_goes_before_two_and_a_half_million_objects_have_come() -> None:
-    told = subprocess.run([sys.executable, "-c", AGED], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "True"
+    result = subprocess.run([sys.executable, "-c", AGED], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "True"

@@ -8,7 +8,7 @@ from runtime.stores.history import History
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "goes_on"),
+    ("before", "now", "continues"),
     [
         (History("7.16384.00000001", 100), History("7.16384.00000001", 100), True),
         (History("7.16384.00000001", 100), History("7.16384.00000001", 101), True),
@@ -21,11 +21,11 @@ from runtime.stores.history import History
         (History("7.16384.00000001", 100), History("7.24576.00000001", 101), False),
     ],
 )
-def test_history_goes_on_only_as_itself_and_forward(before: History, now: History, goes_on: bool) -> None:
-    assert now.goes_on(before) is goes_on
-    assert now.goes_on(History.parse(str(before))) is goes_on
+def test_history_continues_only_as_itself_and_forward(before: History, now: History, continues: bool) -> None:
+    assert now.continues(before) is continues
+    assert now.continues(History.parse(str(before))) is continues
 
 
 @pytest.mark.parametrize("text", ["", "x", "7.16384.00000001", "7.16384.00000001:", "7.16384.00000001:-5", "a:b:c"])
 def test_unreadable_history_is_continued_by_none(text: str) -> None:
-    assert not History("7.16384.00000001", 100).goes_on(History.parse(text))
+    assert not History("7.16384.00000001", 100).continues(History.parse(text))

@@ -61,6 +61,13 @@ def test_problems_are_all_named_at_once() -> None:
     [
         ("DATABASE_URL", "mysql://x/y"),
         ("DATABASE_URL", "postgresql://x:port/y"),
+        ("DATABASES", "eu"),
+        ("DATABASES", "EU=postgresql://h/d"),
+        ("DATABASES", "eu=postgresql://h/d home=postgresql://h/e"),
+        ("DATABASES", "eu=postgresql://h/d eu=postgresql://h/e"),
+        ("DATABASES", "eu=postgresql://h/d us=postgresql://h/d"),
+        ("DATABASES", "eu=mysql://h/d"),
+        ("DATABASES", "eu="),
         ("DATABASE_POOL_SIZE", "0"),
         ("DATABASE_ACQUIRE_TIMEOUT_SECONDS", "nan"),
         ("DATABASE_ACQUIRE_TIMEOUT_SECONDS", "soon"),
@@ -98,6 +105,14 @@ def test_key_is_read_from_hex_and_base64(encoded: str) -> None:
 )
 def test_core_runs_all_no_or_some_worker_groups(value: str, groups: tuple[str, ...]) -> None:
     assert Settings.from_env({"CORE_WORKERS": value}).core_workers == groups
+
+
+def test_databases_are_named_and_an_error_names_the_entry() -> None:
+    found = Settings.from_env({"DATABASES": "eu=postgresql://h/d  us=postgres://a:b@h/e?c=d"}).databases
+    assert found == (("eu", "postgresql://h/d"), ("us", "postgres://a:b@h/e?c=d"))
+    with pytest.raises(SettingsError, match="DATABASES: us: must be a URL") as refused:
+        Settings.from_env({"DATABASES": f"eu=postgresql://h/d us=mysql://a:{MARKER}@h/e"})
+    assert MARKER not in str(refused.value)
 
 
 def test_networks_are_parsed() -> None:

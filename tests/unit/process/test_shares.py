@@ -9,71 +9,71 @@ from types import SimpleNamespace
 import pytest
 
 from runtime.stores import tenant_quota
-from runtime.stores.tenant_quota import Shares
+from runtime.stores.tenant_quota import TenantQuotas
 
 
-async def tried(held: Shares, tenant_id: str) -> bool | None:
+async def tried(quotas: TenantQuotas, tenant_id: str) -> bool | None:
     """What `enter` says; None where there is no place."""
     try:
-        return await asyncio.wait_for(held.enter(tenant_id), 0.01)
+        return await asyncio.wait_for(quotas.enter(tenant_id), 0.01)
     except TimeoutError:
         return None
 
 
 async def test_tenant_never_holds_all_and_another_finds_what_is_left() -> None:
-    held = Shares(8, quiet_seconds=60)
-    assert [await tried(held, "a") for _ in range(7)] == [False] * 6 + [None]
-    assert held.waits("a")
-    assert not held.waits("b")
-    assert await tried(held, "b") is False
-    held.leave("a", False)
-    assert await tried(held, "a") is False
+    quotas = TenantQuotas(8, quiet_seconds=60)
+    assert [await tried(quotas, "a") for _ in range(7)] == [False] * 6 + [None]
+    assert quotas.waits("a")
+    assert not quotas.waits("b")
+    assert await tried(quotas, "b") is False
+    quotas.leave("a", False)
+    assert await tried(quotas, "a") is False
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 async def test_small_pool_may_be_held_by_one_tenant(size: int) -> None:
-    held = Shares(size, quiet_seconds=60)
-    assert [await tried(held, "a") for _ in range(size)] == [False] * size
+    quotas = TenantQuotas(size, quiet_seconds=60)
+    assert [await tried(quotas, "a") for _ in range(size)] == [False] * size
 
 
 async def test_blocked_tenants_share_a_few_until_they_were_answered_and_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_000.0
     # Not the module's own function: the event loop goes by it.
     monkeypatch.setattr(tenant_quota, "time", SimpleNamespace(monotonic=lambda: now))
-    held = Shares(4, quiet_seconds=10)
-    held.late("a")
-    held.late("b")
-    assert await tried(held, "a") is True
-    assert await tried(held, "b") is None
-    held.leave("a", True)
-    held.answered("a")
-    assert held.waits("a"), "one answer among many that are late says nothing"
+    quotas = TenantQuotas(4, quiet_seconds=10)
+    quotas.record_timeout("a")
+    quotas.record_timeout("b")
+    assert await tried(quotas, "a") is True
+    assert await tried(quotas, "b") is None
+    quotas.leave("a", True)
+    quotas.record_answer("a")
+    assert quotas.waits("a"), "one answer among many that are late says nothing"
     now += 11
-    held.answered("a")
-    assert not held.waits("a")
-    assert held.waits("b"), "nothing of it was answered"
+    quotas.record_answer("a")
+    assert not quotas.waits("a")
+    assert quotas.waits("b"), "nothing of it was answered"
 
 
 async def test_tenant_that_waits_in_vain_stays_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = Shares(4, quiet_seconds=0.0)
-    held.late("a")
-    held.late("b")
-    assert await tried(held, "a") is True
+    quotas = TenantQuotas(4, quiet_seconds=0.0)
+    quotas.record_timeout("a")
+    quotas.record_timeout("b")
+    assert await tried(quotas, "a") is True
     now = time.monotonic() + 100
     monkeypatch.setattr(tenant_quota, "time", SimpleNamespace(monotonic=lambda: now))
-    assert await tried(held, "b") is None
-    held.answered("b")
-    assert held.waits("b")
+    assert await tried(quotas, "b") is None
+    quotas.record_answer("b")
+    assert quotas.waits("b")
 
 
 async def test_tenant_that_holds_nothing_is_forgotten() -> None:
-    held = Shares(4, quiet_seconds=60)
+    quotas = TenantQuotas(4, quiet_seconds=60)
     for tenant_id in map(str, range(100)):
-        assert await tried(held, tenant_id) is False
-        held.leave(tenant_id, False)
+        assert await tried(quotas, tenant_id) is False
+        quotas.leave(tenant_id, False)
     for _ in range(3):
-        await tried(held, "a")
-    assert await tried(held, "a") is None
+        await tried(quotas, "a")
+    assert await tried(quotas, "a") is None
     for _ in range(3):
-        held.leave("a", False)
-    assert held._shares == {}
+        quotas.leave("a", False)
+    assert quotas._shares == {}

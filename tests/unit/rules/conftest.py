@@ -22,8 +22,6 @@ from runtime.rules import REWARD_HANDLERS, Attempt, Drop, GameRule, Outcome, Wor
 
 
 class GivenWords(Words):
-    """Words as a test needs them, in place of drawn ones."""
-
     __slots__ = ("_given",)
 
     def __init__(self, given: Sequence[float]) -> None:

@@ -23,14 +23,13 @@ TAKEN: dict[str, dict[str, Any]] = {
         "total_items": 2,
         "interval_ms": 9,
     },
+    "moments": {"prizes": [{"prize_id": "p"}]},
     "lucky_item": {"items": [{"item": "coin", "weight": 1, "quantity": 2, "slot_index": 0}]},
 }
 
 
 @pytest.fixture
 def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """A plugin's handler, as docs/how-to/plugins.md has it."""
-
     class Config(Part, frozen=True):
         prize_id: str
 
@@ -67,6 +66,7 @@ def test_plugin_handler_has_a_schema_and_is_listed_in_openapi(plugin: ModuleType
         "CollectItemsConfig",
         "DoubleOrNothingConfig",
         "LuckyItemConfig",
+        "MomentsConfig",
         "ProbabilityConfig",
         "ScoreToTierConfig",
     ]

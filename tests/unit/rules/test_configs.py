@@ -34,6 +34,7 @@ GOOD: dict[str, dict[str, Any]] = {
         "total_items": 20,
         "interval_ms": 500,
     },
+    "moments": {"prizes": [{"prize_id": "prize_a"}]},
     "lucky_item": {
         "items": [
             {"item": "coin", "weight": 1.5, "quantity": 10, "slot_index": 0},
@@ -84,6 +85,7 @@ BAD: list[tuple[str, str, Any]] = [
     ("collect_items", "total_items", 1001),
     ("collect_items", "interval_ms", 0),
     ("collect_items", "interval_ms", 2**70),
+    ("moments", "prizes", [{"prize_id": "prize_a"}] * 51),
     ("lucky_item", "items", MISSING),
     ("lucky_item", "items", []),
     ("lucky_item", "items", [{"item": "coin", "weight": 0, "quantity": 1, "slot_index": 0}]),
@@ -95,7 +97,6 @@ BAD: list[tuple[str, str, Any]] = [
 
 
 def _changed(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy of the config with another value at the path."""
     changed = copy.deepcopy(config)
     *way, last = [int(step) if step.isdigit() else step for step in path.replace("[", ".").replace("]", "").split(".")]
     place: Any = changed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.rules import lucky_item, score_to_tier
 from runtime.rules.base import GameRule
 from runtime.rules.declared import Result, declared
+from runtime.rules.handlers import lucky_item, score_to_tier
 
 TIERED = score_to_tier.parse(
     {

@@ -1,4 +1,4 @@
-"""The draw is the one that contract.md publishes: vectors made with `openssl dgst -sha256 -mac HMAC`."""
+"""The draw is the published one (docs/explanation/fairness.md): vectors made with `openssl dgst -sha256 -mac HMAC`."""
 
 from __future__ import annotations
 

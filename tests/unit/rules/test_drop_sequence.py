@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.rules import Drop, drop_sequence
-from runtime.rules.collect_items import parse
+from runtime.rules.handlers.collect_items import parse
 
 SEED = bytes.fromhex("9bf2b8a51cb77aecc5d4f12f51515cfc55e953253660c47ce81988abcf6375d3")
 

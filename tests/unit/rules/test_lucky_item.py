@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.rules import Award, Credit, Outcome, lucky_item
+from runtime.rules import Award, Credit, Outcome
+from runtime.rules.handlers import lucky_item
 
 Play = Callable[..., Outcome]
 

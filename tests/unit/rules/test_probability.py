@@ -34,10 +34,6 @@ def test_remainder_is_a_loss(play: Play) -> None:
     assert outcome.metadata == {"slot_index": -1}
 
 
-def test_empty_prize_list_always_loses(play: Play) -> None:
-    assert play("probability", {"prizes": []}, words=[0.0]).awards == []
-
-
 def test_unavailable_prize_loses_by_default(play: Play) -> None:
     outcome = play("probability", CONFIG, words=[0.3], stock={"prize_b": 0})
     assert outcome.awards == []

@@ -15,8 +15,6 @@ Refusal = Callable[..., Fault]
 
 
 class Bounded(Part, frozen=True):
-    """A field of each kind of bounds."""
-
     whole: int = 0
     least: Annotated[int, Meta(ge=2)] = 2
     between: Annotated[int, Meta(ge=2, le=4)] = 2
@@ -26,8 +24,6 @@ class Bounded(Part, frozen=True):
 
 
 class Unreadable(Part, frozen=True):
-    """Has what no reader is there for."""
-
     flag: bool
 
 

@@ -55,19 +55,9 @@ def test_score_in_no_tier_stops_at_the_first_segment_of_a_wheel_that_names_no_pr
     assert outcome.metadata["slot_index"] == 0
 
 
-def test_tier_may_hold_a_single_score(play: Play) -> None:
-    config = {**CONFIG, "tiers": [{"min": 7, "max": 7, "prize_group": "silver"}]}
-    assert play("score_to_tier", config, words=[0.3], payload={"score": 7, "duration_ms": 1}).metadata["tier"] == 0
-
-
 def test_redraw_stays_within_the_group(play: Play) -> None:
     payload = {"score": 500, "duration_ms": 1}
     outcome = play(
         "score_to_tier", CONFIG, words=[0.05, 0.5], payload=payload, stock={"prize_g": 0}, on_unavailable="redraw"
     )
     assert outcome.awards == [Award("prize_h", 1)]
-
-
-def test_game_without_tiers_keeps_score_only(play: Play) -> None:
-    outcome = play("score_to_tier", {"tiers": [], "prize_groups": {}}, payload={"score": 7, "duration_ms": 1})
-    assert (outcome.awards, outcome.score) == ([], 7)

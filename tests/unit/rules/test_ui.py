@@ -9,7 +9,15 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from runtime.rules.ui import ALL_TOLD_BYTES, SHOWN_MAX, filled, problems, problems_of_settings, schema_text, themes
+from runtime.rules.ui import (
+    ALL_PROBLEMS_BYTES_MAX,
+    SHOWN_MAX,
+    problems,
+    problems_of_settings,
+    schema_text,
+    themes,
+    with_preset,
+)
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 SVG = "data:image/svg+xml;base64,PHN2Zz4="
@@ -109,7 +117,7 @@ def test_problems_are_reported_together_up_to_a_bound() -> None:
     many = {"items": [{"color": 1}] * 300}
     assert len(wrong(many)) == SHOWN_MAX
     large = {"items": [{"color": 1}] * 5_000}
-    assert len(msgspec.json.encode(large)) > ALL_TOLD_BYTES
+    assert len(msgspec.json.encode(large)) > ALL_PROBLEMS_BYTES_MAX
     assert wrong(large) == ["ui.items[0].color"]
 
 
@@ -119,10 +127,12 @@ def test_campaign_settings_are_checked_only_where_pages_read_them() -> None:
         "settings.theme.primary",
         "settings.background.image",
     ]
-    assert problems_of_settings({"theme": "leaf", "background": 3}) == problems_of_settings(None) == []
+    assert [path for path, _ in problems_of_settings({"theme": "leaf", "picture": "http://a.test/b.png"})] == [
+        "settings.theme",
+        "settings.picture",
+    ]
+    assert problems_of_settings(None) == []
 
-
-# -- themes ----------------------------------------------------------------------------------------
 
 WHITE, INK = "#ffffff", "#10111a"
 """What the widget writes with (widget/look.js)."""
@@ -163,15 +173,15 @@ def test_theme_is_legible_and_valid_as_a_games_own(name: str) -> None:
 def test_named_theme_fills_in_omitted_parts() -> None:
     ocean = themes()["ocean"]
     own = {"theme": {"preset": "ocean", "primary": "red"}, "background": {"emoji": "🐟"}, "egg": 1}
-    assert filled(own) == {
+    assert with_preset(own) == {
         "theme": {**ocean["theme"], "preset": "ocean", "primary": "red"},
         "background": {**ocean["background"], "emoji": "🐟"},
         "egg": 1,
     }
-    assert filled({"theme": {"preset": "ocean"}}) == {
+    assert with_preset({"theme": {"preset": "ocean"}}) == {
         "theme": {**ocean["theme"], "preset": "ocean"},
         "background": ocean["background"],
     }
     for as_it_is in ({"theme": {"primary": "red"}}, {"theme": {"preset": []}}, {"theme": 3}, {"theme": None}, {}, None):
-        assert filled(as_it_is) == as_it_is
-    assert filled({"theme": {"preset": "ocean"}, "background": "beach.png"})["background"] == "beach.png"  # type: ignore[index]
+        assert with_preset(as_it_is) == as_it_is
+    assert with_preset({"theme": {"preset": "ocean"}, "background": "beach.png"})["background"] == "beach.png"  # type: ignore[index]

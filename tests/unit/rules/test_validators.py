@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from runtime.errors import Fault, Status
-from runtime.rules import Drop, basic, collect_items, drop_plan, lucky_item, probability, score_to_tier
+from runtime.rules import Drop, basic, drop_plan
+from runtime.rules.handlers import collect_items, lucky_item, probability, score_to_tier
 from runtime.rules.payloads import NETWORK_SLACK_MS
 
 Refusal = Callable[..., Fault]

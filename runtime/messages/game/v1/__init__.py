@@ -13,6 +13,8 @@ __all__ = (
     "Approval",
     "ApprovalReply",
     "ApprovalStatus",
+    "Asset",
+    "AssetReply",
     "AuditEntry",
     "AuthMethod",
     "BeginLoginRequest",
@@ -44,11 +46,14 @@ __all__ = (
     "ContactReply",
     "ContactType",
     "Cost",
+    "CreateAssetRequest",
     "CreateCampaignRequest",
+    "CreateDrawRequest",
     "CreateGameRequest",
     "CreateIntegrationRequest",
     "CreateLeaderboardRequest",
     "CreateMerchantRequest",
+    "CreatePackRequest",
     "CreatePrizeRequest",
     "CreateQuestRequest",
     "CreateTenantRequest",
@@ -62,6 +67,16 @@ __all__ = (
     "DeliveryAttempt",
     "DisqualifyPlayerReply",
     "DisqualifyPlayerRequest",
+    "Draw",
+    "DrawPrize",
+    "DrawRandomness",
+    "DrawReply",
+    "DrawRequest",
+    "DrawShare",
+    "DrawStatus",
+    "DrawTickets",
+    "DrawWinner",
+    "DrawWinnersRequest",
     "DuplicateCampaignReply",
     "DuplicateCampaignRequest",
     "EligibilityReply",
@@ -70,6 +85,15 @@ __all__ = (
     "EmitEventRequest",
     "Empty",
     "EndLoginsRequest",
+    "Entry",
+    "EntryConsent",
+    "EntryCountries",
+    "EntryField",
+    "EntryFieldKind",
+    "EntryForm",
+    "EntryMode",
+    "EntryOption",
+    "EntryReply",
     "ErasePlayerRequest",
     "ExpireCodesReply",
     "ExpireCodesRequest",
@@ -89,19 +113,26 @@ __all__ = (
     "GameRevision",
     "GameRules",
     "GameStatus",
+    "GenerateCodesReply",
+    "GenerateCodesRequest",
     "GetApprovalRequest",
+    "GetAssetRequest",
     "GetCampaignFiguresRequest",
     "GetCampaignRequest",
+    "GetDrawRequest",
+    "GetEntryRequest",
     "GetGameRequest",
     "GetLeaderboardRequest",
     "GetLiveReply",
     "GetLiveRequest",
+    "GetPackRequest",
     "GetPlayerRequest",
     "GetPrizeRequest",
     "GetQuestRequest",
     "GetRevisionRequest",
     "GetRewardReply",
     "GetRewardRequest",
+    "GivenConsent",
     "GrantTurnsRequest",
     "GrantedMilestone",
     "HourFigures",
@@ -134,6 +165,8 @@ __all__ = (
     "LinkContactRequest",
     "ListApprovalsReply",
     "ListApprovalsRequest",
+    "ListAssetsReply",
+    "ListAssetsRequest",
     "ListAuditEntriesReply",
     "ListAuditEntriesRequest",
     "ListBalancesReply",
@@ -143,6 +176,9 @@ __all__ = (
     "ListCodesReply",
     "ListCodesRequest",
     "ListCompletionsReply",
+    "ListDrawsReply",
+    "ListDrawsRequest",
+    "ListEntriesReply",
     "ListGameRevisionsReply",
     "ListGameRevisionsRequest",
     "ListGamesReply",
@@ -164,6 +200,8 @@ __all__ = (
     "ListOfPlayerRequest",
     "ListOriginsReply",
     "ListOriginsRequest",
+    "ListPacksReply",
+    "ListPacksRequest",
     "ListPrizeSummaryReply",
     "ListPrizesReply",
     "ListPrizesRequest",
@@ -173,6 +211,8 @@ __all__ = (
     "ListQuestsRequest",
     "ListRankingsReply",
     "ListRankingsRequest",
+    "ListRedemptionsReply",
+    "ListRedemptionsRequest",
     "ListRevocationsReply",
     "ListRevocationsRequest",
     "ListRewardsReply",
@@ -195,6 +235,8 @@ __all__ = (
     "ListTurnsRequest",
     "ListViolationsReply",
     "ListViolationsRequest",
+    "ListWinnersReply",
+    "ListWinnersRequest",
     "LoginReply",
     "LowPrize",
     "MakeTestPlaysRequest",
@@ -209,12 +251,13 @@ __all__ = (
     "Milestones",
     "MoveStockRequest",
     "NextSession",
-    "NoteRefusalRequest",
-    "NoteSignInRequest",
-    "NotedReply",
     "OddsFigures",
     "OnUnavailable",
     "OpenTokenRequest",
+    "Pack",
+    "PackGift",
+    "PackReply",
+    "PackStatus",
     "Pagination",
     "PlannedDrop",
     "PlayRecord",
@@ -222,6 +265,7 @@ __all__ = (
     "PlayRequest",
     "Player",
     "PlayerCounts",
+    "PlayerEntryReply",
     "PlayerRecord",
     "PlayerRecordReply",
     "PlayerReply",
@@ -232,6 +276,7 @@ __all__ = (
     "PrizeContent",
     "PrizeCost",
     "PrizeFulfillment",
+    "PrizeRelease",
     "PrizeReply",
     "PrizeStatus",
     "PrizeSummary",
@@ -249,16 +294,30 @@ __all__ = (
     "RankPrize",
     "Ranking",
     "RankingReply",
+    "ReadAssetReply",
+    "ReadDrawFileReply",
+    "ReadDrawFileRequest",
     "ReadExportReply",
     "ReadExportRequest",
+    "RecordRefusalRequest",
+    "RecordSignInRequest",
+    "RecordedReply",
+    "RedeemCodeRequest",
     "RedeemReply",
     "RedeemRequest",
+    "Redemption",
     "RedemptionMode",
+    "RedemptionReply",
+    "ReleaseHours",
+    "ReleaseTime",
     "Render",
     "RenderPrize",
     "RenderReply",
+    "ReplaceWinnerRequest",
     "ReplayPlayReply",
     "ReplayPlayRequest",
+    "ReportQuestEventRequest",
+    "ReportReceiptRequest",
     "ResendDeliveryRequest",
     "ResolvePlayerReply",
     "ResolvePlayerRequest",
@@ -278,6 +337,7 @@ __all__ = (
     "RewardRecord",
     "RewardReply",
     "RewardStatus",
+    "RotatePackSecretRequest",
     "RotateQuestSecretRequest",
     "RotateSecretRequest",
     "Rung",
@@ -287,6 +347,8 @@ __all__ = (
     "SearchPlayersRequest",
     "SearchRewardsReply",
     "SearchRewardsRequest",
+    "SendCodeReply",
+    "SendCodeRequest",
     "SetPlayerStatusRequest",
     "SignOutPlayerReply",
     "SignOutPlayerRequest",
@@ -297,10 +359,11 @@ __all__ = (
     "StockMove",
     "StockMoveReply",
     "StockRunway",
+    "SubmitEntryReply",
+    "SubmitEntryRequest",
     "Task",
     "TaskReply",
     "TaskStatus",
-    "TellQuestEventRequest",
     "Tenant",
     "TenantReply",
     "TenantStatus",
@@ -317,10 +380,12 @@ __all__ = (
     "TurnReason",
     "UnlinkContactRequest",
     "UpdateCampaignRequest",
+    "UpdateDrawRequest",
     "UpdateGameRequest",
     "UpdateIntegrationRequest",
     "UpdateLeaderboardRequest",
     "UpdateMerchantRequest",
+    "UpdatePackRequest",
     "UpdatePlayerRequest",
     "UpdatePrizeRequest",
     "UpdateQuestRequest",
@@ -338,6 +403,9 @@ __all__ = (
     "WithdrawChallengeRequest",
     "WithdrawCodesReply",
     "WithdrawCodesRequest",
+    "WithdrawConsentsRequest",
+    "WithdrawPackCodesReply",
+    "WithdrawPackCodesRequest",
     "WonReward",
 )
 
@@ -364,7 +432,7 @@ class ApprovalStatus(betterproto2.Enum):
 
     APPROVED = 2
     """
-    By a second person, and being done: whoever approves it again goes on with what is left.
+    Approved by a second person and in progress. Approving it again resumes the remaining work.
     """
 
     DONE = 3
@@ -377,7 +445,7 @@ class ApprovalStatus(betterproto2.Enum):
 
     FAILED = 7
     """
-    Approved, and not possible any more.
+    Approved, but no longer possible.
     """
 
     @classmethod
@@ -452,7 +520,7 @@ class BulkAct(betterproto2.Enum):
 
     RETRY = 3
     """
-    Has the delivery tried again.
+    Retries the delivery.
     """
 
     @classmethod
@@ -515,12 +583,12 @@ class ClaimFieldKind(betterproto2.Enum):
 
     TEXT = 1
     """
-    One line, of up to 200 characters.
+    A single line of up to 200 characters.
     """
 
     LONG_TEXT = 2
     """
-    Several, such as an address; up to 2000 characters.
+    Several lines, such as an address, of up to 2000 characters.
     """
 
     CHOICE = 3
@@ -552,19 +620,19 @@ class CodeState(betterproto2.Enum):
 
     FREE = 1
     """
-    To be given out.
+    Available for assignment.
     """
 
     ASSIGNED = 2
     """
-    A reward's.
+    Assigned to a reward.
     """
 
     WITHDRAWN = 3
 
     EXPIRED = 4
     """
-    It was nobody's when its time was over.
+    Expired before it was assigned.
     """
 
     @classmethod
@@ -613,6 +681,171 @@ class ContactType(betterproto2.Enum):
             "CONTACT_TYPE_UNSPECIFIED": 0,
             "CONTACT_TYPE_PHONE": 1,
             "CONTACT_TYPE_EMAIL": 2,
+        }
+
+
+class DrawStatus(betterproto2.Enum):
+    """
+    ---------------------------------------------------------------- draws
+    """
+
+    UNSPECIFIED = 0
+
+    OPEN = 1
+    """
+    Tickets can still be collected.
+    """
+
+    CLOSED = 2
+    """
+    The tickets are frozen, and their Merkle root is published.
+    """
+
+    DRAWN = 3
+    """
+    The winners are drawn; no prize is awarded yet.
+    """
+
+    CONFIRMED = 4
+    """
+    The prizes are awarded.
+    """
+
+    CANCELLED = 5
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "DRAW_STATUS_UNSPECIFIED",
+            1: "DRAW_STATUS_OPEN",
+            2: "DRAW_STATUS_CLOSED",
+            3: "DRAW_STATUS_DRAWN",
+            4: "DRAW_STATUS_CONFIRMED",
+            5: "DRAW_STATUS_CANCELLED",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "DRAW_STATUS_UNSPECIFIED": 0,
+            "DRAW_STATUS_OPEN": 1,
+            "DRAW_STATUS_CLOSED": 2,
+            "DRAW_STATUS_DRAWN": 3,
+            "DRAW_STATUS_CONFIRMED": 4,
+            "DRAW_STATUS_CANCELLED": 5,
+        }
+
+
+class EntryFieldKind(betterproto2.Enum):
+    UNSPECIFIED = 0
+
+    TEXT = 1
+    """
+    A single line of up to 200 characters.
+    """
+
+    EMAIL = 2
+    """
+    An e-mail address.
+    """
+
+    PHONE = 3
+    """
+    A phone number with its country code, such as +12025550123.
+    """
+
+    DATE = 4
+    """
+    A date, such as 1990-12-31.
+    """
+
+    CHOICE = 5
+    """
+    The value of one of the options.
+    """
+
+    CHECKBOX = 6
+    """
+    true or false. A required one must be true.
+    """
+
+    NUMBER = 7
+    """
+    A number.
+    """
+
+    ADDRESS = 8
+    """
+    An object of line1, line2, postal_code, city, region and country (ISO 3166-1, such as DE).
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "ENTRY_FIELD_KIND_UNSPECIFIED",
+            1: "ENTRY_FIELD_KIND_TEXT",
+            2: "ENTRY_FIELD_KIND_EMAIL",
+            3: "ENTRY_FIELD_KIND_PHONE",
+            4: "ENTRY_FIELD_KIND_DATE",
+            5: "ENTRY_FIELD_KIND_CHOICE",
+            6: "ENTRY_FIELD_KIND_CHECKBOX",
+            7: "ENTRY_FIELD_KIND_NUMBER",
+            8: "ENTRY_FIELD_KIND_ADDRESS",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "ENTRY_FIELD_KIND_UNSPECIFIED": 0,
+            "ENTRY_FIELD_KIND_TEXT": 1,
+            "ENTRY_FIELD_KIND_EMAIL": 2,
+            "ENTRY_FIELD_KIND_PHONE": 3,
+            "ENTRY_FIELD_KIND_DATE": 4,
+            "ENTRY_FIELD_KIND_CHOICE": 5,
+            "ENTRY_FIELD_KIND_CHECKBOX": 6,
+            "ENTRY_FIELD_KIND_NUMBER": 7,
+            "ENTRY_FIELD_KIND_ADDRESS": 8,
+        }
+
+
+class EntryMode(betterproto2.Enum):
+    """
+    When a player must have a complete entry.
+    """
+
+    UNSPECIFIED = 0
+
+    OPEN = 1
+    """
+    Never: the form is voluntary.
+    """
+
+    BEFORE_PLAY = 2
+    """
+    Before a play is started.
+    """
+
+    BEFORE_CLAIM = 3
+    """
+    Before a reward is claimed.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "ENTRY_MODE_UNSPECIFIED",
+            1: "ENTRY_MODE_OPEN",
+            2: "ENTRY_MODE_BEFORE_PLAY",
+            3: "ENTRY_MODE_BEFORE_CLAIM",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "ENTRY_MODE_UNSPECIFIED": 0,
+            "ENTRY_MODE_OPEN": 1,
+            "ENTRY_MODE_BEFORE_PLAY": 2,
+            "ENTRY_MODE_BEFORE_CLAIM": 3,
         }
 
 
@@ -683,7 +916,7 @@ class IntegrationDeliveryStatus(betterproto2.Enum):
 
     STUBBED = 2
     """
-    A stub stood in for a provider: nothing was sent.
+    Handled by a stub without a provider: nothing was sent.
     """
 
     RETRY = 3
@@ -916,6 +1149,11 @@ class LedgerReason(betterproto2.Enum):
 
     REVERSAL = 5
 
+    CODE = 6
+    """
+    Given for the code or receipt of the redemption in reference_id.
+    """
+
     @classmethod
     def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
         return {
@@ -925,6 +1163,7 @@ class LedgerReason(betterproto2.Enum):
             3: "LEDGER_REASON_QUEST_REWARD",
             4: "LEDGER_REASON_ADJUSTMENT",
             5: "LEDGER_REASON_REVERSAL",
+            6: "LEDGER_REASON_CODE",
         }
 
     @classmethod
@@ -936,6 +1175,7 @@ class LedgerReason(betterproto2.Enum):
             "LEDGER_REASON_QUEST_REWARD": 3,
             "LEDGER_REASON_ADJUSTMENT": 4,
             "LEDGER_REASON_REVERSAL": 5,
+            "LEDGER_REASON_CODE": 6,
         }
 
 
@@ -1047,6 +1287,41 @@ class OnUnavailable(betterproto2.Enum):
         }
 
 
+class PackStatus(betterproto2.Enum):
+    """
+    ---------------------------------------------------------------- packs of codes
+    """
+
+    UNSPECIFIED = 0
+
+    ACTIVE = 1
+
+    PAUSED = 2
+    """
+    Players cannot enter its codes.
+    """
+
+    ARCHIVED = 3
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "PACK_STATUS_UNSPECIFIED",
+            1: "PACK_STATUS_ACTIVE",
+            2: "PACK_STATUS_PAUSED",
+            3: "PACK_STATUS_ARCHIVED",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "PACK_STATUS_UNSPECIFIED": 0,
+            "PACK_STATUS_ACTIVE": 1,
+            "PACK_STATUS_PAUSED": 2,
+            "PACK_STATUS_ARCHIVED": 3,
+        }
+
+
 class PlayerStatus(betterproto2.Enum):
     UNSPECIFIED = 0
 
@@ -1112,7 +1387,7 @@ class QuestConditionKind(betterproto2.Enum):
 
     EVENT = 5
     """
-    What the tenant's own systems tell, signed with the quest's secret.
+    Events from the tenant's systems, signed with the quest's secret.
     """
 
     @classmethod
@@ -1402,12 +1677,17 @@ class TurnReason(betterproto2.Enum):
 
     PRIZE = 5
     """
-    Of a reward, which reference_id names: a prize of type turns.
+    Granted by the reward in reference_id, of a prize of type turns.
     """
 
     REVERSAL = 6
     """
-    Such a reward was revoked.
+    Taken back because such a reward was revoked.
+    """
+
+    CODE = 7
+    """
+    Given for the code or receipt of the redemption in reference_id.
     """
 
     @classmethod
@@ -1420,6 +1700,7 @@ class TurnReason(betterproto2.Enum):
             4: "TURN_REASON_MERGE",
             5: "TURN_REASON_PRIZE",
             6: "TURN_REASON_REVERSAL",
+            7: "TURN_REASON_CODE",
         }
 
     @classmethod
@@ -1432,6 +1713,7 @@ class TurnReason(betterproto2.Enum):
             "TURN_REASON_MERGE": 4,
             "TURN_REASON_PRIZE": 5,
             "TURN_REASON_REVERSAL": 6,
+            "TURN_REASON_CODE": 7,
         }
 
 
@@ -1494,7 +1776,7 @@ class WalletScope(betterproto2.Enum):
 @dataclass(eq=False, repr=False)
 class AboutPlayerRequest(betterproto2.Message):
     """
-    About one player, which the path names.
+    A request about the player in the path.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -1535,7 +1817,7 @@ class AdjustScoreRequest(betterproto2.Message):
 
     delta: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    What is added to the score; negative: taken away.
+    The amount added to the score; negative: subtracted.
     """
 
     reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
@@ -1557,7 +1839,7 @@ default_message_pool.register_message("game.v1", "AnswerChallengeReply", AnswerC
 @dataclass(eq=False, repr=False)
 class AnswerChallengeRequest(betterproto2.Message):
     """
-    code_hashes: of the code given, under each secret that counts. With `contact` only a challenge of that one.
+    code_hashes: the entered code, hashed with each valid secret. With `contact`, only a challenge for it matches.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -1566,7 +1848,7 @@ class AnswerChallengeRequest(betterproto2.Message):
 
     code_hashes: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
     """
-    The code, as a hash under each key.
+    The code, hashed with each valid key.
     """
 
     contact: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -1584,51 +1866,51 @@ class ApiToken(betterproto2.Message):
     """
     ---------------------------------------------------------------- API tokens
 
-    What a machine shows at the admin edge, until it expires or is revoked.
+    A credential for machines at the admin edge, valid until it expires or is revoked.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Who it is, with its id, in the audit log.
+    The name that the audit log shows, with the id.
     """
 
     roles: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
     """
-    Of admin, designer and reward_manager.
+    Any of admin, designer and reward_manager.
     """
 
     merchant_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    The merchant that it acts for; empty: the tenant.
+    The merchant it acts for; empty: the tenant.
     """
 
     expires_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
     """
-    Left out: in 90 days.
+    When it expires; omitted: in 90 days.
     """
 
     made_by: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    Who made the token.
+    The creator of the token.
     """
 
     created_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
 
     last_used_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
     """
-    The hour of it; 0: not yet.
+    The last use, rounded to the hour; 0: never used.
     """
 
     revoked_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
     """
-    0: it was not.
+    When it was revoked; 0: not revoked.
     """
 
     secret: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
     """
-    The token itself: in the answer that makes it, and never again.
+    The token itself; only in the reply that creates it.
     """
 
 
@@ -1638,7 +1920,7 @@ default_message_pool.register_message("game.v1", "ApiToken", ApiToken)
 @dataclass(eq=False, repr=False)
 class Approval(betterproto2.Message):
     """
-    A request that waits for a second person, or did.
+    A request that needs, or needed, approval by a second person.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -1650,36 +1932,36 @@ class Approval(betterproto2.Message):
 
     subject_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    The player or game that it is about; empty where it is about several things.
+    The affected player or game; empty: several resources.
     """
 
     before: "dict[str, Any] | None" = betterproto2.field(
         4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    What it is about as it was when it was asked for, and as it would be.
+    The resource at the time of the request. `after` is the requested state.
     """
 
     after: "dict[str, Any] | None" = betterproto2.field(
         5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    The resource as it would be afterwards.
+    The resource after the change.
     """
 
     merchant_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    In whose name; empty: the tenant's own.
+    The merchant that the request acts for; empty: the tenant.
     """
 
-    asked_by: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    requested_by: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    Who asked for it.
+    The requester.
     """
 
-    asked_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    requested_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
     """
-    When it was asked for.
+    When it was requested.
     """
 
     expires_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
@@ -1688,12 +1970,12 @@ class Approval(betterproto2.Message):
 
     decided_by: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
     """
-    Who approved, rejected or withdrew it, and why.
+    Who approved, rejected or withdrew it.
     """
 
     decided_at: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
     """
-    When it was decided; 0: it was not.
+    When it was decided; 0: pending.
     """
 
     reason: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
@@ -1702,7 +1984,7 @@ class Approval(betterproto2.Message):
         14, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    What an approval came to, where it is not plain: of what was done in bulk each result, and why it failed.
+    The result of an approved request, if it needs one: each result of a bulk action, or the reason it failed.
     """
 
 
@@ -1721,6 +2003,68 @@ default_message_pool.register_message("game.v1", "ApprovalReply", ApprovalReply)
 
 
 @dataclass(eq=False, repr=False)
+class Asset(betterproto2.Message):
+    """
+    ---------------------------------------------------------------- assets
+
+    A picture or font of the tenant. Pictures are re-encoded as WebP, so that only their pixels remain.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The SHA-256 of the stored bytes, in hex, after `asset_`.
+    """
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The name of the uploaded file.
+    """
+
+    type: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    image/webp or font/woff2.
+    """
+
+    size: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    """
+    The size in bytes.
+    """
+
+    width: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+    """
+    The width in pixels; 0: a font.
+    """
+
+    height: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
+    """
+    The height in pixels; 0: a font.
+    """
+
+    url: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The path on the consumer edge. Accepted where a picture's URL is.
+    """
+
+    merchant_id: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    The merchant that owns it; empty: the tenant.
+    """
+
+    created_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "Asset", Asset)
+
+
+@dataclass(eq=False, repr=False)
+class AssetReply(betterproto2.Message):
+    asset: "Asset | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "AssetReply", AssetReply)
+
+
+@dataclass(eq=False, repr=False)
 class AuditEntry(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -1728,7 +2072,7 @@ class AuditEntry(betterproto2.Message):
 
     action: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    What was done: the resource and the verb, such as game.update.
+    The action: resource and verb, such as game.update.
     """
 
     subject_type: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -1739,14 +2083,14 @@ class AuditEntry(betterproto2.Message):
         6, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    The resource before; empty where it is new.
+    The resource before the action; empty if it is new.
     """
 
     after: "dict[str, Any] | None" = betterproto2.field(
         7, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    The resource afterwards.
+    The resource after the action.
     """
 
     trace_id: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
@@ -1763,7 +2107,7 @@ default_message_pool.register_message("game.v1", "AuditEntry", AuditEntry)
 @dataclass(eq=False, repr=False)
 class BeginLoginRequest(betterproto2.Message):
     """
-    A login's record: what its refresh tokens rest on. The tokens themselves are the edge's own.
+    Creates the login that refresh tokens belong to. The edge signs the tokens themselves.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -1774,7 +2118,7 @@ class BeginLoginRequest(betterproto2.Message):
 
     challenge_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Whose code proved who this is: it is used up with this, or not at all.
+    The challenge that proved the identity. It is consumed in the same transaction.
     """
 
 
@@ -1784,7 +2128,7 @@ default_message_pool.register_message("game.v1", "BeginLoginRequest", BeginLogin
 @dataclass(eq=False, repr=False)
 class Budget(betterproto2.Message):
     """
-    What a campaign's prizes may cost in all. It informs, and stops no play: caps and stock do that.
+    The planned total cost of a campaign's prizes. It only informs: caps and stock limit plays, a budget does not.
     """
 
     amount: "float" = betterproto2.field(1, betterproto2.TYPE_DOUBLE)
@@ -1794,12 +2138,12 @@ class Budget(betterproto2.Message):
 
     currency: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    As ISO 4217 has it, such as EUR. Prizes of another currency, or of none, are not counted.
+    An ISO 4217 code such as EUR. Prizes in another currency, or without one, are not counted.
     """
 
     used: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
     """
-    The value of what was given and not given back, as it was counted at used_at; 0: not yet.
+    The value of the rewards given and not reversed, counted at used_at; 0: not counted yet.
     """
 
     used_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
@@ -1817,12 +2161,12 @@ class BulkResult(betterproto2.Message):
 
     ok: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
     """
-    Whether it was done.
+    Whether the action succeeded.
     """
 
     reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Why not; empty where it was done.
+    Why it failed; empty: it succeeded.
     """
 
     message: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -1835,7 +2179,7 @@ default_message_pool.register_message("game.v1", "BulkResult", BulkResult)
 class BulkRewardsReply(betterproto2.Message):
     results: "list[BulkResult]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    What became of each, in the order of `ids`.
+    The result for each reward, in the order of `ids`.
     """
 
 
@@ -1848,17 +2192,17 @@ class BulkRewardsRequest(betterproto2.Message):
 
     act: "BulkAct" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: BulkAct(0))
     """
-    What is done with each reward.
+    The action for each reward.
     """
 
     ids: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
     """
-    Rewards, each once.
+    The rewards' ids, without duplicates.
     """
 
     reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Why, for the audit log.
+    The reason, for the audit log.
     """
 
     idempotency_key: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
@@ -1896,22 +2240,27 @@ class Campaign(betterproto2.Message):
 
     redeem_until: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
     """
-    Until when milestones may be redeemed after the campaign has ended; 0: no longer than the campaign.
+    The deadline for redeeming milestones after the campaign has ended; 0: the end of the campaign.
     """
 
     origins: "list[str]" = betterproto2.field(12, betterproto2.TYPE_STRING, repeated=True)
     """
-    Pages of these origins may show and play the campaign's games, beside those of the tenant's.
+    Origins whose pages may show and play the campaign's games, in addition to the tenant's origins.
     """
 
     revision: "int" = betterproto2.field(13, betterproto2.TYPE_INT32)
     """
-    Counts its updates. An update that sends it changes that revision or none.
+    The number of updates. An update that sends it is refused unless it matches (optimistic lock).
     """
 
     budget: "Budget | None" = betterproto2.field(14, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What its prizes may cost in all; left out: no budget.
+    The planned total cost of its prizes; omitted: no budget.
+    """
+
+    entry: "EntryForm | None" = betterproto2.field(15, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What players enter and consent to before they play or claim; omitted: nothing.
     """
 
 
@@ -1930,7 +2279,7 @@ class CampaignAnalytics(betterproto2.Message):
         4, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_INT32)
     )
     """
-    How many rewards are in each state, by its stored name.
+    The number of rewards per status, by its stored name.
     """
 
     prizes: "list[PrizeSummary]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -1958,35 +2307,35 @@ class CampaignFigures(betterproto2.Message):
 
     counted_until: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    Up to when plays are counted.
+    The time up to which plays are counted.
     """
 
     players: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
     """
-    Different ones, and those of them that played on more than one day; of a game since its beginning, where returning
-    ones played more than once.
+    Distinct players, and those who played on more than one day. For one game: since it began, and returning players
+    are those who played more than once.
     """
 
     returning_players: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    Players who played on several days; of one game, more than once.
+    Players who played on several days; for one game, more than once.
     """
 
     funnel: "Funnel | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    How many starts led to plays, wins, and claimed and fulfilled rewards.
+    Starts, plays, wins, and claimed and fulfilled rewards.
     """
 
     cost: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
     """
-    Where all of it is of one currency, else 0: amounts of several are in `costs` alone.
+    The total, if all rewards are in one currency; otherwise 0 and see `costs`.
     """
 
     by_day: "list[DayFigures]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
 
     by_hour: "list[HourFigures]" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    One row for each hour of the day.
+    One row per hour of the day.
     """
 
     games: "list[GameFigures]" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -2000,7 +2349,7 @@ class CampaignFigures(betterproto2.Message):
 
     costs: "list[Cost]" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Each currency's that there is something of.
+    One row per currency with rewards.
     """
 
 
@@ -2024,7 +2373,7 @@ class CampaignReply(betterproto2.Message):
 
     warnings: "list[SaveWarning]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Of the parts of `settings` that are written as a game's `ui` is. Where it was made or changed.
+    Warnings about the parts of `settings` that follow a game's `ui`. Only after a create or update.
     """
 
 
@@ -2034,7 +2383,7 @@ default_message_pool.register_message("game.v1", "CampaignReply", CampaignReply)
 @dataclass(eq=False, repr=False)
 class ClaimAnswer(betterproto2.Message):
     """
-    What a winner answered, under the label that was read then.
+    A winner's answer, with the label shown at the time.
     """
 
     key: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -2044,12 +2393,12 @@ class ClaimAnswer(betterproto2.Message):
 
     label: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    What the winner read.
+    The label that the winner read.
     """
 
     value: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    What the winner answered.
+    The winner's answer.
     """
 
 
@@ -2059,32 +2408,32 @@ default_message_pool.register_message("game.v1", "ClaimAnswer", ClaimAnswer)
 @dataclass(eq=False, repr=False)
 class ClaimField(betterproto2.Message):
     """
-    What a claim asks of the winner. kind: CLAIM_FIELD_KIND_TEXT where it is not said.
+    A field of the claim form. kind: CLAIM_FIELD_KIND_TEXT by default.
     """
 
     key: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    What its answer goes by: a letter, then letters, digits and _; each once.
+    The key of the answer: a letter, then letters, digits and _. Keys are unique.
     """
 
     label: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    What the player reads.
+    The label that the player reads.
     """
 
     kind: "ClaimFieldKind" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: ClaimFieldKind(0))
     """
-    What kind of answer it takes.
+    The type of answer.
     """
 
     required: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
     """
-    Whether a claim without it is refused.
+    Whether an answer is required.
     """
 
     options: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
     """
-    Of a choice: 2 to 50.
+    The options of a choice: 2 to 50.
     """
 
 
@@ -2105,7 +2454,7 @@ class ClaimRewardRequest(betterproto2.Message):
         5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    To the prize's claim_fields, by their keys: each a text.
+    The answers to the prize's claim_fields: a text per key.
     """
 
 
@@ -2133,7 +2482,7 @@ class CodeError(betterproto2.Message):
 
     reason: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Why the line was not added.
+    Why the line was rejected.
     """
 
 
@@ -2144,19 +2493,19 @@ default_message_pool.register_message("game.v1", "CodeError", CodeError)
 class CodeTotals(betterproto2.Message):
     free: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
     """
-    How many can be given out.
+    Codes available for assignment.
     """
 
     assigned: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
     """
-    How many were given to winners.
+    Codes assigned to winners.
     """
 
     withdrawn: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
     expired: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
     """
-    How many free ones have expired.
+    Codes that expired unassigned.
     """
 
 
@@ -2166,7 +2515,7 @@ default_message_pool.register_message("game.v1", "CodeTotals", CodeTotals)
 @dataclass(eq=False, repr=False)
 class CompletedQuest(betterproto2.Message):
     """
-    A quest that the player has completed, and cannot complete again before `available_at`; 0: not again.
+    A quest that the player completed and cannot complete again before `available_at`; 0: never again.
     """
 
     quest_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -2185,7 +2534,7 @@ class CompleteQuestReply(betterproto2.Message):
 
     turns_granted: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
     """
-    How many turns were granted.
+    The turns granted.
     """
 
     balance: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
@@ -2222,14 +2571,14 @@ class CompleteTaskRequest(betterproto2.Message):
 
     external_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    The workflow's own id for what it did.
+    The workflow's own id for this delivery.
     """
 
     error: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
     callback_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    The callback's webhook-id, which moves one task of the tenant, once. Empty: it is not known.
+    The callback's webhook-id. Each id changes one task of the tenant, once. Empty: unknown.
     """
 
 
@@ -2252,7 +2601,7 @@ class Contact(betterproto2.Message):
 
     verified: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
     """
-    Whether the player has proved it by a code.
+    Whether the player confirmed it with a code.
     """
 
     created_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
@@ -2272,18 +2621,36 @@ default_message_pool.register_message("game.v1", "ContactReply", ContactReply)
 @dataclass(eq=False, repr=False)
 class Cost(betterproto2.Message):
     """
-    What was given of prizes of a currency ("": of those that name none), at their values.
+    The value of the rewards given in one currency (empty: prizes without a currency).
     """
 
     currency: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     amount: "float" = betterproto2.field(2, betterproto2.TYPE_DOUBLE)
     """
-    How much, in units of the currency.
+    The amount, in units of the currency.
     """
 
 
 default_message_pool.register_message("game.v1", "Cost", Cost)
+
+
+@dataclass(eq=False, repr=False)
+class CreateAssetRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    A name for the list.
+    """
+
+    content: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The file in base64: PNG, JPEG, WebP or WOFF2, at most 3,000,000 bytes. Over HTTP, the body may be the file itself.
+    """
+
+
+default_message_pool.register_message("game.v1", "CreateAssetRequest", CreateAssetRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -2296,6 +2663,18 @@ class CreateCampaignRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "CreateCampaignRequest", CreateCampaignRequest)
+
+
+@dataclass(eq=False, repr=False)
+class CreateDrawRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    draw: "Draw | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+    idempotency_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "CreateDrawRequest", CreateDrawRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -2344,6 +2723,21 @@ class CreateMerchantRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "CreateMerchantRequest", CreateMerchantRequest)
+
+
+@dataclass(eq=False, repr=False)
+class CreatePackRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    pack: "Pack | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The pack.
+    """
+
+    idempotency_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "CreatePackRequest", CreatePackRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -2426,7 +2820,7 @@ class DayFigures(betterproto2.Message):
 
     players: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    Of the campaign, whatever game is asked for.
+    Always of the whole campaign, even if one game is requested.
     """
 
 
@@ -2443,7 +2837,7 @@ class DecideApprovalRequest(betterproto2.Message):
 
     may_decide: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
     """
-    Operations that who asks has the roles for, of those that may wait: the edge says so.
+    The operations that the caller's roles allow to decide; the edge fills it in.
     """
 
 
@@ -2453,14 +2847,14 @@ default_message_pool.register_message("game.v1", "DecideApprovalRequest", Decide
 @dataclass(eq=False, repr=False)
 class DeleteReply(betterproto2.Message):
     """
-    `archived` when the thing has history and was archived rather than removed.
+    `archived`: the resource has history, so it was archived instead of deleted.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     archived: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
     """
-    Whether it was archived, because it has a history, and not removed.
+    Whether it was archived instead of deleted, because it has history.
     """
 
 
@@ -2480,24 +2874,24 @@ default_message_pool.register_message("game.v1", "DeleteRequest", DeleteRequest)
 @dataclass(eq=False, repr=False)
 class DeliveryAttempt(betterproto2.Message):
     """
-    An attempt to deliver that ended.
+    A completed delivery attempt.
     """
 
     tried_at: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
     """
-    When it was tried.
+    When the attempt was made.
     """
 
     duration_ms: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
 
     error: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Why it failed; empty: it did not.
+    Why the attempt failed; empty: it succeeded.
     """
 
     answer: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    How the receiver's answer began, without secrets.
+    The beginning of the response, without secrets.
     """
 
 
@@ -2539,13 +2933,303 @@ default_message_pool.register_message("game.v1", "DisqualifyPlayerRequest", Disq
 
 
 @dataclass(eq=False, repr=False)
+class Draw(betterproto2.Message):
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    status: "DrawStatus" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: DrawStatus(0))
+    """
+    The status; an update may set it to cancelled, before the draw is confirmed.
+    """
+
+    tickets: "DrawTickets | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What gives tickets.
+    """
+
+    prizes: "list[DrawPrize]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    alternates: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
+    """
+    How many further ranks are drawn, to replace winners.
+    """
+
+    closes_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    When the tickets are frozen; 0: when staff close the draw.
+    """
+
+    randomness: "DrawRandomness | None" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The source of the random value.
+    """
+
+    tickets_root: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+    """
+    The Merkle root of the tickets, in hex; empty: not closed.
+    """
+
+    ticket_count: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
+    """
+    The number of frozen tickets.
+    """
+
+    holder_count: "int" = betterproto2.field(12, betterproto2.TYPE_INT32)
+    """
+    The number of players with tickets.
+    """
+
+    result_hash: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
+    """
+    SHA-256 of the result, in hex; empty: not drawn.
+    """
+
+    closed_at: "int" = betterproto2.field(14, betterproto2.TYPE_INT64)
+    """
+    When the tickets were frozen; 0: not yet.
+    """
+
+    drawn_at: "int" = betterproto2.field(15, betterproto2.TYPE_INT64)
+    """
+    When the winners were drawn; 0: not yet.
+    """
+
+    confirmed_at: "int" = betterproto2.field(16, betterproto2.TYPE_INT64)
+    """
+    When the prizes were awarded; 0: not yet.
+    """
+
+    created_at: "int" = betterproto2.field(17, betterproto2.TYPE_INT64)
+
+    updated_at: "int" = betterproto2.field(18, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "Draw", Draw)
+
+
+@dataclass(eq=False, repr=False)
+class DrawPrize(betterproto2.Message):
+    prize_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    count: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    The number of winners of this prize.
+    """
+
+
+default_message_pool.register_message("game.v1", "DrawPrize", DrawPrize)
+
+
+@dataclass(eq=False, repr=False)
+class DrawRandomness(betterproto2.Message):
+    """
+    The random value that determines the winners. It must not be known before the tickets are frozen.
+    """
+
+    kind: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    INTERNAL: a secret seed, whose hash is published at creation. DECLARED: a public number, such as a lottery's result,
+    that staff enter. DRAND: the signature of a future round of drand's quicknet, verified against its public key.
+    """
+
+    source: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    DECLARED: which number it will be, and where it is published.
+    """
+
+    at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    DECLARED and DRAND: when the value becomes known; after `closes_at`.
+    """
+
+    round: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    DRAND: the first round from `at` on.
+    """
+
+    commitment: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    INTERNAL: SHA-256 of the seed's hex form, in hex.
+    """
+
+    value: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The value, once the winners are drawn.
+    """
+
+
+default_message_pool.register_message("game.v1", "DrawRandomness", DrawRandomness)
+
+
+@dataclass(eq=False, repr=False)
+class DrawReply(betterproto2.Message):
+    draw: "Draw | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The draw.
+    """
+
+    winners: "list[DrawWinner]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The drawn ranks, the first 100.
+    """
+
+    me: "DrawShare | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The requested player's part; null: no tickets.
+    """
+
+
+default_message_pool.register_message("game.v1", "DrawReply", DrawReply)
+
+
+@dataclass(eq=False, repr=False)
+class DrawRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "DrawRequest", DrawRequest)
+
+
+@dataclass(eq=False, repr=False)
+class DrawShare(betterproto2.Message):
+    """
+    A player's part in a draw.
+    """
+
+    holder: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The player's pseudonym in the evidence file.
+    """
+
+    tickets: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    The player's tickets.
+    """
+
+    rank: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    The player's rank; 0: none.
+    """
+
+    prize_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The prize of this rank; empty: none.
+    """
+
+    reward_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The reward of this rank; empty: none.
+    """
+
+
+default_message_pool.register_message("game.v1", "DrawShare", DrawShare)
+
+
+@dataclass(eq=False, repr=False)
+class DrawTickets(betterproto2.Message):
+    """
+    What gives tickets: exactly one of `currency` and `ranking`.
+    """
+
+    currency: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    A currency of wallets: each unit of a player's balance is a ticket.
+    """
+
+    scope_key: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The scope of these balances; empty: the campaign.
+    """
+
+    ranking: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The id of a leaderboard: each point of a player's score is a ticket.
+    """
+
+    entries: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    Each player with a complete entry to the campaign has one ticket.
+    """
+
+
+default_message_pool.register_message("game.v1", "DrawTickets", DrawTickets)
+
+
+@dataclass(eq=False, repr=False)
+class DrawWinner(betterproto2.Message):
+    """
+    A drawn rank.
+    """
+
+    rank: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+
+    holder: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The ticket holder's pseudonym in this draw.
+    """
+
+    ticket: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    The number of the drawn ticket, from 0.
+    """
+
+    prize_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The rank's prize; empty: an alternate.
+    """
+
+    reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    Why there is no reward: DRAWN (not confirmed yet), ALTERNATE, REPLACED, SUSPENDED, OUT_OF_STOCK ...
+    """
+
+    player_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The player. Only for staff.
+    """
+
+    display_name: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The player's name. Only for staff.
+    """
+
+    reward_id: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    The reward. Only for staff.
+    """
+
+
+default_message_pool.register_message("game.v1", "DrawWinner", DrawWinner)
+
+
+@dataclass(eq=False, repr=False)
+class DrawWinnersRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    value: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The declared number, or the round's signature in hex. Internal draws take none.
+    """
+
+
+default_message_pool.register_message("game.v1", "DrawWinnersRequest", DrawWinnersRequest)
+
+
+@dataclass(eq=False, repr=False)
 class DuplicateCampaignReply(betterproto2.Message):
     campaign: "Campaign | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     shift_days: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
     """
-    By how many days, in the campaign's zone, the dates of the campaign, its quests and leaderboards were moved, but for
-    those that the request gives. A date that is not set stays so.
+    The days, in the campaign's zone, by which the dates of the campaign, its quests and leaderboards were shifted.
+    Dates in the request are used as they are; unset dates stay unset.
     """
 
 
@@ -2555,7 +3239,7 @@ default_message_pool.register_message("game.v1", "DuplicateCampaignReply", Dupli
 @dataclass(eq=False, repr=False)
 class DuplicateCampaignRequest(betterproto2.Message):
     """
-    `start_date` and `end_date` of the copy, unix seconds; 0: by the original's (runtime.operations.campaigns.duplication).
+    `start_date` and `end_date` of the copy; 0: derived from the original (runtime.operations.campaigns.duplication).
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -2564,17 +3248,17 @@ class DuplicateCampaignRequest(betterproto2.Message):
 
     name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Left out: the original's, with " (copy)".
+    Omitted: the original's name with " (copy)".
     """
 
     start_date: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    The copy's; all dates in it move to that day. 0: the original's, moved to the next such hour if it is past.
+    The copy's start; all its dates shift by whole days. 0: the original's, or the next day at that hour if it is past.
     """
 
     end_date: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
     """
-    The copy's. 0: the original's, moved as its start is.
+    The copy's end. 0: the original's, shifted like the start.
     """
 
     idempotency_key: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
@@ -2591,33 +3275,33 @@ class EligibilityReply(betterproto2.Message):
 
     can_play: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
     """
-    Whether a start would be accepted now.
+    Whether a start would currently be accepted.
     """
 
     reason: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Why not: the reason that a start would be refused for, but of a closed game its state, NOT_STARTED, PAUSED or ENDED.
-    Beside can_play: SOLD_OUT, where no prize is left to be won, or empty.
+    The reason that a start would be refused with; for a closed game NOT_STARTED, PAUSED or ENDED.
+    With can_play: SOLD_OUT if no prize is left, otherwise empty.
     """
 
     remaining_turns: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    How many turns the player has; -1: no limit.
+    The player's turns; -1: no limit.
     """
 
     free_plays_remaining: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
     """
-    How many plays are left that spend no turn; -1: no limit.
+    The remaining free plays; -1: no limit.
     """
 
     resets_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
     """
-    When free plays are counted anew; 0: never.
+    When the count of free plays resets; 0: never.
     """
 
     starts_at: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
     """
-    When the campaign starts; 0 where `reason` is not NOT_STARTED.
+    When the campaign starts; 0 unless `reason` is NOT_STARTED.
     """
 
 
@@ -2642,7 +3326,7 @@ class EmitEventReply(betterproto2.Message):
 
     dispatched: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
     """
-    How many integrations matched and were attempted.
+    The integrations that matched and were attempted.
     """
 
 
@@ -2684,7 +3368,7 @@ default_message_pool.register_message("game.v1", "Empty", Empty)
 @dataclass(eq=False, repr=False)
 class EndLoginsRequest(betterproto2.Message):
     """
-    Ends one login, every one of the player, or, with neither, the player's tokens that are of no login.
+    Ends one login, all logins of the player, or, with neither, the player's tokens without a login.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -2700,18 +3384,239 @@ class EndLoginsRequest(betterproto2.Message):
 
     address: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Whose rates it counts for, where it ends a guest, as hashes.
+    A hash of the client's address, for the rate limits when a guest ends.
     """
 
     network: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
     issued_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
     """
-    When the token that was shown was issued: the edge's clock may be ahead of the database's.
+    When the presented token was issued: the edge's clock may be ahead of the database's.
     """
 
 
 default_message_pool.register_message("game.v1", "EndLoginsRequest", EndLoginsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class Entry(betterproto2.Message):
+    """
+    A player's entry.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    fields: "dict[str, Any] | None" = betterproto2.field(
+        3, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    The values by key.
+    """
+
+    consents: "list[GivenConsent]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The consents that the player decided about.
+    """
+
+    old_enough: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+    """
+    The age that the player has proven; 0: none.
+    """
+
+    old_enough_on: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The date on which it was proven, such as 2026-01-31.
+    """
+
+    country: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The country from which the entry was sent; empty: unknown.
+    """
+
+    locale: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    The language of the form.
+    """
+
+    missing: "list[str]" = betterproto2.field(9, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The missing parts of a complete entry: fields.KEY, consents.ID or entry.
+    """
+
+    created_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
+
+    updated_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "Entry", Entry)
+
+
+@dataclass(eq=False, repr=False)
+class EntryConsent(betterproto2.Message):
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The id: a letter, then letters, digits and _. Ids are unique.
+    """
+
+    text: "dict[str, Any] | None" = betterproto2.field(
+        2, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    The text that players agree to, by language. Players are asked again when it changes.
+    """
+
+    required: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    Whether the entry is incomplete without it.
+    """
+
+    link: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The https URL of the full terms; empty: none.
+    """
+
+
+default_message_pool.register_message("game.v1", "EntryConsent", EntryConsent)
+
+
+@dataclass(eq=False, repr=False)
+class EntryCountries(betterproto2.Message):
+    allow: "list[str]" = betterproto2.field(1, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Countries whose residents may enter (ISO 3166-1, such as DE); empty: all.
+    """
+
+    deny: "list[str]" = betterproto2.field(2, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Countries whose residents may not enter.
+    """
+
+
+default_message_pool.register_message("game.v1", "EntryCountries", EntryCountries)
+
+
+@dataclass(eq=False, repr=False)
+class EntryField(betterproto2.Message):
+    """
+    A field of the entry form. kind: ENTRY_FIELD_KIND_TEXT by default.
+    """
+
+    key: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The key of the value: a letter, then letters, digits and _. Keys are unique.
+    """
+
+    label: "dict[str, Any] | None" = betterproto2.field(
+        2, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    The label that players read, by language, such as {"en": "First name", "de": "Vorname"}.
+    """
+
+    kind: "EntryFieldKind" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: EntryFieldKind(0))
+    """
+    The type of value.
+    """
+
+    required: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    Whether the entry is incomplete without it.
+    """
+
+    options: "list[EntryOption]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The options of a choice: 2 to 50.
+    """
+
+
+default_message_pool.register_message("game.v1", "EntryField", EntryField)
+
+
+@dataclass(eq=False, repr=False)
+class EntryForm(betterproto2.Message):
+    """
+    A campaign's entry form.
+    """
+
+    mode: "EntryMode" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: EntryMode(0))
+    """
+    When a complete entry is required; ENTRY_MODE_OPEN by default.
+    """
+
+    fields: "list[EntryField]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    What players fill in.
+    """
+
+    min_age: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    The minimum age in years; 0: none. Needs a DATE field `birth_date`. The date is not stored, only on which day the
+    player was old enough.
+    """
+
+    countries: "EntryCountries | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The countries of players who may enter; omitted: all.
+    """
+
+    consents: "list[EntryConsent]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    What players agree to.
+    """
+
+    max_entries: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    """
+    The most entries of the campaign; 0: no limit.
+    """
+
+    one_per_contact: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
+    """
+    Whether all aliases of an e-mail address or phone number together have one entry. Throwaway addresses are refused.
+    """
+
+
+default_message_pool.register_message("game.v1", "EntryForm", EntryForm)
+
+
+@dataclass(eq=False, repr=False)
+class EntryOption(betterproto2.Message):
+    value: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The stored value.
+    """
+
+    label: "dict[str, Any] | None" = betterproto2.field(
+        2, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    The text that players read, by language, such as {"en": "Large"}; omitted: the value.
+    """
+
+
+default_message_pool.register_message("game.v1", "EntryOption", EntryOption)
+
+
+@dataclass(eq=False, repr=False)
+class EntryReply(betterproto2.Message):
+    asked: "EntryForm | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The campaign's entry form.
+    """
+
+    given: "Entry | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The player's entry; null: none.
+    """
+
+    missing: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The missing parts of a complete entry: fields.KEY, consents.ID or entry.
+    """
+
+
+default_message_pool.register_message("game.v1", "EntryReply", EntryReply)
 
 
 @dataclass(eq=False, repr=False)
@@ -2722,7 +3627,7 @@ class ErasePlayerRequest(betterproto2.Message):
 
     reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Why, for the audit log, which keeps it: who it was does not belong there.
+    The reason, for the audit log. The log retains it, so do not name the person.
     """
 
 
@@ -2733,17 +3638,17 @@ default_message_pool.register_message("game.v1", "ErasePlayerRequest", ErasePlay
 class ExpireCodesReply(betterproto2.Message):
     changed: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
     """
-    How many end at another time than before.
+    The number of codes whose expiry changed.
     """
 
     kept: "list[KeptCode]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Those that were won or withdrawn, and stay as they are.
+    The assigned or withdrawn codes, which did not change.
     """
 
     available: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    Codes that are free now.
+    The codes that are now free.
     """
 
 
@@ -2753,7 +3658,7 @@ default_message_pool.register_message("game.v1", "ExpireCodesReply", ExpireCodes
 @dataclass(eq=False, repr=False)
 class ExpireCodesRequest(betterproto2.Message):
     """
-    Either the codes of these ids, or all of one state; and a time to come, or never.
+    Selects the codes with these ids, or all of one state. The new expiry is in the future, or never.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -2766,27 +3671,27 @@ class ExpireCodesRequest(betterproto2.Message):
 
     all_expired: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
     """
-    They can be won again.
+    All expired codes; they can be won again.
     """
 
     ending_at: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
     """
-    Of all those, the ones that end at this time alone (unix seconds; 0: whenever they do).
+    With all_free or all_expired: only codes that expire at this time (unix seconds); 0: any time.
     """
 
     expires_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
     """
-    When they end from now on, in unix seconds.
+    The new expiry, in unix seconds.
     """
 
     never: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
     """
-    The codes do not expire any more.
+    The codes no longer expire.
     """
 
     reason: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
     """
-    Why, for the audit log.
+    The reason, for the audit log.
     """
 
     idempotency_key: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
@@ -2800,12 +3705,12 @@ class ExportedItem(betterproto2.Message):
     """
     ---------------------------------------------------------------- personal data
 
-    One thing that is held of a player; data as it is stored.
+    One stored record of a player.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Of this list alone.
+    An id that is unique only within this list.
     """
 
     kind: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -2852,7 +3757,7 @@ default_message_pool.register_message("game.v1", "ExportPlayerRequest", ExportPl
 @dataclass(eq=False, repr=False)
 class FailingIntegration(betterproto2.Message):
     """
-    An integration whose receiver does not take what it is sent. waiting: how much is to be sent again, of 1,000.
+    An integration whose receiver is failing. waiting: events to retry, counted up to 1,000.
     """
 
     integration_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -2861,7 +3766,7 @@ class FailingIntegration(betterproto2.Message):
 
     waiting: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    How many events wait to be sent again.
+    Events waiting for a retry.
     """
 
 
@@ -2874,7 +3779,7 @@ class FinalizeLeaderboardReply(betterproto2.Message):
 
     standings: "list[Standing]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    The final ranks and what each won.
+    The final ranks and their prizes.
     """
 
 
@@ -2885,7 +3790,7 @@ default_message_pool.register_message("game.v1", "FinalizeLeaderboardReply", Fin
 class FindOriginReply(betterproto2.Message):
     known: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
     """
-    Whether some tenant or campaign names it.
+    Whether a tenant or campaign allows it.
     """
 
 
@@ -2895,7 +3800,7 @@ default_message_pool.register_message("game.v1", "FindOriginReply", FindOriginRe
 @dataclass(eq=False, repr=False)
 class FindOriginRequest(betterproto2.Message):
     """
-    Whether pages of an origin may ask anything of any tenant.
+    Asks whether any tenant or campaign allows an origin.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -2929,10 +3834,10 @@ default_message_pool.register_message("game.v1", "FulfillRewardRequest", Fulfill
 @dataclass(eq=False, repr=False)
 class Funnel(betterproto2.Message):
     """
-    How far plays came, each step a part of the one before; but that a play's answer may bring the next one's session, which
-    is no start. Starts are a count beside the books: what a process counted in the seconds before it was killed, or could not
-    learn to be written, is not among them.
-    rewards: one of points, or of a wallet's currency, leaves none. claimed: by their players, or delivered at once.
+    The funnel. Each step is a subset of the previous one, except that a play's reply may include the next session, which
+    is not counted as a start. Starts are approximate: counts of the last seconds are lost if a process is killed or its
+    write is not confirmed.
+    rewards: points and wallet currencies create none. claimed: by the player, or delivered at once.
     """
 
     starts: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
@@ -2943,7 +3848,7 @@ class Funnel(betterproto2.Message):
 
     rewards: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
     """
-    How many rewards were won.
+    Rewards won.
     """
 
     claimed: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
@@ -2966,17 +3871,17 @@ class Game(betterproto2.Message):
 
     seed_generator: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    The registered generator of what a start shows: none or drop_sequence.
+    The registered seed generator, which a start runs: none or drop_sequence.
     """
 
     reward_handler: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    The registered handler that draws: probability, score_to_tier, collect_items or lucky_item.
+    The registered reward handler: probability, score_to_tier, collect_items or lucky_item.
     """
 
     validator: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    The registered check of what a play sends: basic or drop_plan.
+    The registered validator of a play's payload: basic or drop_plan.
     """
 
     status: "GameStatus" = betterproto2.field(8, betterproto2.TYPE_ENUM, default_factory=lambda: GameStatus(0))
@@ -2987,7 +3892,7 @@ class Game(betterproto2.Message):
         10, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    What may be won, and how likely it is; its shape depends on `reward_handler`.
+    The prizes and their odds; the shape depends on `reward_handler`.
     """
 
     ui: "dict[str, Any] | None" = betterproto2.field(
@@ -2996,7 +3901,7 @@ class Game(betterproto2.Message):
 
     wallet_scope: "WalletScope" = betterproto2.field(12, betterproto2.TYPE_ENUM, default_factory=lambda: WalletScope(0))
     """
-    What the game's balances belong to: the campaign, its merchant or the tenant.
+    The scope of the game's balances: the campaign, its merchant or the tenant.
     """
 
     milestones: "Milestones | None" = betterproto2.field(13, betterproto2.TYPE_MESSAGE, optional=True)
@@ -3009,7 +3914,7 @@ class Game(betterproto2.Message):
 
     fallback_prize_id: "str" = betterproto2.field(16, betterproto2.TYPE_STRING)
     """
-    The prize that is given with ON_UNAVAILABLE_FALLBACK.
+    The prize given with ON_UNAVAILABLE_FALLBACK.
     """
 
     revision: "int" = betterproto2.field(17, betterproto2.TYPE_INT32)
@@ -3044,7 +3949,7 @@ class GameReply(betterproto2.Message):
 
     warnings: "list[SaveWarning]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Of `ui`. Where it was made or changed.
+    Warnings about `ui`. Only after a create or update.
     """
 
 
@@ -3054,19 +3959,19 @@ default_message_pool.register_message("game.v1", "GameReply", GameReply)
 @dataclass(eq=False, repr=False)
 class GameRevision(betterproto2.Message):
     """
-    A game as it was configured. Its status is the game's of now: no revision keeps one.
+    A past configuration of a game. The status is the current one: revisions do not record it.
     """
 
     revision: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
 
     made_at: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    When the revision was made.
+    When the revision was created.
     """
 
     made_by: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Who made it, as the audit log has it; empty where it says nothing.
+    The author, from the audit log; empty: unknown.
     """
 
     game: "Game | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
@@ -3083,12 +3988,12 @@ class GameRules(betterproto2.Message):
 
     max_plays_per_user: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
     """
-    How often one player may play in all; 0: no limit.
+    Plays per player in total; 0: no limit.
     """
 
     max_plays_per_day: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
     """
-    How many plays a day are free, or with `requires_turn` allowed; 0: no limit.
+    Free plays per day, or allowed plays per day with `requires_turn`; 0: no limit.
     """
 
     requires_turn: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
@@ -3098,17 +4003,47 @@ class GameRules(betterproto2.Message):
 
     admits_guests: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
     """
-    A game with player access refuses guests (LOGIN_REQUIRED), unless it admits them.
+    Admits guests to a game with player access, which otherwise refuses them (LOGIN_REQUIRED).
     """
 
     verify_timing: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
     """
-    Compares the duration of a score, and when caught items fell, with the time since the start that the player's other
-    plays have left. For clients that play in real time.
+    Checks a score's duration, and the times of caught items, against the time since the start, minus the time of the
+    player's other plays. For clients that play in real time.
     """
 
 
 default_message_pool.register_message("game.v1", "GameRules", GameRules)
+
+
+@dataclass(eq=False, repr=False)
+class GenerateCodesReply(betterproto2.Message):
+    """
+    New random codes of 80 bits. Only their hashes are stored: no later request returns them.
+    """
+
+    codes: "list[str]" = betterproto2.field(1, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The codes.
+    """
+
+
+default_message_pool.register_message("game.v1", "GenerateCodesReply", GenerateCodesReply)
+
+
+@dataclass(eq=False, repr=False)
+class GenerateCodesRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    count: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    The number of codes: 1 to 5,000.
+    """
+
+
+default_message_pool.register_message("game.v1", "GenerateCodesRequest", GenerateCodesRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -3122,9 +4057,19 @@ default_message_pool.register_message("game.v1", "GetApprovalRequest", GetApprov
 
 
 @dataclass(eq=False, repr=False)
+class GetAssetRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "GetAssetRequest", GetAssetRequest)
+
+
+@dataclass(eq=False, repr=False)
 class GetCampaignFiguresRequest(betterproto2.Message):
     """
-    A campaign, or one of its games, between two of its local days, both included: "2026-03-01"; "": not bounded.
+    A campaign, or one of its games, between two local days, both inclusive ("2026-03-01"); empty: unbounded.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -3158,6 +4103,38 @@ default_message_pool.register_message("game.v1", "GetCampaignRequest", GetCampai
 
 
 @dataclass(eq=False, repr=False)
+class GetDrawRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    If set, the reply's `me` is this player's part.
+    """
+
+    for_players: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    Hides draws of draft campaigns, and who the winners are. Set by the consumer edge.
+    """
+
+
+default_message_pool.register_message("game.v1", "GetDrawRequest", GetDrawRequest)
+
+
+@dataclass(eq=False, repr=False)
+class GetEntryRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "GetEntryRequest", GetEntryRequest)
+
+
+@dataclass(eq=False, repr=False)
 class GetGameRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -3180,10 +4157,10 @@ default_message_pool.register_message("game.v1", "GetLeaderboardRequest", GetLea
 @dataclass(eq=False, repr=False)
 class GetLiveReply(betterproto2.Message):
     """
-    plays, wins: of the last minute. deliveries: those that wait, and those that were given up; 10,000 is that or more.
-    costs_a_day: what was won in the last 24 hours, at its value, points and turns apart; cost_a_day: the same where all of
-    it is of one currency, else 0. They, prizes, budgets and low_prizes are there where stock was asked for; of budgets and
-    low_prizes the first ten.
+    plays, wins: of the last minute. deliveries: waiting, and failed permanently; 10,000 means that many or more.
+    costs_a_day: the value of rewards won in the last 24 hours, without points and turns; cost_a_day: the same if all are
+    in one currency, otherwise 0. The costs, prizes, budgets and low_prizes are set only if stock was requested; budgets
+    and low_prizes list the first ten.
     """
 
     at: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
@@ -3197,39 +4174,39 @@ class GetLiveReply(betterproto2.Message):
 
     deliveries_waiting: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
     """
-    How many deliveries wait.
+    Deliveries waiting.
     """
 
     deliveries_dead: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
     """
-    How many deliveries failed for good.
+    Deliveries that failed permanently (dead letters).
     """
 
     integrations: "list[FailingIntegration]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    The integrations that fail.
+    Integrations with failing deliveries.
     """
 
     prizes: "list[StockRunway]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
 
     cost_a_day: "float" = betterproto2.field(8, betterproto2.TYPE_DOUBLE)
     """
-    The value of what was won in the last 24 hours, where it is of one currency.
+    The value of rewards won in the last 24 hours, if all are in one currency; otherwise 0.
     """
 
     budgets: "list[UsedBudget]" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    The campaigns' budgets, and what is used of them.
+    Campaigns that used 80 % of their budget or more.
     """
 
     low_prizes: "list[LowPrize]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    The prizes that run low.
+    Prizes at or below their low-stock threshold.
     """
 
     costs_a_day: "list[Cost]" = betterproto2.field(11, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    The value of what was won in the last 24 hours, by currency.
+    The value of rewards won in the last 24 hours, by currency.
     """
 
 
@@ -3239,18 +4216,28 @@ default_message_pool.register_message("game.v1", "GetLiveReply", GetLiveReply)
 @dataclass(eq=False, repr=False)
 class GetLiveRequest(betterproto2.Message):
     """
-    What happens now. stock: whether prizes are in it, which takes longest to tell.
+    Live figures. stock: whether to include stock and costs, which are the slowest to read.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     stock: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
     """
-    How many prizes to list at most.
+    Whether to include prizes, costs, budgets and low_prizes.
     """
 
 
 default_message_pool.register_message("game.v1", "GetLiveRequest", GetLiveRequest)
+
+
+@dataclass(eq=False, repr=False)
+class GetPackRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "GetPackRequest", GetPackRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -3289,7 +4276,7 @@ class GetRevisionRequest(betterproto2.Message):
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    A revision_hash.
+    The revision_hash.
     """
 
 
@@ -3302,12 +4289,12 @@ class GetRewardReply(betterproto2.Message):
 
     answers: "list[ClaimAnswer]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    What its winner answered when claiming it, in the order of the fields then.
+    The winner's answers at the claim, in the order of the fields at that time.
     """
 
     delivery: "RewardDelivery | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Left out where nothing has been due to be delivered.
+    Omitted if no delivery has been due.
     """
 
 
@@ -3322,11 +4309,51 @@ class GetRewardRequest(betterproto2.Message):
 
     reveal: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
     """
-    Whether answers are shown whole.
+    Whether answers are shown in full.
     """
 
 
 default_message_pool.register_message("game.v1", "GetRewardRequest", GetRewardRequest)
+
+
+@dataclass(eq=False, repr=False)
+class GivenConsent(betterproto2.Message):
+    """
+    What a player decided about a consent.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The consent's id.
+    """
+
+    given: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+    """
+    Whether it is in force: given, not withdrawn, and not of an earlier text.
+    """
+
+    text_sha256: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The SHA-256 of the text that the player saw, as UTF-8, in hexadecimal.
+    """
+
+    locale: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The language of that text.
+    """
+
+    decided_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    """
+    When it was given or withdrawn.
+    """
+
+    text: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The text that the player saw.
+    """
+
+
+default_message_pool.register_message("game.v1", "GivenConsent", GivenConsent)
 
 
 @dataclass(eq=False, repr=False)
@@ -3355,7 +4382,7 @@ class GrantTurnsRequest(betterproto2.Message):
 
     reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Why, for the audit log.
+    The reason, for the audit log.
     """
 
     idempotency_key: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
@@ -3367,7 +4394,7 @@ default_message_pool.register_message("game.v1", "GrantTurnsRequest", GrantTurns
 @dataclass(eq=False, repr=False)
 class HourFigures(betterproto2.Message):
     """
-    An hour of the day, 0 to 23, of all days together.
+    One hour of the day, summed over all days.
     """
 
     hour: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
@@ -3386,7 +4413,7 @@ default_message_pool.register_message("game.v1", "HourFigures", HourFigures)
 @dataclass(eq=False, repr=False)
 class ImportCampaignReply(betterproto2.Message):
     """
-    How many of the file's resources were made, changed, and as they are.
+    How many of the file's resources were created, changed, or already up to date.
     """
 
     campaign_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -3395,17 +4422,17 @@ class ImportCampaignReply(betterproto2.Message):
 
     created: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    How many resources were made.
+    Resources created.
     """
 
     changed: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
     """
-    How many resources were changed.
+    Resources changed.
     """
 
     kept: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
     """
-    How many resources were as the file has them.
+    Resources that already matched the file.
     """
 
 
@@ -3424,12 +4451,12 @@ class ImportCampaignRequest(betterproto2.Message):
         2, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    The file, as `tombola campaigns export` writes it.
+    The file written by `tombola campaigns export`.
     """
 
     into: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    The id of the campaign to make so; empty: a new one.
+    The id of the campaign to update; empty: a new campaign.
     """
 
     idempotency_key: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -3442,27 +4469,27 @@ default_message_pool.register_message("game.v1", "ImportCampaignRequest", Import
 class ImportCodesReply(betterproto2.Message):
     added: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
     """
-    How many codes were added.
+    Codes added.
     """
 
     duplicates: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
     """
-    How many were in the pool, or in the import, already.
+    Codes that were already in the pool or in the import.
     """
 
     invalid: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    How many lines cannot be codes.
+    Lines that are not valid codes.
     """
 
     errors: "list[CodeError]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    The first 100 lines that were not added, and why.
+    The first 100 rejected lines and the reasons.
     """
 
     available: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
     """
-    How many codes of the prize are free.
+    The prize's free codes.
     """
 
 
@@ -3472,7 +4499,7 @@ default_message_pool.register_message("game.v1", "ImportCodesReply", ImportCodes
 @dataclass(eq=False, repr=False)
 class ImportCodesRequest(betterproto2.Message):
     """
-    Codes of one request, or of one part of a longer import.
+    The codes of one request, or of one part of a longer import.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -3486,29 +4513,29 @@ class ImportCodesRequest(betterproto2.Message):
 
     lines: "list[int]" = betterproto2.field(4, betterproto2.TYPE_INT32, repeated=True)
     """
-    The line of each code, for the errors; left out: counted from 1.
+    The line number of each code, for error messages; omitted: counted from 1.
     """
 
     more: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
     """
-    Another part follows: `available` is not counted.
+    Whether another part follows; if so, `available` is not counted.
     """
 
     idempotency_key: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
     part: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
     """
-    Which part of an import this is, from 0: under one key each part is added once.
+    The part's number within the import, from 0. Each part of an idempotency key is added once.
     """
 
     expires_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
     """
-    When the codes expire, in unix seconds; 0: never. One that is expired is not given out any more.
+    When the codes expire, in unix seconds; 0: never. Expired codes are not assigned.
     """
 
     expiries: "list[int]" = betterproto2.field(9, betterproto2.TYPE_INT64, repeated=True)
     """
-    The same of each code, 0: as the others; left out: all alike.
+    The expiry of each code; 0: `expires_at`. Omitted: `expires_at` applies to all.
     """
 
 
@@ -3531,15 +4558,16 @@ default_message_pool.register_message("game.v1", "InspectPlayerReply", InspectPl
 @dataclass(eq=False, repr=False)
 class Integration(betterproto2.Message):
     """
-    config.secret is write-only: it reads back as secret_set. Where it is left out and there is none, one is made, and shown
-    in that answer alone, as config.secret_once; "" is none. So is what config.headers carry: each reads back as ***.
+    config.secret is write-only: it reads back as secret_set. If it is omitted and none is stored, one is generated and
+    returned once, as config.secret_once; "" means no secret. Values of config.headers are write-only too: they read back
+    as ***.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     type: "IntegrationType" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: IntegrationType(0))
     """
-    Where it sends events.
+    The integration's type.
     """
 
     events: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
@@ -3588,7 +4616,7 @@ class IntegrationDelivery(betterproto2.Message):
 
     http_status: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
     """
-    The receiver's HTTP status; 0: it gave none.
+    The receiver's HTTP status; 0: no response.
     """
 
     error: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
@@ -3607,12 +4635,12 @@ class IntegrationDelivery(betterproto2.Message):
 
     request: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
     """
-    How the body of the request began, and that of the answer, without secrets and signatures.
+    The beginning of the request body, without secrets and signatures.
     """
 
     answer: "str" = betterproto2.field(14, betterproto2.TYPE_STRING)
     """
-    The beginning of the receiver's answer.
+    The beginning of the response, without secrets.
     """
 
 
@@ -3649,7 +4677,7 @@ class IssueChallengeReply(betterproto2.Message):
 
     strong: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
     """
-    Whether the longer code is to be sent.
+    Whether to send the longer code.
     """
 
 
@@ -3659,7 +4687,7 @@ default_message_pool.register_message("game.v1", "IssueChallengeReply", IssueCha
 @dataclass(eq=False, repr=False)
 class IssueChallengeRequest(betterproto2.Message):
     """
-    What the edge knows of a challenge, as hashes. requester: who asked for it; address, network: whose rates it counts for.
+    A login challenge; the edge sends hashes only. requester: the client; address, network: its rate-limit keys.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -3675,7 +4703,7 @@ class IssueChallengeRequest(betterproto2.Message):
 
     requester: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Who asks, as a hash of the address.
+    The requesting client, as a hash.
     """
 
     address: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
@@ -3687,14 +4715,14 @@ class IssueChallengeRequest(betterproto2.Message):
 
     strong_code_hash: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
-    Of a code too long to be guessed, which counts instead where too many were guessed wrong.
+    The hash of a code too long to guess. It replaces the short code after too many wrong guesses.
     """
 
     network: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
 
     login_id: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
     """
-    A login that the requester has had: where it was by this contact, the requester is no stranger.
+    A previous login of the requester. If it used this contact, the requester counts as known.
     """
 
 
@@ -3704,7 +4732,7 @@ default_message_pool.register_message("game.v1", "IssueChallengeRequest", IssueC
 @dataclass(eq=False, repr=False)
 class KeptCode(betterproto2.Message):
     """
-    A code that was asked for and stays as it was, and what it is; unspecified: the pool has none such.
+    A requested code that did not change, and its state; unspecified: the pool has no such code.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -3726,17 +4754,17 @@ default_message_pool.register_message("game.v1", "LaunchCheckReply", LaunchCheck
 @dataclass(eq=False, repr=False)
 class LaunchItem(betterproto2.Message):
     """
-    What was looked at. ok: in order; warning: it works, perhaps not as meant; problem: it would not work.
+    One checked item. ok: correct; warning: it works, but perhaps not as intended; problem: it would not work.
     """
 
     level: "LaunchLevel" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: LaunchLevel(0))
     """
-    How serious it is.
+    The severity.
     """
 
     field: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Where it is put right: a field of the campaign (end_date), of what it names (prizes/prize_1/stock), or a setting.
+    What to fix: a field of the campaign (end_date) or of a resource in it (prizes/prize_1/stock), or a setting.
     """
 
     message: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
@@ -3759,12 +4787,12 @@ class Leaderboard(betterproto2.Message):
         5, betterproto2.TYPE_ENUM, default_factory=lambda: LeaderboardMetric(0)
     )
     """
-    What is counted.
+    The counted quantity.
     """
 
     mode: "LeaderboardMode" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: LeaderboardMode(0))
     """
-    How a player's scores become one.
+    How a player's scores are combined.
     """
 
     status: "LeaderboardStatus" = betterproto2.field(
@@ -3807,7 +4835,7 @@ class LedgerEntry(betterproto2.Message):
 
     reason: "LedgerReason" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: LedgerReason(0))
     """
-    Why the balance was moved.
+    Why the balance changed.
     """
 
     reference_id: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
@@ -3829,7 +4857,7 @@ default_message_pool.register_message("game.v1", "LedgerEntryReply", LedgerEntry
 @dataclass(eq=False, repr=False)
 class LinkContactRequest(betterproto2.Message):
     """
-    Core trusts that the caller has verified the contact.
+    Core trusts the caller to have verified the contact.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -3840,7 +4868,7 @@ class LinkContactRequest(betterproto2.Message):
 
     challenge_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Whose code proved the contact: it is used up with this, or not at all.
+    The challenge that verified the contact. It is consumed in the same transaction.
     """
 
 
@@ -3872,6 +4900,43 @@ default_message_pool.register_message("game.v1", "ListApprovalsRequest", ListApp
 
 
 @dataclass(eq=False, repr=False)
+class ListAssetsReply(betterproto2.Message):
+    """
+    used_bytes, quota_bytes: of the tenant.
+    """
+
+    items: "list[Asset]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+    used_bytes: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    quota_bytes: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "ListAssetsReply", ListAssetsReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListAssetsRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+    type: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The beginning of the type, such as image.
+    """
+
+    q: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ListAssetsRequest", ListAssetsRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ListAuditEntriesReply(betterproto2.Message):
     items: "list[AuditEntry]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -3897,24 +4962,24 @@ class ListAuditEntriesRequest(betterproto2.Message):
 
     action: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    How the action begins: "prize", "prize.import".
+    A prefix of the action: "prize", "prize.import".
     """
 
     since: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
     """
-    Unix seconds; 0: ever. Before `until`, and not at it.
+    The start of the range, inclusive; 0: unbounded. `until` is exclusive.
     """
 
     until: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
 
     q: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
     """
-    In who did what to what, the name of that, and the reason.
+    Text to find in the actor, action, subject, subject name or reason.
     """
 
     player_id: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
     """
-    What was done to this player, or to the player's rewards, deliveries, scores and wallet.
+    Only actions on this player or the player's rewards, deliveries, scores and wallet.
     """
 
 
@@ -3981,7 +5046,7 @@ class ListCodesReply(betterproto2.Message):
 
     totals: "CodeTotals | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Of the whole pool, whatever is listed of it.
+    Totals of the whole pool, regardless of filters.
     """
 
 
@@ -4015,6 +5080,44 @@ default_message_pool.register_message("game.v1", "ListCompletionsReply", ListCom
 
 
 @dataclass(eq=False, repr=False)
+class ListDrawsReply(betterproto2.Message):
+    items: "list[Draw]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListDrawsReply", ListDrawsReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListDrawsRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+    status: "DrawStatus" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: DrawStatus(0))
+
+    campaign_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    q: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ListDrawsRequest", ListDrawsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ListEntriesReply(betterproto2.Message):
+    items: "list[Entry]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListEntriesReply", ListEntriesReply)
+
+
+@dataclass(eq=False, repr=False)
 class ListGameRevisionsReply(betterproto2.Message):
     items: "list[GameRevision]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -4036,7 +5139,7 @@ class ListGameRevisionsRequest(betterproto2.Message):
 
     revision: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
     """
-    This one alone; 0: all.
+    Only this revision; 0: all.
     """
 
 
@@ -4131,7 +5234,7 @@ class ListIntegrationsReply(betterproto2.Message):
 
     logs_only: "list[IntegrationType]" = betterproto2.field(3, betterproto2.TYPE_ENUM, repeated=True)
     """
-    Types that nobody sends for: what they are told is logged, until a plugin registers a provider.
+    Types without a provider: their events are only logged until a plugin registers one.
     """
 
 
@@ -4269,7 +5372,7 @@ default_message_pool.register_message("game.v1", "ListMilestonesRequest", ListMi
 @dataclass(eq=False, repr=False)
 class ListOfPlayerRequest(betterproto2.Message):
     """
-    A page of what one player has.
+    A page of one player's items.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -4289,17 +5392,17 @@ default_message_pool.register_message("game.v1", "ListOfPlayerRequest", ListOfPl
 @dataclass(eq=False, repr=False)
 class ListOriginsReply(betterproto2.Message):
     """
-    tenant: those of the tenant. campaigns: those that the named campaign adds, or the named game's, or all together do.
+    tenant: the tenant's origins. campaigns: those added by the named campaign, the named game's campaign, or by all.
     """
 
     tenant: "list[str]" = betterproto2.field(1, betterproto2.TYPE_STRING, repeated=True)
     """
-    Origins of pages that may show everything of the tenant.
+    Origins that may show everything of the tenant.
     """
 
     campaigns: "list[str]" = betterproto2.field(2, betterproto2.TYPE_STRING, repeated=True)
     """
-    Origins of pages that may show a campaign.
+    Origins that may show a campaign.
     """
 
 
@@ -4309,7 +5412,7 @@ default_message_pool.register_message("game.v1", "ListOriginsReply", ListOrigins
 @dataclass(eq=False, repr=False)
 class ListOriginsRequest(betterproto2.Message):
     """
-    Whose pages may show and play what is the tenant's (see Tenant.origins): of one game, or campaign, where one is named.
+    Origins whose pages may show and play the tenant's games (see Tenant.origins), or one named game or campaign.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -4320,6 +5423,34 @@ class ListOriginsRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ListOriginsRequest", ListOriginsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ListPacksReply(betterproto2.Message):
+    items: "list[Pack]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListPacksReply", ListPacksReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListPacksRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+    status: "PackStatus" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: PackStatus(0))
+
+    campaign_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    q: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ListPacksRequest", ListPacksRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -4426,7 +5557,7 @@ class ListRankingsReply(betterproto2.Message):
 
     me: "Ranking | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The asking player's own rank; null: none.
+    The rank of the requested player; null: none.
     """
 
 
@@ -4441,7 +5572,7 @@ class ListRankingsRequest(betterproto2.Message):
 
     player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    With a player, the reply's `me` is that player's own place.
+    If set, the reply's `me` is this player's rank.
     """
 
     cursor: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -4453,6 +5584,30 @@ default_message_pool.register_message("game.v1", "ListRankingsRequest", ListRank
 
 
 @dataclass(eq=False, repr=False)
+class ListRedemptionsReply(betterproto2.Message):
+    items: "list[Redemption]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListRedemptionsReply", ListRedemptionsReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListRedemptionsRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "ListRedemptionsRequest", ListRedemptionsRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ListRevocationsReply(betterproto2.Message):
     revocations: "list[Revocation]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
     """
@@ -4461,32 +5616,32 @@ class ListRevocationsReply(betterproto2.Message):
 
     since: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    What to ask for next: at once where `more`, else whenever it is wanted.
+    The cursor for the next request: send it at once if `more`, otherwise at the next poll.
     """
 
     more: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
     """
-    Whether there are more after these.
+    Whether more revocations follow.
     """
 
     login_token_seconds: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    For how long what was revoked is remembered: no edge makes or takes a token of a longer life.
+    How long revocations are remembered. Edges neither issue nor accept tokens with a longer life.
     """
 
     guest_token_seconds: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
     """
-    How long a guest's token lives at most.
+    The maximum life of a guest's token.
     """
 
     token_seconds: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
     """
-    How long any other token lives at most.
+    The maximum life of any other token.
     """
 
     now_us: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
     """
-    The database's time, in microseconds since 1970: what edges judge tokens by. 0 but in the first of several replies.
+    The database's time, in microseconds since 1970; edges compare tokens with it. 0 except in the first reply.
     """
 
 
@@ -4496,14 +5651,14 @@ default_message_pool.register_message("game.v1", "ListRevocationsReply", ListRev
 @dataclass(eq=False, repr=False)
 class ListRevocationsRequest(betterproto2.Message):
     """
-    What was revoked since the mark that an earlier reply gave, of every tenant: the edges' own feed.
+    Revocations of all tenants since the cursor of an earlier reply. The edges poll this feed.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     since: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    From then on.
+    The `since` of the previous reply.
     """
 
 
@@ -4626,12 +5781,12 @@ class ListTasksRequest(betterproto2.Message):
 
     contact: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    The winner's, whole.
+    The winner's contact, in full.
     """
 
     since: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
     """
-    Made from then, until before then.
+    Created at or after this time.
     """
 
     until: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
@@ -4653,7 +5808,7 @@ default_message_pool.register_message("game.v1", "ListTenantsReply", ListTenants
 @dataclass(eq=False, repr=False)
 class ListTenantsRequest(betterproto2.Message):
     """
-    With a tenant in scope only that one is listed; without, all.
+    A tenant in the scope limits the list to that tenant; without one, all are listed.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -4712,12 +5867,12 @@ class ListTokensRequest(betterproto2.Message):
 
     q: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Part of a name.
+    Part of the name.
     """
 
     made_by: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Only those that this subject made.
+    Only tokens created by this subject.
     """
 
 
@@ -4780,7 +5935,7 @@ class ListViolationsRequest(betterproto2.Message):
 
     check: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    The check that is violated.
+    The violated check.
     """
 
     subject_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -4794,6 +5949,30 @@ default_message_pool.register_message("game.v1", "ListViolationsRequest", ListVi
 
 
 @dataclass(eq=False, repr=False)
+class ListWinnersReply(betterproto2.Message):
+    items: "list[DrawWinner]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListWinnersReply", ListWinnersReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListWinnersRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "ListWinnersRequest", ListWinnersRequest)
+
+
+@dataclass(eq=False, repr=False)
 class LoginReply(betterproto2.Message):
     player: "Player | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -4801,7 +5980,7 @@ class LoginReply(betterproto2.Message):
 
     ends_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
     """
-    When the player must log in again, however often the tokens are refreshed.
+    When the player must log in again, regardless of refreshes.
     """
 
 
@@ -4811,7 +5990,7 @@ default_message_pool.register_message("game.v1", "LoginReply", LoginReply)
 @dataclass(eq=False, repr=False)
 class LowPrize(betterproto2.Message):
     """
-    A prize of which no more is left than its low_stock_at.
+    A prize at or below its low_stock_at.
     """
 
     prize_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -4822,7 +6001,7 @@ class LowPrize(betterproto2.Message):
 
     low_stock_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    The level at which it counts as low.
+    The prize's low-stock threshold.
     """
 
 
@@ -4841,26 +6020,26 @@ class MakeTestPlaysRequest(betterproto2.Message):
 
     times: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    How many, at most 1000; 0: one.
+    The number of plays, at most 1000; 0: one.
     """
 
     payload: "dict[str, Any] | None" = betterproto2.field(
         4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    Of each of them. Left out in a game that drops things, everything that falls is caught.
+    The payload of each play. If omitted in a game with drops, every drop is caught.
     """
 
     client_seed: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
     seed: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    64 hex digits that one play is drawn from, such as a start answered; else a new one each.
+    The seed of a single play, 64 hex digits, such as a start returns; empty: a new seed for each play.
     """
 
     start: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
     """
-    Decides and keeps nothing: answers one play's seed and drop plan, as a start does.
+    Only returns a seed and drop plan, as a start does; decides and stores nothing.
     """
 
 
@@ -4907,12 +6086,12 @@ class MergePlayerReply(betterproto2.Message):
 
     plays: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    What the guest had.
+    Plays moved from the guest.
     """
 
     rewards: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
     """
-    How many rewards were moved.
+    Rewards moved.
     """
 
     balances: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
@@ -4931,12 +6110,12 @@ class MergePlayerRequest(betterproto2.Message):
 
     guest_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Whose things the player gets.
+    The guest to merge into the player.
     """
 
     preview: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
     """
-    Says what would move, and moves nothing.
+    Only reports what would move; changes nothing.
     """
 
 
@@ -4957,7 +6136,7 @@ class MilestoneProgress(betterproto2.Message):
 
     progress: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
     """
-    How far the player is, from 0 to 1.
+    The player's progress, from 0 to 1.
     """
 
     prize_id: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
@@ -4968,7 +6147,7 @@ class MilestoneProgress(betterproto2.Message):
 
     granted_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
     """
-    When it was granted; 0: it was not.
+    When it was granted; 0: not granted.
     """
 
 
@@ -4979,12 +6158,12 @@ default_message_pool.register_message("game.v1", "MilestoneProgress", MilestoneP
 class Milestones(betterproto2.Message):
     mode: "MilestoneMode" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: MilestoneMode(0))
     """
-    Whether a rung is unlocked by the balance, or spends it.
+    Whether reaching a rung only requires the balance, or spends it.
     """
 
     auto_grant: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
     """
-    Whether a play that reaches a rung grants it at once; otherwise the player redeems it.
+    Whether the play that reaches a rung grants it; otherwise the player redeems it.
     """
 
     rungs: "list[Rung]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -4999,7 +6178,7 @@ default_message_pool.register_message("game.v1", "Milestones", Milestones)
 @dataclass(eq=False, repr=False)
 class MoveStockRequest(betterproto2.Message):
     """
-    Sets a prize's total, by one of three.
+    Changes a prize's total: by a difference, to a total, or to unlimited.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -5008,7 +6187,7 @@ class MoveStockRequest(betterproto2.Message):
 
     change: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    How many more, or fewer, there are; of a prize whose stock is counted, and stays so.
+    The units to add, or to remove if negative. Only for a prize with limited stock.
     """
 
     total: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
@@ -5029,7 +6208,7 @@ default_message_pool.register_message("game.v1", "MoveStockRequest", MoveStockRe
 @dataclass(eq=False, repr=False)
 class NextSession(betterproto2.Message):
     """
-    What a start would answer.
+    The session of the next play, as a start would return it.
     """
 
     session_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5038,7 +6217,7 @@ class NextSession(betterproto2.Message):
 
     commitment: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    SHA-256 of seed_hash, revision_hash and session_id, with colons between, in hex.
+    SHA-256 of seed_hash, revision_hash and session_id, joined with colons, in hex.
     """
 
     expires_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
@@ -5052,82 +6231,15 @@ default_message_pool.register_message("game.v1", "NextSession", NextSession)
 
 
 @dataclass(eq=False, repr=False)
-class NotedReply(betterproto2.Message):
-    """
-    Whether it is in the audit log now: it is not where it was before, or where too much is.
-    """
-
-    noted: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
-    """
-    Whether it was noted.
-    """
-
-
-default_message_pool.register_message("game.v1", "NotedReply", NotedReply)
-
-
-@dataclass(eq=False, repr=False)
-class NoteRefusalRequest(betterproto2.Message):
-    """
-    An edge refused somebody a route for want of a role. roles: those that they have; a player has none.
-    """
-
-    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
-
-    subject: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
-
-    route: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
-    """
-    The verb and path that were refused.
-    """
-
-    reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
-
-    needed: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
-    """
-    The roles that would have opened it.
-    """
-
-    roles: "list[str]" = betterproto2.field(6, betterproto2.TYPE_STRING, repeated=True)
-
-    address: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
-
-
-default_message_pool.register_message("game.v1", "NoteRefusalRequest", NoteRefusalRequest)
-
-
-@dataclass(eq=False, repr=False)
-class NoteSignInRequest(betterproto2.Message):
-    """
-    Staff showed an edge a token: noted once for each sign_in_id. expires_at: the token's.
-    """
-
-    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
-
-    subject: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
-
-    sign_in_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
-
-    roles: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
-
-    expires_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
-
-    address: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
-
-
-default_message_pool.register_message("game.v1", "NoteSignInRequest", NoteSignInRequest)
-
-
-@dataclass(eq=False, repr=False)
 class OddsFigures(betterproto2.Message):
     """
-    How often a prize (or lucky item; "": a loss) was drawn, stock and caps aside, and how often it was to be expected.
-    low, high: between which chance alone leaves it 999 times of 1,000.
+    How often a prize (or lucky item; empty: a loss) was drawn, before stock and caps, and the expected count.
+    low, high: the range that a game with these odds leaves once in 10,000 games, however often it is looked at.
     """
 
     drawn: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    The prize's id or the item that was drawn; empty: a loss.
+    The id of the prize, or the item; empty: a loss.
     """
 
     name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -5141,22 +6253,22 @@ class OddsFigures(betterproto2.Message):
 
     expected: "float" = betterproto2.field(5, betterproto2.TYPE_DOUBLE)
     """
-    How often it should have been drawn.
+    The expected number of draws.
     """
 
     low: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
     """
-    The least count that chance explains, 999 times of 1,000.
+    The low end of the range.
     """
 
     high: "float" = betterproto2.field(7, betterproto2.TYPE_DOUBLE)
     """
-    The greatest count that chance explains, 999 times of 1,000.
+    The high end of the range.
     """
 
     by_chance: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
     """
-    Whether the count is between `low` and `high`.
+    Whether `draws` is within `low` and `high`.
     """
 
 
@@ -5166,7 +6278,7 @@ default_message_pool.register_message("game.v1", "OddsFigures", OddsFigures)
 @dataclass(eq=False, repr=False)
 class OpenTokenRequest(betterproto2.Message):
     """
-    What an admin edge was shown: SHA-256 of it, in hexadecimal.
+    Looks up a presented token by its SHA-256, in hexadecimal.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -5181,10 +6293,109 @@ default_message_pool.register_message("game.v1", "OpenTokenRequest", OpenTokenRe
 
 
 @dataclass(eq=False, repr=False)
+class Pack(betterproto2.Message):
+    """
+    Codes that players enter for turns or a currency, each once.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    status: "PackStatus" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: PackStatus(0))
+
+    gives: "PackGift | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What each code gives. A change applies to codes entered from then on.
+    """
+
+    until: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    """
+    Codes are accepted before this time; 0: until the campaign ends.
+    """
+
+    codes: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
+    """
+    The number of codes.
+    """
+
+    free: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
+    """
+    The codes that are neither used nor withdrawn.
+    """
+
+    used: "int" = betterproto2.field(9, betterproto2.TYPE_INT32)
+    """
+    The codes that players entered.
+    """
+
+    withdrawn: "int" = betterproto2.field(10, betterproto2.TYPE_INT32)
+
+    receipts: "int" = betterproto2.field(11, betterproto2.TYPE_INT32)
+    """
+    The receipts that were paid.
+    """
+
+    secret: "str" = betterproto2.field(12, betterproto2.TYPE_STRING)
+    """
+    The secret that signs the pack's receipts; only in the reply that creates it.
+    """
+
+    secret_set: "bool" = betterproto2.field(13, betterproto2.TYPE_BOOL)
+    """
+    Whether a secret is set, so that the pack accepts receipts.
+    """
+
+    created_at: "int" = betterproto2.field(14, betterproto2.TYPE_INT64)
+
+    updated_at: "int" = betterproto2.field(15, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "Pack", Pack)
+
+
+@dataclass(eq=False, repr=False)
+class PackGift(betterproto2.Message):
+    """
+    What a code or receipt gives: either turns in the pack's campaign or an amount of a currency, such as a draw's tickets.
+    """
+
+    turns: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+
+    currency: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    scope_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The wallet: the id of the campaign (default), its merchant or the tenant.
+    """
+
+    amount: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    The amount of the currency.
+    """
+
+
+default_message_pool.register_message("game.v1", "PackGift", PackGift)
+
+
+@dataclass(eq=False, repr=False)
+class PackReply(betterproto2.Message):
+    pack: "Pack | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The pack.
+    """
+
+
+default_message_pool.register_message("game.v1", "PackReply", PackReply)
+
+
+@dataclass(eq=False, repr=False)
 class Pagination(betterproto2.Message):
     next_cursor: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Sent as `cursor`, it gets the next page; empty on the last one.
+    Send it as `cursor` to get the next page; empty on the last page.
     """
 
     has_more: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
@@ -5204,7 +6415,7 @@ class PlannedDrop(betterproto2.Message):
 
     at_ms: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    When it falls, in milliseconds since the start.
+    When it falls, in milliseconds after the start.
     """
 
 
@@ -5236,7 +6447,7 @@ class Player(betterproto2.Message):
 
     auth_method: "AuthMethod" = betterproto2.field(9, betterproto2.TYPE_ENUM, default_factory=lambda: AuthMethod(0))
     """
-    How the player was first known.
+    How the player was first identified.
     """
 
     status: "PlayerStatus" = betterproto2.field(10, betterproto2.TYPE_ENUM, default_factory=lambda: PlayerStatus(0))
@@ -5248,19 +6459,19 @@ default_message_pool.register_message("game.v1", "Player", Player)
 @dataclass(eq=False, repr=False)
 class PlayerCounts(betterproto2.Message):
     """
-    How much there is of a player's.
+    Counts for a player.
     """
 
     plays: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
 
     rewards: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    How many rewards the player won.
+    Rewards won.
     """
 
     sessions: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
     """
-    How many logins are open.
+    Active logins.
     """
 
     last_played_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
@@ -5273,11 +6484,19 @@ default_message_pool.register_message("game.v1", "PlayerCounts", PlayerCounts)
 
 
 @dataclass(eq=False, repr=False)
+class PlayerEntryReply(betterproto2.Message):
+    entry: "Entry | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "PlayerEntryReply", PlayerEntryReply)
+
+
+@dataclass(eq=False, repr=False)
 class PlayerRecord(betterproto2.Message):
     """
     ---------------------------------------------------------------- players as staff see them
 
-    Its contacts are veiled, as in a***@example.com: they are looked for whole, and shown whole by an export alone.
+    A player as staff see it. Contacts are masked (a***@example.com). Search takes a full contact; only exports show it.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5299,12 +6518,12 @@ class PlayerRecord(betterproto2.Message):
 
     merged_into: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
-    Who this guest became by logging in; empty: nobody.
+    The player that this guest was merged into; empty: none.
     """
 
     erased_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
     """
-    When its personal data were removed; 0: never.
+    When the personal data were erased; 0: never.
     """
 
     created_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
@@ -5334,7 +6553,7 @@ default_message_pool.register_message("game.v1", "PlayerReply", PlayerReply)
 @dataclass(eq=False, repr=False)
 class PlayerSession(betterproto2.Message):
     """
-    A login: until it ends, its player is signed in somewhere.
+    A login; the player is signed in until it ends.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5373,17 +6592,17 @@ class PlayRecord(betterproto2.Message):
 
     played_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
     """
-    When it was played.
+    When the play was decided.
     """
 
     revision_hash: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
     """
-    What it was promised by, as its start answered it.
+    The hash of the terms promised by the start.
     """
 
     unavailable: "list[str]" = betterproto2.field(12, betterproto2.TYPE_STRING, repeated=True)
     """
-    The prizes that the decision could not have, or not as many of as it asked for: out of stock or codes, or at a cap.
+    The prizes that could not be given in full: out of stock, out of codes or capped.
     """
 
 
@@ -5413,7 +6632,7 @@ class PlayReply(betterproto2.Message):
 
     next: "NextSession | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Where it was asked for, and a start would not be refused.
+    Set if it was requested and a start would be accepted.
     """
 
 
@@ -5428,7 +6647,7 @@ class PlayRequest(betterproto2.Message):
 
     player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    May be left out where the session names the player (a guest's).
+    May be omitted if the session identifies the player (a guest's).
     """
 
     session_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -5437,7 +6656,7 @@ class PlayRequest(betterproto2.Message):
         5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    What the player did: nothing on a wheel or card; `score` and `duration_ms`, or `caught_items`, in a catcher.
+    The player's input: empty for a wheel or card; `score` and `duration_ms`, or `caught_items`, for a catcher.
     """
 
     client_seed: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
@@ -5446,7 +6665,7 @@ class PlayRequest(betterproto2.Message):
 
     next: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
     """
-    Asks for the session of a next play as well.
+    Also starts the session of the next play.
     """
 
 
@@ -5467,12 +6686,12 @@ class Prize(betterproto2.Message):
 
     stock: "Stock | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    How many units there are, and are left; left out: unlimited.
+    Total and remaining units; omitted: unlimited.
     """
 
     constraints: "PrizeConstraints | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Limits of how often it is won.
+    Limits on how often it is won.
     """
 
     fulfillment: "PrizeFulfillment | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
@@ -5482,7 +6701,7 @@ class Prize(betterproto2.Message):
 
     expires_after_days: "int" = betterproto2.field(9, betterproto2.TYPE_INT32)
     """
-    How many days after the win an unclaimed reward expires; 0: never.
+    Days after the win until an unclaimed reward expires; 0: never.
     """
 
     status: "PrizeStatus" = betterproto2.field(10, betterproto2.TYPE_ENUM, default_factory=lambda: PrizeStatus(0))
@@ -5493,37 +6712,42 @@ class Prize(betterproto2.Message):
 
     description: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
     """
-    What players read of it, beside its name.
+    The description that players read.
     """
 
     image_url: "str" = betterproto2.field(14, betterproto2.TYPE_STRING)
     """
-    An https address; empty: none.
+    An https URL; empty: none.
     """
 
     terms: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
     """
-    What its winners agree to.
+    The terms that winners accept.
     """
 
     currency: "str" = betterproto2.field(16, betterproto2.TYPE_STRING)
     """
-    Of the value, as ISO 4217 has it, such as EUR; empty: not said.
+    The currency of the value, an ISO 4217 code such as EUR; empty: unspecified.
     """
 
     low_stock_at: "int" = betterproto2.field(17, betterproto2.TYPE_INT64)
     """
-    It runs low where no more than this is left: of its stock, or of its free codes. 0: it is not watched.
+    The low-stock threshold: reached when this much or less is left of the stock or the free codes. 0: no threshold.
     """
 
     low: "bool" = betterproto2.field(18, betterproto2.TYPE_BOOL)
     """
-    Whether it runs low.
+    Whether the prize is at or below low_stock_at.
     """
 
     claim_fields: "list[ClaimField]" = betterproto2.field(19, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    What its winner is asked when it is claimed; only where redemption_mode has it claimed.
+    The fields that the winner fills in when claiming; only with a redemption_mode that has a claim.
+    """
+
+    release: "PrizeRelease | None" = betterproto2.field(20, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    When units become free to be won; omitted: all at once. A `release` of kind NONE removes it.
     """
 
 
@@ -5533,17 +6757,17 @@ default_message_pool.register_message("game.v1", "Prize", Prize)
 @dataclass(eq=False, repr=False)
 class PrizeConstraints(betterproto2.Message):
     """
-    0 = no limit. max_per_user is for ever, max_per_day over all players.
+    0 = no limit. max_per_user never resets; max_per_day counts all players.
     """
 
     max_per_user: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
     """
-    How many one player may win in all; 0: no limit.
+    Units one player may win in total; 0: no limit.
     """
 
     max_per_day: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
     """
-    How many all players together may win a day; 0: no limit.
+    Units that all players together may win per day; 0: no limit.
     """
 
 
@@ -5553,7 +6777,7 @@ default_message_pool.register_message("game.v1", "PrizeConstraints", PrizeConstr
 @dataclass(eq=False, repr=False)
 class PrizeContent(betterproto2.Message):
     """
-    What players read of a prize, as of Prize.
+    The texts of a prize that players read, as in Prize.
     """
 
     description: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5562,7 +6786,7 @@ class PrizeContent(betterproto2.Message):
 
     terms: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    What its winners agree to.
+    The terms that winners accept.
     """
 
     currency: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -5576,8 +6800,8 @@ default_message_pool.register_message("game.v1", "PrizeContent", PrizeContent)
 @dataclass(eq=False, repr=False)
 class PrizeCost(betterproto2.Message):
     """
-    What was given of a prize, at its value when it was won; what was revoked, has expired or failed costs nothing. Nor do
-    points and turns, whose value is a count. currency: the prize's; "" where it names none.
+    The cost of a prize's rewards, at the prize's value when each was won. Revoked, expired and failed rewards cost
+    nothing, nor do points and turns, whose value is a count. currency: the prize's; empty if it has none.
     """
 
     prize_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5586,7 +6810,7 @@ class PrizeCost(betterproto2.Message):
 
     units: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
     """
-    How many units were given.
+    Units given.
     """
 
     cost: "float" = betterproto2.field(4, betterproto2.TYPE_DOUBLE)
@@ -5603,15 +6827,15 @@ default_message_pool.register_message("game.v1", "PrizeCost", PrizeCost)
 @dataclass(eq=False, repr=False)
 class PrizeFulfillment(betterproto2.Message):
     """
-    config.secret is write-only, as of Integration. A webhook or workflow without one gets one: the answer has it as
-    config.secret_once, and no later one.
+    config.secret is write-only, as in Integration. If a webhook or workflow has none, one is generated and returned
+    once, as config.secret_once.
     """
 
     redemption_mode: "RedemptionMode" = betterproto2.field(
         1, betterproto2.TYPE_ENUM, default_factory=lambda: RedemptionMode(0)
     )
     """
-    When the delivery is due: at the win, at the claim, or when staff fulfil it.
+    When delivery is due: at the win, at the claim, or when staff fulfil it.
     """
 
     channel: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -5620,11 +6844,68 @@ class PrizeFulfillment(betterproto2.Message):
         3, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    What the channel needs: `url`, `secret` and `headers` of webhook and workflow.
+    The channel's configuration: `url`, `secret` and `headers` for webhook and workflow.
     """
 
 
 default_message_pool.register_message("game.v1", "PrizeFulfillment", PrizeFulfillment)
+
+
+@dataclass(eq=False, repr=False)
+class PrizeRelease(betterproto2.Message):
+    """
+    The schedule by which plays can win units of a prize. Units that no play wins stay free. Stock beyond `units` is free
+    from the start. Leaderboards, draws and staff take units without regard to it.
+    """
+
+    kind: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    TIMES: at the listed `times`. EVEN: evenly from `starts_at` to `ends_at`. SEALED: at secret random times between
+    them, which no reply and no table shows before `ends_at`. NONE: no schedule.
+    """
+
+    units: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    The units that the schedule frees; omitted: the total stock. TIMES: the sum of `times`.
+    """
+
+    starts_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    EVEN and SEALED: the start of the time span.
+    """
+
+    ends_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    EVEN and SEALED: the end of the time span.
+    """
+
+    times: "list[ReleaseTime]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    TIMES: when units become free.
+    """
+
+    hours: "list[ReleaseHours]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    EVEN and SEALED: the hours of the week in which units become free; empty: all.
+    """
+
+    timezone: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The time zone of `hours`, such as Europe/Rome; by default UTC.
+    """
+
+    commitment: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    SHA-256 of the opening, in hex; part of the terms of each game.
+    """
+
+    opening: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+    """
+    The schedule with its secret seed, once the last unit is free.
+    """
+
+
+default_message_pool.register_message("game.v1", "PrizeRelease", PrizeRelease)
 
 
 @dataclass(eq=False, repr=False)
@@ -5653,7 +6934,7 @@ class PrizeSummary(betterproto2.Message):
 
     codes_available: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
     """
-    How many codes are free.
+    The number of free codes.
     """
 
     type: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
@@ -5664,7 +6945,7 @@ class PrizeSummary(betterproto2.Message):
 
     low: "bool" = betterproto2.field(12, betterproto2.TYPE_BOOL)
     """
-    Whether no more is left of it than its low_stock_at.
+    Whether the remaining amount is at or below low_stock_at.
     """
 
 
@@ -5677,7 +6958,7 @@ class PublicCampaignReply(betterproto2.Message):
 
     games: "list[Render]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Its active games, as RenderGame has them, but without `ui`.
+    The active games, as RenderGame returns them, without `ui`.
     """
 
     quests: "list[PublicQuest]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -5687,7 +6968,7 @@ class PublicCampaignReply(betterproto2.Message):
 
     leaderboards: "list[Leaderboard]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Those that are not archived, newest first.
+    The leaderboards that are not archived, newest first.
     """
 
 
@@ -5697,7 +6978,7 @@ default_message_pool.register_message("game.v1", "PublicCampaignReply", PublicCa
 @dataclass(eq=False, repr=False)
 class PublicQuest(betterproto2.Message):
     """
-    A quest as anybody may see it: without what only staff may know.
+    The public view of a quest, without staff-only fields.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5724,7 +7005,7 @@ class PublicQuest(betterproto2.Message):
 
     condition: "QuestCondition | None" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What must be done first; left out: the player's word is enough.
+    The condition for completion; omitted: the player can complete it on request.
     """
 
 
@@ -5743,12 +7024,12 @@ class Quest(betterproto2.Message):
 
     type: "QuestType" = betterproto2.field(5, betterproto2.TYPE_ENUM, default_factory=lambda: QuestType(0))
     """
-    How often it can be completed.
+    The repeat period of the quest.
     """
 
     turns: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
     """
-    How many turns a completion grants.
+    The turns that a completion grants.
     """
 
     status: "QuestStatus" = betterproto2.field(7, betterproto2.TYPE_ENUM, default_factory=lambda: QuestStatus(0))
@@ -5763,17 +7044,17 @@ class Quest(betterproto2.Message):
 
     condition: "QuestCondition | None" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What must be done first; left out: the player's word is enough.
+    The condition for completion; omitted: the player can complete it on request.
     """
 
     secret: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
     """
-    By which the quest's events are signed: in the answer that makes it, and never again.
+    The secret that signs the quest's events; only in the reply that creates it.
     """
 
     secret_set: "bool" = betterproto2.field(14, betterproto2.TYPE_BOOL)
     """
-    Whether there is one.
+    Whether a secret is set.
     """
 
 
@@ -5799,7 +7080,7 @@ class QuestCompletion(betterproto2.Message):
 
     id: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    Of this list alone.
+    An id that is unique only within this list.
     """
 
 
@@ -5809,22 +7090,21 @@ default_message_pool.register_message("game.v1", "QuestCompletion", QuestComplet
 @dataclass(eq=False, repr=False)
 class QuestCondition(betterproto2.Message):
     """
-    What a player must have done in the quest's period, and since its start_date: so many plays, prizes won by plays, or
-    points credited for plays, in the campaign's games or in one of them; or have signed in, or gone on being signed in, on
-    so many local days; or so many events that were told of the player from outside. Without a kind, the player's word is
-    enough.
+    What a player must reach in the quest's period, after its start_date: a count of plays, of prizes won by plays or of
+    points credited for plays, in one or all of the campaign's games; of local days with a sign-in or a continued one; or
+    of events from external systems. Without a kind, the player completes the quest on request.
     """
 
     kind: "QuestConditionKind" = betterproto2.field(
         1, betterproto2.TYPE_ENUM, default_factory=lambda: QuestConditionKind(0)
     )
     """
-    What is counted.
+    The counted quantity.
     """
 
     count: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    How many of them complete the quest.
+    The count that completes the quest.
     """
 
     game_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
@@ -5836,16 +7116,16 @@ default_message_pool.register_message("game.v1", "QuestCondition", QuestConditio
 @dataclass(eq=False, repr=False)
 class QuestEventReply(betterproto2.Message):
     """
-    told_at: when it was first told, and counts.
+    reported_at: when the event was first received; it counts at that time.
     """
 
     quest_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     event_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    told_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    reported_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
     """
-    When the event was first told.
+    When the event was first received.
     """
 
 
@@ -5855,8 +7135,8 @@ default_message_pool.register_message("game.v1", "QuestEventReply", QuestEventRe
 @dataclass(eq=False, repr=False)
 class QuestProgress(betterproto2.Message):
     """
-    How far a player is with a quest: `have` of `need` (0: the player's word is enough). completed: for now, until
-    `available_at`; 0: for good.
+    A player's progress in a quest: `have` of `need` (0: completed on request). completed: until `available_at`; 0: for
+    good.
     """
 
     quest_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5865,12 +7145,12 @@ class QuestProgress(betterproto2.Message):
 
     have: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
     """
-    How many are done.
+    The count so far.
     """
 
     need: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    How many are needed.
+    The count required.
     """
 
     completed: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
@@ -5938,9 +7218,60 @@ default_message_pool.register_message("game.v1", "RankPrize", RankPrize)
 
 
 @dataclass(eq=False, repr=False)
+class ReadAssetReply(betterproto2.Message):
+    type: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    image/webp or font/woff2.
+    """
+
+    content: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The bytes in base64.
+    """
+
+
+default_message_pool.register_message("game.v1", "ReadAssetReply", ReadAssetReply)
+
+
+@dataclass(eq=False, repr=False)
+class ReadDrawFileReply(betterproto2.Message):
+    lines: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    JSON lines.
+    """
+
+    after: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The position of the next part; empty: this is the last one.
+    """
+
+
+default_message_pool.register_message("game.v1", "ReadDrawFileReply", ReadDrawFileReply)
+
+
+@dataclass(eq=False, repr=False)
+class ReadDrawFileRequest(betterproto2.Message):
+    """
+    A part of a draw's evidence file. `after`: the first part if empty.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    after: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The previous part's `after`; empty: the beginning.
+    """
+
+
+default_message_pool.register_message("game.v1", "ReadDrawFileRequest", ReadDrawFileRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ReadExportReply(betterproto2.Message):
     """
-    Lines of CSV, and the line that is above them all. after: what the next part begins after; "" at the end.
+    Lines of CSV with the header line, or of JSON. after: the cursor of the next part; empty at the end.
     """
 
     head: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5950,17 +7281,17 @@ class ReadExportReply(betterproto2.Message):
 
     lines: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Lines of CSV.
+    Lines of CSV or JSON.
     """
 
     rows: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    How many rows there are.
+    The number of rows.
     """
 
     after: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    The cursor of the last of these lines.
+    The cursor of the last line of this part.
     """
 
 
@@ -5972,8 +7303,8 @@ class ReadExportRequest(betterproto2.Message):
     """
     ---------------------------------------------------------------- exports
 
-    A part of an export: plays, rewards, winners, ledger, tasks or audit, the oldest first. after: the first cell of the
-    last line that was read before; "" from the beginning.
+    A part of an export: plays, rewards, winners, ledger, tasks or audit, oldest first. after: the first cell of the
+    last line read so far; empty: from the beginning.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -5984,24 +7315,34 @@ class ReadExportRequest(betterproto2.Message):
 
     since: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    Of what happened from then on, and before then; 0: not bounded.
+    The start of the range, inclusive; 0: unbounded. `until` is exclusive.
     """
 
     until: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
     after: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    The cursor of the last line that was read.
+    The cursor of the last line read.
     """
 
     reveal: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
     """
-    Whether contacts are shown whole.
+    Whether contacts are shown in full.
     """
 
     begins: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
     """
-    Whether a download begins with this part: that it was asked for is in the audit log.
+    Whether this is the first part of a download, which is recorded in the audit log.
+    """
+
+    consent: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+    """
+    Only participants whose consent of this id is in force.
+    """
+
+    json: "bool" = betterproto2.field(10, betterproto2.TYPE_BOOL)
+    """
+    Whether lines are JSON objects; otherwise CSV.
     """
 
 
@@ -6009,10 +7350,106 @@ default_message_pool.register_message("game.v1", "ReadExportRequest", ReadExport
 
 
 @dataclass(eq=False, repr=False)
+class RecordedReply(betterproto2.Message):
+    """
+    Whether an audit entry was written. None is written if it exists already or the limit is reached.
+    """
+
+    recorded: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
+    """
+    Whether an entry was written.
+    """
+
+
+default_message_pool.register_message("game.v1", "RecordedReply", RecordedReply)
+
+
+@dataclass(eq=False, repr=False)
+class RecordRefusalRequest(betterproto2.Message):
+    """
+    Records that an edge refused a route because of a missing role. roles: the caller's roles; a player has none.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    subject: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    route: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The method and path that were refused.
+    """
+
+    reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    needed: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The roles that would have allowed it.
+    """
+
+    roles: "list[str]" = betterproto2.field(6, betterproto2.TYPE_STRING, repeated=True)
+
+    address: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "RecordRefusalRequest", RecordRefusalRequest)
+
+
+@dataclass(eq=False, repr=False)
+class RecordSignInRequest(betterproto2.Message):
+    """
+    Records a staff sign-in in the audit log, once per sign_in_id. expires_at: the token's expiry.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    subject: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    sign_in_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    roles: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
+
+    expires_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+    address: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "RecordSignInRequest", RecordSignInRequest)
+
+
+@dataclass(eq=False, repr=False)
+class RedeemCodeRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    code: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The code. Case, spaces and dashes are ignored; O is read as 0, and I and L as 1.
+    """
+
+    idempotency_key: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    client_address: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The client's address, which limits guesses; empty: unknown.
+    """
+
+    client_network: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The client's network; empty: unknown.
+    """
+
+
+default_message_pool.register_message("game.v1", "RedeemCodeRequest", RedeemCodeRequest)
+
+
+@dataclass(eq=False, repr=False)
 class RedeemReply(betterproto2.Message):
     milestone: "MilestoneProgress | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The rung, as it is now.
+    The rung after the redemption.
     """
 
     reward: "Reward | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
@@ -6040,9 +7477,118 @@ default_message_pool.register_message("game.v1", "RedeemRequest", RedeemRequest)
 
 
 @dataclass(eq=False, repr=False)
+class Redemption(betterproto2.Message):
+    """
+    A code or receipt that a player redeemed.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    pack_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The pack's id.
+    """
+
+    pack_name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The pack's name.
+    """
+
+    campaign_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    player_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    receipt_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The receipt's id; empty: a code.
+    """
+
+    gave: "PackGift | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What the player got.
+    """
+
+    balance_after: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+
+    redeemed_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+    """
+    When it was redeemed.
+    """
+
+
+default_message_pool.register_message("game.v1", "Redemption", Redemption)
+
+
+@dataclass(eq=False, repr=False)
+class RedemptionReply(betterproto2.Message):
+    """
+    What a code or receipt gave.
+    """
+
+    redemption_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The redemption's id, which the ledger names as the reference.
+    """
+
+    campaign_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    gave: "PackGift | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What the player got.
+    """
+
+    balance: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    The balance of the turns or the currency afterwards.
+    """
+
+    guest_player_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The guest created because the request named no player; the edge issues its token.
+    """
+
+
+default_message_pool.register_message("game.v1", "RedemptionReply", RedemptionReply)
+
+
+@dataclass(eq=False, repr=False)
+class ReleaseHours(betterproto2.Message):
+    weekdays: "list[int]" = betterproto2.field(1, betterproto2.TYPE_INT32, repeated=True)
+    """
+    1: Monday, 7: Sunday.
+    """
+
+    from_hour: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    The first hour, from 0 to 23.
+    """
+
+    to_hour: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    The hour at which it ends, from 1 to 24.
+    """
+
+
+default_message_pool.register_message("game.v1", "ReleaseHours", ReleaseHours)
+
+
+@dataclass(eq=False, repr=False)
+class ReleaseTime(betterproto2.Message):
+    at: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+
+    units: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    How many units become free.
+    """
+
+
+default_message_pool.register_message("game.v1", "ReleaseTime", ReleaseTime)
+
+
+@dataclass(eq=False, repr=False)
 class Render(betterproto2.Message):
     """
-    What a widget may see of a game: never handler_config.
+    The public view of a game, for widgets. It never contains handler_config.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -6071,34 +7617,34 @@ class Render(betterproto2.Message):
 
     reward_handler: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
     """
-    How a page chooses what to draw for a type that it does not know.
+    Lets a page choose a display for a type it does not know.
     """
 
     milestones: "Milestones | None" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, optional=True)
 
     scope_key: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
     """
-    Where the player's balances of this game are: `GET /wallet?scope_key=`.
+    The scope of the player's balances in this game, for `GET /wallet?scope_key=`.
     """
 
     offers: "list[str]" = betterproto2.field(14, betterproto2.TYPE_STRING, repeated=True)
     """
-    What its campaign has for who plays it, of quests and leaderboards.
+    What the campaign offers its players: quests, leaderboards, codes.
     """
 
     reason: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
     """
-    NOT_STARTED, PAUSED or ENDED where nobody may play it now, SOLD_OUT where no prize is left to be won; else empty.
+    NOT_STARTED, PAUSED or ENDED: the game cannot be played now. SOLD_OUT: no prize is left. Otherwise empty.
     """
 
     starts_at: "int" = betterproto2.field(16, betterproto2.TYPE_INT64)
     """
-    The campaign's dates and the time zone that they are shown in; 0: none.
+    When the campaign starts; 0: no start date. `timezone` is the zone to show it in.
     """
 
     ends_at: "int" = betterproto2.field(17, betterproto2.TYPE_INT64)
     """
-    When the campaign ends; 0: it does not.
+    When the campaign ends; 0: never.
     """
 
     timezone: "str" = betterproto2.field(18, betterproto2.TYPE_STRING)
@@ -6119,7 +7665,7 @@ class RenderPrize(betterproto2.Message):
 
     available: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
     """
-    Whether it can be won now.
+    Whether it can currently be won.
     """
 
     description: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
@@ -6128,7 +7674,7 @@ class RenderPrize(betterproto2.Message):
 
     terms: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
-    What its winners agree to.
+    The terms that winners accept.
     """
 
     currency: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
@@ -6137,12 +7683,12 @@ class RenderPrize(betterproto2.Message):
 
     needs_claim: "bool" = betterproto2.field(11, betterproto2.TYPE_BOOL)
     """
-    Whether its winner is to claim it, and whether a code is what is given: what a page offers a winner next.
+    Whether the winner must claim it. With `gives_code` it decides what the page offers next.
     """
 
     gives_code: "bool" = betterproto2.field(12, betterproto2.TYPE_BOOL)
     """
-    Whether its winner gets a code.
+    Whether the winner receives a code.
     """
 
 
@@ -6153,7 +7699,7 @@ default_message_pool.register_message("game.v1", "RenderPrize", RenderPrize)
 class RenderReply(betterproto2.Message):
     render: "Render | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What a page needs to show the game.
+    The public view of the game.
     """
 
 
@@ -6161,15 +7707,29 @@ default_message_pool.register_message("game.v1", "RenderReply", RenderReply)
 
 
 @dataclass(eq=False, repr=False)
+class ReplaceWinnerRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    rank: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+    reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ReplaceWinnerRequest", ReplaceWinnerRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ReplayPlayReply(betterproto2.Message):
     """
-    `matches`: the rule, run again from the stored seed and the terms that its start promised, decided the same, and
-    its rewards are the prizes of those terms.
+    `matches`: replaying the stored seed under the promised terms gives the same decision, and the rewards are prizes of
+    those terms.
     """
 
     play: "PlayRecord | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The play as it was recorded.
+    The recorded play.
     """
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -6178,29 +7738,29 @@ class ReplayPlayReply(betterproto2.Message):
         3, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    What the player did; its shape depends on the game.
+    The player's input; its shape depends on the game.
     """
 
     replayed: "dict[str, Any] | None" = betterproto2.field(
         4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    The outcome that the replay gives.
+    The outcome of the replay.
     """
 
     matches: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
     """
-    Whether both are the same.
+    Whether the replay gives the recorded outcome.
     """
 
     commitment: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    As its start must have answered it.
+    The commitment that the start must have returned.
     """
 
     terms: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    As of a Revision.
+    The terms, as in Revision.
     """
 
 
@@ -6215,6 +7775,70 @@ class ReplayPlayRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ReplayPlayRequest", ReplayPlayRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ReportQuestEventRequest(betterproto2.Message):
+    """
+    Something a player did in another system. One of the last three fields identifies the player. The admin edge verifies
+    the signature.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    event_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    An id chosen by the sender. It deduplicates: a second event with the same id is ignored.
+    """
+
+    player_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    email: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The player's e-mail address, in place of `player_id`.
+    """
+
+    phone: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The player's phone number, in place of `player_id`.
+    """
+
+
+default_message_pool.register_message("game.v1", "ReportQuestEventRequest", ReportQuestEventRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ReportReceiptRequest(betterproto2.Message):
+    """
+    A receipt that the brand's own system has checked. One of the last three fields identifies the player. The admin edge
+    verifies the signature.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    receipt_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The receipt's id: each is paid once per pack.
+    """
+
+    player_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    email: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The player's e-mail address, in place of `player_id`.
+    """
+
+    phone: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The player's phone number, in place of `player_id`.
+    """
+
+
+default_message_pool.register_message("game.v1", "ReportReceiptRequest", ReportReceiptRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -6238,12 +7862,12 @@ class ResolvePlayerReply(betterproto2.Message):
 
     created: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
     """
-    Whether the player was made by this request.
+    Whether this request created the player.
     """
 
     guest_merged: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
     """
-    Whether what the guest won is the player's now: not where the guest is suspended, or somebody else's.
+    Whether the guest was merged; not if the guest is suspended or belongs to another player.
     """
 
 
@@ -6258,7 +7882,7 @@ class ResolvePlayerRequest(betterproto2.Message):
 
     guest_player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    A guest whose balances, rewards, plays and turns move to the player, once.
+    A guest to merge: its balances, rewards, plays and turns move to the player, once.
     """
 
 
@@ -6281,7 +7905,7 @@ default_message_pool.register_message("game.v1", "RetryTaskRequest", RetryTaskRe
 class RevealCodeReply(betterproto2.Message):
     code: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    The voucher code, as its winner is shown it.
+    The voucher code, as the winner sees it.
     """
 
 
@@ -6296,7 +7920,7 @@ class RevealCodeRequest(betterproto2.Message):
 
     reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Why it is shown: kept in the audit log.
+    The reason for revealing it, for the audit log.
     """
 
 
@@ -6306,7 +7930,7 @@ default_message_pool.register_message("game.v1", "RevealCodeRequest", RevealCode
 @dataclass(eq=False, repr=False)
 class Revision(betterproto2.Message):
     """
-    All that decides the plays of a game, as starts promise it.
+    Everything that decides a game's plays, as promised by a start.
     """
 
     revision_hash: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -6315,12 +7939,17 @@ class Revision(betterproto2.Message):
 
     terms: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    JSON. The SHA-256 of its UTF-8 bytes, in hex, is revision_hash: hash it as it stands, before it is read.
+    JSON. revision_hash is the SHA-256 of its UTF-8 bytes, in hex: hash the text before parsing it.
     """
 
     promised_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    When it was first promised.
+    When a start first promised it.
+    """
+
+    openings: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The openings of the release schedules named in `releases` of the terms, once their last unit is free.
     """
 
 
@@ -6330,7 +7959,7 @@ default_message_pool.register_message("game.v1", "Revision", Revision)
 @dataclass(eq=False, repr=False)
 class RevisionFigures(betterproto2.Message):
     """
-    The draws of a game's revision, by the odds that were in force.
+    The draws of one game revision, compared with its odds.
     """
 
     game_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -6360,8 +7989,8 @@ class Revocation(betterproto2.Message):
     """
     ---------------------------------------------------------------- logins
 
-    Tokens that end before their time: those of a login, or of a player (a guest, or tokens of no login of ours); of
-    staff those of a sign-in, or of a subject.
+    Revoked tokens: of a login, or of a player (a guest, or tokens from another issuer); for staff, of a sign-in or of a
+    subject.
     """
 
     tenant_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -6373,17 +8002,17 @@ class Revocation(betterproto2.Message):
 
     subject: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    The login's id, the player's, the sign-in's, staff's subject, or the API token's id.
+    The id of the login, player, sign-in or API token, or the staff subject.
     """
 
     issued_until: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    Tokens issued until then are refused; 0: every one.
+    Tokens issued up to this time are refused; 0: all.
     """
 
-    kept_until: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    expires_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
     """
-    When the last of them has expired, so that nobody need remember it.
+    When the last affected token expires; the revocation can be forgotten then.
     """
 
 
@@ -6407,18 +8036,18 @@ default_message_pool.register_message("game.v1", "RevokeRewardRequest", RevokeRe
 @dataclass(eq=False, repr=False)
 class RevokeStaffReply(betterproto2.Message):
     """
-    What ended with somebody's tokens: how many of their requests waited for a second person and are withdrawn. And what
-    did not: how many API tokens of theirs go on.
+    The result of revoking a subject's tokens: how many of its pending approvals were withdrawn, and how many of its API
+    tokens remain valid.
     """
 
     withdrawn: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
     """
-    How many of the person's open approvals were withdrawn.
+    The subject's pending approvals that were withdrawn.
     """
 
     tokens: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
     """
-    How many of the person's API tokens still work.
+    The subject's API tokens that remain valid.
     """
 
 
@@ -6428,7 +8057,7 @@ default_message_pool.register_message("game.v1", "RevokeStaffReply", RevokeStaff
 @dataclass(eq=False, repr=False)
 class RevokeStaffRequest(betterproto2.Message):
     """
-    Ends staff's tokens before their time: those of a sign-in (the audit log names it), or all of a subject until now.
+    Revokes staff tokens: those of one sign-in (see the audit log), or all of a subject issued so far.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -6439,7 +8068,7 @@ class RevokeStaffRequest(betterproto2.Message):
 
     issued_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    Where it is the subject itself that ends them: when the token that it showed was issued.
+    If subjects revoke their own tokens: when the presented token was issued.
     """
 
 
@@ -6472,7 +8101,7 @@ class Reward(betterproto2.Message):
 
     code: "str" = betterproto2.field(12, betterproto2.TYPE_STRING)
     """
-    Only to its owner, once delivered.
+    The voucher code; only for the winner, after delivery.
     """
 
     won_at: "int" = betterproto2.field(13, betterproto2.TYPE_INT64)
@@ -6485,12 +8114,12 @@ class Reward(betterproto2.Message):
 
     code_error: "str" = betterproto2.field(17, betterproto2.TYPE_STRING)
     """
-    Why `code` is not shown though there is one: CODE_UNAVAILABLE. Empty else.
+    CODE_UNAVAILABLE if the reward has a code that cannot be shown; otherwise empty.
     """
 
     prize: "PrizeContent | None" = betterproto2.field(18, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What its prize says of itself now.
+    The prize's current texts.
     """
 
 
@@ -6500,32 +8129,32 @@ default_message_pool.register_message("game.v1", "Reward", Reward)
 @dataclass(eq=False, repr=False)
 class RewardDelivery(betterproto2.Message):
     """
-    How a reward's delivery stands, its last attempt, and those before it.
+    The status of a reward's delivery, its last attempt and the earlier attempts.
     """
 
     task: "Task | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     tried_at: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    When that ended; 0: none has.
+    When the last attempt ended; 0: no attempt yet.
     """
 
     duration_ms: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
     request: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    How the body begins that the receiver is sent, made of what is kept now: without the callback's token, and with
-    answers where they are shown. Empty where nothing was sent.
+    The beginning of the request body, rebuilt from current data: without the callback's token, and with answers only
+    if they are revealed. Empty if nothing was sent.
     """
 
     answer: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    How the receiver's answer began, without secrets.
+    The beginning of the response, without secrets.
     """
 
     earlier: "list[DeliveryAttempt]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    The attempts before that one, the oldest first: of the last 20.
+    The earlier attempts among the last 20, oldest first.
     """
 
 
@@ -6535,7 +8164,7 @@ default_message_pool.register_message("game.v1", "RewardDelivery", RewardDeliver
 @dataclass(eq=False, repr=False)
 class RewardRecord(betterproto2.Message):
     """
-    A reward as its operators see it: whose it is, and never its code.
+    A reward as staff see it: with its player and without its code.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -6572,12 +8201,12 @@ class RewardRecord(betterproto2.Message):
 
     answered: "bool" = betterproto2.field(17, betterproto2.TYPE_BOOL)
     """
-    Whether its winner answered what the claim asked; GetReward has the answers.
+    Whether the winner filled in the claim form; GetReward returns the answers.
     """
 
     channel: "str" = betterproto2.field(18, betterproto2.TYPE_STRING)
     """
-    How it is delivered: its delivery's channel, or its prize's where none is due yet.
+    The channel of its delivery, or of its prize while no delivery is due.
     """
 
 
@@ -6593,9 +8222,9 @@ default_message_pool.register_message("game.v1", "RewardReply", RewardReply)
 
 
 @dataclass(eq=False, repr=False)
-class RotateQuestSecretRequest(betterproto2.Message):
+class RotatePackSecretRequest(betterproto2.Message):
     """
-    Its events are believed by a new secret, and by the one before, too; or, with end_previous, by the newest alone.
+    Creates a new secret for the pack's receipts. The previous one stays valid until end_previous is sent.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -6604,7 +8233,26 @@ class RotateQuestSecretRequest(betterproto2.Message):
 
     end_previous: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
     """
-    Whether the previous secret stops working now.
+    Whether the previous secret becomes invalid now.
+    """
+
+
+default_message_pool.register_message("game.v1", "RotatePackSecretRequest", RotatePackSecretRequest)
+
+
+@dataclass(eq=False, repr=False)
+class RotateQuestSecretRequest(betterproto2.Message):
+    """
+    Creates a new secret for the quest's events. The previous one stays valid until end_previous is sent.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    end_previous: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    Whether the previous secret becomes invalid now.
     """
 
 
@@ -6614,7 +8262,7 @@ default_message_pool.register_message("game.v1", "RotateQuestSecretRequest", Rot
 @dataclass(eq=False, repr=False)
 class RotateSecretRequest(betterproto2.Message):
     """
-    With a secret: what is sent is signed with it, and with the one before, too. Without: that one ends.
+    With a secret: requests are signed with it and with the previous one. Without: the previous one ends.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -6623,7 +8271,7 @@ class RotateSecretRequest(betterproto2.Message):
 
     secret: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    The new secret; empty: there is none any more.
+    The new secret; empty: end the previous one.
     """
 
 
@@ -6649,12 +8297,12 @@ default_message_pool.register_message("game.v1", "Rung", Rung)
 @dataclass(eq=False, repr=False)
 class SaveWarning(betterproto2.Message):
     """
-    What was stored as it was given, and is not used by our pages: they show their default.
+    A value that was stored but that the built-in pages ignore: they show their default.
     """
 
     field: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Its path, such as ui.theme.primary.
+    The value's path, such as ui.theme.primary.
     """
 
     description: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -6666,131 +8314,131 @@ default_message_pool.register_message("game.v1", "SaveWarning", SaveWarning)
 @dataclass(eq=False, repr=False)
 class Scope(betterproto2.Message):
     """
-    A field without a comment means what its name means here. Times are unix seconds.
-      access: Whether only players may play, or guests too.
+    Descriptions of fields without a comment, by name. Times are unix seconds.
+      access: Whether guests may play, or only players.
       achieved_at: When the score was reached; the earlier one ranks first.
-      actor: Who did it: the subject of the token; empty: a caller of Core.
+      actor: The subject of the token that was used; empty: a caller of Core.
       address: The client's address.
-      all_free: All codes that are free, in place of `ids`.
-      amount: How much, in whole units; negative: taken away.
-      attempts: How often it was tried.
-      available_at: When it can be completed again; 0: never.
+      all_free: All free codes, instead of `ids`.
+      amount: The amount in whole units; negative: a debit.
+      attempts: The number of attempts.
+      available_at: When the quest can be completed again; 0: never.
       avatar_url: An http or https address of the player's picture; empty: none.
-      awarded: How many units were awarded.
-      balance: The balance now.
+      awarded: The number of units awarded.
+      balance: The current balance.
       balance_after: The balance after the movement.
-      balances: The balances that were moved, as they are now.
-      by_day: One row for each day.
+      balances: The balances that changed, with their current amounts.
+      by_day: One row per day.
       campaign: The campaign.
       campaign_id: The campaign's id.
       challenge_id: The login challenge's id.
-      channel: How it is delivered: none, voucher_code, webhook, workflow, manual or one of a plugin.
-      claim_fields: What the winner is asked at the claim.
-      claimed: How many were claimed.
-      claimed_at: When it was claimed; 0: it was not.
-      client_seed: A text of the player's own that the draw also depends on; empty: none.
+      channel: The delivery channel: none, voucher_code, webhook, workflow, manual or one from a plugin.
+      claim_fields: The fields that the winner fills in when claiming.
+      claimed: The number of claimed rewards.
+      claimed_at: When it was claimed; 0: not claimed.
+      client_seed: A text chosen by the player that also enters the draw; empty: none.
       completed_at: When it was completed.
       contact: A phone number or an e-mail address.
       contacts: The player's contacts.
-      created_at: When it was made.
-      currency: The name of the currency: `points`, an item of a collection, or an ISO 4217 code where it is money.
-      cursor: The `next_cursor` of the page before; empty: the first page.
+      created_at: When it was created.
+      currency: The currency: `points`, an item of a collection, or an ISO 4217 code for money.
+      cursor: The `next_cursor` of the previous page; empty: the first page.
       day: The local day in the campaign's time zone, as YYYY-MM-DD.
       description: A text for players.
       display_name: The name that other players see.
-      draws: How many draws were made.
-      drop_plan: What falls and when, in a game that drops things.
-      duration_ms: How long the receiver took, in milliseconds.
-      end_date: When it ends; 0: it does not.
-      entry: The movement.
-      error: What went wrong; empty: nothing.
+      draws: The number of draws.
+      drop_plan: The items that fall and when, in a game with drops.
+      duration_ms: The receiver's response time in milliseconds.
+      end_date: When it ends; 0: never.
+      entry: The ledger entry.
+      error: The error message; empty: no error.
       event_id: The event's id.
-      expires_at: When it ends; 0: it does not.
-      fulfilled: How many were fulfilled.
-      fulfilled_at: When it was fulfilled; 0: it was not.
+      expires_at: When it expires; 0: never.
+      fulfilled: The number of fulfilled rewards.
+      fulfilled_at: When it was fulfilled; 0: not fulfilled.
       game: The game.
       game_id: The game's id.
-      id: The resource's id, given by the service.
-      idempotency_key: Sent again with the same request, it gets the first reply; nothing is done twice.
+      id: The resource's id, assigned by the service.
+      idempotency_key: Makes retries safe: the same key with the same request returns the first reply.
       ids: The codes' ids.
-      image_url: An https address of a picture; empty: none.
+      image_url: The https address of a picture, or the URL of an uploaded one; empty: none.
       integration: The integration.
       integration_id: The integration's id.
       items: The page's items.
       leaderboard: The leaderboard.
-      limit: How many items a page holds: 1 to 100, 20 where it is left out.
+      limit: The page size: 1 to 100; default 20.
       locale: The player's language, as a BCP 47 tag such as en or pt-BR.
       login_id: The login's id.
       merchant: The merchant.
-      merchant_id: The merchant's id; empty: the tenant's own.
-      message: A sentence for people.
-      metadata: What the page shows of the draw; its fields depend on the reward handler.
+      merchant_id: The merchant's id; empty: the resource belongs to the tenant.
+      message: A human-readable message.
+      metadata: Data for displaying the draw; its fields depend on the reward handler.
       milestone_id: The rung's id.
-      milestones: What balances unlock.
-      name: The name that people read.
-      network: The client's network, as a hash.
-      next_attempt_at: When it is tried again; 0: it is not.
+      milestones: The rungs that balances unlock.
+      name: The display name.
+      network: A hash of the client's network.
+      next_attempt_at: When the next attempt is due; 0: no further attempt.
       odds: Draws compared with the declared odds.
-      on_unavailable: What happens where a drawn prize is out of stock or capped.
-      pagination: Where the next page begins.
+      on_unavailable: What happens if a drawn prize is out of stock or capped.
+      pagination: The cursor of the next page.
       play_id: The play's id.
       player: The player.
       player_id: The player's id.
-      players: How many different players.
-      plays: How many plays.
+      players: The number of distinct players.
+      plays: The number of plays.
       prize: The prize.
       prize_id: The prize's id.
       prizes: The prizes.
-      q: Part of a name, in either case; empty: all.
-      quantity: How many units.
+      q: Part of a name, case-insensitive; empty: all.
+      quantity: The number of units.
       quest: The quest.
       quest_id: The quest's id.
       rank: The rank, from 1.
-      reason: Why, for people and the audit log.
-      reference_id: What it refers to: a play, a reward, a quest, or an id of the caller's own.
-      remaining: How many units are left.
-      revision: The number of the revision; each update makes the next one.
-      revision_hash: SHA-256 of the terms that the play is decided by, in hex.
+      reason: The reason, for staff and the audit log.
+      reference_id: The id of the related play, reward or quest, or an id chosen by the caller.
+      remaining: The number of units left.
+      revision: The revision number; each update increments it.
+      revision_hash: SHA-256 of the terms that decide the play, in hex.
       reward: The reward.
       reward_id: The reward's id.
       rewards: The rewards won.
       roles: The roles of the token.
-      rules: Limits of plays.
-      scope: The tenant that the request is about, and the merchant in whose name it is made.
-      scope_key: What the balance belongs to: the id of a campaign, of a merchant or of the tenant.
+      rules: Play limits.
+      scope: The tenant of the request, and the merchant it acts for.
+      scope_key: The scope of the balance: the id of a campaign, of a merchant or of the tenant.
       score: The score.
-      seed: The seed in hex: with the client seed it gives the draw, so anyone can check it.
-      seed_hash: SHA-256 of the seed, in hex; told before the play.
-      session_id: The session: it is played once, by the player that started it.
+      seed: The seed in hex: together with the client seed it determines the draw, so anyone can verify it.
+      seed_hash: SHA-256 of the seed, in hex; published before the play.
+      session_id: The session's id: it can be played once, by the player that started it.
       sign_in_id: The sign-in's id.
-      start_date: When it begins; 0: at once.
-      starts: How many sessions were started.
-      state: Whether it is free, assigned or withdrawn.
-      status: Its state.
+      start_date: When it begins; 0: immediately.
+      starts: The number of sessions started.
+      state: Whether the code is free, assigned or withdrawn.
+      status: The status.
       subject: The subject of the token.
-      subject_id: The id of the resource that it was done to.
-      subject_type: The kind of resource that it was done to.
+      subject_id: The id of the affected resource.
+      subject_type: The kind of the affected resource.
       task: The fulfillment task.
       tenant: The tenant.
       tenant_id: The tenant's id.
       threshold: The balance at which the rung is reached.
-      timezone: An IANA time zone such as Europe/Berlin: its days begin at midnight there.
+      timezone: An IANA time zone such as Europe/Berlin; days begin at midnight in it.
       token: The API token.
-      total: How many units there are in all; 0: unlimited.
-      turns: How many turns.
-      type: Its type: a name of your own, such as voucher, points or spin_wheel.
-      ui: How the game looks. Any JSON object is stored and returned as sent; the widget reads the parts that it knows.
-      until: Before then.
-      update_mask: The names of the fields to set; empty: every field that is sent.
-      updated_at: When it was last changed.
-      value: What one unit is worth; of type points: how many.
-      wins: How many plays won something.
-      withdrawn: How many were withdrawn.
+      total: The total number of units; 0: unlimited.
+      turns: The number of turns.
+      type: A type name of your choice, such as voucher, points or spin_wheel.
+      ui: The game's appearance. Any JSON object is stored and returned as sent; the widget reads the parts it knows.
+      until: The end of the range, exclusive.
+      update_mask: The names of the fields to set; empty: every field in the request.
+      updated_at: When it was last updated.
+      value: The value of one unit; for type points, the number of points.
+      wins: The number of plays that won something.
+      withdrawn: The number withdrawn.
       won_at: When it was won.
 
     ---------------------------------------------------------------- shared
 
-    Whose data a request is about. Core trusts it; the edges fill it from the caller's identity.
+    The tenant and merchant of a request. Core trusts it; the edges fill it from the caller's identity.
     """
 
     tenant_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -6817,7 +8465,7 @@ class SearchPlayersRequest(betterproto2.Message):
 
     q: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    An id, a part of a name, or a whole contact.
+    An id, part of a name, or a full contact.
     """
 
     status: "PlayerStatus" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: PlayerStatus(0))
@@ -6860,31 +8508,62 @@ class SearchRewardsRequest(betterproto2.Message):
 
     contact: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
     """
-    The winner's, whole.
+    The winner's contact, in full.
     """
 
     code: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
     """
-    The code that it has, whole; for who may move rewards.
+    The assigned code, in full; only for callers who may change rewards.
     """
 
     won_from: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
     """
-    Won from then, until before then.
+    Won at or after this time.
     """
 
     won_until: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
     """
-    Won before then.
+    Won before this time.
     """
 
     reveal: "bool" = betterproto2.field(13, betterproto2.TYPE_BOOL)
     """
-    Whether it may be looked for by a code.
+    Whether the caller may search by code.
     """
 
 
 default_message_pool.register_message("game.v1", "SearchRewardsRequest", SearchRewardsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class SendCodeReply(betterproto2.Message):
+    contact_type: "ContactType" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: ContactType(0))
+    """
+    The kind of contact that it was sent to.
+    """
+
+    sent_to: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The contact, masked.
+    """
+
+
+default_message_pool.register_message("game.v1", "SendCodeReply", SendCodeReply)
+
+
+@dataclass(eq=False, repr=False)
+class SendCodeRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The reason for sending it again, for the audit log.
+    """
+
+
+default_message_pool.register_message("game.v1", "SendCodeRequest", SendCodeRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -6897,7 +8576,7 @@ class SetPlayerStatusRequest(betterproto2.Message):
 
     reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Why, for the audit log.
+    The reason, for the audit log.
     """
 
 
@@ -6908,7 +8587,7 @@ default_message_pool.register_message("game.v1", "SetPlayerStatusRequest", SetPl
 class SignOutPlayerReply(betterproto2.Message):
     ended: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
     """
-    Logins that went on until now.
+    The number of logins ended.
     """
 
 
@@ -6950,7 +8629,7 @@ class Standing(betterproto2.Message):
 
     contact: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
     """
-    A contact of a player without a display name, masked. In the standings that staff list alone.
+    A masked contact, if the player has no display name. Only in standings for staff.
     """
 
 
@@ -6969,17 +8648,17 @@ class StartReply(betterproto2.Message):
 
     guest_player_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    The guest that was made, where the request named no player; an edge gives it a token.
+    The guest created because the request named no player; the edge issues its token.
     """
 
     commitment: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    SHA-256 of seed_hash, revision_hash and session_id, with colons between, in hex.
+    SHA-256 of seed_hash, revision_hash and session_id, joined with colons, in hex.
     """
 
     revision_hash: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    SHA-256 of what decides, in hex: the session is played by just that, or not at all. GetRevision has it.
+    SHA-256 of the terms, in hex. The session is decided by exactly these terms or refused. See GetRevision.
     """
 
 
@@ -6998,7 +8677,7 @@ class StartRequest(betterproto2.Message):
 
     player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Empty on a game with public access: a guest is made.
+    May be empty on a game with public access: the service then creates a guest.
     """
 
     idempotency_key: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -7026,12 +8705,12 @@ default_message_pool.register_message("game.v1", "Stock", Stock)
 @dataclass(eq=False, repr=False)
 class StockMove(betterproto2.Message):
     """
-    Who changed a prize's total, why, and what it was before and after; 0 is unlimited.
+    A change of a prize's total: author, reason, and the values before and after; 0 is unlimited.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    The how manieth of its prize's.
+    The sequence number of the move within its prize.
     """
 
     prize_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -7040,7 +8719,7 @@ class StockMove(betterproto2.Message):
 
     reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Empty: the prize was edited.
+    Empty if the prize itself was updated.
     """
 
     total_before: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
@@ -7083,7 +8762,7 @@ default_message_pool.register_message("game.v1", "StockMoveReply", StockMoveRepl
 @dataclass(eq=False, repr=False)
 class StockRunway(betterproto2.Message):
     """
-    A prize that runs out. a_day: how many were won in the last 24 hours; empty_at: when it will be empty at this rate.
+    A prize that is running out. a_day: units won in the last 24 hours; empty_at: when it runs out at this rate.
     """
 
     prize_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -7094,16 +8773,72 @@ class StockRunway(betterproto2.Message):
 
     a_day: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    How many were awarded in the last 24 hours.
+    Units won in the last 24 hours.
     """
 
     empty_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
     """
-    When the stock is used up at that rate; 0: not soon.
+    When the stock runs out at that rate; 0: not soon.
     """
 
 
 default_message_pool.register_message("game.v1", "StockRunway", StockRunway)
+
+
+@dataclass(eq=False, repr=False)
+class SubmitEntryReply(betterproto2.Message):
+    entry_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    missing: "list[str]" = betterproto2.field(2, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The missing parts of a complete entry: fields.KEY or consents.ID.
+    """
+
+    guest_player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The new guest, if the request had no player.
+    """
+
+
+default_message_pool.register_message("game.v1", "SubmitEntryReply", SubmitEntryReply)
+
+
+@dataclass(eq=False, repr=False)
+class SubmitEntryRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    fields: "dict[str, Any] | None" = betterproto2.field(
+        4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    Values by key. Omitted fields are unchanged; null removes a value.
+    """
+
+    consents: "dict[str, Any] | None" = betterproto2.field(
+        5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    true gives a consent, false withdraws it. Omitted ones are unchanged.
+    """
+
+    locale: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The language in which the form was shown.
+    """
+
+    idempotency_key: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+
+    country: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    The country of the client, from a trusted proxy.
+    """
+
+
+default_message_pool.register_message("game.v1", "SubmitEntryRequest", SubmitEntryRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -7126,7 +8861,7 @@ class Task(betterproto2.Message):
 
     last_error: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
     """
-    Why the last attempt failed; empty: it did not.
+    Why the last attempt failed; empty: no failure.
     """
 
     next_attempt_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
@@ -7137,7 +8872,7 @@ class Task(betterproto2.Message):
 
     prize_name: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
     """
-    The prize's name when it was won.
+    The prize's name at the time of the win.
     """
 
 
@@ -7153,37 +8888,6 @@ default_message_pool.register_message("game.v1", "TaskReply", TaskReply)
 
 
 @dataclass(eq=False, repr=False)
-class TellQuestEventRequest(betterproto2.Message):
-    """
-    What a player did elsewhere, who is named by one of the last three. The admin edge has checked the signature.
-    """
-
-    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
-
-    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
-
-    event_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
-    """
-    Of the teller's choosing: told again under the same one, it is the same event.
-    """
-
-    player_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
-
-    email: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
-    """
-    The player's e-mail address, in place of `player_id`.
-    """
-
-    phone: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
-    """
-    The player's phone number, in place of `player_id`.
-    """
-
-
-default_message_pool.register_message("game.v1", "TellQuestEventRequest", TellQuestEventRequest)
-
-
-@dataclass(eq=False, repr=False)
 class Tenant(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -7195,8 +8899,13 @@ class Tenant(betterproto2.Message):
 
     origins: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
     """
-    Pages of these origins may call the consumer edge for the tenant and frame its pages: exact ones, or
-    https://*.brand.example for every name below brand.example.
+    Origins whose pages may call the consumer edge for the tenant and frame its pages: exact origins, or
+    https://*.brand.example for all subdomains of brand.example.
+    """
+
+    database: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The database that the tenant lives in: a name in DATABASES, or home. Set when the tenant is created; default home.
     """
 
 
@@ -7214,7 +8923,7 @@ default_message_pool.register_message("game.v1", "TenantReply", TenantReply)
 @dataclass(eq=False, repr=False)
 class TestFrequency(betterproto2.Message):
     """
-    How many of a run's plays ended so. A play that won several things is counted with each.
+    How many plays of a run had this outcome. A play that won several things counts once for each.
     """
 
     outcome: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -7226,32 +8935,32 @@ class TestFrequency(betterproto2.Message):
 
     name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Of the prize or item.
+    The name of the prize or item.
     """
 
     slot_index: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
     """
-    The segment or slot on which it was shown; -1: none.
+    The segment or slot that showed it; -1: none.
     """
 
     count: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
     """
-    How often it came out.
+    How often it occurred.
     """
 
     share: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
     """
-    count over the plays.
+    `count` divided by the number of plays.
     """
 
     declared: "float" = betterproto2.field(7, betterproto2.TYPE_DOUBLE)
     """
-    The share that its configuration says, while everything is there; -1: it says none.
+    The configured share, with everything in stock; -1: none is configured.
     """
 
     quantity: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
     """
-    Units in all.
+    The total number of units.
     """
 
 
@@ -7295,7 +9004,7 @@ class TestPlay(betterproto2.Message):
         9, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    Where it is the only one.
+    Set only if it is the only play of the run.
     """
 
     drop_plan: "list[PlannedDrop]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -7307,7 +9016,7 @@ default_message_pool.register_message("game.v1", "TestPlay", TestPlay)
 @dataclass(eq=False, repr=False)
 class TestRun(betterproto2.Message):
     """
-    Test plays that were made at once. They touched nothing, and are forgotten after a day.
+    A batch of test plays. They change no data and are deleted after a day.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -7323,22 +9032,22 @@ class TestRun(betterproto2.Message):
 
     times: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
     """
-    How many plays were made.
+    The number of plays.
     """
 
     frequencies: "list[TestFrequency]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    How often each outcome came out.
+    How often each outcome occurred.
     """
 
     plays: "list[TestPlay]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    The first of them.
+    The first plays of the run.
     """
 
     made_by: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
-    Who made the test plays.
+    The staff member who ran the test plays.
     """
 
     created_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
@@ -7351,7 +9060,7 @@ default_message_pool.register_message("game.v1", "TestRun", TestRun)
 class TestRunReply(betterproto2.Message):
     run: "TestRun | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The test plays, summed up.
+    The summary of the test plays.
     """
 
 
@@ -7419,12 +9128,12 @@ class TurnLoginRequest(betterproto2.Message):
 
     generation: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    That of the refresh token which is used; the next one's is one more.
+    The generation of the refresh token in use; the next token's is one higher.
     """
 
     requester: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    The address that it comes from, as a hash.
+    A hash of the client's address.
     """
 
 
@@ -7449,8 +9158,8 @@ default_message_pool.register_message("game.v1", "UnlinkContactRequest", UnlinkC
 @dataclass(eq=False, repr=False)
 class UpdateCampaignRequest(betterproto2.Message):
     """
-    `update_mask` names the top-level fields to set; over REST it is made from the fields that the
-    body holds. Over RPC an empty mask sets every field that is not at its default (AIP-134).
+    `update_mask` names the top-level fields to set; over REST it is derived from the fields in the
+    body. Over RPC an empty mask sets every field that is not at its default (AIP-134).
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -7463,6 +9172,20 @@ class UpdateCampaignRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "UpdateCampaignRequest", UpdateCampaignRequest)
+
+
+@dataclass(eq=False, repr=False)
+class UpdateDrawRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    draw: "Draw | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+
+    update_mask: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "UpdateDrawRequest", UpdateDrawRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -7482,8 +9205,8 @@ default_message_pool.register_message("game.v1", "UpdateGameRequest", UpdateGame
 @dataclass(eq=False, repr=False)
 class UpdateIntegrationRequest(betterproto2.Message):
     """
-    Its type stays what it is. A config given without its secret keeps it, and without its headers, or with a header as
-    it reads back, what they carry.
+    The type cannot change. A config without the secret keeps the stored one. A config without headers, or with a header
+    sent as ***, keeps the stored values.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -7524,6 +9247,23 @@ class UpdateMerchantRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "UpdateMerchantRequest", UpdateMerchantRequest)
+
+
+@dataclass(eq=False, repr=False)
+class UpdatePackRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    pack: "Pack | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The pack.
+    """
+
+    update_mask: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "UpdatePackRequest", UpdatePackRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -7601,7 +9341,7 @@ class UsedBudget(betterproto2.Message):
 
     used: "float" = betterproto2.field(5, betterproto2.TYPE_DOUBLE)
     """
-    What was used of it, in units of the currency.
+    The amount used, in units of the currency.
     """
 
 
@@ -7612,7 +9352,7 @@ default_message_pool.register_message("game.v1", "UsedBudget", UsedBudget)
 class VerifyCallbackReply(betterproto2.Message):
     verified: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
     """
-    Whether the signature is right.
+    Whether the signature is valid.
     """
 
 
@@ -7622,8 +9362,8 @@ default_message_pool.register_message("game.v1", "VerifyCallbackReply", VerifyCa
 @dataclass(eq=False, repr=False)
 class VerifyCallbackRequest(betterproto2.Message):
     """
-    Whether the secret of the task's prize signed a callback, and made the token of its URL for this task; or the secret of
-    the quest an event, whose URL has no token. The secret itself never leaves Core.
+    Verifies a callback's signature and URL token with the secret of the task's prize, or an event's signature with the
+    secret of the quest (no URL token). The secret never leaves Core.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -7647,7 +9387,7 @@ class VerifyCallbackRequest(betterproto2.Message):
 
     body: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    The raw body, which was signed.
+    The raw signed body.
     """
 
     token: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
@@ -7662,7 +9402,7 @@ default_message_pool.register_message("game.v1", "VerifyCallbackRequest", Verify
 @dataclass(eq=False, repr=False)
 class Violation(betterproto2.Message):
     """
-    Rows that do not add up, as the auditor found them: kept until somebody closes it and says why.
+    A discrepancy between rows, found by the audit. It stays open until staff close it with a reason.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -7673,37 +9413,37 @@ class Violation(betterproto2.Message):
 
     check: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    The check that they break, and what it says must hold.
+    The violated check. `holds` is the rule it enforces.
     """
 
     holds: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    What must hold.
+    The rule that is violated.
     """
 
     subject_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    What was looked at, and what of it.
+    The id of the checked resource. `row_id` is the row within it.
     """
 
     row_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    The row that violates it.
+    The row that violates the rule.
     """
 
     scope_key: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    The campaign or merchant that it is of; empty: the tenant.
+    The campaign or merchant it belongs to; empty: the tenant.
     """
 
     expected: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
-    What must be there.
+    The expected value.
     """
 
     found: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
     """
-    What is there.
+    The value found.
     """
 
     first_seen_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
@@ -7718,17 +9458,17 @@ class Violation(betterproto2.Message):
 
     gone_at: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
     """
-    Since when it is found no more; 0: it was there the last time that it was looked for.
+    When the audit first found it resolved; 0: it was still present at the last run.
     """
 
     closed_at: "int" = betterproto2.field(13, betterproto2.TYPE_INT64)
     """
-    When somebody closed it; 0: nobody did.
+    When it was closed; 0: open.
     """
 
     closed_by: "str" = betterproto2.field(14, betterproto2.TYPE_STRING)
     """
-    Who closed it.
+    The staff member who closed it.
     """
 
     reason: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
@@ -7751,14 +9491,14 @@ default_message_pool.register_message("game.v1", "ViolationReply", ViolationRepl
 @dataclass(eq=False, repr=False)
 class VoucherCode(betterproto2.Message):
     """
-    A code of a pool, as staff sees it.
+    A code of a pool, as staff see it.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     masked: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Of one that was won its last characters, as far as they give nothing away; else only dots.
+    For an assigned code its last characters, if they do not reveal the code; otherwise only dots.
     """
 
     state: "CodeState" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: CodeState(0))
@@ -7769,12 +9509,12 @@ class VoucherCode(betterproto2.Message):
 
     assigned_at: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
     """
-    When it was given to a winner; 0: it was not.
+    When it was assigned to a winner; 0: not assigned.
     """
 
     withdrawn_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
     """
-    When it was withdrawn; 0: it was not.
+    When it was withdrawn; 0: not withdrawn.
     """
 
     expires_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
@@ -7815,7 +9555,7 @@ default_message_pool.register_message("game.v1", "WithdrawApprovalRequest", With
 @dataclass(eq=False, repr=False)
 class WithdrawChallengeRequest(betterproto2.Message):
     """
-    address, network: as when it was made.
+    address, network: the same values as in IssueChallenge.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -7838,12 +9578,12 @@ class WithdrawCodesReply(betterproto2.Message):
 
     kept: "list[KeptCode]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    The codes that were won or withdrawn before.
+    The codes that were already assigned or withdrawn.
     """
 
     available: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    Codes that are free still.
+    The codes that are still free.
     """
 
 
@@ -7853,7 +9593,7 @@ default_message_pool.register_message("game.v1", "WithdrawCodesReply", WithdrawC
 @dataclass(eq=False, repr=False)
 class WithdrawCodesRequest(betterproto2.Message):
     """
-    Either the codes of these ids, or every free one.
+    Selects either the codes with these ids or every free code.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -7866,13 +9606,65 @@ class WithdrawCodesRequest(betterproto2.Message):
 
     reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Why, for the audit log.
+    The reason, for the audit log.
     """
 
     idempotency_key: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "WithdrawCodesRequest", WithdrawCodesRequest)
+
+
+@dataclass(eq=False, repr=False)
+class WithdrawConsentsRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    consents: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The consents' ids.
+    """
+
+    reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The reason, for the audit log.
+    """
+
+
+default_message_pool.register_message("game.v1", "WithdrawConsentsRequest", WithdrawConsentsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class WithdrawPackCodesReply(betterproto2.Message):
+    withdrawn: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+
+    kept: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    The codes that did not change: unknown, used or withdrawn before.
+    """
+
+
+default_message_pool.register_message("game.v1", "WithdrawPackCodesReply", WithdrawPackCodesReply)
+
+
+@dataclass(eq=False, repr=False)
+class WithdrawPackCodesRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    codes: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The codes to withdraw.
+    """
+
+    reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "WithdrawPackCodesRequest", WithdrawPackCodesRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -7889,7 +9681,7 @@ class WonReward(betterproto2.Message):
 
     reward_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    Empty for wallet items, which make no reward record.
+    Empty for wallet items, which create no reward record.
     """
 
 

@@ -1,4 +1,4 @@
-// One leaderboard: who leads, who gets what, and what staff correct.
+// One leaderboard: standings, prizes by rank, and corrections by staff.
 import { api, newKey } from "../api.js";
 import { html, useState } from "../lib.js";
 import { playerAddress } from "../pages/players.js";
@@ -60,9 +60,9 @@ export default function Board({ id }) {
   const finalize = async () => {
     const { items, pagination } = await load({ limit: 100 }, undefined);
     const won = items.filter((/** @type {any} */ one) => one.prize_id);
-    const told = won.slice(0, SHOWN).map((/** @type {any} */ one) => `${one.rank}. ${who(one)}: ${prizeOf(one.prize_id)}`);
+    const awarded = won.slice(0, SHOWN).map((/** @type {any} */ one) => `${one.rank}. ${who(one)}: ${prizeOf(one.prize_id)}`);
     const further = won.length > SHOWN || pagination.has_more ? [say("board.further")] : [];
-    if (await confirm({ title: say("board.finalize_title", { name: board.name }), text: say(pagination.has_more ? "board.finalize_many" : "board.finalize_text", { count: won.length }), items: [...told, ...further], word: say("board.finalize") })) {
+    if (await confirm({ title: say("board.finalize_title", { name: board.name }), text: say(pagination.has_more ? "board.finalize_many" : "board.finalize_text", { count: won.length }), items: [...awarded, ...further], word: say("board.finalize") })) {
       const done = await api.post("/admin/leaderboards/{id}/finalize", { path, body: {} });
       tell(say("board.finalized", { count: done.standings.filter((/** @type {any} */ one) => one.reward_id).length }));
       await changed();
@@ -115,7 +115,7 @@ export default function Board({ id }) {
     ${(shown.what === "adjust" || shown.what === "disqualify") && html`<${Correct} id=${id} ...${shown} close=${close} done=${changed} />`}`;
 }
 
-/** A correction, for a reason. @param {{id: string, what: string, one?: any, close: () => void, done: () => any}} props */
+/** A correction with a reason. @param {{id: string, what: string, one?: any, close: () => void, done: () => any}} props */
 function Correct({ id, what, one, close, done }) {
   const [key] = useState(newKey);
   const adjusts = what === "adjust";

@@ -1,4 +1,4 @@
-// Leaderboards: all there are, and a new one.
+// The list of leaderboards, and the form for a new one.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Head } from "../parts/layout.js";
@@ -11,14 +11,14 @@ import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 import { Make, useCampaigns } from "./choosing.js";
 
-/** What the form of a board asks for. */
+/** The schema of the leaderboard form. */
 export const BOARD = {
   type: "object",
   required: ["name", "metric", "mode", "campaign_id"],
   properties: {
     name: { type: "string", minLength: 1, maxLength: 200 },
     campaign_id: { type: "string" },
-    game_id: { type: "string", help: say("help.game_id") },
+    game_id: { type: "string" },
     metric: { type: "string", enum: ["score", "plays", "wins", "points"] },
     mode: { type: "string", enum: ["sum", "best", "latest"] },
     start_date: { type: "integer", format: "unix-time" },
@@ -68,5 +68,5 @@ export default function Boards() {
     ${making && html`<${Make} title=${say("boards.new")} schema=${BOARD} value=${NEW} zone=${campaigns.zone} save=${save} word=${say("boards.make")} close=${() => setMaking(false)} />`}`;
 }
 
-/** What a board counts, and how. @param {any} board */
+/** A leaderboard's metric and mode. @param {any} board */
 export const counted = ({ metric, mode }) => `${state(metric)}, ${state(mode).toLowerCase()}`;

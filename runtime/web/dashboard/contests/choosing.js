@@ -1,4 +1,4 @@
-// What the forms of boards and quests share: controls that choose by name, and an edit that undoes nobody's.
+// Shared by the forms of leaderboards and quests: selects by name, and an edit that detects concurrent changes.
 import { api, Refused } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
 import { differing } from "../parts/compared.js";
@@ -8,27 +8,27 @@ import { loadById, useData } from "../parts/requests.js";
 import { tell } from "../parts/toast.js";
 import { label, say } from "../words.js";
 
-/** @param {string} path */
-const choosing = (path) =>
+/** @param {string} path @param {string} [empty] the key of the empty option */
+const choosing = (path, empty = "form.none") =>
   /** @param {{value: string, change: (value: string) => void, named: any}} props */
   function Choose({ value, change, named: control }) {
     const { data, error } = useData((signal) => loadById(path, signal), []);
     const known = [...(data ?? [])];
     return html`<select ...${control} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
-      <option value="">${say(control.required ? "form.choose" : "form.none")}</option>
+      <option value="">${say(control.required ? "form.choose" : empty)}</option>
       ${known.map(([id, one]) => html`<option key=${id} value=${id}>${one.name}</option>`)}
       ${value && !data?.has(value) && html`<option value=${value}>${value}</option>`}
     </select>${error && html`<small class="wrong" role="alert">${error.message}</small>`}`;
   };
 
 const CHOSEN = /** @type {Record<string, any>} */ ({
-  campaign_id: choosing("/admin/campaigns"), game_id: choosing("/admin/games"), prize_id: choosing("/admin/prizes"),
+  campaign_id: choosing("/admin/campaigns"), game_id: choosing("/admin/games", "analytics.every_game"), prize_id: choosing("/admin/prizes"),
 });
 
-/** What chooses in a form. @param {string} name */
+/** The select controls of a form. @param {string} name */
 export const widget = (name) => CHOSEN[name];
 
-/** The campaigns' names and zones, and a list's filter by campaign. */
+/** Names and time zones of campaigns, and a filter by campaign. */
 export function useCampaigns() {
   const { data } = useData((signal) => loadById("/admin/campaigns", signal), []);
   const options = [...(data ?? [])].map(([value, { name }]) => ({ value, text: name }));
@@ -40,7 +40,7 @@ export function useCampaigns() {
 }
 
 /**
- * A form that makes something in a campaign, with times in that campaign's zone.
+ * A form that creates an item in a campaign, with times in the campaign's zone.
  * @param {{title: string, schema: any, value: any, word: string, save: (value: any) => Promise<any>, zone: (campaign: string) => string, close: () => void}} props
  */
 export function Make({ title, schema, value, word, save, zone, close }) {
@@ -51,8 +51,8 @@ export function Make({ title, schema, value, word, save, zone, close }) {
 }
 
 /**
- * Changes what was changed in the form. Where somebody else has changed the thing meanwhile, it says what first: it has
- * no revision that the service could hold an update to.
+ * Sends the changed fields. Reports concurrent changes first, since the item has
+ * no revision for an optimistic lock.
  * @param {{title: string, path: string, one: any, schema: any, fields: (one: any) => Record<string, any>, sent?: (value: any) => any, zone: string, close: () => void, saved: (one: any) => void}} props
  */
 export function Edit({ title, path, one, schema, fields, sent = (value) => value, zone, close, saved }) {

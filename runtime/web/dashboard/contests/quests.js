@@ -1,4 +1,4 @@
-// Quests: all there are; made, changed and archived here.
+// The list of quests, with forms to create, edit and archive them.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
@@ -20,7 +20,7 @@ const TYPES = ["one_time", "daily", "weekly"];
 const KINDS = ["self_declared", "plays", "wins", "points", "logins", "event"];
 const OWN_WORD = { kind: KINDS[0], count: 0, game_id: "" };
 
-/** What the form of a quest asks for. */
+/** The schema of the quest form. */
 const QUEST = {
   type: "object",
   required: ["name", "campaign_id", "type", "turns", "status"],
@@ -39,7 +39,7 @@ const QUEST = {
       properties: {
         kind: { type: "string", enum: KINDS, help: say("quests.help_kind") },
         count: { type: "integer", minimum: 0, maximum: 1000000000 },
-        game_id: { type: "string", help: say("help.game_id") },
+        game_id: { type: "string" },
       },
     },
   },
@@ -47,7 +47,7 @@ const QUEST = {
 
 const NEW = { description: "", type: "one_time", turns: 1, status: "draft", start_date: 0, end_date: 0, condition: OWN_WORD };
 
-/** @param {any} quest what the form holds of it */
+/** The form's value. @param {any} quest */
 const fields = ({ name, description, campaign_id, type, turns, status, start_date, end_date, condition }) => ({
   name, description, campaign_id, type: type.replace("QUEST_TYPE_", "").toLowerCase(), turns,
   status: status.replace("QUEST_STATUS_", "").toLowerCase(), start_date, end_date,
@@ -57,10 +57,10 @@ const fields = ({ name, description, campaign_id, type, turns, status, start_dat
 /** @param {any} condition */
 const kindOf = ({ kind }) => kind.replace("QUEST_CONDITION_KIND_", "").toLowerCase();
 
-/** What the service takes: a condition without a kind is the player's word. @param {any} value what the form holds */
+/** The request body: a self-declared quest has a condition without a kind. @param {any} value the form's value */
 const sent = ({ condition, ...rest }) => ({ ...rest, ...(condition ? { condition: condition.kind === KINDS[0] ? {} : condition } : {}) });
 
-/** What a quest takes, in words. @param {any} quest */
+/** A quest's requirement as text. @param {any} quest */
 const taken = ({ condition }) => (condition ? say("quests.takes", { count: Number(condition.count), kind: state(kindOf(condition)).toLowerCase() }) : state(KINDS[0]));
 
 /** @param {any} quest */
@@ -72,11 +72,11 @@ export default function Quests() {
   const [shown, setShown] = useState(/** @type {any} */ (place.value.query.make === "1" && can("CreateQuest") ? {} : null));
   const [changes, setChanges] = useState(0);
   const changed = () => setChanges((count) => count + 1);
-  const [told, setTold] = useState(/** @type {any} */ (null));
+  const [withSecret, setWithSecret] = useState(/** @type {any} */ (null));
   const close = () => setShown(null);
   const saved = (/** @type {any} */ one) => {
     if (one.secret) {
-      setTold(one);
+      setWithSecret(one);
     }
     changed();
   };
@@ -134,5 +134,5 @@ export default function Quests() {
     ${shown && (shown.id
       ? html`<${Edit} title=${say("quests.edit_title")} path="/admin/quests/{id}" one=${shown} schema=${QUEST} fields=${fields} sent=${sent} zone=${campaigns.zone(shown.campaign_id)} close=${close} saved=${saved} />`
       : html`<${Make} title=${say("quests.new")} schema=${QUEST} value=${NEW} zone=${campaigns.zone} save=${save} word=${say("quests.make")} close=${close} />`)}
-    ${told && html`<${Secret} quest=${told} close=${() => setTold(null)} />`}`;
+    ${withSecret && html`<${Secret} quest=${withSecret} close=${() => setWithSecret(null)} />`}`;
 }

@@ -1,11 +1,11 @@
-// The secret by which a quest's events are signed, shown this once, with a call that tells one.
+// The signing secret of a quest's events, shown once, with an example request.
 import { html } from "../lib.js";
 import { Dialog } from "../parts/dialog.js";
 import { SecretField } from "../parts/secret.js";
 import { me } from "../session.js";
 import { say } from "../words.js";
 
-/** As docs/how-to/listen-to-events.md has it, with what it is about. @param {any} quest */
+/** The example of docs/how-to/listen-to-events.md for this quest. @param {any} quest */
 const call = (quest) => `ADMIN_URL=${location.origin}
 TENANT=${me.value?.tenant_id}
 QUEST=${quest.id}

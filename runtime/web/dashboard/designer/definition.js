@@ -1,12 +1,13 @@
-// A game's configured fields, as the form holds them and as the API takes them.
+// A game's definition: conversion between the form's value and the API's.
 import { isObject } from "../parts/form.js";
 import { say } from "../words.js";
 import { alike } from "./differences.js";
 
-/** The shapes that a new game may begin with: what each is made of. */
+/** The types of a new game, with their handlers. */
 export const SHAPES = /** @type {Record<string, Record<string, string>>} */ ({
   spin_wheel: { reward_handler: "probability", seed_generator: "none", validator: "basic" },
   scratch_card: { reward_handler: "probability", seed_generator: "none", validator: "basic" },
+  instant_win: { reward_handler: "moments", seed_generator: "none", validator: "basic" },
   egg_catcher: { reward_handler: "score_to_tier", seed_generator: "none", validator: "basic" },
   gift_catcher: { reward_handler: "collect_items", seed_generator: "drop_sequence", validator: "drop_plan" },
   collection: { reward_handler: "lucky_item", seed_generator: "none", validator: "basic" },
@@ -14,17 +15,17 @@ export const SHAPES = /** @type {Record<string, Record<string, string>>} */ ({
 
 const FIELDS = ["name", "handler_config", "on_unavailable", "fallback_prize_id", "rules", "access", "wallet_scope", "milestones", "ui"];
 
-/** What a form begins with. @param {any} game @returns {Record<string, any>} */
+/** The form's initial value. @param {any} game @returns {Record<string, any>} */
 export function editable(game) {
   const ui = game.ui ?? {};
   const milestones = game.milestones ?? { mode: "MILESTONE_MODE_CUMULATIVE_UNLOCK", auto_grant: false, rungs: [] };
   return { ...Object.fromEntries(FIELDS.map((name) => [name, game[name]])), ui: { ...ui, theme: copied(ui.theme), background: copied(ui.background) }, milestones };
 }
 
-/** A part of a ui, which may be anything. @param {any} value */
+/** A part of a ui, which is free-form. @param {any} value */
 const copied = (value) => (isObject(value) ? { ...value } : value ?? {});
 
-/** What is sent of it: what is empty is left out, as it was never there. @param {any} value */
+/** The request body: empty values are omitted. @param {any} value */
 function plain(value) {
   const { theme, background, wheel, ...rest } = value.ui ?? {};
   const named = Array.isArray(wheel?.segments) ? (wheel.segments.length ? { ...wheel, segments: wheel.segments.map(pruned) } : {}) : wheel;
@@ -38,7 +39,7 @@ const part = (name, value) => (value === undefined || (isObject(value) && !Objec
 const pruned = (value) => (!isObject(value) ? value : Object.fromEntries(Object.entries(value).filter(([, one]) => one !== "" && one !== undefined && one !== null)));
 
 /**
- * The fields that were changed, and they alone: what somebody else changed meanwhile beside them stays.
+ * Only the changed fields, so that concurrent changes to other fields are kept.
  * @param {any} before what the form began with @param {any} value
  */
 export function changes(before, value) {
@@ -46,7 +47,7 @@ export function changes(before, value) {
   return Object.fromEntries(FIELDS.filter((name) => !alike(from[name], to[name])).map((name) => [name, to[name]]));
 }
 
-/** All of it, for a game that is to be as it was. @param {any} game */
+/** All fields, to restore a revision. @param {any} game */
 export const whole = (game) => ({ ...Object.fromEntries([...FIELDS, "type", "reward_handler", "seed_generator", "validator"].map((name) => [name, game[name]])), milestones: game.milestones ?? { rungs: [] } });
 
 const count = { type: "integer", minimum: 0 };
@@ -80,9 +81,9 @@ export function schemaOf(config, wheel) {
         rungs: { type: "array", items: object({ name: text, currency: { type: "string", minLength: 1 }, threshold: { type: "integer", minimum: 1 }, prize_id: text }, ["currency", "threshold", "prize_id"]) },
       }),
       ui: object({
-        theme: object({ preset: text, mode: { type: "string", enum: ["", "auto", "light", "dark"] }, primary: text, accent: text, font: text, radius: text }),
+        theme: object({ preset: text, mode: { type: "string", enum: ["", "auto", "light", "dark"] }, primary: text, accent: text, font: text, font_file: text, logo: text, logo_alt: text, radius: text }),
         background: object({ color: text, emoji: text, image: text }),
-        ...(wheel ? { wheel: object({ segments: { type: "array", items: object({ label: text, emoji: text, color: text, prize_id: text }) } }) } : {}),
+        ...(wheel ? { wheel: object({ segments: { type: "array", items: object({ label: text, emoji: text, image: text, color: text, prize_id: text }) } }) } : {}),
       }),
     }, ["name"]),
   };

@@ -1,11 +1,11 @@
-// What differs between two of the API's things: by path, the one beside the other.
+// The differences between two objects of the API, by path, side by side.
 import { html } from "../lib.js";
 import { say, typed } from "../words.js";
 
 /** @typedef {{id: string, before: string, after: string}} Difference */
 
 /**
- * Every value that is not the same in both. A list is compared as a whole where its length is another.
+ * Every value that differs. Lists of different lengths are compared as a whole.
  * @param {any} before @param {any} after @param {string} [path] @returns {Difference[]}
  */
 export function differences(before, after, path = "") {
@@ -20,7 +20,7 @@ export function differences(before, after, path = "") {
   return names.flatMap((name) => differences(before[name], after[name], Array.isArray(before) ? `${path}[${name}]` : path ? `${path}.${name}` : name));
 }
 
-/** Whether two values say the same, in whichever order their names stand. @param {any} one @param {any} other */
+/** Whether two values are equal, regardless of key order. @param {any} one @param {any} other */
 export const alike = (one, other) => JSON.stringify(sorted(one)) === JSON.stringify(sorted(other));
 
 /** @param {any} value @returns {any} */

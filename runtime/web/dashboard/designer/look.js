@@ -1,13 +1,14 @@
-// The look of a game: a theme to begin with, and whether its colours can be read on each other (WCAG 2.2).
+// The look of a game: its theme, and the contrast of its colors (WCAG 2.2).
 import { html } from "../lib.js";
+import { isObject } from "../parts/form.js";
 import { say } from "../words.js";
 
-/** What WCAG asks of words (1.4.3), and of what is drawn, such as a button's edge (1.4.11). */
+/** The WCAG minimum contrast of text (1.4.3) and of graphics such as a button's edge (1.4.11). */
 const WORDS = 4.5;
 const DRAWN = 3;
 const DEFAULTS = { primary: "#5b3df5", accent: "#ffb703", background: "#f5f3ff" };
 
-/** A CSS colour as red, green and blue; null for what is none. @param {string} value @returns {number[] | null} */
+/** A CSS color as red, green and blue; null if invalid. @param {string} value @returns {number[] | null} */
 function rgb(value) {
   const context = document.createElement("canvas").getContext("2d");
   if (!value || !context || !CSS.supports("color", value)) {
@@ -30,7 +31,24 @@ export function contrast(one, other) {
   return (high + 0.05) / (low + 0.05);
 }
 
-/** The theme and background as they are shown: with what the preset says beside their own. @param {any} ui @param {any} themes */
+const PARTS = ["theme", "background"];
+
+/** A ui with what it takes from its campaign's settings (rules/ui `shown`). @param {any} ui @param {any} settings */
+export function ofCampaign(ui, settings) {
+  const { theme, ...own } = ui ?? {};
+  const given = Object.fromEntries(PARTS.filter((name) => isObject(settings?.[name])).map((name) => [name, settings[name]]));
+  const { logo, logo_alt } = given.theme ?? {};
+  const named = isObject(theme) ? Object.values(theme).some((one) => one !== "" && one !== null && one !== undefined) : Boolean(theme);
+  const made = named ? { ...own, theme: { ...(logo ? { logo, logo_alt } : {}), ...theme } } : { ...given, ...(isEmpty(own.background) ? { ...own, background: given.background ?? own.background } : own) };
+  const page = { texts: { ...settings?.page?.texts, ...ui?.page?.texts }, after: { ...settings?.page?.after, ...ui?.page?.after } };
+  const legal = ["terms", "privacy", "imprint"].filter((name) => !isEmpty(page.texts[name]));
+  return isEmpty(page.texts) && isEmpty(page.after) ? made : { ...made, page: { ...page, legal } };
+}
+
+/** @param {any} value */
+const isEmpty = (value) => !value || (isObject(value) && Object.values(value).every(isEmpty));
+
+/** The effective theme and background, with the preset's values filled in. @param {any} ui @param {any} themes */
 export function dressed(ui, themes) {
   const preset = themes?.[ui?.theme?.preset];
   /** @param {any} own */
@@ -38,11 +56,11 @@ export function dressed(ui, themes) {
   return { ...ui, theme: { ...preset?.theme, ...said(ui?.theme) }, background: { ...preset?.background, ...said(ui?.background) } };
 }
 
-/** The contrasts of a look, each with the least that it should be. @param {{ui: any, themes: any}} props */
+/** The contrasts of a look, each with its required minimum. @param {{ui: any, themes: any}} props */
 export function Contrasts({ ui, themes }) {
   const { theme, background } = dressed(ui, themes);
   const [primary, accent, ground] = [theme.primary, theme.accent, background.color].map((value, i) => rgb(value) ?? /** @type {number[]} */ (rgb(Object.values(DEFAULTS)[i])));
-  /** White or black, whichever reads better. @param {number[]} on */
+  /** The better contrast of white and black. @param {number[]} on */
   const ink = (on) => Math.max(contrast([255, 255, 255], on), contrast([0, 0, 0], on));
   const pairs = /** @type {[string, number, number][]} */ ([
     ["contrast.heading", contrast(primary, ground), WORDS],
@@ -57,7 +75,7 @@ export function Contrasts({ ui, themes }) {
     <li class="quiet">${say("contrast.note")}</li></ul>`;
 }
 
-/** The theme that a game begins with. @param {{value: string, change: (value: string) => void, named: any, themes: any}} props */
+/** The select of a preset theme. @param {{value: string, change: (value: string) => void, named: any, themes: any}} props */
 export function Preset({ value, change, named, themes }) {
   return html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
     <option value="">${say("look.no_preset")}</option>
@@ -65,7 +83,7 @@ export function Preset({ value, change, named, themes }) {
   </select>`;
 }
 
-/** A colour: typed as CSS has it, or picked. @param {{value: string, change: (value: string) => void, named: any}} props */
+/** A color input: CSS text or a color picker. @param {{value: string, change: (value: string) => void, named: any}} props */
 export function Colour({ value, change, named }) {
   const known = rgb(value);
   const hex = known ? `#${known.map((one) => one.toString(16).padStart(2, "0")).join("")}` : "#888888";

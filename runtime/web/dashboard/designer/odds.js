@@ -1,4 +1,4 @@
-// The odds of a game as they are typed: whether they add up, what a play costs, and when a prize runs out.
+// The odds being edited: their sum, the cost of a play, and when stock runs out.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Numeral } from "../parts/form.js";
@@ -9,22 +9,22 @@ import { when } from "../times.js";
 import { number, percent, say } from "../words.js";
 
 const ALMOST = 1e-9;
-/** Shares are typed in percent, and thirds do not come to a hundred. */
+/** A tolerance: shares are typed in percent, and three thirds do not sum to 100. */
 const SLACK = 5e-3;
 const DAY = 86_400;
 
 /** @typedef {{id: string, prize_id: string, name: string, chance: number, units: number}} Row */
 /** @typedef {{title: string, rows: Row[], sum: number, adds: boolean}} Group adds: whether its chances should come to 1 */
 
-/** Without what dividing by a hundred leaves behind. @param {number} value */
+/** Rounds away floating-point errors. @param {number} value */
 const exact = (value) => Number(value.toPrecision(12));
 
-/** A chance, typed in percent. The API has it as a fraction. @param {any} props */
+/** A probability in percent. The API uses a fraction. @param {any} props */
 export const Percent = ({ value, change, named }) => html`<${Numeral} ...${named} min="0" max="100" step="any" value=${value === undefined ? value : exact(value * 100)}
   change=${(/** @type {number | undefined} */ next) => change(next === undefined ? next : exact(next / 100))} />`;
 
 /**
- * What a configuration says may happen; of each score's group apart. null: nothing that a table could show.
+ * The possible outcomes of a configuration, by score group. null: cannot be shown as a table.
  * @param {string} handler @param {any} config @returns {Group[] | null}
  */
 export function groupsOf(handler, config) {
@@ -41,7 +41,7 @@ export function groupsOf(handler, config) {
   }
   if (handler === "collect_items") {
     const drops = Number(config.total_items) || 0;
-    // Of whoever catches everything: what falls of a type, but no more than may count.
+    // Assumes that every item is caught: the items of a type, up to its limit.
     return [made("", shares(config.drops, "frequency").map(([one, chance]) => [one.prize_id ?? "", one.type ?? "", chance, Math.min(Number(one.max_catchable) || 0, chance * drops) / (chance || 1)]), false)];
   }
   return null;
@@ -58,7 +58,7 @@ function made(title, rows, adds) {
   return { title, adds, sum: rows.reduce((sum, [, , chance]) => sum + chance, 0), rows: rows.map(([prize_id, name, chance, units], i) => ({ id: `${i}`, prize_id, name, chance, units })) };
 }
 
-/** What a sum of chances comes to. @param {number} sum @returns {["good" | "warn" | "bad", string]} */
+/** The verdict on a sum of probabilities. @param {number} sum @returns {["good" | "warn" | "bad", string]} */
 function verdict(sum) {
   if (sum > 1 + ALMOST) {
     return ["bad", say("odds.over", { over: percent(sum - 1) })];
@@ -70,7 +70,7 @@ function verdict(sum) {
 export function Odds({ handler, config, prizes, zone }) {
   const [plays, setPlays] = useState(/** @type {number | undefined} */ (1000));
   const rate = plays ?? 0;
-  // What share of plays reaches each group of scores: nobody knows before it is played, so it is assumed.
+  // The share of plays that reaches each score group is unknown before launch, so it is assumed.
   const [typed, setTyped] = useState(/** @type {Record<string, number | undefined>} */ ({}));
   const groups = groupsOf(handler, config);
   const named = new Set(groups?.flatMap((one) => one.rows.map((row) => row.prize_id)));
@@ -104,10 +104,10 @@ export function Odds({ handler, config, prizes, zone }) {
   <//>`;
 }
 
-/** How many codes are free of each of these prizes, once that is known. @param {string[]} ids @returns {Map<string, number | undefined>} */
+/** The number of available codes per prize, once loaded. @param {string[]} ids @returns {Map<string, number | undefined>} */
 function usePools(ids) {
   const { data } = useData((signal) => Promise.all((can("ListCodes") ? ids : []).map(async (id) => {
-    // Whose pool may not be read, or not in time, is of an unknown one.
+    // Without a readable code pool, the remaining number is unknown.
     const found = await api.get("/admin/prizes/{id}/codes", { path: { id }, query: { limit: 1 }, signal }).catch(() => null);
     return /** @type {[string, number | undefined]} */ ([id, found?.totals.free]);
   })), [ids.join()]);
@@ -116,7 +116,7 @@ function usePools(ids) {
 
 /** @typedef {Map<string, number>} Costs by currency; "" where a prize has none */
 
-/** What a play that reaches the group costs. @param {Group} group @param {Map<string, any>} known @returns {Costs} */
+/** The cost of a play that reaches the group. @param {Group} group @param {Map<string, any>} known @returns {Costs} */
 function costsOf(group, known) {
   const found = /** @type {Costs} */ (new Map());
   for (const { prize_id, chance, units } of group.rows) {
@@ -154,13 +154,13 @@ function Group({ group, known, rate, daily, zone, children }) {
 /** @param {Costs} costs @param {number} count @returns {Costs} */
 const times = (costs, count) => new Map([...costs].map(([currency, cost]) => [currency, cost * count]));
 
-/** Amounts, each with its currency: what is of several is not added up. @param {Costs} costs */
+/** Amounts by currency: different currencies are not added up. @param {Costs} costs */
 function money(costs) {
   const shown = [...costs].filter(([, cost]) => cost).sort().map(([currency, cost]) => `${number(Math.round(cost * 1e4) / 1e4)} ${currency}`.trim());
   return shown.join(" + ") || number(0);
 }
 
-/** When the last one goes at so many a day. @param {any} prize @param {number} daily @param {string} zone */
+/** When stock runs out at this daily rate. @param {any} prize @param {number} daily @param {string} zone */
 function runsOut(prize, daily, zone) {
   const counted = prize?.type !== "points" && prize?.stock?.total > 0;
   const coded = prize?.fulfillment?.channel === "voucher_code";

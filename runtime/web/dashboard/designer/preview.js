@@ -1,4 +1,4 @@
-// The player's own widget, in test mode: it asks this instead of the consumer edge, and what it plays are test plays.
+// The player's widget in test mode: this module replaces the consumer edge, and its plays are test plays.
 import { api } from "../api.js";
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { Section } from "../parts/layout.js";
@@ -9,8 +9,9 @@ const KEPT = "tombola.play:preview:";
 const PAUSE_MS = 350;
 const LASTS_SECONDS = 3600;
 
-/** What the widget asks, answered here (`TombolaGame.api`). Only starts and plays go to the service, as test plays. */
+/** Answers the widget's requests (`TombolaGame.api`). Only starts and plays reach the service, as test plays. */
 class TestPlays {
+  isPreview = true; // The widget does not leave the page.
   base = `preview:${Math.random()}`;
   tenant = "";
   identity = { token: "staff", given: "staff", guest: "", login: null, isGuest: false, who: "" };
@@ -59,21 +60,21 @@ class TestPlays {
 }
 
 /**
- * The widget, redrawn as the look changes; it plays the game as it is saved.
- * @param {{game: any, ui: any, prizes: any[], unsaved: string[]}} props ui: as it is shown; unsaved: fields that were typed and not saved
+ * The widget, redrawn when the look changes. It plays the saved game.
+ * @param {{game: any, ui: any, prizes: any[], unsaved: string[], locale?: string}} props ui: as it is shown; unsaved: fields that were typed and not saved
  */
-export function Preview({ game, ui, prizes, unsaved }) {
+export function Preview({ game, ui, prizes, unsaved, locale = "en" }) {
   const own = useRef(/** @type {HTMLElement | null} */ (null));
   const [failed, setFailed] = useState(false);
   const { id, name, type, campaign_id, status, reward_handler, rules, milestones } = game;
-  // As the public page has them: those that the game may award.
+  // As on the public page: the prizes that the game can award.
   const named = JSON.stringify([game.handler_config, game.fallback_prize_id, milestones]);
   const shown = prizes.filter(({ prize_id }) => named.includes(`"${prize_id}"`)).map(({ prize_id, name: called, type: kind, value }) => ({ prize_id, name: called, type: kind, value, available: true }));
   const render = {
     id, name, type, campaign_id, status, reward_handler, rules: { ...rules, requires_turn: false }, milestones, ui: local(ui),
     access: "GAME_ACCESS_PUBLIC", on_unavailable: game.on_unavailable, prizes: shown, scope_key: "", offers: [],
   };
-  const told = JSON.stringify(render);
+  const serialized = JSON.stringify(render);
   useEffect(() => {
     let over = false;
     /** @type {any} */
@@ -87,7 +88,7 @@ export function Preview({ game, ui, prizes, unsaved }) {
         element = document.createElement("tombola-game");
         element.api = new TestPlays(render, widget.Refused ?? Error);
         element.setAttribute("game", id);
-        element.setAttribute("locale", "en");
+        element.setAttribute("locale", locale);
         element.addEventListener("tombola:ready", () => element.shadowRoot.querySelector(".panels")?.remove());
         own.current.replaceChildren(element);
       } catch {
@@ -98,10 +99,10 @@ export function Preview({ game, ui, prizes, unsaved }) {
       over = true;
       clearTimeout(later);
       for (const key of Object.keys(sessionStorage).filter((one) => one.startsWith(KEPT))) {
-        sessionStorage.removeItem(key); // A play that was not shown is nobody's to resume.
+        sessionStorage.removeItem(key); // A play of an earlier preview is not resumed.
       }
     };
-  }, [told]);
+  }, [serialized, locale]);
   const plays = unsaved.some((name) => name !== "ui");
   return html`<${Section} title=${say("preview.title")} note=${say(plays ? "preview.plays_saved" : "preview.note", { revision: game.revision })}
     acts=${unsaved.length > 0 && html`<span class="status" data-tone="warn">${say("preview.unsaved")}</span>`}>
@@ -110,7 +111,7 @@ export function Preview({ game, ui, prizes, unsaved }) {
   <//>`;
 }
 
-/** Without what this page's policy does not load: pictures of other hosts, which players see. @param {any} value @returns {any} */
+/** Removes pictures of other hosts, which the dashboard's policy blocks. Players see them. @param {any} value @returns {any} */
 function local(value) {
   if (Array.isArray(value)) {
     return value.map(local);

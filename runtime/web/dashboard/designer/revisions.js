@@ -1,4 +1,4 @@
-// What a game was: each revision beside the one of now, and back to it.
+// A game's revisions: compare with the current one, and restore.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";

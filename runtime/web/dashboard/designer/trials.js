@@ -1,4 +1,4 @@
-// Test mode: many plays at once, and how often each thing came out beside what its odds declare.
+// Test plays in bulk: the results compared with the published odds.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Form } from "../parts/form.js";

@@ -1,4 +1,4 @@
-// A wheel beside its odds: prizes that no segment shows, and segments whose prize no spin wins.
+// Compares a wheel with its odds: prizes without a segment, and segments whose prize has no odds.
 import { html } from "../lib.js";
 import { say } from "../words.js";
 import { groupsOf } from "./odds.js";
@@ -6,7 +6,7 @@ import { groupsOf } from "./odds.js";
 /** @typedef {{label?: string, emoji?: string, prize_id?: string}} Segment */
 
 /**
- * What does not match, each with what puts it right. The launch check says the same of a saved game.
+ * Mismatches, each with its fix. The launch check reports the same for a saved game.
  * @param {{handler: string, value: any, prizes: any[], change: (value: any) => void}} props value: the form's
  */
 export function Wheel({ handler, value, prizes, change }) {
@@ -14,7 +14,7 @@ export function Wheel({ handler, value, prizes, change }) {
   const segments = /** @type {Segment[]} */ (Array.isArray(held) ? held.map((one) => one ?? {}) : []);
   const named = new Set(segments.map((one) => one.prize_id).filter(Boolean));
   if (!named.size) {
-    return null; // Without names the segments stand for the prizes in their order.
+    return null; // Segments without a prize match the prizes by position.
   }
   const rows = (groupsOf(handler, value.handler_config ?? {}) ?? []).flatMap((one) => one.rows);
   const won = new Set(rows.filter(({ chance }) => chance > 0).map(({ prize_id }) => prize_id).filter(Boolean));

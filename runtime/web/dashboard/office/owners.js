@@ -1,4 +1,4 @@
-// Tenants, and the merchants of one: listed, made, changed, suspended and restored alike.
+// Tenants, and the merchants of a tenant: list, create, edit, suspend, restore.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
@@ -14,7 +14,7 @@ import { useTitle } from "../title.js";
 import { say } from "../words.js";
 
 /**
- * Does what a question says, where somebody wants it, and says that it was done.
+ * Asks for confirmation, performs the action and shows a toast.
  * @param {import("../parts/dialog.js").Question} question
  * @param {() => Promise<any>} act
  * @param {string} said
@@ -34,7 +34,7 @@ export default function Owners() {
   const [shown, setShown] = useState(/** @type {any} */ (null));
   const [changes, setChanges] = useState(0);
   const changed = () => setChanges((count) => count + 1);
-  // A merchant's staff sees it, and changes nothing of it.
+  // Read-only for staff of a merchant.
   const may = (/** @type {string} */ act) => can(`${act}${kind}`) && (kind === "Tenant" || !me.value?.merchant_id);
   const move = async (/** @type {any} */ { id, name }, /** @type {boolean} */ suspends) => {
     const word = say(suspends ? "owners.suspend" : "owners.restore");
@@ -75,8 +75,9 @@ function Change({ kinds, one, close, done }) {
     close();
     done();
   };
-  const word = say(id ? "owners.change" : `owners.new_${kinds}`);
-  return html`<${Dialog} title=${word} close=${close}>
+  const title = say(id ? `owners.edit_${kinds}` : `owners.new_${kinds}`);
+  const word = id ? say("save") : say(`owners.make_${kinds}`);
+  return html`<${Dialog} title=${title} close=${close}>
     <${Form} schema=${schema} value=${{ name, ...(kinds === "tenants" ? { origins: one.origins ?? [] } : {}) }} save=${save} word=${word} cancel=${close} />
   <//>`;
 }

@@ -1,4 +1,4 @@
-// People and tokens: the API tokens of machines, and staff who came lately, whose sessions can be ended.
+// People and tokens: API tokens, and recent staff sign-ins with their sessions.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
@@ -21,7 +21,7 @@ const LIFE_SECONDS = 90 * 86_400;
 const danger = true;
 const now = () => Math.floor(Date.now() / 1000);
 
-/** How things are with a token. @param {any} one */
+/** A token's status. @param {any} one */
 const stateOf = ({ revoked_at, expires_at }) => (revoked_at ? "TOKEN_STATUS_REVOKED" : expires_at <= now() ? "TOKEN_STATUS_EXPIRED" : "TOKEN_STATUS_ACTIVE");
 
 export default function People() {
@@ -55,7 +55,7 @@ export default function People() {
     { title: say("audit.actor"), show: (/** @type {any} */ one) => one.actor },
     { title: say("audit.action"), narrow: true, show: (/** @type {any} */ one) => html`<code>${one.action}</code>` },
     { title: say("people.address"), show: (/** @type {any} */ one) => one.after?.address },
-    // A merchant's staff ends nobody's: who it is may be the tenant's.
+    // Staff of a merchant cannot end sessions: the person may belong to the tenant.
     { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => can("RevokeStaff") && !me.value?.merchant_id && one.action === "staff.sign_in" && html`<${Act} class="danger outline small" act=${() => end(one.actor)}>${say("people.end")}<//>` },
   ];
   return html`<${Head} title=${say("people.title")}>${make}<//>
@@ -93,7 +93,7 @@ function Making({ close, done }) {
   <//>`;
 }
 
-/** The token itself, which nobody is shown again. @param {{made: any, close: () => void}} props */
+/** The token itself, shown once. @param {{made: any, close: () => void}} props */
 function Made({ made, close }) {
   return html`<${Dialog} title=${say("people.made", { name: made.name })} close=${close}>
     <p>${say("people.once")}</p>

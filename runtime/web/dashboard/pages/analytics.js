@@ -1,4 +1,4 @@
-// A campaign in figures, between two of its days, and everything of a kind as a file.
+// Analytics of a campaign for a range of days, and exports.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
@@ -15,7 +15,7 @@ import { useTitle } from "../title.js";
 import { money, moneys, number, say } from "../words.js";
 
 const STEPS = ["starts", "plays", "wins", "claimed", "fulfilled"];
-const EXPORTS = ["plays", "rewards", "winners", "ledger", "tasks", "audit"];
+const EXPORTS = ["plays", "rewards", "winners", "ledger", "tasks", "audit", "redemptions", "participants"];
 
 const percent = (/** @type {number} */ part) => `${(part * 100).toLocaleString("en", { maximumFractionDigits: part < 0.01 ? 3 : 1 })}\u00a0%`;
 
@@ -26,7 +26,7 @@ export default function Analytics() {
   const items = [...(campaigns.data?.values() ?? [])];
   const id = query.campaign || items[0]?.id || "";
   const campaign = items.find((/** @type {any} */ one) => one.id === id);
-  // The figures of a campaign that the address names wait for no list of campaigns.
+  // With a campaign in the address, its figures load without waiting for the list.
   return html`<${Head} title=${say("analytics.title")} />
     ${campaigns.error ? html`<${Problem} error=${campaigns.error} again=${campaigns.again} />` : !campaigns.data ? html`<${Loading} />`
       : !id ? html`<${Empty} title=${say("analytics.none")} text=${say("analytics.none_text")}>${can("CreateCampaign") && html`<a role="button" href=${address("/campaigns/gallery")}>${say("gallery.open")}</a>`}<//>` : html`<${Asked} items=${items} id=${id} />`}

@@ -1,4 +1,4 @@
-// One request that waits for a second person: what it would do, before and after side by side; approved, rejected, withdrawn.
+// One approval: its change, before and after, and the actions approve, reject and withdraw.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { changed, Compared } from "../parts/compared.js";
@@ -14,10 +14,10 @@ import { address } from "../router.js";
 import { can, me } from "../session.js";
 import { whenNamed } from "../times.js";
 import { useTitle } from "../title.js";
-import { label, say } from "../words.js";
+import { label, say, sentence } from "../words.js";
 import { summary } from "./approvals.js";
 
-/** A game's fields beside the rest; rewards have a table. @param {any} it */
+/** A game's fields are compared; rewards have a table. @param {any} it */
 const flat = (it) => ({ ...it, ...it.definition, definition: null, rewards: null, prizes: null });
 
 /** @param {{id: string}} props */
@@ -28,11 +28,11 @@ export default function Approval({ id }) {
   if (!one) {
     return error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} />`;
   }
-  const own = one.asked_by === me.value?.subject;
+  const own = one.requested_by === me.value?.subject;
   const waits = one.status === "APPROVAL_STATUS_WAITING";
   const decides = !own && can(one.operation) && can("ApproveApproval");
   const acts = [
-    // What was approved and broke off is gone on with, or rejected.
+    // An approved change that failed can be retried or rejected.
     ...(decides && (waits || one.status === "APPROVAL_STATUS_APPROVED") ? ["approve", "reject"] : []),
     ...(own && waits ? ["withdraw"] : []),
   ];
@@ -49,7 +49,7 @@ export default function Approval({ id }) {
     { title: say("rewards.prize"), show: (/** @type {any} */ row) => html`<span class="name">${row.name}</span>` },
     { title: say("rewards.player"), show: (/** @type {any} */ row) => html`<span class="long">${row.player_id}</span>` },
     { title: say("audit.before"), narrow: true, show: (/** @type {any} */ row) => html`<${Status} value=${`REWARD_STATUS_${before[row.id].status.toUpperCase()}`} />` },
-    { title: say("audit.after"), narrow: true, show: (/** @type {any} */ row) => (results[row.id]?.ok === false ? html`<small class="bad">${results[row.id].message}</small>` : html`<${Status} value=${`REWARD_STATUS_${row.status.toUpperCase()}`} />`) },
+    { title: say("audit.after"), narrow: true, show: (/** @type {any} */ row) => (results[row.id]?.ok === false ? html`<small class="bad">${sentence(results[row.id].message)}</small>` : html`<${Status} value=${`REWARD_STATUS_${row.status.toUpperCase()}`} />`) },
   ];
   return html`<${Head} title=${summary(one)} status=${one.status} back=${{ href: address("/approvals"), text: say("approvals.title") }}>
       ${acts.map((act) => html`<button type="button" key=${act} class=${act === "approve" ? "" : "danger outline"} onClick=${() => setAsked(act)}>${say(`approvals.${act}`)}</button>`)}
@@ -57,13 +57,13 @@ export default function Approval({ id }) {
     ${waits && !acts.length && html`<p class="quiet">${say("approvals.not_yours")}</p>`}
     ${own && waits && html`<p class="quiet">${say("approvals.own")}</p>`}
     <dl class="details">
-      <dt>${say("approvals.asked_by")}</dt><dd>${one.asked_by}</dd>
-      <dt>${say("approvals.asked_at")}</dt><dd>${whenNamed(one.asked_at)}</dd>
+      <dt>${say("approvals.requested_by")}</dt><dd>${one.requested_by}</dd>
+      <dt>${say("approvals.requested_at")}</dt><dd>${whenNamed(one.requested_at)}</dd>
       ${waits && html`<dt>${say("approvals.expires")}</dt><dd><${When} at=${one.expires_at} /></dd>`}
       ${one.subject_id && html`<dt>${say("audit.subject")}</dt><dd><${Id} value=${one.subject_id} /></dd>`}
       ${one.decided_by && html`<dt>${say("approvals.decided_by")}</dt><dd>${one.decided_by}, ${whenNamed(one.decided_at)}</dd>`}
       ${one.reason && html`<dt>${say("approvals.reason")}</dt><dd>${one.reason}</dd>`}
-      ${one.outcome.message && html`<dt>${say("approvals.failure")}</dt><dd>${one.outcome.message}</dd>`}
+      ${one.outcome.message && html`<dt>${say("approvals.failure")}</dt><dd>${sentence(one.outcome.message)}</dd>`}
     </dl>
     <${Section} title=${say("approvals.would")}>
       ${rewards.length > 0 && html`<${Table} caption=${say("approvals.would")} columns=${columns} items=${rewards} />`}
@@ -82,7 +82,7 @@ function Decide({ one, act, close, done }) {
     close();
   };
   return html`<${Dialog} title=${say(`approvals.${act}_title`)} close=${close}>
-    <p>${say(`approvals.${act}_text`, { what: summary(one), who: one.asked_by })}</p>
+    <p>${say(`approvals.${act}_text`, { what: summary(one), who: one.requested_by })}</p>
     <${Form} schema=${schema} value=${{ reason: "" }} save=${save} word=${say(`approvals.${act}`)} cancel=${close} />
   <//>`;
 }

@@ -1,4 +1,4 @@
-// What waits for a second person, and what became of what did.
+// The list of approvals.
 import { api } from "../api.js";
 import { html } from "../lib.js";
 import { Head } from "../parts/layout.js";
@@ -10,7 +10,7 @@ import { say, state } from "../words.js";
 
 const STATUSES = ["WAITING", "APPROVED", "DONE", "REJECTED", "WITHDRAWN", "EXPIRED", "FAILED"];
 
-/** What it would do, in a line. @param {any} one */
+/** A one-line summary of the change. @param {any} one */
 export function summary({ operation, subject_id, after }) {
   return say(`approvals.${operation}`, {
     subject: subject_id, amount: after?.amount > 0 ? `+${after.amount}` : after?.amount, currency: after?.currency, name: after?.definition?.name ?? after?.name, count: after?.rewards?.length,
@@ -24,8 +24,8 @@ export default function Approvals() {
   useTitle(say("approvals.title"));
   const columns = [
     { title: say("approvals.what"), show: (/** @type {any} */ one) => html`<a class="name" href=${approvalAddress(one)}>${summary(one)}</a>` },
-    { title: say("approvals.asked_by"), show: (/** @type {any} */ one) => one.asked_by },
-    { title: say("approvals.asked_at"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.asked_at} />` },
+    { title: say("approvals.requested_by"), show: (/** @type {any} */ one) => one.requested_by },
+    { title: say("approvals.requested_at"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.requested_at} />` },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
   ];
   const filters = [{ name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.toLowerCase(), text: state(value) })) }];

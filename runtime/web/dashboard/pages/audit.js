@@ -1,4 +1,4 @@
-// Who changed what: the audit log, with what was before and after side by side.
+// The audit log, with values before and after.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { changed, Compared } from "../parts/compared.js";
@@ -14,7 +14,7 @@ const KINDS = ["campaign", "game", "prize", "reward", "wallet", "player", "quest
 
 const kindOf = (/** @type {string} */ kind) => (has(`audit.kind_${kind}`) ? say(`audit.kind_${kind}`) : label(kind));
 
-/** What is shown of an entry. @param {(entry: any) => void} open shows all of it */
+/** The columns of the log. @param {(entry: any) => void} open shows an entry's details */
 export const entryColumns = (open) => [
   { title: say("audit.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
   { title: say("audit.actor"), show: (/** @type {any} */ one) => one.actor || say("none") },

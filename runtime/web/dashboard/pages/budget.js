@@ -1,4 +1,4 @@
-// A campaign's budget: what of it is used, which informs and stops nothing.
+// A campaign's budget and its use. Informational only.
 import { html } from "../lib.js";
 import { Section } from "../parts/layout.js";
 import { When } from "../parts/values.js";
@@ -6,7 +6,7 @@ import { money, say } from "../words.js";
 
 const NEAR = 0.8;
 
-/** The share that is used, as a mark. @param {{budget: any}} props */
+/** The used share, as a badge. @param {{budget: any}} props */
 export function Used({ budget: { amount, used } }) {
   const tone = used >= amount ? "bad" : used >= NEAR * amount ? "warn" : "quiet";
   return html`<span class="status" data-tone=${tone}>${say("budget.share", { share: `${Math.floor((used / amount) * 100)} %` })}</span>`;
@@ -21,7 +21,7 @@ export function Budget({ budget }) {
   <//>`;
 }
 
-/** Home's: campaigns that have used most of their budgets, and prizes that run low. @param {{budgets: any[], href: (id: string) => string | undefined}} props */
+/** On Home: budgets almost used up, and prizes with low stock. @param {{budgets: any[], href: (id: string) => string | undefined}} props */
 export const Budgets = ({ budgets, href }) => html`<h3>${say("budget.near")}</h3>
   <ul class="lines">${budgets.map((one) => html`<li key=${one.campaign_id}>
     <span>${href(one.campaign_id) ? html`<a href=${href(one.campaign_id)}>${one.name}</a>` : one.name}</span>

@@ -1,4 +1,4 @@
-// One campaign: how it goes, what stands in its way, its games, and what becomes of it.
+// One campaign: its figures, launch check, games, embedding and status changes.
 import { api, Refused } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
@@ -8,6 +8,7 @@ import { Embed } from "../parts/embed.js";
 import { Form } from "../parts/form.js";
 import { Head, Section } from "../parts/layout.js";
 import { Table } from "../parts/list.js";
+import { Picture } from "../parts/picture.js";
 import { useData } from "../parts/requests.js";
 import { Empty, Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
@@ -18,6 +19,7 @@ import { period, whenNamed } from "../times.js";
 import { useTitle } from "../title.js";
 import { label, moneys, number, say, state } from "../words.js";
 import { Budget } from "./budget.js";
+import { EntryForm } from "./campaign_entry.js";
 import { addressOf, CAMPAIGN } from "./campaigns.js";
 import { moveGame, verbOf } from "./game_moves.js";
 import { Launch } from "./launch.js";
@@ -36,8 +38,19 @@ const EDITED = {
     redeem_until: { type: "integer", format: "unix-time", help: say("help.redeem_until") },
     budget: { type: "object", description: say("budget.help"), properties: { amount: { type: "number", minimum: 0 }, currency: { type: "string", maxLength: 3 } } },
     origins: { type: "array", help: say("help.origins"), items: { type: "string", minLength: 1, maxLength: 128 } },
+    settings: {
+      type: "object",
+      help: say("help.settings"),
+      properties: {
+        picture: { type: "string", maxLength: 2048, label: say("field.image_url"), help: say("help.picture") },
+        description: { type: "string", format: "lines", maxLength: 2000 },
+        terms: { type: "string", format: "lines", maxLength: 10000, help: say("help.terms") },
+      },
+    },
   },
 };
+/** The parts of `settings` that the form edits. The others, such as the theme, are kept. */
+const PAGE = Object.keys(EDITED.properties.settings.properties);
 
 /** @param {{id: string}} props */
 export default function Campaign({ id }) {
@@ -60,7 +73,7 @@ export default function Campaign({ id }) {
     });
     if (yes) {
       try {
-        // With the revision that was read: nobody activates what they have not seen.
+        // With the revision that was read (optimistic lock): a campaign that changed since is not activated.
         const body = { status: `CAMPAIGN_STATUS_${TO[verb]}`, revision: campaign.revision };
         const moved = await api.put("/admin/campaigns/{id}", { path: { id }, body });
         set(moved);
@@ -75,6 +88,7 @@ export default function Campaign({ id }) {
   return html`<${Head} title=${campaign.name} status=${campaign.status} back=${{ href: address("/campaigns"), text: say("campaigns.title") }}>
       ${can("ListPrizeSummary") && html`<a role="button" class="secondary outline" href=${address("/prizes", { campaign_id: id })}>${say("campaign.prizes")}</a>`}
       ${can("UpdateCampaign") && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<button type="button" class="secondary outline" onClick=${() => setShown("edit")}>${say("campaign.edit")}</button>`}
+      ${can("UpdateCampaign") && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<a role="button" class="secondary outline" href=${address(`/campaigns/${encodeURIComponent(id)}/page`)}>${say("campaign.page")}</a>`}
       ${can("DuplicateCampaign") && html`<button type="button" class="secondary outline" onClick=${() => setShown("duplicate")}>${say("campaign.duplicate")}</button>`}
       ${moves.map((verb) => html`<${Act} class=${verb === "activate" ? "" : verb === "end" ? "danger outline" : "secondary outline"} act=${() => move(verb)}>${say(`campaign.${verb}`)}<//>`)}
     <//>
@@ -84,6 +98,7 @@ export default function Campaign({ id }) {
     ${["CAMPAIGN_STATUS_DRAFT", "CAMPAIGN_STATUS_PAUSED"].includes(campaign.status) && games.data && can("GetLaunchCheck")
       && html`<${Launch} campaign=${campaign} games=${games.data} />`}
     <${Games} games=${games} campaign=${campaign} />
+    <${EntryForm} campaign=${campaign} saved=${set} />
     ${games.data && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<${Embed} kind="c" of=${campaign} origins=${campaign.origins}
       games=${active.map((one) => one.id)} note=${campaign.status === "CAMPAIGN_STATUS_DRAFT" ? say("embed.draft") : ""} />`}
     <${Section} title=${say("campaign.details")}>
@@ -98,7 +113,7 @@ export default function Campaign({ id }) {
     ${shown === "duplicate" && html`<${Duplicate} campaign=${campaign} close=${() => setShown("")} />`}`;
 }
 
-/** All of its games: few enough to be shown at once. @param {string} id @param {AbortSignal} signal */
+/** All games of the campaign, without paging in the table. @param {string} id @param {AbortSignal} signal */
 async function everyGame(id, signal) {
   /** @type {any[]} */
   const found = [];
@@ -127,7 +142,7 @@ function Numbers({ id }) {
   </div>`;
 }
 
-/** What was won so far, by value: counted for itself, so that nothing else waits for it. @param {{id: string}} props */
+/** The total value of awarded prizes. A separate request, because it is slow to count. @param {{id: string}} props */
 function Given({ id }) {
   const { data, error } = useData((signal) => api.get("/admin/campaigns/{id}/figures", { path: { id }, signal }), [id]);
   return html`<div class="tile given"><span><a href=${address("/analytics", { campaign: id })}>${say("numbers.given")}</a></span>
@@ -170,12 +185,15 @@ function Games({ games: { data, error, again, set }, campaign }) {
 
 /** @param {{campaign: any, close: () => void, saved: (campaign: any) => void}} props */
 function Edit({ campaign, close, saved }) {
-  // What was read when the form was filled: what is sent is what differs from it, over the revision that was read last.
+  // The form's initial value. Only the fields that differ are sent, with the latest revision that was read.
   const begun = useRef(campaign);
   const filled = useRef(editable(campaign));
   const path = { id: campaign.id };
   const save = async (/** @type {any} */ value) => {
     const own = Object.fromEntries(differing(filled.current, value).map((key) => [key, value[key]]));
+    if (own.settings) {
+      own.settings = settingsOf(begun.current, own.settings);
+    }
     try {
       saved(await api.put("/admin/campaigns/{id}", { path, body: { ...own, revision: begun.current.revision } }));
     } catch (refused) {
@@ -191,14 +209,31 @@ function Edit({ campaign, close, saved }) {
     close();
   };
   return html`<${Dialog} title=${say("campaign.edit_title")} close=${close}>
-    <${Form} schema=${EDITED} value=${filled.current} save=${save} word=${say("save")} cancel=${close} />
+    <${Form} schema=${EDITED} value=${filled.current} save=${save} word=${say("save")} cancel=${close} widget=${(/** @type {string} */ name) => (name === "picture" ? Picture : null)} />
   <//>`;
 }
 
-/** What of a campaign the form holds. @param {any} campaign @returns {Record<string, any>} */
-const editable = ({ name, timezone, start_date, end_date, redeem_until, origins, budget }) => ({
+/** The form's value. @param {any} campaign @returns {Record<string, any>} */
+const editable = ({ name, timezone, start_date, end_date, redeem_until, origins, budget, settings }) => ({
   name, timezone, start_date, end_date, redeem_until, origins, budget: { amount: budget?.amount ?? 0, currency: budget?.currency ?? "" },
+  settings: Object.fromEntries(PAGE.map((key) => [key, textOf(settings?.[key])])),
 });
+
+/** A text of the settings; a picture may also be an object with its address. @param {any} value */
+const textOf = (value) => (typeof value === "string" ? value : typeof value?.image === "string" ? value.image : "");
+
+/** The settings with the form's texts. An unchanged part keeps its stored form; an empty text removes it. @param {any} campaign @param {Record<string, string>} typed */
+function settingsOf({ settings }, typed) {
+  const made = { ...settings };
+  for (const key of PAGE.filter((key) => typed[key] !== textOf(settings?.[key]))) {
+    if (typed[key]) {
+      made[key] = typed[key];
+    } else {
+      delete made[key];
+    }
+  }
+  return made;
+}
 
 /** @param {{campaign: any, close: () => void}} props */
 function Duplicate({ campaign, close }) {

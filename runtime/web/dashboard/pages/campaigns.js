@@ -1,4 +1,4 @@
-// Campaigns: all there are, and a new one.
+// The list of campaigns, and the form for a new one.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Dialog } from "../parts/dialog.js";
@@ -17,7 +17,7 @@ import { Used } from "./budget.js";
 
 const STATUSES = ["CAMPAIGN_STATUS_DRAFT", "CAMPAIGN_STATUS_ACTIVE", "CAMPAIGN_STATUS_PAUSED", "CAMPAIGN_STATUS_ENDED"];
 
-/** What the form of a campaign asks for. */
+/** The schema of the form for a new campaign. */
 export const CAMPAIGN = {
   type: "object",
   required: ["name", "timezone"],

@@ -1,4 +1,4 @@
-// Deliveries of rewards: what waits, what is over, and why.
+// Deliveries of rewards, with their status and last error.
 import { api } from "../api.js";
 import { useCampaigns } from "../contests/choosing.js";
 import { html, useState } from "../lib.js";

@@ -1,4 +1,4 @@
-// Campaigns to begin with: eight ready ones, each made whole, as a draft.
+// Templates: eight complete campaigns, created as drafts.
 import { api, newKey, Refused } from "../api.js";
 import { fileAddress } from "../files.js";
 import { html, useState } from "../lib.js";
@@ -50,7 +50,7 @@ function Start({ file, close }) {
   <//>`;
 }
 
-/** What the file's campaign is refused for, at the form's fields. @param {unknown} error @returns {never} */
+/** Maps a refusal of the file's campaign to the form's fields. @param {unknown} error @returns {never} */
 function shown(error) {
   if (error instanceof Refused) {
     error.fields = Object.fromEntries(Object.entries(error.fields).map(([field, why]) => [field.replace(/^campaign\./, ""), why]));

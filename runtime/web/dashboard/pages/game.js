@@ -1,8 +1,8 @@
-// One game: designed, looked at as its players see it, tried out, and brought back to what it was.
+// One game: design, preview, test plays and revisions.
 import { api } from "../api.js";
 import { changes, editable, schemaOf } from "../designer/definition.js";
 import { alike, Differences, differences } from "../designer/differences.js";
-import { Colour, Contrasts, dressed, Preset } from "../designer/look.js";
+import { Colour, Contrasts, dressed, ofCampaign, Preset } from "../designer/look.js";
 import { Odds, Percent } from "../designer/odds.js";
 import { Preview } from "../designer/preview.js";
 import { Revisions } from "../designer/revisions.js";
@@ -13,12 +13,13 @@ import { Act } from "../parts/button.js";
 import { Embed } from "../parts/embed.js";
 import { Form } from "../parts/form.js";
 import { Head, Section } from "../parts/layout.js";
+import { Font, Picture } from "../parts/picture.js";
 import { useData } from "../parts/requests.js";
 import { Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
 import { Id } from "../parts/values.js";
 import { addressOf } from "../prizes/definition.js";
-import { address } from "../router.js";
+import { address, askBeforeLeaving } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../title.js";
 import { label, say, state } from "../words.js";
@@ -26,6 +27,7 @@ import { moveGame, verbOf } from "./game_moves.js";
 
 const PRIZES_MAX = 500;
 const COLOURS = ["primary", "accent", "color"];
+const PICTURES = ["image", "logo"];
 const ENUMS = ["on_unavailable", "access", "wallet_scope", "mode"];
 
 /** @param {{id: string}} props */
@@ -33,7 +35,7 @@ export default function Game({ id }) {
   const { data, error, again, set } = useData((signal) => everything(id, signal), [id]);
   useTitle(data?.game.name ?? "");
   useEffect(() => {
-    // A prize that was made in another tab can be chosen once one comes back.
+    // Reloads prizes when the tab regains focus, since one may have been created in another tab.
     const back = () => data && usable(data.game).then((prizes) => prizes.length !== data.prizes.length && set({ ...data, prizes })).catch(() => {});
     addEventListener("focus", back);
     return () => removeEventListener("focus", back);
@@ -47,7 +49,7 @@ export default function Game({ id }) {
     try {
       changed((await moveGame(game)) ?? game);
     } catch (refused) {
-      complain(refused); // What was typed stays: only saving it says what somebody else has changed.
+      complain(refused); // The input is kept: a conflict is only shown on save.
     }
   };
   return html`<${Head} title=${game.name} status=${game.status} back=${{ href: address(`/campaigns/${encodeURIComponent(campaign.id)}`), text: campaign.name }}>
@@ -64,7 +66,7 @@ export default function Game({ id }) {
 /** @param {string} id @param {AbortSignal} signal */
 async function everything(id, signal) {
   const asked = api.get("/admin/games/{id}", { path: { id }, signal });
-  // Nothing waits for the game that can be asked for beside it: hundreds of prizes are several pages, one after another.
+  // Loads in parallel to the game: hundreds of prizes take several sequential pages.
   const [game, campaign, config, themes, prizes] = await Promise.all([
     asked,
     asked.then((game) => api.get("/admin/campaigns/{id}", { path: { id: game.campaign_id }, signal })),
@@ -75,7 +77,7 @@ async function everything(id, signal) {
   return { game, campaign, config, themes, prizes, begun: 0 };
 }
 
-/** The prizes that a game may give: its campaign's, and those of no campaign. @param {any} game or the promise of it @param {AbortSignal} [signal] */
+/** The prizes that a game can award: of its campaign, or of all campaigns. @param {any} game or the promise of it @param {AbortSignal} [signal] */
 async function usable(game, signal) {
   /** @type {any[]} */
   const found = [];
@@ -88,20 +90,20 @@ async function usable(game, signal) {
   return found;
 }
 
-/** The form, with what its values come to beside it. @param {{data: any, saved: (game: any, mixed: boolean) => void}} props */
+/** The form, with odds, contrast and preview. @param {{data: any, saved: (game: any, mixed: boolean) => void}} props */
 function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
-  // What was read when the form was filled: what is sent is what differs from it, with the revision that it was.
+  // The form's initial value. Only the fields that differ are sent, with its revision.
   const begun = useRef({ game, fields: editable(game) });
   if (game.status !== begun.current.game.status && game.revision === begun.current.game.revision + 1) {
-    begun.current = { ...begun.current, game }; // Activated or paused here: what is typed is over that revision.
+    begun.current = { ...begun.current, game }; // A status change on this page advances the base revision.
   }
   const [value, setValue] = useState(begun.current.fields);
   const [theirs, setTheirs] = useState(/** @type {any} */ (null));
   const [unused, setUnused] = useState(/** @type {{field: string, description: string}[]} */ ([]));
-  const mixed = useRef(false); // What is saved is partly somebody else's, which the form does not show.
+  const mixed = useRef(false); // The saved game contains concurrent changes that the form does not show.
   const schema = useMemo(() => schemaOf(config, game.type === "spin_wheel" || game.type === "scratch_card"), [config, game.type]);
   const widgets = useMemo(() => widgetsOf(prizes, themes, game.campaign_id), [prizes, themes, game.campaign_id]);
-  const ui = dressed(value.ui, themes);
+  const ui = dressed(ofCampaign(value.ui, campaign.settings), themes);
   const may = can("UpdateGame") && game.status !== "GAME_STATUS_ARCHIVED";
   const save = async (/** @type {any} */ typed) => {
     const changed = changes(begun.current.fields, typed);
@@ -116,9 +118,17 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
       if (/** @type {any} */ (refused).reason === "STALE_REVISION") {
         setTheirs(await api.get("/admin/games/{id}", { path: { id: game.id } }));
       }
+      if (/** @type {any} */ (refused).reason === "APPROVAL_NEEDED") {
+        askBeforeLeaving(""); // The changes are sent: a second person decides on them.
+      }
       throw refused;
     }
   };
+  const unsaved = Object.keys(changes(begun.current.fields, value));
+  useEffect(() => {
+    askBeforeLeaving(may && unsaved.length ? say("designer.leave") : "");
+    return () => askBeforeLeaving("");
+  }, [may, unsaved.length]);
   const over = () => {
     mixed.current = true;
     begun.current = { ...begun.current, game: theirs };
@@ -136,20 +146,20 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
       <//>
     </div>
     <div class="aside">
-      ${can("MakeTestPlays") && html`<${Preview} game=${game} ui=${ui} prizes=${prizes} unsaved=${Object.keys(changes(begun.current.fields, value))} />`}
+      ${can("MakeTestPlays") && html`<${Preview} game=${game} ui=${ui} prizes=${prizes} unsaved=${unsaved} />`}
       <${Odds} handler=${game.reward_handler} config=${value.handler_config ?? {}} prizes=${prizes} zone=${campaign.timezone} />
       <${Section} title=${say("contrast.title")}><${Contrasts} ui=${value.ui} themes=${themes} /><//>
     </div>
   </div>`;
 }
 
-/** What was saved, and is not used. @param {{items: {field: string, description: string}[]}} props */
+/** Saved values that are invalid and therefore ignored. @param {{items: {field: string, description: string}[]}} props */
 function Unused({ items }) {
   return html`<div role="status"><p>${say("designer.unused")}</p>
     <ul class="checks">${items.map(({ field, description }) => html`<li key=${field} data-tone="warn"><span class="mark" aria-hidden="true"></span><span><code>${field}</code> ${description}</span></li>`)}</ul></div>`;
 }
 
-/** What somebody else has saved meanwhile. @param {{begun: any, theirs: any, typed: any, over: () => void}} props */
+/** A conflict: the changes that another person saved. @param {{begun: any, theirs: any, typed: any, over: () => void}} props */
 function Conflict({ begun, theirs, typed, over }) {
   const now = editable(theirs);
   const own = Object.keys(changes(begun.fields, typed));
@@ -163,7 +173,7 @@ function Conflict({ begun, theirs, typed, over }) {
   </div>`;
 }
 
-/** The controls that a game's fields have of their own. @param {any[]} prizes @param {any} themes @param {string} campaign */
+/** Custom controls of a game's fields. @param {any[]} prizes @param {any} themes @param {string} campaign */
 function widgetsOf(prizes, themes, campaign) {
   /** @param {any} props */
   const Prize = ({ value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
@@ -179,5 +189,5 @@ function widgetsOf(prizes, themes, campaign) {
   /** @param {any} props */
   const Theme = (props) => html`<${Preset} ...${props} themes=${themes} />`;
   return (/** @type {string} */ name) =>
-    name === "prize_id" || name === "fallback_prize_id" ? Prize : ENUMS.includes(name) ? One : COLOURS.includes(name) ? Colour : name === "probability" ? Percent : name === "preset" ? Theme : null;
+    name === "prize_id" || name === "fallback_prize_id" ? Prize : ENUMS.includes(name) ? One : COLOURS.includes(name) ? Colour : PICTURES.includes(name) ? Picture : name === "font_file" ? Font : name === "probability" ? Percent : name === "preset" ? Theme : null;
 }

@@ -1,4 +1,4 @@
-// A new game of a campaign: its shape and name; the rest is designed on its own page.
+// The form for a new game: type and name. The rest is edited on the game's page.
 import { api } from "../api.js";
 import { SHAPES } from "../designer/definition.js";
 import { html } from "../lib.js";
@@ -12,7 +12,7 @@ import { useTitle } from "../title.js";
 import { label, say } from "../words.js";
 import { addressOf } from "./games.js";
 
-/** What each handler takes at first: enough to be saved. */
+/** A minimal valid config of each handler. */
 const FIRST = /** @type {Record<string, any>} */ ({
   score_to_tier: { tiers: [], prize_groups: {} },
   collect_items: { drops: [{ type: "gift", prize_id: "", frequency: 1, max_catchable: 3 }], total_items: 20, interval_ms: 800 },
@@ -30,7 +30,7 @@ export default function NewGame({ id }) {
     return error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} />`;
   }
   const parts = Object.values(SHAPES).map(({ reward_handler }) => reward_handler);
-  // A plugin's handler is a shape of its own.
+  // Each handler of a plugin is a separate type.
   const shapes = [...Object.keys(SHAPES), ...data.handlers.filter((/** @type {string} */ name) => !parts.includes(name))];
   const schema = { type: "object", required: ["name", "shape"], properties: { name: { type: "string", minLength: 1, maxLength: 200 }, shape: { type: "string", enum: shapes } } };
   const save = async (/** @type {any} */ { name, shape }) => {

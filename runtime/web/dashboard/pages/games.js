@@ -1,4 +1,4 @@
-// Games: all there are, and what each is.
+// The list of games.
 import { api } from "../api.js";
 import { useCampaigns } from "../contests/choosing.js";
 import { html } from "../lib.js";
@@ -33,5 +33,5 @@ export default function Games() {
   return html`<${Head} title=${say("games.title")} />
     <${List} caption=${say("games.title")} columns=${columns} filters=${filters}
       load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/games", { query, signal })}
-      empty=${{ title: say("games.empty"), text: say("games.empty_text"), act: html`<a role="button" href=${address("/campaigns")}>${say("home.to_campaigns")}</a>` }} />`;
+      empty=${{ title: say("games.empty"), text: say("games.empty_text"), act: html`<a role="button" href=${address("/campaigns")}>${say("games.campaigns")}</a>` }} />`;
 }

@@ -1,4 +1,4 @@
-// Home: what runs now, and what wants somebody.
+// Home: active campaigns, and the items that need attention.
 import { api } from "../api.js";
 import { html } from "../lib.js";
 import { Head, Section } from "../parts/layout.js";
@@ -20,7 +20,7 @@ const RUNNING_MAX = 10;
 const LOW = 0.1;
 const SHOWN_MAX = 5;
 
-/** What is made from here: the operation, its name, and where. @type {[string, string, string, Record<string, string>?][]} */
+/** The entries of the "Create" menu: operation, label, path, query. @type {[string, string, string, Record<string, string>?][]} */
 const CREATES = [
   ["CreateCampaign", "home.create_template", "/campaigns/gallery"], ["CreateCampaign", "home.create_campaign", "/campaigns", { make: "1" }],
   ["CreatePrize", "home.create_prize", "/prizes/new"], ["CreateLeaderboard", "home.create_board", "/leaderboards", { make: "1" }],
@@ -48,7 +48,8 @@ export default function Home() {
 
 function Running() {
   const ask = async (/** @type {AbortSignal} */ signal) => {
-    const { items } = await api.get("/admin/campaigns", { query: { status: "active", limit: RUNNING_MAX }, signal });
+    const [active, paused] = await Promise.all(["active", "paused"].map((status) => api.get("/admin/campaigns", { query: { status, limit: RUNNING_MAX }, signal })));
+    const items = [...active.items, ...paused.items].slice(0, RUNNING_MAX);
     const numbers = can("GetCampaignAnalytics")
       ? await Promise.all(items.map((/** @type {any} */ { id }) => api.get("/admin/campaigns/{id}/analytics", { path: { id }, signal })))
       : [];
@@ -56,12 +57,13 @@ function Running() {
   };
   const columns = [
     { title: say("campaigns.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${address(`/campaigns/${encodeURIComponent(one.id)}`)}>${one.name}</a>` },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
     { title: say("campaigns.period"), show: (/** @type {any} */ one) => period(one.start_date, one.end_date, one.timezone) },
     ...["plays", "players", "wins"].map((key) => ({
       title: say(`numbers.${key}`), number: true, show: (/** @type {any} */ one) => (one.numbers ? number(one.numbers[key]) : ""),
     })),
   ];
-  const to = html`<a role="button" class="secondary outline small" href=${address("/campaigns")}>${say("home.to_campaigns")}</a>`;
+  const to = html`<a role="button" class="secondary outline small" href=${address("/campaigns")}>${say("home.view_all")}</a>`;
   return html`<${Part} title=${say("home.running")} ask=${ask} acts=${to} show=${(/** @type {any[]} */ items) =>
     items.length
       ? html`<${Table} caption=${say("home.running")} columns=${columns} items=${items} />`
@@ -84,7 +86,7 @@ function Stock() {
 
 function Dead() {
   const ask = (/** @type {AbortSignal} */ signal) => api.get("/admin/fulfillment/tasks", { query: { status: "dead", limit: SHOWN_MAX }, signal });
-  const to = html`<a role="button" class="secondary outline small" href=${address("/deliveries", { status: "dead" })}>${say("nav.deliveries")}</a>`;
+  const to = html`<a role="button" class="secondary outline small" href=${address("/deliveries", { status: "dead" })}>${say("home.view_all")}</a>`;
   return html`<${Part} title=${say("home.dead")} ask=${ask} acts=${to} show=${(/** @type {any} */ { items }) =>
     items.length
       ? html`<ul class="lines">${items.map((/** @type {any} */ one) => html`<li key=${one.id}><span>${one.last_error || one.channel}</span>
@@ -94,17 +96,17 @@ function Dead() {
 
 function Waiting() {
   const ask = (/** @type {AbortSignal} */ signal) => api.get("/admin/approvals", { query: { status: "waiting", limit: 100 }, signal });
-  const to = html`<a role="button" class="secondary outline small" href=${address("/approvals", { status: "waiting" })}>${say("home.to_approvals")}</a>`;
+  const to = html`<a role="button" class="secondary outline small" href=${address("/approvals", { status: "waiting" })}>${say("home.view_all")}</a>`;
   return html`<${Part} title=${say("home.approvals")} ask=${ask} acts=${to} show=${(/** @type {any} */ { items, pagination }) =>
     items.length
       ? html`<p><b>${number(items.length)}${pagination.has_more ? "+" : ""}</b></p>
-        <ul class="lines">${items.slice(0, SHOWN_MAX).map((/** @type {any} */ one) => html`<li key=${one.id}><a href=${approvalAddress(one)}>${summary(one)}</a><span class="quiet">${one.asked_by}</span></li>`)}</ul>`
+        <ul class="lines">${items.slice(0, SHOWN_MAX).map((/** @type {any} */ one) => html`<li key=${one.id}><a href=${approvalAddress(one)}>${summary(one)}</a><span class="quiet">${one.requested_by}</span></li>`)}</ul>`
       : html`<p class="quiet">${say("home.approvals_none")}</p>`} />`;
 }
 
 function Violations() {
   const ask = (/** @type {AbortSignal} */ signal) => api.get("/admin/violations", { query: { status: "open", limit: SHOWN_MAX }, signal });
-  const to = html`<a role="button" class="secondary outline small" href=${address("/violations", { status: "open" })}>${say("nav.violations")}</a>`;
+  const to = html`<a role="button" class="secondary outline small" href=${address("/violations", { status: "open" })}>${say("home.view_all")}</a>`;
   return html`<${Part} title=${say("home.violations")} ask=${ask} acts=${to} show=${(/** @type {any} */ { items }) =>
     items.length
       ? html`<ul class="lines">${items.map((/** @type {any} */ one) => html`<li key=${one.id}><span>${one.holds}</span><${Status} value=${one.status} /></li>`)}</ul>`

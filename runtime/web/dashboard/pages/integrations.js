@@ -1,4 +1,4 @@
-// Integrations: who is told of events; each is tried out, paused, given a new secret, and has a log.
+// Integrations: receivers of events. Each can be tested, paused and edited, has a secret and a log.
 import { api } from "../api.js";
 import { html, useMemo, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
@@ -18,7 +18,7 @@ import { useTitle } from "../title.js";
 import { label, number, say, state } from "../words.js";
 
 const TYPES = ["WEBHOOK", "WORKFLOW", "SPREADSHEET", "SMS", "MESSAGING", "CRM"].map((name) => `INTEGRATION_TYPE_${name}`);
-/** The events that there are; a plugin's own are emitted through the API. */
+/** The built-in events; plugins emit further ones through the API. */
 const EVENTS = ["play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized", "delivery_failed", "budget_reached", "low_stock"];
 const SECRET = { type: "string", maxLength: 500, help: say("help.secret") };
 
@@ -29,7 +29,7 @@ export default function Integrations() {
   const [logsOnly, setLogsOnly] = useState(/** @type {string[]} */ ([]));
   const close = () => setShown({ what: "" });
   const changed = () => setChanges((count) => count + 1);
-  /** Does it, says so. @param {() => Promise<any>} act @param {(got: any) => string} said */
+  /** Performs an action and shows a toast. @param {() => Promise<any>} act @param {(got: any) => string} said */
   const doing = async (act, said) => {
     try {
       tell(said(await act()));
@@ -87,7 +87,7 @@ export default function Integrations() {
     ${shown.what === "log" && html`<${Log} one=${shown.one} close=${close} tried=${tried} />`}`;
 }
 
-/** Where it sends to. @param {any} one */
+/** The receiver's name. @param {any} one */
 const nameOf = (one) => one.config?.url || `${state(one.type)} ${one.id}`;
 
 const CONFIG = {
@@ -99,12 +99,12 @@ const CONFIG = {
     headers: { type: "object", additionalProperties: { type: "string", maxLength: 2000 } },
   },
 };
-const TOLD = { type: "array", items: { type: "string" } };
+const EVENT_NAMES = { type: "array", items: { type: "string" } };
 
-/** A type in plain words, and whether anything is sent. @param {string} type @param {string[]} logsOnly */
+/** A type's label, marked if it only logs. @param {string} type @param {string[]} logsOnly */
 const typeName = (type, logsOnly) => (logsOnly.includes(type) ? say("integrations.logs_only", { type: state(type) }) : state(type));
 
-/** Events to choose from, with those that somebody has set otherwise. @param {any} props */
+/** A checkbox per event: the known ones, and others that are set. @param {any} props */
 function Events({ value = [], change, named }) {
   const known = [...EVENTS, ...value.filter((/** @type {string} */ one) => !EVENTS.includes(one))];
   const turn = (/** @type {string} */ one) => change(known.filter((other) => (other === one) !== value.includes(other)));
@@ -131,7 +131,7 @@ function Making({ logsOnly, close, done }) {
     required: ["type", "events"],
     properties: {
       type: { type: "string", enum: TYPES, help: sends ? "" : say("integrations.only_logged") }, ...(sends ? { config: CONFIG } : {}),
-      events: TOLD, campaign_id: { type: "string", help: say("integrations.help_campaign") },
+      events: EVENT_NAMES, campaign_id: { type: "string", help: say("integrations.help_campaign") },
     },
   };
   const save = async (/** @type {any} */ { config, ...rest }) => {
@@ -154,11 +154,11 @@ function Editing({ one, close, done }) {
   const { secret_set: hasSecret, ...had } = one.config;
   const { secret } = CONFIG.properties;
   const config = { ...CONFIG, properties: { ...CONFIG.properties, secret: hasSecret ? { ...secret, help: say("integrations.secret_kept") } : secret } };
-  const schema = { type: "object", required: ["config", "events"], properties: { config, events: TOLD } };
+  const schema = { type: "object", required: ["config", "events"], properties: { config, events: EVENT_NAMES } };
   const value = { config: { ...had, secret: "" }, events: one.events };
   const save = async (/** @type {any} */ { config, events }) => {
     const typed = { config: given(config), events };
-    const changed = differing({ config: had, events: one.events }, typed); // What is not is left to who changes that.
+    const changed = differing({ config: had, events: one.events }, typed); // Unchanged fields are omitted, so that concurrent changes are kept.
     const now = await api.put("/admin/integrations/{id}", { path: { id: one.id }, body: Object.fromEntries(changed.map((name) => [name, typed[/** @type {"config" | "events"} */ (name)]])) });
     tell(say("integrations.changed"));
     close();
@@ -170,7 +170,7 @@ function Editing({ one, close, done }) {
   <//>`;
 }
 
-/** A receiver as it was typed: a secret that was not is none of it. @param {{secret?: string}} config */
+/** The receiver from the form; an empty secret is omitted. @param {{secret?: string}} config */
 const given = ({ secret, ...config }) => (secret ? { ...config, secret } : config);
 
 /** @param {{one: any, close: () => void}} props */

@@ -1,4 +1,4 @@
-// The launch check: what would go wrong if a campaign were activated as it is. What is looked at is the service's matter.
+// The launch check: problems to fix before a campaign is activated. The service decides what to check.
 import { api } from "../api.js";
 import { html } from "../lib.js";
 import { Section } from "../parts/layout.js";
@@ -9,7 +9,7 @@ import { say } from "../words.js";
 
 const TONES = /** @type {Record<string, string>} */ ({ LAUNCH_LEVEL_OK: "good", LAUNCH_LEVEL_WARNING: "warn", LAUNCH_LEVEL_PROBLEM: "bad" });
 
-/** Where it is put right, where that is another page. @param {string} field such as prizes/prize_1.stock.total */
+/** The page that fixes it, if it is another one. @param {string} field such as prizes/prize_1.stock.total */
 const placeOf = (field) => /^(?:(?:prizes|games)\/[^.]+|quests)/.exec(field)?.[0];
 
 /** @param {{campaign: any, games: any[]}} props games: it is checked anew where they change */

@@ -1,4 +1,4 @@
-// Home's live part: what happens now, and where it is looked into.
+// The live section of Home.
 import { html } from "../lib.js";
 import { Section } from "../parts/layout.js";
 import { useLive } from "../parts/live.js";
@@ -11,7 +11,7 @@ import { Budgets } from "./budget.js";
 const DAY = 86_400;
 const SOON = 7 * DAY;
 
-/** The operation without which a page shows nothing (pages.js). */
+/** The operation that a page requires (pages.js). */
 const NEEDS = /** @type {const} */ ({
   "/analytics": "GetCampaignFigures",
   "/campaigns": "ListCampaigns",
@@ -20,7 +20,7 @@ const NEEDS = /** @type {const} */ ({
   "/prizes": "ListPrizeSummary",
 });
 
-/** The address of a page; undefined where the role does not open it. @param {keyof typeof NEEDS} path */
+/** The address of a page; undefined without permission. @param {keyof typeof NEEDS} path */
 const way = (path) => (can(NEEDS[path]) ? address(path) : undefined);
 
 /** @param {{path: keyof typeof NEEDS, text: any, value: string, query?: string, tone?: string}} props */
@@ -29,7 +29,7 @@ function Tile({ path, text, value, query = "", tone = "" }) {
   return html`<div class="tile"><span>${href ? html`<a href=${href}>${text}</a>` : text}</span><b data-tone=${tone}>${value}</b></div>`;
 }
 
-/** When a prize is empty, as people say it: "today", "on Thursday", "in 23 days". */
+/** When a prize runs out: "today", "on Thursday", "in 23 days". */
 const emptyOn = (/** @type {any} */ { remaining, empty_at: at }, /** @type {number} */ now) => {
   if (!remaining) {
     return say("now.empty");

@@ -1,6 +1,7 @@
-// One player: who it is, what it has and did, and what can be done for it.
+// One player: profile, history, balances and actions.
 import { api } from "../api.js";
 import { useCampaigns } from "../contests/choosing.js";
+import { Redemptions } from "../contests/pack.js";
 import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { confirm } from "../parts/dialog.js";
@@ -16,6 +17,7 @@ import { useTitle } from "../title.js";
 import { number, say, state } from "../words.js";
 import { Entry, entryColumns } from "./audit.js";
 import { Adjust, Erase, exported, Grant, Merge } from "./player_acts.js";
+import { Entries } from "./player_entries.js";
 import { Deliveries, Plays, Rewards } from "./player_won.js";
 import { nameOf, playerAddress, standing } from "./players.js";
 
@@ -31,21 +33,23 @@ export default function Player({ id }) {
     setChanges((count) => count + 1);
     return again();
   };
-  // What the player has and did is asked for beside who it is.
+  // History and balances load in parallel to the profile.
   return html`${data ? html`<${Who} id=${id} data=${data} changed=${changed} />` : html`<${Loading} />`}
+    ${can("ListPlayerEntries") && html`<${Entries} id=${id} about=${changes} changed=${changed} />`}
     <${Plays} id=${id} about=${changes} />
     <${Rewards} id=${id} about=${changes} changed=${changed} />
     <${Deliveries} id=${id} about=${changes} changed=${changed} />
+    ${can("ListPlayerRedemptions") && html`<${Redemptions} path="/admin/players/{id}/redemptions" id=${id} about=${changes} of="pack" />`}
     <${Has} id=${id} about=${changes} />
     ${can("ListAuditEntries") && html`<${Log} id=${id} about=${changes} />`}`;
 }
 
-/** Who it is, and what can be done for it. @param {{id: string, data: any, changed: () => Promise<void>}} props */
+/** The profile and its actions. @param {{id: string, data: any, changed: () => Promise<void>}} props */
 function Who({ id, data: { player, counts }, changed }) {
   const path = { id };
   const [shown, setShown] = useState("");
   const name = nameOf(player);
-  /** Asks, does it, says so. @param {string} what @param {() => Promise<any>} act @param {Record<string, any>} [values] */
+  /** Asks for confirmation, performs the action and shows a toast. @param {string} what @param {() => Promise<any>} act @param {Record<string, any>} [values] */
   const ask = async (what, act, values = {}) => {
     const said = { name, ...values };
     if (await confirm({ title: say(`player.${what}_title`, said), text: say(`player.${what}_text`, said), word: say(`player.${what}`), danger: what !== "restore" })) {
@@ -124,7 +128,7 @@ function Has({ id, about }) {
     </div>`;
 }
 
-/** What staff did to the player, and to the player's rewards, deliveries and wallet. @param {{id: string, about: number}} props */
+/** Audit entries of the player, its rewards, deliveries and wallet. @param {{id: string, about: number}} props */
 function Log({ id, about }) {
   const [shown, setShown] = useState(/** @type {any} */ (null));
   return html`<${Section} title=${say("audit.title")} acts=${html`<a role="button" class="secondary outline small" href=${address("/audit", { player_id: id })}>${say("audit.filter")}</a>`}>

@@ -1,4 +1,4 @@
-// What is done for a player that takes more than a yes: turns, balances, a guest's things, erasing, an export.
+// Actions on a player that need input: turns, balances, merging a guest, erasure, export.
 import { api, newKey } from "../api.js";
 import { widget } from "../contests/choosing.js";
 import { html, useState } from "../lib.js";
@@ -56,7 +56,7 @@ export function Adjust({ id, close, done }) {
   <//>`;
 }
 
-/** First says what the guest has, then moves it. @param {Acting} props */
+/** Previews the guest's data, then merges it. @param {Acting} props */
 export function Merge({ id, close, done }) {
   const schema = { type: "object", required: ["guest_id"], properties: { guest_id: { type: "string", minLength: 1, maxLength: 128, help: say("help.guest_id") } } };
   const asked = (/** @type {any} */ body) => api.post("/admin/players/{id}/merge", { path: { id }, body });
@@ -95,7 +95,7 @@ export function Erase({ id, name, close, done }) {
   <//>`;
 }
 
-/** Everything that is held of a player, as a file. @param {string} id */
+/** All stored data of a player, as a file. @param {string} id */
 export async function exported(id) {
   /** @type {any[]} */
   const items = [];

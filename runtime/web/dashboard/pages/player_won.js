@@ -1,4 +1,4 @@
-// What a player played and won, and what became of it.
+// A player's plays, rewards and deliveries.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
@@ -12,7 +12,7 @@ import { channelName, Named } from "../prizes/definition.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
 import { number, say } from "../words.js";
-import { Told } from "./delivery_told.js";
+import { DeliveryDetails } from "./delivery_details.js";
 import { RewardActs } from "./reward_acts.js";
 import { retryTask } from "./reward_moves.js";
 
@@ -33,13 +33,13 @@ export function Plays({ id, about }) {
   <//>`;
 }
 
-/** What a play gave, in words. @param {any} play */
+/** The result of a play as text. @param {any} play */
 function won(play) {
   const rewards = play.rewards.map((/** @type {any} */ one) => (one.quantity > 1 ? `${number(one.quantity)} × ${one.name}` : one.name)).join(", ");
   return rewards || (play.unavailable.length ? say("play.unavailable", { prizes: play.unavailable.join(", ") }) : say("play.nothing"));
 }
 
-/** How a play was decided, and whether it is decided so again. @param {{id: string, close: () => void}} props */
+/** A play's decision, and whether its replay gives the same result. @param {{id: string, close: () => void}} props */
 function Play({ id, close }) {
   const { data, error, again } = useData((signal) => api.post("/admin/plays/{id}/replay", { path: { id }, signal }), [id]);
   const path = data?.replayed?.path ?? [];
@@ -84,7 +84,7 @@ export function Deliveries({ id, about, changed }) {
   <//>`;
 }
 
-/** What is shown of a delivery: how it stands, and what went wrong. @param {() => any} changed */
+/** The columns of a delivery: its status and errors. @param {() => any} changed */
 export function taskColumns(changed) {
   return [
     { title: say("rewards.prize"), show: (/** @type {any} */ one) => html`<span><${Named} id=${one.prize_id} name=${one.prize_name} /><small class="channel">${channelName(one.channel)}</small></span>` },
@@ -92,7 +92,7 @@ export function taskColumns(changed) {
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
     { title: say("deliveries.attempts"), number: true, show: (/** @type {any} */ one) => number(one.attempts) },
     { title: say("deliveries.cause"), show: (/** @type {any} */ one) => html`<span class="clamp" title=${one.last_error}>${one.last_error || say("none")}</span>` },
-    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<div class="acts"><${Told} task=${one} />${can("RetryTask") && ["TASK_STATUS_DEAD", "TASK_STATUS_RETRY", "TASK_STATUS_AWAITING"].includes(one.status)
+    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<div class="acts"><${DeliveryDetails} task=${one} />${can("RetryTask") && ["TASK_STATUS_DEAD", "TASK_STATUS_RETRY", "TASK_STATUS_AWAITING"].includes(one.status)
       && html`<${Act} class="secondary outline small" act=${() => retryTask(one, changed)}>${say("rewards.retry")}<//>`}</div>` },
   ];
 }

@@ -1,4 +1,4 @@
-// Players: found by an id, a part of a name, or a whole contact.
+// The list of players, with search by id, part of a name, or full contact.
 import { api } from "../api.js";
 import { html } from "../lib.js";
 import { Head } from "../parts/layout.js";
@@ -12,15 +12,15 @@ import { say, state } from "../words.js";
 /** @param {string} id */
 export const playerAddress = (id) => address(`/players/${encodeURIComponent(id)}`);
 
-/** A player by its id, on one line: where it is longer its end is shown, by which ids differ. @param {{id: string}} props */
+/** A player's id on one line. A long id shows its end, where ids differ. @param {{id: string}} props */
 export const PlayerId = ({ id }) => (can("InspectPlayer")
   ? html`<a class="line" title=${id} href=${playerAddress(id)}><bdi>${id}</bdi></a>`
   : html`<span class="line" title=${id}><bdi>${id}</bdi></span>`);
 
-/** What a player is called: by its name, else by a contact, else by its id. @param {any} player */
+/** A player's name, contact or id, whichever exists first. @param {any} player */
 export const nameOf = (player) => player.display_name || player.contacts[0]?.value || player.id;
 
-/** Its contacts, veiled. @param {any} player */
+/** Its contacts, masked. @param {any} player */
 export const contactsOf = (player) => player.contacts.map((/** @type {any} */ one) => one.value).join(", ");
 
 export default function Players() {
@@ -42,7 +42,7 @@ export default function Players() {
       empty=${{ title: say("players.empty"), text: say("players.empty_text") }} />`;
 }
 
-/** How a player stands, by one word. @param {any} player */
+/** A player's status. @param {any} player */
 export function standing(player) {
   return player.merged_into ? "PLAYER_STATUS_MERGED" : player.erased_at ? "PLAYER_STATUS_ERASED" : player.status;
 }

@@ -1,4 +1,4 @@
-// The buttons of a reward: what may be done to it, and what its winner answered.
+// The buttons of a reward: its actions and its claim form.
 import { html } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { can } from "../session.js";

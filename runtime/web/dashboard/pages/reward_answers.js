@@ -1,4 +1,4 @@
-// What a reward's winner answered when claiming it.
+// The claim form that a winner submitted.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Dialog } from "../parts/dialog.js";
@@ -7,7 +7,7 @@ import { Loading, Problem } from "../parts/states.js";
 import { can } from "../session.js";
 import { say } from "../words.js";
 
-/** The way to a reward's answers, where there are some. @param {{reward: any}} props */
+/** A button for a reward's claim form, if submitted. @param {{reward: any}} props */
 export function Answers({ reward }) {
   const [open, setOpen] = useState(false);
   return reward.answered && can("GetReward") && html`<button type="button" class="secondary outline small" aria-label=${say("rewards.answers_of", { name: reward.name })} onClick=${() => setOpen(true)}>${say("rewards.answers")}</button>

@@ -2,7 +2,7 @@
 import { api, newKey } from "../api.js";
 import { confirm } from "../parts/dialog.js";
 import { complain, tell } from "../parts/toast.js";
-import { say } from "../words.js";
+import { say, sentence } from "../words.js";
 
 const named = (/** @type {string[]} */ ...words) => words.map((word) => `REWARD_STATUS_${word}`);
 
@@ -101,7 +101,7 @@ export async function moveRewards(move, rewards) {
     if (refused.length) {
       complain({ message: say("rewards.not_done", { count: refused.length }) });
     }
-    return Object.fromEntries(refused.map((/** @type {any} */ one) => [one.id, one.message]));
+    return Object.fromEntries(refused.map((/** @type {any} */ one) => [one.id, sentence(one.message)]));
   } catch (refused) {
     complain(refused);
     return null;

@@ -1,5 +1,6 @@
 // Rewards: found by what staff has at hand, and moved singly or several at once.
 import { api } from "../api.js";
+import { useCampaigns } from "../contests/choosing.js";
 import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { Head } from "../parts/layout.js";
@@ -18,6 +19,7 @@ const STATUSES = ["WON", "CLAIMED", "FULFILLING", "FULFILLED", "FAILED", "EXPIRE
 
 export default function Rewards() {
   useTitle(say("rewards.title"));
+  const campaigns = useCampaigns();
   const [chosen, setChosen] = useState(/** @type {Record<string, any>} */ ({}));
   const [refused, setRefused] = useState(/** @type {Record<string, string>} */ ({}));
   const [changes, setChanges] = useState(0);
@@ -47,6 +49,7 @@ export default function Rewards() {
     { name: "contact", label: say("rewards.contact") },
     ...(can("FulfillReward") ? [{ name: "code", label: say("rewards.code") }] : []),
     { name: "prize_id", label: say("rewards.prize_id") },
+    campaigns.filter,
     { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.toLowerCase(), text: state(`REWARD_STATUS_${value}`) })) },
     { name: "won_from", label: say("rewards.won_from"), day: true },
     { name: "won_until", label: say("rewards.won_until"), day: true },

@@ -1,4 +1,4 @@
-// What does not add up: what the auditor found to break a check, each closed by whoever knows why it is there.
+// Discrepancies that the auditor found. Staff close each one with a reason.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Dialog } from "../parts/dialog.js";
@@ -12,7 +12,7 @@ import { can } from "../session.js";
 import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 
-/** The pages of what is looked at, by what the names of its checks begin with, and what opens them. */
+/** The page of a discrepancy's subject by the prefix of its check, and the permission that the page needs. */
 const PAGES = /** @type {Record<string, [string, string]>} */ ({
   player: ["/players", "InspectPlayer"],
   prize: ["/prizes", "GetPrize"],
@@ -44,7 +44,7 @@ export default function Violations() {
     ${shown && html`<${Shown} one=${shown} close=${() => setShown(null)} done=${() => setChanges((count) => count + 1)} />`}`;
 }
 
-/** What was looked at, and the way there. @param {{one: any}} props */
+/** The subject, with a link. @param {{one: any}} props */
 function Subject({ one }) {
   const [path, needs] = PAGES[one.check.split("_")[0]] ?? ["", ""];
   return path && can(needs)

@@ -1,8 +1,8 @@
-// A button that waits for its act.
+// A button for asynchronous actions.
 import { html, useState } from "../lib.js";
 
 /**
- * A button whose act takes a while: it rests until that is done.
+ * A button for an asynchronous action: it is disabled until the action ends.
  * @param {{act: () => any, class?: string, disabled?: boolean, children?: any}} props
  */
 export function Act({ act, children, ...rest }) {

@@ -1,4 +1,4 @@
-// A chart, and the numbers under it: as a table, and as CSV.
+// A chart with its data as a table and CSV.
 import { fileAddress } from "../files.js";
 import { html, useEffect, useRef } from "../lib.js";
 import { say } from "../words.js";
@@ -8,7 +8,7 @@ import { Table } from "./list.js";
 const HEIGHT = 240;
 const SHEET = fileAddress("uplot.css");
 
-/** The library and its style sheet, when the first chart is drawn. */
+/** The library and its style sheet, loaded with the first chart. */
 async function library() {
   if (!document.querySelector(`link[href="${SHEET}"]`)) {
     document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: SHEET }));
@@ -24,7 +24,7 @@ async function library() {
  */
 
 /**
- * Bars, and lines over them. What it says is in the table under it: the picture is for who sees it.
+ * Bars and lines. Hidden from screen readers: the table below has the data.
  * @param {{label: string, axis: string, names: string[], lines: Line[]}} props names: what stands under each place; axis: what these are
  */
 export function Chart({ label, axis: along, names, lines }) {
@@ -82,7 +82,7 @@ export function Chart({ label, axis: along, names, lines }) {
 }
 
 /**
- * Numbers as a table, which can be taken along as CSV.
+ * A table of numbers with a CSV download.
  * @param {{caption: string, name: string, columns: {key: string, title: string, show?: (item: any) => any}[], items: any[], open?: boolean}} props
  */
 export function Numbers({ caption, name, columns, items, open = false }) {

@@ -1,10 +1,10 @@
-// What was before and after, side by side.
+// The values before and after a change, side by side.
 import { html } from "../lib.js";
 import { whenNamed } from "../times.js";
 import { label, say, typed } from "../words.js";
 
 /**
- * What is another after it, by name.
+ * The fields that changed, by name.
  * @param {{before: any, after: any}} entry
  * @returns {{name: string, before: any, after: any}[]}
  */
@@ -15,10 +15,10 @@ export function changed({ before, after }) {
     .filter((row) => row.name !== "updated_at" && JSON.stringify(row.before) !== JSON.stringify(row.after));
 }
 
-/** The fields of `now` that are another. @param {Record<string, any>} before @param {Record<string, any>} now */
+/** The fields of `now` that differ from `before`. @param {Record<string, any>} before @param {Record<string, any>} now */
 export const differing = (before, now) => Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(before[key]));
 
-/** Fields that are times, as the API names them. */
+/** Names of fields that are times. */
 const TIME = /_(at|date|until)$/;
 
 /** @param {{name: string, value: any}} props */

@@ -1,11 +1,11 @@
-// Dialogs: one that asks before something is done, and one that holds a form.
+// Dialogs: a confirmation, and a modal for a form.
 import { html, signal, useLayoutEffect, useRef } from "../lib.js";
 import { say } from "../words.js";
 import { Act } from "./button.js";
 
 /**
  * @typedef {object} Question
- * @property {string} title what is about to be done
+ * @property {string} title the action to confirm
  * @property {string} text what it will do, and to how many
  * @property {string[]} [items] the first of them by name
  * @property {string} word the button's: the verb itself
@@ -16,7 +16,7 @@ import { Act } from "./button.js";
 const asked = signal(null);
 
 /**
- * Whether somebody wants what the question says to be done.
+ * Asks for confirmation; resolves to whether it was given.
  * @param {Question} question
  * @returns {Promise<boolean>}
  */
@@ -33,7 +33,7 @@ export function confirm(question) {
   });
 }
 
-/** Where questions are shown. */
+/** Renders the open confirmation. */
 export function Questions() {
   const one = asked.value;
   if (!one) {
@@ -51,19 +51,19 @@ export function Questions() {
 }
 
 /**
- * A modal dialog: the page behind it is out of reach, Escape closes it, and the focus goes back to where it was.
- * At first it is in the form's first field; of a question, on the button that does nothing.
+ * A modal dialog: Escape closes it and restores the focus.
+ * The initial focus is on the form's first field; in a confirmation, on Cancel.
  * @param {{title: string, close: () => void, wide?: boolean, children?: any}} props
  */
 export function Dialog({ title, close, wide = false, children }) {
   const own = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  // Not a plain effect: that would end a moment after the dialog is gone, and keys pressed in between went nowhere.
+  // A layout effect: a plain effect would run after the dialog is removed, and keys pressed in between would be lost.
   useLayoutEffect(() => {
     const dialog = own.current;
     dialog?.showModal();
     const first = ["form :is(input, select, textarea)", "footer button", "header button"].map((one) => dialog?.querySelector(one));
     /** @type {HTMLElement | undefined} */ (first.find(Boolean))?.focus();
-    return () => dialog?.close(); // Which gives the focus back, as removing an open one does not.
+    return () => dialog?.close(); // Restores the focus; removing an open dialog does not.
   }, []);
   /** @param {Event} event */
   const cancel = (event) => {

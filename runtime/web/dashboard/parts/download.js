@@ -1,4 +1,4 @@
-// Files that are taken along.
+// File downloads.
 import { API, Refused } from "../api.js";
 import { token } from "../session.js";
 
@@ -10,12 +10,12 @@ export function saved(name, blob) {
 }
 
 /**
- * Everything of a kind, as the service exports it. Throws Refused; what breaks off is no file.
+ * Downloads an export. Throws Refused; an interrupted download saves no file.
  * @param {string} name
  * @param {Record<string, string | number>} query
- * @param {(bytes: number) => void} told how much has come
+ * @param {(bytes: number) => void} progress receives the number of bytes so far
  */
-export async function exported(name, query, told) {
+export async function exported(name, query, progress) {
   const said = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "").map(([key, value]) => [key, String(value)]));
   const answer = await fetch(`${API}/admin/exports/${name}?${said}`, { headers: { Authorization: `Bearer ${token.value}` } }).catch(() => null);
   if (!answer?.ok || !answer.body) {
@@ -28,7 +28,7 @@ export async function exported(name, query, told) {
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       parts.push(part.value);
       bytes += part.value.length;
-      told(bytes);
+      progress(bytes);
     }
   } catch {
     throw new Refused(0, null);

@@ -1,4 +1,4 @@
-// Put it in front of players: the link to the hosted page, what to paste into a page of one's own, and a QR code.
+// Share and embed: the link to the hosted page, the embed snippet, and a QR code.
 import { html, useEffect, useState } from "../lib.js";
 import { me } from "../session.js";
 import { say } from "../words.js";
@@ -12,9 +12,9 @@ const PICTURE_PIXELS = 512;
  * @param {object} props
  * @param {"c" | "p"} props.kind whether a campaign's page or a game's
  * @param {{id: string, name: string}} props.of
- * @param {string[]} props.games what is put on a page: ids of the games that can be played
- * @param {string[]} props.origins whose pages may show it
- * @param {string} [props.note] why nobody sees it yet
+ * @param {string[]} props.games ids of the playable games to embed
+ * @param {string[]} props.origins the origins that may embed it
+ * @param {string} [props.note] why it is not visible yet
  */
 export function Embed({ kind, of, games, origins, note = "" }) {
   const { consumer_url: base, tenant_id: tenant, default_tenant: known } = /** @type {any} */ (me.value);
@@ -41,7 +41,7 @@ export function Embed({ kind, of, games, origins, note = "" }) {
   <//>`;
 }
 
-/** A button that copies what stands before it. On plain HTTP there is no clipboard to write to: it is selected. @param {{text: string, what: string}} props */
+/** A button that copies the text before it. On plain HTTP there is no clipboard API: the text is selected. @param {{text: string, what: string}} props */
 export function Copy({ text, what }) {
   const [copied, setCopied] = useState(false);
   const copy = async (/** @type {Event} */ { currentTarget: button }) => {
@@ -62,7 +62,7 @@ export function Copy({ text, what }) {
     <span class="unseen" role="status">${copied ? `${what} ${say("copied")}` : ""}</span>`;
 }
 
-/** The link as a QR code, to be printed. @param {{link: string, name: string}} props */
+/** The link as a printable QR code. @param {{link: string, name: string}} props */
 function Qr({ link, name }) {
   const [drawn, setDrawn] = useState(/** @type {SVGElement | null} */ (null));
   const [failed, setFailed] = useState(/** @type {unknown} */ (null));
@@ -86,7 +86,7 @@ function Qr({ link, name }) {
     </figcaption></figure>`;
 }
 
-/** The players' own drawing of QR codes. @param {string} text @param {string} label @returns {Promise<SVGElement>} */
+/** The widget's QR code renderer. @param {string} text @param {string} label @returns {Promise<SVGElement>} */
 async function draw(text, label) {
   const { src } = await (await fetch("/widget/v1/integrity.json")).json();
   const { qr } = await import(new URL("panels/code.js", new URL(src, location.origin)).href);

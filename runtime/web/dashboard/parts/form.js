@@ -1,17 +1,17 @@
-// A form made of a JSON Schema: what a reward handler takes, or what a page itself asks for.
+// A form from a JSON Schema: of a reward handler's config, or of a page.
 //
 // Understood: string, number, integer, boolean, enum, array, object (with properties, or a map of names), $ref, anyOf
-// (its first), default, description, minimum and maximum, minLength and maxLength. What is neither is typed as JSON.
-// Beside them `format`: "unix-time" (seconds, in the form's zone), "time-zone", "lines"; and `label`: what a field is called; `help`: what helps, where that is another thing than its description.
+// (the first), default, description, minimum and maximum, minLength and maxLength. Anything else is edited as JSON.
+// Extensions: `format` "unix-time" (seconds, in the form's zone), "time-zone", "lines"; `label`, the field's name; `names`, keys to offer for a map; `help`, a hint instead of the description.
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js";
 import { fromInput, toInput, ZONES } from "../times.js";
-import { has, label, say } from "../words.js";
+import { has, label, say, sentence } from "../words.js";
 import { complain } from "./toast.js";
 
 /** @typedef {Record<string, any>} Schema */
 
 /**
- * @typedef {object} Around what every field of a form knows
+ * @typedef {object} Around the context of every field of a form
  * @property {Schema} root
  * @property {string} zone in which its times are
  * @property {Record<string, string>} errors by path, such as `handler_config.prizes[2].probability`
@@ -19,7 +19,7 @@ import { complain } from "./toast.js";
  */
 
 /**
- * The form. save: takes the value; what it is refused for is shown at the fields that the refusal names.
+ * The form. save receives the value; a refusal's violations are shown at their fields.
  * @param {object} props
  * @param {Schema} props.schema
  * @param {any} props.value
@@ -28,9 +28,9 @@ import { complain } from "./toast.js";
  * @param {string} [props.prefix] what the service's names of the fields begin with, such as "handler_config"
  * @param {string} [props.zone] where no field of the form says it
  * @param {(name: string, path: string) => any} [props.widget]
- * @param {(value: any) => void} [props.typed] told of each change
+ * @param {(value: any) => void} [props.typed] called on each change
  * @param {() => void} [props.cancel]
- * @param {any} [props.children] goes before the buttons; a function is given the value and what changes it
+ * @param {any} [props.children] rendered before the buttons; a function receives the value and a setter
  */
 export function Form({ schema, value: given, save, word, prefix = "", zone = "UTC", widget = () => null, typed, cancel, children }) {
   const [value, setValue] = useState(() => filled(schema, given, schema));
@@ -38,7 +38,13 @@ export function Form({ schema, value: given, save, word, prefix = "", zone = "UT
   const own = useRef(/** @type {HTMLFormElement | null} */ (null));
   useEffect(() => {
     if (Object.keys(errors).length) {
-      /** @type {HTMLElement | null | undefined} */ (own.current?.querySelector("[aria-invalid=true]"))?.focus();
+      const focus = (/** @type {string} */ selector) => {
+        const found = /** @type {HTMLElement | null | undefined} */ (own.current?.querySelector(selector));
+        found?.focus();
+        return found !== null && found === document.activeElement;
+      };
+      // A refused list cannot be focused: then the summary is, so that the refusal is in view.
+      focus("[aria-invalid=true]") || focus(".problem");
     }
   }, [errors]);
   const [busy, setBusy] = useState(false);
@@ -68,11 +74,11 @@ export function Form({ schema, value: given, save, word, prefix = "", zone = "UT
   const change = (/** @type {any} */ next) => { setValue(next); typed?.(next); };
   const around = { root: schema, zone: value?.timezone || zone, errors, widget };
   const drawn = new Set(Object.keys(errors).length ? paths({ schema, value, path: prefix, name: "", around }) : []);
-  const told = Object.entries(errors).filter(([path]) => !path || !drawn.has(path));
+  const unplaced = Object.entries(errors).filter(([path]) => !path || !drawn.has(path));
   return html`<form ref=${own} class="schema" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); submit(); }}>
-    ${Object.keys(errors).length > 0 && html`<div class="problem" role="alert">
-      ${told.length < Object.keys(errors).length && html`<p>${say("refused.fields", { count: Object.keys(errors).length - told.length })}</p>`}
-      ${told.map(([path, text]) => html`<p>${path && html`<code>${path}</code> `}${text}</p>`)}
+    ${Object.keys(errors).length > 0 && html`<div class="problem" role="alert" tabindex="-1">
+      ${unplaced.length < Object.keys(errors).length && html`<p>${say("refused.fields", { count: Object.keys(errors).length - unplaced.length })}</p>`}
+      ${unplaced.map(([path, text]) => html`<p>${path && html`<code>${path}</code> `}${text}</p>`)}
     </div>`}
     <${Any} schema=${schema} value=${value} path=${prefix} name="" around=${around} change=${change} />
     ${typeof children === "function" ? children(value, change) : children}
@@ -84,7 +90,7 @@ export function Form({ schema, value: given, save, word, prefix = "", zone = "UT
 }
 
 /**
- * What a schema comes to: references followed, and of several the first.
+ * Resolves a schema: follows references and takes the first alternative.
  * @param {Schema} schema
  * @param {Schema} root
  * @returns {Schema}
@@ -99,7 +105,7 @@ export function resolved(schema, root) {
 }
 
 /**
- * A value with what the schema wants in it, so that every field has something to change.
+ * Fills in missing values, so that every field has a value.
  * @param {Schema} schema
  * @param {any} value
  * @param {Schema} root
@@ -136,16 +142,16 @@ export function filled(schema, value, root) {
  * @property {Around} around
  * @property {(value: any) => void} change
  * @property {boolean} [required]
- * @property {boolean} [entry] of a map: its name is whatever somebody called it
+ * @property {boolean} [entry] an entry of a map: its name is user input
  */
 
 /** @typedef {Pick<Part, "schema" | "value" | "path" | "name" | "entry">} Within */
 
-/** The control that a page has for a field. @param {Within & {around: Around}} part */
+/** The page's custom control of a field. @param {Within & {around: Around}} part */
 const ownOf = ({ name, path, entry, around }) => (entry ? null : around.widget(name, path));
 
 /**
- * What is drawn within an object, a map or a list; of a single value nothing.
+ * The nested fields of an object, a map or a list; none for a single value.
  * @param {Within & {around: Around}} part
  * @returns {Within[]}
  */
@@ -164,14 +170,14 @@ function within({ schema, value, path, name, around }) {
   return [];
 }
 
-/** Every path at which the form shows what is wrong there. @param {Within & {around: Around}} part @returns {string[]} */
+/** Every path at which the form can show an error. @param {Within & {around: Around}} part @returns {string[]} */
 function paths(part) {
   const { path, around } = part;
   const inner = ownOf(part) ? [] : within({ ...part, schema: resolved(part.schema, around.root) });
   return [path, ...inner.flatMap((one) => paths({ ...one, around }))];
 }
 
-/** Whether it has fields. What is stored may be anything, where the API keeps it as it is. @param {any} value */
+/** Whether the value is an object. Free-form fields may store anything. @param {any} value */
 export const isObject = (value) => Boolean(value) && typeof value === "object" && !Array.isArray(value);
 
 /** Any field, by its type. @param {Part} part */
@@ -199,14 +205,14 @@ function Fields(part) {
   const { schema, value, path, name, around, change } = part;
   const inner = within(part).map((one) => html`<${Any} key=${one.name} ...${one} around=${around} required=${schema.required?.includes(one.name)}
     change=${(/** @type {any} */ next) => change({ ...(isObject(value) ? value : {}), [one.name]: next })} />`);
-  // An object's description is of the type that it is made of: nothing that helps.
+  // An object's description describes its type, which is no help to users.
   const all = html`<${Help} path=${path} schema=${{ help: schema.help }} around=${around} /><div class="fields">${inner}</div>`;
   return name ? html`<fieldset><legend>${label(name)}</legend>${all}</fieldset>` : html`<div>${all}</div>`;
 }
 
 let keysMade = 0;
 
-/** Keys of a list's rows: each keeps its own, and so what is typed there, as others go. @param {number} count */
+/** Stable keys of a list's rows, so that input is kept when other rows are removed. @param {number} count */
 function useKeys(count) {
   const { current: keys } = useRef(/** @type {number[]} */ ([]));
   while (keys.length < count) {
@@ -240,7 +246,8 @@ function Names(part) {
   const { schema, value = {}, path, name, around, change } = part;
   const { current: keys } = useRef(/** @type {Map<string, number>} */ (new Map()));
   const entries = Object.entries(value);
-  const thing = label(name).toLowerCase();
+  const titled = schema.label ?? label(name);
+  const thing = titled.toLowerCase();
   const taken = (/** @type {string} */ key) => Object.hasOwn(value, key);
   /** @param {number} i @param {[string, any]} entry */
   const put = (i, entry) => change(Object.fromEntries(entries.with(i, entry)));
@@ -260,12 +267,13 @@ function Names(part) {
     while (taken(`${name}_${count}`)) {
       count++;
     }
-    change({ ...value, [`${name}_${count}`]: filled(schema.additionalProperties, undefined, around.root) });
+    const key = schema.names?.find((/** @type {string} */ one) => !taken(one)) ?? `${name}_${count}`;
+    change({ ...value, [key]: filled(schema.additionalProperties, undefined, around.root) });
   };
   entries.forEach(([key]) => keys.has(key) || keys.set(key, ++keysMade));
-  return html`<fieldset class="rows"><legend>${label(name)}</legend><${Help} path=${path} schema=${schema} around=${around} />
+  return html`<fieldset class="rows"><legend>${titled}</legend><${Help} path=${path} schema=${schema} around=${around} />
     ${within(part).map((one, i) => html`<div class="row" key=${keys.get(one.name)}><div class="fields">
-      <${Key} name=${one.name} taken=${taken} rename=${(/** @type {string} */ to) => rename(i, to)} />
+      <${Key} name=${one.name} called=${say(schema.names ? "form.language" : "form.key")} taken=${taken} rename=${(/** @type {string} */ to) => rename(i, to)} />
       <${Any} ...${one} around=${around} change=${(/** @type {any} */ next) => put(i, [one.name, next])} /></div>
       <button type="button" class="plain" aria-label=${say("form.remove", { name: one.name })} onClick=${() => remove(i)}>×</button>
     </div>`)}
@@ -274,10 +282,10 @@ function Names(part) {
 }
 
 /**
- * What an entry of a map is called. A name that another has is refused: it stays to be typed over.
- * @param {{name: string, taken: (name: string) => boolean, rename: (name: string) => void}} props
+ * The name of a map's entry. A duplicate name is marked invalid and kept for editing.
+ * @param {{name: string, called: string, taken: (name: string) => boolean, rename: (name: string) => void}} props
  */
-function Key({ name, taken, rename }) {
+function Key({ name, called, taken, rename }) {
   const id = useId();
   const own = useRef(/** @type {HTMLInputElement | null} */ (null));
   const [text, setText] = useState(name);
@@ -286,22 +294,22 @@ function Key({ name, taken, rename }) {
   useLayoutEffect(() => {
     own.current?.setCustomValidity(wrong ? say("form.taken") : "");
     if (document.activeElement !== own.current) {
-      done(text); // Whatever had this name has it no more.
+      done(text); // The name is free again.
     }
   }, [wrong]);
   return html`<div class="field">
-    <label for=${id}>${say("form.key")}</label>
+    <label for=${id}>${called}</label>
     <input ref=${own} id=${id} value=${text} required aria-invalid=${wrong ? "true" : undefined} aria-describedby=${wrong ? `${id}-more` : undefined}
       onInput=${(/** @type {any} */ event) => setText(event.target.value)} onChange=${(/** @type {any} */ event) => done(event.target.value)} />
     ${wrong && html`<small id=${`${id}-more`} class="wrong" role="alert">${say("form.taken")}</small>`}
   </div>`;
 }
 
-/** What a field is called, what helps, and what is wrong with it. @param {{part: Part, field: (named: Record<string, any>) => any}} props */
+/** A field with its label, hint and error. @param {{part: Part, field: (named: Record<string, any>) => any}} props */
 function Labelled({ part, field }) {
   const id = useId();
   const { name, path, around, schema, required } = part;
-  const wrong = around.errors[path];
+  const wrong = sentence(around.errors[path]);
   const helps = help(schema);
   const named = {
     id, name: path, required: required || undefined, "aria-invalid": wrong ? "true" : undefined,
@@ -314,20 +322,20 @@ function Labelled({ part, field }) {
   </div>`;
 }
 
-/** A field's name: by the part that it is of, where that says another thing. @param {string} name @param {string} path */
+/** A field's label: specific to its parent if defined. @param {string} name @param {string} path */
 const called = (name, path) => {
   const own = `field.${path.split(".").slice(-2).join(".")}`;
   return has(own) ? say(own) : label(name);
 };
 
-/** What helps with several fields, or what is wrong with them as a whole. @param {{path: string, schema: Schema, around: Around}} props */
+/** The hint or error of a group of fields. @param {{path: string, schema: Schema, around: Around}} props */
 function Help({ path, schema, around }) {
-  const wrong = path && around.errors[path];
+  const wrong = path && sentence(around.errors[path]);
   const helps = help(schema);
   return wrong || helps ? html`<small class=${wrong ? "wrong" : ""} role=${wrong ? "alert" : undefined}>${wrong || helps}</small>` : null;
 }
 
-/** By the form's own schema: two forms may have a field of one name. @param {Schema} schema */
+/** The hint of the form's schema: fields of the same name differ between forms. @param {Schema} schema */
 const help = (schema) => schema.help ?? schema.description ?? "";
 
 /** The control of a single value. @param {Part} part @param {Record<string, any>} named */
@@ -364,11 +372,11 @@ function input({ schema, value, around, change }, named) {
   return html`<${Json} named=${named} value=${value} change=${change} />`;
 }
 
-/** The number that a text says; undefined: none. @param {string} text */
+/** Parses a number; undefined if empty. @param {string} text */
 const said = (text) => (text === "" ? undefined : Number(text));
 
 /**
- * A number's control. What is typed stays as it is typed, such as 0.0 on the way to 0.05, as long as the value is what it says.
+ * A number input. Keeps the typed text, such as 0.0 on the way to 0.05, while it matches the value.
  * @param {{value: any, change: (value: number | undefined) => void} & Record<string, any>} props
  */
 export function Numeral({ value, change, ...more }) {
@@ -381,7 +389,7 @@ export function Numeral({ value, change, ...more }) {
   return html`<input type="number" ...${more} value=${said(text) === (value ?? undefined) ? text : String(value ?? "")} onInput=${typed} />`;
 }
 
-/** Whatever has no form of its own. @param {{named: Record<string, any>, value: any, change: (value: any) => void}} props */
+/** Any other value, edited as JSON. @param {{named: Record<string, any>, value: any, change: (value: any) => void}} props */
 function Json({ named, value, change }) {
   const [text, setText] = useState(() => JSON.stringify(value ?? {}, null, 2));
   /** @param {any} event */

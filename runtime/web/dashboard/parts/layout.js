@@ -5,14 +5,14 @@ import { say } from "../words.js";
 import { Status } from "./values.js";
 
 /**
- * The head of a page: its name, what goes before it, and what can be done.
+ * The head of a page: title, back link and actions.
  * @param {{title: string, back?: {href: string, text: string}, status?: string, children?: any}} props
  */
 export function Head({ title, back, status, children }) {
   const own = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     if (hasArrived()) {
-      own.current?.focus({ preventScroll: true }); // Else whoever goes by keys, or hears the page, is still where they were.
+      own.current?.focus({ preventScroll: true }); // Otherwise keyboard and screen reader users stay at the previous position.
     }
   }, []);
   return html`<header class="head">
@@ -26,7 +26,7 @@ export function Head({ title, back, status, children }) {
 }
 
 /**
- * A part of a page under a name of its own.
+ * A section of a page with a heading.
  * @param {{title: string, note?: string, acts?: any, children?: any}} props
  */
 export function Section({ title, note = "", acts = null, children }) {

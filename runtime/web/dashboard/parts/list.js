@@ -1,4 +1,4 @@
-// A list of the API's: paged by its cursors, with its filter in the address.
+// A list of API items: paged by cursor, with its filter in the address.
 import { html, useEffect, useState } from "../lib.js";
 import { address, filter, go, place } from "../router.js";
 import { say } from "../words.js";
@@ -28,7 +28,7 @@ const PAUSE_MS = 300;
 /**
  * @param {object} props
  * @param {(query: Record<string, any>, signal: AbortSignal) => Promise<{items: any[], pagination: {next_cursor: string, has_more: boolean}}>} props.load
- * @param {string} props.caption what is listed
+ * @param {string} props.caption the table's name
  * @param {Column[]} props.columns
  * @param {Filter[]} [props.filters]
  * @param {{title: string, text?: string, act?: any}} props.empty where there is nothing at all
@@ -82,7 +82,7 @@ function Field({ filter: { name, label, options, day }, value }) {
 }
 
 /**
- * Rows of items. It scrolls within itself where it is wider than the page, and can be reached by keyboard then.
+ * A table. If wider than the page, it scrolls and is focusable by keyboard.
  * @param {{caption: string, columns: Column[], items: any[]}} props
  */
 export function Table({ caption, columns, items }) {

@@ -1,33 +1,33 @@
-// What happens now: server-sent events, read by fetch, since the token is in a header and in no address.
+// Live data: server-sent events read with fetch, because EventSource cannot send the token as a header.
 import { API } from "../api.js";
 import { useEffect, useState } from "../lib.js";
 import { ended, token } from "../session.js";
 
 const FIRST_MS = 500;
 const LONGEST_MS = 15_000;
-const SILENT_MS = 15_000; // The service says something every few seconds: a connection that does not is none.
+const SILENT_MS = 15_000; // The service sends an event every few seconds: a silent connection is dead.
 
 /**
- * @typedef {object} Told
- * @property {any} data the newest that was told; null before the first
- * @property {boolean} away whether nothing newer can be had just now
+ * @typedef {object} LiveState
+ * @property {any} data the latest event; null before the first
+ * @property {boolean} away whether the stream is unavailable
  */
 
-/** @returns {Told} */
+/** @returns {LiveState} */
 export function useLive() {
-  const [told, setTold] = useState(/** @type {Told} */ ({ data: null, away: false }));
+  const [state, setState] = useState(/** @type {LiveState} */ ({ data: null, away: false }));
   useEffect(() => {
     const leaving = new AbortController();
-    watch(leaving.signal, (data) => setTold(({ data: before }) => (data ? { data, away: false } : { data: before, away: true })));
+    watch(leaving.signal, (data) => setState(({ data: before }) => (data ? { data, away: false } : { data: before, away: true })));
     return () => leaving.abort();
   }, []);
-  return told;
+  return state;
 }
 
 /**
- * Watches until `signal`: where the stream ends, it begins another, later and later while none comes about.
+ * Watches until `signal` aborts. Reconnects with back-off when the stream ends.
  * @param {AbortSignal} signal
- * @param {(data: any) => void} tell null: nothing newer can be had
+ * @param {(data: any) => void} tell null: the stream is unavailable
  */
 async function watch(signal, tell) {
   let pause = FIRST_MS;

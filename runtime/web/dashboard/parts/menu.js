@@ -1,4 +1,4 @@
-// A button that opens a list of links: it closes by Escape, by a press elsewhere, and once the focus leaves it.
+// A button with a menu of links. Escape, a click elsewhere or leaving it closes the menu.
 import { html, useEffect, useRef } from "../lib.js";
 
 /** @param {{text: string, items: {text: string, href: string}[]}} props */

@@ -1,4 +1,4 @@
-// A table within a page: its first rows, and more of them by the API's cursors.
+// A table within a page, with a "Show more" button (cursor paging).
 import { html, useState } from "../lib.js";
 import { say } from "../words.js";
 import { Act } from "./button.js";

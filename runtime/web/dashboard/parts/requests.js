@@ -1,9 +1,9 @@
-// What a page asks of the service: when it opens, when its inputs change, and on demand.
+// Loading of a page's data: on mount, when inputs change, and on demand.
 import { api } from "../api.js";
 import { useCallback, useEffect, useRef, useState } from "../lib.js";
 
 /**
- * What `ask` answers; asked anew when any of `about` changes. An answer that is late for that is dropped.
+ * The result of `ask`, reloaded when any of `about` changes. Stale responses are dropped.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} ask
  * @param {any[]} about
@@ -38,7 +38,7 @@ export function useData(ask, about) {
 
 const PAGES = 10;
 
-/** The first thousand of a list, by their ids. @param {string} path @param {AbortSignal} [signal] @param {Record<string, string>} [query] */
+/** The first thousand items of a list, by id. @param {string} path @param {AbortSignal} [signal] @param {Record<string, string>} [query] */
 export async function loadById(path, signal, query = {}) {
   /** @type {Map<string, any>} */
   const found = new Map();

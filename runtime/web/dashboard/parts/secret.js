@@ -1,4 +1,4 @@
-// A secret that the service made, shown this once.
+// A generated secret, shown once.
 import { html, signal } from "../lib.js";
 import { say } from "../words.js";
 import { Dialog } from "./dialog.js";
@@ -7,7 +7,7 @@ import { Copy } from "./embed.js";
 /** @type {import("@preact/signals").Signal<{name: string, secret: string, close: () => void} | null>} */
 const shown = signal(null);
 
-/** Shows the secret that an answer's config has, if any, until it is closed. @param {any} config @param {string} name whose it is */
+/** Shows the secret that an answer's config has, if any, until it is closed. @param {any} config @param {string} name its owner */
 export async function showSecret(config, name) {
   const secret = config?.secret_once;
   await (secret && new Promise((resolve) => {

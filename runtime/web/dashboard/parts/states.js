@@ -1,22 +1,22 @@
-// What stands in place of data: nothing there, not there yet, or an error.
+// Placeholders for data: empty, loading, error.
 import { html } from "../lib.js";
 import { say } from "../words.js";
 
 /**
- * Where there is nothing: what to do next.
+ * An empty state with the next step.
  * @param {{title: string, text?: string, children?: any}} props
  */
 export function Empty({ title, text = "", children = null }) {
   return html`<div class="empty"><p class="empty-title">${title}</p>${text && html`<p>${text}</p>`}${children}</div>`;
 }
 
-/** While something is fetched. Read out as such, and shown only where it takes a while. */
+/** A loading indicator, announced to screen readers and shown after a delay. */
 export function Loading() {
   return html`<div class="loading" role="status" aria-label=${say("loading")}><span></span><span></span><span></span></div>`;
 }
 
 /**
- * What went wrong, and what can be done.
+ * An error with a retry button.
  * @param {{error: any, again?: () => void}} props
  */
 export function Problem({ error, again }) {

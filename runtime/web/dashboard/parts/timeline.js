@@ -1,5 +1,5 @@
-// Campaigns over time: a bar each from its beginning to its end, and a line where today is. It is looked at and pointed at;
-// whoever reads or hears has all of it in the table beneath.
+// Campaigns over time: a bar from start to end each, and a line for now. Visual only:
+// the table below has the same data for screen readers.
 import { html } from "../lib.js";
 import { period } from "../times.js";
 import { say, state } from "../words.js";
@@ -30,7 +30,7 @@ export function Timeline({ items, addressOf }) {
   </div>`;
 }
 
-/** From when to when: all that is near today, with room at both ends. @param {any[]} items @param {number} now @returns {[number, number]} */
+/** The visible range: the campaigns near today, with a margin. @param {any[]} items @param {number} now @returns {[number, number]} */
 export function extent(items, now) {
   const near = (/** @type {number} */ time) => Math.abs(time - now) <= FAR_DAYS * DAY;
   const times = items.flatMap((one) => [one.start_date, one.end_date]).filter((time) => time && near(time));
@@ -40,7 +40,7 @@ export function extent(items, now) {
   return [first - room, last + room];
 }
 
-/** The first of months, or of every second, third ..., or Mondays where it is less than two months. @param {number} from @param {number} to */
+/** Ticks: the first of every nth month, or Mondays for a range under two months. @param {number} from @param {number} to */
 export function ticks(from, to) {
   const days = (to - from) / DAY;
   const found = [];

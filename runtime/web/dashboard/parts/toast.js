@@ -1,4 +1,4 @@
-// Words that come and go: that something was done, or was not.
+// Toasts: short messages about results.
 import { html, signal } from "../lib.js";
 import { address } from "../router.js";
 import { say } from "../words.js";
@@ -14,7 +14,7 @@ const drop = (id) => {
 };
 
 /**
- * Says that something was done.
+ * Shows a success message.
  * @param {string} text
  */
 export function tell(text) {
@@ -24,7 +24,7 @@ export function tell(text) {
 }
 
 /**
- * Says what went wrong, or waits for a second person; it stays until it is put away.
+ * Shows an error, or that a change awaits approval. It stays until dismissed.
  * @param {any} error
  */
 export function complain(error) {
@@ -36,7 +36,7 @@ export function complain(error) {
   shown.value = [...shown.value.slice(-2), { id: ++last, text: error?.message || say("refused.unknown"), bad: true }];
 }
 
-/** Where they are shown. */
+/** Renders the toasts. */
 export function Toasts() {
   return html`<div class="toasts" role="status" aria-live="polite">
     ${shown.value.map(({ id, text, bad, to }) => html`<div class="toast" key=${id} data-tone=${bad ? "bad" : "good"}>

@@ -1,4 +1,4 @@
-// Values as people read them: a status, a time, an id.
+// Formatted values: status, time, id.
 import { html, useState } from "../lib.js";
 import { ago, exact, whenNamed } from "../times.js";
 import { say, state } from "../words.js";
@@ -10,7 +10,7 @@ const TONES = /** @type {Record<string, string>} */ ({
 });
 
 /**
- * A status, by its word and a colour that says how things are.
+ * A status badge with its text and color.
  * @param {{value: string}} props
  */
 export function Status({ value }) {
@@ -19,7 +19,7 @@ export function Status({ value }) {
 }
 
 /**
- * How long ago or until then; the time itself, with its zone, for who points at it or wants it so everywhere.
+ * A relative time. The exact time with its zone is shown on hover, or everywhere if switched on.
  * @param {{at: number, zone?: string}} props
  */
 export function When({ at, zone = "UTC" }) {
@@ -29,7 +29,7 @@ export function When({ at, zone = "UTC" }) {
 }
 
 /**
- * An id, small, which is copied by a press.
+ * An id that is copied by a click.
  * @param {{value: string}} props
  */
 export function Id({ value }) {

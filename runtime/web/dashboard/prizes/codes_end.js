@@ -1,4 +1,4 @@
-// When codes of a pool end: asked for in a dialog that says of how many, and set.
+// The dialog that changes the expiry of codes.
 import { api, newKey } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Dialog } from "../parts/dialog.js";

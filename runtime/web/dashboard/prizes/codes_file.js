@@ -1,4 +1,4 @@
-// A file of codes, cut into parts that the service takes one after the other.
+// Splits a file of codes into parts for upload.
 const PART = 5000;
 const TYPES = /** @type {Record<string, string>} */ ({ csv: "text/csv", json: "application/json" });
 const HEADING = /^\ufeff?"?(codes?|voucher|voucher_code|coupon|coupon_code)"?\s*([,;\t]|$)/i;
@@ -12,7 +12,7 @@ const HEADING = /^\ufeff?"?(codes?|voucher|voucher_code|coupon|coupon_code)"?\s*
  */
 
 /**
- * The file's parts. A heading of a CSV is said with each. SyntaxError where it ends in .json and is none.
+ * The file's parts. Each part of a CSV repeats the header. Throws SyntaxError for invalid .json.
  * @param {string} name
  * @param {string} text
  * @returns {Part[]}

@@ -1,33 +1,35 @@
-// A prize's fields: what the form asks for, what it begins with, and what of it is sent.
+// A prize's form: its schema, initial value and request body.
 import { html, useState } from "../lib.js";
+import { Picture } from "../parts/picture.js";
 import { loadById, useData } from "../parts/requests.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
 import { has, label, say, state } from "../words.js";
+import * as release from "./release.js";
 
 const COUNT = { type: "integer", minimum: 0, maximum: 2147483647 };
 const MODES = ["ON_WIN", "ON_CLAIM", "MANUAL"].map((name) => `REDEMPTION_MODE_${name}`);
 const KINDS = ["TEXT", "LONG_TEXT", "CHOICE"].map((name) => `CLAIM_FIELD_KIND_${name}`);
 const CHANNELS = ["none", "voucher_code", "webhook", "workflow", "manual"];
-/** Channels that send to somebody: their config says to whom. */
+/** Channels that send a request: their config has the receiver. */
 const SENDING = ["webhook", "workflow"];
 
-/** Numbers of which 0 is none. What is left out stays as it was. */
+/** Numbers for which 0 means unset. An omitted number would stay unchanged. */
 const NONE = ["value", "expires_after_days", "low_stock_at"];
 
 /** @param {string} id */
 export const addressOf = (id) => address(`/prizes/${encodeURIComponent(id)}`);
 
-/** A prize by its name, which leads to it where that may be read. @param {{id: string, name: string}} props */
+/** A prize's name, linked if the role can read the prize. @param {{id: string, name: string}} props */
 export const Named = ({ id, name }) => (can("GetPrize") ? html`<a class="name" href=${addressOf(id)}>${name}</a>` : html`<span class="name">${name}</span>`);
 
 /** @param {Record<string, any>} properties @param {string[]} [required] */
 const object = (properties, required = []) => ({ type: "object", properties, required });
 
-/** What is offered; any of ISO 4217 may be typed. */
+/** Suggestions; any ISO 4217 code is accepted. */
 const CURRENCIES = ["EUR", "USD", "GBP", "CHF", "JPY", "CNY", "INR", "CAD", "AUD", "SEK", "NOK", "DKK", "PLN", "CZK", "HUF", "RON", "TRY", "BRL", "MXN", "ZAR"];
 
-/** What the value of a prize is, by its type. @param {string} type */
+/** The schema of a prize's value, by type. @param {string} type */
 function valueOf(type) {
   switch (type) {
     case "turns":
@@ -39,8 +41,9 @@ function valueOf(type) {
   }
 }
 
-/** The form's schema. @param {any} value what is typed: type and channel say what else there is; stock: of a new prize alone */
-export function schemaOf({ type, stock, fulfillment: { channel } }) {
+/** The form's schema. @param {any} value the input: type and channel determine further fields; stock only for a new prize */
+export function schemaOf(value) {
+  const { type, stock, fulfillment: { channel } } = value;
   const config = SENDING.includes(channel)
     ? object({ url: { type: "string", maxLength: 2048 }, secret: { type: "string", maxLength: 500, help: say("help.secret") }, headers: { type: "object", additionalProperties: { type: "string", description: say("prizes.help_header") } } }, ["url"])
     : { type: "object" };
@@ -62,6 +65,7 @@ export function schemaOf({ type, stock, fulfillment: { channel } }) {
     }),
     expires_after_days: { ...COUNT, help: say("help.expires_after_days") },
     low_stock_at: { ...COUNT, description: say("prizes.help_low") },
+    ...(type === "points" ? {} : { release: release.schemaOf(value.release) }),
     claim_fields: { type: "array", description: say("prizes.help_claim_fields"), items: object({
       key: { type: "string", minLength: 1, maxLength: 64, description: say("prizes.help_claim_key") },
       label: { type: "string", minLength: 1, maxLength: 200 },
@@ -74,31 +78,33 @@ export function schemaOf({ type, stock, fulfillment: { channel } }) {
 
 export const NEW = {
   name: "", type: "goods", value: 0, currency: "", campaign_id: "", description: "", terms: "", image_url: "", stock: { total: 0 }, constraints: { max_per_user: 0, max_per_day: 0 },
-  fulfillment: { redemption_mode: MODES[0], channel: "none", config: {} }, expires_after_days: 0, low_stock_at: 0, claim_fields: [],
+  fulfillment: { redemption_mode: MODES[0], channel: "none", config: {} }, expires_after_days: 0, low_stock_at: 0, claim_fields: [], release: { kind: "NONE" },
 };
 
-/** What a form begins with: all but the stock, which is moved for a reason. @param {any} prize @returns {Record<string, any>} */
+/** The form's initial value, without the stock, which changes with a reason only. @param {any} prize @returns {Record<string, any>} */
 export function editable(prize) {
   const { redemption_mode, channel, config } = prize.fulfillment;
   const rest = { ...config };
   delete rest.secret_set;
   delete rest.secret_once;
   const held = Object.keys(NEW).filter((name) => name !== "stock").map((name) => [name, prize[name]]);
-  return { ...Object.fromEntries(held), fulfillment: { redemption_mode, channel, config: rest } };
+  return { ...Object.fromEntries(held), fulfillment: { redemption_mode, channel, config: rest }, release: release.editable(prize.release) };
 }
 
-/** What is sent of it: a secret that was not typed stays as it is, a number that was emptied becomes none. @param {any} value @returns {Record<string, any>} */
+/** The request body: an empty secret is omitted, so it stays unchanged; an empty number becomes 0. @param {any} value @returns {Record<string, any>} */
 export function sent({ fulfillment: { config, ...how }, ...rest }) {
-  const { secret, ...told } = config ?? {};
-  const held = ["none", "voucher_code", "manual"].includes(how.channel) ? {} : { ...told, ...(secret ? { secret } : {}) };
+  const { secret, ...more } = config ?? {};
+  const held = ["none", "voucher_code", "manual"].includes(how.channel) ? {} : { ...more, ...(secret ? { secret } : {}) };
   const none = Object.fromEntries(NONE.map((name) => [name, rest[name] ?? 0]));
-  return { ...rest, ...none, fulfillment: { ...how, config: held } };
+  return { ...rest, ...none, fulfillment: { ...how, config: held }, release: release.sent(rest.release) };
 }
 
-/** The controls that a prize's fields have of their own. @param {string} name */
-export const widget = (name) => /** @type {Record<string, any>} */ ({ campaign_id: Campaign, redemption_mode: Mode, channel: Channel, kind: Kind, options: Options })[name] ?? null;
+/** Custom controls of a prize's fields. @param {string} name @param {string} [path] */
+export const widget = (name, path) => /** @type {Record<string, any>} */ ({
+  campaign_id: Campaign, image_url: Picture, redemption_mode: Mode, channel: Channel, kind: path === "release.kind" ? release.Kind : Kind, options: Options, weekdays: release.Weekdays,
+})[name] ?? null;
 
-/** Campaigns by name, for who may list them. */
+/** Campaigns by name, if the role can list them. */
 export const useCampaigns = () => useData(async (signal) => (can("ListCampaigns") ? [...(await loadById("/admin/campaigns", signal)).values()] : []), []).data ?? [];
 
 /** @param {any} props */
@@ -116,7 +122,7 @@ const Mode = ({ value, change, named }) => html`<select ...${named} value=${valu
   ${MODES.map((one) => html`<option value=${one}>${state(one)}</option>`)}
 </select>`;
 
-/** What an answer is called. @param {string} kind */
+/** The label of a claim field's type. @param {string} kind */
 export const kindName = (kind) => say(`prizes.${kind}`);
 
 /** @param {any} props */
@@ -124,9 +130,9 @@ const Kind = ({ value, change, named }) => html`<select ...${named} value=${valu
   ${KINDS.map((one) => html`<option value=${one}>${kindName(one)}</option>`)}
 </select>`;
 
-/** A choice's options, one a line. @param {any} props */
+/** The options of a choice, one per line. @param {any} props */
 function Options({ value = [], change, named }) {
-  // What is typed stays as it is: a line that is begun is no option yet.
+  // Keeps the raw text: an unfinished line is not an option yet.
   const [text, setText] = useState(value.join("\n"));
   /** @param {any} event */
   const typed = ({ target }) => {
@@ -136,7 +142,7 @@ function Options({ value = [], change, named }) {
   return html`<textarea ...${named} rows="3" value=${text} onInput=${typed}></textarea>`;
 }
 
-/** What a channel is called; a plugin's by its own name. @param {string} name */
+/** A channel's label; for a plugin's channel its name. @param {string} name */
 export const channelName = (name) => (has(`prizes.by_${name}`) ? say(`prizes.by_${name}`) : label(name));
 
 /** @param {any} props */

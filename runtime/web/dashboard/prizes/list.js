@@ -1,4 +1,4 @@
-// Prizes: all there are, and how much is left of each.
+// The list of prizes with their remaining stock.
 import { api } from "../api.js";
 import { html } from "../lib.js";
 import { Head } from "../parts/layout.js";
@@ -12,7 +12,7 @@ import { Named, useCampaigns } from "./definition.js";
 
 const STATUSES = ["ACTIVE", "ARCHIVED"];
 
-/** How much is left, as a bar. @param {{prize: any}} props */
+/** The remaining stock as a bar. @param {{prize: any}} props */
 export const Gauge = ({ prize: { name, total, remaining } }) => (total
   ? html`<span class="gauge"><progress value=${remaining} max=${total} aria-label=${say("prizes.left_of", { name })}></progress>${number(remaining)} / ${number(total)}</span>`
   : html`<span class="quiet">${say("unlimited")}</span>`);

@@ -21,5 +21,5 @@ export default function NewPrize({ query }) {
     go(addressOf(made.prize_id));
   };
   return html`<${Head} title=${say("prizes.new")} back=${{ href: address("/prizes"), text: say("prizes.title") }} />
-    <div class="sheet"><${Form} schema=${schemaOf(value)} value=${value} save=${save} typed=${setValue} widget=${widget} word=${say("prizes.make")} /></div>`;
+    <div class="sheet"><${Form} schema=${schemaOf(value)} value=${value} save=${save} typed=${setValue} zone=${value.release.timezone || "UTC"} widget=${widget} word=${say("prizes.make")} /></div>`;
 }

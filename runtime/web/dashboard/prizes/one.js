@@ -1,4 +1,4 @@
-// One prize: what it is, how much is left of it, and what becomes of it.
+// One prize: its form, stock and status.
 import { api, Refused } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
@@ -17,6 +17,7 @@ import { useTitle } from "../title.js";
 import { label, number, say, state } from "../words.js";
 import { Codes } from "./codes.js";
 import { channelName, editable, kindName, schemaOf, sent, widget } from "./definition.js";
+import { kindName as releaseName } from "./release.js";
 import { Stock } from "./stock.js";
 
 /** @param {{id: string}} props */
@@ -58,7 +59,7 @@ export default function Prize({ id }) {
     ${prize.fulfillment.channel === "voucher_code" && can("ListCodes") && html`<${Codes} key=${id} id=${id} left=${total ? remaining : null} />`}`;
 }
 
-/** Does it; says why where it was refused. @param {() => Promise<any>} act */
+/** Performs an action and shows a refusal. @param {() => Promise<any>} act */
 async function doing(act) {
   try {
     await act();
@@ -69,11 +70,11 @@ async function doing(act) {
 
 /** @param {{prize: any, saved: (prize: any) => void}} props */
 function Edit({ prize, saved }) {
-  // What was read when the form was filled: a prize has no revision that the service could hold an update to.
+  // The form's initial value: a prize has no revision for an optimistic lock.
   const begun = useRef(editable(prize));
   const filled = useRef(begun.current);
   const [value, setValue] = useState(filled.current);
-  const [mixed, setMixed] = useState({ now: false, times: 0 }); // Whether what is saved is partly somebody else's.
+  const [mixed, setMixed] = useState({ now: false, times: 0 }); // Whether the saved prize contains concurrent changes.
   const save = async (/** @type {any} */ typed) => {
     const now = editable(await api.get("/admin/prizes/{id}", { path: { id: prize.prize_id } }));
     const theirs = differing(begun.current, now);
@@ -89,17 +90,17 @@ function Edit({ prize, saved }) {
     filled.current = mixed.now ? begun.current : { ...typed, fulfillment: begun.current.fulfillment };
     if (mixed.now) {
       setValue(filled.current);
-      setMixed({ now: false, times: mixed.times + 1 }); // The form begins anew, with what is theirs in it.
+      setMixed({ now: false, times: mixed.times + 1 }); // Remounts the form with the other person's changes.
     }
     saved(made);
     tell(say("saved"));
     await showSecret(made.fulfillment.config, made.name);
   };
-  return html`<div class="sheet"><${Form} key=${mixed.times} schema=${schemaOf(value)} value=${filled.current} save=${save} typed=${setValue} widget=${widget} word=${say("save")} /></div>`;
+  return html`<div class="sheet"><${Form} key=${mixed.times} schema=${schemaOf(value)} value=${filled.current} save=${save} typed=${setValue} zone=${value.release.timezone || "UTC"} widget=${widget} word=${say("save")} /></div>`;
 }
 
-/** What it is, for who may only read it. @param {{prize: any}} props */
-function Shown({ prize: { value, currency, description, terms, image_url, campaign_id, constraints, fulfillment, expires_after_days, claim_fields } }) {
+/** The details, for read-only roles. @param {{prize: any}} props */
+function Shown({ prize: { value, currency, description, terms, image_url, campaign_id, constraints, fulfillment, expires_after_days, claim_fields, release } }) {
   const row = (/** @type {string} */ name, /** @type {any} */ shown) => html`<dt>${label(name)}</dt><dd>${shown}</dd>`;
   const most = (/** @type {number} */ count) => (count ? number(count) : say("unlimited"));
   return html`<dl class="details">
@@ -113,6 +114,7 @@ function Shown({ prize: { value, currency, description, terms, image_url, campai
     ${row("redemption_mode", state(fulfillment.redemption_mode))}
     ${row("channel", channelName(fulfillment.channel))}
     ${claim_fields.length > 0 && row("claim_fields", html`<ul class="named">${claim_fields.map((/** @type {any} */ one) => html`<li>${one.label} (${kindName(one.kind)})</li>`)}</ul>`)}
+    ${release && row("release", releaseName(release.kind))}
     ${row("expires_after_days", expires_after_days ? number(expires_after_days) : say("prizes.never"))}
   </dl>`;
 }

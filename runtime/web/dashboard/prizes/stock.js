@@ -1,4 +1,4 @@
-// A prize's stock: how it came to be what it is, and how it is moved.
+// A prize's stock: history and adjustment.
 import { api, newKey } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Dialog } from "../parts/dialog.js";

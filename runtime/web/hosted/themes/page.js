@@ -1,4 +1,4 @@
-// The gallery of themes: each on a real widget, whose plays are made up here. Nothing is asked but the list.
+// The gallery of themes: each on a real widget with mocked plays. Only the list is requested.
 
 import { h } from "../../widget/dom.js";
 import { mountGame } from "../../widget/games.js";
@@ -17,7 +17,7 @@ Object.assign(words.words, WORDS[LANGUAGE]);
 /** Every game, by its file. */
 const GAMES = ["wheel", "scratch", "eggs", "gifts", "collection"];
 
-/** What is won, caught and collected: `type` is what it is called among falling things, `item` in an album. */
+/** The sample prizes: `type` names a falling item, `item` a collected one. */
 const PRIZES = Object.entries({ coffee: "☕", mug: "🏺", cake: "🍰" }).map(([id, emoji]) => {
   const name = words.t(id);
   return { prize_id: id, name, label: name, emoji, type: id, item: id, value: 3, available: true };

@@ -1,4 +1,4 @@
-// What the gallery says beside the widget's own words: the games' names, and what is won in them.
+// Texts of the gallery besides the widget's: names of games and sample prizes.
 
 /** By language. @type {Record<string, Record<string, string>>} */
 export const WORDS = {

@@ -1,4 +1,4 @@
-// The field that things fall in, and the basket under them: what both catchers play on.
+// The field and basket that both catching games use.
 
 import { h, picture, s, safe, text, wear } from "../dom.js";
 import { lookOf } from "../look.js";
@@ -18,17 +18,17 @@ import { tick } from "../sound.js";
  * @property {(time: number, falling: number) => boolean} ends
  */
 
-/** So much of a frame counts at most: who was away, or has a slow machine, has missed nothing. */
+/** The longest counted frame, so that a hidden tab or slow device misses no item. */
 const FRAME_MS = 100;
 /** Where the basket's opening is, and how far below it still catches, of 100. */
 const TOP = 80;
 const DEPTH = 9;
 /** How far a thing may be from the basket's middle, of 100. */
 const REACH = 12;
-/** How far the keys take it in a second, or, in the calm version, at a press. */
+/** The distance of the keys per second, or per press with reduced motion. */
 const SPEED = 125;
 const LANES = 5;
-/** The calm version: things stand in so many rows, one after the other. */
+/** With reduced motion, items step through this many rows. */
 const ROWS = 6;
 
 const sheet = new CSSStyleSheet();
@@ -65,12 +65,12 @@ sheet.replaceSync(`
 .over .big { font-size: 1.5em; font-weight: 800; color: var(--t-strong); }
 `);
 
-/** What an operator has stand for a thing; undefined where that is nothing. @param {any} thing */
+/** The operator's picture of an item; undefined if none. @param {any} thing */
 export const shown = (thing) => (safe(thing?.image) || text(thing?.emoji) ? picture(thing) : undefined);
 
 /**
  * @param {import("../types.js").Stage} stage
- * @param {string} how the key of what is to be done, in words
+ * @param {string} how the key of the instructions
  */
 export function field(stage, how) {
   const { root, words, ui } = stage;
@@ -91,22 +91,22 @@ export function field(stage, how) {
   let towards = 0;
   let paused = false;
   let frames = 0;
-  /** Takes the game that is played off the field. @type {() => void} */
+  /** Ends the running game. @type {() => void} */
   let leave = () => {};
 
   let said = "";
-  /** Whether it is played, so that what is said is of this play (and not of one of before a reload). */
+  /** Whether a play is running, so that announcements are about it and not about one before a reload. */
   let played = false;
 
   const self = {
     /** Whether things stand still, one place after the other, and for longer. */
     calm: false,
-    /** Says how it goes: what was reached, in words, and what is left. @param {string} reached @param {string} left */
+    /** Announces the progress: the score and what remains. @param {string} reached @param {string} left */
     tell(reached, left) {
       points.textContent = said = reached;
       lives.textContent = left;
     },
-    /** Lays words over the field; none of them: lets it be seen. @param {...any} shown */
+    /** Shows a text over the field; without one, uncovers it. @param {...any} shown */
     say(...shown) {
       over.replaceChildren(...shown.filter(Boolean));
       over.hidden = !shown.length;
@@ -118,7 +118,7 @@ export function field(stage, how) {
       place((at = target = 50));
       self.say(...shown, h("span", {}, words.t(how)), calm);
     },
-    /** What is the same of both games. @type {Pick<import("../types.js").Game, "wait" | "show" | "stop">} */
+    /** Shared by both games. @type {Pick<import("../types.js").Game, "wait" | "show" | "stop">} */
     game: {
       wait: () => self.say(h("span", { class: "big" }, played ? said : words.t("playing"))),
       async show({ rewards }) {
@@ -127,10 +127,10 @@ export function field(stage, how) {
         played = false;
         self.say(picture(names ? lookOf(ui, rewards[0]) : null, "🍃"), h("span", { class: "big" }, names || more || words.t("lost")), names && h("span", {}, more));
       },
-      /** What was under way is left, and not reported. */
+      /** Abandons the running game without reporting it. */
       stop: () => leave(),
     },
-    /** Where the next thing falls, of 100: never so far that nobody gets there. */
+    /** The position of the next item (0 to 100), always within reach. */
     across() {
       const [low, high] = [Math.max(9, x - 46), Math.min(91, x + 46)];
       x = low + Math.random() * (high - low);
@@ -162,7 +162,7 @@ export function field(stage, how) {
   /** @param {number} x */
   const place = (x) => put(basket, x, TOP - 1);
 
-  /** A word that rises and is gone. @param {Falling} item @param {string} said */
+  /** A text that rises and fades. @param {Falling} item @param {string} said */
   function rise(item, said) {
     if (self.calm) return;
     const plus = h("div", { class: "plus", "aria-hidden": "true" }, said);
@@ -247,7 +247,7 @@ export function field(stage, how) {
         const share = (time - item.from) / item.ms;
         const y = 4 + 100 * share * (0.55 + 0.45 * share);
         const node = /** @type {HTMLElement} */ (item.node);
-        // Wherever it came by the opening since the last frame.
+        // Anywhere on its path since the last frame.
         const passes = y > TOP && (item.y ?? 0) < TOP + DEPTH;
         item.y = y;
         if (passes && Math.abs(at - item.x) < reach) {
@@ -285,7 +285,7 @@ export function field(stage, how) {
       self.say();
       self.take();
       ground.classList.add("on");
-      // Arrow keys are the game's, also of who has a screen read out.
+      // The game uses the arrow keys, also with a screen reader.
       ground.setAttribute("role", "application");
       ground.setAttribute("tabindex", "0");
       ground.focus({ preventScroll: true });

@@ -47,7 +47,7 @@ export function mount(stage) {
   const rungs = list(render.milestones?.rungs);
   /** How many there are of each. @type {Map<string, number>} */
   const counts = new Map();
-  /** Ids of rungs whose prize was given. @type {Set<string>} */
+  /** Ids of milestones whose prize was granted. @type {Set<string>} */
   const given = new Set();
   let fresh = "";
   const face = h("div", { class: "face" });
@@ -80,7 +80,7 @@ export function mount(stage) {
   function rungOf(rung) {
     const [has, all] = [counts.get(rung.currency) ?? 0, Number(rung.threshold) || 1];
     const isThere = given.has(rung.id) || has >= all;
-    // Who is to take it is led to it; what is granted by the play is not there to be taken.
+    // Leads to the milestone to redeem; prizes granted by the play need no redemption.
     const isDue = isThere && !given.has(rung.id);
     const prize = render.prizes.find((one) => one.prize_id === rung.prize_id);
     const bar = h("i");
@@ -95,10 +95,10 @@ export function mount(stage) {
     );
   }
 
-  /** Counts what was asked, and drawn: an older answer says nothing any more. */
+  /** Counts requests and draws: older responses are dropped. */
   let asked = 0;
 
-  /** What the player has: nothing to ask for who has never played. */
+  /** The player's items. No request before the first play. */
   async function look() {
     const ask = ++asked;
     const none = { items: [] };

@@ -1,4 +1,4 @@
-// What plays a shape that has no file of its own here: the button, and the result in words.
+// The fallback for game types without a file: a button, and the result as text.
 
 import { h, picture } from "../dom.js";
 import { lookOf } from "../look.js";

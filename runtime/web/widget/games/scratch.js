@@ -41,7 +41,7 @@ export function mount(stage) {
   let seen = () => {};
   /** @type {[number, number] | null} */
   let last = null;
-  let told = 0;
+  let announced = 0;
 
   const sizes = new ResizeObserver(draw);
   sizes.observe(card);
@@ -131,12 +131,12 @@ export function mount(stage) {
     measure();
   }
 
-  /** Ends where enough is off, and says how far it is. */
+  /** Announces the progress, and ends once enough is scratched. */
   function measure() {
     const share = cells.reduce((sum, cell) => sum + cell, 0) / cells.length;
     if (share >= ENOUGH) return seen();
     const percent = Math.floor((share * 100) / 20) * 20;
-    if (percent > told) stage.say(words.t("scratched", { count: (told = percent) }));
+    if (percent > announced) stage.say(words.t("scratched", { count: (announced = percent) }));
   }
 
   /** @param {PointerEvent} event @returns {[number, number]} */
@@ -161,7 +161,7 @@ export function mount(stage) {
 
   function cover() {
     open = false;
-    told = 0;
+    announced = 0;
     strokes = [];
     cells = new Uint8Array(ACROSS * DOWN);
     under.replaceChildren();
@@ -172,7 +172,7 @@ export function mount(stage) {
   return {
     label: "take_card",
     rest: () => {
-      // What was scratched before the answer came counts once it is there.
+      // Strokes before the response count once it arrives.
       const [kept, held] = [strokes, last];
       cover();
       if (held) [strokes, last] = [kept, held];
@@ -185,7 +185,7 @@ export function mount(stage) {
         picture(won ? lookOf(stage.ui, won) : null, "🍃"),
         h("span", {}, won ? result.rewards.map((reward) => reward.name).join(", ") : words.t("lost")),
       );
-      under.setAttribute("aria-hidden", "true"); // Told once it is seen.
+      under.setAttribute("aria-hidden", "true"); // Announced once it is visible.
       open = true;
       if (still()) {
         foil.classList.add("off");

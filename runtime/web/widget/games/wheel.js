@@ -4,7 +4,7 @@ import { h, s, safe, still, text, wear } from "../dom.js";
 import { css, ink, list, rgb } from "../look.js";
 import { tick } from "../sound.js";
 
-/** Degrees a second while the answer is on its way. */
+/** Degrees per second while waiting for the response. */
 const SPEED = 540;
 const LANDING_MS = 4_200;
 const TURNS = 3;
@@ -159,7 +159,7 @@ export function mount(stage) {
     return won ? segments.findIndex((segment) => segment.prize_id === won.prize_id) : segments.length - 1;
   }
 
-  /** Has the wheel stand on the segment; on none of them where the result names none. @param {number} slot */
+  /** Stops the wheel on the segment, or on an edge if the result names none. @param {number} slot */
   function mark(slot) {
     const named = slot >= 0 && slot < segments.length;
     disc.classList.toggle("dim", !named);
@@ -188,7 +188,7 @@ export function mount(stage) {
     async show(result) {
       const slot = slotOf(result);
       const named = slot >= 0 && slot < segments.length;
-      // A play that names no segment ends on an edge, under a disc that says nothing.
+      // A play without a segment ends on an edge.
       const place = named ? slot * width + stray(result.seed) * (width / 2) * STRAY : width / 2;
       if (still()) {
         spin?.cancel();

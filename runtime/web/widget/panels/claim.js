@@ -1,4 +1,4 @@
-// What a prize asks of its winner before it is claimed: a form, whose words are the operator's.
+// The claim form of a prize. Its labels come from the operator.
 
 import { h } from "../dom.js";
 import { doer } from "./parts.js";
@@ -29,7 +29,7 @@ sheet.replaceSync(`
 `);
 
 /**
- * The form. claimed: told what the claim answers.
+ * The form. claimed receives the claim's response.
  * @param {Panel} panel @param {any} reward with what its prize asks
  * @param {(now: any) => void} claimed
  */
@@ -44,8 +44,8 @@ export function form(panel, reward, claimed) {
   const send = doer(panel, {
     label: words.t("claim"), act: "claim", type: "submit", path: `/rewards/${encodeURIComponent(reward.id)}/claim`,
     body: () => ({ answers: Object.fromEntries(Object.entries(said).filter(([, value]) => value.trim())) }),
-    ready: () => told(fields.filter(({ asked, input }) => asked.required && !input.value.trim()), "field_needed"),
-    refused: (error) => !told(fields.filter(({ asked }) => error.data?.violations?.some((/** @type {any} */ one) => one.field === `answers.${asked.key}`)), "field_wrong"),
+    ready: () => markInvalid(fields.filter(({ asked, input }) => asked.required && !input.value.trim()), "field_needed"),
+    refused: (error) => !markInvalid(fields.filter(({ asked }) => error.data?.violations?.some((/** @type {any} */ one) => one.field === `answers.${asked.key}`)), "field_wrong"),
     done: (now) => {
       typed.delete(reward.id);
       claimed(now);
@@ -55,8 +55,8 @@ export function form(panel, reward, claimed) {
   whole.classList.toggle("dark", getComputedStyle(root).colorScheme === "dark");
   return whole;
 
-  /** Says at these fields what is wrong, and goes to the first of them. Whether there are none. @param {any[]} wrong @param {string} what */
-  function told(wrong, what) {
+  /** Shows an error at these fields and focuses the first. Returns whether there are none. @param {any[]} wrong @param {string} what */
+  function markInvalid(wrong, what) {
     for (const one of fields) one.refuse(wrong.includes(one) ? words.t(what) : "");
     wrong[0]?.input.focus();
     return !wrong.length;

@@ -27,7 +27,7 @@ export function code(panel, text) {
   }
 }
 
-/** Whether it was copied. On plain HTTP there is no clipboard to write to: what is selected is copied. @param {string} text @param {Node} shown */
+/** Whether it was copied. On plain HTTP there is no clipboard API: the selection is copied. @param {string} text @param {Node} shown */
 async function toClipboard(text, shown) {
   try {
     await navigator.clipboard.writeText(text);
@@ -38,7 +38,7 @@ async function toClipboard(text, shown) {
   }
 }
 
-/** The text as a QR code, black on white whatever the look: readers want it so. @param {string} text @param {string} label */
+/** The text as a QR code, always black on white for scanners. @param {string} text @param {string} label */
 export async function qr(text, label) {
   const { encodeQR } = await import("qr");
   const modules = encodeQR(text, "raw", { border: QUIET, ecc: "medium" });

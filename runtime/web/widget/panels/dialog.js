@@ -1,6 +1,7 @@
 // The dialog that panels open in: one at a time, modal, so that the keyboard stays in it. Loaded with the first of them.
 
 import { h } from "../dom.js";
+import { loadModule } from "../load_module.js";
 import { refusal } from "./parts.js";
 import { sheet } from "./style.js";
 
@@ -23,7 +24,7 @@ function make(view) {
   const back = h("button", { class: "round", type: "button", onclick: () => (path.pop(), void show(.../** @type {[string, any]} */ (path.pop()))) }, h("span", { "aria-hidden": "true" }, words.direction === "rtl" ? "→" : "←"));
   const shut = h("button", { class: "round", type: "button", autofocus: true, "aria-label": words.t("close"), onclick: () => dialog.close() }, h("span", { "aria-hidden": "true" }, "✕"));
   const body = h("div", { class: "body" });
-  // What lies behind a modal dialog is not heard: it has a live region of its own.
+  // Content behind a modal dialog is not announced, so the dialog has its own live region.
   const listener = h("div", { class: "listen", role: "status", "aria-live": "polite" });
   const dialog = h("dialog", { part: "dialog", "aria-labelledby": "panel-title", onclose: closed }, h("header", {}, back, title, shut), body, listener);
   // The space around it closes it too.
@@ -32,7 +33,7 @@ function make(view) {
   round.addEventListener("signed", again);
   return show;
 
-  /** Somebody else plays: what is shown is theirs. Who signs in here is still told so. */
+  /** The player changed: shows their data. A sign-in here is still confirmed. */
   function again() {
     if (path[path.length - 1][0] !== "login") void show(.../** @type {[string, any]} */ (path.pop()));
   }
@@ -58,8 +59,7 @@ function make(view) {
     dialog.scrollTop = 0;
     const panel = panelOf(name, root, given);
     try {
-      const path = `./${name}.js`;
-      const [file] = await Promise.all([import(path), words.more()]);
+      const [file] = await Promise.all([loadModule(`./panels/${name}.js`), words.more()]);
       root.replaceChildren();
       await file.open(panel);
     } catch (error) {

@@ -1,6 +1,7 @@
-// The draw: what was fixed before it, what was told after it, and whether the one fits the other.
+// Verifies a draw: the commitment before it against the values revealed after it.
 
 import { h } from "../dom.js";
+import { loadModule } from "../load_module.js";
 
 /** @param {import("../types.js").Panel} panel */
 export async function open({ root, api, words, round, given, say }) {
@@ -33,22 +34,23 @@ export async function open({ root, api, words, round, given, say }) {
   }
 
   async function work() {
-    const { checkDraw } = await import("../check.js");
+    /** @type {typeof import("../check.js")} */
+    const { checkDraw } = await loadModule("./check.js");
     return checkDraw(/** @type {any} */ (result), await terms());
   }
 
   async function verify() {
     const { steps: found, good } = await work();
     const said = words.t(good ? "fair_good" : "fair_bad");
-    const line = (/** @type {boolean | null} */ fits, /** @type {string} */ told) =>
-      h("li", { "data-fits": String(fits) }, h("span", { "aria-hidden": "true" }, fits === null ? "ℹ️" : fits ? "✅" : "❌"), h("span", {}, told));
+    const line = (/** @type {boolean | null} */ fits, /** @type {string} */ text) =>
+      h("li", { "data-fits": String(fits) }, h("span", { "aria-hidden": "true" }, fits === null ? "ℹ️" : fits ? "✅" : "❌"), h("span", {}, text));
     steps.replaceChildren(...found.map((step) => line(step.fits, words.t(step.key, { ...step.values, drawn: step.values.drawn || words.t("fair_step_nothing") }))), line(good, said));
     say(said);
   }
 
   async function download() {
-    const told = await terms();
-    const whole = { checked: (await work()).steps, result, terms: told };
+    const rules = await terms();
+    const whole = { checked: (await work()).steps, result, terms: rules };
     const address = URL.createObjectURL(new Blob([JSON.stringify(whole, null, 2)], { type: "application/json" }));
     const link = h("a", { href: address, download: `draw-${result?.play_id}.json` });
     link.click();

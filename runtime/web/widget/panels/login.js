@@ -1,4 +1,4 @@
-// Signing in: where the code goes, the code, and who is signed in. What was begun is gone on with after a reload.
+// Sign-in: contact, code, account. A started sign-in continues after a reload.
 
 import { h } from "../dom.js";
 import { challengeOf, enter, keepChallenge, leave, sendCode } from "../login.js";
@@ -75,7 +75,7 @@ export function open(panel) {
   }
 
   /**
-   * A labelled field with the place for what is wrong with it.
+   * A labelled field with an error slot.
    * @param {string} label @param {Record<string, any>} attributes
    */
   function field(label, attributes) {
@@ -165,7 +165,7 @@ export function open(panel) {
     }
   }
 
-  /** Who is signed in. @param {boolean} [now] whether this moment */
+  /** The account. @param {boolean} [now] whether the player just signed in */
   function account(now = false) {
     const out = h("button", { class: now ? "small" : "main", type: "submit" }, words.t("login_out"));
     const next = now ? round.nextOf(round.last) : null;

@@ -1,4 +1,4 @@
-// How far the player is on the way to each prize, and what is there to be taken.
+// The player's progress toward each milestone, and prizes to redeem.
 
 import { h } from "../dom.js";
 import { lookOf } from "../look.js";

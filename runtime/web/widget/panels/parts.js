@@ -11,7 +11,7 @@ const MEANT = { TOKEN_MISSING: "LOGIN_REQUIRED", TOKEN_INVALID: "TOKEN_EXPIRED",
 /** Refusals that a login is the way out of. */
 const LOGIN = ["LOGIN_REQUIRED", "TOKEN_EXPIRED"];
 
-/** An act's key is asked with again for so long: what is done on another day is another act. */
+/** How long an action's idempotency key is reused: on another day it is a new action. */
 const KEPT_MS = 600_000;
 
 /** A card of a list. @param {{look?: any, title: string, lines?: any[], side?: any, attributes?: Record<string, any>}} card */
@@ -29,7 +29,7 @@ export function content({ words }, prize) {
 /** A word on its state. @param {string} said @param {string} [kind] good, bad or due */
 export const chip = (said, kind = "") => h("span", { class: "chip", "data-kind": kind }, said);
 
-/** What is shown where there is nothing: what to do about it. @param {Panel} panel @param {string} emoji @param {string} said @param {...any} more */
+/** An empty state, with the next step. @param {Panel} panel @param {string} emoji @param {string} said @param {...any} more */
 export function blank({ words, round, close }, emoji, said, ...more) {
   const play = round.standing?.can_play !== false && h("button", { class: "small", type: "button", onclick: close }, words.t("play_now"));
   return h("div", { class: "blank" }, picture({ emoji }), h("p", {}, said), ...(more.length ? more : [play]));
@@ -49,6 +49,7 @@ export function refusal(panel, error, act = "") {
     { class: "refusal", "data-reason": reason },
     h("p", {}, `${said} ${back}`.trim()),
     login && h("button", { class: "small", type: "button", onclick: () => panel.open("login") }, panel.words.t("login")),
+    reason === "ENTRY_REQUIRED" && h("button", { class: "small", type: "button", onclick: () => panel.open("entry", { done: () => panel.open("rewards") }) }, panel.words.t("entry")),
   );
 }
 
@@ -114,8 +115,8 @@ export async function pages(panel, path, draw, { blank: none, tag = "ul", into =
 }
 
 /**
- * A button for what is done once: whoever presses twice, loses the answer or loads the page again asks with one key.
- * ready: whether it may be asked for; body: what is asked, or what says it then; refused: whether the refusal is told by who asks.
+ * A button for a one-time action: a double click, a lost response or a reload reuses its idempotency key.
+ * ready: whether it can be sent; body: the request or a function for it; refused: whether the caller shows the refusal.
  * @param {Panel} panel
  * @param {{label: string, act: string, path: string, type?: string, body?: object | (() => object), before?: () => Promise<void>, ready?: () => boolean, refused?: (error: any) => boolean, done: (reply: any) => void}} deed
  */
@@ -136,7 +137,7 @@ export function doer(panel, { label, act, path, type = "button", body = {}, befo
       panel.round.dispatchEvent(new Event("had"));
     } catch (error) {
       const { reason, said, back } = inWords(panel, error, act);
-      // What is done is not offered once more.
+      // A completed action is not offered again.
       place.replaceChildren(...(reason.startsWith("ALREADY_") ? [] : [button]), ...(refused?.(error) ? [] : [refusal(panel, error, act)]));
       button.textContent = label;
       button.removeAttribute("aria-disabled");
@@ -146,7 +147,7 @@ export function doer(panel, { label, act, path, type = "button", body = {}, befo
   }
 }
 
-/** What is under way, by its name: a panel that is opened again waits for the same. @type {Map<string, Promise<any>>} */
+/** Pending actions by name: a reopened panel waits for the same one. @type {Map<string, Promise<any>>} */
 const underWay = new Map();
 
 /** What an act answers: asked for with one key until it is known what became of it. @param {Panel} panel @param {string} path @param {object} body */
@@ -162,7 +163,7 @@ function once({ api }, path, body) {
       write("sessionStorage", name, null);
       return reply;
     } catch (error) {
-      // Where no answer came nobody knows whether it was done: who tries again asks with the same key.
+      // Without a response the outcome is unknown: a retry uses the same key.
       if (!(/** @type {any} */ (error).passing)) write("sessionStorage", name, null);
       throw error;
     } finally {
@@ -171,7 +172,7 @@ function once({ api }, path, body) {
   }
 }
 
-/** What tells one text from another: what is asked may be personal, and is not to be kept (FNV-1a). @param {string} text */
+/** A hash of a text (FNV-1a): the text may be personal and is not stored. @param {string} text */
 function digest(text) {
   let sum = 0x811c9dc5;
   for (const character of text) sum = Math.imul(sum ^ /** @type {number} */ (character.codePointAt(0)), 0x01000193);
@@ -195,7 +196,7 @@ export function bar(share, label) {
   return h("div", { class: "bar", role: "progressbar", "aria-label": label, "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": String(percent) }, fill);
 }
 
-/** Whether somebody is known whose things could be asked for. @param {Panel} panel */
+/** Whether a player is known whose data can be requested. @param {Panel} panel */
 export const known = ({ api }) => Boolean(api.identity.token);
 
 /** The name of a prize of this game; "" of others. @param {Panel} panel @param {string} id */

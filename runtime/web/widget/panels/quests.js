@@ -41,23 +41,23 @@ function standing({ words, round }) {
   return said.join(" · ");
 }
 
-/** How far somebody is with each quest. @param {Panel} panel @returns {Promise<Map<string, any>>} */
+/** The player's progress with each quest. @param {Panel} panel @returns {Promise<Map<string, any>>} */
 async function progress(panel) {
   const { api, render } = panel;
   if (!known(panel)) return new Map();
-  // Without an answer all of them are offered: who presses is told then.
+  // Without a response all quests are offered: a refusal is shown on use.
   const reply = await api.get(`/players/me/quests?limit=100&campaign_id=${encodeURIComponent(render.campaign_id)}`).catch(() => ({ items: [] }));
   return new Map(reply.items.map((/** @type {any} */ one) => [one.quest_id, one]));
 }
 
-/** @param {Panel} panel @param {any} quest @param {any} [far] how far somebody is with it */
+/** @param {Panel} panel @param {any} quest @param {any} [far] the player's progress */
 function drawn(panel, quest, far) {
   const { words } = panel;
   const type = String(quest.type).replace("QUEST_TYPE_", "");
   const begins = Number(quest.start_date) * 1000 > Date.now();
   const label = words.t("complete");
   const again = far?.completed ? Number(far.available_at) : undefined;
-  // Of who is nobody yet there is nothing that could count.
+  // Anonymous players have no progress.
   const need = Number(quest.condition?.count ?? 0);
   const have = far ? Number(far.have) : known(panel) ? need : 0;
   const side =
@@ -87,7 +87,7 @@ function drawn(panel, quest, far) {
   }
 }
 
-/** Turns belong to somebody: who is nobody yet becomes the guest that a start makes. @param {Panel} panel */
+/** Turns belong to a player: an anonymous player becomes a guest. @param {Panel} panel */
 async function somebody(panel) {
   if (known(panel)) return;
   await panel.round.begin();

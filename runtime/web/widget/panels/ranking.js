@@ -46,7 +46,7 @@ export async function open(panel) {
       if (!known(panel)) into.append(h("p", { class: "quiet center" }, words.t("ranking_nobody")));
       return;
     }
-    // Who is not among those shown stands below them, until a later part brings the place itself.
+    // A player outside the loaded ranks is shown below them, until a later page contains them.
     const below = row(panel, me, me);
     const settle = () => {
       const shown = [...list.children].some((item) => item !== below && item.hasAttribute("data-me"));
@@ -62,15 +62,15 @@ export async function open(panel) {
 function head(panel, board, named) {
   const { words } = panel;
   const final = board.status === "LEADERBOARD_STATUS_FINALIZED";
-  const told = [words.t(`metric_${String(board.metric).replace("LEADERBOARD_METRIC_", "")}`)];
-  if (final) told.push(words.t("ranking_final"));
-  else if (board.end_date > 0) told.push(words.t("ends", { when: words.when(Number(board.end_date)) }));
+  const details = [words.t(`metric_${String(board.metric).replace("LEADERBOARD_METRIC_", "")}`)];
+  if (final) details.push(words.t("ranking_final"));
+  else if (board.end_date > 0) details.push(words.t("ends", { when: words.when(Number(board.end_date)) }));
   const prizes = board.prizes.flatMap((/** @type {any} */ prize) => {
     const name = prizeName(panel, prize.prize_id);
     const ranks = prize.to_rank > prize.from_rank ? `${words.number(prize.from_rank)}–${words.number(prize.to_rank)}` : words.number(prize.from_rank);
     return name ? [chip(`${ranks}: ${name}`, "due")] : [];
   });
-  return h("div", { class: "head" }, !named && h("h3", {}, board.name), h("p", { class: "quiet" }, told.filter(Boolean).join(" · ")), prizes.length > 0 && h("div", { class: "chips" }, ...prizes));
+  return h("div", { class: "head" }, !named && h("h3", {}, board.name), h("p", { class: "quiet" }, details.filter(Boolean).join(" · ")), prizes.length > 0 && h("div", { class: "chips" }, ...prizes));
 }
 
 /** @param {Panel} panel @param {any} place @param {any} me */

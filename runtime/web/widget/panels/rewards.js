@@ -1,6 +1,7 @@
 // What the player has won: claimed here, with the code to show, to copy and to scan.
 
 import { h } from "../dom.js";
+import { loadModule } from "../load_module.js";
 import { lookOf, pictured } from "../look.js";
 import { code } from "./code.js";
 import { blank, card, chip, content, doer, known, pages } from "./parts.js";
@@ -52,7 +53,7 @@ function drawn(panel, reward) {
     return button;
 
     async function ask() {
-      const { form } = await import("./claim.js");
+      const { form } = await loadModule("./panels/claim.js");
       if (!button.isConnected) return;
       element.append(form(panel, reward, claimed));
       button.parentElement?.remove();

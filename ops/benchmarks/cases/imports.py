@@ -1,0 +1,162 @@
+"""Imports of voucher codes: one large import alone, and plays beside imports."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ops.benchmarks.bench import Bench
+from ops.benchmarks.case import Case, Ratio, Run
+from ops.benchmarks.cases.plays import Plays, one_server, spins
+from ops.benchmarks.fixture import Fixture
+from ops.benchmarks.stack import Process, StackError
+
+SECONDS_MAX: Final = 30.0
+GROWTH_MIB_MAX: Final = 64.0
+TRANSACTION_SECONDS_MAX: Final = 1.0
+PIECE: Final = 5_000
+"""Codes in one piece of the body."""
+
+_LONGEST: Final = """SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0) FROM pg_stat_activity
+    WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND query ILIKE '%INTO codes%'"""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A prize to import into, of a server's admin edge."""
+
+    server: Process
+    token: str
+    prize_id: str
+
+    @classmethod
+    def make(cls, bench: Bench, server: Process) -> Target:
+        fixture = Fixture(bench.stack.core(server))
+        coded = {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}
+        prize_id = fixture.prize(fulfillment=coded, stock=0)
+        return cls(server, bench.stack.staff_token(fixture.tenant_id), prize_id)
+
+    def send(self, begins: str, count: int, over: Callable[[], bool] = lambda: False) -> int:
+        """Imports codes that begin with `begins` by one request, until `over`. Returns how many were added."""
+        connection = http.client.HTTPConnection(urlsplit(self.server.admin_url).netloc, timeout=300)
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "text/plain"}
+        path = f"/api/v1/admin/prizes/{self.prize_id}/codes"
+        try:
+            connection.request("POST", path, _body(begins, count, over), headers, encode_chunked=True)
+            answer = connection.getresponse()
+            said: dict[str, Any] = json.loads(answer.read())
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise StackError(f"the import answered {answer.status}: {said}")
+        return int(said["data"]["added"])
+
+
+def _body(begins: str, count: int, over: Callable[[], bool]) -> Iterator[bytes]:
+    for first in range(0, count, PIECE):
+        if over():
+            return
+        yield "".join(f"{begins}-{n:07d}\n" for n in range(first, min(first + PIECE, count))).encode()
+
+
+class Import(Case):
+    """One request with many codes, on an idle server."""
+
+    name, title, unit, once = "import", "one import of a million codes", "codes", True
+
+    def prepare(self, bench: Bench) -> None:
+        self._target = Target.make(bench, bench.server)
+        self._target.send("FIRST", PIECE)
+
+    def run(self, bench: Bench) -> Run:
+        over = threading.Event()
+        count, before = bench.scale.import_codes, bench.server.rss_bytes
+        most: dict[str, float] = {"memory": before, "transaction": 0.0}
+
+        def watch() -> None:
+            while not over.wait(0.2):
+                most["memory"] = max(most["memory"], bench.server.rss_bytes)
+                most["transaction"] = max(most["transaction"], float(bench.stack.sql(_LONGEST)))
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        readings, began = bench.stack.read(), time.monotonic()
+        try:
+            added = self._target.send("MANY", count)
+        finally:
+            over.set()
+            watching.join()
+        seconds, after = time.monotonic() - began, bench.stack.read()
+        if added != count:
+            raise StackError(f"{added} of {count} codes were added")
+        grown = (most["memory"] - before) / 2**20
+        self.facts = [
+            f"{added:,} codes in {_held(seconds, SECONDS_MAX, 's')}",
+            f"the server's memory grew by {_held(grown, GROWTH_MIB_MAX, 'MiB')}",
+            f"the longest transaction seen took {_held(most['transaction'], TRANSACTION_SECONDS_MAX, 's')}",
+        ]
+        cpu = {name: used - readings.cpu.get(name, 0.0) for name, used in after.cpu.items()}
+        return Run(
+            done=added,
+            seconds=seconds,
+            cpu_seconds={name: used for name, used in cpu.items() if used > 0.02 * seconds},
+            wal_bytes=after.wal_bytes - readings.wal_bytes,
+            others=after.others_since(readings),
+        )
+
+
+def _held(value: float, most: float, unit: str) -> str:
+    return f"{value:.1f} {unit} (<= {most:g} {'ok' if value <= most else 'MISSED'})"
+
+
+class BesideImports(Plays):
+    """Plays of one hot game while codes are imported, into a prize of another tenant."""
+
+    def prepare(self, bench: Bench) -> None:
+        super().prepare(bench)
+        self._target = Target.make(bench, self.server)
+        self._numbers = itertools.count()
+        self._added: list[str] = []
+
+    def run(self, bench: Bench) -> Run:
+        over = threading.Event()
+        found: list[int | Exception] = []
+
+        def send() -> None:
+            try:
+                found.append(self._target.send(f"BESIDE{next(self._numbers)}", bench.scale.import_codes, over.is_set))
+            except (OSError, http.client.HTTPException, StackError) as error:
+                found.append(error)
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        began = time.monotonic()
+        try:
+            run = super().run(bench)
+        finally:
+            over.set()
+            sending.join()
+        seconds = time.monotonic() - began
+        if isinstance(found[0], Exception):
+            raise StackError(f"the import failed: {found[0]!r}")
+        self._added.append(f"{found[0] / seconds:,.0f}")
+        return run
+
+    def finish(self, bench: Bench) -> None:
+        super().finish(bench)
+        self.facts.append(f"codes imported per second beside the plays: {', '.join(self._added)}")
+
+
+CASES: Final[tuple[Case, ...]] = (
+    Import(),
+    BesideImports(
+        "imported", "one hot game, and an import beside it", one_server, spins(1), (Ratio("hot", least=0.9),)
+    ),
+)

@@ -1,0 +1,233 @@
+"""The steps of a draw: close (freeze the tickets), draw, confirm (award the prizes), and replace a winner.
+
+Each step is one transaction with a conditional update under the draw's row lock, so a concurrent or repeated step finds
+it done. The result follows from the frozen tickets and the value alone: a process that dies at any moment changes
+nothing, or the step is complete. Prizes are awarded after the confirmation, rank by rank; the job `draws` resumes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import messages as m
+from runtime import trace
+from runtime.actors.engine import Engine
+from runtime.background import attempt
+from runtime.errors import Fault, Status, invalid
+from runtime.operations import audit
+from runtime.operations.checks import Checks
+from runtime.operations.draws import randomness
+from runtime.operations.draws.draw_admin import illegal, lock, shown
+from runtime.operations.leaderboards.rank_prizes import RankPrizes
+from runtime.rules.raffle.selection import Block, MerkleTree, Pick, Selection, leaf, result_hash, terms_leaf
+from runtime.stores import cache_version
+from runtime.stores.database import at
+from runtime.stores.rankings import COUNT_SECONDS
+from runtime.stores.scores import counted_of
+from runtime.wire.scope import tenant_of
+
+_SQL: Final = sql.load("draws")
+_SCORES: Final = sql.load("leaderboards")["scores"]
+
+JOB: Final = "draws"
+
+EVERY_SECONDS: Final = 20.0
+"""The interval of the job: a draw is closed within a minute of closes_at."""
+
+ACTOR: Final = "tombola"
+
+_HOLDERS_READ: Final = 2_000
+"""Holders hashed before other requests get a turn."""
+
+
+async def close_draw(engine: Engine, request: m.DrawRequest) -> m.DrawReply:
+    """Freezes the tickets and publishes their Merkle root. Repeating it returns the closed draw.
+
+    FAILED_PRECONDITION ILLEGAL_TRANSITION if drawn or cancelled; RANDOMNESS_KNOWN if the random value may be known.
+    """
+    tenant_id = tenant_of(request)
+
+    async def work(connection: asyncpg.Connection) -> None:
+        row = await lock(connection, request)
+        if row["status"] == "closed":
+            return
+        if row["status"] != "open":
+            raise illegal(request.id, row["status"], "only an open draw can be closed")
+        randomness.check_unknown(request.id, row["randomness"], engine.clock.now())
+        await _freeze(connection, tenant_id, row)
+        tree, count = await _hash_tickets(connection, tenant_id, row)
+        holders = tree.size - 1
+        await connection.fetchval(_SQL["close"], tenant_id, request.id, tree.root(), count, holders)
+        # Again: freezing many tickets takes time.
+        randomness.check_unknown(request.id, row["randomness"], engine.clock.now())
+        after = {"status": "closed", "tickets_root": tree.root(), "ticket_count": count, "holder_count": holders}
+        await audit.record(connection, tenant_id, "draw.close", request.id, after=after)
+
+    await engine.database.transaction(work)
+    return await shown(engine, request)
+
+
+async def _freeze(connection: asyncpg.Connection, tenant_id: str, row: asyncpg.Record) -> None:
+    tickets = row["tickets"]
+    try:
+        if tickets["currency"]:
+            source = (tickets["scope_key"], tickets["currency"])
+            await connection.execute(_SQL["freeze_balances"], tenant_id, row["id"], *source, timeout=COUNT_SECONDS)
+            return
+        if tickets["entries"]:
+            await connection.execute(_SQL["freeze_entries"], tenant_id, row["id"], timeout=COUNT_SECONDS)
+            return
+        found = await connection.fetch(_SCORES, tenant_id, [tickets["ranking"]], None, None, timeout=COUNT_SECONDS)
+        counted = counted_of(found)
+        scores = counted.scores if counted is not None else []
+        columns = ([one.player_id for one in scores], [one.score for one in scores])
+        await connection.execute(_SQL["freeze_scores"], tenant_id, row["id"], *columns, timeout=COUNT_SECONDS)
+    except asyncpg.NumericValueOutOfRangeError:
+        raise illegal(row["id"], row["status"], "the tickets add up to more than 2^63") from None
+
+
+async def _hash_tickets(connection: asyncpg.Connection, tenant_id: str, draw: asyncpg.Record) -> tuple[MerkleTree, int]:
+    """The tree over the terms and the tickets, and the number of tickets. Memory does not grow with the holders."""
+    tree, count = MerkleTree(), 0
+    tree.add(terms_leaf(dict(draw)))
+    cursor = connection.cursor(
+        _SQL["every_ticket"], tenant_id, draw["id"], prefetch=_HOLDERS_READ, timeout=COUNT_SECONDS
+    )
+    async for row in cursor:
+        tree.add(leaf(row["holder"], row["tickets"]))
+        count += row["tickets"]
+    return tree, count
+
+
+async def draw_winners(engine: Engine, request: m.DrawWinnersRequest) -> m.DrawReply:
+    """Draws the winners and the alternates of a closed draw. Nothing is awarded yet.
+
+    FAILED_PRECONDITION ILLEGAL_TRANSITION if it is not closed, or is drawn already; RANDOMNESS_PENDING with
+    `available_at`.
+    INVALID_ARGUMENT for a missing or wrong `value`.
+    """
+    tenant_id = tenant_of(request)
+    if len(request.value) > randomness.VALUE_CHARACTERS_MAX:
+        raise invalid("value", f"must be at most {randomness.VALUE_CHARACTERS_MAX} characters long")
+
+    async def work(connection: asyncpg.Connection) -> None:
+        row = await lock(connection, request)
+        if row["status"] != "closed":
+            why = "close it first" if row["status"] == "open" else "winners are drawn once"
+            raise illegal(request.id, row["status"], why)
+        value = await randomness.value_of(engine, tenant_id, request.id, row["randomness"], request.value)
+        ranks = [prize["prize_id"] for prize in row["prizes"] for _ in range(prize["count"])] + [""] * row["alternates"]
+        drawn = await _pick(connection, tenant_id, row, value, len(ranks))
+        picks = [pick for pick, _ in drawn]
+        result = [{"ticket": pick.ticket, "holder": pick.holder} for pick in picks]
+        stored = (tenant_id, request.id, value, result, result_hash(picks))
+        await connection.fetchval(_SQL["record_result"], *stored)
+        holders = ([row["player_id"] for _, row in drawn], [row["tickets"] for _, row in drawn])
+        await connection.execute(_SQL["insert_ranks"], tenant_id, request.id, *holders, ranks[: len(drawn)])
+        after = {"status": "drawn", "value": value, "result_hash": stored[-1]}
+        await audit.record(connection, tenant_id, "draw.draw", request.id, after=after)
+
+    await engine.database.transaction(work)
+    return await shown(engine, request)
+
+
+async def _pick(
+    connection: asyncpg.Connection, tenant_id: str, draw: asyncpg.Record, value: str, ranks: int
+) -> list[tuple[Pick, asyncpg.Record]]:
+    """Each rank's ticket with its holder's row: fewer than `ranks` if there are fewer holders."""
+    selection = Selection(draw["id"], draw["tickets_root"], value, draw["ticket_count"])
+    drawn: list[tuple[Pick, asyncpg.Record]] = []
+    while len(drawn) < ranks and selection.left:
+        ticket = selection.pick()
+        row = await connection.fetchrow(_SQL["holder_of"], tenant_id, draw["id"], ticket)
+        assert row is not None, "each ticket below ticket_count has a holder"
+        selection.remove(Block(row["first_ticket"], row["tickets"]))
+        drawn.append((Pick(len(drawn) + 1, ticket, row["holder"]), row))
+    return drawn
+
+
+async def confirm_draw(engine: Engine, request: m.DrawRequest) -> m.DrawReply:
+    """Awards the prizes of the drawn ranks. Repeating it awards the rest, and returns the same winners.
+
+    A rank whose prize is gone, or that the player may not have again, stays without a reward, with the reason.
+    FAILED_PRECONDITION ILLEGAL_TRANSITION if it is not drawn.
+    """
+    tenant_id = tenant_of(request)
+
+    async def work(connection: asyncpg.Connection) -> None:
+        row = await lock(connection, request)
+        if row["status"] == "confirmed":
+            return
+        if await connection.fetchval(_SQL["confirm"], tenant_id, request.id) is None:
+            raise illegal(request.id, row["status"], "draw the winners first")
+        await connection.execute(_SQL["owe"], tenant_id, request.id)
+        after = {"status": "confirmed"}
+        await audit.record(connection, tenant_id, "draw.confirm", request.id, after=after)
+
+    await engine.database.transaction(work)
+    await award(engine, tenant_id, request.id)
+    return await shown(engine, request)
+
+
+async def award(engine: Engine, tenant_id: str, draw_id: str) -> int:
+    """Awards the prizes that a confirmed draw still owes. Returns their number."""
+    terms = await engine.database.fetchrow(_SQL["award_terms"], tenant_id, draw_id)
+    assert terms is not None, "a draw with a history stays"
+    return await RankPrizes(engine, tenant_id, draw_id, terms, "draw_id").award()
+
+
+async def replace_winner(engine: Engine, request: m.ReplaceWinnerRequest) -> m.DrawReply:
+    """Gives a rank's prize to the next alternate. A reward of the rank must be revoked first.
+
+    FAILED_PRECONDITION ILLEGAL_TRANSITION if the draw is not drawn, or the rank has no winner to replace;
+    NO_ALTERNATE if none is left.
+    """
+    tenant_id = tenant_of(request)
+    checks = Checks()
+    checks.required("reason", request.reason)
+    if request.rank < 1:
+        checks.problem("rank", "is required")
+    checks.raise_found()
+
+    async def work(connection: asyncpg.Connection) -> bool:
+        row = await lock(connection, request)
+        confirmed: bool = row["status"] == "confirmed"
+        if not confirmed and row["status"] != "drawn":
+            raise illegal(request.id, row["status"], "it has no winners to replace")
+        prize_id = await connection.fetchval(_SQL["replace"], tenant_id, request.id, request.rank)
+        if prize_id is None:
+            why = f"rank {request.rank} has no winner to replace, or a reward that must be revoked first"
+            raise illegal(request.id, row["status"], why)
+        reason = "PENDING" if confirmed else "DRAWN"
+        called = await connection.fetchrow(_SQL["call_alternate"], tenant_id, request.id, prize_id, reason)
+        if called is None:
+            message = f"draw {request.id} has no alternate left"
+            raise Fault(Status.FAILED_PRECONDITION, "NO_ALTERNATE", message)
+        after: dict[str, Any] = {"rank": request.rank, "reason": request.reason, "alternate": called["rank"]}
+        await audit.record(connection, tenant_id, "draw.replace", request.id, after=after)
+        return confirmed
+
+    if await engine.database.transaction(work):
+        await award(engine, tenant_id, request.id)
+    return await shown(engine, request)
+
+
+async def finish_due(engine: Engine) -> None:
+    """Closes every draw that is past its closes_at, and awards what confirmed draws still owe.
+
+    One draw's failure does not block the others.
+    """
+    trace.actor.set(ACTOR)
+    for tenant_id in await engine.database.tenants(_SQL["tenants_with_due"]):
+        await at(tenant_id, _finish_draws(engine, tenant_id))
+
+
+async def _finish_draws(engine: Engine, tenant_id: str) -> None:
+    for draw in await engine.database.fetch(_SQL["due"], tenant_id):
+        request = m.DrawRequest(scope=m.Scope(tenant_id=tenant_id), id=draw["draw_id"])
+        step = close_draw if draw["status"] == "open" else confirm_draw
+        if await attempt(JOB, step(engine, request), tenant_id=tenant_id, draw_id=request.id):
+            cache_version.changed(engine.ephemeral, tenant_id)

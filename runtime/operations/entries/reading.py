@@ -1,0 +1,104 @@
+"""Entries as players and staff read them, and the withdrawal of consents by staff."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import messages as m
+from runtime import trace
+from runtime.actors.engine import Engine
+from runtime.errors import forbidden, unknown
+from runtime.operations import audit, reading
+from runtime.operations.checks import Checks
+from runtime.operations.entries import form
+from runtime.operations.entries.submit import SQL, Decided, columns, withdraw, write_receipts
+from runtime.rules.entry import missing_of
+from runtime.wire.scope import merchant_of, player_id_of, tenant_of
+
+_IS_KNOWN: Final = sql.load("desk")["is_known"]
+
+
+async def get_entry(engine: Engine, request: m.GetEntryRequest) -> m.EntryReply:
+    """What the campaign asks, and what the player has given. NOT_FOUND UNKNOWN_CAMPAIGN."""
+    tenant_id, player_id = tenant_of(request), player_id_of(request)
+    campaign = await engine.database.fetchrow(SQL["form"], tenant_id, request.id)
+    if campaign is None:
+        raise unknown("campaign", request.id)
+    row = await engine.database.fetchrow(SQL["find"], tenant_id, player_id, request.id)
+    given = None if row is None else row["given"]
+    return m.EntryReply(
+        asked=form.from_stored(campaign["entry"]),
+        given=None if row is None else entry_from_row(row),
+        missing=missing_of(campaign["entry_needs"], given) if campaign["entry_needs"] is not None else [],
+    )
+
+
+async def list_player_entries(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListEntriesReply:
+    """Lists the player's entries by campaign, each with its consents."""
+    if not await engine.database.fetchval(_IS_KNOWN, tenant_of(request), request.id):
+        raise unknown("player", request.id)
+    filters = (tenant_of(request), request.id, request.campaign_id, merchant_of(request))
+    rows, pagination = await reading.page(engine, SQL["list"], request, *filters, key="campaign_id")
+    return m.ListEntriesReply(items=[entry_from_row(row) for row in rows], pagination=pagination)
+
+
+async def withdraw_consents(engine: Engine, request: m.WithdrawConsentsRequest) -> m.PlayerEntryReply:
+    """Withdraws consents of the player's entry to a campaign, at once. Consents that were not given are left out.
+
+    NOT_FOUND UNKNOWN_ENTRY if the player has not entered the campaign.
+    """
+    checks = Checks()
+    checks.required("campaign_id", request.campaign_id)
+    if not request.consents:
+        checks.problem("consents", "is required")
+    checks.raise_found()
+    tenant_id, key = tenant_of(request), (tenant_of(request), request.id, request.campaign_id)
+
+    async def work(connection: asyncpg.Connection) -> m.Entry:
+        await connection.fetchrow(SQL["lock_player"], tenant_id, request.id)
+        before = await connection.fetchrow(SQL["lock"], *key)
+        if before is None or not await _may_read(connection, request):
+            raise unknown("entry", request.campaign_id)
+        if not await connection.fetchval(SQL["may_write"], tenant_id, request.campaign_id, merchant_of(request)):
+            raise forbidden("campaign", request.campaign_id)
+        names = ("fields", "age", "age_on", "country", "locale")
+        after = Decided(given=set(before["given"]), **{name: before[name] for name in names})
+        for consent_id in dict.fromkeys(request.consents):
+            withdraw(after, consent_id)
+        if after.receipts:
+            revision = await connection.fetchval(SQL["update"], *key, *columns(after))
+            await write_receipts(connection, tenant_id, before["entry_id"], revision, after, trace.actor.get())
+        facts = {
+            "campaign_id": request.campaign_id,
+            "consents": [one.consent_id for one in after.receipts],
+            "reason": request.reason,
+        }
+        await audit.record(connection, tenant_id, "player.withdraw_consents", request.id, after=facts)
+        return entry_from_row(await connection.fetchrow(SQL["find"], *key))
+
+    return m.PlayerEntryReply(entry=await engine.database.transaction(work))
+
+
+async def _may_read(connection: asyncpg.Connection, request: m.WithdrawConsentsRequest) -> bool:
+    filters = (request.id, request.campaign_id, merchant_of(request))
+    return bool(await connection.fetch(SQL["list"], tenant_of(request), *filters, None, 1))
+
+
+def entry_from_row(row: Any) -> m.Entry:
+    needs = row["entry_needs"]
+    return m.Entry(
+        id=row["entry_id"],
+        campaign_id=row["campaign_id"],
+        fields=row["fields"],
+        consents=[m.GivenConsent(**one) for one in row["consents"]],
+        old_enough=row["age"],
+        old_enough_on=row["age_on"].isoformat() if row["age_on"] is not None else "",
+        country=row["country"],
+        locale=row["locale"],
+        missing=missing_of(needs, row["given"]) if needs is not None else [],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )

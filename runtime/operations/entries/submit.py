@@ -1,0 +1,264 @@
+"""A player's entry to a campaign: created once, and updated by later submissions.
+
+The transaction locks the player, so that its submissions take turns, and reads the form under a lock, so that it does
+not change meanwhile. Each decision about a consent leaves a receipt with the SHA-256 of the text that the player saw. A
+receipt is never changed. A withdrawal removes the consent's token in the same transaction; a play that was decided
+before is refused by the commit's guard, since the entry's revision has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Final, NamedTuple
+
+import asyncpg
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.actors.idempotency import keyed, mismatch, replayed
+from runtime.errors import Fault, Status, invalid, unknown, violations
+from runtime.operations.entries import contacts
+from runtime.rules import entry as rules
+from runtime.wire.scope import player_id_of, tenant_of
+
+SQL: Final = sql.load("entries")
+_MEET: Final = sql.load("players")["create"]
+
+ATTEMPTS: Final = 3
+"""Attempts of a submission whose guest was merged into a player meanwhile."""
+
+
+class _Merged(Exception):
+    def __init__(self, player_id: str) -> None:
+        super().__init__(player_id)
+        self.player_id = player_id
+
+
+async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.SubmitEntryReply:
+    """Creates the player's entry to the campaign, or updates it, and says what it lacks.
+
+    An incomplete entry is stored: `missing` lists the required fields and consents that it lacks. Without a player, a
+    guest is created if the campaign has a public game; `guest_token` identifies the guest later. A consent that is
+    false is withdrawn at once. PERMISSION_DENIED NOT_ELIGIBLE with `why`, and nothing is stored.
+    """
+    tenant_id, newcomer = tenant_of(request), not request.player_id
+    player_id = ids.make("guest") if newcomer else player_id_of(request)
+    for _ in range(ATTEMPTS):
+        about = _About(engine, tenant_id, request.id, player_id, newcomer)
+
+        async def work(connection: asyncpg.Connection, about: _About = about) -> m.SubmitEntryReply:
+            return await _submit(connection, about, request)
+
+        try:
+            return await engine.database.transaction(work)
+        except _Merged as merged:
+            player_id = merged.player_id
+    raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the player is being merged; try again", retry_after_seconds=1)
+
+
+class _About(NamedTuple):
+    engine: Engine
+    tenant_id: str
+    campaign_id: str
+    player_id: str
+    newcomer: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """$1 to $3 of most statements."""
+        return self.tenant_id, self.player_id, self.campaign_id
+
+
+async def _submit(connection: asyncpg.Connection, about: _About, request: m.SubmitEntryRequest) -> m.SubmitEntryReply:
+    await connection.execute(_MEET, about.tenant_id, about.player_id)
+    player = await connection.fetchrow(SQL["lock_player"], about.tenant_id, about.player_id)
+    if player is None:
+        raise unknown("tenant", about.tenant_id)
+    if player["merged_into"] is not None:
+        raise _Merged(player["merged_into"])
+    campaign = await connection.fetchrow(SQL["lock_campaign"], about.tenant_id, about.campaign_id)
+    if campaign is None:
+        raise unknown("campaign", about.campaign_id)
+    if about.newcomer and not campaign["has_public_games"]:
+        raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this campaign requires a player; set player_id")
+    form = campaign["entry"]
+    if form is None:
+        raise invalid("fields", "the campaign has no entry form")
+    once = keyed(request, player_id=about.player_id)
+    if once.key is not None and (kept := await connection.fetchrow(SQL["replay"], *about.key, once.key)) is not None:
+        if kept["request_hash"] != once.request_hash:
+            raise mismatch()
+        replayed.set(True)
+        return m.SubmitEntryReply(**kept["reply"])
+    before = await connection.fetchrow(SQL["lock"], *about.key)
+    if before is None and campaign["status"] == "ended" and form["mode"] != "before_claim":
+        raise Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign has ended")
+    decided = decide(form, before, request, campaign["today"])
+    entry_id = before["entry_id"] if before is not None else ids.make("entry")
+    await _write(connection, about, form, before, decided, entry_id)
+    missing = rules.missing_of(campaign["entry_needs"], decided.given)
+    if once.key is not None:
+        reply = {"entry_id": entry_id, "missing": missing}
+        await connection.execute(SQL["store_key"], *about.key, once.key, once.request_hash, reply)
+    return m.SubmitEntryReply(
+        entry_id=entry_id, missing=missing, guest_player_id=about.player_id if about.newcomer else ""
+    )
+
+
+# -- deciding --------------------------------------------------------------------------------
+
+
+class Receipt(NamedTuple):
+    """A decision about a consent, and the text that it is about (None: stored already)."""
+
+    consent_id: str
+    given: bool
+    text_sha256: str
+    locale: str
+    text: str | None
+
+
+@dataclass(slots=True)
+class Decided:
+    """The entry as a submission leaves it."""
+
+    fields: dict[str, Any]
+    given: set[str]
+    age: int
+    age_on: date | None
+    country: str
+    locale: str
+    receipts: list[Receipt] = field(default_factory=list)
+
+
+def decide(form: rules.Form, before: Any, request: m.SubmitEntryRequest, today: date) -> Decided:
+    """Applies a submission to an entry (None: a new one). INVALID_ARGUMENT, or NOT_ELIGIBLE by age or country."""
+    read = rules.read_values(form, request.fields or {}, today)
+    problems = read.problems + _consent_problems(form, request.consents or {})
+    if problems:
+        raise violations(problems)
+    values = {**(before["fields"] if before is not None else {}), **read.values}
+    after = Decided(
+        fields={key: value for key, value in values.items() if value is not None and value != {}},
+        given={one for one in (before["given"] if before is not None else ()) if one.startswith("consent:")},
+        age=before["age"] if before is not None else 0,
+        age_on=before["age_on"] if before is not None else None,
+        country=request.country or (before["country"] if before is not None else ""),
+        locale=request.locale or (before["locale"] if before is not None else ""),
+    )
+    if read.birth_date is not None:
+        if (age := rules.age_at(read.birth_date, today)) < form["min_age"]:
+            raise rules.not_eligible("AGE", min_age=form["min_age"])
+        # Only the required age is recorded: the exact one would reveal the year of birth.
+        after.age, after.age_on = min(age, form["min_age"]), today
+    countries = rules.countries_of(form, after.fields, after.country)
+    withdraws = not request.fields and not any((request.consents or {}).values())
+    if not withdraws and (barred := rules.barred_country(form["countries"], countries)) is not None:
+        raise rules.not_eligible("COUNTRY", country=barred)
+    _decide_consents(form, after, request)
+    after.given |= set(rules.tokens_of_fields(form, after.fields)) | {f"country:{one}" for one in countries}
+    if after.age:
+        after.given.add(f"age:{after.age}")
+    return after
+
+
+def _consent_problems(form: rules.Form, provided: Mapping[str, Any]) -> list[tuple[str, str]]:
+    known = {consent["id"] for consent in form["consents"]}
+    problems = []
+    for consent_id, value in provided.items():
+        if not isinstance(value, bool):
+            problems.append((f"consents.{consent_id[:64]}", "must be true or false"))
+        elif consent_id not in known and value:  # A consent that the form no longer asks can still be withdrawn.
+            problems.append((f"consents.{consent_id[:64]}", "is not a consent of this form"))
+    return problems
+
+
+def _decide_consents(form: rules.Form, after: Decided, request: m.SubmitEntryRequest) -> None:
+    texts = {consent["id"]: consent["text"] for consent in form["consents"]}
+    for consent_id, value in (request.consents or {}).items():
+        if not value:
+            withdraw(after, consent_id)
+            continue
+        shown = rules.in_language(texts[consent_id], request.locale or after.locale)
+        hashed = rules.text_hash(shown.text)
+        token = f"consent:{consent_id}:{hashed}"
+        if token not in after.given:
+            after.given -= set(_tokens_of(after, consent_id))
+            after.given.add(token)
+            after.receipts.append(Receipt(consent_id, True, hashed, shown.locale, shown.text))
+
+
+def withdraw(after: Decided, consent_id: str) -> None:
+    """Withdraws a consent; nothing changes if it was not given."""
+    for token in _tokens_of(after, consent_id):
+        after.given.discard(token)
+        after.receipts.append(Receipt(consent_id, False, token.rpartition(":")[2], after.locale, None))
+
+
+def _tokens_of(after: Decided, consent_id: str) -> list[str]:
+    return sorted(token for token in after.given if token.startswith(f"consent:{consent_id}:"))
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+async def _write(
+    connection: asyncpg.Connection, about: _About, form: rules.Form, before: Any, decided: Decided, entry_id: str
+) -> None:
+    """Writes the entry with its receipts and contacts. NOT_ELIGIBLE by MAX_ENTRIES or CONTACT."""
+    if before is None:
+        if most := form["max_entries"]:
+            await connection.execute(SQL["begin_count"], about.tenant_id, about.campaign_id)
+        revision = await connection.fetchval(SQL["insert"], *about.key, entry_id, most, *columns(decided))
+        if revision is None:
+            raise rules.not_eligible("MAX_ENTRIES", max_entries=most)
+    else:
+        revision = await connection.fetchval(SQL["update"], *about.key, *columns(decided))
+    await write_receipts(connection, about.tenant_id, entry_id, revision, decided, "")
+    if form["one_per_contact"]:
+        await _take_contacts(connection, about, form, decided, entry_id)
+
+
+def columns(decided: Decided) -> tuple[Any, ...]:
+    """The last parameters of `insert` and `update`."""
+    return (
+        decided.fields,
+        sorted(decided.given),
+        decided.age,
+        decided.age_on,
+        decided.country,
+        decided.locale,
+    )
+
+
+async def write_receipts(
+    connection: asyncpg.Connection, tenant_id: str, entry_id: str, revision: int, decided: Decided, actor: str
+) -> None:
+    """Records the decisions about consents, and the texts that they are about. actor: the staff member, if any."""
+    for one in decided.receipts:
+        if one.text is not None:
+            await connection.execute(SQL["store_text"], tenant_id, one.text_sha256, one.text)
+        row = (entry_id, one.consent_id, revision, one.given, one.text_sha256, one.locale, actor)
+        await connection.execute(SQL["receipt"], tenant_id, *row)
+
+
+async def _take_contacts(
+    connection: asyncpg.Connection, about: _About, form: rules.Form, decided: Decided, entry_id: str
+) -> None:
+    """Takes the entry's contacts, and those that the player logs in with, for this entry alone."""
+    own = contacts.contacts_in(form, decided.fields)
+    for kind, value in own:
+        if kind == "email" and contacts.is_throwaway(value):
+            key = next(key for key, given in decided.fields.items() if given == value)
+            raise invalid(f"fields.{key}", "must not be a throwaway address")
+    rows = await connection.fetch(SQL["contacts_of_player"], about.tenant_id, about.player_id)
+    own += [(row["type"], row["value"]) for row in rows]
+    stored, known = contacts.hashes_of(about.engine, about.tenant_id, own)
+    await connection.execute(SQL["take_contacts"], about.tenant_id, about.campaign_id, stored, entry_id)
+    taken = (about.tenant_id, about.campaign_id, known, entry_id)
+    if await connection.fetchval(SQL["contact_of_others"], *taken):
+        raise rules.not_eligible("CONTACT")

@@ -1,0 +1,1 @@
+"""Prize draws: which tickets win, and the public randomness that decides it."""

@@ -1,0 +1,67 @@
+"""Settings of the stores and the keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runtime.settings.field import setting
+from runtime.settings.kinds import Key, databases, flag, integer, keys, number, url
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StoreSettings:
+    """The database, Valkey, and the keys of sessions and codes."""
+
+    # Stores
+    database_url: str = setting(
+        url("postgresql", "postgres"), "", "PostgreSQL 15 or newer.", secret=True, needed_by="core worker migrate"
+    )
+    databases: tuple[tuple[str, str], ...] = setting(
+        databases(),
+        "",
+        "More databases for tenants, each a name and a URL: `eu=postgresql://... us=postgresql://...`. The database at"
+        " DATABASE_URL is called `home`. The same for every process.",
+        secret=True,
+    )
+    database_pool_size: int = setting(integer(1, 1000), "10", "Maximum connections per process and database.")
+    database_acquire_timeout_seconds: float = setting(
+        number(0.01, 60, "seconds"), "0.8", "How long a request waits for a connection; then it fails (UNAVAILABLE)."
+    )
+    database_statement_timeout_seconds: float = setting(
+        number(0.05, 600, "seconds"), "1.2", "Time limit of one statement of a request; then it fails (UNAVAILABLE)."
+    )
+    answer_timeout_seconds: float = setting(
+        number(0.05, 600, "seconds"),
+        "1.35",
+        "How long a request may take before it fails (UNAVAILABLE). Counts, copies and outgoing calls may take longer.",
+    )
+    redis_url: str = setting(
+        url("redis", "rediss", "valkey", "valkeys", "unix"),
+        "",
+        "Valkey 7.2 or Redis 6.2, or newer. Play continues during an outage.",
+        secret=True,
+        needed_by="core consumer admin worker",
+    )
+    redis_cluster: bool = setting(flag(), "off", "Whether REDIS_URL is a node of a cluster.")
+    redis_timeout_seconds: float = setting(
+        number(0.01, 10, "seconds"), "0.2", "How long a request waits for Valkey before it continues without it."
+    )
+
+    # Keys
+    server_keys: tuple[Key, ...] = setting(
+        keys(),
+        "",
+        "Keys for draws, sessions and cursors: the first key that every process has signs, all verify.",
+        secret=True,
+        needed_by="core",
+    )
+    code_keys: tuple[Key, ...] = setting(
+        keys(),
+        "",
+        "Keys that encrypt voucher codes and secrets: the first key that every process has encrypts, all decrypt.",
+        secret=True,
+        needed_by="core worker:deliveries worker:integrations",
+    )
+    session_ttl_seconds: int = setting(
+        integer(1, 86400, "seconds"), "900", "How long a session can be played after its start."
+    )

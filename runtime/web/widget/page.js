@@ -1,0 +1,137 @@
+// The campaign's own texts (`ui.page`): title, introduction and the like, what follows a result, and links to its legal
+// pages. Loaded only where a game has them.
+
+import { h, text } from "./dom.js";
+import { WORDS } from "./page_words.js";
+import { prose } from "./prose.js";
+
+const FALLBACK = "en";
+const TICK_MS = 1_000;
+const REDIRECT_MAX = 600;
+const HTTPS = /^https:\/\/[^\s"'<>\\^`{|}]+$/;
+
+/** The text in a language, else in English, else in any (rules/ui/pages.py). @param {any} texts @param {string} locale @returns {string} */
+export function textOf(texts, locale) {
+  if (typeof texts === "string") return texts;
+  const found = Object.entries(texts && typeof texts === "object" ? texts : {}).filter(([, one]) => typeof one === "string" && one.trim());
+  const by = Object.fromEntries(found);
+  return by[locale] ?? by[locale.split("-")[0]] ?? by[FALLBACK] ?? found[0]?.[1] ?? "";
+}
+
+export class Page {
+  /**
+   * @param {import("./types.js").Render} render
+   * @param {import("./api.js").Api} api
+   * @param {string} locale
+   */
+  constructor({ ui, campaign_id }, api, locale) {
+    this.texts = ui.page.texts ?? {};
+    this.after = ui.page.after ?? {};
+    this.legal = Array.isArray(ui.page.legal) ? ui.page.legal.filter((/** @type {any} */ one) => ["terms", "privacy", "imprint"].includes(one)) : [];
+    this.api = api;
+    this.locale = locale;
+    this.campaign = campaign_id;
+    /** @type {Record<string, string>} */
+    this.words = WORDS[locale.split("-")[0]] ?? WORDS[FALLBACK];
+    this.title = this.#text("title");
+    /** Stops the pending redirect. */
+    this.stay = () => {};
+  }
+
+  /** @param {string} name */
+  #text(name) {
+    return textOf(this.texts[name], this.locale);
+  }
+
+  /** A text's elements, in one that carries a class; null without the text. @param {string} name @param {string} kind */
+  #prose(name, kind) {
+    const source = this.#text(name);
+    return source ? h("div", { class: kind, dir: "auto" }, ...prose(source)) : null;
+  }
+
+  /** Under the title. */
+  intro() {
+    return this.#prose("intro", "lead prose");
+  }
+
+  /** How to play, to be opened. */
+  how() {
+    const shown = this.#prose("how", "prose");
+    return shown && h("details", { class: "how", part: "how" }, h("summary", {}, this.words.how), shown);
+  }
+
+  /** What follows a result, on its card. @param {boolean} won @param {(said: string) => void} say @param {boolean} leaves whether it may redirect: nothing is left to do here */
+  result(won, say, leaves) {
+    const { url, redirect_seconds, share } = this.after;
+    const address = HTTPS.test(text(url)) ? text(url) : "";
+    const label = textOf(this.after.label, this.locale) || this.words.go_on;
+    const seconds = Number.isInteger(redirect_seconds) ? Math.min(redirect_seconds, REDIRECT_MAX) : 0;
+    return [
+      this.#prose(won ? "win" : "lose", "prose"),
+      this.#prose("thanks", "prose quiet"),
+      h(
+        "div",
+        { class: "next" },
+        address && h("a", { class: "small", part: "link", href: address, target: "_blank", rel: "noopener" }, label),
+        share === true && this.#share(say),
+      ),
+      address && seconds > 0 && leaves && this.#redirect(address, seconds, say),
+    ].filter(Boolean);
+  }
+
+  /** Whether a text replaces the usual one of a result. @param {boolean} won */
+  says(won) {
+    return this.#text(won ? "win" : "lose") !== "";
+  }
+
+  /** Shares the page; where the browser cannot, copies its address. @param {(said: string) => void} say */
+  #share(say) {
+    const button = h("button", { class: "small", type: "button", onclick: () => void shared() }, this.words.share);
+    const shared = async () => {
+      const { href } = location;
+      try {
+        if (navigator.share) return await navigator.share({ title: this.title || document.title, url: href });
+        await navigator.clipboard.writeText(href);
+        button.textContent = this.words.copied;
+        say(this.words.copied);
+      } catch {
+        // The player closed the dialog, or the browser allows neither.
+      }
+    };
+    return button;
+  }
+
+  /** Leaves for another page after a while, unless the player stays. @param {string} address @param {number} seconds @param {(said: string) => void} say */
+  #redirect(address, seconds, say) {
+    this.stay();
+    let left = seconds;
+    const counted = h("span", { "aria-hidden": "true" });
+    const shown = () => (counted.textContent = this.words.leaving.replace("{count}", new Intl.NumberFormat(this.locale).format(left)));
+    const line = h("p", { class: "quiet leaving" }, counted, " ", h("button", { class: "small", type: "button", onclick: () => this.stay() }, this.words.stay));
+    const timer = setInterval(() => {
+      left -= 1;
+      shown();
+      if (left > 0) return;
+      this.stay();
+      if (!("isPreview" in this.api)) location.assign(address);
+    }, TICK_MS);
+    this.stay = () => {
+      clearInterval(timer);
+      line.remove();
+      this.stay = () => {};
+    };
+    shown();
+    setTimeout(() => say(counted.textContent ?? ""), TICK_MS); // After the result was announced.
+    return line;
+  }
+
+  /** Links to the legal pages. */
+  footer() {
+    const { base, tenant } = this.api;
+    const query = tenant ? `?tenant_id=${encodeURIComponent(tenant)}` : "";
+    const links = this.legal.map((/** @type {string} */ name) =>
+      h("a", { href: `${base}/c/${encodeURIComponent(this.campaign)}/${name}${query}`, target: "_blank", rel: "noopener" }, this.words[name]),
+    );
+    return links.length ? h("nav", { class: "legal", part: "legal", "aria-label": this.words.legal }, ...links) : null;
+  }
+}

@@ -1,0 +1,65 @@
+-- The tenant's pictures and fonts. See runtime/operations/assets/.
+
+-- name: insert
+-- Stores an asset within the tenant's quota of $9 bytes; the caller has locked the tenant, so that concurrent uploads
+-- cannot exceed it. $2 asset, $3 merchant, $4 name, $5 type, $6 body, $7 width, $8 height. An asset that several owners
+-- upload belongs to the tenant. No row: the quota is used up.
+INSERT INTO assets (tenant_id, asset_id, merchant_id, name, type, body, size, width, height)
+SELECT $1::text, $2::text, $3, $4, $5, $6::bytea, length($6), $7, $8
+WHERE EXISTS (SELECT FROM assets WHERE tenant_id = $1 AND asset_id = $2)
+   OR (SELECT coalesce(sum(size), 0) FROM assets WHERE tenant_id = $1) + length($6) <= $9::bigint
+ON CONFLICT (tenant_id, asset_id) DO UPDATE SET
+    merchant_id = CASE WHEN assets.merchant_id = excluded.merchant_id THEN assets.merchant_id ELSE '' END
+RETURNING asset_id AS id, name, type, size, width, height, merchant_id, unix(created_at) AS created_at
+
+-- name: used
+-- The bytes of all assets of the tenant.
+SELECT coalesce(sum(size), 0)::bigint FROM assets WHERE tenant_id = $1
+
+-- name: get
+-- One asset without its body. $3 the staff's merchant ('': the tenant), $4 whether to write.
+-- No row: not found or not permitted.
+SELECT asset_id AS id, name, type, size, width, height, merchant_id, unix(created_at) AS created_at
+FROM assets
+WHERE tenant_id = $1 AND asset_id = $2 AND ($3 = '' OR merchant_id = $3 OR (merchant_id = '' AND NOT $4))
+
+-- name: list
+-- Assets newest first, after ($5, $6). $2 the beginning of the type, $3 a LIKE pattern of the name, $4 the staff's
+-- merchant ('': the tenant).
+SELECT asset_id AS id, name, type, size, width, height, merchant_id, unix(created_at) AS created_at, position
+FROM assets
+WHERE tenant_id = $1 AND starts_with(type, $2) AND name ILIKE $3
+  AND ($4 = '' OR merchant_id IN ('', $4))
+  AND ($5::bigint IS NULL OR (position, asset_id) < ($5, $6::text))
+ORDER BY position DESC, asset_id DESC
+LIMIT $7
+
+-- name: read
+-- An asset's body. No row: not found.
+SELECT type, body FROM assets WHERE tenant_id = $1 AND asset_id = $2
+
+-- name: users
+-- What shows the asset with URL $2: campaigns, games and prizes that are not archived; the caller has locked the
+-- tenant. $3 the staff's merchant ('': the tenant).
+SELECT 'campaign' AS type, campaign_id AS id FROM campaigns
+WHERE tenant_id = $1 AND position($2 IN settings::text) > 0
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
+UNION ALL
+SELECT 'game', g.game_id FROM games AS g
+JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+WHERE g.tenant_id = $1 AND g.status <> 'archived' AND position($2 IN (r.definition -> 'ui')::text) > 0
+  AND ($3 = '' OR g.campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
+UNION ALL
+SELECT 'prize', prize_id FROM prizes
+WHERE tenant_id = $1 AND status <> 'archived' AND image_url = $2
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
+ORDER BY type, id
+
+-- name: delete
+-- Deletes an asset; the caller has locked the tenant. No row: not found.
+DELETE FROM assets WHERE tenant_id = $1 AND asset_id = $2 RETURNING asset_id
+
+-- name: missing
+-- Those of the URLs $2 that are no asset of the tenant.
+SELECT url FROM unnest($2::text[]) AS url
+WHERE NOT EXISTS (SELECT FROM assets WHERE tenant_id = $1 AND url = '/assets/' || $1 || '/' || asset_id)

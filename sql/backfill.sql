@@ -1,0 +1,113 @@
+-- The backfill: events rebuilt from rows, for integrations that the streams did not reach. See
+-- runtime/streams/backfill.py. Each statement after `lease` returns rows from $2 to $3, after (time, id) $4 and $5, at
+-- most $6.
+
+-- name: tenants
+-- Tenants with an active integration whose backfill no process has leased.
+SELECT DISTINCT tenant_id FROM integrations AS i
+WHERE status = 'active'
+  AND NOT EXISTS (SELECT FROM event_marks AS e WHERE e.tenant_id = i.tenant_id AND e.leased_until > now())
+
+-- name: lease
+-- Leases a tenant's backfill. Returns the stored watermark (backfilled_until) and the end of this pass (until), before
+-- which no row can still appear. $2 head start of the streams in seconds, $3 the longest span of a pass, $4 seconds of the lease
+-- (leased_until identifies it). No row: another process has the lease, or no integration is active.
+INSERT INTO event_marks AS e (tenant_id, backfilled_until, leased_until)
+SELECT i.tenant_id, min(i.active_since), now() + make_interval(secs => $4)
+FROM integrations AS i WHERE i.tenant_id = $1 AND i.status = 'active' GROUP BY i.tenant_id
+ON CONFLICT (tenant_id) DO UPDATE SET
+    backfilled_until = greatest(e.backfilled_until, excluded.backfilled_until), leased_until = excluded.leased_until
+    WHERE e.leased_until <= now()
+RETURNING backfilled_until, leased_until,
+    least(settled_at(), now() - make_interval(secs => $2), backfilled_until + make_interval(secs => $3)) AS until
+
+-- name: advance
+-- Advances the watermark to $2; the next pass may begin in $3 seconds. No row: the lease until $4 has expired and another
+-- process has taken over.
+UPDATE event_marks SET backfilled_until = greatest(backfilled_until, $2),
+    leased_until = now() + make_interval(secs => $3)
+WHERE tenant_id = $1 AND leased_until = $4
+RETURNING leased_until
+
+-- name: plays
+-- Plays, with their prizes and granted milestones.
+SELECT p.played_at AS at, p.play_id AS id, p.game_id, p.player_id, p.score, p.wins, p.points,
+       p.outcome -> 'rewards' AS rewards, p.outcome -> 'milestones_granted' AS granted, g.campaign_id, c.merchant_id
+FROM plays AS p
+JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
+JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = g.campaign_id
+WHERE p.tenant_id = $1 AND p.played_at BETWEEN $2 AND $3 AND (p.played_at, p.play_id) > ($4::timestamptz, $5::text)
+ORDER BY p.played_at, p.play_id LIMIT $6
+
+-- name: prizes
+-- Names, types and values of prizes $2.
+SELECT prize_id, name, type, value FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[])
+
+-- name: rewards
+-- Rewards without a play: redeems and rank prizes. A merged guest's rank stays with the guest if the player has a rank of
+-- its own, but the reward belongs to the player.
+SELECT r.won_at AS at, r.reward_id AS id, r.player_id, r.prize_id, r.name, r.type, r.quantity, r.value, r.game_id,
+       r.milestone_id, CASE WHEN s.is_draw THEN '' ELSE coalesce(s.board_id, '') END AS leaderboard_id,
+       CASE WHEN s.is_draw THEN s.board_id ELSE '' END AS draw_id, coalesce(s.rank, 0) AS rank, r.campaign_id,
+       coalesce(c.merchant_id, '') AS merchant_id
+FROM rewards AS r
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = r.campaign_id
+LEFT JOIN LATERAL (
+    SELECT s.board_id, s.rank, b.is_draw
+    FROM ranked AS b
+    JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = b.board_id AND s.player_id IN (
+        SELECT r.player_id UNION ALL
+        SELECT p.player_id FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = r.player_id)
+    WHERE b.tenant_id = $1 AND b.campaign_id = r.campaign_id AND s.reward_id = r.reward_id LIMIT 1
+) AS s ON true
+WHERE r.tenant_id = $1 AND r.play_id = '' AND r.won_at BETWEEN $2 AND $3
+  AND (r.won_at, r.reward_id) > ($4::timestamptz, $5::text)
+ORDER BY r.won_at, r.reward_id LIMIT $6
+
+-- name: claims
+-- Claims with their original result, whatever happened to the rewards later.
+SELECT r.claimed_at AS at, r.reward_id AS id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, r.game_id,
+       r.play_id, r.milestone_id, r.fulfilled_at = r.claimed_at AS fulfilled, r.campaign_id,
+       coalesce(c.merchant_id, '') AS merchant_id
+FROM rewards AS r
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = r.campaign_id
+WHERE r.tenant_id = $1 AND r.claimed_at BETWEEN $2 AND $3
+  AND (r.claimed_at, r.reward_id) > ($4::timestamptz, $5::text)
+ORDER BY r.claimed_at, r.reward_id LIMIT $6
+
+-- name: quests
+-- Quest completions.
+SELECT q.completed_at AS at, q.event_id AS id, q.quest_id, q.player_id, q.period, q.turns, q.balance_after,
+       d.campaign_id, coalesce(c.merchant_id, '') AS merchant_id
+FROM quest_completions AS q
+JOIN quests AS d ON d.tenant_id = $1 AND d.quest_id = q.quest_id
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id
+WHERE q.tenant_id = $1 AND q.completed_at BETWEEN $2 AND $3
+  AND (q.completed_at, q.event_id) > ($4::timestamptz, $5::text)
+ORDER BY q.completed_at, q.event_id LIMIT $6
+
+-- name: boards
+-- Finalized boards.
+SELECT b.finalized_at AS at, b.board_id AS id FROM leaderboards AS b
+WHERE b.tenant_id = $1 AND b.finalized_at BETWEEN $2 AND $3
+  AND (b.finalized_at, b.board_id) > ($4::timestamptz, $5::text)
+ORDER BY b.finalized_at, b.board_id LIMIT $6
+
+-- name: failures
+-- Deliveries that failed for good (dead letters) and were not retried since.
+SELECT t.updated_at AS at, t.task_id AS id, t.reward_id, t.player_id, t.prize_id, t.channel, t.attempts,
+       t.last_error AS error, t.campaign_id, coalesce(c.merchant_id, '') AS merchant_id
+FROM tasks AS t
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = t.campaign_id
+WHERE t.tenant_id = $1 AND t.status = 'dead' AND t.updated_at BETWEEN $2 AND $3
+  AND (t.updated_at, t.task_id) > ($4::timestamptz, $5::text)
+ORDER BY t.updated_at, t.task_id LIMIT $6
+
+-- name: notices
+-- Stored budget and stock events.
+SELECT n.noticed_at AS at, n.event_id AS id, n.type, n.data, n.campaign_id, coalesce(c.merchant_id, '') AS merchant_id
+FROM notices AS n
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = n.campaign_id
+WHERE n.tenant_id = $1 AND n.noticed_at BETWEEN $2 AND $3
+  AND (n.noticed_at, n.event_id) > ($4::timestamptz, $5::text)
+ORDER BY n.noticed_at, n.event_id LIMIT $6

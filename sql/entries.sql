@@ -1,0 +1,112 @@
+-- Entries to campaigns. See runtime/operations/entries/. $1 tenant, $2 player, $3 campaign unless stated otherwise.
+
+-- name: lock_player
+-- Locks a player, so that its entries change one at a time and no merge moves them meanwhile. No row: unknown.
+SELECT merged_into FROM players WHERE tenant_id = $1 AND player_id = $2 FOR NO KEY UPDATE
+
+-- name: lock_campaign
+-- A campaign ($2) for an entry. FOR SHARE: its form changes only after this entry has committed. No row: unknown, or a
+-- draft.
+SELECT entry, entry_needs, campaign_status(status, end_date) AS status, timezone,
+       (clock_timestamp() AT TIME ZONE timezone)::date AS today,
+       EXISTS (
+           SELECT FROM games AS g JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+           WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status IN ('active', 'paused')
+             AND r.definition ->> 'access' = 'public'
+       ) AS has_public_games
+FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'draft' FOR SHARE
+
+-- name: form
+-- A campaign's form ($2). No row: unknown, or a draft.
+SELECT entry, entry_needs FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'draft'
+
+-- name: replay
+-- The request stored under key $4. No row: the key is new.
+SELECT request_hash, reply FROM entry_keys
+WHERE tenant_id = $1 AND player_id = $2 AND campaign_id = $3 AND idempotency_key = $4
+
+-- name: store_key
+-- Stores key $4 with the hash $5 of its request and the reply $6.
+INSERT INTO entry_keys (tenant_id, player_id, campaign_id, idempotency_key, request_hash, reply)
+VALUES ($1, $2, $3, $4, $5, $6)
+
+-- name: lock
+-- A player's entry, locked. No row: none.
+SELECT * FROM entries WHERE tenant_id = $1 AND campaign_id = $3 AND player_id = $2 FOR UPDATE
+
+-- name: begin_count
+-- Counts the entries of campaign $2 once, at the first one with a limit. Concurrent ones wait for its row.
+INSERT INTO entry_counts (tenant_id, campaign_id, entries)
+SELECT $1::text, $2::text, (SELECT count(*) FROM entries WHERE tenant_id = $1 AND campaign_id = $2)
+WHERE NOT EXISTS (SELECT FROM entry_counts WHERE tenant_id = $1 AND campaign_id = $2)
+ON CONFLICT DO NOTHING
+
+-- name: insert
+-- Creates an entry $4 unless the campaign has $5 entries already (0: no limit). No row: the limit is reached.
+-- $6 fields, $7 tokens, $8 age and $9 when it was proven, $10 country, $11 locale.
+WITH counted AS (
+    UPDATE entry_counts SET entries = entries + 1
+    WHERE tenant_id = $1 AND campaign_id = $3 AND $5::bigint > 0 AND entries < $5
+    RETURNING 1
+)
+INSERT INTO entries (tenant_id, campaign_id, player_id, entry_id, fields, given, age, age_on, country, locale)
+SELECT $1, $3, $2, $4, $6, $7, $8, $9, $10, $11
+WHERE $5::bigint = 0 OR EXISTS (SELECT FROM counted)
+RETURNING revision
+
+-- name: update
+-- Writes a locked entry's next revision. $4 fields, $5 tokens, $6 age and $7 when it was proven, $8 country, $9 locale.
+UPDATE entries SET fields = $4, given = $5, age = $6, age_on = $7, country = $8, locale = $9, revision = revision + 1,
+                   updated_at = now()
+WHERE tenant_id = $1 AND campaign_id = $3 AND player_id = $2
+RETURNING revision
+
+-- name: store_text
+-- Stores a text $3 under its SHA-256 $2.
+INSERT INTO entry_texts (tenant_id, text_sha256, text) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+
+-- name: receipt
+-- Records a decision about consent $3 of entry $2 at revision $4: $5 given, of the text $6 in language $7, by $8.
+INSERT INTO entry_consents (tenant_id, entry_id, consent_id, revision, given, text_sha256, locale, actor)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: take_contacts
+-- Takes contacts $3 (hashes) in campaign $2 for entry $4, in key order. Contacts of another entry are not taken.
+INSERT INTO entry_contacts (tenant_id, campaign_id, contact_hash, entry_id)
+SELECT $1, $2, n.contact_hash, $4 FROM unnest($3::bytea[]) AS n (contact_hash) ORDER BY n.contact_hash
+ON CONFLICT DO NOTHING
+
+-- name: contact_of_others
+-- Whether another entry than $4 has one of the contacts $3 in campaign $2. A separate statement: it sees the entries that
+-- `take_contacts` waited for.
+SELECT EXISTS (
+    SELECT FROM entry_contacts
+    WHERE tenant_id = $1 AND campaign_id = $2 AND contact_hash = ANY($3::bytea[]) AND entry_id <> $4
+)
+
+-- name: contacts_of_player
+-- The contacts that a player logs in with.
+SELECT type, value FROM contacts WHERE tenant_id = $1 AND player_id = $2
+
+-- name: find
+-- A player's entry with its latest decisions about consents. No row: none.
+SELECT e.entry_id, e.campaign_id, e.fields, e.given, e.age, e.age_on, e.country, e.locale, c.entry_needs,
+       unix(e.created_at) AS created_at, unix(e.updated_at) AS updated_at, entry_decisions($1, e.entry_id, e.given) AS consents
+FROM entries AS e JOIN campaigns AS c USING (tenant_id, campaign_id)
+WHERE e.tenant_id = $1 AND e.player_id = $2 AND e.campaign_id = $3
+
+-- name: list
+-- A player's entries by campaign, after $5. $3 a campaign ('': all), $4 the staff's merchant ('': the tenant).
+SELECT e.entry_id, e.campaign_id, e.fields, e.given, e.age, e.age_on, e.country, e.locale, c.entry_needs,
+       unix(e.created_at) AS created_at, unix(e.updated_at) AS updated_at, entry_decisions($1, e.entry_id, e.given) AS consents
+FROM entries AS e JOIN campaigns AS c USING (tenant_id, campaign_id)
+WHERE e.tenant_id = $1 AND e.player_id = $2 AND ($3 = '' OR e.campaign_id = $3)
+  AND ($4 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
+  AND ($5::text IS NULL OR e.campaign_id > $5)
+ORDER BY e.campaign_id
+LIMIT $6
+
+-- name: may_write
+-- Whether staff of merchant $3 ('': the tenant's) may write campaign $2. No row: not found or not permitted.
+SELECT true FROM campaigns
+WHERE tenant_id = $1 AND campaign_id = $2 AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))

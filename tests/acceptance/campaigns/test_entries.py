@@ -1,0 +1,399 @@
+"""Entry forms of campaigns: what is asked before a play or claim, and what players give and withdraw."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import io
+import ipaddress
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jwt
+import pytest
+
+from runtime.operations import API
+from tests.support import invariants
+from tests.support.resources import make_campaign
+from tests.support.rewards import Shelf
+from tests.support.stack import Answer, Stack
+from tests.support.world import World
+
+TERMS: Final = {"id": "terms", "text": {"en": "I accept the terms.", "de": "Ich stimme zu."}, "required": True}
+NEWS: Final = {"id": "news", "text": {"en": "Send me news."}}
+EMAIL: Final = {"key": "email", "label": {"en": "E-mail"}, "kind": "ENTRY_FIELD_KIND_EMAIL", "required": True}
+BORN: Final = {"key": "birth_date", "label": {"en": "Born"}, "kind": "ENTRY_FIELD_KIND_DATE"}
+FORM: Final[dict[str, Any]] = {"mode": "ENTRY_MODE_BEFORE_PLAY", "fields": [EMAIL], "consents": [TERMS, NEWS]}
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A campaign with an entry form and a public wheel without prizes."""
+
+    world: World
+    game_id: str
+
+    @property
+    def stack(self) -> Stack:
+        return self.world.stack
+
+    @property
+    def path(self) -> str:
+        return f"/campaigns/{self.world.campaign_id}/entry"
+
+    async def submit(self, player: str = "ann", key: str = "", stack: Stack | None = None, **body: Any) -> Answer:
+        headers = {"Idempotency-Key": key} if key else {}
+        return await (stack or self.stack).consumer("POST", self.path, body, player=player, headers=headers)
+
+    async def enter(self, player: str = "ann", **fields: Any) -> dict[str, Any]:
+        entered = await self.submit(
+            player, fields={"email": f"{player}@example.com", **fields}, consents={"terms": True}
+        )
+        assert entered.data["missing"] == []
+        return dict(entered.data)
+
+    async def given(self, player: str = "ann") -> Any:
+        return (await self.stack.consumer("GET", self.path, player=player)).data["given"]
+
+    async def change(self, **entry: Any) -> None:
+        body = {"entry": {**FORM, **entry}}
+        assert (await self.stack.admin("PUT", f"/admin/campaigns/{self.world.campaign_id}", body)).code == "OK"
+
+
+async def desk_of(stack: Stack, entry: dict[str, Any] | None, **game: Any) -> Desk:
+    campaign = await make_campaign(stack, **({"entry": entry} if entry is not None else {}))
+    world = World(stack, campaign["id"])
+    return Desk(world, await world.wheel(**{"access": "public", **game}))
+
+
+async def test_entry_admits_plays_until_it_is_incomplete(stack: Stack) -> None:
+    desk = await desk_of(stack, FORM)
+    world, game_id = desk.world, desk.game_id
+    refused = await world.start(game_id)
+    assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "ENTRY_REQUIRED")
+    assert refused.envelope["data"]["missing"] == ["fields.email", "consents.terms"]
+    eligibility = await world.eligibility(game_id)
+    assert (eligibility["can_play"], eligibility["reason"]) == (False, "ENTRY_REQUIRED")
+
+    partly = (await desk.submit(fields={"email": "Ann@Example.com"}, locale="de-AT")).data
+    assert partly["missing"] == ["consents.terms"]
+    assert (await desk.submit(consents={"terms": True, "news": True}, locale="de-AT")).data == {
+        "entry_id": partly["entry_id"],
+        "missing": [],
+    }
+    given = await desk.given()
+    assert given["fields"] == {"email": "ann@example.com"}
+    shown = {one["id"]: (one["given"], one["text"], one["locale"], one["text_sha256"]) for one in given["consents"]}
+    texts = {"terms": ("Ich stimme zu.", "de"), "news": ("Send me news.", "en")}
+    assert shown == {
+        name: (True, text, locale, hashlib.sha256(text.encode()).hexdigest()) for name, (text, locale) in texts.items()
+    }
+
+    assert (await world.round(game_id)).code == "OK"
+    session = await world.session(game_id)
+    assert (await desk.submit(consents={"news": False})).data["missing"] == []
+    assert (await world.play(game_id, session)).code == "OK", "a voluntary consent's withdrawal ends no play"
+    session = await world.session(game_id)
+    await desk.change(consents=[{**TERMS, "text": {"en": "I accept the new terms."}}])
+    for answer in (await world.start(game_id), await world.play(game_id, session)):
+        assert answer.envelope["data"]["missing"] == ["consents.terms"], "a changed text is asked again"
+    assert (await desk.submit(consents={"terms": True})).data["missing"] == []
+    assert (await world.play(game_id, session)).code == "OK"
+    assert await invariants.broken(stack.database, stack.tenant_id) == {}
+
+
+async def test_withdrawal_stops_plays_of_every_process_at_once(stack: Stack) -> None:
+    desk = await desk_of(stack, FORM)
+    await desk.enter()
+    sessions = [await desk.world.session(desk.game_id) for _ in range(3)]
+    assert (await desk.world.play(desk.game_id, sessions[0])).code == "OK", "the game's actor has cached the entry"
+    # As another process would: the cached revision is wrong, and only the commit's guard notices.
+    statement = "UPDATE entries SET given = '{field:email}', revision = revision + 1 WHERE tenant_id = $1"
+    await stack.database.execute(statement, stack.tenant_id)
+    assert (await desk.world.play(desk.game_id, sessions[1])).reason == "ENTRY_REQUIRED"
+    await desk.submit(consents={"terms": True})
+    body = {"campaign_id": desk.world.campaign_id, "consents": ["terms", "news"], "reason": "by phone"}
+    withdrawn = await stack.admin("POST", "/admin/players/ann/consents/withdraw", body)
+    assert [(one["id"], one["given"]) for one in withdrawn.data["consents"]] == [("terms", False)]
+    assert (await desk.world.play(desk.game_id, sessions[2])).reason == "ENTRY_REQUIRED"
+    audited = (await stack.admin("GET", "/admin/audit", action="player.withdraw_consents")).data["items"]
+    assert audited[0]["after"]["consents"] == ["terms"]
+    other = await stack.admin("POST", "/admin/players/bob/consents/withdraw", body)
+    assert (other.code, other.reason) == ("NOT_FOUND", "UNKNOWN_ENTRY")
+
+
+async def test_session_from_before_the_form_is_refused(stack: Stack) -> None:
+    desk = await desk_of(stack, None)
+    session = await desk.world.session(desk.game_id)
+    await desk.change()
+    assert (await desk.world.play(desk.game_id, session)).reason == "ENTRY_REQUIRED"
+    await desk.enter()
+    assert (await desk.world.play(desk.game_id, session)).code == "OK"
+    await desk.stack.admin("PUT", f"/admin/campaigns/{desk.world.campaign_id}", {"entry": {}})
+    assert (await desk.world.round(desk.game_id, "bob")).code == "OK"
+
+
+async def test_claim_requires_the_entry_of_its_campaign(stack: Stack, shelf: Shelf) -> None:
+    desk = await desk_of(stack, {**FORM, "mode": "ENTRY_MODE_BEFORE_CLAIM"})
+    assert (await desk.world.round(desk.game_id)).code == "OK"
+    reward_id = await shelf.reward(await shelf.prize())
+    statement = "UPDATE rewards SET campaign_id = $2, player_id = 'ann' WHERE reward_id = $1"
+    await stack.database.execute(statement, reward_id, desk.world.campaign_id)
+    refused = await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="ann")
+    assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "ENTRY_REQUIRED")
+    assert refused.envelope["data"]["missing"] == ["fields.email", "consents.terms"]
+    await desk.enter()
+    assert (await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="ann")).code == "OK"
+
+
+async def test_invalid_values_are_reported_by_field(stack: Stack) -> None:
+    def field(key: str, kind: str, **more: Any) -> dict[str, Any]:
+        return {"key": key, "label": {"en": key}, "kind": f"ENTRY_FIELD_KIND_{kind}", **more}
+
+    sizes = [{"value": "S"}, {"value": "M", "label": {"en": "Medium"}}]
+    kinds = ("TEXT", "EMAIL", "PHONE", "DATE", "CHECKBOX", "NUMBER", "ADDRESS")
+    fields = [field(kind.lower(), kind) for kind in kinds] + [field("size", "CHOICE", options=sizes)]
+    desk = await desk_of(stack, {"fields": fields, "consents": [TERMS]})
+    home = {"line1": "Main Street 1", "city": "Bern", "country": "ch"}
+    wrong: dict[str, Any] = {
+        "text": "a\nb",
+        "email": "nobody",
+        "phone": "0301234",
+        "date": "31.12.1990",
+        "checkbox": "yes",
+        "number": "7",
+        "address": {**home, "country": "Swiss"},
+        "size": "L",
+        "other": "x",
+    }
+    found = (await desk.submit(fields=wrong, consents={"terms": "yes", "spam": True})).envelope["data"]["violations"]
+    paths = {one["field"] for one in found}
+    assert paths == {f"fields.{key}" for key in wrong if key != "address"} | {
+        "fields.address.country",
+        "consents.terms",
+        "consents.spam",
+    }
+    right = {
+        "text": " Ann ",
+        "email": "A@b.example",
+        "phone": "+49 30 1234567",
+        "date": "1990-12-31",
+        "checkbox": True,
+        "number": 7,
+        "address": home,
+        "size": "M",
+    }
+    assert (await desk.submit(fields=right)).code == "OK"
+    assert (await desk.submit(fields={"text": None, "size": "S"})).code == "OK"
+    assert (await desk.given())["fields"] == {
+        "email": "a@b.example",
+        "phone": "+49301234567",
+        "date": "1990-12-31",
+        "checkbox": True,
+        "number": 7,
+        "address": {**home, "country": "CH"},
+        "size": "S",
+    }
+
+
+@pytest.mark.parametrize(
+    ("entry", "field"),
+    [
+        ({"fields": [{**EMAIL, "key": "1st"}]}, "entry.fields[0].key"),
+        ({"fields": [EMAIL, EMAIL]}, "entry.fields[1].key"),
+        ({"fields": [{**EMAIL, "label": {}}]}, "entry.fields[0].label"),
+        ({"fields": [{**EMAIL, "label": {"english": "E-mail"}}]}, "entry.fields[0].label.english"),
+        ({"fields": [{**EMAIL, "kind": "ENTRY_FIELD_KIND_CHOICE"}]}, "entry.fields[0].options"),
+        ({"consents": [{**TERMS, "link": "javascript:alert(1)"}]}, "entry.consents[0].link"),
+        ({"consents": [{**TERMS, "text": {"en": " "}}]}, "entry.consents[0].text.en"),
+        ({"min_age": 18}, "entry.min_age"),
+        ({"countries": {"deny": ["D1"]}}, "entry.countries.deny[0]"),
+    ],
+)
+async def test_invalid_form_is_refused_by_field(stack: Stack, entry: dict[str, Any], field: str) -> None:
+    refused = await stack.admin("POST", "/admin/campaigns", {"name": "Autumn", "entry": entry})
+    assert [one["field"] for one in refused.envelope["data"]["violations"]] == [field]
+
+
+async def test_form_is_copied_and_shown_to_players(stack: Stack) -> None:
+    desk = await desk_of(stack, FORM)
+    copy = await stack.admin("POST", f"/admin/campaigns/{desk.world.campaign_id}/duplicate", {"name": "Copy"})
+    shown = (await stack.consumer("GET", f"/public/campaigns/{desk.world.campaign_id}")).data
+    assert copy.data["entry"] == shown["entry"] == (await stack.consumer("GET", desk.path, player="a")).data["asked"]
+    assert shown["entry"]["consents"][0]["text"] == TERMS["text"]
+
+
+async def test_underage_and_foreign_players_are_refused_with_the_reason(stack: Stack) -> None:
+    address = {"key": "home", "label": {"en": "Home"}, "kind": "ENTRY_FIELD_KIND_ADDRESS"}
+    entry = {**FORM, "fields": [EMAIL, BORN, address], "min_age": 18, "countries": {"deny": ["FR"]}}
+    desk = await desk_of(stack, entry)
+    young = await desk.submit(fields={"birth_date": "2015-01-31"})
+    assert (young.code, young.reason) == ("PERMISSION_DENIED", "NOT_ELIGIBLE")
+    assert young.envelope["data"]["why"] == {"reason": "AGE", "min_age": 18}
+    paris = {"line1": "1 Rue", "city": "Paris", "country": "FR"}
+    foreign = await desk.submit(fields={"home": paris})
+    assert foreign.envelope["data"]["why"] == {"reason": "COUNTRY", "country": "FR"}
+    assert await desk.given() is None, "a refused entry stores nothing"
+
+    await desk.enter(birth_date="1990-01-31", home={**paris, "country": "DE"})
+    given = await desk.given()
+    assert (given["old_enough"], "birth_date" in given["fields"]) == (18, False)
+    stored = await stack.database.fetch("SELECT * FROM entries WHERE tenant_id = $1", stack.tenant_id)
+    assert "1990" not in repr(stored)
+    assert (await desk.world.round(desk.game_id)).code == "OK"
+    await desk.change(**{**entry, "countries": {"allow": ["AT"]}})
+    barred = await desk.world.start(desk.game_id)
+    assert barred.envelope["data"]["why"] == {"reason": "COUNTRY", "country": "DE"}
+    assert (await desk.world.eligibility(desk.game_id))["reason"] == "NOT_ELIGIBLE"
+    await desk.change(**{**entry, "min_age": 21})
+    assert (await desk.world.start(desk.game_id)).envelope["data"]["missing"] == ["fields.birth_date"]
+
+
+LOOPBACK: Final = (ipaddress.ip_network("127.0.0.0/8"),)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        pytest.param(False, marks=pytest.mark.settings(country_header="X-Country")),
+        pytest.param(True, marks=pytest.mark.settings(country_header="X-Country", trusted_proxies=LOOPBACK)),
+    ],
+)
+async def test_country_header_counts_only_from_a_trusted_proxy(stack: Stack, refused: bool) -> None:
+    desk = await desk_of(stack, {**FORM, "countries": {"deny": ["FR"]}})
+    body = {"fields": {"email": "ann@example.com"}}
+    answer = await stack.consumer("POST", desk.path, body, player="ann", headers={"X-Country": "FR"})
+    assert answer.reason == ("NOT_ELIGIBLE" if refused else "")
+    direct = await stack.core("POST", desk.path, {**body, "player_id": "bob", "country": "FR"})
+    assert direct.reason == "NOT_ELIGIBLE"
+    forged = await stack.consumer("POST", desk.path, {**body, "country": "DE"}, player="ann")
+    assert forged.envelope["data"]["violations"][0]["field"] == "country"
+
+
+async def test_max_entries_holds_against_rivals(stack: Stack) -> None:
+    desk = await desk_of(stack, FORM)
+    await desk.enter("early")
+    await desk.change(max_entries=4)
+    answers = await asyncio.gather(
+        *[desk.submit(f"p{nth}", fields={"email": f"p{nth}@x.example"}) for nth in range(12)]
+    )
+    refused = [one for one in answers if one.code != "OK"]
+    assert len(refused) == 9
+    assert all(one.envelope["data"]["why"] == {"reason": "MAX_ENTRIES", "max_entries": 4} for one in refused)
+    assert (await desk.submit("early", fields={"email": "later@x.example"})).code == "OK", "an update is no new entry"
+
+
+async def test_idempotency_key_replays_the_first_reply(stack: Stack) -> None:
+    desk = await desk_of(stack, FORM)
+    body = {"fields": {"email": "ann@example.com"}, "consents": {"terms": True}}
+    first = await desk.submit(key="k1", **body)
+    await desk.submit(consents={"terms": False})
+    for ask in (stack.consumer, stack.core):
+        named = {"player_id": "ann", "idempotency_key": "k1"} if ask == stack.core else {}
+        headers = {} if named else {"Idempotency-Key": "k1", "Authorization": f"Bearer {stack.token('ann')}"}
+        again = await ask("POST", desk.path, {**body, **named}, headers=headers)
+        assert again.data["entry_id"] == first.data["entry_id"]
+    assert not (await desk.given())["consents"][0]["given"], "a late retry does not give the consent again"
+    other = await stack.core("POST", desk.path, {"player_id": "ann", "idempotency_key": "k1", "locale": "fr"})
+    assert (other.http, other.reason) == (422, "IDEMPOTENCY_MISMATCH")
+
+
+async def test_guest_enters_a_public_campaign_and_keeps_the_entry_at_login(stack: Stack) -> None:
+    desk = await desk_of(stack, FORM)
+    body = {"fields": {"email": "gus@example.com"}, "consents": {"terms": True}}
+    entered = await stack.consumer("POST", desk.path, body)
+    headers = {"Authorization": f"Bearer {entered.data['guest_token']}"}
+    session = (await stack.consumer("POST", f"/games/{desk.game_id}/start", {}, headers=headers)).data["session_id"]
+    assert (await desk.world.play(desk.game_id, session, "")).code == "OK"
+    guest_id = jwt.decode(entered.data["guest_token"], options={"verify_signature": False})["sub"]
+    contact = {"type": "CONTACT_TYPE_EMAIL", "value": "gus@example.com"}
+    resolved = await stack.core("POST", "/players/resolve", {"contact": contact, "guest_player_id": guest_id})
+    player = resolved.data["player"]["id"]
+    assert (await desk.given(player))["fields"] == body["fields"]
+    assert (await desk.world.round(desk.game_id, player)).code == "OK"
+
+    second = await stack.consumer("POST", desk.path, {**body, "fields": {"email": "other@example.com"}})
+    other_id = jwt.decode(second.data["guest_token"], options={"verify_signature": False})["sub"]
+    await stack.core("POST", "/players/resolve", {"contact": contact, "guest_player_id": other_id})
+    assert (await desk.given(player))["fields"] == body["fields"], "the player's own entry wins"
+    assert await stack.database.fetchval("SELECT count(*) FROM entries WHERE tenant_id = $1", stack.tenant_id) == 1
+    assert await invariants.broken(stack.database, stack.tenant_id) == {}
+
+    closed = await desk_of(stack, FORM, access="player")
+    assert (await stack.consumer("POST", closed.path, body)).reason == "TOKEN_MISSING"
+
+
+async def test_erasure_clears_an_entry_and_keeps_its_receipts(stack: Stack) -> None:
+    desk = await desk_of(stack, {**FORM, "one_per_contact": True})
+    await desk.enter()
+    assert (await desk.world.round(desk.game_id)).code == "OK"
+    exported = (await stack.admin("GET", "/admin/players/ann/export", limit=100)).data["items"]
+    assert [one["data"]["fields"] for one in exported if one["kind"] == "entry"] == [{"email": "ann@example.com"}]
+    assert (await stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked"})).code == "OK"
+    given = await desk.given()
+    assert (given["fields"], [one["given"] for one in given["consents"]]) == ({}, [False])
+    for table in ("entry_contacts", "entry_keys"):
+        count = f"SELECT count(*) FROM {table} WHERE tenant_id = $1"
+        assert await stack.database.fetchval(count, stack.tenant_id) == 0
+    assert (await desk.world.start(desk.game_id)).reason == "ENTRY_REQUIRED"
+    assert await invariants.broken(stack.database, stack.tenant_id) == {}
+
+
+async def test_aliases_of_one_mailbox_get_one_entry(stack: Stack) -> None:
+    desk = await desk_of(stack, {**FORM, "one_per_contact": True})
+    spellings = ("annlee", "a.nnlee", "an.nlee", "a.n.n.l.e.e", "Ann.Lee")
+    aliases = [f"{spellings[nth % 5]}+{nth}@{('gmail', 'googlemail')[nth % 2]}.com" for nth in range(24)]
+    answers = await asyncio.gather(*[desk.submit(f"p{nth}", fields={"email": one}) for nth, one in enumerate(aliases)])
+    assert sorted(one.code for one in answers) == ["OK"] + ["PERMISSION_DENIED"] * 23
+    assert {one.envelope["data"]["why"]["reason"] for one in answers if one.code != "OK"} == {"CONTACT"}
+    first = next(nth for nth, one in enumerate(answers) if one.code == "OK")
+    assert (await desk.submit(f"p{first}", fields={"email": "annlee@gmail.com"})).code == "OK"
+    assert (await desk.submit("bob", fields={"email": "a.n.nlee+new@gmail.com"})).reason == "NOT_ELIGIBLE"
+    throwaway = await desk.submit("eve", fields={"email": "eve@mailinator.com"})
+    assert throwaway.envelope["data"]["violations"][0]["field"] == "fields.email"
+
+
+@pytest.mark.settings(role_matrix="strict")
+async def test_export_of_participants_follows_consents(stack: Stack) -> None:
+    desk = await desk_of(stack, FORM)
+    for player in ("ann", "bob"):
+        await desk.enter(player)
+        await desk.submit(player, consents={"news": True})
+        assert (await desk.world.round(desk.game_id, player)).code == "OK"
+    await desk.submit("bob", consents={"news": False})
+
+    async def lines(role: str = "admin", **query: str) -> list[dict[str, Any]]:
+        headers = {"Authorization": f"Bearer {stack.token('staff_test', (role,))}"}
+        url = f"{stack.process.admin_url}{API}/admin/exports/participants"
+        async with stack.http.get(url, params={**query, "campaign_id": desk.world.campaign_id}, headers=headers) as got:
+            text = await got.text()
+            if got.content_type == "application/x-ndjson":
+                return [json.loads(line) for line in text.splitlines()]
+            return list(csv.DictReader(io.StringIO(text, newline="")))
+
+    ann, bob = await lines()
+    assert (ann["fields.email"], ann["plays"], ann["wins"]) == ("ann@example.com", "1", "0")
+    assert ann["consents.news.text_sha256"] == hashlib.sha256(b"Send me news.").hexdigest()
+    assert (bool(ann["consents.news"]), bob["consents.news"], bool(bob["consents.terms"])) == (True, "", True)
+    (only,) = await lines(format="jsonl", consent="news")
+    assert (only["player_id"], only["fields"], sorted(only["consents"])) == (
+        "ann",
+        {"email": "ann@example.com"},
+        ["news", "terms"],
+    )
+    assert (await lines("designer"))[0]["fields.email"] == "a***@example.com"
+
+
+async def test_draw_has_a_ticket_for_each_complete_entry(stack: Stack) -> None:
+    desk = await desk_of(stack, FORM)
+    for player in ("ann", "bob"):
+        await desk.enter(player)
+    assert (await desk.submit("cleo", fields={"email": "cleo@example.com"})).data["missing"] == ["consents.terms"]
+    terms = {"tickets": {"entries": True}, "prizes": [{"prize_id": await desk.world.prize(), "count": 1}]}
+    body = {"campaign_id": desk.world.campaign_id, "name": "Raffle", "randomness": {"kind": "INTERNAL"}, **terms}
+    draw = (await stack.admin("POST", "/admin/draws", body)).data
+    closed = (await stack.admin("POST", f"/admin/draws/{draw['id']}/close", {})).data
+    assert (closed["ticket_count"], closed["holder_count"]) == (2, 2)
+    assert (await stack.admin("POST", f"/admin/draws/{draw['id']}/draw", {})).data["status"] == "DRAW_STATUS_DRAWN"

@@ -1,0 +1,304 @@
+"""Prize draws: frozen tickets, one result, prizes awarded once, and evidence that anyone can check."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.app import running
+from runtime.commands.evidence import verify
+from runtime.operations.draws import lifecycle
+from runtime.operations.draws.randomness import canonical
+from runtime.operations.leaderboards.rank_prizes import RankPrizes
+from tests.support.guests import guest_who_played, log_in, rewards_of
+from tests.support.leaderboards import Played, make_board, open_games, record
+from tests.support.operations import make_merchant
+from tests.support.resources import make_campaign, make_prize
+from tests.support.stack import Answer, Stack, fields_of
+from tests.support.waiting import until
+from tests.support.world import World
+
+PLAYERS = {"ann": 1, "bob": 5, "cleo": 3, "dan": 2}
+
+
+async def credit(world: World, tickets: dict[str, int]) -> None:
+    game_id = await world.wheel()
+    for player_id, amount in tickets.items():
+        if player_id in (*PLAYERS, "eve"):
+            await world.round(game_id, player_id)  # A player's first play makes it known.
+        body = {"player_id": player_id, "scope_key": world.campaign_id, "currency": "ticket", "amount": amount}
+        answer = await world.stack.admin("POST", "/admin/wallet/adjustments", {**body, "reference_id": "given"})
+        assert answer.code == "OK"
+
+
+async def make_draw(world: World, prize_id: str, count: int = 1, **fields: Any) -> str:
+    body = {"campaign_id": world.campaign_id, "name": "Grand prize", "tickets": {"currency": "ticket"}, "alternates": 1}
+    body |= {"prizes": [{"prize_id": prize_id, "count": count}], "randomness": {"kind": "INTERNAL"}, **fields}
+    answer = await world.stack.admin("POST", "/admin/draws", body)
+    assert answer.data["status"] == "DRAW_STATUS_OPEN", answer
+    return str(answer.data["id"])
+
+
+async def step(world: World, draw_id: str, name: str, **body: Any) -> Answer:
+    return await world.stack.admin("POST", f"/admin/draws/{draw_id}/{name}", body)
+
+
+async def drawn(world: World, prize_id: str, count: int = 1, **fields: Any) -> str:
+    """A draw among PLAYERS with its winners drawn."""
+    await credit(world, PLAYERS)
+    draw_id = await make_draw(world, prize_id, count, **fields)
+    assert (await step(world, draw_id, "close")).data["status"] == "DRAW_STATUS_CLOSED"
+    assert (await step(world, draw_id, "draw")).data["status"] == "DRAW_STATUS_DRAWN"
+    return draw_id
+
+
+async def evidence(world: World, draw_id: str) -> list[dict[str, Any]]:
+    stack = world.stack
+    url = f"{stack.process.consumer_url}/api/v1/draws/{draw_id}/file"
+    async with stack.http.get(url, headers={"X-Tenant-Id": stack.tenant_id}) as response:
+        assert response.status == 200
+        return [json.loads(line) for line in (await response.text()).splitlines()]
+
+
+async def test_draw_awards_each_prize_and_its_file_proves_it(world: World, tmp_path: Path) -> None:
+    prize_id = await world.prize(total=5)
+    draw_id = await drawn(world, prize_id, 2)
+    confirmed = (await step(world, draw_id, "confirm")).data
+    assert confirmed["status"] == "DRAW_STATUS_CONFIRMED"
+    assert (confirmed["ticket_count"], confirmed["holder_count"]) == (11, 4)
+    assert [one["reason"] for one in confirmed["winners"]] == ["", "", "ALTERNATE"]
+    rewards = await world.database.fetch("SELECT reward_id, player_id FROM rewards WHERE prize_id = $1", prize_id)
+    assert {(row["reward_id"], row["player_id"]) for row in rewards} == {
+        (one["reward_id"], one["player_id"]) for one in confirmed["winners"][:2]
+    }
+    path = tmp_path / "draw.jsonl"
+    lines = await evidence(world, draw_id)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [finding.ok for finding in verify(path, confirmed["tickets_root"])] == [True] * 6
+    assert False in [finding.ok for finding in verify(path, "00")], "not the published root"
+    assert "ann" not in path.read_text()
+    own = (await world.stack.consumer("GET", f"/draws/{draw_id}", player=confirmed["winners"][0]["player_id"])).data
+    assert own["me"]["rank"] == 1
+    assert own["me"]["reward_id"] == confirmed["winners"][0]["reward_id"]
+    assert {"holder": own["me"]["holder"], "tickets": own["me"]["tickets"]} in lines
+    public = (await world.stack.consumer("GET", f"/draws/{draw_id}")).data
+    assert "me" not in public
+    assert [one["player_id"] for one in public["winners"]] == ["", "", ""]
+    await world.check()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: lines[1].update(tickets=lines[1]["tickets"] + 1),
+        lambda lines: lines.insert(1, {"holder": "00", "tickets": 1}),
+        lambda lines: lines[0]["prizes"][0].update(prize_id="prize_other"),
+        lambda lines: lines[0]["randomness"].update(commitment="00"),
+        lambda lines: lines[0].update(name="Another prize"),
+        lambda lines: lines[-1].update(value="00"),
+        lambda lines: lines[-1]["result"].reverse(),
+    ],
+    ids=["tickets", "holder", "prize", "randomness", "name", "value", "result"],
+)
+async def test_changed_evidence_is_refuted(world: World, tmp_path: Path, change: Any) -> None:
+    lines = await evidence(world, await drawn(world, await world.prize()))
+    change(lines)
+    path = tmp_path / "draw.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert False in [finding.ok for finding in verify(path)]
+
+
+@pytest.mark.parametrize(
+    "change", [lambda lines: lines.append({"holder": "ff", "tickets": 1}), lambda lines: lines.pop(0)]
+)
+async def test_file_of_another_form_is_no_evidence(world: World, tmp_path: Path, change: Any) -> None:
+    lines = await evidence(world, await drawn(world, await world.prize()))
+    change(lines)
+    path = tmp_path / "draw.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(ValueError, match=r"lines after the result|not an evidence file"):
+        verify(path)
+
+
+@pytest.mark.parametrize("notation", ["4 8 15 b", "4,8,15,B", " 04-8 015 B. ", "4\n8 15 b"])
+def test_declared_number_has_one_form(notation: str) -> None:
+    assert canonical(notation) == "4 8 15 B"
+
+
+async def test_second_draw_and_steps_out_of_order_are_refused(world: World) -> None:
+    await credit(world, PLAYERS)
+    draw_id = await make_draw(world, await world.prize())
+    for early in ("draw", "confirm"):
+        assert (await step(world, draw_id, early)).reason == "ILLEGAL_TRANSITION"
+    assert (await step(world, draw_id, "replace", rank=1, reason="gone")).reason == "ILLEGAL_TRANSITION"
+    assert (await world.stack.consumer("GET", f"/draws/{draw_id}/file")).reason == "UNKNOWN_DRAW"
+    root = (await step(world, draw_id, "close")).data["tickets_root"]
+    await credit(world, {"eve": 100})
+    assert (await step(world, draw_id, "close")).data["tickets_root"] == root, "frozen tickets do not change"
+    path = f"/admin/draws/{draw_id}"
+    assert (await world.stack.admin("PUT", path, {"alternates": 0})).reason == "ILLEGAL_TRANSITION"
+    assert (await world.stack.admin("DELETE", path)).reason == "ILLEGAL_TRANSITION"
+    first = (await step(world, draw_id, "draw")).data
+    assert (await step(world, draw_id, "draw")).reason == "ILLEGAL_TRANSITION"
+    assert (await world.stack.admin("GET", path)).data["result_hash"] == first["result_hash"]
+    cancelled = await world.stack.admin("PUT", path, {"status": "DRAW_STATUS_CANCELLED"})
+    assert cancelled.data["status"] == "DRAW_STATUS_CANCELLED"
+    assert (await step(world, draw_id, "confirm")).reason == "ILLEGAL_TRANSITION"
+
+
+async def test_rivals_on_two_processes_draw_and_confirm_once(world: World) -> None:
+    stack, prize_id = world.stack, await world.prize(total=9)
+    await credit(world, PLAYERS)
+    draw_id = await make_draw(world, prize_id, 3)
+    await step(world, draw_id, "close")
+    async with running(stack.process.settings, ("core", "admin")) as other:
+
+        async def on(url: str, name: str) -> int:
+            headers = {"Authorization": f"Bearer {stack.token('boss', ('admin',))}"}
+            async with stack.http.post(f"{url}/api/v1/admin/draws/{draw_id}/{name}", json={}, headers=headers) as reply:
+                return reply.status
+
+        urls = [stack.process.admin_url, other.admin_url]
+        statuses = await asyncio.gather(*(on(url, "draw") for url in urls * 5))
+        assert sorted(statuses) == [200] + [400] * 9
+        assert set(await asyncio.gather(*(on(url, "confirm") for url in urls * 5))) == {200}
+    assert await world.database.fetchval("SELECT count(*) FROM rewards WHERE prize_id = $1", prize_id) == 3
+    await world.check()
+
+
+async def test_confirmation_that_dies_is_finished_by_the_job(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    prize_id = await world.prize(total=9)
+    draw_id = await drawn(world, prize_id, 2)
+
+    async def dies(self: RankPrizes) -> int:
+        raise ConnectionError("the process dies")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(RankPrizes, "award", dies)
+        assert (await step(world, draw_id, "confirm")).http == 500
+    await lifecycle.finish_due(world.stack.engine)
+    winners = (await world.stack.admin("GET", f"/admin/draws/{draw_id}/winners")).data["items"]
+    assert [bool(one["reward_id"]) for one in winners] == [True, True, False]
+
+
+async def test_replaced_winner_passes_the_prize_to_the_alternate(world: World) -> None:
+    prize_id = await world.prize(total=1, fulfillment={"redemption_mode": "REDEMPTION_MODE_ON_CLAIM"})
+    draw_id = await drawn(world, prize_id)
+    await step(world, draw_id, "confirm")
+    assert (await step(world, draw_id, "replace", rank=1, reason="gone")).reason == "ILLEGAL_TRANSITION", "has a reward"
+    winner, alternate = (await world.stack.admin("GET", f"/admin/draws/{draw_id}")).data["winners"]
+    assert (await world.stack.admin("POST", f"/admin/rewards/{winner['reward_id']}/revoke", {})).code == "OK"
+    replaced = (await step(world, draw_id, "replace", rank=1, reason="not reached")).data["winners"]
+    assert [one["reason"] for one in replaced] == ["REPLACED", ""]
+    assert replaced[1]["player_id"] == alternate["player_id"]
+    assert replaced[1]["reward_id"]
+    await world.stack.admin("POST", f"/admin/rewards/{replaced[1]['reward_id']}/revoke", {})
+    assert (await step(world, draw_id, "replace", rank=2, reason="not reached")).reason == "NO_ALTERNATE"
+    await world.check()
+
+
+async def test_suspended_winner_gets_no_prize_and_no_suspended_alternate_is_called(world: World) -> None:
+    draw_id = await drawn(world, await world.prize(total=1), alternates=2)
+    first, second, third = (await world.stack.admin("GET", f"/admin/draws/{draw_id}")).data["winners"]
+    for one in (first, second):
+        path = f"/admin/players/{one['player_id']}"
+        assert (await world.stack.admin("PUT", path, {"status": "PLAYER_STATUS_SUSPENDED"})).code == "OK"
+    confirmed = (await step(world, draw_id, "confirm")).data["winners"]
+    assert [one["reason"] for one in confirmed] == ["SUSPENDED", "ALTERNATE", "ALTERNATE"]
+    replaced = (await step(world, draw_id, "replace", rank=1, reason="suspended")).data["winners"]
+    assert [one["reason"] for one in replaced] == ["REPLACED", "ALTERNATE", ""]
+    assert replaced[2]["player_id"] == third["player_id"] and replaced[2]["reward_id"]
+    for one in (first, second):  # Other tests play as them.
+        path = f"/admin/players/{one['player_id']}"
+        assert (await world.stack.admin("PUT", path, {"status": "PLAYER_STATUS_ACTIVE"})).code == "OK"
+
+
+async def test_guest_that_logs_in_after_the_close_keeps_its_rank_and_the_player_gets_the_prize(world: World) -> None:
+    game_id, prize_id = await world.wheel(access="public"), await world.prize(total=9)
+    guest = await guest_who_played(world, game_id)
+    player_id = await log_in(world.stack, contact="raffle@example.com")
+    await credit(world, {guest.player_id: 2, player_id: 1})
+    draw_id = await make_draw(world, prize_id, 2)
+    await step(world, draw_id, "close")
+    assert await log_in(world.stack, guest, contact="raffle@example.com") == player_id
+    assert len((await step(world, draw_id, "draw")).data["winners"]) == 2
+    await step(world, draw_id, "confirm")
+    own = (await world.stack.consumer("GET", f"/draws/{draw_id}", player=player_id)).data["me"]
+    assert (own["tickets"], own["rank"]) == (3, 1)
+    assert [one["prize_id"] for one in await rewards_of(world.stack, player_id)] == [prize_id] * 2
+    await world.check()
+
+
+async def test_declared_number_is_refused_before_its_time(world: World) -> None:
+    await credit(world, PLAYERS)
+    soon = int(time.time()) + 4
+    declared = {"kind": "DECLARED", "source": "Lotto 6 of 49, Saturday", "at": soon}
+    draw_id = await make_draw(world, await world.prize(), randomness=declared)
+    late = await make_draw(world, await world.prize(), randomness=declared)
+    await step(world, draw_id, "close")
+    early = await step(world, draw_id, "draw", value="4 8 15 16 23 42")
+    assert (early.reason, early.envelope["data"]["available_at"]) == ("RANDOMNESS_PENDING", soon)
+
+    async def is_time() -> bool:
+        return world.stack.engine.clock.now() > soon
+
+    await until(is_time)
+    assert fields_of(await step(world, draw_id, "draw")) == ["value"]
+    shown = (await step(world, draw_id, "draw", value=" 4 8 15 16 23 42 ")).data
+    assert shown["randomness"]["value"] == "4 8 15 16 23 42"
+    assert (await step(world, late, "close")).reason == "RANDOMNESS_KNOWN"
+
+
+async def test_draw_closes_by_itself_and_takes_scores_as_tickets(stack: Stack) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    board = await make_board(stack, campaign_id)
+    world = World(stack, campaign_id)
+    await record(stack, [Played("ann", game_id, 7), Played("bob", game_id, 2), Played("cleo", game_id, 0)])
+    tickets = {"ranking": board["id"]}
+    draw_id = await make_draw(world, await world.prize(), tickets=tickets, closes_at=int(time.time()) + 1)
+    closed: dict[str, Any] = {}
+
+    async def is_closed() -> bool:
+        await lifecycle.finish_due(stack.engine)
+        closed.update((await stack.admin("GET", f"/admin/draws/{draw_id}")).data)
+        return bool(closed["closed_at"])
+
+    await until(is_closed)
+    assert (closed["status"], closed["ticket_count"], closed["holder_count"]) == ("DRAW_STATUS_CLOSED", 9, 2)
+
+
+async def test_merchants_staff_draws_only_among_wallets_of_the_merchant(stack: Stack) -> None:
+    merchant_id = await make_merchant(stack)
+    campaign_id = (await make_campaign(stack, merchant_id=merchant_id))["id"]
+    other = (await make_campaign(stack))["id"]
+    staff = replace(stack, merchant_id=merchant_id)
+    prize_id = await make_prize(staff, campaign_id=campaign_id)
+    body = {"campaign_id": campaign_id, "name": "Draw", "prizes": [{"prize_id": prize_id, "count": 1}]}
+    body |= {"randomness": {"kind": "INTERNAL"}}
+    for scope, fields in ((other, ["tickets.scope_key"]), (stack.tenant_id, ["tickets.scope_key"])):
+        tickets = {"currency": "ticket", "scope_key": scope}
+        assert fields_of(await staff.admin("POST", "/admin/draws", {**body, "tickets": tickets})) == fields
+    tickets = {"currency": "ticket", "scope_key": merchant_id}
+    assert (await staff.admin("POST", "/admin/draws", {**body, "tickets": tickets})).code == "OK"
+
+
+async def test_wrong_terms_are_named(world: World) -> None:
+    body = {
+        "campaign_id": world.campaign_id,
+        "name": "Grand prize",
+        "tickets": {"currency": "ticket", "ranking": "board_1"},
+        "prizes": [],
+        "alternates": 6_000,
+        "randomness": {"kind": "DECLARED", "at": 1},
+    }
+    refused = await world.stack.admin("POST", "/admin/draws", body)
+    assert set(fields_of(refused)) == {"tickets", "prizes", "randomness.source", "randomness.at"}
+    body |= {"tickets": {"ranking": "board_1"}, "prizes": [{"prize_id": "prize_1", "count": 1}], "alternates": 0}
+    refused = await world.stack.admin("POST", "/admin/draws", {**body, "randomness": {"kind": "INTERNAL"}})
+    assert set(fields_of(refused)) == {"tickets.ranking", "prizes[0].prize_id"}

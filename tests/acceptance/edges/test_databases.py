@@ -1,0 +1,189 @@
+"""Tenants live in several databases: each wholly in one, and none is hindered by another's database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+import redis.asyncio
+
+from runtime.app.process import CannotStart
+from runtime.operations.key_rotation import retire
+from runtime.settings import Key
+from runtime.stores import history
+from runtime.stores.database import at
+from runtime.stores.databases import Databases
+from sql.migrate import migrate
+from sql.tables import tenant_tables
+from tests.support.directories import serving_postgres
+from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.stack import AS_SHIPPED, Stack, fields_of, new_stack, settings_of
+from tests.support.waiting import until
+
+
+@pytest.fixture
+async def urls(make_database: Callable[[], str]) -> dict[str, str]:
+    return {"home": make_database(), "eu": make_database()}
+
+
+@pytest.fixture
+async def home(urls: dict[str, str], valkey_url: str, valkey_flush: None) -> AsyncIterator[Stack]:
+    settings = settings_of(urls["home"], valkey_url, databases=(("eu", urls["eu"]),))
+    async with new_stack(settings, counting_seconds=0.1) as stack:
+        yield stack
+
+
+async def tenant_in(stack: Stack, database: str, name: str = "Fair") -> Stack:
+    body = {"name": name, "database": database}
+    made = (await stack.admin("POST", "/admin/tenants", body, roles=("platform",))).data
+    assert made["database"] == database
+    return replace(stack, tenant_id=made["id"])
+
+
+async def rows_of(url: str, tenant_id: str) -> dict[str, int]:
+    """How many rows of a tenant each table holds, if any."""
+    connection = await asyncpg.connect(url)
+    try:
+        counts = {
+            name: await connection.fetchval(f"SELECT count(*) FROM {name} WHERE tenant_id = $1", tenant_id)
+            for name in tenant_tables()
+        }
+    finally:
+        await connection.close()
+    return {name: count for name, count in counts.items() if count}
+
+
+async def test_tenant_lives_wholly_in_the_database_it_was_created_in(home: Stack, urls: dict[str, str]) -> None:
+    eu = await tenant_in(home, "eu")
+    campaign_id = (await make_campaign(eu))["id"]
+    game = await make_game(eu, campaign_id, await make_prize(eu, campaign_id=campaign_id, stock={"total": 5}))
+    assert len((await play_once(eu, game["id"]))["rewards"]) == 1
+    assert await rows_of(urls["home"], eu.tenant_id) == {}
+    assert {"tenants", "plays", "rewards", "audit_entries"} <= set(await rows_of(urls["eu"], eu.tenant_id))
+
+    # The background jobs of its database count its play.
+    async def is_counted() -> bool:
+        part = eu.database.of(eu.tenant_id)
+        return bool(await part.fetchval("SELECT sum(plays) = 1 FROM campaign_days"))
+
+    await until(is_counted)
+
+
+async def test_unknown_database_is_a_field_error(home: Stack) -> None:
+    answer = await home.admin("POST", "/admin/tenants", {"name": "Fair", "database": "mars"}, roles=("platform",))
+    assert fields_of(answer) == ["database"]
+    eu = await tenant_in(home, "eu")
+    moved = await home.admin("PUT", f"/admin/tenants/{eu.tenant_id}", {"database": "home"}, roles=("platform",))
+    assert fields_of(moved) == ["database"]
+
+
+async def test_lists_of_tenants_cover_every_database(home: Stack) -> None:
+    made = [(await tenant_in(home, place)).tenant_id for place in ("home", "eu", "eu", "home", "eu")]
+    shown: list[dict[str, Any]] = []
+    cursor = ""
+    while not shown or cursor:
+        reply = (await home.admin("GET", "/admin/tenants", roles=("platform",), limit=2, cursor=cursor)).data
+        shown += reply["items"]
+        cursor = reply["pagination"]["next_cursor"]
+    places = {one["id"]: one["database"] for one in shown if one["id"] in made}
+    assert [one["id"] for one in shown] == sorted({one["id"] for one in shown}, reverse=True)
+    assert [places[one] for one in made] == ["home", "eu", "eu", "home", "eu"]
+
+
+async def test_other_processes_route_a_new_tenant_at_once(home: Stack) -> None:
+    async with new_stack(home.process.settings) as other:
+        for _ in range(4):
+            eu = await tenant_in(home, "eu")
+            assert (await make_campaign(replace(other, tenant_id=eu.tenant_id)))["id"]
+
+
+async def test_revocations_of_every_database_reach_the_edges(home: Stack) -> None:
+    eu = await tenant_in(home, "eu")
+    for stack in (home, eu):
+        token = stack.token("ann", ("admin",))
+        asked = {"Authorization": f"Bearer {token}"}
+        assert (await stack.admin("GET", "/admin/campaigns", headers=asked)).http == 200
+        assert (await stack.admin("POST", "/admin/staff/revoke", {"subject": "ann"})).http == 200
+
+        async def is_refused(stack: Stack = stack, asked: dict[str, str] = asked) -> bool:
+            return (await stack.admin("GET", "/admin/campaigns", headers=asked)).http == 401
+
+        await until(is_refused)
+
+
+async def test_copy_of_a_tenant_that_lives_elsewhere_is_left_alone(home: Stack) -> None:
+    eu = await tenant_in(home, "eu")
+    database = home.engine.database
+    assert isinstance(database, Databases)
+    await database.home.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Copy')", eu.tenant_id)
+    query = "SELECT tenant_id FROM tenants"
+    found = {part.name: await at(part, database.tenants(query)) for part in database.parts}
+    assert eu.tenant_id in found["eu"] and eu.tenant_id not in found["home"]
+    listed = (await home.admin("GET", "/admin/tenants", roles=("platform",))).data["items"]
+    assert [one["name"] for one in listed if one["id"] == eu.tenant_id] == ["Fair"]
+
+
+async def test_plays_go_on_while_the_database_of_others_is_down(
+    make_database: Callable[[], str], valkey_url: str, valkey_flush: None
+) -> None:
+    with serving_postgres() as server:  # Durable: it is killed.
+        await migrate(server.url())
+        settings = settings_of(make_database(), valkey_url, databases=(("eu", server.url()),), **AS_SHIPPED)
+        async with new_stack(settings) as home:
+            eu = await tenant_in(home, "eu")
+            games = {
+                stack.tenant_id: (await make_game(stack, (await make_campaign(stack))["id"]))["id"]
+                for stack in (home, eu)
+            }
+            await play_once(eu, games[eu.tenant_id])
+            server.kill()
+            refused = await asyncio.gather(
+                *(eu.consumer("POST", f"/games/{games[eu.tenant_id]}/start", {}, player=f"p{n}") for n in range(20))
+            )
+            for nth in range(20):
+                await play_once(home, games[home.tenant_id], player=f"player_{nth}")
+            assert {(one.code, one.reason) for one in refused} <= {("UNAVAILABLE", "STORE_UNAVAILABLE"), ("OK", "")}
+            # A process that starts now serves the others' tenants.
+            async with new_stack(settings) as started:
+                await play_once(replace(started, tenant_id=home.tenant_id), games[home.tenant_id], player="late")
+                server.start()
+
+                async def is_back() -> bool:
+                    path = f"/games/{games[eu.tenant_id]}/start"
+                    there = replace(started, tenant_id=eu.tenant_id)
+                    return (await there.consumer("POST", path, {}, player="back")).http == 200
+
+                await until(is_back)
+
+
+async def test_restored_database_clears_the_keys_of_its_tenants_only(
+    home: Stack, valkey: redis.asyncio.Redis, urls: dict[str, str]
+) -> None:
+    eu = await tenant_in(home, "eu")
+    database, ephemeral = home.engine.database, home.engine.ephemeral
+    [_, part] = database.parts
+    for tenant_id in (home.tenant_id, eu.tenant_id):
+        await valkey.set(f"{{{tenant_id}}}v:cached", "1")
+        await valkey.set(f"tombola:board:{{{tenant_id}}}:board_1", "1")
+    await valkey.set("tombola:history:eu", "another:1")
+    await at(part, history.follow(part, ephemeral, name="eu", lives_here=database.lives_here))
+    left = {key.decode() for key in await valkey.keys("*:board_1") + await valkey.keys("*v:cached")}
+    assert left == {f"{{{home.tenant_id}}}v:cached", f"tombola:board:{{{home.tenant_id}}}:board_1"}
+    assert (await valkey.get("tombola:history:eu")) != b"another:1"
+
+
+async def test_retired_key_is_refused_in_every_database(home: Stack) -> None:
+    await retire(home.engine.database, [Key("1", bytes(32)), Key("old", bytes(32))])
+    for part in home.engine.database.parts:
+        assert [row["key_id"] for row in await part.fetch("SELECT key_id FROM retired_keys")] == ["old"]
+
+
+async def test_process_that_lacks_a_database_of_tenants_does_not_start(home: Stack) -> None:
+    await tenant_in(home, "eu")
+    with pytest.raises(CannotStart, match=r"DATABASES lacks databases in which tenants live: eu \(1\)"):
+        async with new_stack(replace(home.process.settings, databases=())):
+            pass

@@ -1,0 +1,161 @@
+"""Prizes whose units become free over time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from typing import Any
+
+import pytest
+
+from runtime.rules import release
+from runtime.rules.draw import seed_of
+from tests.support.stack import fields_of, refused
+from tests.support.waiting import until
+from tests.support.world import World, prize_ids
+
+MOMENTS = {"type": "scratch_card", "reward_handler": "moments"}
+
+
+async def game(world: World, prize_id: str) -> str:
+    return await world.game(MOMENTS, {"prizes": [{"prize_id": prize_id}]})
+
+
+async def prize(world: World, prize_id: str) -> dict[str, Any]:
+    return dict((await world.stack.admin("GET", f"/admin/prizes/{prize_id}")).data)
+
+
+def listed(*times: tuple[float, int]) -> dict[str, Any]:
+    return {"kind": "TIMES", "times": [{"at": int(at), "units": units} for at, units in times]}
+
+
+async def test_play_wins_a_unit_once_it_is_free(world: World) -> None:
+    soon = int(time.time()) + 3
+    prize_id = await world.prize(total=3, release=listed((1, 1), (soon, 1), (soon + 3600, 1)))
+    game_id = await game(world, prize_id)
+    assert prize_ids(await world.round(game_id)) == [prize_id]
+    assert prize_ids(await world.round(game_id)) == []
+    assert (await world.eligibility(game_id))["reason"] == ""
+
+    async def wins() -> bool:
+        return prize_ids(await world.round(game_id)) == [prize_id]
+
+    await until(wins)
+    assert time.time() >= soon
+    assert prize_ids(await world.round(game_id)) == []
+    assert await world.stock(prize_id) == (1, 2)
+
+
+async def test_racing_plays_win_each_free_unit_once(world: World) -> None:
+    prize_id = await world.prize(total=9, release=listed((1, 5), (time.time() + 3600, 4)))
+    games = [await game(world, prize_id) for _ in range(2)]
+    players = [f"player{n}" for n in range(100)]
+    sessions = await asyncio.gather(*(world.session(games[n % 2], player) for n, player in enumerate(players)))
+    answers = await asyncio.gather(*(world.play(games[n % 2], sessions[n], player) for n, player in enumerate(players)))
+    assert sum(len(prize_ids(answer)) for answer in answers) == 5
+    assert await world.stock(prize_id) == (4, 5)
+
+
+async def test_times_of_a_sealed_release_are_nowhere_to_be_read(world: World) -> None:
+    starts = int(time.time()) - 1000
+    sealed = {"kind": "SEALED", "units": 20, "starts_at": starts, "ends_at": starts + 10**6}
+    prize_id = await world.prize(total=20, release=sealed)
+    game_id = await game(world, prize_id)
+    await world.round(game_id)
+    column = await world.database.fetchval("SELECT release FROM prizes WHERE prize_id = $1", prize_id)
+    terms = column["terms"]
+    opened = json.loads(release.opening(prize_id, terms, _seed(world, prize_id, column)))
+    secrets = [opened["seed"]]
+    for instant in release.sealed_instants(terms, bytes.fromhex(opened["seed"])):
+        secrets += [f"{instant:.3f}", str(int(instant * 1000)), str(int(instant))]
+    texts = [json.dumps(await prize(world, prize_id))]
+    for path in ("/admin/prizes", "/admin/audit", f"/admin/games/{game_id}"):
+        texts.append(json.dumps((await world.stack.admin("GET", path)).data))
+    tables = await world.database.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    for row in tables:
+        found = await world.database.fetch(f"SELECT t::text AS line FROM {row['tablename']} AS t")
+        texts += [one["line"] for one in found]
+    assert [secret for secret in secrets if any(secret in text for text in texts)] == []
+
+
+def _seed(world: World, prize_id: str, column: Any) -> bytes:
+    key = world.stack.engine.keyring.server[0]
+    purpose = ("release", world.stack.tenant_id, prize_id, column["nonce"])
+    return seed_of(key.secret, "\0".join(purpose).encode())
+
+
+async def test_opening_of_a_release_matches_the_terms_of_its_plays(world: World) -> None:
+    ends = int(time.time()) + 2
+    sealed = {"kind": "SEALED", "units": 4, "starts_at": ends - 100, "ends_at": ends}
+    prize_id = await world.prize(total=4, release=sealed)
+    game_id = await game(world, prize_id)
+    promised = (await world.start(game_id)).data["revision_hash"]
+    before = (await prize(world, prize_id))["release"]
+    assert before["opening"] == ""
+
+    async def opened() -> bool:
+        return bool((await prize(world, prize_id))["release"]["opening"])
+
+    await until(opened)
+    document = (await prize(world, prize_id))["release"]["opening"]
+    assert hashlib.sha256(document.encode()).hexdigest() == before["commitment"]
+    answer = (await world.stack.admin("GET", f"/admin/revisions/{promised}")).data
+    assert json.loads(answer["terms"])["releases"] == {prize_id: before["commitment"]}
+    assert answer["openings"] == [document]
+    for _ in range(4):
+        assert prize_ids(await world.round(game_id)) == [prize_id]
+
+
+async def test_release_that_was_replaced_is_opened_too(world: World) -> None:
+    ends = int(time.time()) + 2
+    sealed = {"kind": "SEALED", "units": 2, "starts_at": ends - 100, "ends_at": ends}
+    prize_id = await world.prize(total=2, release=sealed)
+    promised = (await world.start(await game(world, prize_id))).data["revision_hash"]
+    path = f"/admin/prizes/{prize_id}"
+    assert fields_of(await world.stack.admin("POST", f"{path}/stock", {"unlimited": True, "reason": "x"})) == [
+        "unlimited"
+    ]
+    assert (await world.stack.admin("PUT", path, {"release": {"kind": "NONE"}})).code == "OK"
+
+    async def opened() -> bool:
+        return len((await world.stack.admin("GET", f"/admin/revisions/{promised}")).data["openings"]) == 1
+
+    await until(opened)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fields"),
+    [
+        ({"kind": "LATER"}, ["release.kind"]),
+        ({"kind": "TIMES"}, ["release.times", "release.units"]),
+        ({"kind": "TIMES", "times": [{"at": 5, "units": 6}]}, ["release.units"]),
+        ({"kind": "EVEN", "starts_at": 10, "ends_at": 10}, ["release.ends_at"]),
+        ({"kind": "EVEN", "starts_at": 10, "ends_at": 20, "timezone": "Mars"}, ["release.timezone"]),
+        (
+            {"kind": "EVEN", "starts_at": 10, "ends_at": 20, "hours": [{"weekdays": [8], "to_hour": 25}]},
+            ["release.hours[0].to_hour", "release.hours[0].weekdays"],
+        ),
+        (
+            {"kind": "SEALED", "starts_at": 10, "ends_at": 20, "hours": [{"weekdays": [6], "to_hour": 3}]},
+            ["release.hours"],
+        ),
+    ],
+)
+async def test_impossible_release_is_refused(world: World, schedule: dict[str, Any], fields: list[str]) -> None:
+    body = {"name": "Mug", "stock": {"total": 5}, "release": schedule}
+    answer = await world.stack.admin("POST", "/admin/prizes", body)
+    assert refused(answer)[0] == 400
+    assert sorted(violation["field"] for violation in answer.envelope["data"]["violations"]) == fields
+
+
+async def test_release_can_be_changed_and_removed(world: World) -> None:
+    prize_id = await world.prize(total=5, release=listed((1, 2), (2**31, 3)))
+    first = (await prize(world, prize_id))["release"]
+    path = f"/admin/prizes/{prize_id}"
+    same = (await world.stack.admin("PUT", path, {"name": "Cup", "release": listed((1, 2), (2**31, 3))})).data
+    assert same["release"]["commitment"] == first["commitment"]
+    other = (await world.stack.admin("PUT", path, {"release": listed((1, 3), (2**31, 2))})).data
+    assert other["release"]["commitment"] != first["commitment"]
+    assert (await world.stack.admin("PUT", path, {"release": {"kind": "NONE"}})).data["release"] is None

@@ -1,0 +1,83 @@
+"""The panel in which players enter codes, typed or scanned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.axe import violations
+from tests.support.browsing import Visit
+from tests.support.packs import TICKETS, make_pack
+from tests.support.panels import open_as, panel
+from tests.support.world import World
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SEND = "dialog [data-act=codes]"
+
+CAMERA = """(refuses) => {
+    const read = { rawValue: "https://brand.example/?code=SCAN-0001" };
+    window.BarcodeDetector = class { async detect() { return [read]; } };
+    const stream = async () => {
+        if (refuses) throw new DOMException("no", "NotAllowedError");
+        const stream = document.createElement("canvas").captureStream();
+        window.stopped = () => stream.getTracks().every((track) => track.readyState === "ended");
+        return stream;
+    };
+    Object.defineProperty(navigator, "mediaDevices", { value: { getUserMedia: stream }, configurable: true });
+    HTMLMediaElement.prototype.play = async () => {};
+}"""
+
+
+async def enter(page: Page, code: str) -> None:
+    await page.fill("dialog input[name=code]", code)
+    await page.click(SEND)
+
+
+async def test_code_gives_turns_to_a_visitor_and_opens_the_game(fair: World, visit: Visit) -> None:
+    await make_pack(fair, "OPEN-0001", "OPEN-0002")
+    await make_pack(fair, "TICKET-01", gives=TICKETS)
+    game_id = await fair.wheel(await fair.prize(), access="public", rules={"requires_turn": True})
+    await visit.open(game_id)
+    await panel(visit, "codes")
+    assert await violations(visit.page) == []
+    await enter(visit.page, "nothing-1")
+    await visit.page.wait_for_selector("dialog >> text=This code does not exist")
+    await enter(visit.page, "open ooo1")
+    await visit.page.wait_for_selector("dialog >> text=2 turns earned")
+    await enter(visit.page, "open-0001")
+    await visit.page.wait_for_selector("dialog >> text=already been used")
+    await enter(visit.page, "TICKET-01")
+    await visit.page.wait_for_selector("dialog >> text=5 ticket added")
+    await visit.page.keyboard.press("Escape")
+    await visit.press()
+    assert await visit.kind() == "won"
+    visit.forgive("404")
+    visit.forgive("409")
+
+
+async def test_camera_reads_a_code_and_is_switched_off(fair: World, visit: Visit) -> None:
+    await make_pack(fair, "SCAN-0001")
+    await visit.page.add_init_script(f"({CAMERA})(false)")
+    await open_as(visit, await fair.wheel(await fair.prize(), access="public"), "scanner")
+    await panel(visit, "codes")
+    await visit.page.click("dialog [data-act=scan]")
+    await visit.page.wait_for_function("() => document.querySelector('tombola-game') && window.stopped?.()")
+    assert await visit.page.input_value("dialog input[name=code]") == "SCAN-0001"
+    await visit.page.click(SEND)
+    await visit.page.wait_for_selector("dialog >> text=2 turns earned")
+
+
+async def test_refused_camera_leaves_the_field(fair: World, visit: Visit) -> None:
+    await make_pack(fair, "TYPED-001")
+    await visit.page.add_init_script(f"({CAMERA})(true)")
+    await open_as(visit, await fair.wheel(await fair.prize(), access="public"), "shy")
+    await panel(visit, "codes")
+    await visit.page.click("dialog [data-act=scan]")
+    await visit.page.wait_for_selector("dialog >> text=The camera cannot be used")
+    await enter(visit.page, "TYPED-001")
+    await visit.page.wait_for_selector("dialog >> text=2 turns earned")

@@ -1,0 +1,80 @@
+"""The entry form of a campaign, as players meet it: before a play or a claim, in their language, by keyboard."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.support.axe import violations
+from tests.support.browsing import Visit
+from tests.support.pages.looks import EVIL
+from tests.support.panels import open_as, panel
+from tests.support.resources import make_campaign
+from tests.support.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+FORM: Final = "form.entry"
+ENTRY: Final[dict[str, Any]] = {
+    "mode": "ENTRY_MODE_BEFORE_PLAY",
+    "min_age": 18,
+    "fields": [
+        {"key": "email", "label": {"en": "E-mail", "de": "E-Mail"}, "kind": "ENTRY_FIELD_KIND_EMAIL", "required": True},
+        {"key": "birth_date", "label": {"en": "Date of birth"}, "kind": "ENTRY_FIELD_KIND_DATE"},
+        {"key": "home", "label": {"en": EVIL[:80]}, "kind": "ENTRY_FIELD_KIND_ADDRESS"},
+    ],
+    "consents": [
+        {"id": "terms", "text": {"en": "I accept the terms."}, "required": True, "link": "https://brand.example/terms"},
+        {"id": "news", "text": {"en": "Send me news."}},
+    ],
+}
+
+
+async def entered(fair: World, entry: dict[str, Any], **prize: Any) -> tuple[World, str]:
+    world = World(fair.stack, (await make_campaign(fair.stack, entry=entry))["id"])
+    return world, await world.wheel(await world.prize(name="Mug", **prize), access="public")
+
+
+async def test_newcomer_fills_in_the_form_and_then_plays(fair: World, visit: Visit) -> None:
+    _, game_id = await entered(fair, ENTRY)
+    page = visit.page
+    await visit.open(game_id)
+    await page.click("tombola-game .main")
+    await page.wait_for_selector(FORM)
+    assert await violations(page) == []
+    await visit.shot("entry form", whole=False)
+    await page.press(f"{FORM} [data-act=entry]", "Enter")
+    assert await page.inner_text(f"{FORM} .wrong:not(:empty) >> nth=0") == "This field is required."
+    assert await page.evaluate("document.querySelector('tombola-game').shadowRoot.activeElement.name") == "email"
+    await page.fill(f"{FORM} [name=email]", "nobody")
+    await page.fill(f"{FORM} [name=birth_date]", "2015-01-31")
+    await page.check(f"{FORM} [name=terms]")
+    await page.click(f"{FORM} [data-act=entry]")
+    await page.wait_for_selector(f"{FORM} [name=email][aria-invalid=true]")
+    await page.fill(f"{FORM} [name=email]", "gus@example.com")
+    await page.click(f"{FORM} [data-act=entry]")
+    await page.wait_for_selector(f"{FORM} >> text=You are too young")
+    await page.fill(f"{FORM} [name=birth_date]", "1990-01-31")
+    await page.click(f"{FORM} [data-act=entry]")
+    await page.wait_for_selector("tombola-game [data-result=won]")
+    assert await page.evaluate("window.evil") is None
+    assert "gus@" not in await page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
+    visit.forgive("400", "403")
+
+
+async def test_claim_leads_to_the_form_and_back(fair: World, visit: Visit) -> None:
+    entry = {**ENTRY, "mode": "ENTRY_MODE_BEFORE_CLAIM", "min_age": 0, "fields": ENTRY["fields"][:1]}
+    on_claim = {"redemption_mode": "on_claim", "channel": "none"}
+    world, game_id = await entered(fair, entry, fulfillment=on_claim)
+    await world.round(game_id, "ann")
+    await open_as(visit, game_id, "ann")
+    await panel(visit, "rewards")
+    await visit.page.click("dialog [data-act=claim]")
+    await visit.page.click("dialog .refusal >> text=Take part")
+    await visit.page.fill(f"{FORM} [name=email]", "ann@example.com")
+    await visit.page.check(f"{FORM} [name=terms]")
+    await visit.page.click(f"{FORM} [data-act=entry]")
+    await visit.page.click("dialog [data-act=claim]")
+    await visit.page.wait_for_selector("dialog [data-status=FULFILLED]")
+    visit.forgive("400")

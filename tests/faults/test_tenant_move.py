@@ -1,0 +1,292 @@
+"""A tenant moves to another database while it is in use, and an interrupted move leaves it whole in one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, STDOUT
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from ops.servers.postgres import DISPOSABLE, Postgres
+from runtime.operations.conservation.checks import audit
+from runtime.stores.database import at
+from runtime.stores.moving import PAUSE_SECONDS, Move, NotMoved
+from sql.migrate import migrate
+from sql.tables import tenant_tables
+from tests.support.directories import serving_postgres
+from tests.support.resources import make_campaign, make_game, make_prize
+from tests.support.scenario import Scenario
+from tests.support.stack import Stack, make_tenant, new_stack, settings_of
+from tests.support.waiting import until
+
+LOGICAL = {**DISPOSABLE, "wal_level": "logical", "max_sync_workers_per_subscription": "4"}
+STOCK = 100_000
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with serving_postgres(LOGICAL) as server:
+        for name in ("home", "eu"):
+            server.psql(f"create database {name}")
+        yield server
+
+
+@pytest.fixture
+async def stack(server: Postgres, valkey_url: str, valkey_flush: None) -> AsyncIterator[Stack]:
+    for name in ("home", "eu"):
+        await migrate(server.url(name))
+    settings = settings_of(server.url("home"), valkey_url, databases=(("eu", server.url("eu")),))
+    async with new_stack(settings) as stack:
+        yield stack
+
+
+class Players:
+    """Players of a tenant's game, who play without a pause and retry what was UNAVAILABLE."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.plays = 0
+        self.refused: list[str] = []
+        self._stop = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def begin(self, count: int = 4) -> None:
+        campaign_id = (await make_campaign(self.stack))["id"]
+        self.prize_id = await make_prize(self.stack, campaign_id=campaign_id, stock={"total": STOCK})
+        self.game_id = (await make_game(self.stack, campaign_id, self.prize_id))["id"]
+        self._tasks = [asyncio.create_task(self._play(f"player_{nth}")) for nth in range(count)]
+
+    async def end(self) -> None:
+        self._stop.set()
+        await asyncio.gather(*self._tasks)
+
+    async def have_played(self, more: int) -> None:
+        wanted = self.plays + more
+        while self.plays < wanted:
+            await asyncio.sleep(0.01)
+            assert not any(task.done() for task in self._tasks)
+
+    async def _play(self, player: str) -> None:
+        nth = 0
+        while not self._stop.is_set():
+            nth += 1
+            started = await self._ask(f"/games/{self.game_id}/start", {}, player, f"start-{nth}")
+            body = {"session_id": started["session_id"], "payload": {}}
+            await self._ask(f"/games/{self.game_id}/play", body, player, f"play-{nth}")
+            self.plays += 1
+
+    async def _ask(self, path: str, body: dict[str, Any], player: str, key: str) -> dict[str, Any]:
+        while True:
+            answer = await self.stack.consumer("POST", path, body, player=player, headers={"Idempotency-Key": key})
+            if answer.code != "UNAVAILABLE":
+                return dict(answer.data)
+            self.refused.append(answer.reason)
+            await asyncio.sleep(0.02)
+
+
+async def rows_of(url: str, tenant_id: str) -> dict[str, int]:
+    connection = await asyncpg.connect(url)
+    try:
+        counts = {
+            name: await connection.fetchval(f"SELECT count(*) FROM {name} WHERE tenant_id = $1", tenant_id)
+            for name in tenant_tables()
+        }
+    finally:
+        await connection.close()
+    return {name: count for name, count in counts.items() if count}
+
+
+async def left_over(server: Postgres, *names: str) -> list[str]:
+    """Publications, subscriptions and slots."""
+    found = []
+    for name in names:
+        for table, column in (("publication", "pubname"), ("subscription", "subname")):
+            found += server.psql(f"select {column} from pg_{table}", name).split()
+    return found + server.psql("select slot_name from pg_replication_slots").split()
+
+
+async def is_whole(players: Players, server: Postgres, place: str, other: str) -> None:
+    """Every answered play is in `place`, nothing is in the other, and the tenant's data are consistent."""
+    stack, database = players.stack, players.stack.engine.database
+
+    async def is_placed() -> bool:
+        return database.of(stack.tenant_id).name == place
+
+    await until(is_placed)  # A process follows the directory within a second.
+    rows = await rows_of(server.url(place), stack.tenant_id)
+    assert rows["plays"] == rows["rewards"] == players.plays
+    part = database.of(stack.tenant_id)
+    taken = await part.fetchval("SELECT awarded FROM stock WHERE prize_id = $1", players.prize_id)
+    assert taken == players.plays
+    assert await at(part, audit(database, stack.tenant_id)) == 0
+    assert await rows_of(server.url(other), stack.tenant_id) == {}
+    assert await left_over(server, "home", "eu") == []
+
+
+@pytest.mark.fault(
+    "Tenant moved to another database", small=2, full=20, unit="moves", figure="a pause of at most 2 s, no play lost"
+)
+async def test_tenant_moves_while_it_plays(scenario: Scenario, stack: Stack, server: Postgres) -> None:
+    players = Players(await make_tenant(stack, "tenant_moved"))
+    await players.begin()
+    try:
+        pauses = []
+        for nth in range(scenario.size):
+            await players.have_played(50)
+            move = Move(stack.process.settings, players.stack.tenant_id, ("eu", "home")[nth % 2], print)
+            assert await move.run() > 0
+            pauses.append(move.pause_seconds)
+            await players.have_played(50)
+            assert set(players.refused) <= {"STORE_UNAVAILABLE"}
+        scenario.figure("longest pause", max(pauses), "s", most=PAUSE_SECONDS)
+    finally:
+        await players.end()
+    await is_whole(players, server, "home", "eu")
+    assert await Move(stack.process.settings, players.stack.tenant_id, "home", print).run() == 0
+
+
+@pytest.mark.parametrize(
+    ("broken", "place"),
+    [("_copy", "home"), ("_rows", "home"), ("_clear_cache", "home"), ("_finish", "eu"), ("_remove_rows", "eu")],
+)
+async def test_interrupted_move_leaves_the_tenant_whole_in_one_database(
+    stack: Stack, server: Postgres, monkeypatch: pytest.MonkeyPatch, broken: str, place: str
+) -> None:
+    tenant_id = f"tenant_interrupted{broken}"
+    players = Players(await make_tenant(stack, tenant_id))
+    await players.begin(2)
+    settings = stack.process.settings
+    work = getattr(Move, broken)
+
+    async def killed(self: Move, *args: Any) -> None:
+        if broken == "_copy":
+            await work(self, *args)
+        if broken != "_remove_rows" or (self._source_name == "home" and self.pause_seconds):
+            raise InterruptedError(broken)
+        await work(self, *args)
+
+    async def nothing(self: Move, target: str) -> None:
+        """A killed process cleans nothing up."""
+
+    try:
+        await players.have_played(10)
+        with monkeypatch.context() as patch:
+            patch.setattr(Move, broken, killed)
+            patch.setattr(Move, "_give_up", nothing)
+            with pytest.raises(InterruptedError):
+                await Move(settings, tenant_id, "eu", print).run()
+        await players.have_played(10)  # The pause has ended by itself.
+        row = await stack.engine.database.parts[0].fetchrow(
+            "SELECT database FROM tenant_databases WHERE tenant_id = $1", tenant_id
+        )
+        assert row is not None and row["database"] == place
+        await Move(settings, tenant_id, "eu", print).run()
+        await players.have_played(10)
+    finally:
+        await players.end()
+    await is_whole(players, server, "eu", "home")
+
+
+async def test_rows_written_to_the_old_database_after_the_switch_are_kept(stack: Stack, server: Postgres) -> None:
+    tenant_id = "tenant_late"
+    players = Players(await make_tenant(stack, tenant_id))
+    await players.begin(1)
+    await players.have_played(5)
+    await players.end()
+    move = Move(stack.process.settings, tenant_id, "eu", print)
+    switch = move._switch
+
+    async def then_write() -> dict[str, tuple[int, str]]:
+        rows = await switch()
+        await stack.engine.database.parts[0].execute("UPDATE tenants SET name = 'Late' WHERE tenant_id = $1", tenant_id)
+        return rows
+
+    move._switch = then_write  # type: ignore[method-assign]
+    with pytest.raises(NotMoved, match="rows were written to tenants in home after they were compared"):
+        await move.run()
+    assert (await rows_of(server.url("home"), tenant_id))["tenants"] == 1
+    await Move(stack.process.settings, tenant_id, "eu", print).run()
+    await is_whole(players, server, "eu", "home")
+
+
+async def test_move_is_given_up_if_a_process_does_not_acknowledge_the_pause(stack: Stack, server: Postgres) -> None:
+    tenant_id = "tenant_unread"
+    players = Players(await make_tenant(stack, tenant_id))
+    await players.begin(1)
+    await players.have_played(5)
+    home = stack.engine.database.parts[0]
+    await home.execute(
+        "INSERT INTO processes (tenant_id, process_id, process, migration, directory_at)"
+        " VALUES ('', 'hung', 'a hung process', '', now())"
+    )
+    with pytest.raises(NotMoved, match="did not acknowledge the pause: a hung process"):
+        await Move(stack.process.settings, tenant_id, "eu", print).run()
+    await home.execute("DELETE FROM processes WHERE process_id = 'hung'")
+    await players.have_played(5)
+    await players.end()
+    await is_whole(players, server, "home", "eu")
+
+
+async def test_move_is_given_up_if_the_copy_differs(stack: Stack, server: Postgres) -> None:
+    tenant_id = "tenant_differs"
+    players = Players(await make_tenant(stack, tenant_id))
+    await players.begin(1)
+    await players.have_played(5)
+    await players.end()
+    move = Move(stack.process.settings, tenant_id, "eu", print)
+    copy = move._copy
+
+    async def then_change() -> None:
+        await copy()
+        await stack.engine.database.parts[1].execute("UPDATE stock SET total = total + 1, remaining = remaining + 1")
+
+    move._copy = then_change  # type: ignore[method-assign]
+    with pytest.raises(NotMoved, match="the copy differs in stock"):
+        await move.run()
+    await is_whole(players, server, "home", "eu")
+
+
+async def test_commands_migrate_each_database_and_move_a_tenant(stack: Stack, server: Postgres) -> None:
+    tenant_id = "tenant_by_command"
+    await make_tenant(stack, tenant_id)
+    settings = stack.process.settings
+    environ = {
+        **os.environ,
+        "DATABASE_URL": settings.database_url,
+        "DATABASES": " ".join(f"{name}={url}" for name, url in settings.databases),
+        "REDIS_URL": settings.redis_url,
+    }
+
+    async def said(*words: str) -> tuple[int | None, str]:
+        command = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "runtime", *words, env=environ, stdout=PIPE, stderr=STDOUT
+        )
+        output, _ = await command.communicate()
+        return command.returncode, output.decode()
+
+    assert await said("migrate") == (0, "nothing to apply\neu: nothing to apply\n")
+    code, output = await said("tenants", "move", tenant_id, "--to", "eu")
+    assert (code, output.splitlines()[-1]) == (0, f"{tenant_id} lives in eu; rows moved: 1"), output
+    assert await said("tenants", "move", tenant_id, "--to", "eu") == (0, f"{tenant_id} lives in eu already\n")
+    code, output = await said("tenants", "move", tenant_id, "--to", "mars")
+    assert (code, output) == (1, "tombola tenants move: there is no database 'mars'; there are home, eu\n")
+
+
+async def test_move_is_refused_with_the_remedy(
+    stack: Stack, valkey_url: str, make_database: Any, database_url: str
+) -> None:
+    settings = stack.process.settings
+    with pytest.raises(NotMoved, match="no database 'mars'; there are home, eu"):
+        await Move(settings, "tenant_test", "mars", print).run()
+    with pytest.raises(NotMoved, match="no tenant 'tenant_none' in home"):
+        await Move(settings, "tenant_none", "eu", print).run()
+    replica = replace(settings, database_url=database_url, databases=(("eu", make_database()),))
+    async with new_stack(replica) as other:
+        with pytest.raises(NotMoved, match="ALTER SYSTEM SET wal_level = logical"):
+            await Move(replica, other.tenant_id, "eu", print).run()

@@ -1,0 +1,37 @@
+"""Declared odds against what was drawn."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+from runtime.operations.reporting.odds_test import ALPHA, expected_range, log_ratio
+
+LIMIT = math.log(2 / ALPHA)
+
+
+def plays_until_alarm(random: Random, chance: float, most: int) -> int | None:
+    """When a game that declares 0.1 is reported, if it is looked at every ten plays."""
+    count = 0
+    for plays in range(1, most + 1):
+        count += random.random() < chance
+        if plays % 10 == 0 and log_ratio(count, plays, 0.1) >= LIMIT:
+            return plays
+    return None
+
+
+def test_true_odds_raise_no_alarm_and_wrong_ones_do() -> None:
+    random = Random(7)
+    assert {plays_until_alarm(random, 0.1, 3_000) for _ in range(200)} == {None}
+    found = [plays_until_alarm(random, 0.09, 60_000) for _ in range(20)]
+    assert None not in found
+
+
+def test_range_ends_where_the_ratio_reaches_the_limit() -> None:
+    for plays, chance in ((10, 0.5), (10_000, 0.1), (10_000_000, 0.0001), (1_000, 0.999)):
+        low, high = expected_range(plays, chance, 2)
+        assert low <= plays * chance <= high
+        assert all(log_ratio(count, plays, chance) < LIMIT for count in (low, high))
+        outside = [count for count in (low - 1, high + 1) if 0 <= count <= plays]
+        assert all(log_ratio(count, plays, chance) >= LIMIT for count in outside)
+    assert expected_range(9, 0.0, 2) == (0, 0) and expected_range(9, 1.0, 2) == (9, 9)

@@ -114,13 +114,14 @@ def migrate(*, dry_run: bool = False) -> None:
     """
     import asyncpg
 
+    from sql.hosts import connect
     from sql.migrate import MigrationError, pending
     from sql.migrate import migrate as apply
 
     settings = _settings("migrate")
 
     async def missing(url: str) -> list[str]:
-        connection = await asyncpg.connect(url)
+        connection = await connect(url)
         try:
             return await pending(connection)
         finally:

@@ -30,6 +30,7 @@ import asyncpg
 
 import sql
 from sql import MIGRATIONS
+from sql.hosts import connect
 
 LOCK_KEY: Final = 0x746F6D626F6C61  # "tombola" in ASCII
 REMOVAL_LOCK_KEY: Final = 0x746F6D74616B65  # "tomtake" in ASCII
@@ -80,7 +81,7 @@ async def migrate(
     """
     applied: list[str] = []
     tries = 0
-    connection = await asyncpg.connect(database_url, command_timeout=None)
+    connection = await connect(database_url, command_timeout=None)
     try:
         while True:
             try:

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
+
+from sql.hosts import hosts_of
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -138,9 +140,33 @@ def url(*schemes: str) -> Kind:
     return Kind("URL", parse)
 
 
-def databases() -> Kind:
-    """Databases by name: `eu=postgresql://... us=postgresql://...`, separated by blanks."""
-    address = url("postgresql", "postgres")
+PRIMARY: Final = ("read-write", "primary")
+"""target_session_attrs of a URL for writes."""
+
+
+def postgres(*attributes: str) -> Kind:
+    """A URL of Postgres. If it names several hosts, its target_session_attrs must be one of `attributes`."""
+
+    def parse(value: str) -> str:
+        if not value:
+            return value
+        try:
+            parts = urlsplit(value)
+            hosts = hosts_of(value)
+        except ValueError:
+            parts, hosts = urlsplit(""), []
+        if parts.scheme not in ("postgresql", "postgres") or not (parts.netloc or parts.path or parts.query):
+            raise ValueError("must be a URL that begins with postgresql:// or postgres://")
+        if len(hosts) > 1 and parse_qs(parts.query).get("target_session_attrs", [""])[-1] not in attributes:
+            raise ValueError(f"names several hosts and must end with ?target_session_attrs={attributes[0]}")
+        return value.rstrip("/")
+
+    return Kind("URL", parse)
+
+
+def databases(*attributes: str) -> Kind:
+    """Databases by name: `eu=postgresql://... us=postgresql://...`, separated by blanks; URLs as of `postgres`."""
+    address = postgres(*attributes)
 
     def parse(value: str) -> tuple[tuple[str, str], ...]:
         found: dict[str, str] = {}

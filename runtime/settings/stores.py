@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from runtime.settings.field import setting
-from runtime.settings.kinds import Key, databases, flag, integer, keys, number, url
+from runtime.settings.kinds import PRIMARY, Key, databases, flag, integer, keys, number, postgres, url
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -14,10 +14,15 @@ class StoreSettings:
 
     # Stores
     database_url: str = setting(
-        url("postgresql", "postgres"), "", "PostgreSQL 15 or newer.", secret=True, needed_by="core worker migrate"
+        postgres(*PRIMARY),
+        "",
+        "PostgreSQL 15 or newer. May name several hosts, of which the primary is used:"
+        " `postgresql://tombola:secret@a,b/tombola?target_session_attrs=read-write`.",
+        secret=True,
+        needed_by="core worker migrate",
     )
     databases: tuple[tuple[str, str], ...] = setting(
-        databases(),
+        databases(*PRIMARY),
         "",
         "More databases for tenants, each a name and a URL: `eu=postgresql://... us=postgresql://...`. The database at"
         " DATABASE_URL is called `home`. The same for every process.",

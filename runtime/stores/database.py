@@ -25,6 +25,7 @@ from runtime.stores import history
 from runtime.stores.clock import Clock
 from runtime.stores.history import History
 from runtime.stores.tenant_quota import TenantQuotas
+from sql.hosts import Hosts
 
 T = TypeVar("T")
 
@@ -139,7 +140,7 @@ class Database:
         """The result of the last `ping`."""
         self.round_trips = 0
         self.size = size
-        self._url = url
+        self._hosts = Hosts(url)
         self.acquire_seconds = acquire_seconds
         self.statement_seconds = statement_seconds
         self._session_settings = {
@@ -298,9 +299,8 @@ class Database:
                 return connection
         created: asyncpg.Connection | None = None
         try:
-            created = await asyncpg.connect(
-                self._url,
-                timeout=self.acquire_seconds,
+            created = await self._hosts.connect(
+                self.acquire_seconds,
                 command_timeout=self.statement_seconds,
                 server_settings=self._session_settings,
             )

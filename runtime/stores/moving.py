@@ -30,6 +30,7 @@ from runtime.stores.database import HOME
 from runtime.stores.databases import FOLLOW_SECONDS, START
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.pipeline import EphemeralDown
+from sql.hosts import connect
 from sql.migrate import LIVE_SECONDS, NO_TENANT, pending
 from sql.tables import tenant_tables
 
@@ -300,7 +301,7 @@ async def _connected(url: str, **settings: str) -> AsyncIterator[asyncpg.Connect
     # The comparison casts rows to text, which these settings influence.
     text = {"timezone": "UTC", "datestyle": "ISO", "extra_float_digits": "1", "bytea_output": "hex"}
     text |= {"application_name": "tombola move", **settings}
-    connection = await asyncpg.connect(url, server_settings=text)
+    connection = await connect(url, server_settings=text)
     try:
         yield connection
     finally:

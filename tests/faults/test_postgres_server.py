@@ -18,6 +18,7 @@ from sql.migrate import migrate
 from tests.support.address import Address
 from tests.support.directories import server_directory, small_disk
 from tests.support.load import Load, load
+from tests.support.operator import tombola
 from tests.support.stack import AS_SHIPPED, new_stack, settings_of
 from tests.support.waiting import until
 from tests.support.world import World, new_world
@@ -118,10 +119,11 @@ def standby_of(primary: Postgres, directory: Path) -> Postgres:
     return standby
 
 
+@pytest.mark.parametrize("found_by", ["address", "hosts"])
 @pytest.mark.fault(
     "Disk full, crash, restore to a point in time", size="a synchronous standby promoted", figure="each 200 has its row"
 )
-async def test_promoted_standby_has_every_answered_play(valkey_url: str, valkey_flush: None) -> None:
+async def test_promoted_standby_has_every_answered_play(valkey_url: str, valkey_flush: None, found_by: str) -> None:
     with server_directory() as first, server_directory() as second:
         primary = Postgres(first / "postgres", SETTINGS)
         primary.start()
@@ -139,13 +141,22 @@ async def test_promoted_standby_has_every_answered_play(valkey_url: str, valkey_
             await until(in_step)
             address = Address(primary.port)
             async with address.serving() as port:
-                url = primary.url("tombola").replace(f":{primary.port}/", f":{port}/")
+                # A balancer's address, or both hosts, the standby first.
+                hosts = {
+                    "address": f":{port}/tombola",
+                    "hosts": f":{standby.port},127.0.0.1:{primary.port}/tombola?target_session_attrs=read-write",
+                }
+                url = primary.url("").replace(f":{primary.port}/", hosts[found_by])
+                for command in [("migrate",), ("migrate", "--dry-run"), ("audit",)] if found_by == "hosts" else []:
+                    code, _, err = await tombola(*command, DATABASE_URL=url, REDIS_URL=valkey_url)
+                    assert code == 0, err
                 async with played(url, valkey_url) as (world, playing):
                     await asyncio.to_thread(primary.kill_all)
                     # First a standby still, which reads and refuses to write: that is no answer but "try again".
                     address.point_to(standby.port)
                     await refused(playing)
-                    assert await world.database.fetchval("SELECT pg_is_in_recovery()")
+                    if found_by == "address":
+                        assert await world.database.fetchval("SELECT pg_is_in_recovery()")
                     standby.psql("select pg_promote()")
         finally:
             standby.stop()

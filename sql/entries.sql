@@ -35,29 +35,30 @@ VALUES ($1, $2, $3, $4, $5, $6)
 SELECT * FROM entries WHERE tenant_id = $1 AND campaign_id = $3 AND player_id = $2 FOR UPDATE
 
 -- name: begin_count
--- Counts the entries of campaign $2 once, at the first one with a limit. Concurrent ones wait for its row.
+-- Counts the complete entries of campaign $2 once, at the first one with a limit. Concurrent ones wait for its row.
 INSERT INTO entry_counts (tenant_id, campaign_id, entries)
-SELECT $1::text, $2::text, (SELECT count(*) FROM entries WHERE tenant_id = $1 AND campaign_id = $2)
+SELECT $1::text, $2::text, (SELECT count(*) FROM entries WHERE tenant_id = $1 AND campaign_id = $2 AND counted)
 WHERE NOT EXISTS (SELECT FROM entry_counts WHERE tenant_id = $1 AND campaign_id = $2)
 ON CONFLICT DO NOTHING
 
+-- name: count
+-- Counts one more entry of campaign $2, unless it has $3 already. No row: the limit is reached.
+UPDATE entry_counts SET entries = entries + 1
+WHERE tenant_id = $1 AND campaign_id = $2 AND entries < $3::bigint
+RETURNING entries
+
 -- name: insert
--- Creates an entry $4 unless the campaign has $5 entries already (0: no limit). No row: the limit is reached.
--- $6 fields, $7 tokens, $8 age and $9 when it was proven, $10 country, $11 locale.
-WITH counted AS (
-    UPDATE entry_counts SET entries = entries + 1
-    WHERE tenant_id = $1 AND campaign_id = $3 AND $5::bigint > 0 AND entries < $5
-    RETURNING 1
-)
-INSERT INTO entries (tenant_id, campaign_id, player_id, entry_id, fields, given, age, age_on, country, locale)
-SELECT $1, $3, $2, $4, $6, $7, $8, $9, $10, $11
-WHERE $5::bigint = 0 OR EXISTS (SELECT FROM counted)
+-- Creates an entry $4. $5 fields, $6 tokens, $7 age and $8 when it was proven, $9 country, $10 locale, $11 whether it
+-- counts toward the limit.
+INSERT INTO entries (tenant_id, campaign_id, player_id, entry_id, fields, given, age, age_on, country, locale, counted)
+VALUES ($1, $3, $2, $4, $5, $6, $7, $8, $9, $10, $11)
 RETURNING revision
 
 -- name: update
--- Writes a locked entry's next revision. $4 fields, $5 tokens, $6 age and $7 when it was proven, $8 country, $9 locale.
-UPDATE entries SET fields = $4, given = $5, age = $6, age_on = $7, country = $8, locale = $9, revision = revision + 1,
-                   updated_at = now()
+-- Writes a locked entry's next revision. $4 fields, $5 tokens, $6 age and $7 when it was proven, $8 country, $9 locale,
+-- $10 whether it counts toward the limit.
+UPDATE entries SET fields = $4, given = $5, age = $6, age_on = $7, country = $8, locale = $9, counted = $10,
+                   revision = revision + 1, updated_at = now()
 WHERE tenant_id = $1 AND campaign_id = $3 AND player_id = $2
 RETURNING revision
 

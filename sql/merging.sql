@@ -409,15 +409,19 @@ ORDER BY n.campaign_id FOR UPDATE;
 -- Deletes the guest's entries to campaigns that the player entered too: the player's own count. Their receipts, which
 -- name the texts that the guest's plays were made under, and their contacts go to the player's entry.
 WITH pairs AS (
-    SELECT g.campaign_id, g.entry_id AS guests, p.entry_id AS players
+    SELECT g.campaign_id, g.entry_id AS guests, p.entry_id AS players, g.counted, g.counted AND p.counted AS counted_twice
     FROM entries AS g
     JOIN entries AS p ON p.tenant_id = $1 AND p.campaign_id = g.campaign_id AND p.player_id = $3
     WHERE g.tenant_id = $1 AND g.player_id = $2
 ),
 discounted AS (
     UPDATE entry_counts AS n SET entries = n.entries - 1
-    FROM pairs WHERE n.tenant_id = $1 AND n.campaign_id = pairs.campaign_id
+    FROM pairs WHERE n.tenant_id = $1 AND n.campaign_id = pairs.campaign_id AND pairs.counted_twice
     RETURNING 1
+),
+counted AS (
+    UPDATE entries AS e SET counted = true
+    FROM pairs WHERE e.tenant_id = $1 AND e.campaign_id = pairs.campaign_id AND e.player_id = $3 AND pairs.counted
 ),
 deleted AS (
     DELETE FROM entries AS e USING pairs

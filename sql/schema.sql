@@ -983,7 +983,7 @@ CREATE FUNCTION entry_missing(needs jsonb, given text[]) RETURNS jsonb LANGUAGE 
 -- A player's entry to a campaign. fields: values by key. given: tokens of its complete parts, which campaigns.entry_needs
 -- lists: field:KEY, age:YEARS, consent:ID:SHA256, and country:CODE. revision: increases with every change; a play's commit
 -- names the revision that it was decided with. age, age_on: the age that was proven and when; the date of birth is not
--- stored. country: by the trusted proxy's header.
+-- stored. country: by the trusted proxy's header. counted: toward the campaign's max_entries, since it was once complete.
 CREATE TABLE entries (
     tenant_id   text COLLATE "C" NOT NULL,
     campaign_id ident       NOT NULL,
@@ -996,6 +996,7 @@ CREATE TABLE entries (
     age_on      date,
     country     text        NOT NULL DEFAULT '',
     locale      text        NOT NULL DEFAULT '',
+    counted     boolean     NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT now(),
     updated_at  timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, campaign_id, player_id)

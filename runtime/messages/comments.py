@@ -957,7 +957,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "min_age": "The minimum age in years; 0: none. Needs a DATE field `birth_date`. The date is not stored, only on which day the player was old enough.",
         "countries": "The countries of players who may enter; omitted: all.",
         "consents": "What players agree to.",
-        "max_entries": "The most entries of the campaign; 0: no limit.",
+        "max_entries": "The most complete entries of the campaign; 0: no limit.",
         "one_per_contact": "Whether all aliases of an e-mail address or phone number together have one entry. Throwaway addresses are refused."
     },
     "GivenConsent": {

@@ -69,7 +69,7 @@ async def withdraw_consents(engine: Engine, request: m.WithdrawConsentsRequest) 
         for consent_id in dict.fromkeys(request.consents):
             withdraw(after, consent_id)
         if after.receipts:
-            revision = await connection.fetchval(SQL["update"], *key, *columns(after))
+            revision = await connection.fetchval(SQL["update"], *key, *columns(after), before["counted"])
             await write_receipts(connection, tenant_id, before["entry_id"], revision, after, trace.actor.get())
         facts = {
             "campaign_id": request.campaign_id,

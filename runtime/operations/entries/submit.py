@@ -99,8 +99,8 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
         raise Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign has ended")
     decided = decide(form, before, request, campaign["today"])
     entry_id = before["entry_id"] if before is not None else ids.make("entry")
-    await _write(connection, about, form, before, decided, entry_id)
     missing = rules.missing_of(campaign["entry_needs"], decided.given)
+    await _write(connection, about, form, before, decided, entry_id, complete=not missing)
     if once.key is not None:
         reply = {"entry_id": entry_id, "missing": missing}
         await connection.execute(SQL["store_key"], *about.key, once.key, once.request_hash, reply)
@@ -207,17 +207,31 @@ def _tokens_of(after: Decided, consent_id: str) -> list[str]:
 
 
 async def _write(
-    connection: asyncpg.Connection, about: _About, form: rules.Form, before: Any, decided: Decided, entry_id: str
+    connection: asyncpg.Connection,
+    about: _About,
+    form: rules.Form,
+    before: Any,
+    decided: Decided,
+    entry_id: str,
+    *,
+    complete: bool,
 ) -> None:
-    """Writes the entry with its receipts and contacts. NOT_ELIGIBLE by MAX_ENTRIES or CONTACT."""
-    if before is None:
+    """Writes the entry with its receipts and contacts. NOT_ELIGIBLE by MAX_ENTRIES or CONTACT.
+
+    An entry counts toward `max_entries` from its first complete submission on.
+    """
+    counted = before is not None and before["counted"]
+    if complete and not counted:
         if most := form["max_entries"]:
-            await connection.execute(SQL["begin_count"], about.tenant_id, about.campaign_id)
-        revision = await connection.fetchval(SQL["insert"], *about.key, entry_id, most, *columns(decided))
-        if revision is None:
-            raise rules.not_eligible("MAX_ENTRIES", max_entries=most)
+            campaign = about.tenant_id, about.campaign_id
+            await connection.execute(SQL["begin_count"], *campaign)
+            if await connection.fetchval(SQL["count"], *campaign, most) is None:
+                raise rules.not_eligible("MAX_ENTRIES", max_entries=most)
+        counted = True
+    if before is None:
+        revision = await connection.fetchval(SQL["insert"], *about.key, entry_id, *columns(decided), counted)
     else:
-        revision = await connection.fetchval(SQL["update"], *about.key, *columns(decided))
+        revision = await connection.fetchval(SQL["update"], *about.key, *columns(decided), counted)
     await write_receipts(connection, about.tenant_id, entry_id, revision, decided, "")
     if form["one_per_contact"]:
         await _take_contacts(connection, about, form, decided, entry_id)

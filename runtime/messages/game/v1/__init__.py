@@ -3568,7 +3568,7 @@ class EntryForm(betterproto2.Message):
 
     max_entries: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
     """
-    The most entries of the campaign; 0: no limit.
+    The most complete entries of the campaign; 0: no limit.
     """
 
     one_per_contact: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)

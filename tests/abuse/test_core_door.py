@@ -82,9 +82,6 @@ class TestPages:
         assert await ask(stack, Host=host, Content_Type="application/json; charset=utf-8") == (200, "")
         assert await ask(stack, Host=host, Origin=f"http://{host}", Content_Type="application/json") == (200, "")
 
-    async def test_body_without_content_type_is_json(self, stack: Stack) -> None:
-        assert await ask(stack) == (200, "")
-
 
 @pytest.mark.settings(header_fallback=True)
 class TestHeaders:

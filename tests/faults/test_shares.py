@@ -19,9 +19,6 @@ from tests.support.world import World, new_world
 Ask = Callable[[], Awaitable[Answer]]
 
 POOL = 4
-WAITING = """
-    SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -71,30 +68,6 @@ async def rows_held(stack: Stack, like: str) -> AsyncIterator[None]:
     finally:
         await transaction.rollback()
         await connection.close()
-
-
-async def waiting(url: str, count: int) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-
-        async def wait() -> bool:
-            return int(await connection.fetchval(WAITING)) >= count
-
-        await until(wait)
-    finally:
-        await connection.close()
-
-
-async def test_stuck_requests_of_one_tenant_leave_a_connection_for_the_others(module_stack: Stack) -> None:
-    async with tenant(module_stack, "stuck_one") as stuck, tenant(module_stack, "at_ease") as good:
-        async with rows_held(module_stack, "stuck%"):
-            requests = [asyncio.ensure_future(ask()) for ask in stuck.asks * 8]
-            await waiting(module_stack.process.settings.database_url, POOL - 1)
-            rounds = [await good.world.round(good.game_id) for _ in range(5)]
-            assert {answer.http for answer in rounds} == {200}
-            answers = await asyncio.gather(*requests)
-        assert {(answer.http, answer.reason) for answer in answers} == {(503, "STORE_UNAVAILABLE")}
-        await until(lambda: served(stuck))
 
 
 async def served(one: Tenant) -> bool:

@@ -19,7 +19,7 @@ GENERATED = ("runtime/messages/", "runtime/commands/commands.json", "runtime/web
 OWN_TEST = "tests/acceptance/campaigns/test_notes.py"
 LOOPS = (
     *("tests/acceptance/edges/test_operations_table.py", "tests/sql/test_statements.py"),
-    *("tests/unit/http/test_openapi.py", "tests/unit/http/test_dashboard_files.py", "tests/unit/http/test_commands.py"),
+    *("tests/unit/http/test_openapi.py", "tests/unit/http/test_served_files.py", "tests/unit/http/test_commands.py"),
 )
 TABLES = {
     "runtime/operations/__init__.py": {

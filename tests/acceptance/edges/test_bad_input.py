@@ -243,27 +243,6 @@ async def test_read_only_field_is_refused_by_name_unless_it_is_stored(furnished:
     assert [row["field"] for row in envelope["data"]["violations"]] == ["stock.remaining"]
 
 
-def required(operation: Operation, message: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The places of a body without which it is refused: what game.proto says, but for what an update keeps."""
-    updates = "update_mask" in fields_of(operation.request)
-    for name, field in fields_of(message).items():
-        place = (*at, name)
-        if field.required and not (updates and at):
-            yield place
-        if field.kind is Kind.MESSAGE and name != "scope" and not (updates and at):
-            yield from required(operation, field.type, (*place, 0) if field.repeated else place)
-
-
-def without(body: Body, place: tuple[Any, ...]) -> bool:
-    """Removes what stands at the place; False where the body has nothing there."""
-    inner: Any = body
-    for step in place[:-1]:
-        if not inner or (isinstance(step, str) and step not in inner):
-            return False
-        inner = inner[step]
-    return inner.pop(place[-1], None) is not None
-
-
 WHOLE: Final[dict[str, bytes]] = {
     "cut short": b'{"name": "x',
     "not UTF-8": b'{"name": "\xff\xfe"}',
@@ -329,35 +308,6 @@ async def test_malformed_body_is_refused_by_every_operation(furnished: Furnished
                 failed.append((operation.name, why, envelope))
     assert failed == []
     assert await furnished.contents() == before
-
-
-async def test_import_of_codes_names_what_is_wrong(furnished: Furnished) -> None:
-    before = {**await furnished.contents(), "keyed_requests": []}
-    wrong = {
-        '{"codes": 1}': "codes",
-        '{"codes": ["A", 1]}': "codes[1]",
-        '{"codes": [null]}': "codes[0]",
-        '{"surprise": 1}': "surprise",
-        '{"codes": ["A"], "surprise": []}': "surprise",
-        '{"codes": ["A"': "",
-        '{"codes": [' + "[" * 10_000: "",
-    }
-    for surface, prefix in (("admin", "/admin"), ("core", "")):
-        path = f"{prefix}/prizes/{furnished.known['prize']}/codes"
-        for body, field in wrong.items():
-            if surface == "core":
-                body = f'{{"scope": {{"tenant_id": "{furnished.known["tenant"]}"}}, ' + body[1:]
-            status, envelope = await furnished.send(surface, "POST", path, body)
-            named = [row["field"] for row in envelope["data"].get("violations", [])]
-            assert (status, named) == (400, [field]), (surface, body[:80], envelope)
-        for line in (NUL, "x" * 600, "\x01"):
-            status, envelope = await furnished.send(surface, "POST", path, encode({"codes": [line]}))
-            assert status == 400 or envelope["data"]["invalid"] == 1, (line, envelope)
-        assert (await furnished.send(surface, "POST", path, b'{"codes": ["\xff"]}'))[0] == 400
-        status, envelope = await furnished.send(surface, "POST", path, b'{"codes": ["\\ud800"]}')
-        assert status == 400 or envelope["data"]["invalid"] == 1, envelope
-    # Each import is noted under a key of its own, one that adds nothing too.
-    assert {**await furnished.contents(), "keyed_requests": []} == before
 
 
 @pytest.mark.fault(

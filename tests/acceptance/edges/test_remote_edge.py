@@ -76,11 +76,6 @@ async def test_code_that_no_message_could_carry_is_one_wrong_line(stack: Stack, 
         assert (said["data"]["added"], [error["line"] for error in said["data"]["errors"]]) == (2, [2, 3])
 
 
-async def test_import_into_an_unknown_prize_is_refused(stack: Stack, edge: Stack) -> None:
-    said = await import_codes(edge, "prize_nobody_has", b"A1\nB2")
-    assert (said["http"], said["data"]["reason"]) == (404, "UNKNOWN_PRIZE")
-
-
 async def test_callback_is_verified_by_core(stack: Stack, edge: Stack, receiver: Receiver) -> None:
     engine = stack.engine
     assert engine is not None

@@ -9,11 +9,10 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from grpclib.client import Channel
 from grpclib.const import Cardinality
@@ -27,15 +26,12 @@ from grpclib.reflection.v1.reflection_pb2 import ServerReflectionRequest
 
 from ops.certification.proxy import Proxy
 from runtime import messages as m
-from runtime.app import running
 from runtime.errors import Fault, Status
 from runtime.operations import BY_NAME, OPERATIONS, Operation
 from runtime.rpc import MESSAGE_BYTES_MAX, client
 from runtime.rpc.addresses import Address, Addresses
 from runtime.rpc.client import MuxStream, RpcCaller
 from runtime.rpc.server import RpcServer
-from runtime.settings import Settings
-from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import Stack
 from tests.support.waiting import HANG_SECONDS, until
 
@@ -87,19 +83,6 @@ async def test_health_and_reflection_answer(stack: Stack) -> None:
     assert listed >= {f"game.v1.{row.service}" for row in OPERATIONS}
     assert not any("internal" in name for name in listed)
     assert answers[1].file_descriptor_response.file_descriptor_proto
-
-
-async def test_edges_in_a_process_of_their_own_reach_core_over_rpc(stack: Stack, settings: Settings) -> None:
-    campaign = await make_campaign(stack)
-    game = await make_game(stack, campaign["id"], await make_prize(stack))
-    apart = replace(settings, core_rpc_addresses=(stack.process.rpc_address,), database_url="")
-    async with running(apart, ("consumer", "admin")) as edges, aiohttp.ClientSession() as http:
-        assert edges.core is None
-        away = Stack(edges, http, stack.tenant_id)
-        assert (await play_once(away, game["id"]))["rewards"][0]["name"] == "Mug"
-        refused = await away.consumer("POST", f"/games/{game['id']}/play", {"session_id": "x"}, player="player_a")
-        assert (refused.http, refused.reason) == (403, "SESSION_INVALID")
-        assert (await away.admin("GET", f"/admin/games/{game['id']}")).data["name"] == "Wheel"
 
 
 def _channel(stack: Stack) -> Channel:

@@ -142,18 +142,6 @@ async def test_token_of_either_issuer_is_taken(module_stack: Stack) -> None:
         ] is not None
 
 
-async def test_authorization_of_another_scheme_is_refused(module_stack: Stack) -> None:
-    taken = []
-    for scheme in ("Basic {}", "{}", "Bearer", "Bearer  ", "Token {}", "bearer{}"):
-        ours, theirs = ({"Authorization": scheme.format(token)} for token in (own(), staff(["admin"])))
-        for request in (
-            module_stack.consumer("GET", "/wallet", headers=ours),
-            module_stack.admin("GET", "/admin/games", roles=(), headers=theirs),
-        ):
-            taken += [] if refused(await request) == INVALID else [scheme]
-    assert taken == []
-
-
 async def test_token_of_one_audience_is_refused_on_the_other_edge(module_stack: Stack, known: Ids) -> None:
     """Nor does what it claims beside its audience, nor another issuer's."""
     for token in (own(roles=["admin", "platform"]), own(roles=["user"]), foreign(roles=["user", "admin"])):

@@ -171,23 +171,6 @@ async def test_dead_task_is_retried_by_an_admin(stack: Any, engine: Any, receive
     assert (unknown.http, unknown.reason) == (404, "UNKNOWN_TASK")
 
 
-async def test_metrics_have_lag_and_pending_by_group(stack: Any, engine: Any) -> None:
-    groups = {"deliveries": "tombola:tasks:{0}", "integrations": "tombola:events:{0}"}
-    wanted = [
-        *[
-            f'tombola_stream_{what}{{group="{group}",stream="{stream}"}}'
-            for group, stream in groups.items()
-            for what in ("lag", "pending")
-        ],
-        "tombola_ephemeral_lost_total",
-    ]
-    text = ""
-    async with working(engine, *groups), asyncio.timeout(HANG_SECONDS):
-        while not all(name in text for name in wanted):
-            async with stack.http.get(f"{stack.process.core_url}/metrics") as answer:
-                text = await answer.text()
-
-
 async def test_rewards_expire_in_the_deliveries_worker(stack: Any, engine: Any) -> None:
     shelf = await Shelf(engine, stack.tenant_id).open()
     reward_id = await shelf.reward(await shelf.prize(), expires_in_seconds=-1)

@@ -9,14 +9,12 @@ import pytest
 from aiohttp import web
 from standardwebhooks import Webhook
 
-from runtime.actors import dispatcher as dispatch
 from runtime.events import TYPES, LeaderboardFinalized
 from tests.support.deliveries import SECRET, working
 from tests.support.integrations import deliveries, event, register
-from tests.support.receiver import Receiver, hang, receiving, status
+from tests.support.receiver import Receiver, status
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import TO_LOOPBACK, fields_of
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
@@ -54,28 +52,6 @@ async def test_emit_counts_the_matching_integrations(stack: Any, receiver: Recei
         assert scope_wide["dispatched"] == 2
         await receiver.next()
     assert len(receiver.all) == 3, "the hub's worker passes emitted events by"
-
-
-async def test_hanging_receiver_delays_no_other_and_no_play(stack: Any, receiver: Receiver) -> None:
-    game = await make_game(stack, (await make_campaign(stack))["id"], await make_prize(stack))
-    async with receiving() as slow:
-        slow.replies = [hang] * 1000
-        await register(stack, slow, "prize_won")
-        await register(stack, receiver, "prize_won")
-        stack.engine.dispatcher._connector._attempt_seconds = 1.0
-        events = [event(stack) for _ in range(400)]
-        async with working(stack.engine, "integrations"):
-            stack.engine.publisher.events(events)
-            await until(lambda: all_places_hang(slow))
-            async with asyncio.timeout(5):
-                await play_once(stack, game["id"])
-            got = {(await receiver.next()).json["id"] for _ in range(len(events) + 1)}
-        assert got > {one.id for one in events}
-        assert len(slow.all) <= dispatch.PLACES * 3
-
-
-async def all_places_hang(slow: Receiver) -> bool:
-    return len(slow.all) >= dispatch.PLACES
 
 
 async def test_integration_without_a_secret_gets_one_and_shows_it_once(stack: Any, receiver: Receiver) -> None:

@@ -27,7 +27,7 @@ from runtime.actors.changes import (
 )
 from runtime.actors.committer import PARTS, statement
 from runtime.stores.database import Database, Guarded
-from tests.support.commits import TENANT, TODAY, a_play, a_reward, commit, filled, outcomes, stocked, taking, whole
+from tests.support.commits import TENANT, TODAY, a_play, a_reward, commit, filled, outcomes, taking, whole
 from tests.support.locks import blocked
 from tests.support.neighbours import PLAYER, surround
 from tests.support.statements import undone
@@ -237,29 +237,6 @@ async def test_codes_are_never_given_twice(database: Database) -> None:
     assert await outcomes(*(commit(database, coded()) for _ in range(5))) == {"codes": 5}
     taken = await database.fetch("SELECT reward_id FROM codes")
     assert len({row["reward_id"] for row in taken}) == 3
-
-
-async def test_commits_of_two_prizes_in_opposite_orders_never_deadlock(database: Database) -> None:
-    await stocked(database, "prize_c", 1000)
-    await stocked(database, "prize_d", 1000)
-    before = await database.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-
-    def taking_both(order: tuple[str, str], nth: int) -> Changes:
-        changes = Changes()
-        for prize_id in order:
-            for player in (f"x{nth % 3}", f"y{nth % 5}"):
-                changes.take_prize(prize_id, player, 1, TODAY, stocked=True, per_user=0, per_day=0)
-        for player in (f"y{nth % 5}", f"x{nth % 3}") if nth % 2 else (f"x{nth % 3}", f"y{nth % 5}"):
-            changes.count_play(PlayCount("game", player, TODAY, 1, cap=0, day_cap=0))
-        return changes
-
-    orders = (("prize_c", "prize_d"), ("prize_d", "prize_c"))
-    done = await outcomes(*(commit(database, taking_both(orders[nth % 2], nth)) for nth in range(200)))
-    assert done == {"": 200}
-    rows = await database.fetch("SELECT remaining FROM stock WHERE prize_id IN ('prize_c', 'prize_d')")
-    assert [row["remaining"] for row in rows] == [600, 600]
-    after = await database.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-    assert after == before
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from runtime.actors.answers import ANSWERS_MAX, LONG_TEXT_MAX, read, unanswered
 from runtime.errors import Fault
+from runtime.operations.reporting.exports import escape_formula
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,8 @@ def test_unknown_or_missing_answer_is_refused_in_words() -> None:
     found = violations_of(unanswered((key, key) for key in problems))
     assert [field for field, _ in found] == [f"answers.{key}" for key in problems]
     assert len({words for _, words in found}) == len(problems)
+
+
+@pytest.mark.parametrize("first", "=+-@\t\r\uff1d\uff0b\uff0d\uff20")
+def test_cell_that_a_spreadsheet_would_work_out_is_a_text(first: str) -> None:
+    assert escape_formula(f"{first}1+1") == f"'{first}1+1"

@@ -1,16 +1,27 @@
-"""What winning writes, and tells."""
+"""What winning, claiming and failing write and emit."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from runtime import messages as m
+from runtime.actors import claims
 from runtime.actors.changes import Changes, NewTask, StockTake
+from runtime.actors.claims import Claimer
+from runtime.actors.deliveries import failed_event
 from runtime.actors.game.awards import Effects, Winner, award, give_turns, pending_tasks, prize_won, record
 from runtime.actors.game.state import PrizeTerms
+from runtime.actors.mailbox import Work
+from runtime.errors import Fault
+from runtime.events import DeliveryFailed
+from runtime.metrics import FULFILLMENT_TASKS
 from runtime.rules.release import schedule
 from tests.support.game_state import NOW, state_of, stock
 
@@ -58,3 +69,59 @@ def test_pending_tasks_are_those_that_a_worker_must_do() -> None:
     states = {"task_1": "pending", "task_2": "delivered", "task_3": "pending"}
     tasks = [NewTask(name, "r", "mug", "camp", "ann", "webhook", state) for name, state in states.items()]
     assert pending_tasks(Changes(tasks=tasks)) == ["task_1", "task_3"]
+
+
+def claim(reward_id: str, player_id: str = "ann", answers: dict[str, Any] | None = None) -> Work[Any]:
+    request = m.ClaimRewardRequest(id=reward_id, player_id=player_id, answers=answers)
+    return Work(request, asyncio.get_running_loop().create_future())
+
+
+def problems(refused: Fault) -> list[tuple[str, str]]:
+    return [(row["field"], row["description"]) for row in refused.facts["violations"]]
+
+
+async def test_claim_without_a_player_is_refused_and_the_others_go_on() -> None:
+    nobody, anns, odd = claim("r1", ""), claim("r1"), claim("r2", answers={"name": 7})
+    assert claims._groups([nobody, anns, odd]) == [[anns]]
+    assert problems(cast(Fault, nobody.future.exception())) == [("player_id", "is required")]
+    assert problems(cast(Fault, odd.future.exception())) == [("answers.name", "must be a string")]
+
+
+class Publisher:
+    def __init__(self) -> None:
+        self.published: list[str] = []
+
+    def tasks(self, _: str, task_ids: Sequence[str]) -> None:
+        self.published += task_ids
+
+    def events(self, events: Any) -> None:
+        self.published += [event.type for event in events]
+
+
+def test_delivery_with_its_claim_is_counted() -> None:
+    row = dict.fromkeys(("player_id", "prize_id", "name", "type", "game_id", "play_id", "milestone_id"), "")
+    row |= {"status": "fulfilled", "campaign_id": "camp", "merchant_id": None, "sent_task_id": None}
+    claimed: dict[str, Any] = {**row, "value": 1, "quantity": 1, "claimed_at": 1.0, "outcome": "claimed"}
+    publisher = Publisher()
+    claimer = cast(Claimer, SimpleNamespace(engine=SimpleNamespace(publisher=publisher), tenant_id="t"))
+    before = FULFILLMENT_TASKS.labels("delivered")._value.get()
+    rows = [
+        {**claimed, "reward_id": "r1", "delivered": True, "awaiting": False},
+        {**claimed, "reward_id": "r2", "delivered": True, "awaiting": False},
+        {**claimed, "reward_id": "r3", "delivered": False, "awaiting": False, "sent_task_id": "task_1"},
+        {"reward_id": "r4", "outcome": "illegal", "delivered": True, "awaiting": False},
+    ]
+    claims._publish(claimer, dict.fromkeys(("r1", "r2", "r3", "r4"), ""), rows)
+    assert FULFILLMENT_TASKS.labels("delivered")._value.get() == before + 2
+    assert publisher.published == ["task_1", *["prize_claimed"] * 3]
+
+
+def test_same_delivery_that_ends_at_the_same_moment_is_the_same_event() -> None:
+    at = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
+    row = {"id": "task_abc", "at": at, "merchant_id": "shop", "campaign_id": "camp", "attempts": 8}
+    row |= dict.fromkeys(("reward_id", "player_id", "prize_id", "channel", "error"), "x")
+    event = failed_event("t", row, "f" * 32)
+    assert event.id == f"evt_abc_{int(at.timestamp())}250000"
+    assert (event.tenant_id, event.merchant_id, event.campaign_id) == ("t", "shop", "camp")
+    assert (event.occurred_at, event.trace_id) == (int(at.timestamp()), "f" * 32)
+    assert isinstance(event.data, DeliveryFailed) and (event.data.task_id, event.data.attempts) == ("task_abc", 8)

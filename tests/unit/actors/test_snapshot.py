@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from runtime import messages as m
+from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import segments_of
 from runtime.actors.game.state import GameSnapshot, PrizeTerms
 from runtime.actors.idempotency import WITHOUT_KEY
@@ -159,3 +160,11 @@ def test_request_of_a_guest_keeps_its_key_and_bearer_when_turned_to_its_player()
 )
 def test_wheel_segments_are_read_where_the_ui_has_some(ui: Any, segments: Any) -> None:
     assert segments_of({"ui": ui}) == segments
+
+
+def test_catalogues_version_never_goes_back() -> None:
+    engine = object.__new__(Engine)  # It needs no stores for this.
+    engine.catalog_versions = {}
+    for tenant, version in (("a", 0), ("b", 1), ("c", 3), ("c", 2), ("d", 3), ("d", 4)):
+        engine.catalog_changed(tenant, version)
+    assert engine.catalog_versions == {"b": 1, "c": 3, "d": 4}

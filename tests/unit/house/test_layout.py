@@ -1,8 +1,10 @@
-"""Limits of the Python code: size of folders and files, import cycles, and facts that only rows may hold."""
+"""Limits of the code: sizes, import cycles, facts that only rows may hold, and links between pages."""
 
 from __future__ import annotations
 
 import ast
+import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +14,7 @@ from typing import Any
 
 import grimp
 
+from runtime import web
 from runtime.operations import BY_NAME
 
 ROOT = Path(__file__).parents[3]
@@ -77,3 +80,38 @@ def test_column_of_a_row_is_read_by_its_name() -> None:
         if place.startswith(("runtime", "sql"))
     ]
     assert indexed == []
+
+
+WEB = Path(web.__file__).parent
+OURS = ("widget", "hosted", "dashboard")
+COMMENT = re.compile(r"/\*.*?\*/|^\s*//.*?$", re.DOTALL | re.MULTILINE)
+IMPORT = re.compile(r'^(?:import|export)\b[^;]*? from "([^"]+)";|\bimport\("([^"]+)"\)', re.MULTILINE)
+"""Of a module, at once or later."""
+
+MODULES = {
+    path.relative_to(WEB).as_posix(): COMMENT.sub("", path.read_text())
+    for folder in OURS
+    for path in (WEB / folder).rglob("*.js")
+}
+IMPORTED = {path: [now or later for now, later in IMPORT.findall(text)] for path, text in MODULES.items()}
+
+
+def test_javascript_is_in_the_web_folder_alone() -> None:
+    kinds = {".js", ".mjs", ".ts", ".css", ".html"}
+    found = [path for path in WEB.parent.rglob("*") if path.suffix in kinds and WEB not in path.parents]
+    assert found == []
+
+
+def test_modules_import_without_cycles() -> None:
+    graph = {
+        path: {posixpath.normpath(posixpath.join(posixpath.dirname(path), name)) for name in names if name[0] == "."}
+        for path, names in IMPORTED.items()
+    }
+    assert len(graph) > 100 and set().union(*graph.values()) <= graph.keys()
+    TopologicalSorter(graph).prepare()  # CycleError
+
+
+def test_pages_link_by_the_operation_that_the_route_needs() -> None:
+    routes = dict(re.findall(r'path: "([^"]+)", needs: "(\w+)"', MODULES["dashboard/pages.js"]))
+    links = dict(re.findall(r'^  "(/\w+)": "(\w+)",$', MODULES["dashboard/pages/now.js"], re.MULTILINE))
+    assert links and links.items() <= routes.items()

@@ -1,4 +1,4 @@
-"""The words of code, messages and documentation: few vague ones (tests/vocabulary.toml), and no absent pages."""
+"""Vague words (tests/vocabulary.toml), absent pages, faults without a test, and the lint of the tests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from ops.proof import faults, lint
 
 ROOT = Path(__file__).parents[3]
 GROUPS = tomllib.loads((ROOT / "tests/vocabulary.toml").read_text())
@@ -49,3 +51,11 @@ def test_vague_words_stay_within_their_maximum(group: str) -> None:
 
 def test_absent_pages_are_not_cited() -> None:
     assert places(ABSENT) == []
+
+
+def test_repository_tests_pass_the_lint() -> None:
+    assert list(map(str, lint.lint(lint.sources()))) == []
+
+
+def test_fault_has_a_test() -> None:
+    assert faults.problems(faults.rows(), faults.proofs()) == []

@@ -1,14 +1,18 @@
-"""Texts that people are shown: nothing in them that writes over what stands beside them, or passes for another's."""
+"""Texts shown to people: no invisible characters, and Markdown as in its examples."""
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from runtime import messages as m
 from runtime.errors import Fault
+from runtime.http.pages.markdown import html_of
 from runtime.wire import codec
 from runtime.wire.schema import UNSEEN, check, fields_of
 
@@ -78,3 +82,17 @@ def test_text_that_is_not_shown_may_be_anything_storable() -> None:
         field = fields_of(message)[name]
         assert not [text for text in REFUSED.values() if field.text_problem(text)]
         assert field.text_problem("a\0b") and field.text_problem("a\ud83d")
+
+
+EXAMPLES: Final[list[list[str]]] = json.loads(Path("tests/support/pages/prose.json").read_text())
+
+
+def test_markdown_is_rendered_as_in_the_examples() -> None:
+    rendered = {text: re.sub(r"\n| rel=\"noopener\"", "", html_of(text)) for text, _ in EXAMPLES}
+    assert {text: html.replace("&quot;", '"') for text, html in rendered.items()} == dict(EXAMPLES)
+
+
+def test_markdown_takes_time_linear_in_its_length() -> None:
+    """Texts of the largest size, of what makes naive parsers slow."""
+    for part in ("*", "**a", "[", "[a](", "- ", "_a", "\\", "1. "):
+        assert len(html_of(part * (20_000 // len(part)))) < 1_000_000

@@ -1,11 +1,16 @@
-"""The bulkhead: so many at once, the others in their order, none of them for long, and no place ever lost."""
+"""The isolation of a receiver: its places and queue, its circuit breaker, and the prizes that share it."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
 
+import pytest
+
+from runtime.outgoing.breaker import CircuitBreaker
 from runtime.outgoing.bulkhead import Bulkhead, Entry
+from runtime.streams import receivers
+from runtime.streams.receivers import Receivers
 
 
 async def entered(bulkhead: Bulkhead, count: int) -> list[asyncio.Task[Entry]]:
@@ -80,3 +85,84 @@ async def test_place_of_a_cancelled_wait_is_free_again() -> None:
     assert await bulkhead.enter() is Entry.ENTERED
     [waiting] = await entered(bulkhead, 1)
     assert await waiting is Entry.TOO_LATE
+
+
+def failing(breaker: CircuitBreaker, times: int, now: float) -> None:
+    for _ in range(times):
+        assert breaker.admits(now)
+        breaker.record(True, now)
+
+
+def breaker() -> CircuitBreaker:
+    return CircuitBreaker(failures_to_open=3, open_seconds=10.0)
+
+
+def test_breaker_opens_at_the_last_failure_in_a_row() -> None:
+    one = breaker()
+    failing(one, 2, 0.0)
+    assert not one.is_open(0.0) and one.admits(0.0)
+    one.record(True, 0.0)
+    assert one.is_open(9.9) and not one.admits(9.9)
+
+
+def test_success_in_between_begins_the_count_anew() -> None:
+    one = breaker()
+    failing(one, 2, 0.0)
+    one.record(False, 0.0)
+    failing(one, 2, 0.0)
+    assert one.admits(0.0)
+
+
+def test_breaker_admits_one_attempt_per_pause() -> None:
+    one = breaker()
+    failing(one, 3, 0.0)
+    assert [one.admits(now) for now in (10.0, 10.0, 19.9, 20.0)] == [True, False, False, True]
+
+
+def test_trial_that_succeeds_closes_it_and_one_that_fails_does_not() -> None:
+    one = breaker()
+    failing(one, 3, 0.0)
+    assert one.admits(10.0)
+    one.record(True, 11.0)
+    assert not one.admits(19.0)
+    assert one.admits(20.0)
+    one.record(False, 20.0)
+    assert one.admits(20.0) and one.admits(20.0)
+
+
+def test_asking_whether_it_is_open_takes_no_trial() -> None:
+    one = breaker()
+    failing(one, 3, 0.0)
+    assert not one.is_open(10.0) and not one.is_open(10.0)
+    assert one.admits(10.0)
+
+
+def row(prize_id: str, url: str = "", channel: str = "webhook") -> dict[str, object]:
+    return {"prize_id": prize_id, "channel": channel, "channel_config": {"url": url} if url else {}}
+
+
+async def test_prizes_of_one_host_share_a_receiver_over_all_tenants() -> None:
+    known = Receivers()
+    first = known.of("tenant_a", row("prize_1", "https://shop.example/a"))
+    assert known.of("tenant_b", row("prize_2", "https://shop.example/b")) is first
+    assert known.of("tenant_a", row("prize_3", "https://other.example/a")) is not first
+
+
+async def test_channel_without_a_url_is_its_tenants_alone() -> None:
+    known = Receivers()
+    codes = known.of("tenant_a", row("prize_1", channel="voucher_code"))
+    assert known.of("tenant_a", row("prize_2", channel="voucher_code")) is codes
+    assert known.of("tenant_b", row("prize_1", channel="voucher_code")) is not codes
+    assert known.of("tenant_a", row("prize_3", channel="plugin")) is not codes
+
+
+async def test_prizes_and_receivers_without_tasks_are_forgotten_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receivers, "KNOWN_MAX", 10)
+    known = Receivers()
+    busy = known.of("tenant_a", row("busy", "https://shop.example"))
+    busy.tasks = 1
+    for nth in range(100):
+        known.of("tenant_a", row(f"prize_{nth}", "https://shop.example"))
+        known.of(f"tenant_{nth}", row("prize", f"https://{nth}.example"))
+    assert sum(map(len, known._by_prize.values())) <= 11 and len(known._by_name) <= 11
+    assert known.of("tenant_a", row("busy", "https://shop.example")) is busy

@@ -1,7 +1,8 @@
-"""The one clock, and the local days of its time zones."""
+"""The clock, the local days of its time zones, ids that rise with it, and the history of a stream."""
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime import ids
 from runtime.stores.clock import DRIFT, STALE_SECONDS, Clock, Days
+from runtime.stores.history import History
 
 ZONES = ("UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Pacific/Kiritimati", "Australia/Lord_Howe")
 
@@ -122,3 +125,75 @@ def test_moment_lies_in_its_day_whatever_was_asked_before(zone: str, seconds: li
 def test_unknown_zone_is_a_key_error() -> None:
     with pytest.raises((KeyError, ValueError)):
         Days("Mars/Olympus_Mons")
+
+
+def test_id_has_its_prefix_and_26_characters() -> None:
+    assert re.fullmatch(r"reward_[0-9a-hjkmnp-tv-z]{26}", ids.make("reward"))
+
+
+def test_ids_rise_and_never_repeat() -> None:
+    made = [ids.make("x") for _ in range(50_000)]
+    assert len(set(made)) == len(made)
+    assert made == sorted(made)
+
+
+def test_ids_rise_also_when_the_clock_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = ids.make("x")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 3600)
+    made = [ids.make("x") for _ in range(3000)]
+    assert [before, *made] == sorted({before, *made})
+
+
+def test_id_carries_its_time() -> None:
+    before = int(time.time() * 1000)
+    at = ids.unix_ms(ids.make("x").removeprefix("x_"))
+    # Ids that were made ahead of time within one millisecond borrow from the next ones.
+    assert before - 1 <= at
+
+
+@given(st.integers(0, 2**48 - 1))
+def test_ulid_gives_back_its_milliseconds(ms: int) -> None:
+    ulid = ids.ulid_at(ms / 1000)
+    assert len(ulid) == 26
+    assert ids.unix_ms(ulid) == int(ms / 1000 * 1000)
+
+
+@given(st.integers(0, 2**45), st.integers(0, 2**45))
+def test_ulids_sort_by_their_time(one: int, two: int) -> None:
+    if int(one / 1000 * 1000) < int(two / 1000 * 1000):
+        assert ids.ulid_at(one / 1000) < ids.ulid_at(two / 1000)
+
+
+def test_ulids_of_one_moment_differ() -> None:
+    made = {ids.ulid_at(1_780_000_000.0) for _ in range(4000)}
+    assert len(made) == 4000
+
+
+def test_wrong_ulid_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        ids.unix_ms("!" * 26)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "continues"),
+    [
+        (History("7.16384.00000001", 100), History("7.16384.00000001", 100), True),
+        (History("7.16384.00000001", 100), History("7.16384.00000001", 101), True),
+        # A copy of the same files from before, as a disk's snapshot is: what was written since is not there.
+        (History("7.16384.00000001", 100), History("7.16384.00000001", 99), False),
+        # Restored to a point in time, or promoted: another timeline.
+        (History("7.16384.00000001", 100), History("7.16384.00000002", 101), False),
+        # Another server, or tables made anew.
+        (History("7.16384.00000001", 100), History("8.16384.00000001", 101), False),
+        (History("7.16384.00000001", 100), History("7.24576.00000001", 101), False),
+    ],
+)
+def test_history_continues_only_as_itself_and_forward(before: History, now: History, continues: bool) -> None:
+    assert now.continues(before) is continues
+    assert now.continues(History.parse(str(before))) is continues
+
+
+@pytest.mark.parametrize("text", ["", "x", "7.16384.00000001", "7.16384.00000001:", "7.16384.00000001:-5", "a:b:c"])
+def test_unreadable_history_is_continued_by_none(text: str) -> None:
+    assert not History("7.16384.00000001", 100).continues(History.parse(text))

@@ -1,6 +1,9 @@
-"""Counters that cost little: what they export is what Prometheus expects."""
+"""Counters that cost little export what Prometheus expects, and old garbage is collected in time."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
 
 from prometheus_client import REGISTRY
 
@@ -35,3 +38,27 @@ def test_counts_export_known_labels_before_the_first_event() -> None:
         assert {sample.name for sample in family.samples} == {"test_refusals_total"}
     finally:
         REGISTRY.unregister(made)
+
+
+AGED = """
+import gc, weakref
+gc.disable()  # As the command does, until it is ready.
+from runtime.app import _tune_collector
+
+class Ring: pass
+
+_tune_collector()
+ring = Ring()
+ring.itself = ring
+for _ in range(2):
+    gc.collect(1)  # It is of the oldest generation now.
+gone = weakref.ref(ring)
+del ring
+live = [[] for _ in range(2_300_000)]
+print(gone() is None)
+"""
+
+
+def test_old_cycle_goes_before_two_and_a_half_million_objects_have_come() -> None:
+    result = subprocess.run([sys.executable, "-c", AGED], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "True"

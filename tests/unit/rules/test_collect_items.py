@@ -1,12 +1,19 @@
-"""Gift-catcher: what was caught becomes awards."""
+"""Gift-catcher: its plan follows from the seed, and what was caught becomes awards."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
-from runtime.rules import Award, Credit, Drop, Outcome
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.rules import Award, Credit, Drop, Outcome, drop_sequence
 from runtime.rules.handlers import collect_items
+from runtime.rules.handlers.collect_items import parse
 
 Play = Callable[..., Outcome]
 
@@ -117,8 +124,44 @@ def test_most_of_a_play_is_the_best_of_the_falling_items_that_count() -> None:
         return collect_items.most(collect_items.parse(config), of)
 
     assert most(CONFIG, prize_g=10, prize_s=7) == 5 * 10 + 7
-    for total, given in ((1, 10), (5, 50), (6, 57)):
-        assert most(CONFIG | {"total_items": total}, prize_g=10, prize_s=7) == given, total
+    for total, points in ((1, 10), (5, 50), (6, 57)):
+        assert most(CONFIG | {"total_items": total}, prize_g=10, prize_s=7) == points, total
     assert most(CONFIG | {"total_items": 2}, prize_g=10, prize_s=70) == 80
     never = [{**drop, "frequency": 0} if drop["type"] == "gift" else drop for drop in CONFIG["drops"]]
     assert most(CONFIG | {"drops": never}, prize_g=10, prize_s=7) == 2 * 10 + 7
+
+
+SEED = bytes.fromhex("9bf2b8a51cb77aecc5d4f12f51515cfc55e953253660c47ce81988abcf6375d3")
+
+
+def _config(frequencies: list[int], total_items: int, interval_ms: int = 250) -> dict[str, Any]:
+    drops = [
+        {"type": f"type_{i}", "prize_id": "prize_a", "frequency": frequency, "max_catchable": 1}
+        for i, frequency in enumerate(frequencies)
+    ]
+    return {"drops": drops, "total_items": total_items, "interval_ms": interval_ms}
+
+
+def test_plan_of_a_known_seed() -> None:
+    # Words 0xb9b6.., 0x53fa.., 0xd06b.. over 2^64 are 0.73, 0.33, 0.81; the sums are 0.5, 0.75, 1.
+    plan = drop_sequence.plan(parse(_config([2, 1, 1], 3)), SEED)
+    assert plan == (Drop("item_0", "type_1", 0), Drop("item_1", "type_0", 250), Drop("item_2", "type_2", 500))
+
+
+@given(
+    st.binary(min_size=32, max_size=32),
+    st.lists(st.integers(0, 1_000_000), min_size=1, max_size=8).filter(any),
+    st.integers(1, 60),
+    st.integers(1, 5000),
+)
+def test_plan_equals_an_independent_computation(
+    seed: bytes, frequencies: list[int], total_items: int, interval_ms: int
+) -> None:
+    plan = drop_sequence.plan(parse(_config(frequencies, total_items, interval_ms)), seed)
+    key = hmac.new(seed, b"plan", hashlib.sha256).digest()
+    assert len(plan) == total_items
+    for j, drop in enumerate(plan):
+        word = float(Fraction(int(hmac.new(key, f":{j}".encode(), hashlib.sha256).hexdigest()[:16], 16), 2**64))
+        total = sum(frequencies)
+        i = next(i for i in range(len(frequencies)) if sum(frequencies[: i + 1]) / total > word)
+        assert drop == Drop(f"item_{j}", f"type_{i}", j * interval_ms)

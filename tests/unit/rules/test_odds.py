@@ -1,11 +1,16 @@
-"""Declared odds against what was drawn."""
+"""Declared odds, and their comparison with what was drawn."""
 
 from __future__ import annotations
 
 import math
 from random import Random
 
+import pytest
+
 from runtime.operations.reporting.odds_test import ALPHA, expected_range, log_ratio
+from runtime.rules.base import GameRule
+from runtime.rules.declared import Result, declared
+from runtime.rules.handlers import lucky_item, score_to_tier
 
 LIMIT = math.log(2 / ALPHA)
 
@@ -35,3 +40,36 @@ def test_range_ends_where_the_ratio_reaches_the_limit() -> None:
         outside = [count for count in (low - 1, high + 1) if 0 <= count <= plays]
         assert all(log_ratio(count, plays, chance) >= LIMIT for count in outside)
     assert expected_range(9, 0.0, 2) == (0, 0) and expected_range(9, 1.0, 2) == (9, 9)
+
+
+TIERED = score_to_tier.parse(
+    {
+        "tiers": [{"min": 10, "max": 20, "prize_group": "some"}],
+        "prize_groups": {"some": [{"prize_id": "mug", "probability": 0.25}]},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("segments", "slot"), [(None, -1), ((None, None), 0), (("mug", None), 1)], ids=["no wheel", "of losses", "a wheel"]
+)
+def test_score_outside_all_tiers_always_loses(segments: tuple[str | None, ...] | None, slot: int) -> None:
+    assert declared(TIERED, GameRule(segments=segments), {"score": 9}) == {Result("", "", slot): 1.0}
+
+
+def test_score_in_a_tier_draws_from_its_group() -> None:
+    found = declared(TIERED, GameRule(segments=("mug", None)), {"score": 10})
+    assert found == {Result("mug", "", 0): 0.25, Result("", "", 1): 0.75}
+
+
+def test_items_are_drawn_by_their_weights() -> None:
+    items = [
+        {"item": "coin", "weight": 3, "quantity": 1, "slot_index": 0},
+        {"item": "gem", "weight": 1, "quantity": 2, "slot_index": 1},
+    ]
+    found = declared(lucky_item.parse({"items": items}), GameRule(), {})
+    assert found == {Result("", "coin", 0): 0.75, Result("", "gem", 1): 0.25}
+
+
+def test_caught_items_declare_no_odds() -> None:
+    assert declared(None, GameRule(), {}) == {}

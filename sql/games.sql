@@ -48,7 +48,7 @@ RETURNING revision
 
 -- name: boards_that_count
 -- Active leaderboards of the game.
-SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND game_id = $2 AND status = 'active' ORDER BY board_id
+SELECT board_id, name FROM leaderboards WHERE tenant_id = $1 AND game_id = $2 AND status = 'active' ORDER BY board_id
 
 -- name: has_history
 -- True if the game was ever played, granted a milestone, or was on a leaderboard.

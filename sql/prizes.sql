@@ -97,9 +97,9 @@ WHERE tenant_id = $1 AND prize_id = $2 AND ($3::text IS NULL OR seq < $3::text::
 ORDER BY seq DESC
 LIMIT $4
 
--- name: usable
--- Those of prizes $2 that exist and are not archived, for staff of merchant $3 ('': the tenant's).
-SELECT prize_id FROM prizes WHERE tenant_id = $1 AND prize_id = ANY ($2::text[]) AND status = 'active'
+-- name: named
+-- Those of prizes $2 that exist, for staff of merchant $3 ('': the tenant's).
+SELECT prize_id, name, status <> 'active' AS is_archived FROM prizes WHERE tenant_id = $1 AND prize_id = ANY ($2::text[])
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
 
 -- name: games_that_may_name
@@ -112,7 +112,7 @@ ORDER BY g.game_id
 
 -- name: boards_that_name
 -- Active leaderboards that award the prize.
-SELECT board_id
+SELECT board_id, name
 FROM leaderboards
 WHERE tenant_id = $1 AND status = 'active'
   AND prizes @> jsonb_build_array(jsonb_build_object('prize_id', $2::text))

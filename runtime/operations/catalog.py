@@ -10,7 +10,7 @@ order (sql/locks.py).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -19,11 +19,12 @@ import sql
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import idempotent_writes
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 T = TypeVar("T")
 
 _SQL: Final = sql.load("tenancy")
+_NAMED_PRIZES: Final = sql.load("prizes")["named"]
 
 
 async def change(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
@@ -96,12 +97,27 @@ async def _lock(connection: asyncpg.Connection, tenant_id: str) -> None:
         raise unknown("tenant", tenant_id)
 
 
-def in_use(kind: str, identifier: str, used_by: list[dict[str, str]]) -> Fault:
-    """FAILED_PRECONDITION: these reference the resource. Each is `{type, id}`, a rung also has its `game_id`."""
-    names = ", ".join(f"{user['type']} {user['id']}" for user in used_by[:5])
-    return Fault(
-        Status.FAILED_PRECONDITION, "IN_USE", f"{kind} {identifier} is in use by {names}", used_by=used_by[:100]
-    )
+async def unusable_prizes(
+    connection: asyncpg.Connection, request: Scoped, prize_ids: Iterable[str]
+) -> Mapping[str, str]:
+    """Why each of the prizes cannot be awarded: archived, or unknown to the caller. A merchant may use the tenant's.
+
+    The catalogue lock keeps it true until commit.
+    """
+    wanted = sorted(set(prize_ids) - {""})
+    if not wanted:
+        return {}
+    rows = await connection.fetch(_NAMED_PRIZES, tenant_of(request), wanted, merchant_of(request))
+    found = {row["prize_id"]: row for row in rows}
+    unknown_ids = {one: f"there is no prize {one[:200]!r}" for one in wanted if one not in found}
+    archived = {one: f"{row['name']!r} is archived" for one, row in found.items() if row["is_archived"]}
+    return unknown_ids | archived
+
+
+def in_use(kind: str, name: str, used_by: list[dict[str, str]]) -> Fault:
+    """FAILED_PRECONDITION: these reference the resource. Each is `{type, id, name}`, a rung also has its `game_id`."""
+    names = ", ".join(f"{user['type']} {user['name']!r}" for user in used_by[:5])
+    return Fault(Status.FAILED_PRECONDITION, "IN_USE", f"{kind} {name!r} is in use by {names}", used_by=used_by[:100])
 
 
 def stale(kind: str, current: int) -> Fault:
@@ -111,7 +127,7 @@ def stale(kind: str, current: int) -> Fault:
     )
 
 
-def has_history(kind: str, identifier: str, what: str) -> Fault:
+def has_history(kind: str, name: str, what: str) -> Fault:
     """FAILED_PRECONDITION: `what` determines the wallets that plays already used; a change would switch to others."""
-    message = f"{what} of {kind} {identifier} cannot change: it was played"
+    message = f"{what} of {kind} {name!r} cannot change: it was played"
     return Fault(Status.FAILED_PRECONDITION, "HAS_HISTORY", message)

@@ -154,7 +154,9 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "OWN_REQUEST": Refusal(Status.PERMISSION_DENIED, "the requester cannot decide their own request"),
     "STALE_REVISION": Refusal(Status.ABORTED, "a concurrent update changed the resource", {"revision": 7}),
     "IN_USE": Refusal(
-        _NOT_NOW, "the active resources in `used_by` refer to it", {"used_by": [{"type": "game", "id": "game_01k0"}]}
+        _NOT_NOW,
+        "the active resources in `used_by` refer to it",
+        {"used_by": [{"type": "game", "id": "game_01k0", "name": "Spin to win"}]},
     ),
     "QUOTA_EXCEEDED": Refusal(
         _NOT_NOW, "the tenant's pictures and fonts would exceed ASSET_QUOTA_BYTES", {"quota_bytes": 104_857_600}

@@ -178,7 +178,11 @@ async def _game(asked: Asked, game_id: str) -> str:
     own_title = text_of(_value_at(texts, "title"), language)
     title = own_title or (f"{game.name} · {campaign.name}" if campaign is not None else game.name)
     intro = _plain(text_of(_value_at(texts, "intro"), language))
-    described = intro or _text(ui.get("description")) or _text(settings.get("description")) or prizes
+    own_description, of_campaign = _text(ui.get("description")), _text(settings.get("description"))
+    described = intro or own_description or of_campaign or prizes
+    if of_campaign and not own_description and not several:
+        # The campaign has no page that shows it.
+        reply.render.ui = ui = {**ui, "description": of_campaign}
     picture = _picture(
         *(ui.get("preview"), settings.get("preview"), ui.get("picture")),
         *(_value_at(ui, "picture", "image"), _value_at(ui, "background", "image")),

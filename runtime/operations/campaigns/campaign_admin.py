@@ -122,7 +122,7 @@ async def alter(
         await check_merchant(connection, checks, request, campaign.merchant_id)
         if not campaign.merchant_id and merchant_of(request):
             raise forbidden("campaign", request.id)
-        await _check_merchants_wallet(connection, checks, tenant_id, request.id, campaign.merchant_id)
+        await _check_merchants_wallet(connection, checks, tenant_id, campaign)
     checks.raise_found()
     row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_columns(campaign), update.revision)
     if row is None:
@@ -145,14 +145,14 @@ def _refuse_revival(before: asyncpg.Record, campaign: m.Campaign) -> None:
 
 
 async def _check_merchants_wallet(
-    connection: asyncpg.Connection, checks: Checks, tenant_id: str, campaign_id: str, merchant_id: str
+    connection: asyncpg.Connection, checks: Checks, tenant_id: str, campaign: m.Campaign
 ) -> None:
     """Adds a problem if games that credit the merchant's wallet would have none. HAS_HISTORY if they already did."""
-    games = await connection.fetchrow(_SQL["merchants_wallet"], tenant_id, campaign_id)
+    games = await connection.fetchrow(_SQL["merchants_wallet"], tenant_id, campaign.id)
     assert games is not None, "an aggregate is one row"
     if games["moved"]:
-        raise catalog.has_history("campaign", campaign_id, "the merchant")
-    if games["used"] and not merchant_id:
+        raise catalog.has_history("campaign", campaign.name, "the merchant")
+    if games["used"] and not campaign.merchant_id:
         checks.problem("merchant_id", "is required by games whose wallet_scope is WALLET_SCOPE_MERCHANT")
 
 

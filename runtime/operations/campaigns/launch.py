@@ -362,7 +362,7 @@ def _pictures(state: LaunchState) -> Items:
         if not ui:
             yield _warning(field, f"{name} has no theme or pictures: it is shown with the defaults")
         elif not ui.get("picture"):
-            yield _warning(field, f"{name} has no picture: lists show only its name")
+            yield _warning(f"{field}.picture", f"{name} has no picture: lists show only its name")
         else:
             yield _ok(field, f"{name} has a picture")
         yield from _idle_pictures(game)

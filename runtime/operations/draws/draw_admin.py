@@ -21,7 +21,6 @@ from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, player_id_of, tenant_of
 
 _SQL: Final = sql.load("draws")
-_USABLE_PRIZES: Final = sql.load("prizes")["usable"]
 _GET_BOARD: Final = sql.load("leaderboards")["get"]
 
 SETTABLE: Final = frozenset({"name", "tickets", "prizes", "alternates", "closes_at", "randomness"})
@@ -171,12 +170,10 @@ async def _check(engine: Engine, connection: asyncpg.Connection, request: Scoped
     if found := problems(draw, engine.clock.now()):
         raise violations(found)
     checks, tickets = Checks(), provided(draw.tickets, "tickets")
-    named = sorted({prize.prize_id for prize in draw.prizes})
-    rows = await connection.fetch(_USABLE_PRIZES, tenant_of(request), named, merchant_of(request))
-    usable = {row["prize_id"] for row in rows}
+    unusable = await catalog.unusable_prizes(connection, request, (prize.prize_id for prize in draw.prizes))
     for i, prize in enumerate(draw.prizes):
-        if prize.prize_id not in usable:
-            checks.problem(f"prizes[{i}].prize_id", f"there is no prize {prize.prize_id!r}")
+        if why := unusable.get(prize.prize_id):
+            checks.problem(f"prizes[{i}].prize_id", why)
     if (own := merchant_of(request)) and tickets.scope_key not in ("", draw.campaign_id, own):
         checks.problem("tickets.scope_key", "must be the id of the campaign or of the merchant")
     board = (tenant_of(request), tickets.ranking, merchant_of(request), False)

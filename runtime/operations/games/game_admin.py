@@ -42,7 +42,6 @@ from runtime.wire.enums import token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 _SQL: Final = sql.load("games")
-_USABLE_PRIZES: Final = sql.load("prizes")["usable"]
 _WORTH: Final = sql.load("approvals")["prizes"]
 
 SETTABLE: Final = frozenset(
@@ -108,7 +107,7 @@ async def make(
         checks.problem("campaign_id", "is required")
     elif campaign := await campaigns.check_campaign(connection, checks, request, game.campaign_id):
         _check_scope(checks, request, game, campaign)
-    await _check_prizes(connection, checks, request, prizes_named(definition))
+    await _check_prizes(connection, checks, request, game, prizes_named(definition))
     checks.raise_found()
     row = (tenant_id, game_id, game.campaign_id, game.name, game.type, token(game.status), definition)
     await connection.execute(_SQL["insert"], *row)
@@ -180,11 +179,11 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     named = set(prizes_named(definition)) - set(prizes_named(before["definition"]))
     if game.status is m.GameStatus.ACTIVE:
         named = set(prizes_named(definition))
-    await _check_prizes(connection, checks, request, sorted(named))
+    await _check_prizes(connection, checks, request, game, sorted(named))
     checks.raise_found()
     await _refuse_rekeyed(connection, tenant_id, before, game, definition)
     if game.status is m.GameStatus.ARCHIVED and before["status"] != "archived":
-        await _refuse_in_use(connection, tenant_id, request.id)
+        await _refuse_in_use(connection, tenant_id, request.id, game.name)
     row = (tenant_id, request.id, before["revision"], game.name, game.type, token(game.status), definition)
     if await connection.fetchval(_SQL["revise"], *row) is None:
         raise catalog.stale("game", before["revision"])
@@ -238,7 +237,7 @@ async def delete_game(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply
 
     async def work(connection: asyncpg.Connection) -> bool:
         before = await reading.for_update(connection, _SQL["get"], request, "game", request.id)
-        await _refuse_in_use(connection, tenant_id, request.id)
+        await _refuse_in_use(connection, tenant_id, request.id, before["definition"]["name"])
         archived = bool(await connection.fetchval(_SQL["has_history"], tenant_id, request.id))
         await connection.execute(_SQL["archive" if archived else "remove"], tenant_id, request.id)
         after = dict(before) | {"status": "archived"} if archived else None
@@ -248,13 +247,18 @@ async def delete_game(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply
     return m.DeleteReply(id=request.id, archived=await catalog.change(engine, tenant_id, work))
 
 
-def users_of_prize(game_id: str, definition: Definition, prize_id: str) -> list[dict[str, str]]:
-    """The references to a prize in a game: the game as `{type, id}`, and each rung as `{type, id, game_id}`."""
+def users_of_prize(game_id: str, definition: Definition, prize_id: str, prize: str) -> list[dict[str, str]]:
+    """The references to a prize: the game as `{type, id, name}`, and each rung as `{type, id, name, game_id}`.
+
+    prize: its name, which names a rung without one.
+    """
     if all(named_id != prize_id for _, named_id in prizes_named(definition)):
         return []
     rungs = [rung for rung in (definition["milestones"] or {}).get("rungs", ()) if rung["prize_id"] == prize_id]
-    named = [{"type": "milestone", "id": rung["id"], "game_id": game_id} for rung in rungs]
-    return [{"type": "game", "id": game_id}, *named]
+    named = [
+        {"type": "milestone", "id": rung["id"], "name": rung["name"] or prize, "game_id": game_id} for rung in rungs
+    ]
+    return [{"type": "game", "id": game_id, "name": definition["name"]}, *named]
 
 
 def _fill_defaults(game: m.Game) -> None:
@@ -341,27 +345,30 @@ async def _refuse_rekeyed(
     before = game_from_row(row)
     old = {rung.id: rung.currency for rung in (before.milestones.rungs if before.milestones else ())}
     rungs = game.milestones.rungs if game.milestones else ()
-    changed = [f"the currency of rung {rung.id}" for rung in rungs if old.get(rung.id, rung.currency) != rung.currency]
+    recounted = [rung for rung in rungs if old.get(rung.id, rung.currency) != rung.currency]
+    changed = [f"the currency of the rung {_rung_name(rung)!r}" for rung in recounted]
     removed = currencies_credited(row["definition"]) - currencies_credited(definition)
     changed += [f"the currency {name}" for name in sorted(removed)]
     if game.wallet_scope is not before.wallet_scope:
         changed.append("wallet_scope")
     if changed and await connection.fetchval(_SQL["has_moved"], tenant_id, before.id):
-        raise catalog.has_history("game", before.id, changed[-1])
+        raise catalog.has_history("game", before.name, changed[-1])
 
 
 async def _check_prizes(
-    connection: asyncpg.Connection, checks: Checks, request: Scoped, named: list[tuple[str, str]]
+    connection: asyncpg.Connection, checks: Checks, request: Scoped, game: m.Game, named: list[tuple[str, str]]
 ) -> None:
-    """Adds a problem for each prize that is archived or unknown to the caller. A merchant may use the tenant's."""
-    wanted = {prize_id for _, prize_id in named if prize_id}
-    if not wanted:
-        return
-    about = (tenant_of(request), sorted(wanted), merchant_of(request))
-    usable = {row["prize_id"] for row in await connection.fetch(_USABLE_PRIZES, *about)}
+    """Adds a problem for each (path, prize_id) whose prize is archived or unknown to the caller."""
+    unusable = await catalog.unusable_prizes(connection, request, (prize_id for _, prize_id in named))
+    rungs = game.milestones.rungs if game.milestones else ()
+    names = {f"milestones.rungs[{i}].prize_id": _rung_name(rung) for i, rung in enumerate(rungs)}
     for path, prize_id in named:
-        if prize_id and prize_id not in usable:
-            checks.problem(path, f"unknown prize {prize_id[:200]!r}")
+        if why := unusable.get(prize_id):
+            checks.problem(path, f"{why}: choose another prize for {names[path]!r}" if path in names else why)
+
+
+def _rung_name(rung: m.Rung) -> str:
+    return rung.name or f"{rung.threshold} {rung.currency}"
 
 
 async def _load(connection: asyncpg.Connection, tenant_id: str, game_id: str) -> asyncpg.Record:
@@ -370,10 +377,12 @@ async def _load(connection: asyncpg.Connection, tenant_id: str, game_id: str) ->
     return row
 
 
-async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, game_id: str) -> None:
+async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, game_id: str, name: str) -> None:
     boards = await connection.fetch(_SQL["boards_that_count"], tenant_id, game_id)
     if boards:
-        raise catalog.in_use("game", game_id, [{"type": "leaderboard", "id": row["board_id"]} for row in boards])
+        raise catalog.in_use(
+            "game", name, [{"type": "leaderboard", "id": row["board_id"], "name": row["name"]} for row in boards]
+        )
 
 
 def _refuse_stale(sent: int, current: int) -> None:

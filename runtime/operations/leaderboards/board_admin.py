@@ -29,7 +29,6 @@ from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 _SQL: Final = sql.load("leaderboards")
-_USABLE_PRIZES: Final = sql.load("prizes")["usable"]
 _PLAYER: Final = sql.load("players")["find"]
 
 SETTABLE: Final = frozenset({"campaign_id", "game_id", "name", "metric", "mode", "start_date", "end_date", "prizes"})
@@ -266,14 +265,12 @@ def _check_ranks(checks: Checks, prizes: list[m.RankPrize]) -> None:
 
 
 async def _check_prizes(connection: asyncpg.Connection, request: Scoped, board: m.Leaderboard) -> None:
-    """Checks that the caller may use each prize and none is archived. The catalogue lock keeps it true until commit."""
-    named = sorted({prize.prize_id for prize in board.prizes})
-    about = (tenant_of(request), named, merchant_of(request))
-    usable = {row["prize_id"] for row in await connection.fetch(_USABLE_PRIZES, *about)}
+    """Checks that the caller may use each prize and none is archived."""
+    unusable = await catalog.unusable_prizes(connection, request, (prize.prize_id for prize in board.prizes))
     checks = Checks()
     for i, prize in enumerate(board.prizes):
-        if prize.prize_id not in usable:
-            checks.problem(f"prizes[{i}].prize_id", f"there is no prize {prize.prize_id!r}")
+        if why := unusable.get(prize.prize_id):
+            checks.problem(f"prizes[{i}].prize_id", why)
     checks.raise_found()
 
 

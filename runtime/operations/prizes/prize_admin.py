@@ -183,7 +183,7 @@ async def alter(
         await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
     checks.raise_found()
     if prize.status is m.PrizeStatus.ARCHIVED and before["status"] != "archived":
-        await _refuse_in_use(connection, tenant_id, request.id)
+        await _refuse_in_use(connection, tenant_id, request.id, before["name"])
     shown_once: dict[str, str] = {}
     # An approved update has no stored reply, in which its requester would find a generated secret.
     if shows_secret and "fulfillment" in named and not is_approved():
@@ -212,7 +212,7 @@ async def delete_prize(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
 
     async def work(connection: asyncpg.Connection) -> bool:
         before = await reading.for_update(connection, _SQL["get"], request, "prize", request.id)
-        await _refuse_in_use(connection, tenant_id, request.id)
+        await _refuse_in_use(connection, tenant_id, request.id, before["name"])
         await connection.execute(_SQL["lock"], tenant_id, request.id)
         archived = bool(await connection.fetchval(_SQL["has_history"], tenant_id, request.id))
         await connection.execute(_SQL["archive" if archived else "remove"], tenant_id, request.id)
@@ -421,14 +421,14 @@ def _columns(prize: m.Prize, config: dict[str, Any], schedule: dict[str, Any] | 
     )
 
 
-async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, prize_id: str) -> None:
+async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, prize_id: str, name: str) -> None:
     used_by = []
     for row in await connection.fetch(_SQL["games_that_may_name"], tenant_id, prize_id):
-        used_by += games.users_of_prize(row["game_id"], row["definition"], prize_id)
+        used_by += games.users_of_prize(row["game_id"], row["definition"], prize_id, name)
     for row in await connection.fetch(_SQL["boards_that_name"], tenant_id, prize_id):
-        used_by.append({"type": "leaderboard", "id": row["board_id"]})
+        used_by.append({"type": "leaderboard", "id": row["board_id"], "name": row["name"]})
     if used_by:
-        raise catalog.in_use("prize", prize_id, used_by)
+        raise catalog.in_use("prize", name, used_by)
 
 
 def _shown(row: Any) -> dict[str, Any]:

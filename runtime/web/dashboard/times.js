@@ -1,5 +1,6 @@
 // Times: unix seconds in the API, shown and entered in a campaign's zone, which is always named.
 import { signal } from "./lib.js";
+import { relative } from "./relative_time.js";
 import { say } from "./words.js";
 
 const KEPT = "tombola.times";
@@ -64,22 +65,12 @@ export function period(from, to, zone) {
   return `${say(from && to ? "time.period" : from ? "time.from" : "time.until", parts)} ${known(zone)}`;
 }
 
-const AGO = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
-const UNITS = /** @type {const} */ ([["day", 86400], ["hour", 3600], ["minute", 60]]);
-
 /**
- * A relative time.
+ * A time relative to now, in the zone's calendar days.
  * @param {number} seconds
+ * @param {string} zone
  */
-export function ago(seconds) {
-  const passed = seconds - Date.now() / 1000;
-  for (const [unit, length] of UNITS) {
-    if (Math.abs(passed) >= length) {
-      return AGO.format(Math.round(passed / length), unit);
-    }
-  }
-  return say("time.now");
-}
+export const ago = (seconds, zone) => relative(seconds, Date.now() / 1000, known(zone)) || say("time.now");
 
 /**
  * The value of an `<input type="datetime-local">` for a time; "" if not set.

@@ -42,8 +42,16 @@ export const typed = (path, value) => (typeof value === "number" && path.endsWit
 /** @param {number} amount @param {string} [currency] */
 export const money = (amount, currency = "") => `${amount.toLocaleString("en", { maximumFractionDigits: 2 })}${currency && `\u00a0${currency}`}`;
 
-/** Costs by currency: different currencies are not added up. @param {{amount: number, currency: string}[]} costs @param {number} [among] */
-export const moneys = (costs, among = 1) => costs.map(({ amount, currency }) => money(amount / among, currency)).join(" + ") || money(0);
+/**
+ * Costs by currency, each named: "5 EUR and 6 without a currency". Different currencies are not added up.
+ * @param {{amount: number, currency: string}[]} costs @param {(amount: number, currency?: string) => string} [shown]
+ */
+export function moneys(costs, shown = money) {
+  const several = costs.length > 1;
+  const named = costs.toSorted((one, other) => Number(!one.currency) - Number(!other.currency) || one.currency.localeCompare(other.currency))
+    .map(({ amount, currency }) => (several && !currency ? say("money.unnamed", { amount: shown(amount) }) : shown(amount, currency)));
+  return new Intl.ListFormat(LANGUAGE).format(named) || shown(0);
+}
 
 /**
  * The label of an API name: its text, or `max_plays_per_day` -> "Max plays per day".

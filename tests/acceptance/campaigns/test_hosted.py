@@ -50,7 +50,7 @@ async def test_hosted_page_has_a_preview_and_is_framed_by_the_campaign_s_origins
     picture, brand = "https://brand.example/a.png?x=1&y=2", "https://*.brand.example"
     ui = {"picture": {"image": picture}, "background": {"image": "https://brand.example/b.png"}}
     game_id = await own_world.wheel(await own_world.prize(name="Mug"), name="Wheel & deal", ui=ui)
-    changed = {"name": "Autumn Fair", "origins": [brand]}
+    changed = {"name": "Autumn Fair", "origins": [brand], "settings": {"description": "Win a mug."}}
     path = f"/admin/campaigns/{own_world.campaign_id}"
     assert (await own_world.stack.admin("PUT", path, changed)).code == "OK"
     pages = []
@@ -64,10 +64,11 @@ async def test_hosted_page_has_a_preview_and_is_framed_by_the_campaign_s_origins
     for part in (
         'property="og:title" content="Wheel &amp; deal · Autumn Fair"',
         'property="og:site_name" content="Autumn Fair"',
-        'property="og:description" content="Mug"',
+        'property="og:description" content="Win a mug."',
         "<title>Wheel &amp; deal · Autumn Fair</title>",
         'property="og:image" content="https://brand.example/a.png?x=1&amp;y=2"',
-        'name="description" content="Mug"',
+        'name="description" content="Win a mug."',
+        '"description":"Win a mug."',  # The widget shows it: the campaign has no page of its games.
     ):
         assert part in pages[0], part
     assert "style=" not in pages[0]

@@ -72,7 +72,7 @@ async def test_launch_check_covers_dates_games_and_odds(fair: World) -> None:
     warned = await found(fair, "warning")
     assert warned["end_date"] == "No end date is set"
     assert warned["handler_config"] == "Empty has no prizes: every play loses"
-    assert warned["ui"] == "Empty has no picture: lists show only its name"
+    assert warned["ui.picture"] == "Empty has no picture: lists show only its name"
     assert warned["origins"] == "No origins are set: only the service's own pages may show it"
     await fair.database.execute("UPDATE campaigns SET end_date = now() WHERE campaign_id = $1", fair.campaign_id)
     assert (await found(fair, "problem"))["end_date"] == "The end date is in the past"

@@ -139,7 +139,7 @@ def sends(channel: str, config: dict[str, Any]) -> dict[str, Any]:
 async def test_prize_in_use_cannot_be_deleted_or_archived(stack: Any) -> None:
     campaign = await make_campaign(stack)
     prize_id = await make_prize(stack)
-    rung = {"id": "five", "currency": "leaf", "threshold": 5, "prize_id": prize_id}
+    rung = {"id": "five", "name": "Five leaves", "currency": "leaf", "threshold": 5, "prize_id": prize_id}
     game = await make_game(stack, campaign["id"], prize_id, milestones={"rungs": [rung]})
     await stack.database.execute(
         "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode, prizes)"
@@ -152,10 +152,11 @@ async def test_prize_in_use_cannot_be_deleted_or_archived(stack: Any) -> None:
         refused = await stack.admin(verb, f"/admin/prizes/{prize_id}", body)
         assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "IN_USE")
         assert refused.envelope["data"]["used_by"] == [
-            {"type": "game", "id": game["id"]},
-            {"type": "milestone", "id": "five", "game_id": game["id"]},
-            {"type": "leaderboard", "id": "board_a"},
+            {"type": "game", "id": game["id"], "name": game["name"]},
+            {"type": "milestone", "id": "five", "name": "Five leaves", "game_id": game["id"]},
+            {"type": "leaderboard", "id": "board_a", "name": "Best"},
         ]
+        assert "milestone 'Five leaves'" in refused.envelope["message"]
     rung_alone = await make_prize(stack)
     other = await make_game(stack, campaign["id"], prize_id, milestones={"rungs": [{**rung, "prize_id": rung_alone}]})
     refused = await stack.admin("DELETE", f"/admin/prizes/{rung_alone}")

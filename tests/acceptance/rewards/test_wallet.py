@@ -108,6 +108,7 @@ async def test_currency_of_a_rung_of_a_played_game_cannot_change(stack: Stack) -
         changed = {**milestones, "rungs": [{**rung, **fields}]}
         answer = await stack.admin("PUT", f"/admin/games/{game['id']}", {"milestones": changed})
         assert (refused(answer) == KEPT) if is_refused else answer.data
+        assert ("the currency of the rung 'Ten'" in answer.envelope["message"]) is is_refused
 
 
 async def test_currencies_of_a_played_game_cannot_be_dropped(stack: Stack) -> None:

@@ -318,7 +318,11 @@ async def test_budget_and_launch_check_warn_and_lead_to_what_is_to_be_done(desk:
     assert await violations(page) == []
     await page.locator(".checks li", has_text="Harvest mug has no picture").locator("a").click()
     await page.wait_for_selector(".head h1:has-text('Harvest mug')")
+    await desk.until("document.activeElement.name === 'image_url'")
     await desk.to(f"/campaigns/{fair.campaign_id}")
+    await page.locator(".checks li", has_text="No origins are set").locator("a").click()
+    await desk.until("document.activeElement.matches('dialog [data-path=origins] button')")
+    await desk.press("Cancel", within="dialog")
     warning = "The quest Visit gives turns, but no active game takes any"
     await page.locator(".checks li[data-tone=warn]", has_text=warning).locator("a").click()
-    await page.wait_for_selector("main tbody:has-text('Visit')")
+    await desk.until("document.activeElement.matches('dialog [name=turns]')")

@@ -82,16 +82,26 @@ async def test_designer_shows_odds_stock_and_contrast_and_saves_what_was_typed(d
     top = "document.querySelector('.preview').getBoundingClientRect().top"
     await desk.until(f"scrollY > 800 && {top} > 0 && {top} < 400")  # It stays in view beside the form.
     await form.get_by_role("button", name="Add to rungs").click()
-    for name, text in (("currency", "points"), ("threshold", "10")):
-        await field(desk, f"milestones.rungs[0].{name}").fill(text)
+    await field(desk, "milestones.rungs[0].threshold").fill("10")
+    assert await field(desk, "milestones.rungs[0].currency").count() == 0, "there is one currency to choose from"
     await field(desk, "milestones.rungs[0].prize_id").select_option(label="Sledge")
+    frame = "JSON.stringify(document.querySelector('.preview').getBoundingClientRect())"
+    before = await page.evaluate(frame)
     await save(desk)
     assert "Test plays of revision 2" in await note.inner_text() and unsaved not in await note.inner_text()
     stored = await game_of(desk)
     chances = [{"prize_id": prize, "probability": float(chance) / 100} for prize, chance in odds]
     assert stored["handler_config"] == {"prizes": chances}
     assert stored["ui"] == {"theme": {"preset": "midnight"}} and stored["status"] == "GAME_STATUS_DRAFT"
-    assert [rung["prize_id"] for rung in stored["milestones"]["rungs"]] == [sledge]
+    assert [(rung["prize_id"], rung["currency"]) for rung in stored["milestones"]["rungs"]] == [(sledge, "points")]
+    await form.get_by_role("button", name="Remove prizes 2").click()
+    await page.wait_for_selector(".designer form [role=status]:has-text('Voucher has unlimited stock')")
+    assert await page.evaluate(frame) == before, "the preview keeps its place"
+    await form.get_by_role("button", name="Add to prizes").click()
+    await field(desk, "handler_config.prizes[2].prize_id").select_option(voucher)
+    await page.wait_for_selector(".designer form [role=status]:has-text('Voucher')", state="detached")
+    await page.reload()
+    await page.wait_for_selector(".preview tombola-game")
     await desk.press("Run test plays", within=".sheet:has([name=times])")
     await page.wait_for_selector("table:has-text('Published')")
     tried = await page.inner_text(".table:has(th:text-is('Published')) tbody")

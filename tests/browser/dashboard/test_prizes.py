@@ -309,7 +309,7 @@ async def test_code_file_is_imported_with_its_progress_stopped_and_resumed(desk:
     assert (await codes_of(desk, prize_id))["totals"]["free"] == 5_000
     await desk.press("Continue", within=".upload")
     await page.wait_for_selector(f"{STATUS}:has-text('Upload complete. 7,000 lines: 6,998 added, 1 duplicates')")
-    await page.get_by_text("First 2 rejected lines").click()
+    await page.get_by_text("First 2 lines not added").click()
     assert await page.locator(".upload .lines li").all_text_contents() == [
         "Line 7,000contains white space or unprintable characters",
         "Line 7,001duplicate",

@@ -57,7 +57,7 @@ export default function Boards() {
     { title: say("field.end_date"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.end_date} zone=${campaigns.zone(one.campaign_id)} />` },
   ];
   const filters = [
-    { name: "q", label: say("campaigns.search") },
+    { name: "q", label: say("game.name") },
     { name: "status", label: say("campaigns.status"), options: ["ACTIVE", "FINALIZED", "ARCHIVED"].map((one) => ({ value: one.toLowerCase(), text: state(`LEADERBOARD_STATUS_${one}`) })) },
     campaigns.filter,
   ];

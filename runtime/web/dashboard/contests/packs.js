@@ -68,12 +68,12 @@ export default function Packs() {
     { title: say("packs.until"), narrow: true, show: (/** @type {any} */ one) => (one.until ? html`<${When} at=${one.until} />` : say("none")) },
   ];
   const filters = [
-    { name: "q", label: say("campaigns.search") },
+    { name: "q", label: say("game.name") },
     { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value, text: state(value) })) },
     campaigns.filter,
   ];
   return html`<${Head} title=${say("packs.title")}>${make}<//>
-    <${List} caption=${say("packs.title")} columns=${columns} filters=${filters}
+    <${List} caption=${say("packs.caption")} columns=${columns} filters=${filters}
       load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/packs", { query, signal })}
       empty=${{ title: say("packs.empty"), text: say("packs.empty_text"), act: make }} />
     ${making && html`<${Make} title=${say("packs.new")} schema=${PACK} value=${{ status: "active", until: 0, gives: { turns: 1, currency: "", amount: 0 } }} zone=${campaigns.zone} save=${save} word=${say("packs.make")} close=${() => setMaking(false)} />`}`;

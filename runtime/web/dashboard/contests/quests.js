@@ -1,13 +1,13 @@
 // The list of quests, with forms to create, edit and archive them.
 import { api } from "../api.js";
-import { html, useState } from "../lib.js";
+import { html, useEffect, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { confirm } from "../parts/dialog.js";
 import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { complain, tell } from "../parts/toast.js";
 import { Status } from "../parts/values.js";
-import { place } from "../router.js";
+import { filter, place } from "../router.js";
 import { can } from "../session.js";
 import { period } from "../times.js";
 import { useTitle } from "../title.js";
@@ -73,7 +73,16 @@ export default function Quests() {
   const [changes, setChanges] = useState(0);
   const changed = () => setChanges((count) => count + 1);
   const [withSecret, setWithSecret] = useState(/** @type {any} */ (null));
-  const close = () => setShown(null);
+  const { edit = "" } = place.value.query;
+  useEffect(() => {
+    if (edit && can("UpdateQuest")) {
+      api.get("/admin/quests/{id}", { path: { id: edit } }).then(setShown, complain);
+    }
+  }, [edit]);
+  const close = () => {
+    setShown(null);
+    filter({ edit: "", field: "" });
+  };
   const saved = (/** @type {any} */ one) => {
     if (one.secret) {
       setWithSecret(one);
@@ -122,7 +131,7 @@ export default function Quests() {
   ];
   const options = (/** @type {string[]} */ values) => values.map((value) => ({ value, text: state(value) }));
   const filters = [
-    { name: "q", label: say("campaigns.search") },
+    { name: "q", label: say("game.name") },
     { name: "status", label: say("campaigns.status"), options: options(["draft", "active", "archived"]) },
     { name: "type", label: say("quests.often"), options: options(TYPES) },
     campaigns.filter,

@@ -6,7 +6,7 @@ import { Section } from "../parts/layout.js";
 import { useData } from "../parts/requests.js";
 import { can } from "../session.js";
 import { when } from "../times.js";
-import { number, percent, say } from "../words.js";
+import { moneys, number, percent, say } from "../words.js";
 
 const ALMOST = 1e-9;
 /** A tolerance: shares are typed in percent, and three thirds do not sum to 100. */
@@ -154,11 +154,11 @@ function Group({ group, known, rate, daily, zone, children }) {
 /** @param {Costs} costs @param {number} count @returns {Costs} */
 const times = (costs, count) => new Map([...costs].map(([currency, cost]) => [currency, cost * count]));
 
-/** Amounts by currency: different currencies are not added up. @param {Costs} costs */
-function money(costs) {
-  const shown = [...costs].filter(([, cost]) => cost).sort().map(([currency, cost]) => `${number(Math.round(cost * 1e4) / 1e4)} ${currency}`.trim());
-  return shown.join(" + ") || number(0);
-}
+/** An amount to the hundredth of a cent. @param {number} amount @param {string} [currency] */
+const fine = (amount, currency = "") => `${number(Math.round(amount * 1e4) / 1e4)} ${currency}`.trim();
+
+/** @param {Costs} costs */
+const money = (costs) => moneys([...costs].filter(([, cost]) => cost).map(([currency, amount]) => ({ currency, amount })), fine);
 
 /** When stock runs out at this daily rate. @param {any} prize @param {number} daily @param {string} zone */
 function runsOut(prize, daily, zone) {

@@ -60,7 +60,7 @@ export default function People() {
   ];
   return html`<${Head} title=${say("people.title")}>${make}<//>
     <${Section} title=${say("people.tokens")}>
-      <${List} caption=${say("people.tokens")} columns=${columns} about=${changes} filters=${[{ name: "q", label: say("people.name") }, { name: "made_by", label: say("people.made_by") }]}
+      <${List} caption=${say("people.tokens")} columns=${columns} about=${changes} filters=${[{ name: "q", label: say("people.name") }, { name: "made_by", label: say("people.maker") }]}
         load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/tokens", { query, signal })}
         empty=${{ title: say("people.none"), text: say("people.none_text"), act: make }} />
     <//>

@@ -80,7 +80,7 @@ function Funnel({ figures: { funnel, players, returning_players: returning, cost
     <div class="tiles">
       <div class="tile"><span>${say(ofGame ? "analytics.players_ever" : "analytics.players")}</span><b>${number(players)}</b></div>
       <div class="tile"><span>${say(ofGame ? "analytics.returning_game" : "analytics.returning")}</span><b>${number(returning)}</b><small class="quiet">${players ? percent(returning / players) : ""}</small></div>
-      <div class="tile"><span>${say("analytics.cost")}</span><b>${moneys(costs)}</b><small class="quiet">${say("analytics.cost_of_play", { cost: moneys(costs, Math.max(funnel.plays, 1)) })}</small></div>
+      <div class="tile"><span>${say("analytics.cost")}</span><b>${moneys(costs)}</b><small class="quiet">${say("analytics.cost_of_play", { cost: moneys(costs.map((/** @type {any} */ one) => ({ ...one, amount: one.amount / Math.max(funnel.plays, 1) }))) })}</small></div>
     </div>
   <//>`;
 }

@@ -1,6 +1,6 @@
 // One campaign: its figures, launch check, games, embedding and status changes.
 import { api, Refused } from "../api.js";
-import { html, useRef, useState } from "../lib.js";
+import { html, useEffect, useRef, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { differing } from "../parts/compared.js";
 import { confirm, Dialog } from "../parts/dialog.js";
@@ -13,7 +13,7 @@ import { useData } from "../parts/requests.js";
 import { Empty, Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
 import { Id, Status } from "../parts/values.js";
-import { address, go } from "../router.js";
+import { address, filter, go, place } from "../router.js";
 import { can } from "../session.js";
 import { period, whenNamed } from "../times.js";
 import { useTitle } from "../title.js";
@@ -57,6 +57,12 @@ export default function Campaign({ id }) {
   const { data: campaign, error, again, set } = useData((signal) => api.get("/admin/campaigns/{id}", { path: { id }, signal }), [id]);
   const games = useData((signal) => everyGame(id, signal), [id]);
   const [shown, setShown] = useState("");
+  const { edit = "", field = "" } = place.value.query;
+  useEffect(() => setShown(edit && can("UpdateCampaign") ? "edit" : ""), [edit, field]);
+  const close = () => {
+    setShown("");
+    filter({ edit: "", field: "" });
+  };
   useTitle(campaign?.name ?? "");
   if (!campaign) {
     return error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} />`;
@@ -109,7 +115,7 @@ export default function Campaign({ id }) {
         <dt>${say("campaign.origins")}</dt><dd>${campaign.origins.join(", ") || say("none")}</dd>
       </dl>
     <//>
-    ${shown === "edit" && html`<${Edit} campaign=${campaign} close=${() => setShown("")} saved=${set} />`}
+    ${shown === "edit" && html`<${Edit} campaign=${campaign} close=${close} saved=${set} />`}
     ${shown === "duplicate" && html`<${Duplicate} campaign=${campaign} close=${() => setShown("")} />`}`;
 }
 

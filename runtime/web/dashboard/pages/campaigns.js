@@ -44,7 +44,7 @@ export default function Campaigns() {
     { title: say("campaigns.changed"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.updated_at} zone=${one.timezone} />` },
   ];
   const filters = [
-    { name: "q", label: say("campaigns.search") },
+    { name: "q", label: say("game.name") },
     { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.replace("CAMPAIGN_STATUS_", "").toLowerCase(), text: state(value) })) },
   ];
   const over = place.value.query.view === "timeline";

@@ -1,17 +1,17 @@
 // One game: design, preview, test plays and revisions.
 import { api } from "../api.js";
-import { changes, editable, schemaOf } from "../designer/definition.js";
+import { changes, currenciesOf, editable, schemaOf } from "../designer/definition.js";
 import { alike, Differences, differences } from "../designer/differences.js";
 import { Colour, Contrasts, dressed, ofCampaign, Preset } from "../designer/look.js";
 import { Odds, Percent } from "../designer/odds.js";
 import { Preview } from "../designer/preview.js";
 import { Revisions } from "../designer/revisions.js";
 import { Trials } from "../designer/trials.js";
-import { Wheel } from "../designer/wheel.js";
+import { Removed, Wheel } from "../designer/wheel.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { Embed } from "../parts/embed.js";
-import { Form } from "../parts/form.js";
+import { Form, isObject } from "../parts/form.js";
 import { Head, Section } from "../parts/layout.js";
 import { Font, Picture } from "../parts/picture.js";
 import { useData } from "../parts/requests.js";
@@ -67,14 +67,18 @@ export default function Game({ id }) {
 async function everything(id, signal) {
   const asked = api.get("/admin/games/{id}", { path: { id }, signal });
   // Loads in parallel to the game: hundreds of prizes take several sequential pages.
-  const [game, campaign, config, themes, prizes] = await Promise.all([
+  const inCampaign = async (/** @type {string} */ path, /** @type {string} */ needs) =>
+    (can(needs) ? (await api.get(path, { query: { campaign_id: (await asked).campaign_id, limit: 100 }, signal })).items : []);
+  const [game, campaign, config, themes, prizes, games, packs] = await Promise.all([
     asked,
     asked.then((game) => api.get("/admin/campaigns/{id}", { path: { id: game.campaign_id }, signal })),
     asked.then((game) => api.get("/schemas/games/{name}.json", { path: { name: game.reward_handler }, signal })),
     api.get("/themes.json", { signal }),
     usable(asked, signal),
+    inCampaign("/admin/games", "ListGames"),
+    inCampaign("/admin/packs", "ListPacks"),
   ]);
-  return { game, campaign, config, themes, prizes, begun: 0 };
+  return { game, campaign, config, themes, prizes, packs, others: games.filter((/** @type {any} */ one) => one.id !== id), begun: 0 };
 }
 
 /** The prizes that a game can award: of its campaign, or of all campaigns. @param {any} game or the promise of it @param {AbortSignal} [signal] */
@@ -91,7 +95,7 @@ async function usable(game, signal) {
 }
 
 /** The form, with odds, contrast and preview. @param {{data: any, saved: (game: any, mixed: boolean) => void}} props */
-function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
+function Designer({ data: { game, campaign, config, themes, prizes, others, packs }, saved }) {
   // The form's initial value. Only the fields that differ are sent, with its revision.
   const begun = useRef({ game, fields: editable(game) });
   if (game.status !== begun.current.game.status && game.revision === begun.current.game.revision + 1) {
@@ -101,7 +105,9 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
   const [theirs, setTheirs] = useState(/** @type {any} */ (null));
   const [unused, setUnused] = useState(/** @type {{field: string, description: string}[]} */ ([]));
   const mixed = useRef(false); // The saved game contains concurrent changes that the form does not show.
-  const schema = useMemo(() => schemaOf(config, game.type === "spin_wheel" || game.type === "scratch_card"), [config, game.type]);
+  const segmented = game.type === "spin_wheel" || game.type === "scratch_card";
+  const currencies = currenciesOf({ ...game, ...value }, others, packs, prizes);
+  const schema = schemaOf(config, segmented, currencies, value.milestones.rungs ?? []);
   const widgets = useMemo(() => widgetsOf(prizes, themes, game.campaign_id), [prizes, themes, game.campaign_id]);
   const ui = dressed(ofCampaign(value.ui, campaign.settings), themes);
   const may = can("UpdateGame") && game.status !== "GAME_STATUS_ARCHIVED";
@@ -139,7 +145,8 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
       <${Section} title=${say("designer.title")}>
         ${may ? html`<div class="sheet"><${Form} schema=${schema} value=${begun.current.fields} save=${save} typed=${setValue} word=${say("save")} zone=${campaign.timezone} widget=${widgets}>
           ${(/** @type {any} */ now, /** @type {any} */ change) => html`
-            ${game.type === "spin_wheel" && html`<${Wheel} handler=${game.reward_handler} value=${now} prizes=${prizes} change=${change} />`}
+            ${segmented && html`<${Wheel} handler=${game.reward_handler} value=${now} prizes=${prizes} change=${change} whole=${game.type === "spin_wheel"} />`}
+            <${Removed} game=${begun.current.game} value=${now} prizes=${prizes} />
             ${unused.length > 0 && html`<${Unused} items=${unused} />`}
             ${theirs && html`<${Conflict} begun=${begun.current} theirs=${theirs} typed=${value} over=${over} />`}`}
         <//></div>` : html`<p class="quiet">${say("designer.read_only")}</p>`}
@@ -186,8 +193,11 @@ function widgetsOf(prizes, themes, campaign) {
   const One = ({ schema, value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
     ${schema.enum.map((/** @type {string} */ one) => html`<option value=${one}>${one ? state(one.replace(/^ON_UNAVAILABLE_/, "")) : say("look.of_theme")}</option>`)}
   </select>`;
+  /** The picture of a game, which may be stored with an emoji. @param {any} props */
+  const Cover = ({ value, change, ...rest }) => html`<${Picture} ...${rest} value=${isObject(value) ? value.image ?? "" : value}
+    change=${(/** @type {string} */ image) => change(isObject(value) ? { ...value, image } : image)} />`;
   /** @param {any} props */
   const Theme = (props) => html`<${Preset} ...${props} themes=${themes} />`;
   return (/** @type {string} */ name) =>
-    name === "prize_id" || name === "fallback_prize_id" ? Prize : ENUMS.includes(name) ? One : COLOURS.includes(name) ? Colour : PICTURES.includes(name) ? Picture : name === "font_file" ? Font : name === "probability" ? Percent : name === "preset" ? Theme : null;
+    name === "prize_id" || name === "fallback_prize_id" ? Prize : ENUMS.includes(name) ? One : COLOURS.includes(name) ? Colour : name === "picture" ? Cover : PICTURES.includes(name) ? Picture : name === "font_file" ? Font : name === "probability" ? Percent : name === "preset" ? Theme : null;
 }

@@ -26,7 +26,7 @@ export default function Games() {
     { title: say("campaigns.changed"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${Number(one.updated_at)} />` },
   ];
   const filters = [
-    { name: "q", label: say("campaigns.search") },
+    { name: "q", label: say("game.name") },
     { name: "status", label: say("campaigns.status"), options: STATUSES.map((one) => ({ value: one.toLowerCase(), text: state(`GAME_STATUS_${one}`) })) },
     campaigns.filter,
   ];

@@ -5,12 +5,35 @@ import { Section } from "../parts/layout.js";
 import { useData } from "../parts/requests.js";
 import { Loading, Problem } from "../parts/states.js";
 import { address } from "../router.js";
+import { can } from "../session.js";
 import { say } from "../words.js";
 
 const TONES = /** @type {Record<string, string>} */ ({ LAUNCH_LEVEL_OK: "good", LAUNCH_LEVEL_WARNING: "warn", LAUNCH_LEVEL_PROBLEM: "bad" });
 
-/** The page that fixes it, if it is another one. @param {string} field such as prizes/prize_1.stock.total */
-const placeOf = (field) => /^(?:(?:prizes|games)\/[^.]+|quests)/.exec(field)?.[0];
+/** The parts of a campaign's settings in its edit form; the others are on its page. */
+const EDITED = /^(?:end_date|origins|budget|settings\.(?:picture|description|terms))/;
+
+/**
+ * The address of the form with the field; "" if the dashboard has none, as for a setting of the service.
+ * @param {string} field such as prizes/prize_1.stock.total @param {any} campaign @param {any[]} games
+ */
+function placeOf(field, campaign, games) {
+  const [, kind, id, rest] = /^(prizes|games|quests)\/([^.]+)\.(.*)$/.exec(field) ?? [];
+  const own = `/campaigns/${encodeURIComponent(campaign.id)}`;
+  if (kind) {
+    return kind === "quests" ? address("/quests", { edit: id, field: rest }) : address(`/${kind}/${encodeURIComponent(id)}`, { field: rest });
+  }
+  if (field === "games") {
+    return games.length ? address(`/games/${encodeURIComponent(games[0].id)}`) : address(`${own}/games/new`);
+  }
+  if (field === "integrations") {
+    return address("/integrations");
+  }
+  if (EDITED.test(field)) {
+    return can("UpdateCampaign") ? address(own, { edit: "1", field }) : "";
+  }
+  return field.startsWith("settings") && can("UpdateCampaign") ? address(`${own}/page`, { field: field.replace(/^settings\.?(?:page\.)?/, "") }) : "";
+}
 
 /** @param {{campaign: any, games: any[]}} props games: it is checked anew where they change */
 export function Launch({ campaign, games }) {
@@ -21,7 +44,7 @@ export function Launch({ campaign, games }) {
   return html`<${Section} title=${say("campaign.check")} note=${note}>
     ${error ? html`<${Problem} error=${error} again=${again} />` : !data ? html`<${Loading} />` : html`<ul class="checks">
       ${items.map(({ level, field, message }) => html`<li data-tone=${TONES[level]}><span class="mark" role="img" aria-label=${say(`check.${TONES[level]}`)}></span>
-        <span>${message}${placeOf(field) && TONES[level] !== "good" && html` <a href=${address(`/${placeOf(field)}`)}>${say("check.open")}</a>`}</span></li>`)}
+        <span>${message}${TONES[level] !== "good" && placeOf(field, campaign, games) && html` <a href=${placeOf(field, campaign, games)}>${say("check.open")}</a>`}</span></li>`)}
     </ul>`}
   <//>`;
 }

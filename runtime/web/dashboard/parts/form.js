@@ -2,10 +2,12 @@
 //
 // Understood: string, number, integer, boolean, enum, array, object (with properties, or a map of names), $ref, anyOf
 // (the first), default, description, minimum and maximum, minLength and maxLength. Anything else is edited as JSON.
+// A property with `const` has this value and is not shown. `titles` are the texts of an enum.
 // Extensions: `format` "unix-time" (seconds, in the form's zone), "time-zone", "lines"; `label`, the field's name; `names`, keys to offer for a map; `help`, a hint instead of the description.
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js";
 import { fromInput, toInput, ZONES } from "../times.js";
 import { has, label, say, sentence } from "../words.js";
+import { useReveal } from "./reveal.js";
 import { complain } from "./toast.js";
 
 /** @typedef {Record<string, any>} Schema */
@@ -36,6 +38,7 @@ export function Form({ schema, value: given, save, word, prefix = "", zone = "UT
   const [value, setValue] = useState(() => filled(schema, given, schema));
   const [errors, setErrors] = useState(/** @type {Record<string, string>} */ ({}));
   const own = useRef(/** @type {HTMLFormElement | null} */ (null));
+  useReveal(own);
   useEffect(() => {
     if (Object.keys(errors).length) {
       const focus = (/** @type {string} */ selector) => {
@@ -113,6 +116,9 @@ export function resolved(schema, root) {
  */
 export function filled(schema, value, root) {
   const one = resolved(schema, root);
+  if (one.const !== undefined) {
+    return one.const;
+  }
   if (one.type === "object" && one.properties && (value === undefined || value === null || isObject(value))) {
     /** @type {Record<string, any>} */
     const made = { ...value };
@@ -158,7 +164,7 @@ const ownOf = ({ name, path, entry, around }) => (entry ? null : around.widget(n
 function within({ schema, value, path, name, around }) {
   const at = (/** @type {string} */ key) => (path ? `${path}.${key}` : key);
   if (schema.type === "object" && schema.properties) {
-    return Object.entries(schema.properties).map(([key, part]) => ({ schema: part, value: value?.[key], name: key, path: at(key) }));
+    return Object.entries(schema.properties).filter(([, part]) => part.const === undefined).map(([key, part]) => ({ schema: part, value: value?.[key], name: key, path: at(key) }));
   }
   if (schema.type === "object" && typeof schema.additionalProperties === "object") {
     return Object.entries(value ?? {}).map(([key, item]) => ({ schema: schema.additionalProperties, value: item, name: key, path: at(key), entry: true }));
@@ -207,7 +213,7 @@ function Fields(part) {
     change=${(/** @type {any} */ next) => change({ ...(isObject(value) ? value : {}), [one.name]: next })} />`);
   // An object's description describes its type, which is no help to users.
   const all = html`<${Help} path=${path} schema=${{ help: schema.help }} around=${around} /><div class="fields">${inner}</div>`;
-  return name ? html`<fieldset><legend>${label(name)}</legend>${all}</fieldset>` : html`<div>${all}</div>`;
+  return name ? html`<fieldset data-path=${path}><legend>${label(name)}</legend>${all}</fieldset>` : html`<div>${all}</div>`;
 }
 
 let keysMade = 0;
@@ -232,7 +238,7 @@ function Rows(part) {
     keys.splice(i, 1);
     change(value.toSpliced(i, 1));
   };
-  return html`<fieldset class="rows"><legend>${label(name)}</legend><${Help} path=${path} schema=${schema} around=${around} />
+  return html`<fieldset class="rows" data-path=${path}><legend>${label(name)}</legend><${Help} path=${path} schema=${schema} around=${around} />
     ${within(part).map((one, i) => html`<div class="row" key=${keys[i]}>
       <${Any} ...${one} around=${around} change=${(/** @type {any} */ next) => change(value.with(i, next))} />
       <button type="button" class="plain" aria-label=${say("form.remove", { name: `${thing} ${i + 1}` })} onClick=${() => remove(i)}>×</button>
@@ -271,7 +277,7 @@ function Names(part) {
     change({ ...value, [key]: filled(schema.additionalProperties, undefined, around.root) });
   };
   entries.forEach(([key]) => keys.has(key) || keys.set(key, ++keysMade));
-  return html`<fieldset class="rows"><legend>${titled}</legend><${Help} path=${path} schema=${schema} around=${around} />
+  return html`<fieldset class="rows" data-path=${path}><legend>${titled}</legend><${Help} path=${path} schema=${schema} around=${around} />
     ${within(part).map((one, i) => html`<div class="row" key=${keys.get(one.name)}><div class="fields">
       <${Key} name=${one.name} called=${say(schema.names ? "form.language" : "form.key")} taken=${taken} rename=${(/** @type {string} */ to) => rename(i, to)} />
       <${Any} ...${one} around=${around} change=${(/** @type {any} */ next) => put(i, [one.name, next])} /></div>
@@ -343,7 +349,7 @@ function input({ schema, value, around, change }, named) {
   /** @param {any} event */
   const text = (event) => change(event.target.value);
   if (schema.enum) {
-    return html`<select ...${named} value=${value} onChange=${text}>${schema.enum.map((/** @type {any} */ one) => html`<option value=${one}>${label(String(one))}</option>`)}</select>`;
+    return html`<select ...${named} value=${value} onChange=${text}>${schema.enum.map((/** @type {any} */ one) => html`<option value=${one}>${schema.titles?.[one] ?? label(String(one))}</option>`)}</select>`;
   }
   if (schema.format === "unix-time") {
     return html`<input type="datetime-local" ...${named} value=${toInput(Number(value ?? 0), around.zone)}

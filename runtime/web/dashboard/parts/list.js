@@ -21,7 +21,7 @@ const PAUSE_MS = 300;
  * @typedef {object} Filter
  * @property {string} name of the query parameter, in the address and of the API
  * @property {string} label
- * @property {{value: string, text: string}[]} [options] what there is to choose from; else it is typed
+ * @property {{value: string, text: string}[]} [options] what there is to choose from; else it is a search field
  * @property {boolean} [day] it is a day
  */
 
@@ -46,7 +46,7 @@ export function List({ load, caption, columns, filters = [], empty, about = null
   const clear = html`<button type="button" class="secondary outline" onClick=${() => go(address(place.value.path))}>${say("list.clear")}</button>`;
   return html`<div class="list" aria-busy=${loading}>
     ${filters.length > 0 && html`<form class="filters" aria-label=${say("list.filter")} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-      ${filters.map((one) => html`<${Field} key=${one.name} filter=${one} value=${asked[one.name]} />`)}
+      ${filters.map((one) => html`<${Field} key=${one.name} filter=${one} caption=${caption} value=${asked[one.name]} />`)}
       ${filtered && items.length > 0 && clear}
     </form>`}
     ${error ? html`<${Problem} error=${error} again=${again} />` : !data ? html`<${Loading} />` : items.length
@@ -58,8 +58,11 @@ export function List({ load, caption, columns, filters = [], empty, about = null
   </div>`;
 }
 
-/** @param {{filter: Filter, value: string}} props */
-function Field({ filter: { name, label, options, day }, value }) {
+/** A caption or label within a sentence: "API tokens" stays as it is. @param {string} text */
+const inner = (text) => text.replace(/^[A-Z](?=[a-z])/, (first) => first.toLowerCase());
+
+/** @param {{filter: Filter, caption: string, value: string}} props */
+function Field({ filter: { name, label, options, day }, caption, value }) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
   useEffect(() => {
@@ -71,6 +74,7 @@ function Field({ filter: { name, label, options, day }, value }) {
   }, [text]);
   /** @param {any} event */
   const typed = (event) => setText(event.target.value);
+  const by = inner(label);
   return options
     ? html`<select aria-label=${label} value=${text} onChange=${typed}>
         <option value="">${label}: ${say("list.all")}</option>
@@ -78,7 +82,7 @@ function Field({ filter: { name, label, options, day }, value }) {
       </select>`
     : day
       ? html`<label class="day">${label} <input type="date" value=${text} onChange=${typed} /></label>`
-      : html`<input type="search" aria-label=${label} placeholder=${label} value=${text} onInput=${typed} />`;
+      : html`<input type="search" aria-label=${say("list.search", { what: inner(caption), by })} placeholder=${say("list.search_by", { by })} value=${text} onInput=${typed} />`;
 }
 
 /**

@@ -24,7 +24,7 @@ export function Status({ value }) {
  */
 export function When({ at, zone = "UTC" }) {
   return at
-    ? html`<time dateTime=${new Date(at * 1000).toISOString()} title=${whenNamed(at, zone)}>${exact.value ? whenNamed(at, zone) : ago(at)}</time>`
+    ? html`<time dateTime=${new Date(at * 1000).toISOString()} title=${whenNamed(at, zone)}>${exact.value ? whenNamed(at, zone) : ago(at, zone)}</time>`
     : html`<span class="quiet">${say("time.unset")}</span>`;
 }
 

@@ -2,6 +2,7 @@
 import { api, newKey, Refused } from "../api.js";
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
+import { useReveal } from "../parts/reveal.js";
 import { complain } from "../parts/toast.js";
 import { say } from "../words.js";
 import { partsOf } from "./codes_file.js";
@@ -17,6 +18,8 @@ export function Upload({ path, id, done, dated = false }) {
   const [run, setRun] = useState(/** @type {any} */ (null));
   const [until, setUntil] = useState("");
   const [over, setOver] = useState(false);
+  const own = useRef(/** @type {HTMLElement | null} */ (null));
+  useReveal(own);
   const stop = useRef(/** @type {AbortController | null} */ (null));
   useEffect(() => () => stop.current?.abort(), []);
   const send = async (/** @type {any} */ from) => {
@@ -62,8 +65,8 @@ export function Upload({ path, id, done, dated = false }) {
     begin(event.dataTransfer?.files[0]);
   };
   const left = run && run.at < run.parts.length;
-  return html`<div class="upload" data-over=${over} onDragOver=${drag(true)} onDragLeave=${drag(false)} onDrop=${run?.busy ? drag(false) : drop}>
-    <label>${say("codes.file")}<input type="file" accept=".csv,.txt,.json" disabled=${run?.busy} onChange=${(/** @type {any} */ event) => begin(event.target.files[0])} /><small class="quiet">${say(dated ? "codes.file_help" : "packs.file_help")}</small></label>
+  return html`<div class="upload" ref=${own} data-over=${over} onDragOver=${drag(true)} onDragLeave=${drag(false)} onDrop=${run?.busy ? drag(false) : drop}>
+    <label>${say("codes.file")}<input type="file" name="codes" accept=".csv,.txt,.json" disabled=${run?.busy} onChange=${(/** @type {any} */ event) => begin(event.target.files[0])} /><small class="quiet">${say(dated ? "codes.file_help" : "packs.file_help")}</small></label>
     ${dated && html`<label>${say("codes.until")}<input type="date" value=${until} disabled=${run?.busy} onInput=${(/** @type {any} */ event) => setUntil(event.target.value)} /><small class="quiet">${say("codes.until_help")}</small></label>`}
     ${run && html`<div class="under-way">
       <progress max=${run.total || 1} value=${run.sent} aria-label=${say("codes.progress", { name: run.name })}></progress>

@@ -30,7 +30,7 @@ export default function Prizes() {
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
   ];
   const filters = [
-    { name: "q", label: say("campaigns.search") },
+    { name: "q", label: say("game.name") },
     { name: "type", label: label("type") },
     { name: "campaign_id", label: label("campaign_id"), options: campaigns.map((/** @type {any} */ { id, name }) => ({ value: id, text: name })) },
     { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.toLowerCase(), text: state(`PRIZE_STATUS_${value}`) })) },

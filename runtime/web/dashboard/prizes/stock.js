@@ -5,6 +5,7 @@ import { Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
 import { Section } from "../parts/layout.js";
 import { PagedTable } from "../parts/paged_table.js";
+import { wanted } from "../parts/reveal.js";
 import { tell } from "../parts/toast.js";
 import { When } from "../parts/values.js";
 import { can } from "../session.js";
@@ -14,7 +15,7 @@ const MOST = 2147483647;
 
 /** @param {{prize: any, moved: () => Promise<void>}} props */
 export function Stock({ prize, moved }) {
-  const [asked, setAsked] = useState(false);
+  const [asked, setAsked] = useState(can("MoveStock") && wanted() === "stock.total");
   const columns = [
     { title: say("audit.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
     { title: say("audit.actor"), show: (/** @type {any} */ one) => html`<span class="long">${one.actor || say("none")}</span>` },

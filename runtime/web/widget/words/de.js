@@ -27,7 +27,7 @@ export default {
   OFFLINE: "Du bist offline. Dein Spiel bleibt erhalten und geht von selbst weiter.",
   waiting: "Das dauert länger als sonst. Dein Spiel bleibt erhalten.",
   refused: "Das ist gerade nicht verfügbar. Versuch es später noch einmal.",
-  CAP_DAY: "Du hast heute keine Spiele mehr. Komm morgen wieder.",
+  CAP_DAY: "Du hast heute keine Spiele mehr.",
   CAP_USER: "Du hast keine Spiele mehr.",
   NO_TURNS: "Du hast keine Versuche mehr.",
   ENTRY_REQUIRED: "Bitte fülle das Formular aus, um fortzufahren.",

@@ -38,7 +38,7 @@ export default {
 
   // refusals, by their reason
   refused: "This is not available right now. Try again later.",
-  CAP_DAY: "You have no plays left today. Come back tomorrow.",
+  CAP_DAY: "You have no plays left today.",
   CAP_USER: "You have no plays left.",
   NO_TURNS: "You have no turns left.",
   ENTRY_REQUIRED: "Please complete the form to continue.",

@@ -27,7 +27,7 @@ export default {
   OFFLINE: "Estás sin conexión. Tu jugada está guardada y seguirá sola.",
   waiting: "Está tardando más de lo normal. Tu jugada está guardada.",
   refused: "No está disponible en este momento. Inténtalo más tarde.",
-  CAP_DAY: "Hoy ya no te quedan jugadas. Vuelve mañana.",
+  CAP_DAY: "Hoy ya no te quedan jugadas.",
   CAP_USER: "Ya no te quedan jugadas.",
   NO_TURNS: "No te quedan turnos.",
   ENTRY_REQUIRED: "Rellena el formulario para continuar.",

@@ -27,7 +27,7 @@ export default {
   OFFLINE: "Vous êtes hors ligne. Votre partie est conservée et reprendra toute seule.",
   waiting: "C’est plus long que d’habitude. Votre partie est conservée.",
   refused: "Ce n’est pas disponible pour le moment. Réessayez plus tard.",
-  CAP_DAY: "Vous n’avez plus de parties pour aujourd’hui. Revenez demain.",
+  CAP_DAY: "Vous n’avez plus de parties pour aujourd’hui.",
   CAP_USER: "Vous n’avez plus de parties.",
   NO_TURNS: "Vous n’avez plus de tours.",
   ENTRY_REQUIRED: "Veuillez remplir le formulaire pour continuer.",

@@ -27,7 +27,7 @@ export default {
   OFFLINE: "Sei offline. La tua giocata è salva e continuerà da sola.",
   waiting: "Ci vuole più del solito. La tua giocata è salva.",
   refused: "Al momento non è disponibile. Riprova più tardi.",
-  CAP_DAY: "Hai finito le giocate di oggi. Torna domani.",
+  CAP_DAY: "Hai finito le giocate di oggi.",
   CAP_USER: "Hai finito le giocate.",
   NO_TURNS: "Non hai più turni.",
   ENTRY_REQUIRED: "Compila il modulo per continuare.",

@@ -27,7 +27,7 @@ export default {
   OFFLINE: "Je bent offline. Je spel is bewaard en gaat vanzelf verder.",
   waiting: "Dit duurt langer dan normaal. Je spel is bewaard.",
   refused: "Dit is nu niet beschikbaar. Probeer het later opnieuw.",
-  CAP_DAY: "Je kunt vandaag niet meer spelen. Kom morgen terug.",
+  CAP_DAY: "Je kunt vandaag niet meer spelen.",
   CAP_USER: "Je kunt niet meer spelen.",
   NO_TURNS: "Je hebt geen beurten meer.",
   ENTRY_REQUIRED: "Vul het formulier in om verder te gaan.",

@@ -27,7 +27,7 @@ export default {
   OFFLINE: "Brak połączenia. Twoja gra jest zapisana i sama ruszy dalej.",
   waiting: "To trwa dłużej niż zwykle. Twoja gra jest zapisana.",
   refused: "Teraz to niedostępne. Spróbuj ponownie później.",
-  CAP_DAY: "Na dziś to już wszystkie gry. Wróć jutro.",
+  CAP_DAY: "Na dziś to już wszystkie gry.",
   CAP_USER: "Nie masz już żadnych gier.",
   NO_TURNS: "Nie masz już prób.",
   ENTRY_REQUIRED: "Wypełnij formularz, aby kontynuować.",

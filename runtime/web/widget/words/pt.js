@@ -27,7 +27,7 @@ export default {
   OFFLINE: "Você está sem conexão. Sua jogada está guardada e continua sozinha.",
   waiting: "Está demorando mais que o normal. Sua jogada está guardada.",
   refused: "Indisponível no momento. Tente mais tarde.",
-  CAP_DAY: "Você não tem mais jogadas hoje. Volte amanhã.",
+  CAP_DAY: "Você não tem mais jogadas hoje.",
   CAP_USER: "Você não tem mais jogadas.",
   NO_TURNS: "Você não tem mais rodadas.",
   ENTRY_REQUIRED: "Preencha o formulário para continuar.",

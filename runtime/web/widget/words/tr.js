@@ -27,7 +27,7 @@ export default {
   OFFLINE: "Çevrimdışısın. Oyunun saklandı, bağlantı gelince kendiliğinden sürecek.",
   waiting: "Bu, her zamankinden uzun sürüyor. Oyunun saklandı.",
   refused: "Bu şu anda kullanılamıyor. Daha sonra tekrar dene.",
-  CAP_DAY: "Bugünlük oyun hakkın kalmadı. Yarın yine gel.",
+  CAP_DAY: "Bugünlük oyun hakkın kalmadı.",
   CAP_USER: "Oyun hakkın kalmadı.",
   NO_TURNS: "Hiç turun kalmadı.",
   ENTRY_REQUIRED: "Devam etmek için lütfen formu doldurun.",

@@ -27,7 +27,7 @@ export default {
   OFFLINE: "你已离线。游戏已保存，联网后会自动继续。",
   waiting: "花的时间比平时长。你的游戏已保存。",
   refused: "目前不可用，请稍后再试。",
-  CAP_DAY: "今天的游戏次数已用完，明天再来吧。",
+  CAP_DAY: "今天的游戏次数已用完。",
   CAP_USER: "游戏次数已全部用完。",
   NO_TURNS: "没有剩余机会了。",
   ENTRY_REQUIRED: "请填写表单后继续。",

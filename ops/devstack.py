@@ -180,7 +180,7 @@ def say(text: str) -> None:
 def run(options: argparse.Namespace) -> NoReturn:
     """Starts everything in order and waits. Raises Stopped after a signal, or an error; stops everything first."""
     from ops.servers.embedded import EmbeddedServers
-    from runtime.settings.kinds import databases
+    from runtime.settings.kinds import database_list
     from sql.migrate import migrate
 
     started = time.monotonic()
@@ -197,7 +197,7 @@ def run(options: argparse.Namespace) -> NoReturn:
     say(f"starting in {options.data} ...")
     with servers:
         environ = environment(options, servers.database_url, servers.redis_url)
-        others = [url for _, url in databases().parse(environ.get("DATABASES", ""))]
+        others = [url for _, url in database_list().parse(environ.get("DATABASES", ""))]
         for url in (environ["DATABASE_URL"], *others):
             asyncio.run(migrate(url, report=lambda name: say(f"applying {name}")))
         tenant = _last_tenant(options.data)

@@ -102,6 +102,13 @@ class Histogram(Collector):
         yield family
 
 
+class Replica(Protocol):
+    """The read replica of a database. reason: why it is not used; "": it is."""
+
+    reason: str
+    lag_seconds: float
+
+
 class Pool(Protocol):
     """The connections to one database."""
 
@@ -111,6 +118,8 @@ class Pool(Protocol):
 
     @property
     def busy(self) -> int: ...
+    @property
+    def replica(self) -> Replica | None: ...
 
 
 class DurableStore(Protocol):
@@ -172,11 +181,16 @@ class Stores(Collector):
         busy = GaugeMetricFamily("tombola_pool_busy", "Database connections in use.", labels=["database"])
         size = GaugeMetricFamily("tombola_pool_size", "Database connections at most.", labels=["database"])
         up = GaugeMetricFamily("tombola_database_up", "Whether the database answered last.", labels=["database"])
+        replica = GaugeMetricFamily("tombola_replica_up", "Whether the replica serves reads.", labels=["database"])
+        lag = GaugeMetricFamily("tombola_replica_lag_seconds", "The age of the replica's data.", labels=["database"])
         for pool in pools:
             busy.add_metric([pool.name], pool.busy)
             size.add_metric([pool.name], pool.size)
             up.add_metric([pool.name], float(pool.answers))
-        return busy, size, up
+            if pool.replica is not None:
+                replica.add_metric([pool.name], float(not pool.replica.reason))
+                lag.add_metric([pool.name], pool.replica.lag_seconds)
+        return busy, size, up, replica, lag
 
 
 def _count(name: str, help_text: str, value: int) -> Metric:

@@ -43,6 +43,10 @@ class Starts:
             for tenant_id in sorted(self._counted):
                 await attempt(JOB, self._write_tenant(tenant_id), tenant_id=tenant_id)
 
+    def has(self, tenant_id: str) -> bool:
+        """Whether starts of the tenant are counted that are not written yet."""
+        return tenant_id in self._counted
+
     async def write_tenant(self, tenant_id: str) -> None:
         """Writes a tenant's counts, one writer at a time. Raises database errors."""
         async with self._writing:

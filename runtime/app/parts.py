@@ -28,7 +28,7 @@ from runtime.inherited import Inherited
 from runtime.jobs import jobs
 from runtime.metrics import Stores
 from runtime.rpc.client import RpcCaller
-from runtime.stores import history
+from runtime.stores import history, replica
 from runtime.stores.database import HOME, Database, at
 from runtime.stores.databases import FOLLOW_SECONDS, Databases, DatabasesMissing, database_of, read_directory
 from runtime.stores.ephemeral import Ephemeral
@@ -40,6 +40,7 @@ from runtime.stores.leases import RENEW_SECONDS
 from runtime.stores.publisher import Publisher
 from runtime.wire import contacts
 from sql.migrate import MigrationError
+from sql.pooler import PoolerUnsuitable
 
 CLOCK_SECONDS: Final = 20.0
 """How often the database's time is read again, since clocks drift."""
@@ -49,6 +50,9 @@ PING_SECONDS: Final = 5.0
 
 HISTORY: Final = "history"
 """The job that compares the ephemeral store with the database."""
+
+REPLICA: Final = "replica"
+"""The job that measures a read replica's lag."""
 
 _NOT_REACHED: Final = (Fault, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)
 
@@ -119,6 +123,8 @@ class Parts:
             await database.start()
         except _NOT_REACHED as error:
             raise _not_reached(error) from None
+        except PoolerUnsuitable as error:
+            raise CannotStart(f"tombola: {error}") from None
         self._database = database
         for part in database.parts:
             presence = self._presences[part.name] = Presence()
@@ -161,6 +167,12 @@ class Parts:
             (HISTORY, follow, history.EVERY_SECONDS),
         ):
             await self._repeat(part, job, work, seconds)
+        if part.pooled:
+            # The pooler replaces the connections of a failed database; ours, which compare it when they open, stay.
+            await self._repeat(part, HISTORY, part.compare_history, history.EVERY_SECONDS)
+        if part.replica is not None:
+            await attempt(REPLICA, part.replica.measure())
+            await self._repeat(part, REPLICA, part.replica.measure, replica.EVERY_SECONDS)
 
     async def _repeat(self, part: Database | None, name: str, work: Work, every_seconds: float) -> None:
         """Repeats a job, in this database if it is one of several."""

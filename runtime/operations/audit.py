@@ -98,7 +98,7 @@ async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest)
     statement = next((f"list_of_{name}" for name, value in by if value), "list")
     if request.player_id:
         filters = (*filters, request.player_id)
-    rows, pagination = await reading.page(engine, _SQL[statement], request, *filters)
+    rows, pagination = await reading.page(engine, _SQL[statement], request, *filters, replica=True)
     return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in rows], pagination=pagination)
 
 

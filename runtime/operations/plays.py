@@ -33,7 +33,7 @@ async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListH
         raise invalid("player_id", "is required")
     tenant_id = tenant_of(request)
     filters = (tenant_id, request.id, request.player_id)
-    rows, pagination = await reading.page(engine, QUERIES["history"], request, *filters, key="play_id")
+    rows, pagination = await reading.page(engine, QUERIES["history"], request, *filters, key="play_id", replica=True)
     if not rows and await engine.database.fetchval(QUERIES["game_exists"], tenant_id, request.id) is None:
         raise unknown("game", request.id)
     return m.ListHistoryReply(items=[play_record(row) for row in rows], pagination=pagination)

@@ -65,17 +65,23 @@ async def write_refusal(source: Source, statement: str, request: Scoped, kind: s
 
 
 async def page(
-    engine: Engine, statement: str, request: ListRequest, *filters: Any, key: str | tuple[str, ...] = "id"
+    engine: Engine,
+    statement: str,
+    request: ListRequest,
+    *filters: Any,
+    key: str | tuple[str, ...] = "id",
+    replica: bool = False,
 ) -> tuple[list[asyncpg.Record], m.Pagination]:
     """(rows of the requested page, pagination with the next cursor).
 
     statement: its parameters are the filters, the tenant first, then the key to continue after (NULL: from the start)
     and the number of rows. Rows are ordered by `key`, one column or several, newest first. A cursor is valid only for
-    the same statement and filters.
+    the same statement and filters. replica: the read replica may serve it, some seconds old.
     """
     columns = (key,) if isinstance(key, str) else key
     query = (statement.partition("\n")[0], *filters)
     cursor = engine.cursors.read(request.cursor, request.limit, query=query)
     after = cursor.after or (None,) * len(columns)
-    rows = await engine.database.fetch(statement, *filters, *after, cursor.fetch)
+    fetch = engine.database.read_rows if replica else engine.database.fetch
+    rows = await fetch(statement, *filters, *after, cursor.fetch)
     return engine.cursors.write(rows, cursor.limit, key=lambda row: tuple(row[name] for name in columns), query=query)

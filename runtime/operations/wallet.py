@@ -46,7 +46,7 @@ async def list_ledger(engine: Engine, request: m.ListLedgerRequest) -> m.ListLed
     entry created while a client pages comes before the pages it has read, so that none repeats or is skipped.
     """
     filters = (tenant_of(request), player_id_of(request), request.scope_key, request.currency)
-    rows, pagination = await reading.page(engine, LEDGER, request, *filters, key=("seq", "entry_id"))
+    rows, pagination = await reading.page(engine, LEDGER, request, *filters, key=("seq", "entry_id"), replica=True)
     return m.ListLedgerReply(items=[ledger_entry(row) for row in rows], pagination=pagination)
 
 

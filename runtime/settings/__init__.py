@@ -78,6 +78,8 @@ class Settings(ProcessSettings, OutgoingSettings, LimitSettings, IdentitySetting
             if address in used:
                 yield "DATABASES", f"{name}: another name has the same URL; each needs another database"
             used.add(address)
+        for name in dict(self.databases_read).keys() - dict(self.databases).keys():
+            yield "DATABASES_READ", f"{name}: DATABASES has no database of this name"
         if roles & {"consumer", "admin"} and "core" not in roles and not self.core_rpc_addresses:
             yield (
                 "CORE_RPC_ADDRESSES",

@@ -143,6 +143,9 @@ def url(*schemes: str) -> Kind:
 PRIMARY: Final = ("read-write", "primary")
 """target_session_attrs of a URL for writes."""
 
+STANDBY: Final = "standby"
+"""target_session_attrs of a URL for reports."""
+
 
 def postgres(*attributes: str) -> Kind:
     """A URL of Postgres. If it names several hosts, its target_session_attrs must be one of `attributes`."""
@@ -164,7 +167,7 @@ def postgres(*attributes: str) -> Kind:
     return Kind("URL", parse)
 
 
-def databases(*attributes: str) -> Kind:
+def database_list(*attributes: str) -> Kind:
     """Databases by name: `eu=postgresql://... us=postgresql://...`, separated by blanks; URLs as of `postgres`."""
     address = postgres(*attributes)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from runtime.settings.field import setting
-from runtime.settings.kinds import PRIMARY, Key, databases, flag, integer, keys, number, postgres, url
+from runtime.settings.kinds import PRIMARY, STANDBY, Key, database_list, flag, integer, keys, number, postgres, url
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -22,11 +22,21 @@ class StoreSettings:
         needed_by="core worker migrate",
     )
     databases: tuple[tuple[str, str], ...] = setting(
-        databases(*PRIMARY),
+        database_list(*PRIMARY),
         "",
         "More databases for tenants, each a name and a URL: `eu=postgresql://... us=postgresql://...`. The database at"
         " DATABASE_URL is called `home`. The same for every process.",
         secret=True,
+    )
+    database_read_url: str = setting(
+        postgres(STANDBY),
+        "",
+        "A streaming standby of DATABASE_URL that serves exports, figures, history and ledger lists. The primary serves"
+        " them while it is away or 5 seconds behind.",
+        secret=True,
+    )
+    databases_read: tuple[tuple[str, str], ...] = setting(
+        database_list(STANDBY), "", "Standbys of databases of DATABASES, in the same form.", secret=True
     )
     database_pool_size: int = setting(integer(1, 1000), "10", "Maximum connections per process and database.")
     database_acquire_timeout_seconds: float = setting(

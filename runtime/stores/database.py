@@ -12,10 +12,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import asyncpg
-import msgspec
 import structlog
 
 from runtime import trace
@@ -25,7 +24,12 @@ from runtime.stores import history
 from runtime.stores.clock import Clock
 from runtime.stores.history import History
 from runtime.stores.tenant_quota import TenantQuotas
+from sql import pooler
+from sql.connections import LOST, in_transaction, prepare, throw_away
 from sql.hosts import Hosts
+
+if TYPE_CHECKING:
+    from runtime.stores.replica import Replica
 
 T = TypeVar("T")
 
@@ -73,15 +77,6 @@ class Guarded(Exception):
 
 
 log = structlog.get_logger(__name__)
-
-_LOST = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # The backend ended while its connection was idle.
-    asyncpg.OperatorInterventionError,
-    OSError,
-    TimeoutError,
-)
 
 _NO_ROOM = (asyncpg.InsufficientResourcesError, asyncpg.ReadOnlySQLTransactionError)
 """The server accepts no writes: out of disk, memory or connections, or a standby. The work was rolled back."""
@@ -159,6 +154,9 @@ class Database:
         self.on_other_history: list[Callable[[], None]] = []
         """Called before a statement reaches a restored or promoted database: clear all caches."""
         self._history: History | None = None
+        self.replica: Replica | None = None
+        self.pooled = False
+        """Whether a connection pooler answers at the URL."""
 
     @property
     def busy(self) -> int:
@@ -191,7 +189,15 @@ class Database:
         return [row["tenant_id"] for row in await self.fetch(query, *args) if self.lives_here(row["tenant_id"])]
 
     async def start(self) -> None:
-        """Connects once, so that a wrong URL fails at start, and reads the clock."""
+        """Connects once, so that a wrong URL fails at start, and reads the clock. Raises PoolerUnsuitable."""
+        try:
+            async with self.connection() as connection:
+                self.pooled = await pooler.is_pooled(connection)
+                if self.pooled:
+                    await pooler.refuse_unsuitable(connection, self._open)
+        except StoreUnavailable as error:
+            pooler.refuse_startup(error.__cause__)
+            raise
         await self.read_clock()
 
     async def close(self) -> None:
@@ -203,7 +209,9 @@ class Database:
                 while self._idle:
                     await self._idle.pop().close()
         for connection in [*self._idle, *self._busy]:
-            _throw_away(connection)
+            throw_away(connection)
+        if self.replica is not None:
+            await self.replica.close()
 
     def connection(self) -> AbstractAsyncContextManager[asyncpg.Connection]:
         """Borrows a connection, within the quota of `trace.tenant`.
@@ -218,20 +226,20 @@ class Database:
         connection, entered = await self._acquire(tenant_id)
         try:
             yield connection
-        except _LOST as error:
+        except LOST as error:
             # A frozen backend would occupy its slot for ever: close the socket without a goodbye.
-            _throw_away(connection)
+            throw_away(connection)
             if isinstance(error, TimeoutError):
                 self._quotas.record_timeout(tenant_id)
             raise StoreUnavailable("the database did not answer in time", sent=True) from error
         except asyncio.CancelledError:
             # The caller has timed out.
-            _throw_away(connection)
+            throw_away(connection)
             self._quotas.record_timeout(tenant_id)
             raise
         except _NO_ROOM as error:
             # The address may point to another server by now.
-            _throw_away(connection)
+            throw_away(connection)
             raise StoreUnavailable("the database accepts no writes", sent=False) from error
         except asyncpg.PostgresError as error:
             if error.sqlstate == RETIRED:
@@ -260,7 +268,7 @@ class Database:
             if self._slots.locked() or not self._idle or self._quotas.waits(tenant_id):
                 return await self._wait_for_connection(tenant_id)
             return await self._enter(tenant_id)  # A connection is free: no wait, so no timer.
-        except (*_LOST, *_NO_ROOM) as error:
+        except (*LOST, *_NO_ROOM) as error:
             raise StoreUnavailable("no connection to the database was free in time", sent=False) from error
 
     async def _wait_for_connection(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
@@ -299,19 +307,25 @@ class Database:
                 return connection
         created: asyncpg.Connection | None = None
         try:
-            created = await self._hosts.connect(
-                self.acquire_seconds,
-                command_timeout=self.statement_seconds,
-                server_settings=self._session_settings,
-            )
-            await _prepare_connection(created)
+            created = await self._open()
+            await prepare(created)
             await self._compare_history(created)
         except BaseException:
             if created is not None:
-                _throw_away(created)
+                throw_away(created)
             self._slots.release()
             raise
         return created
+
+    async def _open(self) -> asyncpg.Connection:
+        return await self._hosts.connect(
+            self.acquire_seconds, command_timeout=self.statement_seconds, server_settings=self._session_settings
+        )
+
+    async def compare_history(self) -> None:
+        """Clears all caches if the database has another history. Each new connection does so too."""
+        async with self.connection() as connection:
+            await self._compare_history(connection)
 
     async def _compare_history(self, connection: asyncpg.Connection) -> None:
         before = self._history  # Read first: a concurrent check may read a later position.
@@ -329,7 +343,7 @@ class Database:
         self._busy.discard(connection)
         if not connection.is_closed():
             if connection.is_in_transaction():
-                _throw_away(connection)
+                throw_away(connection)
             else:
                 self._idle.append(connection)
         self._slots.release()
@@ -382,12 +396,38 @@ class Database:
         for attempt in range(RETRIES):
             try:
                 async with self.connection() as connection:
-                    return await _in_transaction(connection, work)
+                    return await in_transaction(connection, work)
             except _RACE_LOST:
                 if attempt == RETRIES - 1:
                     raise
                 await asyncio.sleep(RACE_PAUSE_SECONDS * 2**attempt)
         raise AssertionError("unreachable")
+
+    async def read(self, work: Callable[[Database], Awaitable[T]], *, written: bool = False) -> T:
+        """Runs `work`, which only reads and decides nothing, on the read replica; here if it has none that is fit.
+
+        written: the request has written what it reads, so only the primary has it.
+        """
+        replica = self.here().replica
+        if replica is None or written:
+            return await work(self)
+        if not replica.reason:
+            try:
+                return await work(replica)
+            except (StoreUnavailable, asyncpg.PostgresError) as error:
+                replica.fail(error)
+            except Fault:
+                return await work(self)  # The replica may not have the resource yet.
+        replica.count_fallback()
+        return await work(self)
+
+    async def read_rows(self, query: str, *args: Any) -> list[asyncpg.Record]:
+        """Every row of one statement, by `read`."""
+
+        async def fetch(database: Database) -> list[asyncpg.Record]:
+            return await database.fetch(query, *args)
+
+        return await self.read(fetch)
 
     async def read_clock(self) -> None:
         """Takes a reading of the database's time."""
@@ -404,43 +444,3 @@ class Database:
         else:
             self.answers = True
         return self.answers
-
-
-async def _in_transaction(connection: asyncpg.Connection, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
-    transaction = connection.transaction()
-    await transaction.start()
-    try:
-        result = await work(connection)
-    except (*_LOST, asyncio.CancelledError):
-        # The connection is closed, which ends the transaction. A ROLLBACK would wait for the same frozen backend again.
-        raise
-    except BaseException:
-        await transaction.rollback()
-        raise
-    await transaction.commit()
-    return result
-
-
-async def _prepare_connection(connection: asyncpg.Connection) -> None:
-    # Binary: the composite types of commit.sql accept only binary values.
-    await connection.set_type_codec(
-        "json", schema="pg_catalog", encoder=_encode_json, decoder=msgspec.json.decode, format="binary"
-    )
-    await connection.set_type_codec(
-        "jsonb",
-        schema="pg_catalog",
-        encoder=lambda value: b"\x01" + _encode_json(value),
-        decoder=lambda data: msgspec.json.decode(data[1:]),
-        format="binary",
-    )
-
-
-def _encode_json(value: Any) -> bytes:
-    """`bytes` are JSON already (the play path encodes once, for the row and the reply); anything else is encoded."""
-    return value if isinstance(value, bytes) else msgspec.json.encode(value)
-
-
-def _throw_away(connection: asyncpg.Connection) -> None:
-    # Raised if the server has closed the connection already.
-    with suppress(asyncpg.InterfaceError):
-        connection.terminate()

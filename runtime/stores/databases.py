@@ -24,7 +24,8 @@ import sql
 from runtime import trace
 from runtime.settings import Settings
 from runtime.stores.clock import Clock
-from runtime.stores.database import Database, StoreUnavailable, current
+from runtime.stores.database import HOME, Database, StoreUnavailable, current
+from runtime.stores.replica import Replica
 from sql.migrate import NO_TENANT
 
 T = TypeVar("T")
@@ -119,7 +120,10 @@ class Databases(Database):
         """Connects to each database. One that does not answer, other than home, is only logged."""
         await self.home.start()
         for other in self.others:
-            if not await other.ping(self.acquire_seconds):
+            try:
+                await other.start()
+            except StoreUnavailable:
+                other.answers = False
                 log.error("database_does_not_answer", database=other.name)
 
     async def close(self) -> None:
@@ -198,8 +202,14 @@ def database_of(settings: Settings, size: int = 0) -> Database:
         "statement_seconds": settings.database_statement_timeout_seconds,
     }
     if settings.databases:
-        return Databases(settings.database_url, settings.databases, **limits)
-    return Database(settings.database_url, **limits)
+        database: Database = Databases(settings.database_url, settings.databases, **limits)
+    else:
+        database = Database(settings.database_url, **limits)
+    replicas = {HOME: settings.database_read_url, **dict(settings.databases_read)}
+    for part in database.parts:
+        if url := replicas.get(part.name):
+            part.replica = Replica(part, url, **limits)
+    return database
 
 
 async def read_directory(database: Database) -> None:

@@ -32,6 +32,7 @@ from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.pipeline import EphemeralDown
 from sql.hosts import connect
 from sql.migrate import LIVE_SECONDS, NO_TENANT, pending
+from sql.pooler import is_pooled
 from sql.tables import tenant_tables
 
 PAUSE_SECONDS: Final = 2.0
@@ -52,6 +53,10 @@ REMOVED_AT_ONCE: Final = 5_000
 
 _SQL: Final = sql.load("moving")
 _DIRECTORY: Final = sql.load("directory")
+
+
+DIRECT: Final = "a URL leads through a connection pooler; run the command with URLs that lead to PostgreSQL itself"
+"""A move depends on sessions: a lock, replication, session_replication_role."""
 
 
 class NotMoved(Exception):
@@ -301,8 +306,13 @@ async def _connected(url: str, **settings: str) -> AsyncIterator[asyncpg.Connect
     # The comparison casts rows to text, which these settings influence.
     text = {"timezone": "UTC", "datestyle": "ISO", "extra_float_digits": "1", "bytea_output": "hex"}
     text |= {"application_name": "tombola move", **settings}
-    connection = await connect(url, server_settings=text)
     try:
+        connection = await connect(url, server_settings=text)
+    except asyncpg.ProtocolViolationError as error:
+        raise NotMoved(f"{DIRECT} ({error})") from None
+    try:
+        if "replication" not in settings and await is_pooled(connection):
+            raise NotMoved(DIRECT)
         yield connection
     finally:
         await connection.close()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -12,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from ops.servers.base import write_private
 from ops.servers.postgres import DISPOSABLE, Postgres
 from sql.migrate import migrate
 from tests.support.address import Address
-from tests.support.directories import server_directory, small_disk
+from tests.support.directories import small_disk
 from tests.support.load import Load, load
 from tests.support.operator import tombola
 from tests.support.stack import AS_SHIPPED, new_stack, settings_of
+from tests.support.standby import replicated, replication_is
 from tests.support.waiting import until
 from tests.support.world import World, new_world
 
@@ -100,65 +98,31 @@ async def test_full_disk_is_503_and_loses_no_answered_play(valkey_url: str, valk
         assert server.deadlocks() == []
 
 
-def standby_of(primary: Postgres, directory: Path) -> Postgres:
-    """A standby that has each commit before it is answered (synchronous replication), not started yet."""
-    standby = Postgres(directory / "postgres", SETTINGS)
-    write_private(directory / "postgres.password", primary.password)
-    subprocess.run(
-        [
-            *(primary.bin_dir / "pg_basebackup", "-h", "127.0.0.1", "-p", str(primary.port), "-U", "postgres"),
-            *("-D", standby.data_dir, "-X", "stream", "-c", "fast", "-R"),
-        ],
-        check=True,
-        env={**os.environ, "PGPASSWORD": primary.password},
-    )
-    if os.geteuid() == 0:  # The server runs as who owns its data.
-        owner = primary.data_dir.stat()
-        for path in (standby.data_dir, *standby.data_dir.rglob("*")):
-            shutil.chown(path, owner.st_uid, owner.st_gid)
-    return standby
-
-
 @pytest.mark.parametrize("found_by", ["address", "hosts"])
 @pytest.mark.fault(
     "Disk full, crash, restore to a point in time", size="a synchronous standby promoted", figure="each 200 has its row"
 )
 async def test_promoted_standby_has_every_answered_play(valkey_url: str, valkey_flush: None, found_by: str) -> None:
-    with server_directory() as first, server_directory() as second:
-        primary = Postgres(first / "postgres", SETTINGS)
-        primary.start()
-        primary.psql("create database tombola")
-        await migrate(primary.url("tombola"))
-        standby = await asyncio.to_thread(standby_of, primary, second)
-        try:
-            standby.start()
-            primary.psql("alter system set synchronous_standby_names = '*'")
-            primary.psql("select pg_reload_conf()")
-
-            async def in_step() -> bool:
-                return primary.psql("select sync_state from pg_stat_replication") == "sync"
-
-            await until(in_step)
-            address = Address(primary.port)
-            async with address.serving() as port:
-                # A balancer's address, or both hosts, the standby first.
-                hosts = {
-                    "address": f":{port}/tombola",
-                    "hosts": f":{standby.port},127.0.0.1:{primary.port}/tombola?target_session_attrs=read-write",
-                }
-                url = primary.url("").replace(f":{primary.port}/", hosts[found_by])
-                for command in [("migrate",), ("migrate", "--dry-run"), ("audit",)] if found_by == "hosts" else []:
-                    code, _, err = await tombola(*command, DATABASE_URL=url, REDIS_URL=valkey_url)
-                    assert code == 0, err
-                async with played(url, valkey_url) as (world, playing):
-                    await asyncio.to_thread(primary.kill_all)
-                    # First a standby still, which reads and refuses to write: that is no answer but "try again".
-                    address.point_to(standby.port)
-                    await refused(playing)
-                    if found_by == "address":
-                        assert await world.database.fetchval("SELECT pg_is_in_recovery()")
-                    standby.psql("select pg_promote()")
-        finally:
-            standby.stop()
-            primary.stop()
-        assert primary.deadlocks() == standby.deadlocks() == []
+    async with replicated(SETTINGS, {}) as (primary, standby):
+        primary.psql("alter system set synchronous_standby_names = '*'")
+        primary.psql("select pg_reload_conf()")
+        await replication_is(primary, "sync")
+        address = Address(primary.port)
+        async with address.serving() as port:
+            # A balancer's address, or both hosts, the standby first.
+            hosts = {
+                "address": f":{port}/tombola",
+                "hosts": f":{standby.port},127.0.0.1:{primary.port}/tombola?target_session_attrs=read-write",
+            }
+            url = primary.url("").replace(f":{primary.port}/", hosts[found_by])
+            for command in [("migrate",), ("migrate", "--dry-run"), ("audit",)] if found_by == "hosts" else []:
+                code, _, err = await tombola(*command, DATABASE_URL=url, REDIS_URL=valkey_url)
+                assert code == 0, err
+            async with played(url, valkey_url) as (world, playing):
+                await asyncio.to_thread(primary.kill_all)
+                # First a standby still, which reads and refuses to write: that is no answer but "try again".
+                address.point_to(standby.port)
+                await refused(playing)
+                if found_by == "address":
+                    assert await world.database.fetchval("SELECT pg_is_in_recovery()")
+                standby.psql("select pg_promote()")

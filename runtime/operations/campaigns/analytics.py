@@ -22,7 +22,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.background import attempt
 from runtime.errors import unknown
-from runtime.stores.database import at
+from runtime.stores.database import Database, at
 from runtime.wire.enums import enum
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -47,13 +47,17 @@ async def get_campaign_analytics(engine: Engine, request: m.GetCampaignRequest) 
     campaign = await engine.database.fetchrow(_SQL["campaign"], tenant_id, request.id, merchant_of(request))
     if campaign is None:
         raise unknown("campaign", request.id)
-    if campaign["age"] is None or campaign["age"] > STALE_SECONDS:
-        await count(engine, tenant_id, request.id)
-    async with engine.database.connection() as connection:
-        days = await connection.fetch(_SQL["days"], tenant_id, request.id, timeout=READ_SECONDS)
-        rewards = await connection.fetch(_SQL["rewards"], tenant_id, request.id, timeout=READ_SECONDS)
-        rewarded = sorted({row["prize_id"] for row in rewards})
-        prizes = await connection.fetch(_SQL["prizes"], tenant_id, request.id, rewarded)
+    stale = campaign["age"] is None or campaign["age"] > STALE_SECONDS
+    counted = stale and await count(engine, tenant_id, request.id)
+
+    async def read(database: Database) -> tuple[list[Any], list[Any], list[Any]]:
+        async with database.connection() as connection:
+            days = await connection.fetch(_SQL["days"], tenant_id, request.id, timeout=READ_SECONDS)
+            rewards = await connection.fetch(_SQL["rewards"], tenant_id, request.id, timeout=READ_SECONDS)
+            rewarded = sorted({row["prize_id"] for row in rewards})
+            return days, rewards, await connection.fetch(_SQL["prizes"], tenant_id, request.id, rewarded)
+
+    days, rewards, prizes = await engine.database.read(read, written=counted)
     return m.CampaignAnalyticsReply(
         analytics=m.CampaignAnalytics(
             plays=sum(row["plays"] for row in days),
@@ -85,10 +89,10 @@ async def count(engine: Engine, tenant_id: str, campaign_id: str) -> bool:
     return await engine.database.transaction(work)
 
 
-async def count_if_stale(engine: Engine, tenant_id: str, campaign_id: str) -> None:
+async def count_if_stale(engine: Engine, tenant_id: str, campaign_id: str) -> bool:
+    """Counts the campaign's plays unless that was done within STALE_SECONDS. Returns whether it counted."""
     age = await engine.database.fetchval(_SQL["campaign"], tenant_id, campaign_id, "")
-    if age is None or age > STALE_SECONDS:
-        await count(engine, tenant_id, campaign_id)
+    return (age is None or age > STALE_SECONDS) and await count(engine, tenant_id, campaign_id)
 
 
 async def count_all(engine: Engine) -> None:

@@ -41,7 +41,7 @@ async def inspect_player(engine: Engine, request: m.AboutPlayerRequest) -> m.Ins
 
 async def list_plays(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListHistoryReply:
     """Lists the player's plays, newest first. POST /plays/{id}/replay returns a play's decision path."""
-    rows, pagination = await _page(engine, "plays", request, key="play_id")
+    rows, pagination = await _page(engine, "plays", request, key="play_id", replica=True)
     return m.ListHistoryReply(items=[play_record(row) for row in rows], pagination=pagination)
 
 
@@ -53,7 +53,7 @@ async def list_balances(engine: Engine, request: m.ListOfPlayerRequest) -> m.Lis
 
 async def list_ledger(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListLedgerReply:
     """Lists the player's ledger entries, newest first. `campaign_id` selects that campaign's scope."""
-    rows, pagination = await _page(engine, "ledger", request, key=("seq", "entry_id"))
+    rows, pagination = await _page(engine, "ledger", request, key=("seq", "entry_id"), replica=True)
     return m.ListLedgerReply(items=[ledger_entry(row) for row in rows], pagination=pagination)
 
 
@@ -65,13 +65,13 @@ async def list_turns(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListTu
 
 async def list_turn_entries(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListTurnEntriesReply:
     """Lists the movements of the player's turns, newest first."""
-    rows, pagination = await _page(engine, "turn_entries", request, key="id")
+    rows, pagination = await _page(engine, "turn_entries", request, key="id", replica=True)
     return m.ListTurnEntriesReply(items=[turn_entry(row) for row in rows], pagination=pagination)
 
 
 async def list_completions(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListCompletionsReply:
     """Lists the quests that the player completed, newest first."""
-    rows, pagination = await _page(engine, "completions", request, key="id")
+    rows, pagination = await _page(engine, "completions", request, key="id", replica=True)
     return m.ListCompletionsReply(items=[m.QuestCompletion(**row) for row in rows], pagination=pagination)
 
 
@@ -130,13 +130,13 @@ async def _require_known(engine: Engine, tenant_id: str, player_id: str) -> None
 
 
 async def _page(
-    engine: Engine, name: str, request: m.ListOfPlayerRequest, *, key: str | tuple[str, ...]
+    engine: Engine, name: str, request: m.ListOfPlayerRequest, *, key: str | tuple[str, ...], replica: bool = False
 ) -> tuple[list[asyncpg.Record], m.Pagination]:
     """A page of the player's rows. NOT_FOUND UNKNOWN_PLAYER."""
     tenant_id = tenant_of(request)
     await _require_known(engine, tenant_id, request.id)
     filters = (tenant_id, request.id, request.campaign_id, merchant_of(request))
-    return await reading.page(engine, _SQL[name], request, *filters, key=key)
+    return await reading.page(engine, _SQL[name], request, *filters, key=key, replica=replica)
 
 
 _SESSION_FIELDS: Final = ("id", "merchant_id", "created_at", "expires_at")

@@ -122,7 +122,8 @@ async def delete_pack(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply
 async def list_redemptions(engine: Engine, request: m.ListRedemptionsRequest) -> m.ListRedemptionsReply:
     """The codes and receipts of a pack that players redeemed, newest first."""
     await reading.one(engine, SQL["owner"], request, "pack")
-    rows, pagination = await reading.page(engine, SQL["redemptions"], request, tenant_of(request), request.id)
+    filters = (tenant_of(request), request.id)
+    rows, pagination = await reading.page(engine, SQL["redemptions"], request, *filters, replica=True)
     return m.ListRedemptionsReply(items=[_redemption(row) for row in rows], pagination=pagination)
 
 

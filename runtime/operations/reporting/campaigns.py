@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import date
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from runtime.operations.reporting import counting
 from runtime.operations.reporting.costs import by_currency, of_one
 from runtime.operations.reporting.odds_test import expected_range
 from runtime.operations.row import STAFF, Operation
+from runtime.stores.database import Database
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("figures")
@@ -40,21 +42,31 @@ async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequ
     key = (tenant_id, campaign_id, merchant_of(request), *days)
     if await engine.database.fetchrow(_SQL["campaign"], *key) is None:
         raise unknown("campaign", campaign_id)
+    written = engine.starts.has(tenant_id)
     await attempt(starts.JOB, engine.starts.write_tenant(tenant_id), tenant_id=tenant_id)
-    await counting.count_if_stale(engine, tenant_id)
-    await analytics.count_if_stale(engine, tenant_id, campaign_id)
-    async with engine.database.connection() as connection:
-        campaign: Any = await connection.fetchrow(_SQL["campaign"], *key)
-        about = (tenant_id, campaign_id, campaign["since"], campaign["until"], request.game_id)
-        games = await connection.fetch(_SQL["games"], *about)
-        if request.game_id and not games:
-            raise unknown("game", request.game_id)
-        hours = await connection.fetch(_SQL["hours"], *about, campaign["timezone"])
-        prizes = await connection.fetch(_SQL["prizes"], *about, timeout=analytics.READ_SECONDS)
-        draws = await connection.fetch(_SQL["draws"], *about)
+    written |= await counting.count_if_stale(engine, tenant_id)
+    written |= await analytics.count_if_stale(engine, tenant_id, campaign_id)
+    read = partial(_read, about=key, game_id=request.game_id)
+    return await engine.database.read(read, written=written)
+
+
+async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> m.CampaignFiguresReply:
+    """Reads the figures. about: the parameters of the campaign's statement."""
+    tenant_id, campaign_id, _, *days = about
+    async with database.connection() as connection:
+        campaign: Any = await connection.fetchrow(_SQL["campaign"], *about)
+        if campaign is None:
+            raise unknown("campaign", campaign_id)
+        filters = (tenant_id, campaign_id, campaign["since"], campaign["until"], game_id)
+        games = await connection.fetch(_SQL["games"], *filters)
+        if game_id and not games:
+            raise unknown("game", game_id)
+        hours = await connection.fetch(_SQL["hours"], *filters, campaign["timezone"])
+        prizes = await connection.fetch(_SQL["prizes"], *filters, timeout=analytics.READ_SECONDS)
+        draws = await connection.fetch(_SQL["draws"], *filters)
         of_days = await connection.fetch(_SQL["day_players"], tenant_id, campaign_id, *days)
-        if request.game_id:
-            players: Any = await connection.fetchrow(_SQL["game_players"], tenant_id, request.game_id)
+        if game_id:
+            players: Any = await connection.fetchrow(_SQL["game_players"], tenant_id, game_id)
         else:
             players = await connection.fetchrow(_SQL["players"], tenant_id, campaign_id, *days)
         # Results that are declared but were never drawn need names too.

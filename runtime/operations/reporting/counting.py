@@ -43,11 +43,10 @@ async def count(engine: Engine, tenant_id: str) -> bool:
     return await engine.database.transaction(work)
 
 
-async def count_if_stale(engine: Engine, tenant_id: str) -> None:
-    """Counts the tenant's plays unless that was done within FRESH_SECONDS."""
+async def count_if_stale(engine: Engine, tenant_id: str) -> bool:
+    """Counts the tenant's plays unless that was done within FRESH_SECONDS. Returns whether it counted."""
     age = await engine.database.fetchval(_SQL["age"], tenant_id)
-    if age is None or age > FRESH_SECONDS:
-        await count(engine, tenant_id)
+    return (age is None or age > FRESH_SECONDS) and await count(engine, tenant_id)
 
 
 async def count_all(engine: Engine) -> None:

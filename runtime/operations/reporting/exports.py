@@ -87,7 +87,7 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     after = _after(kind, request, engine.settings.session_ttl_seconds + SLACK_SECONDS)
     about = (tenant_id, merchant_id, campaign_id, request.since, request.until, *after)
     filters = (request.consent,) if request.name == "participants" else ()
-    rows = await engine.database.fetch(kind.statement, *about, ROWS, *filters)
+    rows = await engine.database.read_rows(kind.statement, *about, ROWS, *filters)
     first = rows[0]
     more = first["seen"] == ROWS and not _is_past(kind, first["seen_until"], request.until)
     names = [name for name in first.keys() if name not in _NOT_IN_LINE]  # noqa: SIM118  iterating yields values

@@ -10,6 +10,7 @@ import pytest
 from runtime.actors import dispatcher as dispatching
 from runtime.actors.dispatcher import Dispatcher
 from runtime.stores.database import Database
+from tests.support.bare_rows import scene
 from tests.support.commits import filled
 from tests.support.dispatching import Receivers
 from tests.support.locks import IN_NO_ORDER
@@ -34,7 +35,7 @@ async def empty(database_url: str) -> AsyncIterator[Database]:
 @pytest.fixture
 async def connection(request: pytest.FixtureRequest, pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
     async with pool.acquire() as connection:
-        await connection.execute(getattr(request.module, "SCENE", "") + IN_NO_ORDER)
+        await connection.execute(scene(getattr(request.module, "SCENE", "")) + IN_NO_ORDER)
         yield connection
 
 

@@ -12,31 +12,22 @@ from tests.support.locks import held
 SQL: Final = sql.load("rewards")
 
 SCENE: Final = """
-INSERT INTO tenants (tenant_id, name) VALUES ('u', 'U'), ('t', 'T');
-INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES
-    ('t', 'camp', 'shop', 'C'), ('t', 'camp_2', '', 'C'), ('t', 'camp_3', 'other', 'C');
-INSERT INTO players (tenant_id, player_id, auth_method, merged_into) VALUES
-    ('t', 'ann', 'external', NULL), ('t', 'gus', 'guest', 'ann'), ('t', 'bob', 'external', NULL),
-    ('t', 'gil', 'guest', 'bob');
-INSERT INTO prizes (tenant_id, prize_id, name, type, channel) VALUES
-    ('t', 'other', 'O', 'goods', 'workflow'), ('t', 'mug', 'M', 'goods', 'voucher_code');
-INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status,
-                     expires_at) VALUES
-    ('t', 'tasked', 'ann', 'mug', 'camp', 'Mug', 'goods', 5, 1, 'won', now() - interval '1 s'),
-    ('t', 'late', 'ann', 'mug', 'camp_2', 'Mug', 'goods', 5, 1, 'won', now() - interval '1 s'),
-    ('t', 'orphan', 'bob', 'gone', 'camp_3', 'Mug', 'goods', 5, 1, 'won', NULL);
-INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status) VALUES
-    ('t', 'task', 'tasked', 'mug', 'camp', 'ann', 'webhook', 'pending'),
-    ('t', 'task_2', 'another', 'mug', 'camp', 'ann', 'manual', 'pending');
-INSERT INTO stock (tenant_id, prize_id) VALUES ('t', 'mug'), ('t', 'cup'), ('t', 'can');
-INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
-    ('t', 'mug', 'c2', 'k', '2', '2', 'tasked'), ('t', 'mug', 'c1', 'k', '1', '1', 'late'),
-    ('t', 'cup', 'c3', 'k', '3', '3', 'another'), ('t', 'mug', 'c4', 'k', '4', '4', 'orphan');
-INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance) VALUES
-    ('t', 'bob', 'camp', 'coin', 9), ('t', 'gus', 'camp', 'coin', 9), ('t', 'ann', 'camp', 'leaf', 9),
-    ('t', 'ann', 'camp_2', 'coin', 9), ('t', 'ann', 'camp', 'coin', 9), ('t', 'ann', 'camp_2', 'leaf', 9);
-INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
-    ('t', 'ann', 'c2', 7), ('t', 'ann', 'c1', 8), ('t', 'bob', 'c2', 9);
++ tenants tenant_id name: u U | t T;
++ campaigns tenant_id=t campaign_id merchant_id name=C: camp shop | camp_2 '' | camp_3 other;
++ players tenant_id=t player_id auth_method merged_into: ann external - | gus guest ann | bob external - |
+    gil guest bob;
++ prizes tenant_id=t prize_id name type=goods channel: other O workflow | mug M voucher_code;
++ rewards tenant_id=t reward_id player_id prize_id campaign_id name=Mug type=goods value=5 quantity=1 status=won
+    expires_at: tasked ann mug camp (now() - interval '1 s') |
+    late ann mug camp_2 (now() - interval '1 s') | orphan bob gone camp_3 -;
++ tasks tenant_id=t task_id reward_id prize_id=mug campaign_id=camp player_id=ann channel status=pending:
+    task tasked webhook | task_2 another manual;
++ stock tenant_id=t prize_id: mug | cup | can;
++ codes tenant_id=t prize_id code_id key_id=k ciphertext code_hash reward_id: mug c2 2 2 tasked | mug c1 1 1 late |
+    cup c3 3 3 another | mug c4 4 4 orphan;
++ balances tenant_id=t player_id scope_key currency balance=9: bob camp coin | gus camp coin | ann camp leaf |
+    ann camp_2 coin | ann camp coin | ann camp_2 leaf;
++ turn_balances tenant_id=t player_id campaign_id balance: ann c2 7 | ann c1 8 | bob c2 9;
 INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, reward_id, entry_id, seq, balance_after,
                             reason, reference_id)
     SELECT 't', player, scope, currency, amount, reward, 'e' || n, n, 9, 'play_reward', ''

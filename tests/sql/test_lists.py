@@ -9,58 +9,35 @@ import asyncpg
 import sql
 
 SCENE: Final = """
-INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
-INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES
-    ('t', 'camp', 'shop', 'C'), ('t', 'camp_2', 'other', 'C'), ('t', 'camp_3', '', 'C');
-INSERT INTO rewards (tenant_id, player_id, prize_id, campaign_id, game_id, name, type, value, quantity,
-                     reward_id, status, expires_at) VALUES
-    ('t', 'ann', 'mug', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r3', 'won', NULL),
-    ('t', 'ann', 'mug', 'camp_2', 'game', 'Mug', 'goods', 5, 1, 'r1', 'won', NULL),
-    ('t', 'ann', 'cup', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r2', 'won', NULL),
-    ('t', 'ann', 'mug', 'camp', 'game_2', 'Mug', 'goods', 5, 1, 'r6', 'won', NULL),
-    ('t', 'ann', 'mug', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r5', 'claimed', NULL),
-    ('t', 'ann', 'mug', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r4', 'won', now() - interval '1 hour'),
-    ('t', 'ann', 'mug', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r8', 'won', now() - interval '1 hour'),
-    ('t', 'ann', 'mug', 'camp_3', 'game', 'Mug', 'goods', 5, 1, 'r9', 'fulfilled', NULL),
-    ('t', 'bob', 'mug', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r7', 'won', NULL);
-INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status) VALUES
-    ('t', 'k2', 'r8', 'mug', 'camp', 'ann', 'webhook', 'pending'),
-    ('t', 'k1', 'r9', 'mug', 'camp_2', 'ann', 'webhook', 'pending'),
-    ('t', 'k3', 'r5', 'cup', 'camp', 'ann', 'webhook', 'pending'),
-    ('t', 'k4', 'r2', 'mug', 'camp_3', 'ann', 'webhook', 'dead');
-INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
-    ('t', 'mug', 'c3', 'k', 'three', '3', 'r3'), ('t', 'mug', 'c9', 'k', 'nine', '9', 'r9'),
-    ('t', 'mug', 'c0', 'k', 'zero', '0', NULL), ('t', 'p2', 'c0', 'k', 'zero', '0', NULL);
-INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance) VALUES
-    ('t', 'ann', 'camp', 'leaf', 1), ('t', 'ann', 'camp_2', 'coin', 1), ('t', 'ann', 'camp', 'coin', 1),
-    ('t', 'ann', 'camp_2', 'acorn', 1), ('t', 'bob', 'camp', 'coin', 1);
-INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, entry_id, seq, amount, balance_after, reason,
-                            reference_id) VALUES
-    ('t', 'ann', 'camp', 'coin', 'e3', 3, 1, 1, 'adjustment', ''),
-    ('t', 'ann', 'camp_2', 'coin', 'e1', 2, 1, 1, 'adjustment', ''),
-    ('t', 'ann', 'camp', 'leaf', 'e2', 2, 1, 1, 'adjustment', ''),
-    ('t', 'ann', 'camp', 'coin', 'e4', 1, 1, 1, 'adjustment', ''),
-    ('t', 'bob', 'camp', 'coin', 'e5', 4, 1, 1, 'adjustment', '');
-INSERT INTO prizes (tenant_id, campaign_id, name, type, prize_id, status) VALUES
-    ('t', 'camp', 'Mug', 'goods', 'p3', 'active'), ('t', 'camp_2', 'Mug', 'goods', 'p1', 'active'),
-    ('t', 'camp_3', 'Mug', 'points', 'p2', 'active'), ('t', 'camp', 'Cup', 'goods', 'p5', 'active'),
-    ('t', 'camp', 'Mug', 'goods', 'p4', 'archived'), ('t', '', 'Mug', 'goods', 'p6', 'active');
++ tenants tenant_id name: t T;
++ campaigns tenant_id=t campaign_id merchant_id name=C: camp shop | camp_2 other | camp_3 '';
++ rewards tenant_id=t player_id prize_id campaign_id game_id name=Mug type=goods value=5 quantity=1 reward_id status
+    expires_at: ann mug camp game r3 won - | ann mug camp_2 game r1 won - | ann cup camp game r2 won - |
+    ann mug camp game_2 r6 won - | ann mug camp game r5 claimed - |
+    ann mug camp game r4 won (now() - interval '1 hour') |
+    ann mug camp game r8 won (now() - interval '1 hour') | ann mug camp_3 game r9 fulfilled - |
+    bob mug camp game r7 won -;
++ tasks tenant_id=t task_id reward_id prize_id campaign_id player_id=ann channel=webhook status:
+    k2 r8 mug camp pending | k1 r9 mug camp_2 pending | k3 r5 cup camp pending | k4 r2 mug camp_3 dead;
++ codes tenant_id=t prize_id code_id key_id=k ciphertext code_hash reward_id: mug c3 three 3 r3 | mug c9 nine 9 r9 |
+    mug c0 zero 0 - | p2 c0 zero 0 -;
++ balances tenant_id=t player_id scope_key currency balance=1: ann camp leaf | ann camp_2 coin | ann camp coin |
+    ann camp_2 acorn | bob camp coin;
++ ledger_entries tenant_id=t player_id scope_key currency entry_id seq amount=1 balance_after=1 reason=adjustment
+    reference_id='': ann camp coin e3 3 | ann camp_2 coin e1 2 | ann camp leaf e2 2 | ann camp coin e4 1 |
+    bob camp coin e5 4;
++ prizes tenant_id=t campaign_id name type prize_id status: camp Mug goods p3 active | camp_2 Mug goods p1 active |
+    camp_3 Mug points p2 active | camp Cup goods p5 active | camp Mug goods p4 archived | '' Mug goods p6 active;
 INSERT INTO stock (tenant_id, prize_id) SELECT tenant_id, prize_id FROM prizes;
-INSERT INTO games (tenant_id, campaign_id, name, type, game_id, status) VALUES
-    ('t', 'camp', 'Wheel', 'spin', 'g3', 'active'), ('t', 'camp_2', 'Wheel', 'spin', 'g1', 'active'),
-    ('t', 'camp_3', 'Wheel', 'egg', 'g2', 'active'), ('t', 'camp', 'Card', 'spin', 'g5', 'active'),
-    ('t', 'camp', 'Wheel', 'spin', 'g4', 'archived'), ('t', 'camp', 'Wheel', 'spin', 'g6', 'paused');
++ games tenant_id=t campaign_id name type game_id status: camp Wheel spin g3 active | camp_2 Wheel spin g1 active |
+    camp_3 Wheel egg g2 active | camp Card spin g5 active | camp Wheel spin g4 archived | camp Wheel spin g6 paused;
 INSERT INTO game_revisions (tenant_id, game_id, revision, definition) SELECT tenant_id, game_id, 1, '{}' FROM games;
-INSERT INTO quests (tenant_id, campaign_id, name, type, turns, quest_id, status) VALUES
-    ('t', 'camp', 'Visit', 'daily', 1, 'q3', 'active'), ('t', 'camp_2', 'Visit', 'daily', 1, 'q1', 'active'),
-    ('t', 'camp_3', 'Visit', 'weekly', 1, 'q2', 'active'), ('t', 'camp', 'Share', 'daily', 1, 'q5', 'draft'),
-    ('t', 'camp', 'Visit', 'daily', 1, 'q4', 'archived');
-INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
-    ('t', 'ann', 'camp_2', 1), ('t', 'ann', 'camp_3', 1), ('t', 'ann', 'camp', 1), ('t', 'bob', 'camp', 1);
-INSERT INTO leaderboards (tenant_id, campaign_id, name, metric, mode, board_id, status) VALUES
-    ('t', 'camp', 'Top', 'score', 'sum', 'b3', 'active'), ('t', 'camp_2', 'Top', 'score', 'sum', 'b1', 'active'),
-    ('t', 'camp_3', 'Top', 'score', 'sum', 'b2', 'finalized'), ('t', 'camp', 'Best', 'score', 'sum', 'b5', 'active'),
-    ('t', 'camp', 'Top', 'score', 'sum', 'b4', 'archived');
++ quests tenant_id=t campaign_id name type turns=1 quest_id status: camp Visit daily q3 active |
+    camp_2 Visit daily q1 active | camp_3 Visit weekly q2 active | camp Share daily q5 draft |
+    camp Visit daily q4 archived;
++ turn_balances tenant_id=t player_id campaign_id balance=1: ann camp_2 | ann camp_3 | ann camp | bob camp;
++ leaderboards tenant_id=t campaign_id name metric=score mode=sum board_id status: camp Top b3 active |
+    camp_2 Top b1 active | camp_3 Top b2 finalized | camp Best b5 active | camp Top b4 archived;
 INSERT INTO plays (tenant_id, game_id, player_id, revision, seed, client_seed, payload, outcome, score, wins, points,
                    play_id, session_id)
     SELECT 't', game, player, 1, '', '', '{}', '{}', 0, 0, 0, play, 'sess_x.y.' || play

@@ -17,14 +17,10 @@ SQL: Final = sql.load("play")
 DAY: Final = date(2026, 11, 21)
 
 SCENE: Final = """
-INSERT INTO tenants (tenant_id, name, catalog_version) VALUES ('t', 'T', 7);
-INSERT INTO merchants (tenant_id, merchant_id, name, status) VALUES
-    ('t', 'other', 'O', 'suspended'), ('t', 'shop', 'S', 'active');
-INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES
-    ('t', 'theirs', 'other', 'C'), ('t', 'camp', 'shop', 'C'), ('t', 'lone', '', 'C');
-INSERT INTO games (tenant_id, game_id, campaign_id, name, type, status, revision) VALUES
-    ('t', 'g2', 'theirs', 'G', 'spin', 'active', 1), ('t', 'g1', 'camp', 'G', 'spin', 'active', 2),
-    ('t', 'g3', 'lone', 'G', 'spin', 'active', 1);
++ tenants tenant_id name catalog_version: t T 7;
++ merchants tenant_id=t merchant_id name status: other O suspended | shop S active;
++ campaigns tenant_id=t campaign_id merchant_id name=C: theirs other | camp shop | lone '';
++ games tenant_id=t game_id campaign_id name=G type=spin status=active revision: g2 theirs 1 | g1 camp 2 | g3 lone 1;
 INSERT INTO game_revisions (tenant_id, game_id, revision, definition)
     SELECT 't', game, revision, jsonb_build_object('ui', game || revision)
     FROM (VALUES ('g2', 2), ('g2', 1), ('g1', 1), ('g1', 2), ('g3', 1)) AS v (game, revision);
@@ -32,25 +28,17 @@ INSERT INTO promised_terms (tenant_id, game_id, terms, revision_hash, created_at
     SELECT 't', game, terms::bytea, encode(sha256(terms::bytea), 'hex'), now() + nth * interval '1 s'
     FROM (SELECT 'g1' AS game, 'terms' || n AS terms, (n * 7) % 22 AS nth FROM generate_series(0, 21) AS n
           UNION ALL VALUES ('g2', 'other terms', 99), ('g3', 'terms of what is gone', 98)) AS v;
-INSERT INTO game_players (tenant_id, game_id, player_id, plays, day, day_plays, busy_until) VALUES
-    ('t', 'g2', 'bob', 9, '2026-11-21', 9, 9), ('t', 'g1', 'ann', 5, '2026-11-21', 2, 3),
-    ('t', 'g1', 'cat', 6, '2026-11-20', 4, 0), ('t', 'g2', 'ann', 8, '2026-11-22', 8, 8),
-    ('t', 'g1', 'eve', 3, '2026-11-22', 3, 0);
-INSERT INTO players (tenant_id, player_id, auth_method, status, merged_into) VALUES
-    ('t', 'bob', 'guest', 'suspended', 'ann'), ('t', 'ann', 'external', 'active', NULL);
-INSERT INTO prize_players (tenant_id, prize_id, player_id, awarded) VALUES
-    ('t', 'mug', 'bob', 9), ('t', 'mug', 'ann', 1), ('t', 'aside', 'ann', 8);
-INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance) VALUES
-    ('t', 'bob', 'camp', 'coin', 9), ('t', 'ann', 'camp', 'coin', 4), ('t', 'ann', 'theirs', 'leaf', 8);
-INSERT INTO milestone_grants (tenant_id, game_id, player_id, milestone_id, idempotency_key, granted_at) VALUES
-    ('t', 'g1', 'bob', 'rung9', 'key', to_timestamp(9)), ('t', 'g1', 'ann', 'rung1', 'key', to_timestamp(1)),
-    ('t', 'g2', 'ann', 'rung8', 'key', to_timestamp(8)), ('t', 'g1', 'ann', 'rung2', 'aside', to_timestamp(2));
-INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
-    ('t', 'bob', 'camp', 9), ('t', 'ann', 'camp', 6), ('t', 'ann', 'theirs', 8);
-INSERT INTO stock (tenant_id, prize_id, total, remaining, awarded) VALUES
-    ('t', 'aside', 9, 8, 1), ('t', 'mug', 5, 3, 2), ('t', 'endless', 0, 0, 7), ('t', 'out', 5, 0, 5);
-INSERT INTO prize_days (tenant_id, prize_id, day, awarded) VALUES
-    ('t', 'aside', '2026-11-21', 9), ('t', 'mug', '2026-11-21', 2), ('t', 'mug', '2026-11-20', 8);
++ game_players tenant_id=t game_id player_id plays day day_plays busy_until: g2 bob 9 2026-11-21 9 9 |
+    g1 ann 5 2026-11-21 2 3 | g1 cat 6 2026-11-20 4 0 | g2 ann 8 2026-11-22 8 8 | g1 eve 3 2026-11-22 3 0;
++ players tenant_id=t player_id auth_method status merged_into: bob guest suspended ann | ann external active -;
++ prize_players tenant_id=t prize_id player_id awarded: mug bob 9 | mug ann 1 | aside ann 8;
++ balances tenant_id=t player_id scope_key currency balance: bob camp coin 9 | ann camp coin 4 | ann theirs leaf 8;
++ milestone_grants tenant_id=t game_id player_id milestone_id idempotency_key granted_at:
+    g1 bob rung9 key (to_timestamp(9)) | g1 ann rung1 key (to_timestamp(1)) | g2 ann rung8 key (to_timestamp(8)) |
+    g1 ann rung2 aside (to_timestamp(2));
++ turn_balances tenant_id=t player_id campaign_id balance: bob camp 9 | ann camp 6 | ann theirs 8;
++ stock tenant_id=t prize_id total remaining awarded: aside 9 8 1 | mug 5 3 2 | endless 0 0 7 | out 5 0 5;
++ prize_days tenant_id=t prize_id day awarded: aside 2026-11-21 9 | mug 2026-11-21 2 | mug 2026-11-20 8;
 INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id)
     SELECT 't', prize, prize || n, 'k', '', n::text::bytea, CASE WHEN n = 1 THEN prize END
     FROM (VALUES ('mug', 3), ('aside', 5), ('out', 1003)) AS v (prize, many) CROSS JOIN generate_series(1, many) AS n;

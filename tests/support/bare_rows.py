@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import asyncpg
@@ -42,6 +43,42 @@ ALTER TABLE prizes ALTER created_at SET DEFAULT '2026-01-01', ALTER updated_at S
 """A scene: a row of the tenant t may be made of its keys alone; numbers are 1, times the beginning of 2026."""
 
 
+_ROWS: Final = re.compile(r"^[ \t]*\+ (\w+) ((?:'[^']*'|[^;'])*);", re.M)
+_TOKEN: Final = re.compile(r"(?:[\w.]+=)?(?:'(?:[^']|'')*'|\((?:[^()]|\([^()]*\))*\)):?|[^\s|]+|\|")
+
+
+def scene(text: str) -> str:
+    """SQL of a text that has rows as tables, amid other statements:
+
+    + rewards player_id=ann reward_id status won_at: r1 won - | r2 expired (now()) | r3 'of two' -;
+
+    A column may have its value in the head. `-` is NULL; parentheses hold an expression, quotes a value with spaces.
+    """
+    return _ROWS.sub(lambda found: _insert(found[1], _TOKEN.findall(found[2])), text)
+
+
+def _insert(table: str, tokens: list[str]) -> str:
+    ends = next(nth for nth, token in enumerate(tokens) if token.endswith(":"))
+    columns = [column.partition("=")[::2] for column in (*tokens[:ends], tokens[ends][:-1])]
+    rows = []
+    for row in _split(tokens[ends + 1 :]):
+        values = iter(row)
+        rows.append(", ".join(_value(fixed or next(values)) for _, fixed in columns))
+        assert not [*values], (table, row)
+    return f"INSERT INTO {table} ({', '.join(name for name, _ in columns)}) VALUES ({'), ('.join(rows)});"
+
+
+def _split(tokens: list[str]) -> Iterator[list[str]]:
+    while "|" in tokens:
+        yield tokens[: tokens.index("|")]
+        tokens = tokens[tokens.index("|") + 1 :]
+    yield tokens
+
+
+def _value(token: str) -> str:
+    return "NULL" if token == "-" else token if token[0] in "'(" or token == "DEFAULT" else f"'{token}'"
+
+
 Case = tuple[str, str, str]
 
 
@@ -53,7 +90,7 @@ async def hold_to(connection: asyncpg.Connection, file: str, cases: Mapping[str,
     shown = {}
     for name, (rows, keys, _) in cases.items():
         async with undone(connection):
-            await connection.execute(rows)
+            await connection.execute(scene(rows))
             answer = await ask_of_t(connection, f"{file}.{name}", keys.split(","))
         shown[name] = sorted("|".join(str(row[column]) for column in columns) for row in answer)
     assert shown == expected

@@ -11,9 +11,8 @@ from tests.support.bare_rows import BARE, Case, hold_to
 SCENE: Final = (
     BARE
     + """
-INSERT INTO players (player_id, merged_into) VALUES ('ann', NULL), ('bob', NULL), ('gus', 'ann'), ('gea', 'ann'),
-    ('gil', 'gus'), ('gal', 'nobody'), ('gor', 'ann');
-INSERT INTO games (game_id) VALUES ('g1'), ('g2');
++ players player_id merged_into: ann - | bob - | gus ann | gea ann | gil gus | gal nobody | gor ann;
++ games game_id: g1 | g2;
 """
 )
 
@@ -42,19 +41,15 @@ WALLETS: Final[dict[str, Case]] = {
            ann|w ore|7|0""",
     ),
     "player_ledger_chain": (
-        """INSERT INTO ledger_entries (player_id, seq, entry_id, amount, balance_after, reason) VALUES
-            ('ann', 3, 'e3', 1, 9, 'adjustment'), ('ann', 1, 'e1', 5, 5, 'adjustment'),
-            ('ann', 2, 'e2', 2, 7, 'adjustment'), ('bob', 1, 'e4', 2, 1, 'adjustment')""",
+        """+ ledger_entries player_id seq entry_id amount balance_after reason=adjustment: ann 3 e3 1 9 | ann 1 e1 5 5 |
+            ann 2 e2 2 7 | bob 1 e4 2 1;""",
         "ann",
         "ann|e3|8|9",
     ),
     "player_ledger_seq": (
-        """INSERT INTO balances (player_id, scope_key, currency, seq) VALUES
-            ('ann', 'w', 'coin', 5), ('ann', 'w', 'gem', 5), ('ann', 'v', 'coin', 5), ('bob', 'w', 'coin', 0);
-        INSERT INTO ledger_entries (player_id, entry_id, scope_key, currency, seq, reason) VALUES
-            ('ann', 'e1', 'w', 'coin', 5, 'adjustment'), ('ann', 'e2', 'w', 'gem', 6, 'adjustment'),
-            ('bob', 'e3', 'w', 'coin', 7, 'adjustment'), ('ann', 'e4', 'x', 'coin', 9, 'adjustment'),
-            ('ann', 'e5', 'v', 'gold', 9, 'adjustment')""",
+        """+ balances player_id scope_key currency seq: ann w coin 5 | ann w gem 5 | ann v coin 5 | bob w coin 0;
+        + ledger_entries player_id entry_id scope_key currency seq reason=adjustment: ann e1 w coin 5 |
+            ann e2 w gem 6 | bob e3 w coin 7 | ann e4 x coin 9 | ann e5 v gold 9;""",
         "ann",
         "ann|w gem|at most 5|6",
     ),
@@ -63,14 +58,10 @@ WALLETS: Final[dict[str, Case]] = {
         ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_balance_after_check;
         ALTER TABLE turn_balances DROP CONSTRAINT turn_balances_balance_check;
         ALTER TABLE turn_entries DROP CONSTRAINT turn_entries_balance_after_check;
-        INSERT INTO balances (player_id, scope_key, currency, balance) VALUES
-            ('ann', 'w', 'coin', -1), ('ann', 'w', 'gem', 0), ('bob', 'w', 'coin', -1);
-        INSERT INTO ledger_entries (player_id, entry_id, balance_after, reason) VALUES
-            ('ann', 'e1', -2, 'adjustment'), ('ann', 'e2', 0, 'adjustment'), ('bob', 'e3', -2, 'adjustment');
-        INSERT INTO turn_balances (player_id, campaign_id, balance) VALUES
-            ('ann', 'c1', -3), ('ann', 'c2', 0), ('bob', 'c1', -3);
-        INSERT INTO turn_entries (player_id, entry_id, balance_after, reason) VALUES
-            ('ann', 't1', -4, 'quest'), ('ann', 't2', 0, 'quest'), ('bob', 't3', -4, 'quest')""",
+        + balances player_id scope_key=w currency balance: ann coin -1 | ann gem 0 | bob coin -1;
+        + ledger_entries player_id entry_id balance_after reason=adjustment: ann e1 -2 | ann e2 0 | bob e3 -2;
+        + turn_balances player_id campaign_id balance: ann c1 -3 | ann c2 0 | bob c1 -3;
+        + turn_entries player_id entry_id balance_after reason=quest: ann t1 -4 | ann t2 0 | bob t3 -4;""",
         "ann",
         """ann|w coin|at least 0|-1
            ann|e1|at least 0|-2
@@ -78,13 +69,11 @@ WALLETS: Final[dict[str, Case]] = {
            ann|t1|at least 0|-4""",
     ),
     "player_points": (
-        """INSERT INTO plays (player_id, play_id, points) VALUES
-            ('ann', 'p1', 5), ('ann', 'p2', 5), ('ann', 'p3', 0), ('bob', 'p5', 5);
-        INSERT INTO ledger_entries (player_id, entry_id, reference_id, amount, reason, currency, reward_id) VALUES
-            ('ann', 'e1', 'p1', 5, 'play_reward', 'points', ''), ('ann', 'e2', 'p2', 4, 'play_reward', 'points', ''),
-            ('ann', 'e3', 'p4', 3, 'play_reward', 'points', ''), ('cas', 'e4', 'p6', 3, 'play_reward', 'points', ''),
-            ('ann', 'e5', 'p1', 5, 'adjustment', 'points', ''), ('ann', 'e6', 'p1', 5, 'play_reward', 'coin', ''),
-            ('ann', 'e7', 'p1', 5, 'play_reward', 'points', 'rung')""",
+        """+ plays player_id play_id points: ann p1 5 | ann p2 5 | ann p3 0 | bob p5 5;
+        + ledger_entries player_id entry_id reference_id amount reason currency reward_id:
+            ann e1 p1 5 play_reward points '' | ann e2 p2 4 play_reward points '' | ann e3 p4 3 play_reward points '' |
+            cas e4 p6 3 play_reward points '' | ann e5 p1 5 adjustment points '' | ann e6 p1 5 play_reward coin '' |
+            ann e7 p1 5 play_reward points rung;""",
         "ann",
         """ann|p2|5|4
            ann|p4|0|3""",
@@ -97,12 +86,11 @@ WALLETS: Final[dict[str, Case]] = {
             ('ann', 'p4', 1, '{"rewards": [{"name": "points", "prize_id": "", "quantity": 4}]}'),
             ('ann', 'p5', 1, '{"rewards": [{"name": "coin", "prize_id": "", "quantity": 6}]}'),
             ('bob', 'p6', 1, '{"rewards": [{"name": "coin", "quantity": 7}]}');
-        INSERT INTO ledger_entries (player_id, entry_id, reference_id, amount, reason, currency, reward_id) VALUES
-            ('ann', 'e1', 'p1', 5, 'play_reward', 'coin', ''), ('ann', 'e2', 'p1', 1, 'play_reward', 'gem', ''),
-            ('ann', 'e3', 'p2', 2, 'play_reward', 'coin', ''), ('ann', 'e4', 'p2', 2, 'play_reward', 'coin', ''),
-            ('ann', 'e5', 'p1', 8, 'adjustment', 'coin', ''), ('ann', 'e6', 'p4', 4, 'play_reward', 'points', ''),
-            ('ann', 'e7', 'p8', 3, 'play_reward', 'coin', 'r1'), ('ann', 'e8', 'q1', 9, 'quest_reward', 'points', ''),
-            ('ann', 'e9', 'q2', 9, 'quest_reward', 'coin', ''), ('cas', 'e10', 'p9', 3, 'play_reward', 'coin', '')""",
+        + ledger_entries player_id entry_id reference_id amount reason currency reward_id:
+            ann e1 p1 5 play_reward coin '' | ann e2 p1 1 play_reward gem '' | ann e3 p2 2 play_reward coin '' |
+            ann e4 p2 2 play_reward coin '' | ann e5 p1 8 adjustment coin '' | ann e6 p4 4 play_reward points '' |
+            ann e7 p8 3 play_reward coin r1 | ann e8 q1 9 quest_reward points '' | ann e9 q2 9 quest_reward coin '' |
+            cas e10 p9 3 play_reward coin '';""",
         "ann",
         """ann|p2 coin|5|4
            ann|p5 coin|6|0
@@ -111,14 +99,11 @@ WALLETS: Final[dict[str, Case]] = {
            ann|q2 coin|0|9""",
     ),
     "player_reversed": (
-        """INSERT INTO rewards (player_id, reward_id, status) VALUES
-            ('ann', 'r1', 'revoked'), ('ann', 'r2', 'won'), ('ann', 'r3', 'revoked'), ('ann', 'r4', 'won');
-        INSERT INTO ledger_entries (player_id, entry_id, amount, currency, reward_id, reason) VALUES
-            ('ann', 'e1', -3, 'coin', 'r1', 'milestone_spend'), ('ann', 'e2', 3, 'coin', 'r1', 'reversal'),
-            ('ann', 'e3', -3, 'coin', 'r2', 'milestone_spend'), ('ann', 'e4', -3, 'coin', 'r3', 'milestone_spend'),
-            ('ann', 'e5', -3, 'coin', 'r4', 'milestone_spend'), ('ann', 'e6', 3, 'coin', 'r4', 'reversal'),
-            ('ann', 'e7', -2, 'coin', 'r9', 'milestone_spend'), ('ann', 'e8', 5, 'coin', '', 'adjustment'),
-            ('bob', 'e9', -2, 'coin', 'r8', 'milestone_spend')""",
+        """+ rewards player_id=ann reward_id status: r1 revoked | r2 won | r3 revoked | r4 won;
+        + ledger_entries player_id entry_id amount currency=coin reward_id reason: ann e1 -3 r1 milestone_spend |
+            ann e2 3 r1 reversal | ann e3 -3 r2 milestone_spend | ann e4 -3 r3 milestone_spend |
+            ann e5 -3 r4 milestone_spend | ann e6 3 r4 reversal | ann e7 -2 r9 milestone_spend |
+            ann e8 5 '' adjustment | bob e9 -2 r8 milestone_spend;""",
         "ann",
         """ann|r3|0|-3 coin
            ann|r4|not 0|0 coin
@@ -140,20 +125,17 @@ WALLETS: Final[dict[str, Case]] = {
            ann|c4|7|0""",
     ),
     "player_turn_chain": (
-        """INSERT INTO turn_entries (player_id, campaign_id, entry_id, amount, balance_after, reason) VALUES
-            ('ann', 'c1', 'e1', 3, 3, 'quest'), ('ann', 'c1', 'e2', -1, 2, 'play'),
-            ('ann', 'c2', 'e3', 2, 2, 'quest'), ('ann', 'c2', 'e4', 3, 3, 'quest'), ('ann', 'c2', 'e5', -1, 2, 'play'),
-            ('ann', 'c3', 'e6', 1, 5, 'quest'), ('bob', 'c1', 'e7', 1, 5, 'quest')""",
+        """+ turn_entries player_id campaign_id entry_id amount balance_after reason: ann c1 e1 3 3 quest |
+            ann c1 e2 -1 2 play | ann c2 e3 2 2 quest | ann c2 e4 3 3 quest | ann c2 e5 -1 2 play |
+            ann c3 e6 1 5 quest | bob c1 e7 1 5 quest;""",
         "ann",
         """ann|c2|ended at as often as begun from|0 (2), 2 (-2)
            ann|c3|ended at as often as begun from|4 (1), 5 (-1)""",
     ),
     "player_turn_spent": (
-        """INSERT INTO plays (play_id) VALUES ('p1'), ('p2');
-        INSERT INTO turn_entries (player_id, campaign_id, entry_id, amount, reason, reference_id) VALUES
-            ('ann', 'c1', 'e1', -1, 'play', 'p1'), ('ann', 'c1', 'e2', -2, 'play', 'p2'),
-            ('ann', 'c1', 'e3', -1, 'play', 'p9'), ('ann', 'c1', 'e4', -1, 'adjustment', 'p8'),
-            ('bob', 'c1', 'e5', -1, 'play', 'p7')""",
+        """+ plays play_id: p1 | p2;
+        + turn_entries player_id campaign_id=c1 entry_id amount reason reference_id: ann e1 -1 play p1 |
+            ann e2 -2 play p2 | ann e3 -1 play p9 | ann e4 -1 adjustment p8 | bob e5 -1 play p7;""",
         "ann",
         """ann|p2|one turn of one play|2 turns
            ann|p9|one turn of one play|no such play""",
@@ -170,15 +152,11 @@ WALLETS: Final[dict[str, Case]] = {
                 ('ann', 'ry', 'turns', 3.0, 'fulfilled'), ('ann', 'rz', 'turns', 3.0, 'fulfilled'),
                 ('ann', 'r0', 'goods', 3.0, 'fulfilled')
             ) AS r (player, id, type, value, status);
-        INSERT INTO turn_entries (player_id, campaign_id, entry_id, amount, reason, reference_id) VALUES
-            ('ann', 'c1', 'e1', 6, 'prize', 'r1'), ('ann', 'c1', 'e2', 6, 'prize', 'r2'),
-            ('ann', 'c1', 'e3', -6, 'reversal', 'r2'), ('ann', 'c1', 'e4', 5, 'prize', 'r3'),
-            ('ann', 'c1', 'e5', 6, 'prize', 'r4'), ('gea', 'c1', 'e6', 6, 'prize', 'r5'),
-            ('ann', 'c1', 'e7', 6, 'prize', 'r7'), ('gus', 'c1', 'e8', 6, 'prize', 'r8'),
-            ('ann', 'c1', 'e9', -6, 'reversal', 'r8'), ('ann', 'c1', 'f1', 6, 'prize', 'r6'),
-            ('ann', 'c1', 'f2', -6, 'reversal', 'r6'), ('ann', 'c2', 'f3', 6, 'prize', 'rx'),
-            ('bob', 'c1', 'f4', 6, 'prize', 'none'), ('ann', 'c1', 'f5', 6, 'quest', 'none'),
-            ('bob', 'c1', 'f6', 6, 'prize', 'ry'), ('nobody', 'c1', 'f7', 6, 'prize', 'rz')""",
+        + turn_entries player_id campaign_id entry_id amount reason reference_id: ann c1 e1 6 prize r1 |
+            ann c1 e2 6 prize r2 | ann c1 e3 -6 reversal r2 | ann c1 e4 5 prize r3 | ann c1 e5 6 prize r4 |
+            gea c1 e6 6 prize r5 | ann c1 e7 6 prize r7 | gus c1 e8 6 prize r8 | ann c1 e9 -6 reversal r8 |
+            ann c1 f1 6 prize r6 | ann c1 f2 -6 reversal r6 | ann c2 f3 6 prize rx | bob c1 f4 6 prize none |
+            ann c1 f5 6 quest none | bob c1 f6 6 prize ry | nobody c1 f7 6 prize rz;""",
         "ann,gus",
         """ann|r3|6 given, 0 taken back|5 given, 0 taken back
            ann|r4|6 given, 6 taken back|6 given, 0 taken back

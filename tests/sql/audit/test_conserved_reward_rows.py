@@ -11,25 +11,21 @@ from tests.support.bare_rows import BARE, Case, hold_to
 SCENE: Final = (
     BARE
     + """
-INSERT INTO players (player_id, merged_into) VALUES ('ann', NULL), ('bob', NULL), ('gus', 'ann'), ('gea', 'ann'),
-    ('gil', 'gus'), ('gal', 'nobody'), ('gor', 'ann');
-INSERT INTO games (game_id) VALUES ('g1'), ('g2');
++ players player_id merged_into: ann - | bob - | gus ann | gea ann | gil gus | gal nobody | gor ann;
++ games game_id: g1 | g2;
 """
 )
 
 REWARDS: Final[dict[str, Case]] = {
     "player_due_task": (
-        """INSERT INTO prizes (prize_id, redemption_mode, channel, updated_at) VALUES
-            ('win', 'on_win', 'webhook', DEFAULT), ('claim', 'on_claim', 'webhook', DEFAULT),
-            ('hand', 'on_win', 'manual', DEFAULT), ('handed', 'on_claim', 'manual', DEFAULT),
-            ('new', 'on_win', 'webhook', '2026-03-01'), ('newer', 'on_claim', 'webhook', '2026-03-01');
-        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at) VALUES
-            ('a1', 'prize', 'new', 'prize.update', '{"channel": "none"}', '{"channel": "webhook"}', '2026-02-01'),
-            ('a2', 'prize', 'newer', 'prize.update', '{"redemption_mode": "on_win"}',
-             '{"redemption_mode": "on_claim"}', '2026-02-01'),
-            ('a3', 'prize', 'win', 'prize.update', '{"name": "a"}', '{"name": "b"}', '2026-02-01'),
-            ('a4', 'game', 'win', 'prize.update', '{"channel": "a"}', '{}', '2026-02-01'),
-            ('a5', 'prize', 'win', 'prize.create', '{"channel": "a"}', '{}', '2026-02-01');
+        """+ prizes prize_id redemption_mode channel updated_at: win on_win webhook DEFAULT |
+            claim on_claim webhook DEFAULT | hand on_win manual DEFAULT | handed on_claim manual DEFAULT |
+            new on_win webhook 2026-03-01 | newer on_claim webhook 2026-03-01;
+        + audit_entries entry_id subject_type subject_id action before after created_at=2026-02-01:
+            a1 prize new prize.update '{"channel": "none"}' '{"channel": "webhook"}' |
+            a2 prize newer prize.update '{"redemption_mode": "on_win"}' '{"redemption_mode": "on_claim"}' |
+            a3 prize win prize.update '{"name": "a"}' '{"name": "b"}' |
+            a4 game win prize.update '{"channel": "a"}' {} | a5 prize win prize.create '{"channel": "a"}' {};
         INSERT INTO rewards (player_id, reward_id, prize_id, status, type, won_at, claimed_at)
             SELECT player, id, prize, status, type, '2026-01-01', '2026-01-01' FROM (VALUES
                 ('ann', 'due', 'hand', 'fulfilling', 'goods'), ('ann', 'won', 'win', 'won', 'goods'),
@@ -39,12 +35,10 @@ REWARDS: Final[dict[str, Case]] = {
                 ('ann', 'had', 'win', 'claimed', 'goods'), ('ann', 'taken', 'handed', 'claimed', 'goods'),
                 ('ann', 'back', 'claim', 'revoked', 'goods'), ('bob', 'theirs', 'win', 'won', 'goods')
             ) AS r (player, id, prize, status, type);
-        INSERT INTO rewards (player_id, reward_id, prize_id, status, won_at, claimed_at) VALUES
-            ('ann', 'n0', 'new', 'won', '2026-02-01 00:10', NULL),
-            ('ann', 'n1', 'new', 'won', '2026-02-01 00:11', NULL),
-            ('ann', 'n2', 'newer', 'claimed', '2026-01-01', '2026-02-01 00:10'),
-            ('ann', 'n3', 'newer', 'claimed', '2026-01-01', '2026-02-01 00:11');
-        INSERT INTO tasks (task_id, reward_id) VALUES ('t1', 'tasked')""",
+        + rewards player_id=ann reward_id prize_id status won_at claimed_at: n0 new won '2026-02-01 00:10' - |
+            n1 new won '2026-02-01 00:11' - | n2 newer claimed 2026-01-01 '2026-02-01 00:10' |
+            n3 newer claimed 2026-01-01 '2026-02-01 00:11';
+        + tasks task_id reward_id: t1 tasked;""",
         "ann",
         """ann|due|a task|none, and fulfilling
            ann|won|a task|none, and won
@@ -58,115 +52,95 @@ REWARDS: Final[dict[str, Case]] = {
         """INSERT INTO plays (play_id, player_id, outcome) VALUES
             ('p1', 'ann', '{"rewards": [{"reward_id": "r1"}], "milestones_granted": [{"reward_id": "m1"}]}'),
             ('p2', 'bob', '{"rewards": [{"reward_id": "r4"}]}'), ('p3', 'ann', '{"rewards": [{"reward_id": "g1"}]}');
-        INSERT INTO rewards (player_id, reward_id, play_id, milestone_id) VALUES
-            ('ann', 'r1', 'p1', ''), ('ann', 'm1', 'p1', 'cup'), ('ann', 'r2', 'p1', ''), ('ann', 'r3', 'p9', ''),
-            ('ann', 'r4', 'p2', ''), ('ann', 'r5', '', ''), ('gus', 'g1', 'p3', ''), ('bob', 'r6', 'p9', '')""",
+        + rewards player_id reward_id play_id milestone_id: ann r1 p1 '' | ann m1 p1 cup | ann r2 p1 '' |
+            ann r3 p9 '' | ann r4 p2 '' | ann r5 '' '' | gus g1 p3 '' | bob r6 p9 '';""",
         "ann,gus",
         """ann|r2|listed in p1|not listed
            ann|r3|listed in p9|no such play
            ann|r4|listed in p2|a play of bob""",
     ),
     "player_prize_counter": (
-        """INSERT INTO prizes (prize_id, type) VALUES
-            ('mug', 'goods'), ('cup', 'goods'), ('tee', 'goods'), ('hat', 'goods'), ('pts', 'points'), ('was', 'goods');
-        INSERT INTO rewards (player_id, reward_id, prize_id, quantity) VALUES ('ann', 'r1', 'mug', 1),
-            ('ann', 'r2', 'mug', 1), ('ann', 'r3', 'cup', 2), ('ann', 'r4', 'tee', 1), ('ann', 'r5', 'hat', 1),
-            ('ann', 'r6', 'pts', 1), ('ann', 'r7', 'was', 1), ('bob', 'r8', 'cup', 1);
-        INSERT INTO prize_players (player_id, prize_id, awarded) VALUES ('ann', 'mug', 2), ('ann', 'cup', 1),
-            ('ann', 'hat', 2), ('ann', 'pts', 3), ('ann', 'was', 2), ('bob', 'mug', 5);
-        INSERT INTO audit_entries (entry_id, subject_type, subject_id, before) VALUES
-            ('a1', 'prize', 'was', '{"type": "points"}'), ('a2', 'game', 'hat', '{"type": "points"}'),
-            ('a3', 'prize', 'hat', '{"type": "goods"}')""",
+        """+ prizes prize_id type: mug goods | cup goods | tee goods | hat goods | pts points | was goods;
+        + rewards player_id reward_id prize_id quantity: ann r1 mug 1 | ann r2 mug 1 | ann r3 cup 2 | ann r4 tee 1 |
+            ann r5 hat 1 | ann r6 pts 1 | ann r7 was 1 | bob r8 cup 1;
+        + prize_players player_id prize_id awarded: ann mug 2 | ann cup 1 | ann hat 2 | ann pts 3 | ann was 2 |
+            bob mug 5;
+        + audit_entries entry_id subject_type subject_id before: a1 prize was '{"type": "points"}' |
+            a2 game hat '{"type": "points"}' | a3 prize hat '{"type": "goods"}';""",
         "ann",
         """ann|cup|2|1
            ann|tee|1|0
            ann|hat|1|2""",
     ),
     "player_prize_cap": (
-        """INSERT INTO prizes (prize_id, max_per_user, updated_at) VALUES ('two', 2, DEFAULT), ('three', 2, DEFAULT),
-            ('free', 0, DEFAULT), ('late', 1, '2026-03-01'), ('later', 1, '2026-03-01');
-        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at) VALUES
-            ('a1', 'prize', 'late', 'prize.update', '{"max_per_user": 3}', '{"max_per_user": 1}', '2026-02-01'),
-            ('a2', 'prize', 'later', 'prize.update', '{"max_per_user": 3}', '{"max_per_user": 1}', '2026-02-01'),
-            ('a3', 'prize', 'three', 'prize.update', '{"name": "a"}', '{"name": "b"}', '2026-02-01'),
-            ('a4', 'game', 'three', 'prize.update', '{"max_per_user": 3}', '{}', '2026-02-01'),
-            ('a5', 'prize', 'three', 'prize.create', '{"max_per_user": 3}', '{}', '2026-02-01');
-        INSERT INTO rewards (player_id, reward_id, prize_id, quantity, won_at) VALUES
-            ('ann', 'r1', 'two', 2, '2026-01-01'), ('ann', 'r2', 'three', 2, '2026-01-01'),
-            ('ann', 'r3', 'three', 1, '2026-01-01'), ('ann', 'r4', 'free', 1, '2026-01-01'),
-            ('ann', 'r5', 'late', 2, '2026-02-01 00:10'), ('ann', 'r6', 'later', 2, '2026-02-01 00:11'),
-            ('bob', 'r7', 'three', 3, '2026-01-01'), ('ann', 'r8', 'late', 1, '2026-02-01 00:11')""",
+        """+ prizes prize_id max_per_user updated_at: two 2 DEFAULT | three 2 DEFAULT | free 0 DEFAULT |
+            late 1 2026-03-01 | later 1 2026-03-01;
+        + audit_entries entry_id subject_type subject_id action before after created_at=2026-02-01:
+            a1 prize late prize.update '{"max_per_user": 3}' '{"max_per_user": 1}' |
+            a2 prize later prize.update '{"max_per_user": 3}' '{"max_per_user": 1}' |
+            a3 prize three prize.update '{"name": "a"}' '{"name": "b"}' |
+            a4 game three prize.update '{"max_per_user": 3}' {} | a5 prize three prize.create '{"max_per_user": 3}' {};
+        + rewards player_id reward_id prize_id quantity won_at: ann r1 two 2 2026-01-01 | ann r2 three 2 2026-01-01 |
+            ann r3 three 1 2026-01-01 | ann r4 free 1 2026-01-01 | ann r5 late 2 '2026-02-01 00:10' |
+            ann r6 later 2 '2026-02-01 00:11' | bob r7 three 3 2026-01-01 | ann r8 late 1 '2026-02-01 00:11';""",
         "ann",
         """ann|three|at most 2|3
            ann|later|at most 1|2""",
     ),
     "player_code_taken": (
-        """INSERT INTO prizes (prize_id, channel, updated_at) VALUES
-            ('v', 'voucher_code', DEFAULT), ('w', 'none', DEFAULT), ('n', 'voucher_code', '2026-03-01');
-        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at) VALUES
-            ('a1', 'prize', 'n', 'prize.update', '{"channel": "none"}', '{"channel": "voucher_code"}', '2026-02-01'),
-            ('a2', 'prize', 'v', 'prize.update', '{"name": "a"}', '{"name": "b"}', '2026-02-01'),
-            ('a3', 'game', 'v', 'prize.update', '{"channel": "none"}', '{}', '2026-02-01'),
-            ('a4', 'prize', 'v', 'prize.create', '{"channel": "none"}', '{}', '2026-02-01');
-        INSERT INTO rewards (player_id, reward_id, prize_id, status, play_id, milestone_id, type, won_at) VALUES
-            ('ann', 'k1', 'v', 'won', 'p', '', 'goods', '2026-01-01'),
-            ('ann', 'k2', 'v', 'claimed', '', 'm', 'goods', '2026-01-01'),
-            ('ann', 'k3', 'v', 'won', '', '', 'goods', '2026-01-01'),
-            ('ann', 'k4', 'v', 'won', 'p', '', 'points', '2026-01-01'),
-            ('ann', 'k5', 'v', 'fulfilled', 'p', '', 'goods', '2026-01-01'),
-            ('ann', 'k6', 'v', 'won', 'p', '', 'goods', '2026-01-01'),
-            ('ann', 'k7', 'w', 'won', 'p', '', 'goods', '2026-01-01'),
-            ('ann', 'k8', 'n', 'won', 'p', '', 'goods', '2026-02-01 00:10'),
-            ('ann', 'k9', 'n', 'won', 'p', '', 'goods', '2026-02-01 00:11'),
-            ('bob', 'k0', 'v', 'won', 'p', '', 'goods', '2026-01-01');
-        INSERT INTO codes (code_id, reward_id) VALUES ('c1', 'k6')""",
+        """+ prizes prize_id channel updated_at: v voucher_code DEFAULT | w none DEFAULT | n voucher_code 2026-03-01;
+        + audit_entries entry_id subject_type subject_id action before after created_at=2026-02-01:
+            a1 prize n prize.update '{"channel": "none"}' '{"channel": "voucher_code"}' |
+            a2 prize v prize.update '{"name": "a"}' '{"name": "b"}' | a3 game v prize.update '{"channel": "none"}' {} |
+            a4 prize v prize.create '{"channel": "none"}' {};
+        + rewards player_id reward_id prize_id status play_id milestone_id type won_at:
+            ann k1 v won p '' goods 2026-01-01 | ann k2 v claimed '' m goods 2026-01-01 |
+            ann k3 v won '' '' goods 2026-01-01 | ann k4 v won p '' points 2026-01-01 |
+            ann k5 v fulfilled p '' goods 2026-01-01 | ann k6 v won p '' goods 2026-01-01 |
+            ann k7 w won p '' goods 2026-01-01 | ann k8 n won p '' goods '2026-02-01 00:10' |
+            ann k9 n won p '' goods '2026-02-01 00:11' | bob k0 v won p '' goods 2026-01-01;
+        + codes code_id reward_id: c1 k6;""",
         "ann",
         """ann|k1|a code|none, and won
            ann|k2|a code|none, and claimed
            ann|k9|a code|none, and won""",
     ),
     "player_code_returned": (
-        """INSERT INTO rewards (player_id, reward_id, status, fulfilled_at) VALUES ('ann', 'k1', 'revoked', NULL),
-            ('ann', 'k2', 'won', NULL), ('ann', 'k3', 'expired', now()), ('bob', 'k4', 'revoked', NULL);
+        """+ rewards player_id reward_id status fulfilled_at: ann k1 revoked - | ann k2 won - | ann k3 expired (now()) |
+            bob k4 revoked -;
         INSERT INTO codes (code_id, code_hash, reward_id) SELECT 'c' || n, n::text::bytea, 'k' || n
             FROM generate_series(1, 4) AS n""",
         "ann",
         "ann|k1|no code|c1, and revoked",
     ),
     "player_code_delivered": (
-        """INSERT INTO rewards (player_id, reward_id, status, fulfilled_at) VALUES ('ann', 'k1', 'fulfilled', now()),
-            ('ann', 'k2', 'won', NULL), ('ann', 'k3', 'fulfilled', now()), ('ann', 'k4', 'fulfilled', now()),
-            ('bob', 'k5', 'fulfilled', now());
+        """+ rewards player_id reward_id status fulfilled_at: ann k1 fulfilled (now()) | ann k2 won - |
+            ann k3 fulfilled (now()) | ann k4 fulfilled (now()) | bob k5 fulfilled (now());
         INSERT INTO tasks (task_id, reward_id, channel) SELECT 't' || n, 'k' || n,
             CASE n WHEN 4 THEN 'webhook' ELSE 'voucher_code' END FROM generate_series(1, 5) AS n;
-        INSERT INTO codes (code_id, reward_id) VALUES ('c3', 'k3')""",
+        + codes code_id reward_id: c3 k3;""",
         "ann",
         "ann|k1|a code|none, and fulfilled",
     ),
     "player_revoked": (
-        """INSERT INTO rewards (player_id, reward_id, status) VALUES ('ann', 'r1', 'revoked'), ('ann', 'r2', 'revoked'),
-            ('ann', 'r3', 'won'), ('gus', 'r4', 'revoked'), ('gus', 'r5', 'revoked'), ('bob', 'r6', 'revoked');
-        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, after) VALUES
-            ('a1', 'reward', 'r2', 'reward.revoke', '{}'), ('a2', 'prize', 'r1', 'reward.revoke', '{}'),
-            ('a3', 'reward', 'r1', 'reward.claim', '{}'),
-            ('a4', 'player', 'ann', 'player.merge_surplus', '{"rewards": ["r4"]}'),
-            ('a5', 'reward', 'ann', 'player.merge_surplus', '{"rewards": ["r5"]}'),
-            ('a6', 'player', 'bob', 'player.merge_surplus', '{"rewards": ["r5"]}'),
-            ('a7', 'player', 'ann', 'player.merge', '{"rewards": ["r5"]}')""",
+        """+ rewards player_id reward_id status: ann r1 revoked | ann r2 revoked | ann r3 won | gus r4 revoked |
+            gus r5 revoked | bob r6 revoked;
+        + audit_entries entry_id subject_type subject_id action after: a1 reward r2 reward.revoke {} |
+            a2 prize r1 reward.revoke {} | a3 reward r1 reward.claim {} |
+            a4 player ann player.merge_surplus '{"rewards": ["r4"]}' |
+            a5 reward ann player.merge_surplus '{"rewards": ["r5"]}' |
+            a6 player bob player.merge_surplus '{"rewards": ["r5"]}' |
+            a7 player ann player.merge '{"rewards": ["r5"]}';""",
         "ann,gus",
         """ann|r1|an entry of the audit log|none
            gus|r5|an entry of the audit log|none""",
     ),
     "player_rung_reward": (
-        """INSERT INTO rewards (player_id, reward_id, game_id, milestone_id) VALUES ('ann', 'r1', 'g1', 'cup'),
-            ('ann', 'r2', 'g1', 'cup2'), ('ann', 'r3', 'g1', 'cup3'), ('ann', 'r4', 'g1', 'x'), ('ann', 'r5', 'g1', ''),
-            ('gus', 'r6', 'g1', 'six'), ('ann', 'r7', 'g1', 'sev'), ('bob', 'r8', 'g1', 'x');
-        INSERT INTO milestone_grants (player_id, game_id, milestone_id, reward_id) VALUES
-            ('ann', 'g1', 'cup', 'r1'), ('ann', 'g1', 'pot', 'r9'), ('ann', 'g1', 'jar', 'r2'),
-            ('ann', 'g1', 'cup2', 'r2'), ('ann', 'g2', 'cup3', 'r3'), ('ann', 'g1', 'cup3', 'r3'),
-            ('ann', 'g1', 'none', ''), ('bob', 'g1', 'pot', 'r9'), ('ann', 'g1', 'six', 'r6'),
-            ('bob', 'g1', 'sev', 'r7'), ('ann', 'g2', 'sev', 'r7'), ('ann', 'g1', 'sevv', 'r7'),
-            ('ann', 'g1', 'sev', 'r1')""",
+        """+ rewards player_id reward_id game_id=g1 milestone_id: ann r1 cup | ann r2 cup2 | ann r3 cup3 | ann r4 x |
+            ann r5 '' | gus r6 six | ann r7 sev | bob r8 x;
+        + milestone_grants player_id game_id milestone_id reward_id: ann g1 cup r1 | ann g1 pot r9 | ann g1 jar r2 |
+            ann g1 cup2 r2 | ann g2 cup3 r3 | ann g1 cup3 r3 | ann g1 none '' | bob g1 pot r9 | ann g1 six r6 |
+            bob g1 sev r7 | ann g2 sev r7 | ann g1 sevv r7 | ann g1 sev r1;""",
         "ann,gus",
         """ann|g1 pot|reward r9|no such reward
            ann|g1 jar|reward r2|of rung cup2
@@ -178,22 +152,14 @@ REWARDS: Final[dict[str, Case]] = {
            ann|r7|a grant of rung sev|none""",
     ),
     "player_credited": (
-        """INSERT INTO rewards (player_id, reward_id, type, value, quantity) VALUES
-            ('ann', 'r1', 'points', 10.9, 2), ('ann', 'r2', 'points', 10, 1), ('ann', 'r3', 'points', 0.5, 3),
-            ('ann', 'r4', 'goods', 10, 1), ('gus', 'r5', 'points', 3, 1), ('ann', 'r6', 'points', 5, 1),
-            ('ann', 'r7', 'points', 6, 1), ('bob', 'r8', 'points', 7, 1);
-        INSERT INTO ledger_entries (player_id, entry_id, scope_key, currency, reason, reward_id, amount) VALUES
-            ('ann', 'e1', 'w', 'points', 'play_reward', 'r1', 12),
-            ('ann', 'e2', 'v', 'points', 'play_reward', 'r1', 8),
-            ('ann', 'e3', 'w', 'points', 'play_reward', 'r2', 100),
-            ('ann', 'e4', 'w', 'points', 'play_reward', 'r4', 1),
-            ('ann', 'e5', 'w', 'points', 'play_reward', 'r5', 3),
-            ('ann', 'e6', 'w', 'coin', 'play_reward', 'r6', 5),
-            ('ann', 'e7', 'w', 'points', 'reversal', 'r7', 6),
-            ('ann', 'e8', 'w', 'points', 'play_reward', '', 9),
-            ('ann', 'e9', 'w', 'points', 'play_reward', 'rx', 9),
-            ('ann', 'ea', 'w', 'points', 'reversal', 'r4', -1),
-            ('bob', 'e0', 'w', 'points', 'play_reward', 'ry', 9)""",
+        """+ rewards player_id reward_id type value quantity: ann r1 points 10.9 2 | ann r2 points 10 1 |
+            ann r3 points 0.5 3 | ann r4 goods 10 1 | gus r5 points 3 1 | ann r6 points 5 1 | ann r7 points 6 1 |
+            bob r8 points 7 1;
+        + ledger_entries player_id entry_id scope_key currency reason reward_id amount:
+            ann e1 w points play_reward r1 12 | ann e2 v points play_reward r1 8 | ann e3 w points play_reward r2 100 |
+            ann e4 w points play_reward r4 1 | ann e5 w points play_reward r5 3 | ann e6 w coin play_reward r6 5 |
+            ann e7 w points reversal r7 6 | ann e8 w points play_reward '' 9 | ann e9 w points play_reward rx 9 |
+            ann ea w points reversal r4 -1 | bob e0 w points play_reward ry 9;""",
         "ann,gus",
         """ann|r2|10|100
            ann|r6|5|0
@@ -205,9 +171,8 @@ REWARDS: Final[dict[str, Case]] = {
         """INSERT INTO ledger_entries (player_id, entry_id, reason, amount)
             SELECT CASE n WHEN 9 THEN 'bob' ELSE 'ann' END, 'e' || n,
                 CASE n WHEN 8 THEN 'reversal' ELSE 'adjustment' END, n FROM generate_series(1, 9) AS n;
-        INSERT INTO turn_entries (player_id, entry_id, reason, amount) VALUES
-            ('ann', 't1', 'adjustment', 1), ('ann', 't2', 'adjustment', 2), ('ann', 't3', 'quest', 3),
-            ('bob', 't4', 'adjustment', 4);
+        + turn_entries player_id entry_id reason amount: ann t1 adjustment 1 | ann t2 adjustment 2 | ann t3 quest 3 |
+            bob t4 adjustment 4;
         INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, after)
             SELECT 'a' || n, type, who, action, jsonb_build_object(named, entry, 'amount', amount) FROM (VALUES
                 (1, 'player', 'ann', 'player.adjust_balance', 'entry_id', 'e1', 1),
@@ -228,28 +193,26 @@ REWARDS: Final[dict[str, Case]] = {
            ann|t2|2 in the audit log|nothing""",
     ),
     "player_turn_needed": (
-        """INSERT INTO plays (player_id, play_id, game_id, revision) VALUES ('ann', 'p1', 'g1', 1),
-            ('ann', 'p2', 'g1', 1), ('ann', 'p3', 'g1', 2), ('ann', 'p4', 'g2', 1), ('ann', 'p5', 'g1', 1),
-            ('bob', 'p6', 'g1', 1), ('ann', 'p7', 'g1', 1), ('ann', 'p8', 'g1', 1);
+        """+ plays player_id play_id game_id revision: ann p1 g1 1 | ann p2 g1 1 | ann p3 g1 2 | ann p4 g2 1 |
+            ann p5 g1 1 | bob p6 g1 1 | ann p7 g1 1 | ann p8 g1 1;
         INSERT INTO game_revisions (game_id, revision, definition) VALUES
             ('g1', 1, '{"rules": {"requires_turn": true}}'), ('g1', 2, '{"rules": {"requires_turn": false}}'),
             ('g2', 1, '{"rules": {}}'), ('g2', 2, '{"rules": {"requires_turn": true}}');
-        INSERT INTO turn_entries (player_id, entry_id, reason, reference_id) VALUES ('ann', 'e1', 'play', 'p1'),
-            ('gus', 'e2', 'play', 'p2'), ('bob', 'e5', 'play', 'p5'), ('ann', 'e7', 'quest', 'p7')""",
+        + turn_entries player_id entry_id reason reference_id: ann e1 play p1 | gus e2 play p2 | bob e5 play p5 |
+            ann e7 quest p7;""",
         "ann",
         """ann|p5|a turn|none spent
            ann|p7|a turn|none spent
            ann|p8|a turn|none spent""",
     ),
     "player_board_reward": (
-        """INSERT INTO leaderboards (board_id, campaign_id) VALUES ('b1', 'c'), ('b2', 'd'), ('b3', 'c');
+        """+ leaderboards board_id campaign_id: b1 c | b2 d | b3 c;
         INSERT INTO rewards (player_id, reward_id, campaign_id, play_id, milestone_id)
             SELECT CASE n WHEN 3 THEN 'gus' WHEN 9 THEN 'bob' ELSE 'ann' END, 'r' || n, 'c',
                 CASE n WHEN 7 THEN 'p' ELSE '' END, CASE n WHEN 8 THEN 'm' ELSE '' END
             FROM generate_series(1, 10) AS n;
-        INSERT INTO leaderboard_standings (board_id, rank, player_id, reward_id) VALUES ('b1', 1, 'ann', 'r1'),
-            ('b1', 2, 'gus', 'r2'), ('b3', 1, 'ann', 'r3'), ('b1', 4, 'bob', 'r4'), ('b2', 1, 'ann', 'r5'),
-            ('b1', 5, 'nobody', 'r10')""",
+        + leaderboard_standings board_id rank player_id reward_id: b1 1 ann r1 | b1 2 gus r2 | b3 1 ann r3 |
+            b1 4 bob r4 | b2 1 ann r5 | b1 5 nobody r10;""",
         "ann,gus",
         """ann|r4|a rank of a board or draw|none
            ann|r5|a rank of a board or draw|none
@@ -259,16 +222,12 @@ REWARDS: Final[dict[str, Case]] = {
     "player_quests": (
         """INSERT INTO quests (quest_id, type, campaign_id)
             SELECT 'q' || n, 'daily', CASE n WHEN 9 THEN 'other' ELSE 'c' END FROM generate_series(1, 10) AS n;
-        INSERT INTO turn_balances (player_id, campaign_id) VALUES ('ann', 'c'), ('bob', 'other');
-        INSERT INTO quest_completions (player_id, quest_id, period, turns) VALUES ('ann', 'q1', 'a', 2),
-            ('ann', 'q1', 'b', 2), ('gus', 'q2', 'a', 2), ('ann', 'q3', 'a', 2), ('ann', 'q5', 'a', 2),
-            ('ann', 'q6', 'a', 0), ('bob', 'q7', 'a', 2), ('ann', 'q8', 'a', 2), ('ann', 'q9', 'a', 2),
-            ('cas', 'q1', 'a', 2), ('ann', 'q10', 'a', 2);
-        INSERT INTO turn_entries (player_id, entry_id, reason, reference_id, amount) VALUES
-            ('ann', 'e1', 'quest', 'q1', 2), ('ann', 'e2', 'quest', 'q1', 2), ('gus', 'e3', 'quest', 'q2', 2),
-            ('ann', 'e4', 'quest', 'q4', 2), ('ann', 'e5', 'quest', 'q5', 2000), ('bob', 'e7', 'quest', 'q7', 3),
-            ('ann', 'e8', 'prize', 'q8', 2), ('cas', 'e9', 'quest', 'q1', 2), ('gus', 'e10', 'quest', 'q10', 2),
-            ('gal', 'e11', 'quest', 'q1', 2)""",
+        + turn_balances player_id campaign_id: ann c | bob other;
+        + quest_completions player_id quest_id period turns: ann q1 a 2 | ann q1 b 2 | gus q2 a 2 | ann q3 a 2 |
+            ann q5 a 2 | ann q6 a 0 | bob q7 a 2 | ann q8 a 2 | ann q9 a 2 | cas q1 a 2 | ann q10 a 2;
+        + turn_entries player_id entry_id reason reference_id amount: ann e1 quest q1 2 | ann e2 quest q1 2 |
+            gus e3 quest q2 2 | ann e4 quest q4 2 | ann e5 quest q5 2000 | bob e7 quest q7 3 | ann e8 prize q8 2 |
+            cas e9 quest q1 2 | gus e10 quest q10 2 | gal e11 quest q1 2;""",
         "ann,gus,cas",
         """ann|q3|2 turns, 1 times|0 turns, 0 times
            ann|q4|0 turns, 0 times|2 turns, 1 times
@@ -284,13 +243,10 @@ REWARDS: Final[dict[str, Case]] = {
             FROM generate_series(1, 8) AS n;
         INSERT INTO pack_codes (campaign_id, code_hash, redemption_id)
             SELECT 'c', ('x' || n)::bytea, 'r' || n FROM generate_series(1, 7) AS n;
-        INSERT INTO turn_entries (player_id, entry_id, campaign_id, reason, reference_id, amount) VALUES
-            ('gus', 'e1', 'c', 'code', 'r1', 2), ('ann', 'e2', 'c', 'quest', 'r2', 2),
-            ('ann', 'e3', 'c', 'code', 'r0', 2);
-        INSERT INTO ledger_entries (player_id, entry_id, scope_key, currency, reason, reference_id, amount) VALUES
-            ('ann', 'e4', 'c', 'coin', 'code', 'r3', 5), ('ann', 'e5', 'c', 'coin', 'code', 'r4', 5),
-            ('ann', 'e6', 'c', 'coin', 'code', 'r4', 5), ('ann', 'e7', 'c', 'coin', 'code', 'r6', 4),
-            ('ann', 'e8', 'c', 'gem', 'code', 'r7', 5), ('ann', 'e9', 'c', 'coin', 'code', 'r8', 5)""",
+        + turn_entries player_id entry_id campaign_id=c reason reference_id amount=2: gus e1 code r1 |
+            ann e2 quest r2 | ann e3 code r0;
+        + ledger_entries player_id=ann entry_id scope_key=c currency reason=code reference_id amount: e4 coin r3 5 |
+            e5 coin r4 5 | e6 coin r4 5 | e7 coin r6 4 | e8 gem r7 5 | e9 coin r8 5;""",
         "ann,gus",
         """ann|r0|nothing|2 turns c, times 1
            ann|r2|2 turns c, once|nothing
@@ -303,7 +259,6 @@ REWARDS: Final[dict[str, Case]] = {
         """INSERT INTO rewards (player_id, reward_id, game_id) SELECT CASE n WHEN 1 THEN 'gus' ELSE 'ann' END, 'r' || n,
             CASE WHEN n IN (8, 15, 16, 17) THEN 'g2' WHEN n = 10 THEN 'g3' WHEN n = 18 THEN 'g4' ELSE 'g1' END
             FROM generate_series(1, 18) AS n;
-        -- Of r11 to r14 there is a grant that differs in one thing: whose it is, the game, the rung, the reward.
         INSERT INTO milestone_grants (player_id, game_id, milestone_id, reward_id, reply, granted_at)
             SELECT CASE reward_id WHEN 'r11' THEN 'bob' ELSE player_id END,
                 CASE reward_id WHEN 'r12' THEN 'g3' ELSE game_id END,
@@ -312,35 +267,24 @@ REWARDS: Final[dict[str, Case]] = {
                 CASE WHEN reward_id <> 'r17' THEN '{"milestone": {"threshold": 4, "currency": "coin"}}'::json END,
                 '2026-01-02'
             FROM rewards WHERE reward_id NOT IN ('r6', 'r7');
-        INSERT INTO milestone_grants (player_id, game_id, milestone_id, reward_id, reply, granted_at)
-            VALUES ('bob', 'g2', 'm8', 'r0', '{}', '2026-01-02');
-        INSERT INTO game_revisions (game_id, revision, definition, created_at) VALUES
-            ('g2', 1, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-01'),
-            ('g2', 2, '{"milestones": {"mode": "spend_exchange"}}', '2026-01-01 12:00'),
-            ('g2', 3, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-02 00:11'),
-            ('g3', 1, '{"milestones": {"mode": "spend_exchange"}}', '2026-01-01 12:00'),
-            ('g3', 2, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-02 00:10'),
-            ('g4', 1, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-01'),
-            ('g4', 2, '{"milestones": {"mode": "spend_exchange"}}', '2026-01-01 23:50'),
-            ('g1', 9, '{}', '2026-01-01');
-        INSERT INTO ledger_entries (player_id, entry_id, scope_key, currency, reason, reference_id, reward_id, amount)
-        VALUES
-            ('ann', 'e1', 'w', 'coin', 'milestone_spend', 'm1', 'r1', -4),
-            ('ann', 'e2', 'w', 'coin', 'milestone_spend', 'm2', 'r2', -4),
-            ('ann', 'e3', 'w', 'coin', 'milestone_spend', 'm3', 'r3', -3),
-            ('ann', 'e4', 'w', 'coin', 'milestone_spend', 'm4', 'r4', -2),
-            ('ann', 'e5', 'w', 'coin', 'milestone_spend', 'm4', 'r4', -2),
-            ('ann', 'e6', 'w', 'gem', 'milestone_spend', 'm5', 'r5', -4),
-            ('ann', 'e7', 'w', 'coin', 'milestone_spend', 'm6', 'r6', -4),
-            ('ann', 'e8', 'w', 'coin', 'adjustment', 'm7', 'r7', -4),
-            ('bob', 'e9', 'w', 'coin', 'milestone_spend', 'm2', 'r2', -9),
-            ('ann', 'f1', 'w', 'coin', 'milestone_spend', 'm11', 'r11', -4),
-            ('ann', 'f2', 'w', 'coin', 'milestone_spend', 'm12', 'r12', -4),
-            ('ann', 'f3', 'w', 'coin', 'milestone_spend', 'm13', 'r13', -4),
-            ('ann', 'f4', 'w', 'coin', 'milestone_spend', 'm14', 'r14', -4),
-            ('ann', 'f5', 'w', 'coin', 'milestone_spend', 'm15', 'r15', -4),
-            ('gus', 'f6', 'w', 'coin', 'milestone_spend', 'm16', 'r16', -4),
-            ('nobody', 'f7', 'w', 'coin', 'milestone_spend', 'm0', 'r0', -4)""",
+        + milestone_grants player_id game_id milestone_id reward_id reply granted_at: bob g2 m8 r0 {} 2026-01-02;
+        + game_revisions game_id revision definition created_at:
+            g2 1 '{"milestones": {"mode": "cumulative_unlock"}}' 2026-01-01 |
+            g2 2 '{"milestones": {"mode": "spend_exchange"}}' '2026-01-01 12:00' |
+            g2 3 '{"milestones": {"mode": "cumulative_unlock"}}' '2026-01-02 00:11' |
+            g3 1 '{"milestones": {"mode": "spend_exchange"}}' '2026-01-01 12:00' |
+            g3 2 '{"milestones": {"mode": "cumulative_unlock"}}' '2026-01-02 00:10' |
+            g4 1 '{"milestones": {"mode": "cumulative_unlock"}}' 2026-01-01 |
+            g4 2 '{"milestones": {"mode": "spend_exchange"}}' '2026-01-01 23:50' | g1 9 {} 2026-01-01;
+        + ledger_entries player_id entry_id scope_key=w currency reason reference_id reward_id amount:
+            ann e1 coin milestone_spend m1 r1 -4 | ann e2 coin milestone_spend m2 r2 -4 |
+            ann e3 coin milestone_spend m3 r3 -3 | ann e4 coin milestone_spend m4 r4 -2 |
+            ann e5 coin milestone_spend m4 r4 -2 | ann e6 gem milestone_spend m5 r5 -4 |
+            ann e7 coin milestone_spend m6 r6 -4 | ann e8 coin adjustment m7 r7 -4 |
+            bob e9 coin milestone_spend m2 r2 -9 | ann f1 coin milestone_spend m11 r11 -4 |
+            ann f2 coin milestone_spend m12 r12 -4 | ann f3 coin milestone_spend m13 r13 -4 |
+            ann f4 coin milestone_spend m14 r14 -4 | ann f5 coin milestone_spend m15 r15 -4 |
+            gus f6 coin milestone_spend m16 r16 -4 | nobody f7 coin milestone_spend m0 r0 -4;""",
         "ann,gus,gal",
         """ann|r3|4 coin|3 coin in 1
            ann|r4|4 coin|4 coin in 2
@@ -362,23 +306,20 @@ async def test_checks_of_rewards_find_what_breaks_them(connection: asyncpg.Conne
 
 MERGED: Final[dict[str, Case]] = {
     "player_merged": (
-        """INSERT INTO plays (play_id, player_id) VALUES ('p1', 'ann'), ('p2', 'gus'), ('p3', 'gor');
-        INSERT INTO balances (player_id) VALUES ('ann'), ('gus');
-        INSERT INTO ledger_entries (player_id, reason) VALUES ('ann', 'adjustment'), ('gus', 'adjustment');
-        INSERT INTO contacts (contact_id, player_id, value) VALUES ('x1', 'ann', '1'), ('x2', 'gus', '2');
-        INSERT INTO rewards (reward_id, player_id, status) VALUES ('r1', 'ann', 'won'), ('r2', 'gus', 'won'),
-            ('r3', 'gus', 'fulfilled'), ('r4', 'gus', 'revoked'), ('r5', 'gus', 'expired');
-        INSERT INTO milestone_grants (player_id, game_id, milestone_id) VALUES ('gus', 'g1', 'cup'),
-            ('ann', 'g1', 'cup'), ('gus', 'g1', 'pot'), ('bob', 'g1', 'pot'), ('ann', 'g2', 'pot'),
-            ('ann', 'g1', 'jar');
-        INSERT INTO quests (quest_id, type) VALUES ('q1', 'daily'), ('q2', 'daily');
-        INSERT INTO quest_completions (quest_id, player_id, period) VALUES ('q1', 'gus', 'd1'), ('q1', 'ann', 'd1'),
-            ('q1', 'gus', 'd2'), ('q1', 'bob', 'd2'), ('q1', 'ann', 'd3'), ('q2', 'ann', 'd2'), ('q9', 'gus', 'd1'),
-            ('q9', 'gea', 'd1');
-        INSERT INTO quest_events (quest_id, event_id, player_id) VALUES ('q1', 'e1', 'bob'), ('q1', 'e2', 'gus');
-        INSERT INTO redemptions (redemption_id, player_id, receipt_id) VALUES ('r1', 'ann', 't1'), ('r2', 'gus', 't2');
-        INSERT INTO turn_balances (player_id, campaign_id, balance) VALUES
-            ('gus', 'c1', 2), ('gea', 'c1', 2), ('gea', 'c2', 0), ('ann', 'c1', 2)""",
+        """+ plays play_id player_id: p1 ann | p2 gus | p3 gor;
+        + balances player_id: ann | gus;
+        + ledger_entries player_id reason=adjustment: ann | gus;
+        + contacts contact_id player_id value: x1 ann 1 | x2 gus 2;
+        + rewards reward_id player_id status: r1 ann won | r2 gus won | r3 gus fulfilled | r4 gus revoked |
+            r5 gus expired;
+        + milestone_grants player_id game_id milestone_id: gus g1 cup | ann g1 cup | gus g1 pot | bob g1 pot |
+            ann g2 pot | ann g1 jar;
+        + quests quest_id type=daily: q1 | q2;
+        + quest_completions quest_id player_id period: q1 gus d1 | q1 ann d1 | q1 gus d2 | q1 bob d2 | q1 ann d3 |
+            q2 ann d2 | q9 gus d1 | q9 gea d1;
+        + quest_events quest_id=q1 event_id player_id: e1 bob | e2 gus;
+        + redemptions redemption_id player_id receipt_id: r1 ann t1 | r2 gus t2;
+        + turn_balances player_id campaign_id balance: gus c1 2 | gea c1 2 | gea c2 0 | ann c1 2;""",
         "ann,gus,gea,gil,gal",
         """gus|plays|0|1
            gus|balances|0|1

@@ -13,13 +13,11 @@ from tests.support.bare_rows import BARE, Case, hold_to
 SCENE: Final = (
     BARE
     + """
-INSERT INTO players (player_id) VALUES ('ann'), ('bob'), ('cas');
-INSERT INTO campaigns (campaign_id, timezone) VALUES
-    ('camp', 'Asia/Tokyo'), ('oth', 'UTC'), ('moved', 'UTC'), ('two', 'Asia/Tokyo');
-INSERT INTO campaigns (campaign_id, timezone) VALUES ('later', 'UTC');
-INSERT INTO games (game_id, campaign_id) VALUES ('g1', 'camp'), ('g2', 'oth'), ('g3', 'moved'), ('g4', 'two'),
-    ('g6', 'later');
-INSERT INTO prizes (prize_id) VALUES ('mug'), ('cup');
++ players player_id: ann | bob | cas;
++ campaigns campaign_id timezone: camp Asia/Tokyo | oth UTC | moved UTC | two Asia/Tokyo;
++ campaigns campaign_id timezone: later UTC;
++ games game_id campaign_id: g1 camp | g2 oth | g3 moved | g4 two | g6 later;
++ prizes prize_id: mug | cup;
 INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at)
     SELECT 'a' || n, type, subject, action, jsonb_build_object('timezone', zone), '{"timezone": "Etc/GMT+2"}', at
     FROM (VALUES
@@ -101,12 +99,9 @@ PLAYS: Final[dict[str, Case]] = {
             SELECT 'n' || n, CASE n WHEN 2 THEN 'm1' ELSE 'm' || n END, CASE n WHEN 3 THEN 'cup' ELSE 'mug' END,
                 CASE n WHEN 4 THEN 2 ELSE 1 END, CASE n WHEN 5 THEN 'pot' ELSE 'cup' END
             FROM generate_series(1, 5) AS n;
-        INSERT INTO rewards (reward_id, play_id, prize_id, quantity, player_id, value) VALUES
-            ('r5', 'p5', 'mug', 2, 'gus', 1.5), ('r6', 'p6', 'mug', 2, 'gus', 1.5);
-        INSERT INTO rewards (reward_id, play_id, prize_id, quantity, type, value) VALUES
-            ('r1', 'p1', 'mug', 2, 'goods', 1.5), ('r2', 'p9', 'mug', 2, 'goods', 1.5),
-            ('r3', 'p3', 'cup', 2, 'goods', 1.5), ('r4', 'p3', 'mug', 1, 'goods', 1.5),
-            ('ra', 'p3', 'mug', 2, 'turns', 1.5), ('rb', 'p3', 'mug', 2, 'goods', 1.6)""",
+        + rewards reward_id play_id prize_id=mug quantity=2 player_id=gus value=1.5: r5 p5 | r6 p6;
+        + rewards reward_id play_id prize_id quantity type value: r1 p1 mug 2 goods 1.5 | r2 p9 mug 2 goods 1.5 |
+            r3 p3 cup 2 goods 1.5 | r4 p3 mug 1 goods 1.5 | ra p3 mug 2 turns 1.5 | rb p3 mug 2 goods 1.6;""",
         "p1,p2,p3,p5,p6,q1,q2,q3,q4,q5,q6,m1,m2,m3,m4,m5,m6",
         """p2||0 wins, 0 points|1 wins, 0 points
            p3|r2|2 of mug, goods of 1.5|2 of mug, goods of 1.5 by p9
@@ -130,8 +125,7 @@ PLAYS: Final[dict[str, Case]] = {
             {"id": "news", "required": false, "text": {"en": "news"}}]}' WHERE campaign_id = 'camp';
         UPDATE campaigns SET entry_since = '2026-02-01', entry = '{"mode": "before_claim", "consents": []}'
             WHERE campaign_id = 'oth';
-        INSERT INTO entries (campaign_id, player_id, entry_id) VALUES ('camp', 'ann', 'ea'), ('camp', 'bob', 'eb'),
-            ('camp', 'cas', 'ec'), ('oth', 'dan', 'ed'), ('camp', 'eve', 'ee');
+        + entries campaign_id player_id entry_id: camp ann ea | camp bob eb | camp cas ec | oth dan ed | camp eve ee;
         INSERT INTO entry_consents (entry_id, consent_id, given, text_sha256, decided_at)
             SELECT entry, 'terms', given, encode(sha256(shown::bytea), 'hex'), at::timestamptz
             FROM (VALUES ('ea', true, 'yes', '2026-02-02'), ('eb', true, 'old', '2026-02-02'),
@@ -149,10 +143,8 @@ PLAYS: Final[dict[str, Case]] = {
            p5||an entry|no receipt of terms""",
     ),
     "play_counted": (
-        """INSERT INTO plays (play_id, game_id, player_id) VALUES ('p1', 'g1', 'ann'), ('p2', 'g1', 'nobody'),
-            ('p3', 'g1', 'bob'), ('p4', 'g1', 'cas'), ('p5', 'g1', 'bob');
-        INSERT INTO game_players (game_id, player_id, plays) VALUES ('g1', 'ann', 1), ('g1', 'nobody', 1),
-            ('g2', 'bob', 1), ('g1', 'cas', 0)""",
+        """+ plays play_id game_id=g1 player_id: p1 ann | p2 nobody | p3 bob | p4 cas | p5 bob;
+        + game_players game_id player_id plays: g1 ann 1 | g1 nobody 1 | g2 bob 1 | g1 cas 0;""",
         "p1,p2,p3,p4",
         """p2||player and counter|no player nobody
            p3||player and counter|no counter of bob
@@ -190,12 +182,9 @@ PLAYS: Final[dict[str, Case]] = {
         + play("tokyo", "gil", "2026-02-28 01:00", "g6")
         + play("tokyo2", "hal", "2026-02-28 01:00", "g6")
         + play("tokyo3", "ivy", "2026-03-02 01:00", "g6")
-        + """INSERT INTO game_players (game_id, player_id, day, day_plays) VALUES ('g6', 'gil', '2026-02-28', 1),
-            ('g6', 'hal', '2026-02-28', 2), ('g6', 'ivy', '2026-03-02', 2);
-        INSERT INTO game_players (game_id, player_id, day, day_plays) VALUES ('g1', 'ann', '2026-03-02', 1),
-            ('g2', 'ann', '2026-03-02', 5), ('g1', 'bob', '2026-03-02', 2), ('g1', 'cas', '2026-03-02', 1),
-            ('g1', 'dan', '2026-03-02', 2),
-            ('g1', 'eve', '2026-03-02', 1), ('g3', 'fay', '2026-03-02', 2)""",
+        + """+ game_players game_id=g6 player_id day day_plays: gil 2026-02-28 1 | hal 2026-02-28 2 | ivy 2026-03-02 2;
+        + game_players game_id player_id day=2026-03-02 day_plays: g1 ann 1 | g2 ann 5 | g1 bob 2 | g1 cas 1 |
+            g1 dan 2 | g1 eve 1 | g3 fay 2;""",
         "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve,g3 fay,g6 gil,g6 hal,g6 ivy",
         """g1 bob|2026-03-02|1|2
            g1 dan|2026-03-02|1|2
@@ -245,9 +234,8 @@ PLAYS: Final[dict[str, Case]] = {
         + play("lou1", "lou", "2026-03-20 21:30", "g6")
         + play("lou2", "lou", "2026-03-20 22:30", "g6")
         + play("lou3", "lou", "2026-03-21 07:30", "g6")
-        + """INSERT INTO turn_entries (player_id, entry_id, reason, reference_id) VALUES ('bob', 'e1', 'play', 'bob1'),
-            ('dora', 'e2', 'play', 'cas1'), ('cas', 'e3', 'quest', 'cas1'), ('cas', 'e4', 'play', 'another'),
-            ('eve', 'e5', 'play', 'eve1'), ('eve', 'e6', 'play', 'eve2'), ('gus', 'e7', 'play', 'hal1');
+        + """+ turn_entries player_id entry_id reason reference_id: bob e1 play bob1 | dora e2 play cas1 |
+            cas e3 quest cas1 | cas e4 play another | eve e5 play eve1 | eve e6 play eve2 | gus e7 play hal1;
         INSERT INTO game_revisions (game_id, revision, definition)
             SELECT game, revision, jsonb_build_object('rules',
                 jsonb_build_object('max_plays_per_day', cap, 'requires_turn', turn))
@@ -271,10 +259,9 @@ PRIZES: Final[dict[str, Case]] = {
     "prize_stock": (
         """ALTER TABLE stock DROP CONSTRAINT stock_check, DROP CONSTRAINT stock_remaining_check,
             DROP CONSTRAINT stock_awarded_check;
-        INSERT INTO stock (prize_id, total, remaining, awarded) VALUES ('mug', 5, 3, 2), ('free', 0, 0, 7),
-            ('cup', 5, 4, 2), ('less', 1, -1, 2), ('more', 5, 6, -1), ('none', 0, 1, 2), ('new', 5, 5, 0),
-            ('x', 5, 1, 1);
-        INSERT INTO prizes (prize_id) VALUES ('bare'), ('other')""",
+        + stock prize_id total remaining awarded: mug 5 3 2 | free 0 0 7 | cup 5 4 2 | less 1 -1 2 | more 5 6 -1 |
+            none 0 1 2 | new 5 5 0 | x 5 1 1;
+        + prizes prize_id: bare | other;""",
         "mug,free,cup,less,more,none,new,bare",
         """bare||a stock|none
            cup||3 left|4 left, 2 awarded
@@ -283,51 +270,43 @@ PRIZES: Final[dict[str, Case]] = {
            none||0 left|1 left, 2 awarded""",
     ),
     "prize_moves": (
-        """INSERT INTO stock (prize_id, total, remaining, awarded) VALUES
-            ('mug', 9, 9, 0), ('cup', 8, 8, 0), ('tee', 7, 7, 0), ('hat', 0, 0, 0);
-        INSERT INTO stock_moves (prize_id, seq, total_before, total_after) VALUES
-            ('mug', 2, 5, 9), ('mug', 1, 0, 5), ('cup', 2, 5, 8), ('cup', 1, 0, 4), ('tee', 1, 0, 6), ('hat', 1, 1, 1),
-            ('bag', 1, 0, 2), ('kit', 1, 0, 3);
-        INSERT INTO stock (prize_id, total, remaining, awarded) VALUES ('kit', 4, 4, 0)""",
+        """+ stock prize_id total remaining awarded=0: mug 9 9 | cup 8 8 | tee 7 7 | hat 0 0;
+        + stock_moves prize_id seq total_before total_after: mug 2 5 9 | mug 1 0 5 | cup 2 5 8 | cup 1 0 4 |
+            tee 1 0 6 | hat 1 1 1 | bag 1 0 2 | kit 1 0 3;
+        + stock prize_id total remaining awarded: kit 4 4 0;""",
         "mug,cup,tee,hat,bag",
         """cup|1|4 in all|5 in all
         hat|1|1 in all|0 in all
         tee|1|6 in all|7 in all""",
     ),
     "prize_awarded": (
-        """INSERT INTO stock (prize_id, total, remaining, awarded) VALUES ('mug', 0, 0, 5), ('cup', 0, 0, 2),
-            ('hat', 0, 0, 9);
-        INSERT INTO rewards (reward_id, prize_id, quantity, status, fulfilled_at, type) VALUES
-            ('r1', 'mug', 2, 'won', NULL, 'goods'), ('r2', 'mug', 1, 'claimed', NULL, 'goods'),
-            ('r3', 'mug', 2, 'revoked', now(), 'goods'), ('r4', 'mug', 4, 'revoked', NULL, 'goods'),
-            ('r5', 'mug', 3, 'won', NULL, 'points'), ('r6', 'cup', 1, 'won', NULL, 'goods')""",
+        """+ stock prize_id total=0 remaining=0 awarded: mug 5 | cup 2 | hat 9;
+        + rewards reward_id prize_id quantity status fulfilled_at type: r1 mug 2 won - goods |
+            r2 mug 1 claimed - goods | r3 mug 2 revoked (now()) goods | r4 mug 4 revoked - goods |
+            r5 mug 3 won - points | r6 cup 1 won - goods;""",
         "mug,cup",
         "cup||1|2",
     ),
     "prize_counters": (
-        """INSERT INTO prize_days (prize_id, awarded) VALUES ('mug', 3), ('cup', 2);
-        INSERT INTO prize_players (prize_id, player_id, awarded) VALUES ('mug', 'ann', 2), ('mug', 'bob', 1),
-            ('cup', 'ann', 1)""",
+        """+ prize_days prize_id awarded: mug 3 | cup 2;
+        + prize_players prize_id player_id awarded: mug ann 2 | mug bob 1 | cup ann 1;""",
         "mug,cup,tee",
         "cup||1 by player|2 by day",
     ),
     "prize_winners": (
-        """INSERT INTO prizes (prize_id, type) VALUES ('tee', 'goods'), ('pts', 'points'), ('was', 'goods');
-        INSERT INTO prize_players (prize_id, player_id, awarded) VALUES ('mug', 'ann', 2), ('mug', 'bob', 1),
-            ('mug', 'cas', 0), ('pts', 'ann', 1), ('was', 'ann', 1), ('tee', 'ann', 1), ('cup', 'ann', 1);
-        INSERT INTO rewards (reward_id, prize_id, player_id) VALUES ('r1', 'mug', 'ann'), ('r2', 'cup', 'bob'),
-            ('r3', 'tee', 'bob');
-        INSERT INTO audit_entries (entry_id, subject_type, subject_id, before) VALUES
-            ('b1', 'prize', 'was', '{"type": "points"}'), ('b2', 'game', 'tee', '{"type": "points"}'),
-            ('b3', 'prize', 'tee', '{"type": "goods"}')""",
+        """+ prizes prize_id type: tee goods | pts points | was goods;
+        + prize_players prize_id player_id awarded: mug ann 2 | mug bob 1 | mug cas 0 | pts ann 1 | was ann 1 |
+            tee ann 1 | cup ann 1;
+        + rewards reward_id prize_id player_id: r1 mug ann | r2 cup bob | r3 tee bob;
+        + audit_entries entry_id subject_type subject_id before: b1 prize was '{"type": "points"}' |
+            b2 game tee '{"type": "points"}' | b3 prize tee '{"type": "goods"}';""",
         "mug,pts,was,tee",
         """mug|bob|a reward|1 without
            tee|ann|a reward|1 without""",
     ),
     "prize_day_cap": (
-        """INSERT INTO prizes (prize_id, max_per_day, updated_at) VALUES ('two', 2, '2026-06-01'),
-            ('free', 0, '2026-06-01'), ('late', 1, '2026-03-02 09:50Z'), ('hat', 2, '2026-06-01'),
-            ('tee', 1, '2026-06-01');
+        """+ prizes prize_id max_per_day updated_at: two 2 2026-06-01 | free 0 2026-06-01 | late 1 '2026-03-02 09:50Z' |
+            hat 2 2026-06-01 | tee 1 2026-06-01;
         INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at)
             SELECT 'b' || n, type, prize, action, jsonb_build_object('max_per_day', was), '{"max_per_day": 1}', at
             FROM (VALUES (1, 'prize', 'late', 'prize.update', 5, timestamptz '2026-03-02 09:50Z'),
@@ -336,27 +315,24 @@ PRIZES: Final[dict[str, Case]] = {
                 (4, 'prize', 'two', 'prize.create', 5, '2026-06-01'),
                 (5, 'prize', 'hat', 'prize.update', 5, '2026-06-01')
             ) AS e (n, type, prize, action, was, at);
-        INSERT INTO prize_days (prize_id, day, awarded) VALUES ('two', '2026-03-01', 2), ('two', '2026-03-02', 3),
-            ('free', '2026-03-02', 1), ('late', '2026-03-03', 2), ('late', '2026-03-04', 2),
-            ('hat', '2026-03-02', 3), ('tee', '2026-03-02', 2)""",
+        + prize_days prize_id day awarded: two 2026-03-01 2 | two 2026-03-02 3 | free 2026-03-02 1 |
+            late 2026-03-03 2 | late 2026-03-04 2 | hat 2026-03-02 3 | tee 2026-03-02 2;""",
         "two,free,late",
         """two|2026-03-02|at most 2|3
            late|2026-03-04|at most 1|2""",
     ),
     "prize_codes": (
-        """INSERT INTO rewards (reward_id, prize_id) VALUES ('r1', 'mug'), ('r2', 'cup'), ('r3', 'hat');
-        INSERT INTO codes (prize_id, code_id, code_hash, reward_id) VALUES ('mug', 'c1', '1', 'r1'),
-            ('mug', 'c2', '2', 'r9'), ('mug', 'c3', '3', 'r2'), ('mug', 'c4', '4', NULL), ('cup', 'c5', '5', 'r3')""",
+        """+ rewards reward_id prize_id: r1 mug | r2 cup | r3 hat;
+        + codes prize_id code_id code_hash reward_id: mug c1 1 r1 | mug c2 2 r9 | mug c3 3 r2 | mug c4 4 - |
+            cup c5 5 r3;""",
         "mug",
         """mug|c2|reward r9 of mug|no such reward
            mug|c3|reward r2 of mug|of cup""",
     ),
     "prize_free_codes": (
-        """INSERT INTO codes (prize_id, code_id, code_hash, expires_at, reward_id, withdrawn_at) VALUES
-            ('mug', 'c1', '1', 'infinity', NULL, NULL), ('mug', 'c2', '2', 'infinity', 'r1', NULL),
-            ('mug', 'c3', '3', 'infinity', NULL, now()), ('mug', 'c4', '4', '2026-01-01 00:00Z', NULL, NULL),
-            ('cup', 'c5', '5', 'infinity', NULL, NULL), ('hat', 'c6', '6', 'infinity', NULL, NULL),
-            ('tee', 'c7', '7', 'infinity', NULL, NULL);
+        """+ codes prize_id code_id code_hash expires_at reward_id withdrawn_at: mug c1 1 infinity - - |
+            mug c2 2 infinity r1 - | mug c3 3 infinity - (now()) | mug c4 4 '2026-01-01 00:00Z' - - |
+            cup c5 5 infinity - - | hat c6 6 infinity - - | tee c7 7 infinity - -;
         UPDATE code_pools SET free = 7 WHERE prize_id IN ('cup', 'tee');
         DELETE FROM code_ends WHERE prize_id = 'hat'""",
         "mug,cup,hat",
@@ -373,7 +349,7 @@ async def test_checks_of_prizes_find_what_breaks_them(connection: asyncpg.Connec
 
 BOARDS: Final[dict[str, Case]] = {
     "board_ranks": (
-        """INSERT INTO leaderboards (board_id) VALUES ('b1'), ('b2');
+        """+ leaderboards board_id: b1 | b2;
         INSERT INTO leaderboard_standings (board_id, rank, score, achieved_at, player_id)
             SELECT board, rank, score, to_timestamp(at), rank FROM (VALUES
                 ('b1', 1, 10, 5), ('b1', 2, 8, 1), ('b1', 3, 8, 1), ('b2', 1, 5, 1), ('b2', 3, 4, 2),
@@ -385,8 +361,8 @@ BOARDS: Final[dict[str, Case]] = {
            b4|2|rank 2, at most 5|rank 2, 5""",
     ),
     "board_scores": (
-        """INSERT INTO players (player_id, merged_into) VALUES ('gus', 'hal'), ('gil', 'bob');
-        INSERT INTO games (game_id, campaign_id) VALUES ('g5', 'camp');
+        """+ players player_id merged_into: gus hal | gil bob;
+        + games game_id campaign_id: g5 camp;
         INSERT INTO leaderboards (board_id, campaign_id, game_id, metric, mode, start_date, end_date, finalized_at)
             SELECT board, CASE game WHEN '' THEN 'camp' ELSE '' END, game, metric, mode, to_timestamp(begun),
                    to_timestamp(20), to_timestamp(ended)
@@ -398,15 +374,12 @@ BOARDS: Final[dict[str, Case]] = {
                 ('aside', '', 'score', 'sum', 10, 26), ('byhand', '', 'score', 'sum', 10, 15),
                 ('ever', '', 'score', 'sum', 10, 26), ('live', '', 'score', 'sum', 10, NULL)
             ) AS b (board, game, metric, mode, begun, ended);
-        INSERT INTO leaderboard_standings (board_id, rank, player_id, score) VALUES ('sum', 1, 'ann', 21),
-            ('best', 1, 'ann', 10), ('latest', 1, 'ann', 2), ('wins', 1, 'ann', 5), ('points', 1, 'ann', 13),
-            ('plays', 1, 'ann', 4), ('open', 1, 'ann', 119), ('game', 1, 'ann', 9), ('bad', 1, 'ann', 18),
-            ('fresh', 1, 'ann', 18), ('byhand', 1, 'ann', 18), ('byhand', 2, 'kit', 4), ('ever', 1, 'ann', 18),
-            ('aside', 1, 'ann', 18), ('sum', 2, 'gus', 99), ('sum', 3, 'bob', 99),
-            ('live', 1, 'ann', 18);
+        + leaderboard_standings board_id rank player_id score: sum 1 ann 21 | best 1 ann 10 | latest 1 ann 2 |
+            wins 1 ann 5 | points 1 ann 13 | plays 1 ann 4 | open 1 ann 119 | game 1 ann 9 | bad 1 ann 18 |
+            fresh 1 ann 18 | byhand 1 ann 18 | byhand 2 kit 4 | ever 1 ann 18 | aside 1 ann 18 | sum 2 gus 99 |
+            sum 3 bob 99 | live 1 ann 18;
         UPDATE leaderboards SET end_date = NULL WHERE board_id IN ('byhand', 'ever');
-        INSERT INTO leaderboard_adjustments (board_id, player_id, entry_id, delta) VALUES ('sum', 'ann', 'e1', 2),
-            ('sum', 'bob', 'e2', 50), ('none', 'ann', 'e3', 70);
+        + leaderboard_adjustments board_id player_id entry_id delta: sum ann e1 2 | sum bob e2 50 | none ann e3 70;
         INSERT INTO plays (play_id, player_id, game_id, played_at, score, wins, points)
             SELECT id, player, game, to_timestamp(at), score, wins, points FROM (VALUES
                 ('p1', 'ann', 'g1', 10, 3, 1, 5), ('p2', 'ann', 'g1', 11, 4, 2, 1), ('p3', 'ann', 'g1', 9, 100, 1, 1),
@@ -422,8 +395,8 @@ BOARDS: Final[dict[str, Case]] = {
            ever|1|219|18""",
     ),
     "board_players": (
-        """INSERT INTO players (player_id, merged_into) VALUES ('gus', 'hal');
-        INSERT INTO games (game_id, campaign_id) VALUES ('g5', 'camp');
+        """+ players player_id merged_into: gus hal;
+        + games game_id campaign_id: g5 camp;
         INSERT INTO leaderboards (board_id, campaign_id, game_id, start_date, end_date, finalized_at)
             SELECT board, 'camp', game, to_timestamp(10), to_timestamp(ends), to_timestamp(ended)
             FROM (VALUES ('due', '', 20, 21), ('hand', '', NULL, 20), ('game', 'g5', 20, 26), ('live', '', NULL, NULL),
@@ -433,16 +406,15 @@ BOARDS: Final[dict[str, Case]] = {
                 ('bob', 'g1', 9), ('cas', 'g1', 20), ('dan', 'g1', 16), ('eve', 'g2', 12), ('fay', 'g5', 14),
                 ('gil', 'g1', 12), ('hal', 'g1', 12), ('ida', 'g5', 20), ('jon', 'g5', 9)) AS p (player, game, at);
         INSERT INTO game_players (game_id, player_id) SELECT DISTINCT game_id, player_id FROM plays;
-        INSERT INTO game_players (game_id, player_id) VALUES ('g1', 'eve'), ('g2', 'lee');
-        INSERT INTO plays (play_id, player_id, game_id, played_at) VALUES ('q1', 'lee', 'g1', to_timestamp(12));
+        + game_players game_id player_id: g1 eve | g2 lee;
+        + plays play_id player_id game_id played_at: q1 lee g1 (to_timestamp(12));
         UPDATE leaderboards SET start_date = NULL WHERE board_id = 'game';
-        INSERT INTO leaderboard_standings (board_id, rank, player_id) VALUES ('due', 1, 'hal'), ('hand', 1, 'hal'),
-            ('off', 1, 'hal'), ('off', 2, 'ann'), ('off', 3, 'fay'), ('aside', 1, 'ann');
-        INSERT INTO leaderboard_disqualifications (board_id, player_id, reason) VALUES ('due', 'gil', ''),
-            ('hand', 'gil', ''), ('off', 'ann', ''), ('off', 'hal', ''), ('off', 'gil', ''), ('due', 'fay', ''),
-            ('aside', 'ann', '');
-        INSERT INTO leaderboard_adjustments (board_id, player_id, entry_id, delta) VALUES ('due', 'kim', 'e1', 2),
-            ('off', 'fay', 'e2', 2), ('hand', 'gil', 'e3', 1), ('live', 'kim', 'e4', 2)""",
+        + leaderboard_standings board_id rank player_id: due 1 hal | hand 1 hal | off 1 hal | off 2 ann | off 3 fay |
+            aside 1 ann;
+        + leaderboard_disqualifications board_id player_id reason='': due gil | hand gil | off ann | off hal |
+            off gil | due fay | aside ann;
+        + leaderboard_adjustments board_id player_id entry_id delta: due kim e1 2 | off fay e2 2 | hand gil e3 1 |
+            live kim e4 2;""",
         "due,hand,game,live,off",
         """due|ann|a rank|none
            due|kim|a rank|none
@@ -453,12 +425,11 @@ BOARDS: Final[dict[str, Case]] = {
            off|ann|no rank, disqualified|rank 2""",
     ),
     "board_awards": (
-        """INSERT INTO leaderboards (board_id) VALUES ('b1'), ('b2');
-        INSERT INTO rewards (reward_id, prize_id) VALUES ('r1', 'mug'), ('r2', 'mug'), ('r3', 'cup'), ('r4', 'mug');
-        INSERT INTO leaderboard_standings (board_id, rank, player_id, prize_id, reward_id, reason) VALUES
-            ('b1', 1, 'p1', 'mug', 'r1', ''), ('b1', 2, 'p2', 'mug', '', ''), ('b1', 3, 'p3', '', 'r4', ''),
-            ('b1', 4, 'p4', 'mug', '', 'GONE'), ('b1', 5, 'p5', 'mug', 'r2', 'GONE'), ('b1', 6, 'p6', '', '', ''),
-            ('b1', 7, 'p7', 'mug', 'r9', ''), ('b1', 8, 'p8', 'mug', 'r3', ''), ('b2', 1, 'p1', 'mug', '', '')""",
+        """+ leaderboards board_id: b1 | b2;
+        + rewards reward_id prize_id: r1 mug | r2 mug | r3 cup | r4 mug;
+        + leaderboard_standings board_id rank player_id prize_id reward_id reason: b1 1 p1 mug r1 '' |
+            b1 2 p2 mug '' '' | b1 3 p3 '' r4 '' | b1 4 p4 mug '' GONE | b1 5 p5 mug r2 GONE | b1 6 p6 '' '' '' |
+            b1 7 p7 mug r9 '' | b1 8 p8 mug r3 '' | b2 1 p1 mug '' '';""",
         "b1",
         """b1|2|a reward of mug|none
            b1|3|no reward|one of mug
@@ -474,38 +445,33 @@ BOARDS: Final[dict[str, Case]] = {
         + play("day after", "bob", "2026-03-03 02:00", "g4")
         + plays(1, "cas", "g2")
         + """UPDATE plays SET wins = 1 WHERE play_id = 'ann1';
-        INSERT INTO campaign_marks (campaign_id, counted_until) VALUES ('camp', '2026-03-02 14:00+09'),
-            ('two', '2026-06-01'), ('oth', '2026-06-01');
-        INSERT INTO campaign_days (campaign_id, day, plays, players, wins) VALUES ('camp', '2026-03-02', 2, 1, 1),
-            ('camp', '2026-03-07', 77, 1, 1), ('two', '2026-03-02', 1, 1, 0), ('oth', '2026-03-02', 5, 1, 0)""",
+        + campaign_marks campaign_id counted_until: camp '2026-03-02 14:00+09' | two 2026-06-01 | oth 2026-06-01;
+        + campaign_days campaign_id day plays players=1 wins: camp 2026-03-02 2 1 | camp 2026-03-07 77 1 |
+            two 2026-03-02 1 0 | oth 2026-03-02 5 0;""",
         "camp 2026-03-02,two 2026-03-02,oth 2026-03-02",
         "oth 2026-03-02||1 plays, 1 players, 0 wins|5 plays, 1 players, 0 wins",
     ),
     "campaign_players": (
-        """INSERT INTO campaign_marks (campaign_id, players, returned) VALUES
-            ('camp', 2, 1), ('oth', 3, 0), ('two', 0, 0), ('cut', 5, 0), ('wet', 1, 1);
-        INSERT INTO campaign_player_days (campaign_id, player_id, day) VALUES ('camp', 'ann', '2026-03-01'),
-            ('camp', 'ann', '2026-03-02'), ('camp', 'bob', '2026-03-01'), ('oth', 'ann', '2026-03-01'),
-            ('wet', 'bob', '2026-03-02')""",
+        """+ campaign_marks campaign_id players returned: camp 2 1 | oth 3 0 | two 0 0 | cut 5 0 | wet 1 1;
+        + campaign_player_days campaign_id player_id day: camp ann 2026-03-01 | camp ann 2026-03-02 |
+            camp bob 2026-03-01 | oth ann 2026-03-01 | wet bob 2026-03-02;""",
         "camp,oth,two,wet",
         """oth||1 players, 0 returned|3 players, 0 returned
            wet||1 players, 0 returned|1 players, 1 returned""",
     ),
     "campaign_codes": (
-        r"""INSERT INTO pack_codes (campaign_id, code_hash, pack_id, redemption_id) VALUES ('camp', '\x01', 'p1', 'r1'),
-            ('camp', '\x02', 'p1', 'r2'), ('camp', '\x03', 'p1', NULL), ('camp', '\x04', 'p1', 'r4'),
-            ('oth', '\x05', 'p2', 'r5');
-        INSERT INTO redemptions (redemption_id, code_hash) VALUES ('r1', '\x01'), ('r4', '\x09'), ('r9', '\x02')""",
+        r"""+ pack_codes campaign_id code_hash pack_id redemption_id: camp '\x01' p1 r1 | camp '\x02' p1 r2 |
+            camp '\x03' p1 - | camp '\x04' p1 r4 | oth '\x05' p2 r5;
+        + redemptions redemption_id code_hash: r1 '\x01' | r4 '\x09' | r9 '\x02';""",
         "camp",
         """camp|p1 02|a redemption|none
            camp|p1 04|a redemption|none""",
     ),
     "campaign_pack_counts": (
-        r"""INSERT INTO packs (pack_id, campaign_id, turns, amount, codes, withdrawn) VALUES ('p1', 'camp', 1, 0, 2, 1),
-            ('p2', 'camp', 1, 0, 1, 0), ('p3', 'camp', 1, 0, 0, 0), ('p4', 'oth', 1, 0, 9, 0),
-            ('p5', 'camp', 1, 0, 1, 0);
-        INSERT INTO pack_codes (campaign_id, code_hash, pack_id, withdrawn_at) VALUES ('camp', '\x01', 'p1', now()),
-            ('camp', '\x02', 'p1', NULL), ('oth', '\x03', 'p2', NULL), ('camp', '\x04', 'p5', now())""",
+        r"""+ packs pack_id campaign_id turns=1 amount=0 codes withdrawn: p1 camp 2 1 | p2 camp 1 0 | p3 camp 0 0 |
+            p4 oth 9 0 | p5 camp 1 0;
+        + pack_codes campaign_id code_hash pack_id withdrawn_at: camp '\x01' p1 (now()) | camp '\x02' p1 - |
+            oth '\x03' p2 - | camp '\x04' p5 (now());""",
         "camp",
         """camp|p2|0 codes, 0 withdrawn|1 codes, 0 withdrawn
            camp|p5|1 codes, 1 withdrawn|1 codes, 0 withdrawn""",

@@ -14,23 +14,17 @@ from tests.support.statements import undone
 SQL: Final = sql.load("leaderboards")
 
 SCENE: Final = """
-INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
-INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES
-    ('t', 'theirs', 'other', 'C', 'active'), ('t', 'camp', 'shop', 'C', 'active'), ('t', 'draft', 'shop', 'C', 'draft');
-INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES
-    ('t', 'g2', 'theirs', 'G', 'spin'), ('t', 'g3', 'camp', 'G', 'spin'), ('t', 'g1', 'camp', 'G', 'spin');
-INSERT INTO players (tenant_id, player_id, display_name, auth_method, merged_into, updated_at) VALUES
-    ('t', 'bob', 'Bob', 'external', NULL, to_timestamp(1)), ('t', 'ann', 'Ann', 'external', NULL, to_timestamp(1)),
-    ('t', 'gus', 'Gus', 'guest', 'ann', to_timestamp(1)), ('t', 'gil', 'Gil', 'guest', NULL, to_timestamp(1));
-INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, status, start_date, end_date,
-                          finalized_at) VALUES
-    ('t', 'sum', 'camp', 'g1', 'B', 'score', 'sum', 'active', to_timestamp(100), to_timestamp(200), NULL),
-    ('t', 'best', 'camp', '', 'B', 'points', 'best', 'active', NULL, NULL, NULL),
-    ('t', 'last', 'camp', '', 'B', 'wins', 'latest', 'active', NULL, NULL, NULL),
-    ('t', 'plays', 'theirs', '', 'B', 'plays', 'sum', 'active', NULL, now() + interval '1 hour', NULL),
-    ('t', 'done', 'camp', 'g1', 'B', 'score', 'sum', 'finalized', NULL, to_timestamp(200), to_timestamp(300)),
-    ('t', 'old', 'camp', 'g1', 'B', 'score', 'sum', 'archived', NULL, to_timestamp(200), NULL),
-    ('t', 'hidden', 'draft', '', 'B', 'score', 'sum', 'active', NULL, NULL, NULL);
++ tenants tenant_id name: t T;
++ campaigns tenant_id=t campaign_id merchant_id name=C status: theirs other active | camp shop active |
+    draft shop draft;
++ games tenant_id=t game_id campaign_id name=G type=spin: g2 theirs | g3 camp | g1 camp;
++ players tenant_id=t player_id display_name auth_method merged_into updated_at=(to_timestamp(1)): bob Bob external - |
+    ann Ann external - | gus Gus guest ann | gil Gil guest -;
++ leaderboards tenant_id=t board_id campaign_id game_id name=B metric mode status start_date end_date finalized_at:
+    sum camp g1 score sum active (to_timestamp(100)) (to_timestamp(200)) - | best camp '' points best active - - - |
+    last camp '' wins latest active - - - | plays theirs '' plays sum active - (now() + interval '1 hour') - |
+    done camp g1 score sum finalized - (to_timestamp(200)) (to_timestamp(300)) |
+    old camp g1 score sum archived - (to_timestamp(200)) - | hidden draft '' score sum active - - -;
 INSERT INTO plays (tenant_id, play_id, game_id, player_id, score, wins, points, played_at, session_id, revision, seed,
                    client_seed, payload, outcome)
     SELECT 't', play, game, player, score, wins, points, to_timestamp(at), play, 1, '', '', '{}', '{}'
@@ -39,21 +33,17 @@ INSERT INTO plays (tenant_id, play_id, game_id, player_id, score, wins, points, 
                  ('y5', 'g3', 'ann', 16, 5, 2, 150),
                  ('y6', 'g2', 'ann', 32, 6, 90, 150), ('y7', 'g1', 'bob', 64, 7, 3, 120),
                  ('y8', 'g2', 'bob', 0, 0, 0, 130)) AS v (play, game, player, score, wins, points, at);
-INSERT INTO game_players (tenant_id, game_id, player_id, plays, day, day_plays) VALUES
-    ('t', 'g1', 'bob', 1, '2026-11-21', 1), ('t', 'g1', 'ann', 5, '2026-11-21', 1),
-    ('t', 'g2', 'ann', 1, '2026-11-21', 1), ('t', 'g3', 'ann', 1, '2026-11-21', 1),
-    ('t', 'g2', 'bob', 1, '2026-11-21', 1);
-INSERT INTO leaderboard_adjustments (tenant_id, entry_id, board_id, player_id, delta, reason, created_at) VALUES
-    ('t', 'e1', 'sum', 'gil', 100, '', to_timestamp(180)), ('t', 'e2', 'best', 'ann', 1000, '', to_timestamp(90)),
-    ('t', 'e3', 'sum', 'gil', 3, '', to_timestamp(190)), ('t', 'e4', 'plays', 'bob', 10, '', to_timestamp(400));
-INSERT INTO leaderboard_disqualifications (tenant_id, board_id, player_id, reason, disqualified_at) VALUES
-    ('t', 'last', 'bob', 'cheats', to_timestamp(7)), ('t', 'best', 'gil', 'cheats', to_timestamp(8));
-INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, achieved_at, prize_id, reason) VALUES
-    ('t', 'done', 3, 'bob', 1, now(), 'mug', 'PENDING'), ('t', 'done', 1, 'gil', 3, now(), 'mug', 'PENDING'),
-    ('t', 'done', 2, 'gus', 2, now(), 'mug', 'PENDING'), ('t', 'done', 4, 'ann', 0, now(), '', ''),
-    ('t', 'old', 1, 'bob', 1, now(), 'mug', ''), ('t', 'owing', 1, 'ann', 1, now(), 'mug', 'PENDING');
-INSERT INTO turn_balances (tenant_id, campaign_id, player_id, balance) VALUES
-    ('t', 'theirs', 'ann', 2), ('t', 'camp', 'bob', 4), ('t', 'camp', 'ann', 3);
++ game_players tenant_id=t game_id player_id plays day=2026-11-21 day_plays=1: g1 bob 1 | g1 ann 5 | g2 ann 1 |
+    g3 ann 1 | g2 bob 1;
++ leaderboard_adjustments tenant_id=t entry_id board_id player_id delta reason='' created_at:
+    e1 sum gil 100 (to_timestamp(180)) | e2 best ann 1000 (to_timestamp(90)) | e3 sum gil 3 (to_timestamp(190)) |
+    e4 plays bob 10 (to_timestamp(400));
++ leaderboard_disqualifications tenant_id=t board_id player_id reason=cheats disqualified_at:
+    last bob (to_timestamp(7)) | best gil (to_timestamp(8));
++ leaderboard_standings tenant_id=t board_id rank player_id score achieved_at=(now()) prize_id reason:
+    done 3 bob 1 mug PENDING | done 1 gil 3 mug PENDING | done 2 gus 2 mug PENDING | done 4 ann 0 '' '' |
+    old 1 bob 1 mug '' | owing 1 ann 1 mug PENDING;
++ turn_balances tenant_id=t campaign_id player_id balance: theirs ann 2 | camp bob 4 | camp ann 3;
 UPDATE games SET status = 'active';
 """
 

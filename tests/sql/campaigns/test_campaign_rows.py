@@ -10,30 +10,21 @@ import pytest
 from tests.support.statements import ask_of_t as ask
 
 SCENE: Final = """
-INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
-INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES
-    ('t', 'c2', 'shop', 'Autumn', 'draft'), ('t', 'c3', '', 'Fair', 'active'), ('t', 'c1', 'other', 'Fair', 'active');
-INSERT INTO games (tenant_id, game_id, campaign_id, name, type, status) VALUES
-    ('t', 'g2', 'c3', 'G', 'spin', 'active'), ('t', 'g1', 'c3', 'G', 'spin', 'draft'),
-    ('t', 'g3', 'c3', 'G', 'spin', 'archived'), ('t', 'g4', 'c1', 'G', 'spin', 'active');
++ tenants tenant_id name: t T;
++ campaigns tenant_id=t campaign_id merchant_id name status: c2 shop Autumn draft | c3 '' Fair active |
+    c1 other Fair active;
++ games tenant_id=t game_id campaign_id name=G type=spin status: g2 c3 active | g1 c3 draft | g3 c3 archived |
+    g4 c1 active;
 INSERT INTO game_revisions (tenant_id, game_id, revision, definition)
     SELECT tenant_id, game_id, 1, '{"wallet_scope": "campaign"}' FROM games;
-INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, status) VALUES
-    ('t', 'p2', 'c3', 'Mug', 'goods', 'active'), ('t', 'p1', 'c3', 'Mug', 'goods', 'active'),
-    ('t', 'p3', 'c3', 'Mug', 'goods', 'archived'), ('t', 'p4', '', 'Mug', 'goods', 'active'),
-    ('t', 'p5', '', 'Mug', 'goods', 'active'), ('t', 'p6', 'c1', 'Mug', 'goods', 'active');
-INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, status) VALUES
-    ('t', 'b2', 'c3', '', 'B', 'score', 'sum', 'active'), ('t', 'b1', 'c3', '', 'B', 'score', 'sum', 'active'),
-    ('t', 'b3', 'c3', '', 'B', 'score', 'sum', 'archived'), ('t', 'b4', 'c1', '', 'B', 'score', 'sum', 'active'),
-    ('t', 'b5', 'c3', '', 'B', 'score', 'sum', 'finalized'), ('t', 'b6', 'c3', 'g1', 'B', 'score', 'sum', 'finalized'),
-    ('t', 'b7', 'c3', 'g1', 'B', 'score', 'sum', 'archived'), ('t', 'b8', 'c3', 'g2', 'B', 'score', 'sum', 'finalized');
-INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, status) VALUES
-    ('t', 'q1', 'c3', 'Q', 'daily', 1, 'active'), ('t', 'q2', 'c3', 'Q', 'daily', 1, 'active'),
-    ('t', 'q0', 'c3', 'Q', 'daily', 1, 'active'), ('t', 'q3', 'c3', 'Q', 'daily', 1, 'draft'),
-    ('t', 'q4', 'c1', 'Q', 'daily', 1, 'active'), ('t', 'q5', 'c3', 'Q', 'daily', 1, 'archived');
-INSERT INTO integrations (tenant_id, integration_id, campaign_id, type, events) VALUES
-    ('t', 'i2', 'c3', 'webhook', '{}'), ('t', 'i1', 'c3', 'webhook', '{}'), ('t', 'i3', 'c1', 'webhook', '{}'),
-    ('t', 'i4', '', 'webhook', '{}');
++ prizes tenant_id=t prize_id campaign_id name=Mug type=goods status: p2 c3 active | p1 c3 active | p3 c3 archived |
+    p4 '' active | p5 '' active | p6 c1 active;
++ leaderboards tenant_id=t board_id campaign_id game_id name=B metric=score mode=sum status: b2 c3 '' active |
+    b1 c3 '' active | b3 c3 '' archived | b4 c1 '' active | b5 c3 '' finalized | b6 c3 g1 finalized |
+    b7 c3 g1 archived | b8 c3 g2 finalized;
++ quests tenant_id=t quest_id campaign_id name=Q type=daily turns=1 status: q1 c3 active | q2 c3 active |
+    q0 c3 active | q3 c3 draft | q4 c1 active | q5 c3 archived;
++ integrations tenant_id=t integration_id campaign_id type=webhook events={}: i2 c3 | i1 c3 | i3 c1 | i4 '';
 """
 """What goes with campaign c3, out of its order, and beside each of it what differs in one thing."""
 

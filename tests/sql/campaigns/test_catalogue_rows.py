@@ -14,53 +14,36 @@ from tests.support.statements import first_of_t as first
 from tests.support.statements import undone
 
 SCENE: Final = """
-INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
-INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES
-    ('t', 'camp', 'shop', 'C', 'active'), ('t', 'theirs', 'other', 'C', 'active'), ('t', 'draft', 'shop', 'C', 'draft');
-INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, status, channel) VALUES
-    ('t', 'mug', 'camp', 'Mug', 'goods', 'active', 'none'), ('t', 'cup', 'theirs', 'Cup', 'goods', 'active', 'none'),
-    ('t', 'old', 'camp', 'Old', 'goods', 'archived', 'none'),
-    ('t', 'code', 'camp', 'V', 'goods', 'active', 'voucher_code'),
-    ('t', 'coded', 'camp', 'V', 'goods', 'active', 'voucher_code');
-INSERT INTO stock (tenant_id, prize_id, total, remaining, awarded) VALUES
-    ('t', 'mug', 10, 6, 4), ('t', 'cup', 10, 10, 0), ('t', 'old', 0, 0, 0), ('t', 'code', 0, 0, 0),
-    ('t', 'coded', 0, 0, 0);
++ tenants tenant_id name: t T;
++ campaigns tenant_id=t campaign_id merchant_id name=C status: camp shop active | theirs other active |
+    draft shop draft;
++ prizes tenant_id=t prize_id campaign_id name type=goods status channel: mug camp Mug active none |
+    cup theirs Cup active none | old camp Old archived none | code camp V active voucher_code |
+    coded camp V active voucher_code;
++ stock tenant_id=t prize_id total remaining awarded: mug 10 6 4 | cup 10 10 0 | old 0 0 0 | code 0 0 0 | coded 0 0 0;
 INSERT INTO stock_moves (tenant_id, prize_id, seq, actor, reason, total_before, remaining_before, total_after,
                          remaining_after)
     SELECT 't', prize, seq, 'ann', '', 0, 0, 1, 1
     FROM (VALUES ('coded', 2), ('cup', 3), ('coded', 12), ('coded', 1)) AS m (prize, seq);
-INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
-    ('t', 'code', 'c1', 'k', '1', '1', 'given'), ('t', 'coded', 'c2', 'k', '2', '2', NULL);
-INSERT INTO games (tenant_id, game_id, campaign_id, name, type, status) VALUES
-    ('t', 'g3', 'camp', 'G', 'spin', 'active'), ('t', 'g2', 'theirs', 'G', 'spin', 'active'),
-    ('t', 'g1', 'camp', 'G', 'spin', 'active'), ('t', 'paused', 'camp', 'G', 'spin', 'paused'),
-    ('t', 'gone', 'camp', 'G', 'spin', 'archived'), ('t', 'hidden', 'draft', 'G', 'spin', 'active');
++ codes tenant_id=t prize_id code_id key_id=k ciphertext code_hash reward_id: code c1 1 1 given | coded c2 2 2 -;
++ games tenant_id=t game_id campaign_id name=G type=spin status: g3 camp active | g2 theirs active | g1 camp active |
+    paused camp paused | gone camp archived | hidden draft active;
 INSERT INTO game_revisions (tenant_id, game_id, revision, definition)
     SELECT tenant_id, game_id, 1, CASE WHEN game_id IN ('g1', 'g3', 'gone') THEN '{"names": "mug"}' ELSE '{}' END::jsonb
     FROM games;
-INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, status) VALUES
-    ('t', 'visit', 'camp', 'Q', 'daily', 3, 'active'), ('t', 'share', 'camp', 'Q', 'daily', 3, 'active'),
-    ('t', 'once', 'theirs', 'Q', 'one_time', 3, 'active');
-INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, balance_after, event_id, idempotency_key,
-                               completed_at) VALUES
-    ('t', 'visit', 'ann', 'd1', 3, 3, 'e1', 'key', now() - interval '1 day'),
-    ('t', 'visit', 'ann', 'd0', 3, 3, 'e2', NULL, now() - interval '10 days'),
-    ('t', 'visit', 'bob', 'd2', 4, 4, 'e3', 'key', now()), ('t', 'once', 'ann', 'once', 5, 5, 'e4', 'key',
-     now() - interval '1 year');
-INSERT INTO quest_events (tenant_id, quest_id, event_id, player_id) VALUES
-    ('t', 'share', 'e1', 'ann'), ('t', 'visit', 'e1', 'ann');
-INSERT INTO merchants (tenant_id, merchant_id, name, status) VALUES
-    ('t', 'shop', 'S', 'active'), ('t', 'other', 'O', 'suspended'), ('t', 'third', 'O', 'active');
-INSERT INTO players (tenant_id, player_id, auth_method, merged_into) VALUES
-    ('t', 'ann', 'external', NULL), ('t', 'gus', 'guest', NULL), ('t', 'gil', 'guest', 'ann'),
-    ('t', 'bob', 'external', NULL);
-INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES
-    ('t', 'x1', 'ann', 'email', 'a'), ('t', 'x2', 'bob', 'phone', 'a'), ('t', 'x3', 'bob', 'email', 'b');
-INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, prizes, status) VALUES
-    ('t', 'b3', 'camp', 'g1', 'B', 'score', 'sum', '[{"prize_id": "mug"}]', 'active'),
-    ('t', 'b2', 'camp', 'g2', 'B', 'score', 'sum', '[{"prize_id": "cup"}]', 'active'),
-    ('t', 'b1', 'camp', 'g1', 'B', 'score', 'sum', '[{"rank": 1, "prize_id": "mug"}]', 'active'),
-    ('t', 'b4', 'camp', 'g1', 'B', 'score', 'sum', '[{"prize_id": "mug"}]', 'archived');
++ quests tenant_id=t quest_id campaign_id name=Q type turns=3 status=active: visit camp daily | share camp daily |
+    once theirs one_time;
++ quest_completions tenant_id=t quest_id player_id period turns balance_after event_id idempotency_key completed_at:
+    visit ann d1 3 3 e1 key (now() - interval '1 day') |
+    visit ann d0 3 3 e2 - (now() - interval '10 days') | visit bob d2 4 4 e3 key (now()) |
+    once ann once 5 5 e4 key (now() - interval '1 year');
++ quest_events tenant_id=t quest_id event_id=e1 player_id=ann: share | visit;
++ merchants tenant_id=t merchant_id name status: shop S active | other O suspended | third O active;
++ players tenant_id=t player_id auth_method merged_into: ann external - | gus guest - | gil guest ann | bob external -;
++ contacts tenant_id=t contact_id player_id type value: x1 ann email a | x2 bob phone a | x3 bob email b;
++ leaderboards tenant_id=t board_id campaign_id=camp game_id name=B metric=score mode=sum prizes status:
+    b3 g1 '[{"prize_id": "mug"}]' active | b2 g2 '[{"prize_id": "cup"}]' active |
+    b1 g1 '[{"rank": 1, "prize_id": "mug"}]' active | b4 g1 '[{"prize_id": "mug"}]' archived;
 """
 
 

@@ -15,40 +15,28 @@ from tests.support.statements import ask_of_t as ask_t
 SCENE: Final = (
     BARE
     + """
-INSERT INTO tenants (tenant_id) VALUES ('u'), ('t');
-INSERT INTO players (player_id, display_name, merged_into) VALUES
-    ('gus', 'G', 'ann'), ('bob', 'B', NULL), ('ann', 'A', NULL), ('gil', 'G', 'bob');
-INSERT INTO contacts (contact_id, player_id, type, value) VALUES
-    ('x1', 'ann', 'email', 'a'), ('x2', 'bob', 'email', 'b'), ('x3', 'gus', 'phone', 'g');
-INSERT INTO login_challenges (challenge_id, contact, contact_hash) VALUES
-    ('h1', 'email:a', '1'), ('h2', 'email:b', '2'), ('h3', 'phone:a', '3');
-INSERT INTO login_guesses (contact_hash) VALUES ('1'), ('2'), ('3'), ('4');
-INSERT INTO logins (login_id, player_id) VALUES ('l1', 'ann'), ('l2', 'bob'), ('l3', 'gus');
-INSERT INTO login_quarters (player_id, quarter) VALUES
-    ('ann', '2026-01-01 00:00Z'), ('bob', '2026-01-01 00:00Z'), ('gus', '2026-01-01 00:15Z');
-INSERT INTO plays (play_id, player_id, client_seed, payload, idempotency_key) VALUES
-    ('p5', 'ann', 's', '{}', NULL), ('p3', 'ann', '', '{"a": 1}', NULL), ('p2', 'ann', '', '{}', 'k2'),
-    ('p4', 'ann', '', '{}', NULL), ('p1', 'bob', 's', '{"a": 1}', 'k1'), ('p6', 'gus', 's', '{}', NULL);
-INSERT INTO milestone_grants (player_id, milestone_id, idempotency_key, request_hash) VALUES
-    ('ann', 'm1', 'k1', '1'), ('bob', 'm2', 'k2', '2'), ('ann', 'm3', NULL, '3');
-INSERT INTO quests (quest_id, type) VALUES ('q', 'daily');
-INSERT INTO quest_completions (quest_id, player_id, period, idempotency_key, request_hash) VALUES
-    ('q', 'ann', 'd1', 'k1', '1'), ('q', 'bob', 'd2', 'k2', '2'), ('q', 'ann', 'd3', NULL, '3'),
-    ('gone', 'ann', 'd4', 'k4', '4');
-INSERT INTO quest_events (quest_id, event_id, player_id) VALUES
-    ('q', 'e1', 'ann'), ('q', 'e2', 'bob'), ('q', 'e3', 'gus'), ('gone', 'e1', 'ann');
-INSERT INTO leaderboards (board_id) VALUES ('b');
-INSERT INTO leaderboard_standings (board_id, rank, player_id, display_name) VALUES
-    ('b', 1, 'ann', 'A'), ('b', 2, 'bob', 'B'), ('gone', 1, 'ann', 'A');
-INSERT INTO rewards (reward_id, player_id, claim_key) VALUES ('r1', 'ann', 'k1'), ('r2', 'bob', 'k2'),
-    ('r3', 'gus', NULL);
-INSERT INTO claim_answers (reward_id, answers) VALUES ('r2', '{}'), ('r1', '{}'), ('r3', '{}');
-INSERT INTO tasks (task_id, reward_id, last_error, external_id, answer) VALUES
-    ('t1', 'r1', 'no', '', ''), ('t2', 'r2', 'no', 'x', 'y'), ('t3', 'r3', '', '', 'y');
-INSERT INTO integration_deliveries (integration_id, delivery_id, event_id, status, event, next_attempt_at) VALUES
-    ('i2', 'd1', 'e1', 'retry', '{"p": "ann"}', now()), ('i1', 'd2', 'e2', 'retry', '{"p": "ann"}', now()),
-    ('i1', 'd1', 'e1', 'retry', '{"p": "gus"}', now()), ('i1', 'd3', 'e3', 'retry', '{"p": "bob"}', now()),
-    ('i1', 'd4', 'e4', 'dead', NULL, NULL);
++ tenants tenant_id: u | t;
++ players player_id display_name merged_into: gus G ann | bob B - | ann A - | gil G bob;
++ contacts contact_id player_id type value: x1 ann email a | x2 bob email b | x3 gus phone g;
++ login_challenges challenge_id contact contact_hash: h1 'email:a' 1 | h2 'email:b' 2 | h3 'phone:a' 3;
++ login_guesses contact_hash: 1 | 2 | 3 | 4;
++ logins login_id player_id: l1 ann | l2 bob | l3 gus;
++ login_quarters player_id quarter: ann '2026-01-01 00:00Z' | bob '2026-01-01 00:00Z' | gus '2026-01-01 00:15Z';
++ plays play_id player_id client_seed payload idempotency_key: p5 ann s {} - | p3 ann '' '{"a": 1}' - |
+    p2 ann '' {} k2 | p4 ann '' {} - | p1 bob s '{"a": 1}' k1 | p6 gus s {} -;
++ milestone_grants player_id milestone_id idempotency_key request_hash: ann m1 k1 1 | bob m2 k2 2 | ann m3 - 3;
++ quests quest_id type: q daily;
++ quest_completions quest_id player_id period idempotency_key request_hash: q ann d1 k1 1 | q bob d2 k2 2 |
+    q ann d3 - 3 | gone ann d4 k4 4;
++ quest_events quest_id event_id player_id: q e1 ann | q e2 bob | q e3 gus | gone e1 ann;
++ leaderboards board_id: b;
++ leaderboard_standings board_id rank player_id display_name: b 1 ann A | b 2 bob B | gone 1 ann A;
++ rewards reward_id player_id claim_key: r1 ann k1 | r2 bob k2 | r3 gus -;
++ claim_answers reward_id answers={}: r2 | r1 | r3;
++ tasks task_id reward_id last_error external_id answer: t1 r1 no '' '' | t2 r2 no x y | t3 r3 '' '' y;
++ integration_deliveries integration_id delivery_id event_id status event next_attempt_at:
+    i2 d1 e1 retry '{"p": "ann"}' (now()) | i1 d2 e2 retry '{"p": "ann"}' (now()) |
+    i1 d1 e1 retry '{"p": "gus"}' (now()) | i1 d3 e3 retry '{"p": "bob"}' (now()) | i1 d4 e4 dead - -;
 """
 )
 """Of ann and gus, who is ann now, what is erased; of bob, who became nobody, what is like it."""

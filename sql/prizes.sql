@@ -110,6 +110,17 @@ JOIN game_revisions AS r USING (tenant_id, game_id, revision)
 WHERE g.tenant_id = $1 AND g.status = 'active' AND position($2 IN r.definition::text) > 0
 ORDER BY g.game_id
 
+-- name: frozen_games_that_may_name
+-- Launched games of frozen campaigns under way whose definition contains the prize's id; the caller then checks the
+-- definition.
+SELECT g.campaign_id, r.definition
+FROM games AS g
+JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+JOIN campaigns AS c USING (tenant_id, campaign_id)
+WHERE g.tenant_id = $1 AND g.status <> 'draft' AND c.frozen
+  AND campaign_status(c.status, c.end_date) IN ('active', 'paused') AND position($2 IN r.definition::text) > 0
+ORDER BY g.game_id
+
 -- name: boards_that_name
 -- Active leaderboards that award the prize.
 SELECT board_id, name

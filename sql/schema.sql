@@ -145,6 +145,7 @@ CREATE TABLE campaigns (
     entry           jsonb,
     entry_needs     jsonb,
     entry_since     timestamptz,
+    frozen          boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tenant_id, campaign_id)
 );
 CREATE INDEX campaigns_origins ON campaigns USING gin (origins) WHERE origins <> '{}';

@@ -141,7 +141,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "origins": "Origins whose pages may show and play the campaign's games, in addition to the tenant's origins.",
         "revision": "The number of updates. An update that sends it is refused unless it matches (optimistic lock).",
         "budget": "The planned total cost of its prizes; omitted: no budget.",
-        "entry": "What players enter and consent to before they play or claim; omitted: nothing."
+        "entry": "What players enter and consent to before they play or claim; omitted: nothing.",
+        "frozen": "Whether, from ACTIVE on, the odds, rules and prizes of its launched games cannot change, and stock only grow."
     },
     "LaunchItem": {
         "level": "The severity.",

@@ -100,6 +100,35 @@ async def test_play_of_any_handler_is_decided_only_by_the_promised_terms(
     assert (await world.play(game_id, session, payload=payload)).reason == "GAME_CHANGED"
 
 
+async def test_frozen_campaign_refuses_other_odds_and_less_stock(world: World) -> None:
+    prize_id, codes_id = await world.prize(total=5), await world.prize(type="voucher", total=5)
+    game_id = await world.wheel(prize_id, fallback_prize_id=codes_id, on_unavailable="fallback")
+    draft = await world.wheel(prize_id, status="draft")
+    await world.stack.admin("POST", f"/admin/prizes/{codes_id}/codes", {"codes": ["A-0001", "A-0002"]})
+    await put(world, f"/campaigns/{world.campaign_id}", frozen=True)
+    refused = [
+        ("PUT", f"/games/{game_id}", {"handler_config": {"prizes": [{"prize_id": prize_id, "probability": 0.1}]}}),
+        ("PUT", f"/games/{game_id}", {"rules": {"max_plays_per_day": 1}}),
+        ("PUT", f"/games/{game_id}", {"status": "draft"}),
+        ("PUT", f"/prizes/{prize_id}", {"value": 4}),
+        ("PUT", f"/prizes/{prize_id}", {"stock": {"total": 4}}),
+        ("PUT", f"/prizes/{prize_id}", {"constraints": {"max_per_user": 1}}),
+        ("POST", f"/prizes/{prize_id}/stock", {"change": -1, "reason": "theirs"}),
+        ("POST", f"/prizes/{codes_id}/codes/withdraw", {"all_free": True}),
+        ("POST", f"/prizes/{codes_id}/codes/expiry", {"all_free": True, "expires_at": 4_000_000_000}),
+        ("PUT", f"/campaigns/{world.campaign_id}", {"status": "draft"}),
+        ("PUT", f"/campaigns/{world.campaign_id}", {"frozen": False}),
+    ]
+    answers = [(path, await world.stack.admin(verb, f"/admin{path}", body)) for verb, path, body in refused]
+    assert [(path, one.reason) for path, one in answers if one.reason != "FROZEN"] == []
+    assert await world.stock(prize_id) == (5, 0)
+    await put(world, f"/games/{game_id}", name="Another name", status="paused")
+    await put(world, f"/games/{draft}", rules={"max_plays_per_day": 1})
+    await put(world, f"/prizes/{prize_id}", stock={"total": 6}, description="A mug")
+    await put(world, f"/campaigns/{world.campaign_id}", status="ended")
+    await put(world, f"/prizes/{prize_id}", stock={"total": 1})
+
+
 async def test_terms_of_a_game_and_of_its_copy_differ(world: World) -> None:
     """The promise covers the game's id; otherwise a copy could be shown in its place."""
     game_id = await world.game(COLLECTION, COINS)

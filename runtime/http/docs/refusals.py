@@ -162,6 +162,11 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         _NOT_NOW, "the tenant's pictures and fonts would exceed ASSET_QUOTA_BYTES", {"quota_bytes": 104_857_600}
     ),
     "SECRET_UNAVAILABLE": Refusal(_NOT_NOW, "no key in CODE_KEYS decrypts the receiver's secret"),
+    "FROZEN": Refusal(
+        _NOT_NOW,
+        "the campaign is frozen and was launched: `field` cannot change, or only grow",
+        {"campaign_id": "camp_1", "field": "handler_config"},
+    ),
     "HAS_HISTORY": Refusal(_NOT_NOW, "after the first play, wallet scope, merchant and currency cannot change"),
     "STOCK_BELOW_AWARDED": Refusal(_NOT_NOW, "the total would be below the number already awarded"),
     "ILLEGAL_TRANSITION": Refusal(_NOT_NOW, "the current status does not allow this transition"),

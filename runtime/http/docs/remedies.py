@@ -86,6 +86,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "IN_USE": "First change or archive the resources listed in `used_by`.",
     "QUOTA_EXCEEDED": "Delete pictures that are not used, or raise `ASSET_QUOTA_BYTES`.",
     "SECRET_UNAVAILABLE": "Restore the missing key in `CODE_KEYS`, or set the secret again.",
+    "FROZEN": "None: the campaign's players were promised it. Copy the campaign and change the copy.",
     "HAS_HISTORY": "Copy the campaign and change the copy.",
     "STOCK_BELOW_AWARDED": "Set a total of at least the number already awarded.",
     "ILLEGAL_TRANSITION": "Read the current status. The resource's page lists the allowed transitions.",

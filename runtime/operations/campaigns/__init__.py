@@ -49,7 +49,7 @@ ROWS: Final = (
         resource="campaign",
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("STALE_REVISION", "ILLEGAL_TRANSITION", "HAS_HISTORY"),
+        refusals=("STALE_REVISION", "ILLEGAL_TRANSITION", "HAS_HISTORY", "FROZEN"),
         example={"status": "CAMPAIGN_STATUS_PAUSED"},
     ),
     Operation(

@@ -33,7 +33,7 @@ _HAS_MERCHANT: Final = sql.load("tenancy")["has_merchant"]
 
 SETTABLE: Final = frozenset(
     {"name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings", "origins"}
-    | {"budget", "entry"}
+    | {"budget", "entry", "frozen"}
 )
 BUDGET_MAX: Final = 1e15
 
@@ -91,7 +91,8 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
     """Sets the fields of the request. A change of the time zone recounts the analytics by day.
 
     ABORTED STALE_REVISION if the body's `revision` is not the current one. FAILED_PRECONDITION ILLEGAL_TRANSITION if it
-    would reopen an ended campaign; HAS_HISTORY if games that were played would credit another merchant's wallets.
+    would reopen an ended campaign; FROZEN if it would thaw one that was launched; HAS_HISTORY if games that were played
+    would credit another merchant's wallets.
     """
 
     async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, list[asyncpg.Record]]:
@@ -117,6 +118,7 @@ async def alter(
         await usage.fill_budgets(connection, tenant_id, [campaign])
     set_fields(campaign, update, request.update_mask, SETTABLE)
     _refuse_revival(before, campaign)
+    _refuse_thaw(before, campaign)
     checks = _checked(campaign)
     if campaign.merchant_id != before["merchant_id"]:
         await check_merchant(connection, checks, request, campaign.merchant_id)
@@ -142,6 +144,23 @@ def _refuse_revival(before: asyncpg.Record, campaign: m.Campaign) -> None:
     if before["status"] == "ended" and moved:
         message = f"campaign {before['id']} has ended. Duplicate it to run it again"
         raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", message)
+
+
+def is_frozen(campaign: Any) -> bool:
+    """Whether the campaign, a row, is frozen and under way (runtime/operations/games/frozen.py)."""
+    return bool(campaign["frozen"]) and campaign["status"] in ("active", "paused")
+
+
+def frozen_refusal(campaign_id: str, field: str) -> Fault:
+    message = f"{field} cannot change: campaign {campaign_id} is frozen and has been launched"
+    return Fault(Status.FAILED_PRECONDITION, "FROZEN", message, campaign_id=campaign_id, field=field)
+
+
+def _refuse_thaw(before: asyncpg.Record, campaign: m.Campaign) -> None:
+    if is_frozen(before) and not campaign.frozen:
+        raise frozen_refusal(before["id"], "frozen")
+    if is_frozen(before) and campaign.status is m.CampaignStatus.DRAFT:
+        raise frozen_refusal(before["id"], "status")
 
 
 async def _check_merchants_wallet(
@@ -244,4 +263,5 @@ def _columns(campaign: m.Campaign) -> tuple[Any, ...]:
         budget.currency if budget.amount else "",
         entry,
         needs_of(entry),
+        campaign.frozen,
     )

@@ -63,7 +63,7 @@ ROWS: Final = (
         resource="game",
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("STALE_REVISION", "IN_USE", "HAS_HISTORY", "APPROVAL_NEEDED"),
+        refusals=("STALE_REVISION", "IN_USE", "HAS_HISTORY", "FROZEN", "APPROVAL_NEEDED"),
         example={"name": "Summer wheel", "rules": {"max_plays_per_day": 5}},
     ),
     Operation(

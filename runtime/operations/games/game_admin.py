@@ -29,6 +29,7 @@ from runtime.operations.approvals.pending import (
 )
 from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import Checks, provided, search_pattern, set_fields
+from runtime.operations.games import frozen
 from runtime.operations.games.definitions import (
     Definition,
     currencies_credited,
@@ -144,8 +145,8 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
 
     ABORTED STALE_REVISION if the body's `revision` is not the current one. FAILED_PRECONDITION HAS_HISTORY if a game
     that was played would credit other wallets, drop a currency (set an item's weight to 0 to stop drawing it), or count
-    a rung in another currency. Prizes are checked when they are added, or when the game is active: a paused game with
-    an archived prize can still be renamed.
+    a rung in another currency; FROZEN for other rules in a frozen campaign. Prizes are checked when they are added, or
+    when the game is active: a paused game with an archived prize can still be renamed.
 
     202 APPROVAL_NEEDED, a second person must approve, if one play may then credit more than DUAL_ADJUSTMENT_ABOVE or
     give more turns than DUAL_TURNS_ABOVE. With DUAL_ODDS also for changes to the draws and rungs of a game that is live
@@ -181,6 +182,7 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
         named = set(prizes_named(definition))
     await _check_prizes(connection, checks, request, game, sorted(named))
     checks.raise_found()
+    frozen.refuse_changed_game(campaign, before, game, definition)
     await _refuse_rekeyed(connection, tenant_id, before, game, definition)
     if game.status is m.GameStatus.ARCHIVED and before["status"] != "archived":
         await _refuse_in_use(connection, tenant_id, request.id, game.name)

@@ -57,7 +57,7 @@ ROWS: Final = (
         resource="prize",
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("STOCK_BELOW_AWARDED", "IN_USE", "APPROVAL_NEEDED"),
+        refusals=("STOCK_BELOW_AWARDED", "IN_USE", "FROZEN", "APPROVAL_NEEDED"),
         example={"stock": {"total": 150}},
         command=Command(
             "prizes update PRIZE FILE",
@@ -95,7 +95,7 @@ ROWS: Final = (
         run=move_stock,
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("STOCK_BELOW_AWARDED",),
+        refusals=("STOCK_BELOW_AWARDED", "FROZEN"),
         example={"change": 50, "reason": "the potter delivered"},
         command=Command(
             "prizes stock PRIZE --reason! --change --total --[no-]unlimited",
@@ -140,6 +140,7 @@ ROWS: Final = (
         admin=REWARD_MANAGERS,
         lengthy=True,
         invalidates_cache=True,
+        refusals=("FROZEN",),
         example={"ids": ["code_01kgk3v9d3w7q1x8m2z6b5t4ch"], "reason": "printed twice"},
         command=Command(
             "codes withdraw PRIZE CODES...=ids --all-free --reason",
@@ -162,6 +163,7 @@ ROWS: Final = (
         admin=REWARD_MANAGERS,
         lengthy=True,
         invalidates_cache=True,
+        refusals=("FROZEN",),
         example={"all_free": True, "expires_at": 1_924_992_000, "reason": "the shop takes them for another season"},
         command=Command(
             "codes expire PRIZE CODES...=ids --until=expires_at --never --all-free --all-expired --ending --reason",

@@ -14,6 +14,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import invalid
 from runtime.operations import audit, reading
 from runtime.operations.checks import TIME_MAX, Checks
+from runtime.operations.games import frozen
 from runtime.operations.idempotent_writes import Done, once
 from runtime.outgoing.vault import VaultError, code_context, vault_of
 from runtime.wire.enums import enum, token
@@ -66,7 +67,8 @@ def _state(stored: str) -> m.CodeState:
 async def withdraw_codes(engine: Engine, request: m.WithdrawCodesRequest) -> m.WithdrawCodesReply:
     """Removes codes from a prize's pool for good: up to 1,000 by id, or all free ones.
 
-    Won codes stay, and are listed in `kept` with their state. All free codes are withdrawn in several transactions.
+    FAILED_PRECONDITION FROZEN in a frozen campaign. Won codes stay, and are listed in `kept` with their state. All free
+    codes are withdrawn in several transactions.
     """
     checks = Checks()
     if bool(request.ids) == request.all_free:
@@ -102,6 +104,8 @@ async def _withdraw_part(engine: Engine, request: m.WithdrawCodesRequest, part: 
             connection, tenant_id, prize_id, [one for one in request.ids if one not in withdrawn]
         )
         reply.available = await connection.fetchval(_SQL["available"], tenant_id, prize_id)
+        if withdrawn:
+            await frozen.refuse_lowered(connection, tenant_id, prize_id, "codes")
         if withdrawn or not part:
             after = {"withdrawn": len(withdrawn), "left": reply.available, "why": request.reason}
             after |= {"ids": sorted(withdrawn)} if request.ids else {}
@@ -114,8 +118,9 @@ async def _withdraw_part(engine: Engine, request: m.WithdrawCodesRequest, part: 
 async def expire_codes(engine: Engine, request: m.ExpireCodesRequest) -> m.ExpireCodesReply:
     """Sets the expiry of codes of a prize's pool: up to 1,000 by id, or all free or all expired ones.
 
-    `ending_at` limits these to codes with that expiry, such as those of one import. Won and withdrawn codes stay
-    unchanged, and are listed in `kept` with their state. All codes are changed in several transactions.
+    FAILED_PRECONDITION FROZEN in a frozen campaign, unless the codes are never to expire. `ending_at` limits these to
+    codes with that expiry, such as those of one import. Won and withdrawn codes stay unchanged, and are listed in
+    `kept` with their state. All codes are changed in several transactions.
     """
     checks = Checks()
     if [bool(request.ids), request.all_free, request.all_expired].count(True) != 1:
@@ -167,6 +172,8 @@ async def _expire_part(engine: Engine, request: m.ExpireCodesRequest, part: int)
         retained = await _retained(connection, tenant_id, prize_id, request.ids)
         reply.kept = [one for one in retained if one.state not in (m.CodeState.FREE, m.CodeState.EXPIRED)]
         reply.available = await connection.fetchval(_SQL["available"], tenant_id, prize_id)
+        if rows and expires_at:
+            await frozen.refuse_lowered(connection, tenant_id, prize_id, "expires_at")
         if rows or not part:
             after = {"changed": len(rows), "expires_at": expires_at, "left": reply.available, "why": request.reason}
             after |= {"ids": sorted(row["code_id"] for row in rows)} if request.ids else {"state": state}

@@ -40,6 +40,7 @@ from runtime.operations.budget_alerts import usage
 from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, provided, search_pattern, set_fields
 from runtime.operations.currencies import CURRENCIES
+from runtime.operations.games import frozen
 from runtime.operations.games import game_admin as games
 from runtime.operations.prizes import claim_fields, release
 from runtime.operations.prizes.stock import COUNT_MAX, set_stock
@@ -148,7 +149,7 @@ async def list_prize_summary(engine: Engine, request: m.ListPrizesRequest) -> m.
 async def update_prize(engine: Engine, request: m.UpdatePrizeRequest) -> m.PrizeReply:
     """Sets the provided fields.
 
-    FAILED_PRECONDITION: STOCK_BELOW_AWARDED (`awarded`), or IN_USE to archive a prize that is in use. 202
+    FAILED_PRECONDITION: STOCK_BELOW_AWARDED (`awarded`), IN_USE to archive a prize that is in use, or FROZEN. 202
     APPROVAL_NEEDED for more points than DUAL_ADJUSTMENT_ABOVE, by one unit or by one play of a game with this prize,
     and, with DUAL_ODDS, to change the worth of a prize that can be won.
     """
@@ -196,6 +197,7 @@ async def alter(
     if "stock" in named and total != before["total"]:
         await set_stock(connection, tenant_id, request.id, total=total)
     after = await _load(connection, tenant_id, request.id)
+    await frozen.refuse_changed_prize(connection, tenant_id, before, after)
     await audit.record(connection, tenant_id, "prize.update", request.id, before=_shown(before), after=_shown(after))
     games = await policy.games_of(connection, engine.settings, tenant_id, before, after)
     needs_approval = await policy.prize(connection, engine.settings, tenant_id, before, after, games)

@@ -13,6 +13,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
+from runtime.operations.games import frozen
 from runtime.operations.idempotent_writes import once
 from runtime.wire.scope import tenant_of
 
@@ -25,7 +26,8 @@ COUNT_MAX: Final = 2**31 - 1
 async def move_stock(engine: Engine, request: m.MoveStockRequest) -> m.StockMoveReply:
     """Changes a prize's total by an amount, to a number or to unlimited, with a reason.
 
-    FAILED_PRECONDITION STOCK_BELOW_AWARDED (`awarded`). With an Idempotency-Key a retry returns the first move.
+    FAILED_PRECONDITION STOCK_BELOW_AWARDED (`awarded`), or FROZEN for less of a prize of a frozen campaign. With an
+    Idempotency-Key a retry returns the first move.
     """
     tenant_id = tenant_of(request)
     checks = Checks()
@@ -77,12 +79,15 @@ async def set_stock(
 ) -> Any:
     """Sets the prize's total, or moves it by `change` if total is None. Returns the row of the move.
 
-    FAILED_PRECONDITION STOCK_BELOW_AWARDED; INVALID_ARGUMENT if a change would lead from or to unlimited. The caller
-    has locked the tenant's catalogue.
+    FAILED_PRECONDITION STOCK_BELOW_AWARDED or FROZEN; INVALID_ARGUMENT if a change would lead from or to unlimited. The
+    caller has locked the tenant's catalogue.
     """
     arguments = (total, None if total is not None else change, trace.actor.get(), reason)
     row = await connection.fetchrow(_SQL["set_total_stock"], tenant_id, prize_id, *arguments)
     if row is not None:
+        before, after = row["total_before"], row["total_after"]
+        if after and (not before or after < before):  # 0: unlimited
+            await frozen.refuse_lowered(connection, tenant_id, prize_id, "stock.total")
         return row
     current = await connection.fetchrow(_SQL["awarded"], tenant_id, prize_id)
     assert current is not None, "the caller has read the prize, which has a stock"

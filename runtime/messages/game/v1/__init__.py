@@ -2263,6 +2263,11 @@ class Campaign(betterproto2.Message):
     What players enter and consent to before they play or claim; omitted: nothing.
     """
 
+    frozen: "bool" = betterproto2.field(16, betterproto2.TYPE_BOOL)
+    """
+    Whether, from ACTIVE on, the odds, rules and prizes of its launched games cannot change, and stock only grow.
+    """
+
 
 default_message_pool.register_message("game.v1", "Campaign", Campaign)
 

@@ -36,6 +36,7 @@ const EDITED = {
   properties: {
     ...CAMPAIGN.properties,
     redeem_until: { type: "integer", format: "unix-time", help: say("help.redeem_until") },
+    frozen: { type: "boolean", help: say("help.frozen") },
     budget: { type: "object", description: say("budget.help"), properties: { amount: { type: "number", minimum: 0 }, currency: { type: "string", maxLength: 3 } } },
     origins: { type: "array", help: say("help.origins"), items: { type: "string", minLength: 1, maxLength: 128 } },
     settings: {
@@ -112,6 +113,7 @@ export default function Campaign({ id }) {
         <dt>${say("campaign.id")}</dt><dd><${Id} value=${campaign.id} /></dd>
         <dt>${say("campaign.merchant")}</dt><dd>${campaign.merchant_id || say("none")}</dd>
         <dt>${say("campaign.redeem_until")}</dt><dd>${whenNamed(campaign.redeem_until, zone)}</dd>
+        ${campaign.frozen && html`<dt>${say("campaign.rules")}</dt><dd>${say("campaign.frozen")}</dd>`}
         <dt>${say("campaign.origins")}</dt><dd>${campaign.origins.join(", ") || say("none")}</dd>
       </dl>
     <//>
@@ -220,8 +222,8 @@ function Edit({ campaign, close, saved }) {
 }
 
 /** The form's value. @param {any} campaign @returns {Record<string, any>} */
-const editable = ({ name, timezone, start_date, end_date, redeem_until, origins, budget, settings }) => ({
-  name, timezone, start_date, end_date, redeem_until, origins, budget: { amount: budget?.amount ?? 0, currency: budget?.currency ?? "" },
+const editable = ({ name, timezone, start_date, end_date, redeem_until, frozen, origins, budget, settings }) => ({
+  name, timezone, start_date, end_date, redeem_until, frozen, origins, budget: { amount: budget?.amount ?? 0, currency: budget?.currency ?? "" },
   settings: Object.fromEntries(PAGE.map((key) => [key, textOf(settings?.[key])])),
 });
 

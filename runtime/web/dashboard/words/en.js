@@ -922,6 +922,8 @@ export const words = {
   "campaign.id": "ID",
   "campaign.merchant": "Merchant",
   "campaign.redeem_until": "Redeem milestones until",
+  "campaign.rules": "Odds and prizes",
+  "campaign.frozen": "Frozen from launch to end",
   "campaign.origins": "Allowed origins",
   "campaign.prizes": "Prizes",
 
@@ -1057,6 +1059,7 @@ export const words = {
   "field.start_date": "Starts",
   "field.end_date": "Ends",
   "field.redeem_until": "Redeem until",
+  "field.frozen": "Freeze after launch",
   "field.origins": "Allowed origins",
   "field.settings": "Page",
   "field.prize_id": "Prize",
@@ -1096,6 +1099,7 @@ export const words = {
   "help.game_picture": "Shown where games are listed. Uploaded, or an https URL.",
   "help.terms": "Text or an https URL.",
   "help.redeem_until": "Deadline for redeeming milestones. Leave empty to use the campaign's end.",
+  "help.frozen": "Once the campaign is active, the odds, rules and prizes of its games cannot change, stock can only grow, and this cannot be undone.",
   "help.origins": "Sites that may embed the games, for example https://*.brand.example.",
 
   "nav.group_overview": "Overview",

@@ -107,7 +107,7 @@ def _one(plan: Plan, options: argparse.Namespace) -> int:
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)
         (options.keep / f"seed-{plan.seed}.json").write_bytes(write(plan))
-    print(story.tell(result))
+    print(story.describe(result))
     return 1
 
 

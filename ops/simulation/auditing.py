@@ -32,7 +32,7 @@ class Auditor:
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._connection: asyncpg.Connection | None = None
 
-    def look(self, tenant_id: str, tables: Mapping[str, list[Row]]) -> tuple[str, str] | None:
+    def check(self, tenant_id: str, tables: Mapping[str, list[Row]]) -> tuple[str, str] | None:
         """The first violated check: its invariant and the violating rows."""
         return self._runner.run(self._check_once(tenant_id, tables))
 

@@ -64,25 +64,25 @@ def draw(dice: Random) -> dict[str, Any]:
     }
 
 
-def terms(given: Mapping[str, Any], *, slack_seconds: float) -> Terms:
+def terms(settings: Mapping[str, Any], *, slack_seconds: float) -> Terms:
     """What the checker must know of the tenant. slack_seconds: maximum difference of clocks."""
     bounds = {
-        "wheel": Bounds(daily=given["wheel"]),
-        "capped": Bounds(ever=given["capped"]),
-        "daily": Bounds(daily=given["daily"]),
+        "wheel": Bounds(daily=settings["wheel"]),
+        "capped": Bounds(ever=settings["capped"]),
+        "daily": Bounds(daily=settings["daily"]),
         "paid": Bounds(paid=True),
     }
-    coded = "fulfilled" if given["coded"] == "on_win" else "won"
+    coded = "fulfilled" if settings["coded"] == "on_win" else "won"
     born = dict.fromkeys(("scarce", "dear", "rung"), ("won",)) | dict.fromkeys(("rare", "fruit"), ("fulfilled",))
     return Terms(
         CAMPAIGN,
         {id_of(name): name for name in (*GAMES, *WHEEL, *STOCKED)},
-        zone=given["zone"],
+        zone=settings["zone"],
         bounds=bounds,
         thresholds=THRESHOLDS,
         born=born | {"coded": (coded,), "turns": ("fulfilled",)},
         rung="rung",
-        stock={name: given[name] for name in STOCKED},
+        stock={name: settings[name] for name in STOCKED},
         session_seconds=SETTINGS.session_ttl_seconds,
         planned=frozenset({"gift"}),
         slack_seconds=slack_seconds,
@@ -94,29 +94,29 @@ def id_of(name: str) -> str:
     return f"id_{name}"
 
 
-def codes_of(given: Mapping[str, Any]) -> list[str]:
-    return [f"CODE-{nth}" for nth in range(given["codes"])]
+def codes_of(settings: Mapping[str, Any]) -> list[str]:
+    return [f"CODE-{nth}" for nth in range(settings["codes"])]
 
 
-def furnish(tx: Transaction, given: Mapping[str, Any]) -> None:
+def furnish(tx: Transaction, settings: Mapping[str, Any]) -> None:
     """Writes all rows."""
     own = {"tenant_id": TENANT}
     tx.insert("tenants", **own, name=TENANT, catalog_version=1)
-    campaign = {"campaign_id": CAMPAIGN, "name": "campaign", "status": "active", "timezone": given["zone"]}
+    campaign = {"campaign_id": CAMPAIGN, "name": "campaign", "status": "active", "timezone": settings["zone"]}
     tx.insert("campaigns", **own, **campaign)
-    for name, fields in _prizes(given).items():
+    for name, fields in _prizes(settings).items():
         terms = {"type": "goods", "value": 0, "channel": "none", "redemption_mode": "on_win", "status": "active"}
         terms |= {"max_per_user": 0, "max_per_day": 0, "expires_after_days": 0}
         tx.insert("prizes", **own, prize_id=id_of(name), name=name, **terms | fields)
-        total = given[name] if name in STOCKED else 0
+        total = settings[name] if name in STOCKED else 0
         tx.insert("stock", **own, prize_id=id_of(name), total=total, remaining=total, awarded=0)
     vault = Vault(SETTINGS.code_keys)
-    for code in codes_of(given):
+    for code in codes_of(settings):
         sealed = vault.seal(code, code_context(TENANT, id_of("coded")))
-        kept = {"key_id": sealed.key_id, "ciphertext": sealed.ciphertext, "reward_id": None, "assigned_at": None}
+        columns = {"key_id": sealed.key_id, "ciphertext": sealed.ciphertext, "reward_id": None, "assigned_at": None}
         code_hash = hashlib.sha256(code.encode()).digest()
-        tx.insert("codes", **own, prize_id=id_of("coded"), code_id=code, code_hash=code_hash, **kept)
-    for name, fields in _games(given).items():
+        tx.insert("codes", **own, prize_id=id_of("coded"), code_id=code, code_hash=code_hash, **columns)
+    for name, fields in _games(settings).items():
         access = "GAME_ACCESS_PUBLIC" if name in PUBLIC else "GAME_ACCESS_PLAYER"
         whole = {"name": name, "validator": "basic", "seed_generator": "none", "access": access, **fields}
         whole = {"wallet_scope": "WALLET_SCOPE_CAMPAIGN", "on_unavailable": "ON_UNAVAILABLE_LOSE", **whole}
@@ -126,13 +126,13 @@ def furnish(tx: Transaction, given: Mapping[str, Any]) -> None:
         tx.insert("game_revisions", **own, game_id=id_of(name), revision=1, definition=definition)
 
 
-def _prizes(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _prizes(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     on_claim = {"redemption_mode": "on_claim"}
     return {
         "scarce": on_claim,
-        "coded": {"type": "voucher", "channel": "voucher_code", "redemption_mode": given["coded"]},
-        "dear": on_claim | {"max_per_user": given["dear"]},
-        "rare": {"max_per_day": given["rare"]},
+        "coded": {"type": "voucher", "channel": "voucher_code", "redemption_mode": settings["coded"]},
+        "dear": on_claim | {"max_per_user": settings["dear"]},
+        "rare": {"max_per_day": settings["rare"]},
         "points": {"type": "points", "value": POINTS},
         "turns": {"type": "turns", "value": TURNS},
         "rung": {"redemption_mode": "manual"},
@@ -140,7 +140,7 @@ def _prizes(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _games(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _games(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     wheel = [{"prize_id": id_of(name), "probability": 0.15} for name in WHEEL]
     plain = {"prizes": [{"prize_id": id_of("points"), "probability": 0.5}]}
     coins = {"items": [{"item": "coin", "weight": 1, "quantity": COINS, "slot_index": 0}]}
@@ -160,11 +160,11 @@ def _games(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "wheel": {
             **spin,
             "handler_config": {"prizes": wheel},
-            "rules": {"max_plays_per_day": given["wheel"]},
-            "on_unavailable": f"ON_UNAVAILABLE_{given['on_unavailable'].upper()}",
+            "rules": {"max_plays_per_day": settings["wheel"]},
+            "on_unavailable": f"ON_UNAVAILABLE_{settings['on_unavailable'].upper()}",
         },
-        "capped": {**spin, "handler_config": plain, "rules": {"max_plays_per_user": given["capped"]}},
-        "daily": {**collect, "rules": {"max_plays_per_day": given["daily"]}},
+        "capped": {**spin, "handler_config": plain, "rules": {"max_plays_per_user": settings["capped"]}},
+        "daily": {**collect, "rules": {"max_plays_per_day": settings["daily"]}},
         "paid": {**spin, "handler_config": plain, "rules": {"requires_turn": True}},
         "unlock": {**collect, "milestones": unlock},
         "exchange": {**collect, "milestones": exchange},

@@ -41,7 +41,7 @@ WEIGHTS: Final = {
 KINDS: Final = tuple(WEIGHTS)
 
 
-class Lost(OSError):
+class ConnectionLost(OSError):
     """The connection was cut."""
 
 
@@ -91,24 +91,24 @@ class Weather:
         self._waiting: dict[str, list[Fault]] = {}
         self._slow: dict[str, tuple[float, float]] = {}
 
-    def way(self, incarnation: Incarnation) -> Way:
+    def link(self, incarnation: Incarnation) -> Link:
         """The link from a process to the database."""
-        return Way(self, incarnation, Random(f"{self._seed}/{incarnation.name}/database"))
+        return Link(self, incarnation, Random(f"{self._seed}/{incarnation.name}/database"))
 
     def begin(self, fault: Fault) -> None:
         """Makes a fault pending."""
         if fault.kind == "slow":
             self._slow[fault.where] = (self.loop.now + 2.0, fault.seconds)
-            self.note(fault)
+            self.record(fault)
         else:
             self._waiting.setdefault(fault.where, []).append(fault)
 
-    def calm(self) -> None:
+    def heal(self) -> None:
         """Removes all pending faults."""
         self._waiting.clear()
         self._slow.clear()
 
-    def note(self, fault: Fault) -> None:
+    def record(self, fault: Fault) -> None:
         """Records that a fault took effect."""
         self.met.append((self.loop.now, fault))
         self.on_met(fault)
@@ -119,7 +119,7 @@ class Weather:
         fault = next((fault for fault in waiting if fault.kind in kinds), None)
         if fault is not None:
             waiting.remove(fault)
-            self.note(fault)
+            self.record(fault)
         return fault
 
     def slowness(self, host: str) -> float:
@@ -127,7 +127,7 @@ class Weather:
         return seconds if until > self.loop.now else 0.0
 
 
-class Way:
+class Link:
     """The link between a process and the database: delays and faults before, after and within each statement."""
 
     def __init__(self, weather: Weather, incarnation: Incarnation, dice: Random) -> None:
@@ -142,20 +142,20 @@ class Way:
         return pace * (0.2 + drawn) if drawn < 0.85 else pace * (1.0 + 60.0 * (drawn - 0.85))
 
     async def before(self) -> None:
-        """Raises Lost if the statement does not arrive."""
+        """Raises ConnectionLost if the statement does not arrive."""
         await asyncio.sleep(self._seconds())
         if self._weather.take(self._host, "lost_request") is not None:
-            raise Lost("the connection was cut before anything was sent")
+            raise ConnectionLost("the connection was cut before anything was sent")
         if seconds := self._weather.slowness(self._host):
             await asyncio.sleep(seconds * self._random())
 
     async def after(self) -> None:
-        """Raises Lost if the result does not arrive: the statement has been executed."""
+        """Raises ConnectionLost if the result does not arrive: the statement has been executed."""
         fault = self._weather.take(self._host, "lost_answer", "silence")
         if fault is not None:
             if fault.kind == "silence":
                 await asyncio.get_running_loop().create_future()
-            raise Lost("the connection was cut before the answer came")
+            raise ConnectionLost("the connection was cut before the answer came")
         await asyncio.sleep(self._seconds())
 
     async def within(self) -> None:

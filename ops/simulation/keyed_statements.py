@@ -35,29 +35,31 @@ def _claim(
     tasked = bool(tx.find("tasks", reward_id=reward_id))
     status_now = _reward_status(row, tasked, tx.began) if row is not None else None
     code = next(iter(tx.find("codes", reward_id=reward_id)), None)
-    sent = done = waits = False
+    is_sent = is_delivered = is_manual = False
     outcome = "unknown"
     if row is not None and prize is not None:
         channel = prize["channel"]
-        due = prize["redemption_mode"] != "manual" and not tasked
-        waits = due and channel == "manual"
-        done, sent = due and channel in instant, due and channel not in instant and not waits
+        is_due = prize["redemption_mode"] != "manual" and not tasked
+        is_manual = is_due and channel == "manual"
+        is_delivered, is_sent = is_due and channel in instant, is_due and channel not in instant and not is_manual
         if status_now == "won":
             outcome = "claimed"
-            status = "fulfilled" if done else "claimed"
-            delivered = tx.began if done else None
+            status = "fulfilled" if is_delivered else "claimed"
+            delivered = tx.began if is_delivered else None
             times = {"claimed_at": tx.began, "fulfilled_at": delivered, "claim_key": key}
             row = tx.update("rewards", row, status=status, **times)
             status_now = status
-            if due:
+            if is_due:
                 names = "tenant_id reward_id prize_id campaign_id player_id"
-                status = "delivered" if done else "awaiting" if waits else "pending"
-                state = {"status": status, "attempts": int(done), "next_attempt_at": tx.began if sent else None}
-                tx.insert("tasks", **of(row, names, task_id=task_id, channel=channel, **state))
+                status = "delivered" if is_delivered else "awaiting" if is_manual else "pending"
+                state = {"status": status, "attempts": int(is_delivered), "channel": channel}
+                next_attempt_at = tx.began if is_sent else None
+                tx.insert("tasks", **of(row, names, task_id=task_id, next_attempt_at=next_attempt_at, **state))
         else:
             outcome = "replayed" if key is not None and row["claim_key"] == key else "illegal"
-            done = sent = waits = False
-    shown = code if outcome == "claimed" and done and prize is not None and prize["channel"] == "voucher_code" else None
+            is_delivered = is_sent = is_manual = False
+    gives_code = prize is not None and prize["channel"] == "voucher_code"
+    revealed = code if outcome == "claimed" and is_delivered and gives_code else None
     names = "player_id prize_id name type value quantity game_id play_id campaign_id milestone_id"
     times = {name: unix(row[name] if row else None) for name in ("won_at", "claimed_at", "fulfilled_at", "expires_at")}
     return (
@@ -66,7 +68,8 @@ def _claim(
             row, names, status=status_now, prize=CONTENT, problems=None, suspended=None, merchant_id="" if row else None
         )
         | times
-        | of(shown, "key_id ciphertext", sent_task_id=task_id if sent else None, delivered=done, awaiting=waits)
+        | of(revealed, "key_id ciphertext", sent_task_id=task_id if is_sent else None)
+        | {"delivered": is_delivered, "awaiting": is_manual}
     )
 
 
@@ -95,9 +98,9 @@ def as_claimed(tx: Transaction, tenant_id: str, reward_ids: list[str]) -> Result
 
 
 @statement("idempotency.claim")
-def take(tx: Transaction, *given: Any) -> Result:
+def take(tx: Transaction, *values: Any) -> Result:
     names = ("tenant_id", "merchant_id", "subject", "route", "idempotency_key", "request_hash")
-    row = tx.insert_unless("keyed_requests", reply=b"", **dict(zip(names, given, strict=True)))
+    row = tx.insert_unless("keyed_requests", reply=b"", **dict(zip(names, values, strict=True)))
     return [{"requested_at": datetime_of(row["requested_at"])}] if row else []
 
 
@@ -159,25 +162,13 @@ def balance(tx: Transaction, tenant_id: str, player_id: str, scope_key: str, cur
     return [of(row, "balance")] if row else []
 
 
-NOTED: Final = "tenant_id entry_id actor action subject_type subject_id before after trace_id merchant_id"
+AUDIT_COLUMNS: Final = "tenant_id entry_id actor action subject_type subject_id before after trace_id merchant_id"
 
 
 @statement("audit.append")
-def note(tx: Transaction, *given: Any) -> Result:
-    names = [
-        "tenant_id",
-        "entry_id",
-        "actor",
-        "action",
-        "subject_type",
-        "subject_id",
-        "before",
-        "after",
-        "trace_id",
-        "merchant_id",
-    ]
-    values = dict(zip(names, given, strict=True))
-    tx.insert("audit_entries", **values | {"before": copied(values["before"]), "after": copied(values["after"])})
+def append_audit_entry(tx: Transaction, *values: Any) -> Result:
+    row = dict(zip(AUDIT_COLUMNS.split(), values, strict=True))
+    tx.insert("audit_entries", **row | {"before": copied(row["before"]), "after": copied(row["after"])})
     return 1
 
 

@@ -140,8 +140,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return _Future(loop=self)
 
-    def _make_task(self, loop: Any, coroutine: Coroutine[Any, Any, Any], **given: Any) -> asyncio.Task[Any]:
-        task = _Task(coroutine, loop=self, **given)
+    def _make_task(self, loop: Any, coroutine: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:
+        task = _Task(coroutine, loop=self, **options)
         self.tasks.append(task)
         if len(self.tasks) > 4096:
             self.tasks = [one for one in self.tasks if not one.done()]

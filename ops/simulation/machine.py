@@ -1,6 +1,6 @@
 """The simulated machine: its clocks and randomness derive from the loop and the seed.
 
-Within `pretended`, `time.time`, `time.monotonic` and `time.perf_counter` follow the loop, with each process's wall
+Within `simulated_time`, `time.time`, `time.monotonic` and `time.perf_counter` follow the loop, with each process's wall
 clock off by the seconds of its `Incarnation`. `os.urandom`, `secrets` and `random` follow the seed, and each process
 creates its own identifiers. The order of string sets depends on PYTHONHASHSEED, read at the interpreter's start:
 `replays_exactly` says whether it is fixed, and `with_fixed_order` restarts the interpreter if not.
@@ -46,7 +46,7 @@ def with_fixed_order(module: str) -> None:
 
 
 @contextmanager
-def pretended(loop: SimulatedLoop, seed: str) -> Iterator[None]:
+def simulated_time(loop: SimulatedLoop, seed: str) -> Iterator[None]:
     """Simulates time and randomness within the block. Disables the collector, which would end dropped tasks."""
     dice = Random(f"{seed}/machine")
     state, collecting = random.getstate(), gc.isenabled()
@@ -58,8 +58,8 @@ def pretended(loop: SimulatedLoop, seed: str) -> Iterator[None]:
         module = makers.get(owner)
         if module is None:
             module = makers[owner] = _fresh(ids)
-        made: str = module.make(prefix)
-        return made
+        identifier: str = module.make(prefix)
+        return identifier
 
     def wall() -> float:
         owner = INCARNATION.get(None)
@@ -99,24 +99,24 @@ def pretended(loop: SimulatedLoop, seed: str) -> Iterator[None]:
 def _fresh(module: ModuleType) -> ModuleType:
     """A second instance of the module, with its own state."""
     assert module.__spec__ is not None and module.__spec__.loader is not None
-    made = importlib.util.module_from_spec(module.__spec__)
-    module.__spec__.loader.exec_module(made)
-    return made
+    copied = importlib.util.module_from_spec(module.__spec__)
+    module.__spec__.loader.exec_module(copied)
+    return copied
 
 
 @contextmanager
-def quiet(keep: list[dict[str, Any]]) -> Iterator[None]:
+def captured_logs(events: list[dict[str, Any]]) -> Iterator[None]:
     """Collects log events instead of writing them."""
 
-    def take(_: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    def capture(_: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
         error = event.get("exc_info")
         if error:  # as text: its frames would keep the run's world alive
             event["exc_info"] = repr(sys.exc_info()[1] if error is True else error)
-        keep.append({"level": method, **event})
+        events.append({"level": method, **event})
         raise structlog.DropEvent
 
     before = structlog.get_config()
-    structlog.configure(processors=[take], cache_logger_on_first_use=False)
+    structlog.configure(processors=[capture], cache_logger_on_first_use=False)
     try:
         yield
     finally:
@@ -124,7 +124,7 @@ def quiet(keep: list[dict[str, Any]]) -> Iterator[None]:
 
 
 @contextmanager
-def unraised() -> Iterator[None]:
+def ignored_warnings() -> Iterator[None]:
     """Silences the warnings of dropped coroutines when they are collected."""
     before = sys.unraisablehook
     sys.unraisablehook = lambda _: None

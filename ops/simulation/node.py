@@ -51,7 +51,7 @@ class NoValkey(Ephemeral):
         """Drops the command."""
 
 
-class Gone(Exception):
+class ProcessDown(Exception):
     """The process was down, or died before it responded. sent: the request may have begun."""
 
     def __init__(self, *, sent: bool) -> None:
@@ -72,8 +72,8 @@ class Node:
         self._lives = 0
         self._wall_seconds = 0.0
         self._database: SimulatedDatabase | None = None
-        self._stirred = asyncio.Event()
-        self.stirred_at = 0.0
+        self._woken = asyncio.Event()
+        self.woken_at = 0.0
         self._pending: dict[asyncio.Future[Any], None] = {}
 
     @property
@@ -92,7 +92,7 @@ class Node:
         settings = replace(SETTINGS)
         database = self._database = SimulatedDatabase(
             self._server,
-            self._weather.way(incarnation),
+            self._weather.link(incarnation),
             size=settings.database_pool_size,
             acquire_seconds=settings.database_acquire_timeout_seconds,
             statement_seconds=settings.database_statement_timeout_seconds,
@@ -110,24 +110,24 @@ class Node:
 
     async def _read_clock(self, database: SimulatedDatabase) -> None:
         while True:
-            if self.loop.now - self.stirred_at < BUSY_SECONDS:
+            if self.loop.now - self.woken_at < BUSY_SECONDS:
                 await asyncio.sleep(CLOCK_SECONDS)
             else:
-                self._stirred.clear()
+                self._woken.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(IDLE_SECONDS):
-                        await self._stirred.wait()
+                        await self._woken.wait()
             try:
                 await database.read_clock()
             except (Fault, asyncpg.PostgresError, OSError):
                 continue
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Resumes the usual interval of background work, because a request is coming."""
-        self.stirred_at = self.loop.now
-        self._stirred.set()
+        self.woken_at = self.loop.now
+        self._woken.set()
 
-    def die(self) -> None:
+    def crash_process(self) -> None:
         """Kills the process; pending requests fail as if their connection was cut."""
         incarnation = self.incarnation
         if incarnation is None:
@@ -139,7 +139,7 @@ class Node:
         pending, self._pending = self._pending, {}
         for answer in pending:
             if not answer.done():
-                answer.set_exception(Gone(sent=True))
+                answer.set_exception(ProcessDown(sent=True))
                 answer.exception()
 
     def step_clock(self, seconds: float) -> None:
@@ -149,9 +149,9 @@ class Node:
             self.incarnation.wall_seconds += seconds
 
     def ask(self, operation: str, body: bytes) -> tuple[asyncio.Future[Any], asyncio.Task[Any]]:
-        """Sends a request to the process: the future of its response, and the task. Raises Gone."""
+        """Sends a request to the process: the future of its response, and the task. Raises ProcessDown."""
         if self.core is None or self.incarnation is None:
-            raise Gone(sent=False)
+            raise ProcessDown(sent=False)
         row = BY_NAME[operation]
         request = codec.decode(row.request, body)
         task = self.loop.spawn(self.incarnation, self.core.call(row, request))
@@ -164,7 +164,7 @@ class Node:
                 if not task.cancelled():
                     task.exception()  # retrieved: nobody awaits it any more
             elif task.cancelled():
-                answer.set_exception(Gone(sent=True))
+                answer.set_exception(ProcessDown(sent=True))
                 answer.exception()
             elif (error := task.exception()) is not None:
                 answer.set_exception(error)

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, NoReturn, cast
 import asyncpg
 from asyncpg.exceptions import UnknownPostgresError
 
-from ops.simulation.faults import Way
+from ops.simulation.faults import Link
 from runtime.stores.database import GUARD, Database
 
 Row = dict[str, Any]
@@ -86,7 +86,7 @@ class Server:
         self.up = True
         self.ran: list[Ran] = []
         """Every statement and COMMIT, in execution order."""
-        self.begun = 0
+        self.transactions_begun = 0
         self.writer: Transaction | None = None
         self.waiting: deque[asyncio.Future[None]] = deque()
 
@@ -107,10 +107,10 @@ class Server:
     def do(self, work: Callable[[Transaction], Any]) -> Any:
         """Writes as another client, in an instantaneous transaction."""
         tx = Transaction(self)
-        given = work(tx)
+        result = work(tx)
         self.ran.append(Ran(tx.number, tx.began, tx.began, WRITE, (tx.changes,), 0))
         tx.commit()
-        return given
+        return result
 
 
 WRITE: Final = "WRITE"
@@ -142,7 +142,7 @@ class Transaction:
         self.began = server.clock()
         self.changes: dict[str, dict[Key, Row | None]] = {}
         self.failed = False
-        self.number = server.begun = server.begun + 1
+        self.number = server.transactions_begun = server.transactions_begun + 1
 
     # -- interface for the models ----------------------------------------------------------------
 
@@ -235,7 +235,7 @@ def writes(text: str) -> bool:
     return any(word in text for word in ("INSERT INTO", "DELETE FROM", " SET ", "FOR SHARE", "FOR UPDATE"))
 
 
-def _seen(task: asyncio.Task[Any]) -> None:
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()  # retrieved: its client may have left
 
@@ -251,13 +251,13 @@ class Record(dict[str, Any]):
 
 
 class Connection:
-    """A connection, with the part of asyncpg's interface that the service uses. gone: either end has closed it."""
+    """A connection, with the part of asyncpg's interface that the service uses. closed: either end has closed it."""
 
-    def __init__(self, server: Server, way: Way, statement_seconds: float) -> None:
+    def __init__(self, server: Server, link: Link, statement_seconds: float) -> None:
         self.server = server
         self.tx: Transaction | None = None
-        self.sent = self.gone = False
-        self._way = way
+        self.sent = self.closed = False
+        self._link = link
         self._statement_seconds = statement_seconds
         server.connections[self] = None
 
@@ -281,16 +281,16 @@ class Connection:
 
     async def _ask(self, query: str, args: tuple[Any, ...] = (), timeout: float | None = None) -> Result:  # noqa: ASYNC109
         """A round trip. Faults raise the errors of asyncpg."""
-        if self.gone:
+        if self.closed:
             raise asyncpg.InterfaceError("the connection is closed")
         self.sent = True
         loop = asyncio.get_running_loop()
         work: asyncio.Task[Result] = loop.create_task(self._execute(query, args), context=Context())
-        work.add_done_callback(_seen)
+        work.add_done_callback(_retrieve_exception)
         try:
             async with asyncio.timeout(timeout or self._statement_seconds):
                 result = await asyncio.shield(work)
-                await self._way.after()
+                await self._link.after()
         except (TimeoutError, asyncio.CancelledError):
             # The pool discards the connection; its statement continues on the server, or not.
             self.terminate()
@@ -314,17 +314,17 @@ class Connection:
         await self._ask("ROLLBACK")
 
     def is_closed(self) -> bool:
-        return self.gone
+        return self.closed
 
     def is_in_transaction(self) -> bool:
         return self.tx is not None
 
     def terminate(self) -> None:
         """The client closes. A statement in flight may or may not be executed."""
-        if not self.gone:
-            self.gone = True
+        if not self.closed:
+            self.closed = True
             if not self.sent or self.server.random.random() < 0.5:
-                self._leave()
+                self._disconnect()
 
     async def close(self) -> None:
         self.terminate()
@@ -333,13 +333,13 @@ class Connection:
 
     def cut(self) -> None:
         """The server closes."""
-        self.gone = True
-        self._leave()
+        self.closed = True
+        self._disconnect()
 
     async def _execute(self, text: str, args: tuple[Any, ...]) -> Result:
         """Executes a statement after the network's delay, or perhaps not if the client has left meanwhile."""
         try:
-            await self._way.before()
+            await self._link.before()
             self._require_connected()
             if text == "BEGIN":
                 self.tx = Transaction(self.server)
@@ -352,8 +352,8 @@ class Connection:
             return 0
         finally:
             self.sent = False
-            if self.gone:
-                self._leave()
+            if self.closed:
+                self._disconnect()
 
     async def _run(self, text: str, args: tuple[Any, ...]) -> Result:
         name = text[3 : text.index("\n")] if text.startswith("-- ") else text
@@ -364,9 +364,9 @@ class Connection:
         try:
             if writes(text) and not (name == "play.refresh" and not args[4]):  # It writes only for new players.
                 await tx.hold()
-                await self._way.within()
+                await self._link.within()
                 self._require_connected()
-                if self.gone and self.server.random.random() < 0.5:
+                if self.closed and self.server.random.random() < 0.5:
                     raise ConnectionResetError("the client went away")
             result = model(tx, *((text, *args) if name == "commit.commit" else args))
             self.server.ran.append(Ran(tx.number, tx.began, self.server.clock(), text, args, deepcopy(result)))
@@ -385,7 +385,7 @@ class Connection:
         if not self.server.up or self not in self.server.connections:
             raise ConnectionResetError("the server is away")
 
-    def _leave(self) -> None:
+    def _disconnect(self) -> None:
         self.server.connections.pop(self, None)
         tx, self.tx = self.tx, None
         if tx is not None:
@@ -395,30 +395,30 @@ class Connection:
 class SimulatedDatabase(Database):
     """The service's own connection pool, over connections to the model."""
 
-    def __init__(self, server: Server, way: Way, **limits: Any) -> None:
+    def __init__(self, server: Server, link: Link, **limits: Any) -> None:
         super().__init__("", **limits)
         self._server = server
-        self._way = way
-        self._made: list[Connection] = []
+        self._link = link
+        self._opened: list[Connection] = []
 
     async def _take(self) -> asyncpg.Connection:
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        made = Connection(self._server, self._way, self.statement_seconds)
-        self._made = [*(one for one in self._made if not one.is_closed()), made]
+        opened = Connection(self._server, self._link, self.statement_seconds)
+        self._opened = [*(one for one in self._opened if not one.is_closed()), opened]
         try:
             async with asyncio.timeout(self.acquire_seconds):
-                await self._way.before()
+                await self._link.before()
                 if not self._server.up:
                     raise ConnectionRefusedError("the server is away")
-                await self._way.after()
+                await self._link.after()
         except BaseException:
-            made.terminate()
+            opened.terminate()
             self._slots.release()
             raise
-        return cast(asyncpg.Connection, made)
+        return cast(asyncpg.Connection, opened)
 
     async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
         rows: list[asyncpg.Record] = await self._run(Connection.fetch, query, args)
@@ -434,5 +434,5 @@ class SimulatedDatabase(Database):
 
     def crash(self) -> None:
         """Cuts the connections of a dead process."""
-        for connection in self._made:
+        for connection in self._opened:
             connection.terminate()

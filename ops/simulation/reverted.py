@@ -70,17 +70,17 @@ def zone_moved_east() -> Iterator[None]:
     """A Core that does not know of a zone change yet sets back a day that has begun."""
     whole = MODELS["play.rewind_days"]
 
-    def set_back(tx: Transaction, tenant_id: str, *given: Any) -> Any:
+    def set_back(tx: Transaction, tenant_id: str, *arguments: Any) -> Any:
         tenant = tx.get("tenants", tenant_id)
         assert tenant is not None
-        return whole(tx, tenant_id, *given[:-1], tenant["catalog_version"])
+        return whole(tx, tenant_id, *arguments[:-1], tenant["catalog_version"])
 
     with patch.dict(MODELS, {"play.rewind_days": set_back}):
         yield
 
 
 REVERTED: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
-    made.__name__: made for made in (counters_lost, neighbours_look, zone_moved_west, zone_moved_east)
+    defect.__name__: defect for defect in (counters_lost, neighbours_look, zone_moved_west, zone_moved_east)
 }
 
 

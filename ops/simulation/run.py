@@ -17,7 +17,7 @@ from ops.history.record import UNKNOWN, History
 from ops.simulation import catalogue, faults, workload
 from ops.simulation.auditing import Auditor
 from ops.simulation.loop import SimulatedLoop, Stuck
-from ops.simulation.machine import pretended, quiet, unraised
+from ops.simulation.machine import captured_logs, ignored_warnings, simulated_time
 from ops.simulation.plan import Plan
 from ops.simulation.postgres import Ran
 from ops.simulation.world import Violation, World
@@ -62,10 +62,10 @@ def run(
     """Executes a plan. broken: a bug to patch in. auditor: also checks the rows."""
     began = time.perf_counter()
     loop = SimulatedLoop(plan.name, shuffled=plan.shuffled)
-    logged: list[dict[str, Any]] = []
+    log_events: list[dict[str, Any]] = []
     violation: Violation | None = None
-    with quiet(logged), pretended(loop, plan.name), unraised(), broken():
-        world = World(loop, plan, logged)
+    with captured_logs(log_events), simulated_time(loop, plan.name), ignored_warnings(), broken():
+        world = World(loop, plan, log_events)
         try:
             workload.furnish(world)
             loop.run_until_complete(world.run(workload.perform, workload.probes))
@@ -82,7 +82,7 @@ def run(
         del world
         loop.abandon()
         loop.close()
-    if auditor is not None and violation is None and (broke := auditor.look(catalogue.TENANT, rows)) is not None:
+    if auditor is not None and violation is None and (broke := auditor.check(catalogue.TENANT, rows)) is not None:
         result.violation = Violation(*broke)
     result.took_seconds = time.perf_counter() - began
     return result

@@ -42,10 +42,10 @@ class Shrinker:
         return self._one_core(plan)
 
     def _faults(self, plan: Plan) -> Plan:
-        return self._least(plan, plan.faults, lambda base, kept: base.of(base.steps, tuple(kept)))
+        return self._least(plan, plan.faults, lambda base, remaining: base.of(base.steps, tuple(remaining)))
 
     def _steps(self, plan: Plan) -> Plan:
-        return self._least(plan, plan.steps, lambda base, kept: base.of(tuple(kept), base.faults))
+        return self._least(plan, plan.steps, lambda base, remaining: base.of(tuple(remaining), base.faults))
 
     def _one_core(self, plan: Plan) -> Plan:
         if plan.cores == 1:
@@ -54,17 +54,17 @@ class Shrinker:
 
         return self._still_fails(replace(plan, cores=1)) or plan
 
-    def _least(self, plan: Plan, parts: Sequence[T], made: Callable[[Plan, Sequence[T]], Plan]) -> Plan:
+    def _least(self, plan: Plan, parts: Sequence[T], build: Callable[[Plan, Sequence[T]], Plan]) -> Plan:
         """ddmin: leaves out increasingly smaller chunks of `parts`."""
-        if parts and (smaller := self._still_fails(made(plan, ()))) is not None:
+        if parts and (smaller := self._still_fails(build(plan, ()))) is not None:
             return smaller
         pieces = 2
         while len(parts) > 1:
             size = -(-len(parts) // pieces)
             for first in range(0, len(parts), size):
-                kept = [*parts[:first], *parts[first + size :]]
-                if (smaller := self._still_fails(made(plan, kept))) is not None:
-                    plan, parts, pieces = smaller, kept, max(2, pieces - 1)
+                remaining = [*parts[:first], *parts[first + size :]]
+                if (smaller := self._still_fails(build(plan, remaining))) is not None:
+                    plan, parts, pieces = smaller, remaining, max(2, pieces - 1)
                     break
             else:
                 if size == 1:

@@ -69,7 +69,7 @@ def snapshot(tx: Transaction, tenant_id: str, game_id: str) -> Result:
     campaign = tx.get("campaigns", game["campaign_id"])
     revision = tx.get("game_revisions", game_id, game["revision"])
     assert campaign is not None and revision is not None
-    kept = sorted(tx.find("promised_terms", game_id=game_id), key=lambda row: row["created_at"], reverse=True)
+    promised = sorted(tx.find("promised_terms", game_id=game_id), key=lambda row: row["created_at"], reverse=True)
     return [
         {
             "catalog_version": tenant["catalog_version"],
@@ -82,7 +82,7 @@ def snapshot(tx: Transaction, tenant_id: str, game_id: str) -> Result:
             "redeem_until": 0,
             "entry_needs": None,
             "entry_countries": None,
-            "kept": [row["revision_hash"] for row in kept[:20]],
+            "kept": [row["revision_hash"] for row in promised[:20]],
             "played": bool(tx.find("game_players", game_id=game_id)),
         }
     ]
@@ -227,34 +227,34 @@ def parameters(text: str) -> tuple[str, ...]:
 
 @statement("commit.commit")
 def commit(tx: Transaction, text: str, tenant_id: str, catalog_version: int, *arrays: list[Any]) -> Result:
-    given: Any = Changes()
+    changes: Any = Changes()
     for name, rows in zip(parameters(text), arrays, strict=True):
-        setattr(given, name, rows)
+        setattr(changes, name, rows)
     tenant = tx.get("tenants", tenant_id)
     if tenant is None or (catalog_version and tenant["catalog_version"] != catalog_version):
         tx.refuse("catalog")
     own = {"tenant_id": tenant_id}
-    _played(tx, own, given)
-    moved = _moved(tx, own, given)
-    taken = _taken(tx, own, given)
-    for n in given.grants:
+    _insert_plays(tx, own, changes)
+    balances = _update_balances(tx, own, changes)
+    stock_rows = _take_stock(tx, own, changes)
+    for n in changes.grants:
         if tx.insert_unless("milestone_grants", **own, **n._asdict() | {"reply": copied(n.reply)}) is None:
             tx.refuse("grant")
-    _insert_unguarded(tx, own, given, moved)
+    _insert_unguarded(tx, own, changes, balances)
     now = {"now": tx.server.clock() / 1_000_000}
     if "stock" not in parameters(text):
         return [now]
-    remaining = [None if row["total"] == 0 else row["remaining"] for row in taken]
-    return [now | {"prize_ids": [row["prize_id"] for row in taken] or None, "remaining": remaining or None}]
+    remaining = [None if row["total"] == 0 else row["remaining"] for row in stock_rows]
+    return [now | {"prize_ids": [row["prize_id"] for row in stock_rows] or None, "remaining": remaining or None}]
 
 
-def _played(tx: Transaction, own: Row, given: Any) -> None:
-    for n in given.plays:
+def _insert_plays(tx: Transaction, own: Row, changes: Any) -> None:
+    for n in changes.plays:
         values = n._asdict() | {"payload": copied(n.payload), "outcome": copied(n.outcome)}
         if tx.insert_unless("plays", **own, **values) is None:
             tx.refuse("session")
     guards = set()
-    for n in given.play_counts:
+    for n in changes.play_counts:
         row = tx.get("game_players", n.game_id, n.player_id)
         if row is None:
             start = {"plays": 0, "day": n.day, "day_plays": 0, "busy_until": 0}
@@ -275,9 +275,9 @@ def _played(tx: Transaction, own: Row, given: Any) -> None:
         tx.refuse(min(guards))
 
 
-def _moved(tx: Transaction, own: Row, given: Any) -> dict[tuple[str, str, str], Row]:
+def _update_balances(tx: Transaction, own: Row, changes: Any) -> dict[tuple[str, str, str], Row]:
     """Moves turns and balances; returns the moved balances."""
-    for n in given.turns:
+    for n in changes.turns:
         row = tx.get("turn_balances", n.player_id, n.campaign_id)
         if n.before != (row["balance"] if row else 0):
             tx.refuse("turns")
@@ -285,34 +285,34 @@ def _moved(tx: Transaction, own: Row, given: Any) -> dict[tuple[str, str, str], 
             tx.insert("turn_balances", **own, player_id=n.player_id, campaign_id=n.campaign_id, balance=n.after)
         else:
             tx.update("turn_balances", row, balance=n.after, updated_at=tx.began)
-    moved = {}
-    entries = len(given.ledger)
-    for b in given.balances:
+    balances = {}
+    entries = len(changes.ledger)
+    for b in changes.balances:
         key = (b.player_id, b.scope_key, b.currency)
         row, at = tx.get("balances", *key), tx.server.clock()
         if b.before != (row["balance"] if row else None):
             tx.refuse("balance")
         if row is None:
             named = dict(zip(("player_id", "scope_key", "currency"), key, strict=True))
-            moved[key] = tx.insert("balances", **own, **named, balance=b.after, seq=at + entries)
+            balances[key] = tx.insert("balances", **own, **named, balance=b.after, seq=at + entries)
         else:
             seq = max(row["seq"], at) + entries
-            moved[key] = tx.update("balances", row, balance=b.after, seq=seq, updated_at=tx.began)
-    return moved
+            balances[key] = tx.update("balances", row, balance=b.after, seq=seq, updated_at=tx.began)
+    return balances
 
 
-def _taken(tx: Transaction, own: Row, given: Any) -> list[Row]:
+def _take_stock(tx: Transaction, own: Row, changes: Any) -> list[Row]:
     """Takes stock, counts it against the caps, and takes codes; returns the stock rows."""
-    taken = []
-    for n in given.stock:
+    stock_rows = []
+    for n in changes.stock:
         row = tx.get("stock", n.prize_id)
         if row is None or (row["total"] > 0 and row["remaining"] - n.quantity < n.held_back):
             tx.refuse("stock")
         left = row["remaining"] - n.quantity if row["total"] else 0
-        taken.append(tx.update("stock", row, remaining=left, awarded=row["awarded"] + n.quantity))
+        stock_rows.append(tx.update("stock", row, remaining=left, awarded=row["awarded"] + n.quantity))
     for table, guard, counts, column in (
-        ("prize_days", "prize_day", given.prize_days, "day"),
-        ("prize_players", "prize_player", given.prize_players, "player_id"),
+        ("prize_days", "prize_day", changes.prize_days, "day"),
+        ("prize_players", "prize_player", changes.prize_players, "player_id"),
     ):
         for c in counts:
             key = (c.prize_id, getattr(c, column))
@@ -322,28 +322,28 @@ def _taken(tx: Transaction, own: Row, given: Any) -> list[Row]:
             row = tx.update(table, row, awarded=row["awarded"] + c.quantity)
             if 0 < c.cap < row["awarded"]:
                 tx.refuse(guard)
-    pools: Counter[str] = Counter(take.prize_id for take in given.codes)
+    pools: Counter[str] = Counter(take.prize_id for take in changes.codes)
     picked = {prize_id: free_codes(tx, prize_id)[:wanted] for prize_id, wanted in pools.items()}
-    for take in given.codes:
+    for take in changes.codes:
         if len(picked[take.prize_id]) < take.nth:
             tx.refuse("codes")
         tx.update("codes", picked[take.prize_id][take.nth - 1], reward_id=take.reward_id, assigned_at=tx.began)
-    return taken
+    return stock_rows
 
 
-def _insert_unguarded(tx: Transaction, own: Row, given: Any, moved: dict[tuple[str, str, str], Row]) -> None:
+def _insert_unguarded(tx: Transaction, own: Row, changes: Any, balances: dict[tuple[str, str, str], Row]) -> None:
     """The parts without a guard, which run last."""
-    for entry in given.turn_entries:
+    for entry in changes.turn_entries:
         tx.insert("turn_entries", **own, **entry._asdict())
-    for nth, line in enumerate(given.ledger, 1):
-        balance = moved[line.player_id, line.scope_key, line.currency]
-        tx.insert("ledger_entries", **own, seq=balance["seq"] - len(given.ledger) + nth, **line._asdict())
-    for reward in given.rewards:
+    for nth, line in enumerate(changes.ledger, 1):
+        balance = balances[line.player_id, line.scope_key, line.currency]
+        tx.insert("ledger_entries", **own, seq=balance["seq"] - len(changes.ledger) + nth, **line._asdict())
+    for reward in changes.rewards:
         values = reward._asdict()
         days = values.pop("expires_after_days")
         values["fulfilled_at"] = tx.began if reward.status == "fulfilled" else None
         values |= {"claim_key": None, "claimed_at": None, "expires_at": tx.began + days * _DAY if days > 0 else None}
         tx.insert("rewards", **own, **values)
-    for task in given.tasks:
+    for task in changes.tasks:
         due = tx.began if task.status == "pending" else None
         tx.insert("tasks", **own, next_attempt_at=due, attempts=int(task.status == "delivered"), **task._asdict())

@@ -14,7 +14,7 @@ DULL: Final = frozenset(("client_seed", "payload", "seed", "seed_hash", "commitm
 """Fields without relevance to the story."""
 
 
-def tell(result: Result) -> str:
+def describe(result: Result) -> str:
     """The story in lines; ends with the violation."""
     violation = result.violation
     assert violation is not None
@@ -55,10 +55,10 @@ def _request(request: Request) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, Mapping):
-        kept = {name: own for name, own in value.items() if name not in DULL and own not in ("", [], {}, None, 0)}
-        return "{" + ", ".join(f"{name} {_short(own)}" for name, own in kept.items()) + "}"
+        fields = {name: part for name, part in value.items() if name not in DULL and part not in ("", [], {}, None, 0)}
+        return "{" + ", ".join(f"{name} {_short(part)}" for name, part in fields.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_short(own) for own in value) + "]"
+        return "[" + ", ".join(_short(part) for part in value) + "]"
     return str(value)
 
 

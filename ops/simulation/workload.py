@@ -54,9 +54,9 @@ def _claims(dice: Random) -> dict[str, Any]:
 
 def _rush(dice: Random) -> Iterator[Action]:
     """One player plays one game many times concurrently, while others keep the commits busy."""
-    who, game = dice.choice(PLAYERS), dice.choice(("capped", "capped", "daily", "daily", "wheel", "paid"))
+    person, game = dice.choice(PLAYERS), dice.choice(("capped", "capped", "daily", "daily", "wheel", "paid"))
     for _ in range(dice.randint(4, 10)):
-        yield who, "play", _play(dice, game)
+        yield person, "play", _play(dice, game)
     for _ in range(dice.randint(2, 8)):
         yield dice.choice(PLAYERS), "play", _play(dice, dice.choice(GAMES))
 
@@ -71,22 +71,22 @@ def _race(dice: Random) -> Iterator[Action]:
 
 def _mixed(dice: Random) -> Iterator[Action]:
     for _ in range(dice.randint(4, 14)):
-        who = dice.choice(PLAYERS + GUESTS)
-        game = dice.choice(PUBLIC if who in GUESTS else GAMES)
+        person = dice.choice(PLAYERS + GUESTS)
+        game = dice.choice(PUBLIC if person in GUESTS else GAMES)
         kind = dice.choices(("play", "claim", "redeem", "eligibility", "milestones", "adjust"), (10, 4, 3, 1, 1, 2))[0]
         match kind:
             case "play":
-                yield who, kind, _play(dice, game)
+                yield person, kind, _play(dice, game)
             case "claim":
-                yield who, kind, _claims(dice)
+                yield person, kind, _claims(dice)
             case "redeem":
                 game = dice.choice(("unlock", "exchange"))
-                yield who, kind, {"game": game, "rung": dice.choice(RUNGS), "key": dice.random() < 0.7}
+                yield person, kind, {"game": game, "rung": dice.choice(RUNGS), "key": dice.random() < 0.7}
             case "adjust":
                 amount, currency = dice.choice((1, 5, 4, -COINS, -7)), dice.choice(("coin", "points"))
-                yield STAFF, kind, {"of": who, "amount": amount, "currency": currency, "twins": dice.choice((1, 2))}
+                yield STAFF, kind, {"of": person, "amount": amount, "currency": currency, "twins": dice.choice((1, 2))}
             case _:
-                yield who, kind, {"game": game}
+                yield person, kind, {"game": game}
 
 
 def _staff(dice: Random) -> Iterator[Action]:
@@ -98,14 +98,14 @@ def _staff(dice: Random) -> Iterator[Action]:
 
 def _zone(dice: Random) -> Iterator[Action]:
     """The campaign's time zone changes while players are near their daily caps."""
-    who = dice.choice(PLAYERS)
+    person = dice.choice(PLAYERS)
     for _ in range(dice.randint(1, 3)):
-        yield who, "play", _play(dice, "daily")
+        yield person, "play", _play(dice, "daily")
     yield STAFF, "zone", {"zone": dice.choice(ZONES)}
     for _ in range(dice.randint(1, 4)):
-        yield who, "play", _play(dice, "daily")
+        yield person, "play", _play(dice, "daily")
     for _ in range(dice.randint(0, 2)):
-        yield who, "play", _play(dice, "wheel")
+        yield person, "play", _play(dice, "wheel")
 
 
 SCENES: Final[tuple[tuple[Callable[[Random], Iterator[Action]], int], ...]] = (
@@ -124,9 +124,9 @@ def draw(dice: Random, world: Mapping[str, Any], cores: int) -> tuple[Step, ...]
     for _ in range(dice.randint(3, 9)):
         scene = dice.choices([scene for scene, _ in SCENES], [weight for _, weight in SCENES])[0]
         within = dice.choice((0.004, 0.015, 0.06, 1.0))
-        for who, kind, args in scene(dice):
+        for person, kind, args in scene(dice):
             zone = args.get("zone", zone)
-            steps.append(Step(len(steps), at + dice.random() * within, who, dice.randrange(cores), kind, args))
+            steps.append(Step(len(steps), at + dice.random() * within, person, dice.randrange(cores), kind, args))
         at += dice.choice((60.0, 600.0, 3 * 3600.0, 0.0))
         at = _to_midnight(at, zone) - dice.uniform(-0.05, 0.1) if dice.random() < 0.3 else at + 60.0
     return tuple(sorted(steps, key=lambda step: (step.at, step.number)))
@@ -143,12 +143,12 @@ def _to_midnight(at: float, zone: str) -> float:
 def probes(world: World) -> list[Step]:
     """Final probes: everybody plays two games, in rotation over all."""
     steps: list[Step] = []
-    for nth, who in enumerate(sorted(world.people)):
-        games = GAMES if who in PLAYERS else PUBLIC
+    for nth, person in enumerate(sorted(world.people)):
+        games = GAMES if person in PLAYERS else PUBLIC
         for more in (0, 3):
             game = games[(world.plan.seed + nth + more) % len(games)]
             number = PROBE + len(steps)
-            steps.append(Step(number, 0.0, who, number % len(world.nodes), "play", {"game": game, "key": True}))
+            steps.append(Step(number, 0.0, person, number % len(world.nodes), "play", {"game": game, "key": True}))
     return steps
 
 
@@ -169,96 +169,97 @@ def _key(step: Step) -> dict[str, str]:
     return {"idempotency_key": f"key-{step.number}"} if step.get("key") else {}
 
 
-async def _start(world: World, step: Step, who: Person) -> None:
+async def _start(world: World, step: Step, person: Person) -> None:
     game = step["game"]
-    if not who.player_id and game not in PUBLIC:
+    if not person.player_id and game not in PUBLIC:
         return
-    was = who.player_id
+    was = person.player_id
     request = {"id": id_of(game), "player_id": was}
-    result = await world.ask(step, "Start", request, who=was or who.name, of=game)
-    if not result.ok or (not was and who.player_id):
+    result = await world.ask(step, "Start", request, who=was or person.name, of=game)
+    if not result.ok or (not was and person.player_id):
         return  # A second guest of the same browser, which is discarded.
     if not was:
-        who.player_id = result.data["guest_player_id"]
-        world.names[who.player_id] = who.name.replace(" ", "-")
-    _record_session(who, game, result.data)
+        person.player_id = result.data["guest_player_id"]
+        world.names[person.player_id] = person.name.replace(" ", "-")
+    _record_session(person, game, result.data)
 
 
-def _record_session(who: Person, game: str, begun: Mapping[str, Any]) -> None:
-    caught = [drop["id"] for drop in begun.get("drop_plan") or ()]
-    who.sessions.setdefault(game, []).append((begun["session_id"], caught))
+def _record_session(person: Person, game: str, session: Mapping[str, Any]) -> None:
+    caught = [drop["id"] for drop in session.get("drop_plan") or ()]
+    person.sessions.setdefault(game, []).append((session["session_id"], caught))
 
 
 async def _plays(world: World, step: Step) -> None:
-    who, game = _person(world, step.who), step["game"]
-    played = who.played.setdefault(game, [])
+    person, game = _person(world, step.who), step["game"]
+    played = person.played.setdefault(game, [])
     if step.get("again") and played:
         session, caught = played[-1]
     else:
-        if not who.sessions.get(game):
-            await _start(world, step, who)
-        if not who.sessions.get(game):
+        if not person.sessions.get(game):
+            await _start(world, step, person)
+        if not person.sessions.get(game):
             return
-        session, caught = who.sessions[game].pop(0)
+        session, caught = person.sessions[game].pop(0)
     await asyncio.sleep(0.003 if caught else 0.0)
     # Without a player id, as anybody with a guest's session may play it.
-    is_bare = step.get("bare") and game in PUBLIC and who.name in GUESTS
+    is_bare = step.get("bare") and game in PUBLIC and person.name in GUESTS
     request = {
         "id": id_of(game),
-        "player_id": "" if is_bare else who.player_id,
+        "player_id": "" if is_bare else person.player_id,
         "session_id": session,
         "client_seed": step.get("luck", ""),
         "payload": {"caught_items": caught} if game == "gift" else {},
         **({"next": True} if step.get("next") else {}),
         **_key(step),
     }
-    result = await world.ask(step, "Play", request, who=who.player_id, duplicates=step.get("twins", 1), of=game)
+    result = await world.ask(step, "Play", request, who=person.player_id, duplicates=step.get("twins", 1), of=game)
     played.append((session, caught))
     if result.ok:
         won = [*result.data["rewards"], *result.data["milestones_granted"]]
-        who.rewards += [one["reward_id"] for one in won if one.get("reward_id")]
+        person.rewards += [one["reward_id"] for one in won if one.get("reward_id")]
         if result.data.get("next"):
-            _record_session(who, game, result.data["next"])
+            _record_session(person, game, result.data["next"])
 
 
 async def _claim(world: World, step: Step) -> None:
-    who = _person(world, step.who)
-    if who.rewards:
-        reward = who.rewards[step["which"] % len(who.rewards)]
-        request = {"id": reward, "player_id": who.player_id, **_key(step)}
-        await world.ask(step, "ClaimReward", request, who=who.player_id, of=reward, duplicates=step["twins"])
+    person = _person(world, step.who)
+    if person.rewards:
+        reward = person.rewards[step["which"] % len(person.rewards)]
+        request = {"id": reward, "player_id": person.player_id, **_key(step)}
+        await world.ask(step, "ClaimReward", request, who=person.player_id, of=reward, duplicates=step["twins"])
 
 
 async def _redeem(world: World, step: Step) -> None:
-    who, game = _person(world, step.who), step["game"]
-    if who.player_id and (who.name in PLAYERS or game in PUBLIC):
-        request = {"id": id_of(game), "player_id": who.player_id, "milestone_id": step["rung"], **_key(step)}
-        result = await world.ask(step, "Redeem", request, who=who.player_id, of=game)
+    person, game = _person(world, step.who), step["game"]
+    if person.player_id and (person.name in PLAYERS or game in PUBLIC):
+        request = {"id": id_of(game), "player_id": person.player_id, "milestone_id": step["rung"], **_key(step)}
+        result = await world.ask(step, "Redeem", request, who=person.player_id, of=game)
         if result.ok:
-            who.rewards.append(result.data["reward"]["id"])
+            person.rewards.append(result.data["reward"]["id"])
 
 
 async def _adjust(world: World, step: Step) -> None:
-    who = _person(world, step["of"])
-    if who.player_id:
+    person = _person(world, step["of"])
+    if person.player_id:
         request = {
-            "player_id": who.player_id,
+            "player_id": person.player_id,
             "scope_key": CAMPAIGN,
             "currency": step["currency"],
             "amount": step["amount"],
             "reference_id": f"step-{step.number}",
             "idempotency_key": f"key-{step.number}",
         }
-        result = await world.ask(step, "AdjustBalance", request, who=STAFF, of=who.player_id, duplicates=step["twins"])
+        subject, duplicates = person.player_id, step["twins"]
+        result = await world.ask(step, "AdjustBalance", request, who=STAFF, of=subject, duplicates=duplicates)
         result.facts["refusals"] = ["UNKNOWN_PLAYER"]  # If the player has not played yet.
 
 
 def _reads(operation: str) -> Callable[[World, Step], Any]:
     async def read(world: World, step: Step) -> None:
-        who, game = _person(world, step.who), step["game"]
-        if who.player_id:
-            request = {"id": id_of(game), "player_id": who.player_id}
-            await world.ask(step, operation, request, who=who.player_id, of=game)
+        person, game = _person(world, step.who), step["game"]
+        if person.player_id:
+            request = {"id": id_of(game), "player_id": person.player_id}
+            await world.ask(step, operation, request, who=person.player_id, of=game)
 
     return read
 
@@ -283,7 +284,7 @@ async def _restock(world: World, step: Step) -> None:
 
     total = world.server.do(write)
     if total is not None:
-        _record_done(world, "UpdatePrize", step["prize"], {"stock": {"total": total}})
+        _record_completed(world, "UpdatePrize", step["prize"], {"stock": {"total": total}})
 
 
 async def _zone_moves(world: World, step: Step) -> None:
@@ -298,10 +299,10 @@ async def _zone_moves(world: World, step: Step) -> None:
         tx.insert("audit_entries", tenant_id=TENANT, **about, **change, **kept)
 
     world.server.do(write)
-    _record_done(world, "UpdateCampaign", "campaign", {"timezone": step["zone"]})
+    _record_completed(world, "UpdateCampaign", "campaign", {"timezone": step["zone"]})
 
 
-def _record_done(world: World, operation: str, of: str, body: dict[str, Any]) -> Request:
+def _record_completed(world: World, operation: str, of: str, body: dict[str, Any]) -> Request:
     result = world.history.new(operation, STAFF, of=of, body=body)
     now = world.loop.now
     result.attempts.append(Attempt("staff", now, now, 200, "OK", data={}))
@@ -311,7 +312,7 @@ def _record_done(world: World, operation: str, of: str, body: dict[str, Any]) ->
 def furnish(world: World) -> None:
     """Creates the catalogue, and records its codes for the checker."""
     world.server.do(lambda tx: catalogue.furnish(tx, world.plan.world))
-    _record_done(world, "ImportCodes", "coded", {"codes": catalogue.codes_of(world.plan.world)})
+    _record_completed(world, "ImportCodes", "coded", {"codes": catalogue.codes_of(world.plan.world)})
 
 
 PERFORM: Final[Mapping[str, Callable[[World, Step], Any]]] = {

@@ -21,7 +21,7 @@ from ops.simulation import catalogue
 from ops.simulation.faults import Weather
 from ops.simulation.loop import SimulatedLoop
 from ops.simulation.machine import EPOCH
-from ops.simulation.node import Gone, Node
+from ops.simulation.node import Node, ProcessDown
 from ops.simulation.plan import Fault, Plan, Step
 from ops.simulation.postgres import TABLES, Row, Server
 from ops.simulation.statements import datetime_of
@@ -66,16 +66,16 @@ class Violation(Exception):
 
 
 class World:
-    """The world of one run. logged: the caller adds the Cores' log events to it; an error is a violation."""
+    """The world of one run. log_events: the caller adds the Cores' log events to it; an error is a violation."""
 
-    def __init__(self, loop: SimulatedLoop, plan: Plan, logged: list[dict[str, Any]]) -> None:
+    def __init__(self, loop: SimulatedLoop, plan: Plan, log_events: list[dict[str, Any]]) -> None:
         dice = Random(f"{plan.name}/world")
         self.loop = loop
         self.plan = plan
-        self.logged = logged
+        self.log_events = log_events
         self.history = History()
         self.weather = Weather(loop, plan.name, dice.choice(PACES))
-        self.weather.on_met = lambda fault: self.note(fault.describe())
+        self.weather.on_met = lambda fault: self.record(fault.describe())
         self.server = Server(self.microseconds, Random(f"{plan.name}/postgres"))
         self.nodes = [Node(loop, self.server, self.weather, number) for number in range(plan.cores)]
         self.people: dict[str, Person] = {}
@@ -117,9 +117,9 @@ class World:
     async def _probe(self, perform: Perform, steps: list[Step]) -> None:
         """All faults are over: each request must get a response."""
         self._client_faults.clear()
-        self.weather.calm()
+        self.weather.heal()
         await asyncio.sleep(QUIET_SECONDS)
-        self.note("every fault is over")
+        self.record("every fault is over")
         first = len(self.history.requests)
         for step in steps:
             await perform(self, step)
@@ -147,13 +147,13 @@ class World:
 
     def _check_log(self) -> None:
         """Raises Violation if an error was logged."""
-        for event in self.logged:
+        for event in self.log_events:
             if event["level"] in ("error", "exception", "critical"):
-                raise Violation("an error is logged", f"{event.get('event')}: {_plainly(event)}")
+                raise Violation("an error is logged", f"{event.get('event')}: {_described(event)}")
         for context in self.loop.errors:
-            raise Violation("an unhandled error", _plainly(context))
+            raise Violation("an unhandled error", _described(context))
 
-    def note(self, text: str) -> None:
+    def record(self, text: str) -> None:
         self.history.notes.append(Note(self.loop.now, text))
 
     # -- the database ----------------------------------------------------------------------------
@@ -183,29 +183,29 @@ class World:
             case "still" if node is not None:
                 if node.incarnation is not None:
                     self.loop.stand_still(node.incarnation, fault.seconds)
-                    self.weather.note(fault)
+                    self.weather.record(fault)
             case "crash" if node is not None:
                 if node.incarnation is not None and node.up:
-                    node.die()
-                    self.weather.note(fault)
+                    node.crash_process()
+                    self.weather.record(fault)
                     self.loop.call_later(0.05 + fault.seconds, self._reboot, node)
             case "away":
                 if self.server.up:
                     self.server.stop()
                     self.loop.call_later(fault.seconds, self.server.start)
-                    self.weather.note(fault)
+                    self.weather.record(fault)
             case "clock":
                 if node is not None:
                     node.step_clock(fault.seconds)
                 else:
                     self._ahead_seconds += fault.seconds
-                self.weather.note(fault)
+                self.weather.record(fault)
             case _:
                 self.weather.begin(fault)
 
     def _reboot(self, node: Node) -> None:
         if node.incarnation is None:
-            self.note(f"{node.host} starts again")
+            self.record(f"{node.host} starts again")
             node.boot()
 
     # -- requests --------------------------------------------------------------------------------
@@ -235,26 +235,26 @@ class World:
         """One attempt at one Core."""
         node = self.nodes[core % len(self.nodes)]
         for one in self.nodes:
-            one.stir()
+            one.wake()
         attempt = Attempt(node.host, self.loop.now)
         recorded.attempts.append(attempt)
-        await asyncio.sleep(self._way())
+        await asyncio.sleep(self._delay_seconds())
         try:
             answer, task = node.ask(operation, msgspec.json.encode({"scope": _SCOPE, **request}))
-        except Gone:
+        except ProcessDown:
             return attempt
         fault = self._client_faults.pop(f"step-{step.number}", None)
         if fault is not None:
-            self.weather.note(fault)
+            self.weather.record(fault)
             if fault.kind == "hang_up":
                 self.loop.call_later(fault.seconds, task.cancel)
         await asyncio.wait([answer], timeout=PATIENCE_SECONDS)
-        await asyncio.sleep(self._way())
+        await asyncio.sleep(self._delay_seconds())
         if answer.done() and not (fault is not None and fault.kind == "unheard"):
             _record_response(attempt, operation, answer, self.loop.now)
         return attempt
 
-    def _way(self) -> float:
+    def _delay_seconds(self) -> float:
         """Delay between a client and a Core, in one direction."""
         return self.weather.pace * (0.1 + self._delays.random())
 
@@ -272,7 +272,7 @@ def _record_response(attempt: Attempt, operation: str, answer: asyncio.Future[An
         attempt.data = msgspec.json.decode(msgspec.json.encode(_view(BY_NAME[operation])(reply)))
         if operation == "Start":
             attempt.data["guest_player_id"] = reply.guest_player_id  # An edge mints a token for it.
-    elif isinstance(error, Gone):
+    elif isinstance(error, ProcessDown):
         return
     elif isinstance(error, Refusal):
         attempt.http, attempt.code, attempt.reason = error.http, error.status.name, error.reason
@@ -283,7 +283,7 @@ def _record_response(attempt: Attempt, operation: str, answer: asyncio.Future[An
     attempt.ended = at
 
 
-def _plainly(context: Mapping[str, Any]) -> str:
+def _described(context: Mapping[str, Any]) -> str:
     """Describes an error: the text of a logged one, or the exception of a task."""
     return str(
         context.get("exc_info")

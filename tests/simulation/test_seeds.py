@@ -90,13 +90,13 @@ import json, sys
 from ops.simulation.auditing import Auditor
 from ops.simulation.run import plan_of, run
 auditor, looked = Auditor(sys.argv[1]), []
-whole = auditor.look
+whole = auditor.check
 def damaged(tenant, rows):
     looked.append(whole(tenant, rows))
     for table in ("ledger_entries", "stock", "plays", "rewards"):
         looked.append((whole(tenant, {**rows, table: rows[table][1:]}) or [None])[0])
     return looked[0]
-auditor.look = damaged
+auditor.check = damaged
 run(plan_of(3), auditor=auditor)
 print(json.dumps(looked))
 """

@@ -40,7 +40,7 @@ function Run({ run }) {
   const items = run.frequencies.map((/** @type {any} */ one, /** @type {number} */ i) => ({ ...one, id: `${i}` }));
   const columns = [
     { title: say("trials.outcome"), show: (/** @type {any} */ one) => html`<span class="name">${one.name || one.prize_id || say("trials.nothing")}</span>` },
-    { title: say("trials.slot"), number: true, show: (/** @type {any} */ one) => (one.slot_index < 0 ? "" : number(one.slot_index)) },
+    { title: say("trials.slot"), number: true, show: (/** @type {any} */ one) => (one.slot_index < 0 ? "" : number(one.slot_index + 1)) },
     { title: say("trials.count"), number: true, show: (/** @type {any} */ one) => number(one.count) },
     { title: say("trials.share"), number: true, show: (/** @type {any} */ one) => percent(one.share) },
     { title: say("trials.declared"), number: true, show: (/** @type {any} */ one) => (one.declared < 0 ? "" : percent(one.declared)) },

@@ -10,8 +10,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from runtime import background
-from runtime.background import FAILURES
 from runtime.operations.campaigns import analytics
 from runtime.operations.leaderboards import auto_finalize
 from runtime.operations.samples import LATER
@@ -20,7 +18,7 @@ from tests.support.leaderboards import make_board
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import Stack, fields_of, refused
 from tests.support.stored import config_of_prize
-from tests.support.waiting import HANG_SECONDS, until
+from tests.support.waiting import HANG_SECONDS
 
 
 async def test_campaign_reads_back_with_its_defaults(stack: Any) -> None:
@@ -207,24 +205,6 @@ async def test_analytics_are_counted_anew_in_another_time_zone(stack: Any) -> No
         assert found["players"] == 1
 
 
-async def test_campaign_that_cannot_be_counted_does_not_block_the_others(stack: Any) -> None:
-    campaigns = [await make_campaign(stack) for _ in range(3)]
-    for campaign in campaigns:
-        await play_once(stack, (await make_game(stack, campaign["id"]))["id"])
-    broken, *sound = sorted(campaign["id"] for campaign in campaigns)
-    await stack.database.execute("UPDATE campaigns SET timezone = 'Mars/Olympus' WHERE campaign_id = $1", broken)
-    failures = FAILURES.labels(analytics.JOB)
-    before = float(failures._value.get())
-
-    async def counted() -> bool:
-        await analytics.count_all(stack.engine)
-        rows = await stack.database.fetch("SELECT campaign_id FROM campaign_days ORDER BY campaign_id")
-        return [row["campaign_id"] for row in rows] == sound
-
-    await until(counted)
-    assert failures._value.get() > before
-
-
 DAY = 86_400
 
 
@@ -287,18 +267,6 @@ async def test_board_past_its_end_is_finalized(stack: Stack) -> None:
     assert (row["player_id"], row["reason"], bool(row["reward_id"])) == ("player_a", "", True)
     entry = (await stack.admin("GET", "/admin/audit", subject_id=over)).data["items"][0]
     assert (entry["action"], entry["actor"]) == ("leaderboard.finalize", "tombola")
-
-
-async def test_board_that_cannot_be_finalized_does_not_block_the_others(stack: Stack) -> None:
-    broken, sound = sorted(await boards_with_a_winner(stack, 2))
-    await stack.database.execute("""UPDATE leaderboards SET prizes = '[{"odd": 1}]' WHERE board_id = $1""", broken)
-    for board in (broken, sound):
-        await end(stack, "leaderboards", board, seconds_ago=0)
-    counted = background.FAILURES.labels(auto_finalize.JOB)
-    before = float(counted._value.get())
-    await auto_finalize.finalize_all(stack.engine)
-    assert (await get(stack, f"/leaderboards/{sound}"))["status"] == "LEADERBOARD_STATUS_FINALIZED"
-    assert counted._value.get() > before
 
 
 async def test_prize_that_an_interrupted_finalize_owes_is_given(stack: Stack) -> None:

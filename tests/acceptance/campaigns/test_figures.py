@@ -9,7 +9,6 @@ from typing import Any, Final
 import pytest_asyncio
 
 from runtime.operations.reporting import counting
-from runtime.operations.reporting.campaigns import odds
 from tests.support.operator import Operator
 from tests.support.resources import make_campaign, make_prize, wheel
 from tests.support.stack import Stack, fields_of
@@ -156,14 +155,3 @@ async def test_figures_compare_draws_with_the_odds_of_their_revision(
     assert older == before and (newer["revision"], newer["draws"]) == (2, 1)
     assert newer["odds"][-1]["draws"] == 1
     assert {one["name"] for one in newer["odds"] if one["drawn"] == cup} == {"Cup"}, "though it was never drawn"
-
-
-async def test_odds_beyond_chance_are_reported() -> None:
-    def said(declared: float, draws: int, plays: int) -> bool:
-        return odds({"mug": declared, "": 1 - declared}, {"mug": draws, "": plays - draws}, {})[0].by_chance
-
-    assert said(0.1, 1000, 10_000) and said(0.1, 1120, 10_000) and not said(0.1, 1200, 10_000)
-    assert not said(0.1, 810, 10_000)
-    assert said(0.09, 5400, 60_000) and not said(0.1, 5400, 60_000)
-    assert not said(0.0, 1, 10) and not said(1.0, 9, 10)
-    assert said(0.0001, 3, 100)

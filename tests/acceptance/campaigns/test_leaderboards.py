@@ -44,18 +44,6 @@ async def test_board_is_made_changed_listed_and_removed(stack: Stack) -> None:
     assert [row["action"] for row in rows] == ["leaderboard.create", "leaderboard.update", "leaderboard.delete"]
 
 
-async def test_board_with_history_is_archived(stack: Stack) -> None:
-    campaign_id, game_id, _ = await open_games(stack)
-    board = await make_board(stack, campaign_id)
-    await record(stack, [Played("ann", game_id, 5)])
-    assert (await stack.admin("DELETE", f"/admin/leaderboards/{board['id']}")).data["archived"] is True
-    stored = (await stack.admin("GET", f"/admin/leaderboards/{board['id']}")).data
-    assert stored["status"] == "LEADERBOARD_STATUS_ARCHIVED"
-    assert (await stack.admin("GET", "/admin/leaderboards")).data["items"] == []
-    answer = await stack.admin("PUT", f"/admin/leaderboards/{board['id']}", {"name": "Again"})
-    assert answer.reason == "ILLEGAL_TRANSITION"
-
-
 async def test_board_with_wrong_fields_names_all_of_them(stack: Stack) -> None:
     campaign_id, _, _ = await open_games(stack)
     prize_id = await make_prize(stack)
@@ -333,11 +321,3 @@ async def test_finalize_at_the_day_cap_of_a_prize_withholds_it(stack: Stack) -> 
     done = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data
     assert [item["reason"] for item in done["standings"]] == ["", "CAP_DAY"]
     assert await rewards_of(stack) == [("p0", mug)]
-
-
-async def test_finalize_of_an_empty_board_has_no_standings(stack: Stack) -> None:
-    campaign_id, _, _ = await open_games(stack)
-    board = await make_board(stack, campaign_id)
-    done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data
-    assert done["standings"] == []
-    assert (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data == done

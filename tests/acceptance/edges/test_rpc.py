@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import struct
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,7 +26,7 @@ from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.operations import BY_NAME, OPERATIONS, Operation
 from runtime.rpc import MESSAGE_BYTES_MAX, client
-from runtime.rpc.addresses import Address, Addresses
+from runtime.rpc.addresses import Address, Addresses, look_up
 from runtime.rpc.client import MuxStream, RpcCaller
 from runtime.rpc.server import RpcServer
 from tests.support.stack import Stack
@@ -106,104 +103,6 @@ async def _send_raw(channel: Channel, path: str, encoded: bytes) -> None:
         await stream.recv_message()
 
 
-ROOT = Path(__file__).parents[3]
-
-ROLLOUT = """
-import asyncio, uvloop
-from pathlib import Path
-from runtime import messages as m
-from runtime.errors import Fault
-from runtime.operations import BY_NAME
-from runtime.rpc import addresses
-from runtime.rpc.client import RpcCaller
-from runtime.rpc.server import RpcServer
-
-addresses.FOLLOW_SECONDS, addresses.AGAIN_SECONDS = 0.2, 0.05
-GET, hosts = BY_NAME["GetCampaign"], Path("/etc/hosts")
-
-class Desk:
-    def __init__(self, name):
-        self.name = name
-    async def call(self, operation, request):
-        return m.CampaignReply(campaign=m.Campaign(name=self.name))
-
-def say(*found):
-    hosts.write_text("127.0.0.1 localhost\\n" + "".join(f"{address} core.headless.example\\n" for address in found))
-
-async def main():
-    say()
-    port, servers = 0, {}
-    for name in ("127.0.0.1", "127.0.0.2", "127.0.0.3"):
-        servers[name] = RpcServer(Desk(name))
-        port = int((await servers[name].start(name, port)).rpartition(":")[2])
-    caller = RpcCaller([f"core.headless.example:{port}"])
-
-    async def answered():
-        # More turns than there are replicas: reads go round.
-        asked = [caller.call(GET, m.GetCampaignRequest(scope=m.Scope(tenant_id="t"), id="c")) for _ in range(12)]
-        return {reply.campaign.name for reply in await asyncio.gather(*asked)}
-
-    async def until(*expected):
-        while await answered() != set(expected):
-            await asyncio.sleep(0.02)
-        print("answered by", *sorted(expected), flush=True)
-
-    try:
-        await answered()
-    except Fault as fault:
-        print(fault.reason, flush=True)
-    say("127.0.0.1", "127.0.0.2")
-    while True:
-        try:
-            await until("127.0.0.1", "127.0.0.2")
-            break
-        except Fault:
-            await asyncio.sleep(0.02)
-    say("127.0.0.2", "127.0.0.3")  # one replaced, as a rollout does
-    await until("127.0.0.2", "127.0.0.3")
-    await servers["127.0.0.1"].stop()
-    say()  # the name server is away
-    await asyncio.sleep(0.5)
-    await until("127.0.0.2", "127.0.0.3")
-    say("127.0.0.3")
-    await until("127.0.0.3")
-    await caller.close()
-
-uvloop.run(main())
-"""
-
-
-def own_hosts_file(folder: Path) -> list[str] | None:
-    """The beginning of a command that sees a hosts file of its own; None where the machine does not let us."""
-    hosts = folder / "hosts"
-    hosts.write_text("127.0.0.1 localhost\n")
-    for unshare in (["unshare", "-m"], ["unshare", "-rm"]):
-        command = [*unshare, "sh", "-ec", f'mount --bind "{hosts}" /etc/hosts; exec "$@"', "sh"]
-        try:
-            if subprocess.run([*command, "true"], capture_output=True, timeout=HANG_SECONDS).returncode == 0:
-                return command
-        except OSError:
-            return None
-    return None
-
-
-def test_edge_asks_every_replica_and_follows_a_rollout(tmp_path: Path) -> None:
-    before = own_hosts_file(tmp_path)
-    if before is None:
-        pytest.skip("this machine allows no mount namespace, which gives the resolver another hosts file")
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [*before, sys.executable, "-c", ROLLOUT]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, env=environ, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert [line for line in done.stdout.splitlines() if "core_name_not_found" not in line] == [
-        "CORE_UNAVAILABLE",
-        "answered by 127.0.0.1 127.0.0.2",
-        "answered by 127.0.0.2 127.0.0.3",
-        "answered by 127.0.0.2 127.0.0.3",
-        "answered by 127.0.0.3",
-    ]
-
-
 async def test_addresses_that_are_literal_are_not_looked_up() -> None:
     resolved: list[list[Address]] = []
     addresses = Addresses(["127.0.0.1:1", "[::1]:2", "127.0.0.1:1"], resolved.append, lookup=never)
@@ -234,6 +133,48 @@ async def test_addresses_are_looked_up_again_once_after_many_doubts(monkeypatch:
         await again.wait()
     addresses.close()
     assert is_checked == 2
+
+
+async def test_edge_asks_every_replica_and_follows_a_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
+    there: list[str] = []
+
+    async def lookup(host: str, port: int) -> list[Address]:
+        if not there:
+            raise OSError("the name server is away")
+        return [(one, port) for one in there]
+
+    monkeypatch.setitem(Addresses.__init__.__kwdefaults__, "lookup", lookup)
+    monkeypatch.setattr("runtime.rpc.addresses.AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr("runtime.rpc.addresses.FOLLOW_SECONDS", 0.1)
+    names, port = ("127.0.0.1", "127.0.0.2", "127.0.0.3"), 0
+    async with AsyncExitStack() as stack:
+        for name in names:
+            server = RpcServer(Desk(name, asyncio.Event()))
+            port = int((await server.start(name, port)).rpartition(":")[2])
+            stack.push_async_callback(server.stop)
+        caller = RpcCaller([f"core.headless.example:{port}"])
+        stack.push_async_callback(caller.close)
+        request = m.GetCampaignRequest(scope=m.Scope(tenant_id="t"), id="c")
+        with pytest.raises(Fault, match="CORE_UNAVAILABLE"):
+            await caller.call(GET, request)
+
+        async def answered(expected: set[str]) -> bool:
+            try:  # More turns than there are replicas: reads go round.
+                replies = await asyncio.gather(*(caller.call(GET, request) for _ in range(12)))
+            except Fault:
+                return False
+            return {reply.campaign.name for reply in replies} == expected
+
+        for rollout in (names[:2], names[1:]):
+            there[:] = rollout
+            await until(partial(answered, {*rollout}))
+        there.clear()
+        await asyncio.sleep(0.3)  # sleeps: for several lookups that fail
+        assert await answered({*names[1:]})
+
+
+async def test_name_is_looked_up_by_the_resolver() -> None:
+    assert ("127.0.0.1", 8083) in await look_up("localhost", 8083)
 
 
 async def never(host: str, port: int) -> list[Address]:

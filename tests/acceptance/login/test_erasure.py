@@ -103,48 +103,6 @@ async def test_erasure_leaves_no_trace_of_the_person_and_balanced_books(stack: S
     assert (await stack.admin("POST", f"{path}/erase", {"reason": "once more"})).http == 200
 
 
-async def test_erasure_covers_a_guest_that_is_merged_meanwhile(stack: Stack) -> None:
-    world = World(stack, (await make_campaign(stack))["id"])
-    guest = await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
-    await name_player(stack, guest.player_id)
-    player = await resolve(stack)
-    async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
-        merging = asyncio.create_task(resolve(stack, guest))
-        await until(lambda: waits(stack, "merging.lock_rewards"))
-        erasing = asyncio.create_task(erase(stack, player))
-        await until(lambda: waits(stack, "erasure.lock_players"))
-    assert await merging == player
-    await erasing
-    assert "Ophelia" not in await dump(stack)
-    [entry, *_] = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"]
-    assert (entry["action"], entry["after"]["guests"]) == ("player.erase", 1)
-
-
-@pytest.mark.settings(database_statement_timeout_seconds=2.0)
-async def test_erasure_waits_for_a_board_that_is_being_finalized(stack: Stack) -> None:
-    world = World(stack, (await make_campaign(stack))["id"])
-    assert (await world.round(await world.wheel(await world.prize()), "ann")).code == "OK"
-    await name_player(stack, "ann")
-    board_id = await new_board(stack, world.campaign_id)
-    of_nobody = (
-        "INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, display_name, score, achieved_at,"
-        " prize_id) SELECT tenant_id, board_id, 1, 'nobody', '', 0, now(), '' FROM leaderboards WHERE board_id = $1"
-    )
-    async with held(stack, of_nobody, board_id) as rival:
-        finalizing = asyncio.create_task(stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {}))
-        await until(lambda: waits(stack, "leaderboards.insert_standings"))
-        erasing = asyncio.create_task(erase(stack))
-
-        async def is_over_or_waits() -> bool:
-            return erasing.done() or await waits(stack, "erasure.boards", seconds=2.5)
-
-        await until(is_over_or_waits)
-        await rival.execute("DELETE FROM leaderboard_standings WHERE player_id = 'nobody'")
-    assert [row["player_id"] for row in (await finalizing).data["standings"]] == ["ann"]
-    await erasing
-    assert "Ophelia" not in await dump(stack)
-
-
 async def test_erasure_hides_the_name_from_boards_finalized_meanwhile(stack: Stack) -> None:
     world = World(stack, (await make_campaign(stack))["id"])
     assert (await world.round(await world.wheel(await world.prize()), "ann")).code == "OK"

@@ -21,17 +21,6 @@ async def kathmandu(stack: Stack) -> AsyncIterator[World]:
         yield kathmandu
 
 
-async def test_eligibility_without_limits_is_open(kathmandu: World) -> None:
-    assert await kathmandu.eligibility(await kathmandu.wheel()) == {
-        "can_play": True,
-        "reason": "",
-        "remaining_turns": 0,
-        "free_plays_remaining": -1,
-        "resets_at": 0,
-        "starts_at": 0,
-    }
-
-
 async def test_closed_game_says_its_state_in_eligibility_and_render(kathmandu: World, stack: Stack) -> None:
     """A start is refused for CAMPAIGN_CLOSED or GAME_INACTIVE."""
     mug = await kathmandu.prize(total=1)

@@ -35,23 +35,6 @@ async def coins(world: World, player: str = "ann") -> int:
     return int(balance or 0)
 
 
-async def test_exchange_spends_the_threshold_and_gives_the_prize(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(name="Mug", type="goods", value=5, total=1)
-    game_id = await collection(world, prize_id)
-    await earn(world, game_id, 2, "eve")
-    reply = (await world.redeem(game_id, "mug", "eve")).data
-    assert reply["balances"] == [{"currency": "coin", "balance": 1}]
-    assert (reply["milestone"]["id"], reply["milestone"]["status"]) == ("mug", "MILESTONE_STATUS_GRANTED")
-    assert reply["milestone"]["granted_at"] > 0
-    reward = reply["reward"]
-    assert (reward["prize_id"], reward["name"], reward["status"]) == (prize_id, "Mug", "REWARD_STATUS_FULFILLED")
-    (mine,) = (await module_stack.consumer("GET", "/rewards/me", player="eve")).data["items"]
-    assert (mine["id"], mine["milestone_id"], mine["game_id"]) == (reward["id"], "mug", game_id)
-    entry = (await module_stack.consumer("GET", "/wallet/ledger", player="eve")).data["items"][0]
-    assert (entry["amount"], entry["balance_after"], entry["reason"]) == (-3, 1, "LEDGER_REASON_MILESTONE_SPEND")
-    assert await world.stock(prize_id) == (0, 1)
-
-
 async def test_adjustment_after_a_refused_redeem_counts(world: World, module_stack: Stack) -> None:
     game_id = await collection(world, await world.prize())
     await earn(world, game_id, 1, "rich")

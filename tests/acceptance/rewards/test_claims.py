@@ -52,22 +52,6 @@ async def test_reward_and_its_task_read_alike_after_each_move(stack: Stack, shel
         assert [task["status"] for task in tasks] == ["TASK_STATUS_DELIVERED"]
 
 
-async def test_claim_of_an_expired_reward_is_refused(stack: Stack, shelf: Shelf) -> None:
-    reward_id = await shelf.reward(await shelf.prize(), expires_in_seconds=-1)
-    refused = await claim(stack, reward_id)
-    assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "ILLEGAL_TRANSITION")
-    assert refused.envelope["data"]["reward_status"] == "REWARD_STATUS_EXPIRED"
-
-
-async def test_refused_claim_leaves_its_key_free(stack: Stack, shelf: Shelf) -> None:
-    prize_id = await shelf.prize(channel="voucher_code")
-    body = {"player_id": "player_ann", "idempotency_key": "k1"}
-    reward_id = await shelf.reward(prize_id)
-    assert (await stack.core("POST", f"/rewards/{reward_id}/claim", body)).reason == "OUT_OF_STOCK"
-    await shelf.codes(prize_id, "MUG-1")
-    assert (await stack.core("POST", f"/rewards/{reward_id}/claim", body)).data["reward"]["code"] == "MUG-1"
-
-
 async def test_fulfil_of_a_voucher_takes_a_code_that_only_its_owner_sees(stack: Stack, shelf: Shelf) -> None:
     prize_id = await shelf.prize("manual", "voucher_code")
     reward_id = await shelf.reward(prize_id)
@@ -328,19 +312,6 @@ async def test_answers_are_stored_in_one_table_only(world: World) -> None:
         name for name, rows in (await contents(world.database)).items() if any(text in str(rows) for text in PERSONAL)
     }
     assert holding == {"claim_answers"}
-
-
-async def test_answers_are_sent_to_the_receiver(world: World) -> None:
-    async with receiving() as receiver, working(world.stack.engine, "deliveries"):
-        config = {"url": receiver.url, "secret": "s" * 24}
-        sent = {"redemption_mode": "on_claim", "channel": "webhook", "config": config}
-        one = await won(world, await prize(world, fulfillment=sent))
-        other = await won(world, await world.prize(fulfillment=sent))
-        assert (await claim_with(world, one, ANSWERS)).code == "OK"
-        assert (await claim_with(world, other, None)).code == "OK"
-        got = {body["data"]["reward"]["id"]: body["data"] for body in [(await receiver.next()).json for _ in range(2)]}
-    assert got[one]["answers"] == {answer["key"]: answer["value"] for answer in KEPT}
-    assert got[one].keys() - {"answers"} == got[other].keys()
 
 
 async def test_answers_that_a_receiver_repeats_are_masked(world: World) -> None:

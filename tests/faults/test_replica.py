@@ -41,6 +41,11 @@ def asked(standby: Postgres) -> set[str]:
     return set(re.findall(r"-- (\w+\.\w+)\b", standby.log_path.read_text()))
 
 
+@pytest.mark.fault(
+    "Read replica stopped, behind, promoted",
+    size="a streaming standby",
+    figure="its statements are those of reports alone; nothing missing while the primary stands in",
+)
 async def test_replica_serves_reports_and_no_decision_and_the_primary_stands_in(
     servers: tuple[Postgres, Postgres], valkey_url: str, valkey_flush: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

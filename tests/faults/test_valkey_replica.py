@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from ops.servers.base import write_private
+from ops.servers.base import wait_for, write_private
 from ops.servers.cluster import ClusterNode, Slot, cluster
 from ops.servers.valkey import Valkey
 from runtime.groups import event_stream
@@ -22,9 +24,10 @@ from tests.support.address import Address
 from tests.support.deliveries import working
 from tests.support.integrations import register
 from tests.support.receiver import Receiver
+from tests.support.scenario import Scenario
 from tests.support.stack import TENANT, TO_LOOPBACK, Answer, new_stack, settings_of
-from tests.support.waiting import until
-from tests.support.world import new_world
+from tests.support.waiting import HANG_SECONDS, until
+from tests.support.world import World, new_world
 
 PLAYERS = [f"p{nth}" for nth in range(12)]
 
@@ -141,6 +144,40 @@ async def test_migrating_slot_is_unavailable_and_other_slots_work(nodes: list[Cl
     assert await store.run("MGET", *both) == [b"1", b"1"]
 
 
+@asynccontextmanager
+async def plays_of(world: World, game_id: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Players who submit each play twice, at once. Yields a wait for some more; each is answered, and stored once."""
+    answers: list[Answer] = []
+    stopping = asyncio.Event()
+
+    async def player(name: str) -> None:
+        nth = 0
+        while not stopping.is_set():
+            session, nth = await world.session(game_id, name), nth + 1
+            twice = await asyncio.gather(*(world.play(game_id, session, name, key=f"{nth}") for _ in range(2)))
+            assert len({answer.data["play_id"] for answer in twice if answer.http == 200}) == 1
+            answers.extend(twice)
+
+    async def some_play() -> None:
+        wanted = len(answers) + 20
+
+        async def have_played() -> bool:
+            return len(answers) >= wanted or any(one.done() for one in players)
+
+        await until(have_played)
+
+    players = [asyncio.ensure_future(player(f"player_{nth}")) for nth in range(4)]
+    try:
+        await some_play()
+        yield some_play
+    finally:
+        stopping.set()
+        await asyncio.gather(*players)
+    refused = {(answer.http, answer.reason) for answer in answers if answer.http != 200}
+    assert refused <= {(409, "IDEMPOTENCY_IN_PROGRESS")}, refused
+    assert {answer.data["play_id"] for answer in answers if answer.http == 200} == set(await world.plays())
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.fault(
     "Stale Valkey replica promoted, cluster slot moved",
@@ -162,38 +199,11 @@ async def test_plays_continue_and_events_arrive_while_slots_move(
     ):
         game_id = await world.wheel(await world.prize())
         await register(stack, receiver, "play_completed")
-        answers: list[Answer] = []
-        stopping = asyncio.Event()
-
-        async def player(name: str) -> None:
-            nth = 0
-            while not stopping.is_set():
-                session, nth = await world.session(game_id, name), nth + 1
-                twice = await asyncio.gather(*(world.play(game_id, session, name, key=f"{nth}") for _ in range(2)))
-                assert len({answer.data["play_id"] for answer in twice if answer.http == 200}) == 1
-                answers.extend(twice)
-
-        async def some_play() -> None:
-            wanted = len(answers) + 20
-
-            async def have_played() -> bool:
-                return len(answers) >= wanted
-
-            await until(have_played)
-
-        players = [asyncio.ensure_future(player(f"player_{nth}")) for nth in range(4)]
-        try:
-            await some_play()
+        async with plays_of(world, game_id) as some_play:
             for slot in slots.values():
                 await slot.move(some_play, some_play)
                 await some_play()
-        finally:
-            stopping.set()
-            await asyncio.gather(*players)
-        refused = {(answer.http, answer.reason) for answer in answers if answer.http != 200}
-        assert refused <= {(409, "IDEMPOTENCY_IN_PROGRESS")}, refused
         plays = await world.plays()
-        assert {answer.data["play_id"] for answer in answers if answer.http == 200} == set(plays)
 
         async def all_heard_of() -> bool:
             return set(plays) <= {got.json["data"]["play_id"] for got in receiver.all}
@@ -210,3 +220,77 @@ async def test_plays_continue_and_events_arrive_while_slots_move(
 
             await until(published)
         assert stack.engine.ephemeral.lost == before
+
+
+NODE_TIMEOUT_MS = "2000"
+"""A node that is silent for so long is lost to the others."""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.fault(
+    "Valkey cluster node lost",
+    small=1,
+    full=10,
+    unit="promotions",
+    figure="every play answered and stored once, rate limits again once the replica is promoted",
+)
+async def test_plays_go_on_while_a_cluster_node_is_lost_and_its_replica_promoted(
+    scenario: Scenario, database_url: str, tmp_path: Path
+) -> None:
+    with cluster(tmp_path) as nodes, serving_replica(tmp_path, nodes, TENANT) as (primary, replica):
+        settings = settings_of(database_url, nodes[0].url, redis_cluster=True, **HIGH)
+        async with new_stack(settings) as stack, new_world(stack) as world:
+            game_id = await world.wheel(await world.prize())
+
+            async def limits_hold() -> bool:
+                return "RateLimit" in (await world.start(game_id, "limited")).headers
+
+            async with plays_of(world, game_id) as some_play:
+                for _ in range(scenario.size):
+                    await until(limits_hold)
+                    await asyncio.to_thread(wait_for, partial(follows, replica), HANG_SECONDS)
+                    await asyncio.to_thread(primary.kill)
+                    await some_play()
+                    await asyncio.to_thread(wait_for, partial(is_primary, replica), HANG_SECONDS)
+                    await some_play()
+                    await until(limits_hold)
+                    await asyncio.to_thread(primary.start)
+                    configure(primary)
+                    primary, replica = replica, primary
+            scenario.figure("plays", len(await world.plays()))
+
+
+@contextmanager
+def serving_replica(directory: Path, nodes: list[ClusterNode], tag: str) -> Iterator[tuple[ClusterNode, ClusterNode]]:
+    """(the node that owns the slot of `tag`, a replica of it that follows it)."""
+    primary = Slot(nodes, tag).owner
+    replica = ClusterNode(directory / "replica" / "valkey")
+    replica.data_dir.parent.mkdir()
+    replica.start()
+    try:
+        identifier = primary.command("CLUSTER", "MYID").split()[1].decode()
+        for node in (*nodes, replica):
+            configure(node)
+
+        def replicates() -> bool:
+            replica.command("CLUSTER", "MEET", "127.0.0.1", str(primary.port), str(primary.bus_port))
+            return replica.command("CLUSTER", "REPLICATE", identifier).startswith(b"+OK")
+
+        wait_for(replicates, HANG_SECONDS)
+        wait_for(partial(follows, replica), HANG_SECONDS)
+        yield primary, replica
+    finally:
+        replica.stop()
+
+
+def configure(node: ClusterNode) -> None:
+    for name, value in (("masterauth", node.password), ("cluster-node-timeout", NODE_TIMEOUT_MS)):
+        node.command("CONFIG", "SET", name, value)
+
+
+def follows(node: ClusterNode) -> bool:
+    return b"master_link_status:up" in node.command("INFO", "replication")
+
+
+def is_primary(node: ClusterNode) -> bool:
+    return b"role:master" in node.command("INFO", "replication")

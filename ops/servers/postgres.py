@@ -69,6 +69,17 @@ class Postgres(Server):
         """`postgresql://postgres:...@127.0.0.1:port/database`"""
         return f"postgresql://postgres:{self.password}@127.0.0.1:{self.port}/{database}"
 
+    def standby(self, data_dir: Path, settings: Mapping[str, str] | None = None) -> Postgres:
+        """A streaming standby of it, not started yet."""
+        standby = Postgres(data_dir, {**self.settings, **(settings or {})})
+        write_private(data_dir.with_name("postgres.password"), self.password)
+        command = [str(self.bin_dir / "pg_basebackup"), "-d", self.url(), "-D", str(data_dir), "-c", "fast", "-R"]
+        subprocess.run(command, check=True)
+        if self._account is not None:
+            for path in (data_dir, *data_dir.rglob("*")):
+                os.chown(path, *self._account)
+        return standby
+
     def psql(self, command: str, database: str = "postgres") -> str:
         """Runs one SQL command and returns its bare output. CalledProcessError if it fails."""
         done = subprocess.run(

@@ -31,6 +31,14 @@ def _server(bench: Bench) -> Process:
     return bench.separate_server(DATABASE, VALKEY_DB)
 
 
+def _standby(bench: Bench) -> Process:
+    """A server that reads exports from a standby."""
+    standby = bench.stack.postgres.standby(bench.directory / "standby")
+    standby.start()
+    url = standby.url(DATABASE)
+    return bench.stack.serve("all", "server", database=DATABASE, valkey_db=VALKEY_DB, DATABASE_READ_URL=url)
+
+
 class _Tenant:
     """The tenant that the cases share: one game each, the first with millions of past plays."""
 
@@ -234,6 +242,7 @@ def _fill(bench: Bench, fixture: Fixture, game_id: str, prize_id: str) -> None:
 
 
 _TENANT: Final = _Tenant()
+_BESIDE_EXPORTS: Final = (Ratio("full"), Ratio("full", p99=True), Ratio("full", cpu_of="postgres"))
 
 CASES: Final[tuple[Case, ...]] = (
     Plays(
@@ -244,10 +253,7 @@ CASES: Final[tuple[Case, ...]] = (
         (Ratio("hot", least=0.85),),
         DATABASE,
     ),
-    BesideTheAuditor(
-        "audited", "the same, and an auditor beside it", _server, _TENANT.entrants, (Ratio("full"),), DATABASE
-    ),
-    BesideAnExport(
-        "exported", "the same, and exports beside it", _server, _TENANT.entrants, (Ratio("full"),), DATABASE
-    ),
+    BesideTheAuditor("audited", "the same beside an auditor", _server, _TENANT.entrants, (Ratio("full"),), DATABASE),
+    BesideAnExport("exported", "the same beside exports", _server, _TENANT.entrants, _BESIDE_EXPORTS, DATABASE),
+    BesideAnExport("exported-standby", "exports from a standby", _standby, _TENANT.entrants, _BESIDE_EXPORTS, DATABASE),
 )

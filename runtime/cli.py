@@ -248,6 +248,7 @@ async def yield_session(by: int) -> None:
 
 
 async def _until_stopped(settings: Settings, roles: Sequence[str], nice: int, handed: Inherited | None) -> None:
+    """Serves the roles until a signal, or until the supervisor that started this process ends."""
     from runtime.app import serve  # a slow import that --help and migrate do not need
 
     yielding = asyncio.ensure_future(yield_session(nice))

@@ -137,7 +137,10 @@ class Supervisor:
             self._slots.append(Slot(number, _listeners(first, ports, number), {**environment, **own, **others}))
 
     async def run(self) -> None:
-        """Runs until a signal. SupervisorError if the processes cannot start or die repeatedly."""
+        """Runs the processes until SIGTERM or SIGINT; SIGHUP replaces them one after another.
+
+        SupervisorError if they cannot start or die repeatedly.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)

@@ -4,6 +4,7 @@ const GAME = new URLSearchParams(location.search).get("game");
 const at = (id) => document.getElementById(id);
 const login = () => JSON.parse(localStorage.login ?? "null"); // The response of /players/auth/verify.
 let segments = [];
+let claimable = []; // The ids of prizes that the winner must claim.
 let angle = 0;
 let challenge, reward;
 
@@ -51,7 +52,7 @@ async function play() {
     angle = (Math.ceil(angle / 360) + 4) * 360 - (metadata.slot_index + 0.5) * turn;
     at("wheel").style.transform = `rotate(${angle}deg)`;
   }
-  reward = rewards.find((one) => one.reward_id); // Points and other wallet items have no reward to claim.
+  reward = rewards.find((one) => claimable.includes(one.prize_id)); // Other prizes are delivered or credited already.
   at("result").textContent = rewards.length ? `You won: ${rewards.map((one) => one.name).join(", ")}` : "Nothing this time.";
   at("claim").hidden = !reward;
   await showStanding();
@@ -99,6 +100,7 @@ at("login").onsubmit = say(signIn);
 say(async () => {
   const game = await ask("GET", `/games/${GAME}/render`);
   segments = game.ui.wheel.segments;
+  claimable = game.prizes.filter((one) => one.needs_claim).map((one) => one.prize_id);
   at("name").textContent = game.name;
   at("labels").textContent = segments.map((one) => one.label).join(" - ");
   const colours = segments.map((_, n) => `hsl(${(n * 360) / segments.length} 70% 60%) 0 ${((n + 1) * 360) / segments.length}deg`);

@@ -195,6 +195,7 @@ class Server(web.Server):
         await super().shutdown(timeout)
 
     def _sweep(self) -> None:
+        """Closes connections that do not send a request's head in time, and those that do not read their response."""
         now = self._loop.time()
         for handler, transport in list(self._connections.items()):
             protocol = cast(Protocol, handler)

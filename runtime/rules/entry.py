@@ -152,7 +152,10 @@ class Values(NamedTuple):
 
 
 def read_values(form: Form, provided: Mapping[str, Any], today: date) -> Values:
-    """Checks submitted values against the form."""
+    """Checks each submitted value against its field of the form. Required fields that are missing are no problem here.
+
+    today: bounds dates. An empty value removes the field's value.
+    """
     fields = {field["key"]: field for field in form["fields"]}
     values: dict[str, Any] = {}
     problems: list[tuple[str, str]] = []

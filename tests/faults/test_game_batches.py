@@ -177,7 +177,7 @@ async def test_commit_of_unknown_fate_is_unavailable_without_the_database(
     async def away(*_: Any) -> Any:
         raise StoreUnavailable(AWAY, sent=False)
 
-    monkeypatch.setattr(batching, "answer_found", away)
+    monkeypatch.setattr(batching, "answer_committed", away)
     await process_batch(cache, works)
     assert ends(works) == ["STORE_UNAVAILABLE"]
 

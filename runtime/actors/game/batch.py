@@ -32,7 +32,7 @@ from runtime.actors.game.awards import pending_tasks, record
 from runtime.actors.game.cache import GameCache
 from runtime.actors.game.eligibility import player_of
 from runtime.actors.game.pending import READS, Answer, Decision, PendingRequest
-from runtime.actors.game.retries import answer_found
+from runtime.actors.game.retries import answer_committed
 from runtime.actors.game.sessions import open_session
 from runtime.actors.game.state import GameState, StaleRead
 from runtime.actors.idempotency import keyed
@@ -240,7 +240,7 @@ async def _refresh_and_decide(cache: GameCache, requests: list[PendingRequest], 
     requests = _own_sessions(requests)
     if again:
         # After the refresh: its data may include the retry's first attempt, which must answer and not refuse the retry.
-        requests = await answer_found(cache, requests)
+        requests = await answer_committed(cache, requests)
     batch = _batch(cache, requests)
     if again and len(requests) == 1:
         batch.inputs = batch.state.inputs_of(player_of(batch.state, requests[0]))
@@ -392,7 +392,7 @@ async def _resolve(cache: GameCache, batch: Batch, error: StoreUnavailable) -> N
     waiting = [decision.pending for decision in batch.decisions]
     if error.sent:
         try:
-            waiting = await answer_found(cache, waiting)
+            waiting = await answer_committed(cache, waiting)
         except Exception:  # The store is still down: the outcome stays unknown, and the error says so.
             waiting = [decision.pending for decision in batch.decisions]
     for pending in waiting:

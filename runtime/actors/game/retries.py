@@ -20,8 +20,11 @@ from runtime.rules import seed_hash
 QUERIES: Final = sql.load("play")
 
 
-async def answer_found(cache: GameCache, requests: list[PendingRequest]) -> list[PendingRequest]:
-    """Answers the requests that are already committed; returns the rest."""
+async def answer_committed(cache: GameCache, requests: list[PendingRequest]) -> list[PendingRequest]:
+    """Looks up each request once, and repeats the answer of a committed one or refuses what differs from it.
+
+    Returns the requests that are still to be decided.
+    """
     plays = await _plays(cache, [pending for pending in requests if pending.session is not None])
     redeems = await _redeems(cache, [pending for pending in requests if pending.session is None])
     played = {row["play_id"] for row in plays}

@@ -80,8 +80,8 @@ async def prize(
     after: _Row,
     games: Iterable[_Row],
 ) -> bool:
-    """Whether a prize needs approval: for its points, for what one play may give (games: from `games_of`), or, with
-    DUAL_ODDS, for a change of worth while it can be won.
+    """Whether a prize needs approval: for its points, for what one play may give, or, with DUAL_ODDS, for a change of
+    worth while it can be won. games: from `games_over_limit`.
     """
     if points(settings, before, after) or any(games):
         return True
@@ -90,7 +90,7 @@ async def prize(
     return bool(await connection.fetchval(_SQL["prize_is_live"], tenant_id, after["id"]))
 
 
-async def games_of(
+async def games_over_limit(
     connection: asyncpg.Connection, settings: Settings, tenant_id: str, before: _Row, after: _Row
 ) -> list[dict[str, Any]]:
     """Games in which this change of a prize lifts one play above a limit, and the most that a play gives."""
@@ -148,6 +148,8 @@ def _maximum(definition: Definition, prizes: Mapping[str, _Row]) -> dict[str, fl
     fallback = definition["fallback_prize_id"] if definition["on_unavailable"] == "fallback" else ""
 
     def worth_of(kind: str) -> Worth:
+        """Measures a win in points or turns; anything else is worth 0."""
+
         def worth(win: Award | Credit) -> float:
             if isinstance(win, Credit):
                 return win.quantity if kind == POINTS else 0

@@ -60,8 +60,8 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
         original = await reading.for_update(connection, _SQL["get"], request, "campaign", request.id)
         later = _days_later(original, request.start_date, engine.clock.now())
         copy = _Copy(engine, connection, tenant_id, original, later, ids.make("camp"))
-        await copy.campaign(_name(request.name, original["name"]))
-        await copy.everything(merchant_of(request))
+        await copy.copy_campaign(_name(request.name, original["name"]))
+        await copy.copy_contents(merchant_of(request))
         if request.start_date or request.end_date:
             await connection.execute(_SQL["date"], tenant_id, copy.new_id, request.start_date, request.end_date)
         made = await connection.fetchrow(_SQL["get"], tenant_id, copy.new_id, "", False)
@@ -119,12 +119,16 @@ class _Copy:
         self._old_id = original["id"]
         self._later = (later, original["timezone"])
 
-    async def campaign(self, name: str) -> None:
+    async def copy_campaign(self, name: str) -> None:
+        """Copies the campaign itself, as a draft."""
         await self._copy_dated("copy_campaign", self._old_id, campaign_id=self.new_id, name=name, status="draft")
         await analytics.begin(self._connection, self._tenant_id, self.new_id)
 
-    async def everything(self, merchant_id: str) -> None:
-        """Everything in it, for the staff of this merchant ("": of the tenant)."""
+    async def copy_contents(self, merchant_id: str) -> None:
+        """Copies what belongs to the campaign. merchant_id: of the staff who copies it ("": the tenant's).
+
+        FORBIDDEN if a merchant's staff would copy a game that credits the tenant's wallet.
+        """
         games = await self._fetch("games_to_copy", self._old_id)
         if merchant_id and any(game["definition"]["wallet_scope"] == "tenant" for game in games):
             raise forbidden("wallet", self._tenant_id)  # The copy would let the merchant credit the tenant's wallet.
@@ -224,6 +228,7 @@ class _Copy:
         await self._copy_dated("copy_pack", pack["pack_id"], **fields)
 
     async def _integration(self, integration: Any, new_id: str) -> None:
+        """Copies an integration. Its secrets are encrypted again, because their context has its id."""
         old_id = integration["integration_id"]
         contexts = (integration_context(self._tenant_id, old_id), integration_context(self._tenant_id, new_id))
         config = self._resealed(f"integration {old_id}", integration["config"], *contexts)

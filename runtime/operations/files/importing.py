@@ -152,7 +152,7 @@ class _Import:
         return codec.view(m.Campaign, "number")(campaigns.from_row(row))
 
     async def _list(self, kind: Kind, *, campaign_id: str = "", q: str = "") -> list[_Resource]:
-        """All resources of a kind that are not archived, oldest first."""
+        """The resources of a kind that are not archived and whose name contains `q`, oldest first."""
         own_filters = {
             PRIZES: ("", campaign_id, ""),
             GAMES: ("", campaign_id, ""),

@@ -199,7 +199,7 @@ async def alter(
     after = await _load(connection, tenant_id, request.id)
     await frozen.refuse_changed_prize(connection, tenant_id, before, after)
     await audit.record(connection, tenant_id, "prize.update", request.id, before=_shown(before), after=_shown(after))
-    games = await policy.games_of(connection, engine.settings, tenant_id, before, after)
+    games = await policy.games_over_limit(connection, engine.settings, tenant_id, before, after)
     needs_approval = await policy.prize(connection, engine.settings, tenant_id, before, after, games)
     await settle(connection, needs_approval, lambda: _needs_approval(before, after, request, games))
     return await _with_low_stock(connection, tenant_id, after, shown_once)

@@ -1,7 +1,5 @@
 """A small HTTP client for scripts: JSON over urllib, without the envelope."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 import urllib.parse

@@ -1,7 +1,5 @@
 """The AsyncAPI document of the event streams, generated from the Structs of runtime/events.py."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from typing import Any, Final

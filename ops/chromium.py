@@ -1,7 +1,5 @@
 """Finds the system's Chromium, for tests and measurements of the pages."""
 
-from __future__ import annotations
-
 import shutil
 from typing import Final
 

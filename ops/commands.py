@@ -1,7 +1,5 @@
 """Generates `runtime/commands/commands.json`: the commands derived from the operations' rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from string import Formatter

@@ -4,8 +4,6 @@ Each resource is looked up by name before it is created, so that seeding again, 
 interrupted seeding, creates no duplicates.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ops.api import Api

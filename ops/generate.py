@@ -18,8 +18,6 @@ game_options.proto on fields and the RPCs, which the compiler ignores; `comments
 for the OpenAPI documents.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Renders docs/pictures/up.svg, a newcomer's terminal: `python -m ops.picture READY_FILE`, for a running stack."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -4,8 +4,6 @@ MkDocs also loads this file as a hook (ops/mkdocs.yml): it writes each page as M
 HTML, with the files that it includes, and lists all pages in `llms.txt`.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -35,8 +35,6 @@ Under pytest-xdist each worker has servers of its own, so tests may stop and fre
 does so puts the server back before it ends. Servers start with the first test that asks for one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import itertools

@@ -1,7 +1,5 @@
 """The command line of `ops/bench`."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import signal

@@ -6,8 +6,6 @@ python -m ops.benchmarks.bare hung PORT LOG            records the time of each 
 python -m ops.benchmarks.bare posts URL COUNT CLIENTS  POSTs with aiohttp's client; prints {"seconds"}
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

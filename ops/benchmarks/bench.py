@@ -5,8 +5,6 @@ a moment ago: if the machine is slow for a while, both are slow, and the ratio m
 are medians.
 """
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Tenants, campaigns, prizes and games for measurements, created through Core's REST."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Final
 

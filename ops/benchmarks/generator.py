@@ -7,8 +7,6 @@ Here requests are prepared bytes, and only status, Content-Length and code of a 
 its next request after the response to its last: a closed loop, keep-alive, no pipelining.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource

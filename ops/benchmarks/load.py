@@ -1,7 +1,5 @@
 """Loads a server from a separate process and reports the results."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -8,8 +8,6 @@ the measurement; they grow with the load, so the prediction is on the safe side.
 game, whose limits it prints first.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math
@@ -34,7 +32,7 @@ class Cost:
     wal_bytes: float
 
     @classmethod
-    def of_case(cls, measured: Mapping[str, Any]) -> Cost:
+    def of_case(cls, measured: Mapping[str, Any]) -> "Cost":
         """The cost in a case with one process per role (split-1)."""
         thousand = measured["cpu_seconds_per_1000"]
         return cls({role: thousand[role] / 1000 for role in ROLES}, measured["wal_bytes_each"])

@@ -1,7 +1,5 @@
 """The bench's report: a table for people, and JSON for machines."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """Requests prepared as bytes."""
 
-from __future__ import annotations
-
 import itertools
 import secrets
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The CPU use of processes is read from the operating system, their round trips to the stores from /metrics.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -111,7 +109,7 @@ class Reading:
     idle: float
     own: float
 
-    def others_since(self, before: Reading) -> float:
+    def others_since(self, before: "Reading") -> float:
         """The share of the machine's CPU time since `before` used outside the bench."""
         busy, idle = self.busy - before.busy, self.idle - before.idle
         ours = self.own - before.own + sum(seconds - before.cpu.get(name, 0.0) for name, seconds in self.cpu.items())

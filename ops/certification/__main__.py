@@ -1,7 +1,5 @@
 """`./ops/certify`: causes every fault of docs/reference/faults.md at full size, and reports the results."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

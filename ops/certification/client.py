@@ -1,7 +1,5 @@
 """A client that retries with its idempotency key, and records every request and response."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import time

@@ -3,8 +3,6 @@
 They listen on free ports of 127.0.0.1 and keep their files in one directory. PostgreSQL runs with fsync.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence

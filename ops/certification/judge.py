@@ -1,7 +1,5 @@
 """Judges a site after the load: rankings, conservation, and whether the recorded history can be explained."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

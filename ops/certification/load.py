@@ -4,8 +4,6 @@ A player acts at random and leaves after LIFE actions. New ones replace it, so t
 and again, and each player's history stays short enough for the checker.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

@@ -1,7 +1,5 @@
 """A process of Tombola that scenarios kill, pause and stop, and start again on the same ports."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

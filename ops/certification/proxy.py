@@ -5,8 +5,6 @@ A cut resets connections. A half-open connection is one that the other end has f
 neither end is notified.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

@@ -3,8 +3,6 @@
 Staff creates everything through the admin edge.
 """
 
-from __future__ import annotations
-
 import functools
 import uuid
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The table of a certification, with one row per finished scenario."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Mapping, Sequence

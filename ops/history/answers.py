@@ -1,7 +1,5 @@
 """Checks single responses: the reason is expected, a key has one response, and a success has exactly one row."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -11,8 +11,6 @@ A request without a response may take effect at any later time, or never. A stat
 model does not determine one (a play near midnight counts on either day).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar

@@ -1,7 +1,5 @@
 """Judges a recorded history: lists what cannot be explained, one line each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ops.history import answers, rewards, stock, turns, wallets

@@ -1,7 +1,5 @@
 """A history prepared for the models: the requests of a play, its results, and its player."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import defaultdict
@@ -99,7 +97,7 @@ class Reading:
                 found[request.data["reward"]["id"]] = (request.began, request.ended)
         return found
 
-    def days(self, since: float, until: float) -> Days:
+    def days(self, since: float, until: float) -> "Days":
         """The campaign's local days between these two times of the run's clock."""
         near = self.terms.slack_seconds
         return days_between(self._zones, self._ahead, since, min(until, self._last), near)

@@ -1,7 +1,5 @@
 """The history of a run: every request, its attempts and their responses."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path

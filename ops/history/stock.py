@@ -1,7 +1,5 @@
 """A sequential model of a prize's stock, and the history as operations on it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A tenant's rows for the judge, and the conservation checks."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

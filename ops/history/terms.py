@@ -1,7 +1,5 @@
 """What the checker must know of a tenant: its catalogue's limits, by the history's names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A sequential model of a player's plays, caps, turns and quests, and the history as operations on it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -25,10 +23,10 @@ class State(NamedTuple):
     free: tuple[int, ...]
     quests: frozenset[tuple[str, str]] = frozenset()
 
-    def played(self, nth: int) -> State:
+    def played(self, nth: int) -> "State":
         return self._replace(plays=_more(self.plays, nth))
 
-    def freed(self, nth: int) -> State:
+    def freed(self, nth: int) -> "State":
         return self._replace(free=_more(self.free, nth))
 
 

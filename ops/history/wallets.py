@@ -1,7 +1,5 @@
 """Sequential models of a player's balances and milestones, and the history as operations on them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 

@@ -9,8 +9,6 @@ suite and of `./ops/certify`.
 `smaller` says what of the fault the test does not reach.
 """
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from collections.abc import Iterator

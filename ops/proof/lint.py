@@ -6,8 +6,6 @@
 A comment on the line or above it gives the reason for an exception: `# sleeps: the rate is per second`.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

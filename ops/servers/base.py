@@ -5,8 +5,6 @@ directory whose lock is free is therefore the leftover of a killed process, and 
 also gets a signal when the thread that started it ends.
 """
 
-from __future__ import annotations
-
 import fcntl
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """A Valkey cluster: three nodes that share the slots, which can be moved."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -4,8 +4,6 @@ with EmbeddedServers(Path(".tombola")) as servers:
     ...  # servers.database_url, servers.redis_url
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

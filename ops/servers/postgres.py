@@ -4,8 +4,6 @@ PostgreSQL refuses to run as root. As root it runs as `postgres`, or as `nobody`
 and the directories above its files get search permission (not read permission) for others.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil
@@ -69,7 +67,7 @@ class Postgres(Server):
         """`postgresql://postgres:...@127.0.0.1:port/database`"""
         return f"postgresql://postgres:{self.password}@127.0.0.1:{self.port}/{database}"
 
-    def standby(self, data_dir: Path, settings: Mapping[str, str] | None = None) -> Postgres:
+    def standby(self, data_dir: Path, settings: Mapping[str, str] | None = None) -> "Postgres":
         """A streaming standby of it, not started yet."""
         standby = Postgres(data_dir, {**self.settings, **(settings or {})})
         write_private(data_dir.with_name("postgres.password"), self.password)

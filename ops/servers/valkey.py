@@ -1,7 +1,5 @@
 """The embedded Valkey."""
 
-from __future__ import annotations
-
 import signal
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line of `ops/certify --simulate`: runs seeds one after another."""
 
-from __future__ import annotations
-
 import argparse
 import concurrent.futures
 import json

@@ -1,7 +1,5 @@
 """Runs the checks of sql/conservation.sql on a run's final rows, in a real PostgreSQL."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import Iterator, Mapping

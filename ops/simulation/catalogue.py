@@ -3,8 +3,6 @@
 Everything is in one campaign. Quantities are drawn, so that stocks run out and caps are reached within a run.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from random import Random

@@ -15,8 +15,6 @@
 Duplicate requests are part of the workload: its concurrent duplicates and retries.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from random import Random
@@ -91,7 +89,7 @@ class Weather:
         self._waiting: dict[str, list[Fault]] = {}
         self._slow: dict[str, tuple[float, float]] = {}
 
-    def link(self, incarnation: Incarnation) -> Link:
+    def link(self, incarnation: Incarnation) -> "Link":
         """The link from a process to the database."""
         return Link(self, incarnation, Random(f"{self._seed}/{incarnation.name}/database"))
 

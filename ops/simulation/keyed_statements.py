@@ -1,7 +1,5 @@
 """Models of the statements of claims and of idempotent staff writes: claims.sql, idempotency.sql, wallet.sql."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from ops.simulation.postgres import Result, Row, Transaction

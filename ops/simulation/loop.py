@@ -8,8 +8,6 @@ Everything runs in an `Incarnation`: one life of one process. A dead process exe
 `finally` blocks; a suspended one keeps its ready callbacks until it resumes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import itertools

@@ -6,8 +6,6 @@ creates its own identifiers. The order of string sets depends on PYTHONHASHSEED,
 `replays_exactly` says whether it is fixed, and `with_fixed_order` restarts the interpreter if not.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import importlib.util

@@ -3,8 +3,6 @@
 Only the play path runs: no background jobs and no Valkey; published events are dropped.
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from contextvars import Context

@@ -5,8 +5,6 @@ needs of earlier ones (a session, a reward) from its player's state and is skipp
 plan is a plan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -69,11 +67,11 @@ class Plan:
     def size(self) -> int:
         return len(self.steps) + len(self.faults)
 
-    def of(self, steps: tuple[Step, ...], faults: tuple[Fault, ...]) -> Plan:
+    def of(self, steps: tuple[Step, ...], faults: tuple[Fault, ...]) -> "Plan":
         """The plan with only these steps and faults."""
         return replace(self, steps=steps, faults=faults)
 
-    def salted(self, salt: int) -> Plan:
+    def salted(self, salt: int) -> "Plan":
         """The plan with another schedule."""
         return replace(self, salt=salt)
 

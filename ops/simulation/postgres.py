@@ -8,8 +8,6 @@ The server works in its own tasks, in an empty context: when a client leaves or 
 not execute what was already sent, as a real one.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -28,6 +26,10 @@ Row = dict[str, Any]
 Key = tuple[Any, ...]
 Result = list[Row] | int
 """The rows that a statement returns, or the number it affected if it returns none."""
+
+PID: Final = 1
+ASKS_PID: Final = "SELECT pg_backend_pid()"
+"""Asked at start: the same process id as the connection's says that no pooler is in between."""
 
 NOTICED_SECONDS: Final = 1.0
 """A waiting backend notices by then that its client is gone (client_connection_check_interval)."""
@@ -104,7 +106,7 @@ class Server:
         """Whether a statement is running or a transaction open."""
         return any(connection.sent or connection.tx is not None for connection in self.connections)
 
-    def do(self, work: Callable[[Transaction], Any]) -> Any:
+    def do(self, work: "Callable[[Transaction], Any]") -> Any:
         """Writes as another client, in an instantaneous transaction."""
         tx = Transaction(self)
         result = work(tx)
@@ -300,7 +302,7 @@ class Connection:
             raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation") from error
         return result
 
-    def transaction(self) -> Connection:
+    def transaction(self) -> "Connection":
         """A transaction: BEGIN at `start`, then `commit` or `rollback`."""
         return self
 
@@ -315,6 +317,9 @@ class Connection:
 
     def is_closed(self) -> bool:
         return self.closed
+
+    def get_server_pid(self) -> int:
+        return PID
 
     def is_in_transaction(self) -> bool:
         return self.tx is not None
@@ -347,6 +352,8 @@ class Connection:
                 tx, self.tx = self.tx, None
                 if tx is not None:
                     tx.commit() if text == "COMMIT" and not tx.failed else tx.end()
+            elif text == ASKS_PID:
+                return [{"pid": PID}]
             else:
                 return await self._run(text, args)
             return 0

@@ -3,8 +3,6 @@
 Each patch reverts one fix in the running code and leaves everything around it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """One run: executes a plan in its own world and judges the result."""
 
-from __future__ import annotations
-
 import gc
 import re
 import time

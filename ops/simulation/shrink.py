@@ -5,8 +5,6 @@ not over the draws: the remaining parts keep their times. The schedule changes, 
 several salts before it counts as passing.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar

@@ -3,8 +3,6 @@
 Each is reimplemented in Python, for a tenant as in catalogue.py. Other SQL is not modelled.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Prints a failing run for people: time, actor, request, response, and the faults in between."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 

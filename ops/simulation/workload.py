@@ -4,8 +4,6 @@ A scene is a few milliseconds with several requests in flight. Minutes or hours 
 midnight. A step takes what it needs of earlier ones from its player's state.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta

@@ -4,8 +4,6 @@
 every player must get a response.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -91,7 +89,7 @@ class World:
 
     # -- the run ---------------------------------------------------------------------------------
 
-    async def run(self, perform: Perform, probes: Callable[[World], list[Step]]) -> None:
+    async def run(self, perform: Perform, probes: "Callable[[World], list[Step]]") -> None:
         """Runs the whole plan. Raises Violation."""
         for node in self.nodes:
             await node.boot()

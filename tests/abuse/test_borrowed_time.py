@@ -1,7 +1,5 @@
 """A farmer opens many sessions, waits once, and submits them all: the one wait pays for one of them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 

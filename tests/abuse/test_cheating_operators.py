@@ -1,7 +1,5 @@
 """An operator who would rather decide a play once it is known: what that comes to, and where it shows."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any

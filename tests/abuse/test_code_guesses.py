@@ -1,7 +1,5 @@
 """Staff who may look for a reward by its whole code try codes: a few, and nobody else is kept out by that."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

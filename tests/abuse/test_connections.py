@@ -1,7 +1,5 @@
 """Connections of strangers: how many, and for how long one may owe the rest of what it began."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Core trusts who reaches it, so what reaches it by way of somebody's browser, or without its token, is turned away."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

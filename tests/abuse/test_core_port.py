@@ -1,7 +1,5 @@
 """Who reaches Core's RPC port can have it hold no more than its share: connections, calls, bytes, time."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from collections.abc import AsyncIterator

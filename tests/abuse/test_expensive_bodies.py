@@ -1,7 +1,5 @@
 """One body never costs a stranger's victims more than its size: 50 times a plain one's time, at the most."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

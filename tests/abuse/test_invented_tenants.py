@@ -1,7 +1,5 @@
 """A tenant that is not there gives nobody anything: no fresh limit, no code, no key in the store."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Decoding takes as long as a body is large: who sends large ones to be refused has soon sent enough."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Floods of logins and logouts, and what they leave behind: nobody waits for them, and purges end."""
 
-from __future__ import annotations
-
 import asyncio
 
 import asyncpg

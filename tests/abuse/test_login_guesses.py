@@ -1,7 +1,5 @@
 """Who guesses at the codes of another's contact: a hundred guesses, ever, and the owner is kept from nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 

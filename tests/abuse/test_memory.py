@@ -1,7 +1,5 @@
 """What strangers send is held within bounds: bodies, connections, and the time that either may take."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Guests that are merged, planted or farmed: nobody gets more by them than one player may."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

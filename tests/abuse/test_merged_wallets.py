@@ -1,7 +1,5 @@
 """Farmers spend as guests and log in: a merge gives back no more than it takes, and takes no more than was won."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whoever may edit a receiver may not read its secret, nor have what it signs sent to a host of their own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

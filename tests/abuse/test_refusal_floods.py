@@ -1,7 +1,5 @@
 """Refusals and probes in a flood: bounded entries, and one query for each store."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

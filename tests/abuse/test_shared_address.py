@@ -1,7 +1,5 @@
 """Guests behind one address (an office, a school, a carrier) are strangers to each other."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from typing import Any

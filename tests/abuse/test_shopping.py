@@ -1,7 +1,5 @@
 """A farmer of guests: an unplayed guest leaves no row and costs no query, and an address makes few of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

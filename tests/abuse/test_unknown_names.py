@@ -1,7 +1,5 @@
 """Who asks for name after name keeps nobody's plays waiting: an address has few looks at what is not there."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

@@ -1,7 +1,5 @@
 """What requests leave behind: keys in Valkey expire, and no memory leaks."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The API's docs page, in a browser that reaches nothing but the service."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The element on another page: its attributes, methods, events and look; who may embed it; and that text stays text."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The entry form of a campaign, as players meet it: before a play or a claim, in their language, by keyboard."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

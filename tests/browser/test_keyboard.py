@@ -1,7 +1,5 @@
 """Every game and its panels by the keys alone: the focus is visible, and a screen reader hears what happens."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

@@ -8,8 +8,6 @@ load        function  begins the load: `async with load() as running`
 engine      function  that of a Core without edges
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager

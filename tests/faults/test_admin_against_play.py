@@ -1,7 +1,5 @@
 """Admins change everything while players play: no deadlock occurs, and play continues."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

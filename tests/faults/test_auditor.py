@@ -1,7 +1,5 @@
 """The auditor: what it finds it tells once and keeps; what others do meanwhile is no violation, however much it is."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """What nobody should send: every answer is a refusal in the envelope, and nothing is changed by it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Slow receivers, and a time zone that staff moves, beside the load of two Cores and both edges."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import defaultdict

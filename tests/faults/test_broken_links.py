@@ -1,7 +1,5 @@
 """The network between two processes slow, cut, held back, half open and refused, under load."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import time

@@ -1,7 +1,5 @@
 """A rule that breaks, as a plugin's may: what becomes of the plays that are decided with the one it breaks over."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

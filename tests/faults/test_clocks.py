@@ -1,7 +1,5 @@
 """Clocks: a process whose clock is wrong, a machine that stood still, and sessions that expire."""
 
-from __future__ import annotations
-
 import signal
 import time
 from contextlib import AsyncExitStack

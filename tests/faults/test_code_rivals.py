@@ -1,7 +1,5 @@
 """Rivals for the same codes, over two Cores of which one is killed: each code is paid once."""
 
-from __future__ import annotations
-
 import asyncio
 
 from ops.certification.deployment import Deployment

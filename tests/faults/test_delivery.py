@@ -1,7 +1,5 @@
 """Deliveries under faults: workers killed before and after the POST, Postgres and Valkey gone, slow receivers."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The ephemeral store killed and frozen for real: calls fail fast, the breaker reopens by itself."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator

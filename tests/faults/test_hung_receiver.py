@@ -1,7 +1,5 @@
 """A receiver that hangs, with thousands of tasks behind it: they cost the database what its attempts cost."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

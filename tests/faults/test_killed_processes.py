@@ -1,7 +1,5 @@
 """Cores, edges and workers killed, stopped and paused under load, each a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 

@@ -2,8 +2,6 @@
 tokens does not use up the code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +21,7 @@ pytestmark = pytest.mark.settings(**AS_SHIPPED)
 
 
 @pytest.fixture(params=["killed", "frozen", "flushed"])
-def away(request: pytest.FixtureRequest, valkey_server: Valkey) -> Iterator[_Away]:
+def away(request: pytest.FixtureRequest, valkey_server: Valkey) -> "Iterator[_Away]":
     """Calling `take` makes the store what the test's name says; it is put back afterwards."""
     yield _Away(valkey_server, request.param)
     if request.param == "killed":

@@ -1,7 +1,5 @@
 """What a stream's client raises where its connection is lost, under the loop that processes run on."""
 
-from __future__ import annotations
-
 import asyncio
 
 import uvloop

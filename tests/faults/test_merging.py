@@ -1,7 +1,5 @@
 """A guest logs in while things are under way: all of it is the player's, once, or nothing has happened."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable
 from typing import Any

@@ -1,7 +1,5 @@
 """What the streams lose, integrations hear all the same: from the rows, at least once; and what failed, again."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The play path when what is remembered, what is looked at and what the commit's guard says differ."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Providers of plugins that misbehave: their own task fails, its neighbours are recorded, and no lease goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

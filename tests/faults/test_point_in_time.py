@@ -1,7 +1,5 @@
 """Postgres restored to a point in time beneath running processes: what was after it never was, for any of them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

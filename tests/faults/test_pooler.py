@@ -1,7 +1,5 @@
 """Behind PgBouncer in transaction mode everything works; an unsuitable one is refused at start, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

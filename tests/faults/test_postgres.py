@@ -1,7 +1,5 @@
 """The durable store restarted, frozen, out of connections, or cut off in the middle of a commit."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Postgres's own machine: its disk full, and its standby promoted. No answer without its row, and play goes on."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Iterator

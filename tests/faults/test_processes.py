@@ -1,7 +1,5 @@
 """`tombola all --processes 2`: processes that share ports are killed and replaced under load."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

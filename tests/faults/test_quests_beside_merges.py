@@ -1,7 +1,5 @@
 """Quests are completed while a guest logs in: by what is whose at that moment, and never by what is taken back."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

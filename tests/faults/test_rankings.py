@@ -1,7 +1,5 @@
 """Live rankings whatever becomes of the ephemeral store, the messages and their readers: as Postgres has them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A game's first play, and a change of whose wallet the game moves, at the same moment: one of them comes first."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

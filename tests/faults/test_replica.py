@@ -1,7 +1,5 @@
 """A read replica serves reports and nothing else; without it, or while it is behind, the primary does."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

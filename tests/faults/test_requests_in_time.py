@@ -1,7 +1,5 @@
 """What is done by a function, and not by an actor, has one time as a whole, however many waits for the store it has."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Iterator
 from typing import Any

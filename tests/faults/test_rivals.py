@@ -1,7 +1,5 @@
 """Rivals through two processes: a unit, a session, a key, a cap and a place in the ledger are each used once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """Two versions on one database while one follows the other: both play, and one that is left behind says so and ends."""
 
-from __future__ import annotations
-
 import secrets
 import shutil
 import signal

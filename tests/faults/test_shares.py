@@ -1,7 +1,5 @@
 """Tenants whose rows somebody holds: whatever they ask, the others find connections."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """Postgres and Valkey restarted, frozen, exhausted and emptied under the load of two Cores and both edges."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import os

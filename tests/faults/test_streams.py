@@ -1,7 +1,5 @@
 """The consumer loop on a real server: nothing lost, poison buried alone, and whatever the server does survived."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import subprocess

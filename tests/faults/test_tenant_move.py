@@ -1,7 +1,5 @@
 """A tenant moves to another database while it is in use, and an interrupted move leaves it whole in one."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

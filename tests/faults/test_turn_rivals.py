@@ -1,7 +1,5 @@
 """A player's turns from every side at once: won, spent, earned, given and taken by staff, through two Cores."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """A Valkey replica promoted, and slots of a cluster moved, under play."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager

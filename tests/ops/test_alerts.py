@@ -1,7 +1,5 @@
 """The alert rules and the Grafana dashboard: Prometheus accepts them and scrapes their data from a served stack."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`tombola audit`, beside a running service."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

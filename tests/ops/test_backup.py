@@ -1,7 +1,5 @@
 """The commands of docs/how-to/back-up.md: what was backed up plays on from another database."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

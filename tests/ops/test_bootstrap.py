@@ -1,7 +1,5 @@
 """ops/bootstrap.py: what it refuses."""
 
-from __future__ import annotations
-
 import ast
 import shutil
 import socket

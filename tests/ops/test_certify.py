@@ -1,7 +1,5 @@
 """`./ops/certify`: it chooses scenarios by their fault, and reports each in a table."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`tombola certify`: its exit codes, and that each check reports a broken promise."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """`tombola` as a command: closed pipes, URLs without a scheme, dead letters, tokens."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """CONTRIBUTING's worked example works as written, in a copy of the project."""
 
-from __future__ import annotations
-
 import filecmp
 import re
 import shutil

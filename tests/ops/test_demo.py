@@ -1,7 +1,5 @@
 """`ops/up` makes the demo once for each tenant."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

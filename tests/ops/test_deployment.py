@@ -1,7 +1,5 @@
 """What is shipped to run Tombola elsewhere: each process has what it needs and no more, seen in the files."""
 
-from __future__ import annotations
-
 import re
 import socket
 import stat

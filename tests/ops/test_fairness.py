@@ -1,7 +1,5 @@
 """docs/explanation/fairness.md claims nothing of a proof that no test shows."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

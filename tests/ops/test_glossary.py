@@ -1,7 +1,5 @@
 """docs/reference/glossary.md: each term has a meaning and a module that exists."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

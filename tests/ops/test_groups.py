@@ -1,7 +1,5 @@
 """A consumer group of runtime/groups.py is wherever somebody would look for it: none is forgotten, none left over."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

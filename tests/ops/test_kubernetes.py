@@ -1,7 +1,5 @@
 """The Kubernetes overlays build, have valid schemas, and agree with the settings and with each other."""
 
-from __future__ import annotations
-
 import base64
 import shutil
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """The prediction of machines for a rate of plays, and the page of the bench."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

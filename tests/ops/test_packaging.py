@@ -1,7 +1,5 @@
 """The constraints hold every package that pyproject.toml names, at the same version."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pages' commands and programs, run as a reader runs them: in order, against a stack that `ops/up` started."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

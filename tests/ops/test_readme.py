@@ -1,7 +1,5 @@
 """The README and the pages of docs/ are true: what they name exists. Their commands are run by test_pages.py."""
 
-from __future__ import annotations
-
 import ast
 import html
 import re

@@ -1,7 +1,5 @@
 """The embedded servers: what survives a restart, a crash, and a killed parent."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """`ops/up`: its ready file, the demo, a clean stop, and a start on data it finds."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

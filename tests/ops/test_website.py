@@ -1,7 +1,5 @@
 """The documentation's site: `./ops/docs` builds it, whole, and it loads nothing from elsewhere."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

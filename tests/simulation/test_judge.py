@@ -1,7 +1,5 @@
 """The checker and the judge of histories: they explain what some order explains, and find each damage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The models of the play path's statements answer as PostgreSQL does: what runs have asked is asked again, of both."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from itertools import groupby

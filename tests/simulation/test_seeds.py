@@ -1,7 +1,5 @@
 """The simulation over fixed seeds: nothing is violated, a seed replays to the byte, a reverted fix is found."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

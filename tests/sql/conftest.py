@@ -1,7 +1,5 @@
 """A database with one of everything that a commit moves, and a connection to one with what a module is about."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Behind the conditions of statements stand CHECKs: what each of them takes and refuses, and that none is missing."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import asyncpg

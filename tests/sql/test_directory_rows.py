@@ -1,7 +1,5 @@
 """The steps of a move in the directory: each only follows the one before it."""
 
-from __future__ import annotations
-
 import asyncpg
 
 import sql

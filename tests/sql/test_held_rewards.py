@@ -1,7 +1,5 @@
 """What holds a reward, or tells of it: its own rows and no other's, in the declared order, up to the very moment."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

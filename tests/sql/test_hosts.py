@@ -1,7 +1,5 @@
 """A URL of several hosts leads to the first that can be used."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Who is told of events, by whom it may be read and written, and what is kept of each telling."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Keys over several processes: whatever one uses, all that live have."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Leases of background jobs: one process at a time runs a job, and another takes over once the holder is gone."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Budgets and low stock: what is counted, what is told of it and when, and what who looks is shown."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

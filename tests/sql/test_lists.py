@@ -1,7 +1,5 @@
 """A list shows what its filters ask for, newest first or in its order, on from the last one shown, so many at most."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Every transaction takes its locks in the order of sql/locks.py, so none waits for another in a circle."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """Staff of a campaign's merchant reach its rows, and those of another merchant do not."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

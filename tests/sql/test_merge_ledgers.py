@@ -1,7 +1,5 @@
 """Each statement of a merge that moves turns, balances, plays or boards: the guest's own rows, and nothing twice."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Each statement of a merge gives what is the guest's to the player: no other's rows, and nothing twice."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Final

@@ -1,7 +1,5 @@
 """Two ledgers become one: each entry says what both had by then, and that costs what the two ledgers are long."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What waits together is merged: that is the same as committing one after the other, whatever is merged."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

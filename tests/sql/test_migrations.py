@@ -1,7 +1,5 @@
 """The migrations rebuild schema.sql exactly, once each, whoever starts together."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import subprocess

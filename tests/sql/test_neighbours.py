@@ -1,7 +1,5 @@
 """No transaction touches rows that are told from its own by the tenant or the player alone, or minds them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

@@ -1,7 +1,5 @@
 """The outbox beside rivals and in batches: what its statements lock, what they find when they have waited, and tell."""
 
-from __future__ import annotations
-
 import asyncio
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Rows that a statement of a staff page reads under its generic plan (force_generic_plan): a page's, not a crowd's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final

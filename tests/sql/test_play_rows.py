@@ -1,7 +1,5 @@
 """What a game's actor reads: the game, its terms, players and prizes that are meant, and what plays left behind."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from typing import Final

@@ -1,7 +1,5 @@
 """Which versions live, as migrations see it: nothing is taken away that one of them uses."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Quests that count events from outside, and how far players are: each statement goes by one quest and one player."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """The completion of a quest is one statement: what it was decided by must be so still, until it commits."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

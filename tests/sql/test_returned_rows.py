@@ -1,7 +1,5 @@
 """Who came back to a campaign is kept as it is counted, whatever days come together and whoever becomes whom."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Each statement that ends or delivers a reward moves it, its stock and its code, and no neighbour of theirs."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from itertools import product
 from typing import Final

@@ -1,7 +1,5 @@
 """ops/database/roles.sql: one role makes the tables, the other only reads and writes rows; and that is enough."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Iterator

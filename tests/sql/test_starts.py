@@ -1,7 +1,5 @@
 """How many games were started: what a process has counted is kept once, or counted on."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,7 +1,5 @@
 """Every statement of sql/ fits the schema, and reaches the rows of one tenant alone."""
 
-from __future__ import annotations
-
 import re
 
 import asyncpg

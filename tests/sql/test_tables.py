@@ -1,7 +1,5 @@
 """The tables of tenants can be replicated row by row."""
 
-from __future__ import annotations
-
 import re
 
 import asyncpg

@@ -1,7 +1,5 @@
 """API tokens: each statement goes by the one token that it names, and knows which go on at this very moment."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Turns that prizes give: who never had any gets a row, and what a reward gave is taken back where it is left."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """The auditor's notes: a violation is noted once, is gone when not found, and is new again after it was closed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The statement that moves a balance by hand: never below nothing, noted as it moved, and no neighbour's."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """An address behind which another server may stand from one moment to the next, as a balancer's or a name's."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

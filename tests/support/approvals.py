@@ -1,7 +1,5 @@
 """What a setting holds back: asked for by one person, decided by another."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from tests.support.login import bearer

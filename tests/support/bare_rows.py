@@ -1,7 +1,5 @@
 """Rows of which a test says what it is about, and nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final

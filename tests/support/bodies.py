@@ -1,7 +1,5 @@
 """Bodies as nobody should send them, and a stack with one thing of every kind to send them to."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

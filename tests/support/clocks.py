@@ -1,7 +1,5 @@
 """Tokens by a clock that does not jump with the machine's."""
 
-from __future__ import annotations
-
 import time
 
 from runtime.http.auth.tokens import Tokens

@@ -1,7 +1,5 @@
 """Runs `tombola` commands in forks of one process that has imported them: `python -m tests.support.command_forks`."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

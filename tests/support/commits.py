@@ -1,7 +1,5 @@
 """Changes to commit, and a database with one of everything that they move."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator

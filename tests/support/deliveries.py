@@ -1,7 +1,5 @@
 """Workers of the outgoing groups beside a test's stack, and rewards whose delivery is due."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """Directories for embedded servers."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Receivers of events that are functions, and integrations that listen: for tests of the dispatcher and its log."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final

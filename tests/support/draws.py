@@ -1,7 +1,5 @@
 """The words of a draw, computed as docs/explanation/fairness.md publishes it, without the service's code."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A tenant with two of everything, for tests that loop over all transactions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -34,7 +32,7 @@ class Scene:
     def tenant_id(self) -> str:
         return self.stack.tenant_id
 
-    async def fill(self) -> Scene:
+    async def fill(self) -> "Scene":
         database = self.stack.database
         for player_id in PLAYERS:
             await self.stack.core("GET", "/players/me", player_id=player_id)

@@ -1,7 +1,5 @@
 """Campaigns' files, applied and written as the command does it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """A game's state as its actor decides by it, made without an engine: of players, prizes and terms that a test names."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from datetime import date
 from typing import Any, Final, cast

@@ -1,7 +1,5 @@
 """Guests of public games, and their logins, by way of Core."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Integrations: registered, their log of deliveries, and events for them."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is true of the database at every moment between transactions (faults.md): the checks of sql/conservation.sql."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 

@@ -1,7 +1,5 @@
 """An OpenID Connect provider of the tests' own: authorization code with PKCE (S256), as strict as RFC 9700 asks."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

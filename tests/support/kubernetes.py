@@ -1,7 +1,5 @@
 """The Kubernetes overlays as `kubectl kustomize` builds them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Leaderboards: made and read, over plays written at chosen times, and a model of the ranking."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple

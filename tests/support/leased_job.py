@@ -3,8 +3,6 @@
 It prints a line for each run. SIGTERM stops it cleanly.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Players who go on playing while something breaks: each play is retried with its key until it is answered."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import time

@@ -3,8 +3,6 @@
 A separate connection locks each row. The row that the transaction waits for is recorded and released, until it ends.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
@@ -74,7 +72,7 @@ class Watch:
         self._keys: dict[str, str] = {}
         self._stack = AsyncExitStack()
 
-    async def __aenter__(self) -> Watch:
+    async def __aenter__(self) -> "Watch":
         return self
 
     async def __aexit__(self, *error: object) -> None:

@@ -1,7 +1,5 @@
 """Which rows somebody holds, as a rival finds them, and in which order."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Logging in as people do: a code that the log sender printed."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Secrets that are recognised wherever they appear, and a service to which everything happens that touches them."""
 
-from __future__ import annotations
-
 import base64
 import secrets
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What another process holds in memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psutil

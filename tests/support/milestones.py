@@ -1,7 +1,5 @@
 """Milestones of a game, and how far a player is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.world import World

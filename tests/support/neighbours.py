@@ -1,7 +1,5 @@
 """Copies of rows that differ in one key: a statement that forgets this key changes the copies too."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

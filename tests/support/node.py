@@ -1,7 +1,5 @@
 """What Node runs and pages are checked with: packages by the lock of ops/web."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

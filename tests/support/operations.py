@@ -1,7 +1,5 @@
 """A tenant with one thing of every kind, and what to ask of every operation: for tests that loop over them all."""
 
-from __future__ import annotations
-
 import base64
 import re
 import uuid

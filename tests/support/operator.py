@@ -1,7 +1,5 @@
 """An operator, who runs `tombola` commands against a stack."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import json

@@ -1,7 +1,5 @@
 """Begins the longest files first (tests/longest.txt): a long one begun late would be waited for alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final

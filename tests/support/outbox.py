@@ -1,7 +1,5 @@
 """The outbox' statements, asked for tasks that a test made, each with a reward of its own."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Packs of codes, made by staff and redeemed by players."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """What is open around a game in the page: its panels, and who looks at them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.browsing import Visit

@@ -1,7 +1,5 @@
 """PgBouncer before a Postgres, where a program of at least 1.21 is installed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

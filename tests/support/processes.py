@@ -1,7 +1,5 @@
 """Processes of Tombola as an operator starts them: output in files, free ports, ended by their own pids."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

@@ -1,7 +1,5 @@
 """An OpenID provider that is not ours: oidc-provider, which is certified, run by Node (ops/web/provider.js)."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

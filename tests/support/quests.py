@@ -1,7 +1,5 @@
 """Campaigns and quests for the tests of players, quests and wallets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from runtime import ids

@@ -1,7 +1,5 @@
 """HTTP over a raw socket: requests as bytes, and the answer's envelope."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

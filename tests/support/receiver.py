@@ -1,7 +1,5 @@
 """A receiver of webhooks: a real HTTP server that answers as it is told and remembers what it got."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

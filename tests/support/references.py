@@ -1,7 +1,5 @@
 """Ids of others' things in every place of a request that takes one, and the replies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What several acceptance tests begin with: a campaign, a prize, a game, made over the admin edge."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any, Protocol
 

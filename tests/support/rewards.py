@@ -1,7 +1,5 @@
 """Prizes, codes and rewards put into the database directly, and Core beside it, for tests that do not play."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -45,7 +43,7 @@ class Shelf:
     campaign_id: str = "camp_test"
     prizes: dict[str, str] = field(default_factory=dict)
 
-    async def open(self) -> Shelf:
+    async def open(self) -> "Shelf":
         await self.engine.database.execute(
             "INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test') ON CONFLICT DO NOTHING", self.tenant_id
         )

@@ -1,7 +1,5 @@
 """Rivals that hold rows, and whoever waits for them."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

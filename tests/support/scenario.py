@@ -8,8 +8,6 @@ A test says by its mark which fault it makes, how often, and what it asserts:
 The suite makes `small` of it; `./ops/certify` sets TOMBOLA_FULL and makes `full`.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable

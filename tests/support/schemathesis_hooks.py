@@ -1,7 +1,5 @@
 """Existing ids (KNOWN: JSON of tenant_id, player_id, ids by the word before {id}) and two checks for schemathesis."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any

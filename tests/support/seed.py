@@ -1,7 +1,5 @@
 """The seed of generated data: fixed, or TOMBOLA_TEST_SEED (a number or `random`); a failed test names it."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from typing import Final

@@ -1,7 +1,5 @@
 """What the tests of a process share: databases that are emptied between tests, and the services that run on them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """A whole Tombola in the test's process, on real servers, and ways to ask it."""
 
-from __future__ import annotations
-
 import ipaddress
 import secrets
 from collections.abc import AsyncIterator, Mapping

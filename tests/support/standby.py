@@ -1,7 +1,5 @@
 """A Postgres with a streaming standby."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 

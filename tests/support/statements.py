@@ -1,7 +1,5 @@
 """Asking the named statements themselves."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """What is stored of a receiver, as who has the keys can read it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from runtime.outgoing.vault import integration_context, opened, prize_context, vault_of

@@ -1,7 +1,5 @@
 """What the stores hold: two readings that are equal say that nothing was changed."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import redis.asyncio

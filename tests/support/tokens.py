@@ -1,7 +1,5 @@
 """Tokens of ours, and an issuer of others whose JWKS document is what a test says."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

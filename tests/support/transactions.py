@@ -1,7 +1,5 @@
 """Every transaction that moves something of a furnished tenant, with the tables that it locks rows of."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any

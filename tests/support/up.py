@@ -1,7 +1,5 @@
 """`ops/up` as its user meets it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

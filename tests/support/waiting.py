@@ -1,7 +1,5 @@
 """Waiting for facts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final

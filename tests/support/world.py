@@ -1,7 +1,5 @@
 """A campaign with prizes and games of every shape, made over the admin edge and played over the consumer edge."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace

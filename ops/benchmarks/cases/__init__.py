@@ -1,7 +1,5 @@
 """Every case, in the order of the table."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from ops.benchmarks.case import Case

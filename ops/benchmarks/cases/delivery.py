@@ -1,7 +1,5 @@
 """Outgoing deliveries: rewards by webhook, events to integrations, and their cost for plays."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Followers of plays: the cost of one pass of each over all tenants, for the same plays of one and of many tenants."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any, Final

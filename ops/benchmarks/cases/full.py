@@ -1,7 +1,5 @@
 """A database with millions of plays, and readers concurrent with new plays: the auditor and exports."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

@@ -1,7 +1,5 @@
 """A hanging receiver: the cost of its waiting tasks for plays."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from ops.benchmarks.bench import Bench

@@ -1,7 +1,5 @@
 """Idle Core processes: the statements that they send with many tenants."""
 
-from __future__ import annotations
-
 import time
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Imports of voucher codes: one large import alone, and plays beside imports."""
 
-from __future__ import annotations
-
 import http.client
 import itertools
 import json
@@ -37,7 +35,7 @@ class Target:
     prize_id: str
 
     @classmethod
-    def make(cls, bench: Bench, server: Process) -> Target:
+    def make(cls, bench: Bench, server: Process) -> "Target":
         fixture = Fixture(bench.stack.core(server))
         coded = {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}
         prize_id = fixture.prize(fulfillment=coded, stock=0)

@@ -1,7 +1,5 @@
 """Memory that Core keeps for games that are no longer played."""
 
-from __future__ import annotations
-
 import time
 from typing import Final
 

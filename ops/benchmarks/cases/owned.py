@@ -1,7 +1,5 @@
 """Milestones and rankings."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from ops.benchmarks import requests

@@ -1,7 +1,5 @@
 """The same writes as one transaction per play, by pgbench: the upper limit of a service without actors."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

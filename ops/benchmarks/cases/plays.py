@@ -1,7 +1,5 @@
 """Plays: their cost relative to a bare aiohttp handler and to pgbench, and their scaling."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """A prize draw among many players, from the close to the check of its evidence file."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import resource

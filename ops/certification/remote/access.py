@@ -1,7 +1,5 @@
 """Rows for access control and malformed requests."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

@@ -1,7 +1,5 @@
 """`tombola certify`: whether a deployment keeps its promises, as far as a harmless test from outside can tell."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

@@ -1,7 +1,5 @@
 """Requests to a deployment from outside, the tenants created in it, and their clean-up."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -55,7 +53,7 @@ class Row:
 
     name: str
     passes: str
-    run: Callable[[Deployment], Awaitable[str]]
+    run: "Callable[[Deployment], Awaitable[str]]"
 
 
 @dataclass(frozen=True, slots=True)

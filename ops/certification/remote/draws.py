@@ -1,7 +1,5 @@
 """Verifies a draw as the README describes, from the responses of start, terms and play alone."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import itertools

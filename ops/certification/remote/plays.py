@@ -1,7 +1,5 @@
 """Rows for idempotency, stock, caps, draws and rate limits."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import secrets

@@ -5,8 +5,6 @@ First the tests run without a mutant, which records what each executes; a test t
 Verdicts are written to .tombola/mutants.json. Exits with 1 if fewer than --at-least percent are killed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@
 A mutant replaces the function's code in the running process, so what a module computes at import is not mutated.
 """
 
-from __future__ import annotations
-
 import ast
 import gc
 import importlib

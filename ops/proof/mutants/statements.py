@@ -15,8 +15,6 @@ A place is named by its part of the statement (a WITH's name, a guard's, else `m
 the parts that it does not need. Conditions on tenant_id are not mutated: tests/sql/test_neighbours.py checks them.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator

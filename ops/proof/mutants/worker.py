@@ -4,8 +4,6 @@ A worker imports the application, collects the tests, starts the servers and mig
 inherit all of this. A child installs its mutant and runs the tests of its job until one fails.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib

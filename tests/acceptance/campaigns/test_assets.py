@@ -1,7 +1,5 @@
 """Assets: uploaded pictures and fonts, their limits, and their URL."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import io

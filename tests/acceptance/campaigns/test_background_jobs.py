@@ -1,7 +1,5 @@
 """What a process does by itself, at intervals."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A campaign's file imported: campaign, prizes, games, quests and boards in one, or nothing of it."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from dataclasses import replace

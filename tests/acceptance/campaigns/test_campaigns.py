@@ -1,7 +1,5 @@
 """Campaigns: kept, shown to the public, counted, ended, and begun anew as a copy."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Entry forms of campaigns: what is asked before a play or claim, and what players give and withdraw."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import hashlib

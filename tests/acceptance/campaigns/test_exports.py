@@ -1,7 +1,5 @@
 """GET /admin/exports/{name}: everything of a kind as CSV, streamed and resumable."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

@@ -1,7 +1,5 @@
 """GET /admin/campaigns/{id}/figures: a campaign between two of its days, counted as its rows say."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The hosted pages: campaigns, games and the gallery of themes."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

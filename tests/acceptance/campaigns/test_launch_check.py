@@ -1,7 +1,5 @@
 """The launch check: problems and warnings of a campaign before it is activated."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Leaderboards: what a score is, and who comes first."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 from typing import Any

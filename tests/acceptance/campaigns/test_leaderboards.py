@@ -1,7 +1,5 @@
 """Leaderboards: management, corrections, and prizes by rank, once."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """GET /admin/live: the stream of what happens now, and who may watch it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

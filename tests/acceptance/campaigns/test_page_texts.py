@@ -1,7 +1,5 @@
 """A campaign's own look and texts on its hosted pages and in the render view of its games."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

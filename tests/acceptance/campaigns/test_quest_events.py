@@ -1,7 +1,5 @@
 """Quests that take events from outside: told in signed calls, counted once, of one quest and one player alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

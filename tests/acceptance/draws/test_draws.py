@@ -1,7 +1,5 @@
 """Prize draws: frozen tickets, one result, prizes awarded once, and evidence that anyone can check."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """Malformed bodies and wrong values in every field: refused by name, whatever they are."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import gzip

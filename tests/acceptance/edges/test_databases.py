@@ -1,7 +1,5 @@
 """Tenants live in several databases: each wholly in one, and none is hindered by another's database."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace

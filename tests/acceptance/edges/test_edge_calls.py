@@ -1,7 +1,5 @@
 """The edges' connection to Core: what holds for a call holds however many travel with it."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import struct

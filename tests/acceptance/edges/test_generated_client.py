@@ -1,7 +1,5 @@
 """A client made by an off-the-shelf generator (openapi-python-client) creates a game and plays it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

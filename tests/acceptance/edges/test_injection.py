@@ -1,7 +1,5 @@
 """Text in every field: stored as it was sent, bounded as documented, and never run."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import itertools

@@ -1,7 +1,5 @@
 """Two tenants side by side: neither can tell the other's things from things that do not exist."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final

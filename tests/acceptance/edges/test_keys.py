@@ -1,7 +1,5 @@
 """Idempotency keys: scoped to the caller and the route with its ids, and stored with the effect."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What /metrics shows to an on-call engineer: requests, refusals, mailboxes, commits and stores."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

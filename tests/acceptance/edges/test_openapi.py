@@ -1,7 +1,5 @@
 """The documents as they are served, and held to what the operations really answer and refuse."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import cache

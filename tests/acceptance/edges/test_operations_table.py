@@ -1,7 +1,5 @@
 """game.proto's RPCs, the operations table, Core's routes and the edges' tables are one set."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from importlib import resources

@@ -1,7 +1,5 @@
 """Whose pages may show and play: tenants and campaigns say it, browsers are told."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,7 +1,5 @@
 """One limit over two edge processes: what a burst gets through, and what the others are told."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

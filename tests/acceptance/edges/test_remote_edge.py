@@ -1,7 +1,5 @@
 """An admin edge in a process of its own, over RPC: what does not go through the table of operations alone."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Core over RPC: messages cross whole, limits hold, and an edge finds each replica and passes by a silent one."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from collections.abc import AsyncIterator

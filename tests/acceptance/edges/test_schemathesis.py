@@ -1,7 +1,5 @@
 """schemathesis against the live stack: no 5xx, no answer outside the documents, and every invariant stands."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """What holds on every surface, whatever is asked: the envelope, the trace, limits, health, caches, the stop."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager

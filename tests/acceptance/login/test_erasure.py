@@ -1,7 +1,5 @@
 """Erasure, export and retention of players."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

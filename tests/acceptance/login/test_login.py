@@ -1,7 +1,5 @@
 """Login: a code that is guessed five times at most, works once, and is sent by mail or webhook."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

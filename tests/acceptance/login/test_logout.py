@@ -1,7 +1,5 @@
 """Logout of one login or of all, and revocations: they end tokens on every edge, and cost no store a question."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import replace

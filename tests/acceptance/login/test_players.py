@@ -1,7 +1,5 @@
 """Players: one contact is one player, a guest's winnings move once, and refresh tokens turn."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 from typing import Any

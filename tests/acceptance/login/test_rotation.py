@@ -1,7 +1,5 @@
 """`tombola keys rotate`: everything at rest moves under the first key, whenever it is run and however often."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A tenant, a merchant or a player that is suspended does nothing until it is restored."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any, Final

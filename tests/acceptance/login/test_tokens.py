@@ -1,7 +1,5 @@
 """Credentials on both edges: what is forged, expired or another's opens nothing; headers are no credential."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time

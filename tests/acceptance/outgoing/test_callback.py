@@ -1,7 +1,5 @@
 """The callback of workflows: signed over its raw body, with one effect, and failed where it does not come in time."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hmac

@@ -1,7 +1,5 @@
 """The AsyncAPI document against what is really on the stream, for each type."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Deliveries from the stream to the receiver: signed, retried on schedule, re-armed, cancelled, counted."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

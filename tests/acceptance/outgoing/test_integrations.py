@@ -1,7 +1,5 @@
 """Integrations: registered, told of events, tested, resent, and cleaned of erased players."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

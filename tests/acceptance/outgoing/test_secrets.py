@@ -1,7 +1,5 @@
 """A real process with verbose logs is given marked secrets and does everything with them: no log or reply has one."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

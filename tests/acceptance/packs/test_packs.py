@@ -1,7 +1,5 @@
 """Packs: codes that players enter, each paid once, and the limits of guesses."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

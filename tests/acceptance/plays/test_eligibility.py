@@ -1,7 +1,5 @@
 """GET /games/{id}/eligibility: what start would say, without starting."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator
 from typing import Any

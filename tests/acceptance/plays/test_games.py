@@ -1,7 +1,5 @@
 """Games over the admin edge and Core: saved whole or refused with every reason, versioned, shown redacted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """POST /games/{id}/play: every shape of game, limits, keys, turns, and draws that anybody can check."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

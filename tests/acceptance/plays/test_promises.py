@@ -1,7 +1,5 @@
 """A start promises a draw, its play keeps the promise, and a replay decides it again."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Quests: management, periods, conditions, and turns granted once whoever comes together."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 from typing import Any

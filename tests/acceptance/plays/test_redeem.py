@@ -1,7 +1,5 @@
 """Rungs: reached by plays, redeemed once, and until when."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

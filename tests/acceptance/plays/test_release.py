@@ -1,7 +1,5 @@
 """Prizes whose units become free over time."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

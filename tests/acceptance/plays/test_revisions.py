@@ -1,7 +1,5 @@
 """GET /revisions/{id}: what starts promise, byte for byte as it was hashed, for as long as anybody may ask."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

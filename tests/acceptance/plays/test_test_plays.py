@@ -1,7 +1,5 @@
 """Test mode: staff play a game by its players' rules, and nothing else is moved by it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """Claims as players make them, the fields they answer, what admins may do by hand, and the lists of rewards."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Pools of voucher codes: listed, withdrawn and given an expiry by staff."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Final
 

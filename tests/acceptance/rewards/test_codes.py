@@ -1,7 +1,5 @@
 """Voucher codes: imported in three forms, sealed at rest, and each won once."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 from typing import Any

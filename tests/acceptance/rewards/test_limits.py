@@ -1,7 +1,5 @@
 """Alerts of budgets and low stock: counted, shown, and fired once per threshold."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

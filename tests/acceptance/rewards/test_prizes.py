@@ -1,7 +1,5 @@
 """Prizes and their stock over the admin edge: secrets that stay secret, and moves that are written down."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Stock that comes back: of rewards that ended and showed nobody anything."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

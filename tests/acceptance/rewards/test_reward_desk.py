@@ -1,7 +1,5 @@
 """Rewards as the desk works with them: found by contact, code and time; moved in bulk, each by itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A voucher code that no key opens: nobody is told that it was delivered, and nothing is used up by finding out."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

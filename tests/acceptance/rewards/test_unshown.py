@@ -1,7 +1,5 @@
 """Drafts, archived resources and those of a draft campaign are unknown publicly; players keep what they won."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any

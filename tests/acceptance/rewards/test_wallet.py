@@ -1,7 +1,5 @@
 """The wallet: balances, adjustments that never go below zero, and whose wallet a game credits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """API tokens: who makes them, what they open, where they are taken, and how guesses at them are limited."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import re

@@ -1,7 +1,5 @@
 """Dual control: operations above a limit wait for a second person and are done once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every change leaves an entry: who, what, before and after, under which trace."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

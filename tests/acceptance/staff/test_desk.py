@@ -1,7 +1,5 @@
 """The desk: staff searches players, sees what they have and did, and acts on them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

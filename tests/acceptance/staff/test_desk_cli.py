@@ -1,7 +1,5 @@
 """What staff does to one thing by `tombola`, run as an operator runs it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import datetime

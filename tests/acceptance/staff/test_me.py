@@ -1,7 +1,5 @@
 """Whom an edge takes a request to be from, what a token opens, and tenants and merchants."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

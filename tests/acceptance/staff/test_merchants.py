@@ -1,7 +1,5 @@
 """Two merchants of one tenant: each's staff works with its own things, and reads what is the tenant's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace

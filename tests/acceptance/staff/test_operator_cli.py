@@ -1,7 +1,5 @@
 """`tombola games|codes|campaigns|token`, run as an operator runs them, against the admin edge."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

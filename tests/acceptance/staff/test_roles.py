@@ -1,7 +1,5 @@
 """Every route of the admin edge x every role, in both matrices; and what a stale edit is told."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Staff sign in by a link or at an OpenID provider, and their tokens end before their time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

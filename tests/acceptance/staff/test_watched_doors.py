@@ -1,7 +1,5 @@
 """Dual control beside odds: prizes, rungs, quests, games and what one play gives wait too where they are live."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Uploads in the dashboard: a picture by drag and drop and from the library; a campaign's page beside its preview."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

@@ -1,7 +1,5 @@
 """The dashboard's leaderboards, quests, approvals and discrepancies."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The dashboard's packs of codes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

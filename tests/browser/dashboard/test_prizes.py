@@ -1,7 +1,5 @@
 """The dashboard's prizes and their codes: made, changed, found, moved and put away."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

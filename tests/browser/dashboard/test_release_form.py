@@ -1,7 +1,5 @@
 """A release schedule is set in a prize's form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The audit's walk: it reaches every key in order, and each key that something happened to in a time."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

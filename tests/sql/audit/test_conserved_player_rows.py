@@ -1,7 +1,5 @@
 """Each check of a player finds the row that breaks it, and none of those that differ from it in one thing."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Each check of a player's rewards and merges finds the row that breaks it, and none that differs in one thing."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Each check of plays, counters, prizes, boards and counts finds the row that breaks it, and none that is like it."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """A campaign in numbers: which plays are counted on which days, once, and what came since is added."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Leaderboards: what a board counts is its own games', players' and times, and it is closed and settled once."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

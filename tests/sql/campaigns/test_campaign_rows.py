@@ -1,7 +1,5 @@
 """Campaigns: each statement names what goes with a campaign, and leaves what is like it alone."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Prizes, games, quests and players: each statement reads and changes the one that it names, and knows its history."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

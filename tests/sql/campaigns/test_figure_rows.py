@@ -1,7 +1,5 @@
 """A campaign in figures: plays by quarters of an hour, counted once; what it gave, money apart from counts."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 

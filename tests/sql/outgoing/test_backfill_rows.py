@@ -1,7 +1,5 @@
 """What catches up with events and keys: all that happened between two moments, each once, in its order and part."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from typing import Final

@@ -1,7 +1,5 @@
 """Each statement of the outbox moves the tasks that it may, from each of their states, and no neighbour of theirs."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """The log of deliveries: which notes are kept, in parts, and what is counted as lost."""
 
-from __future__ import annotations
-
 import pytest
 
 from runtime.actors import delivery_log

@@ -1,7 +1,5 @@
 """Who is told of an event, how often and how many at once; and what is kept of it. The receivers are functions here."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any, Final

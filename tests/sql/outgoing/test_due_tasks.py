@@ -1,7 +1,5 @@
 """The outbox to the very moment and row: what is due is found whatever lies beside it, and held alone."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The commit statement: each guard refuses alone and undoes everything; rivals never take more than there is."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from datetime import date, timedelta

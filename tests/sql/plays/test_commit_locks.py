@@ -1,7 +1,5 @@
 """What a commit holds while it is under way: the rows that it names and no others, the first of them first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What a commit writes of rewards, tasks and codes, and which codes it holds while it is under way."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A tenant's committer: what waits together goes together, and nobody suffers for a neighbour."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import time

@@ -1,7 +1,5 @@
 """What a claim is asked: nothing moves where an answer is missing, and each reward keeps its own."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """One statement claims a batch: each place of it has the outcome of its own reward, whatever lies beside it."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

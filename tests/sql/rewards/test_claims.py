@@ -1,7 +1,5 @@
 """Claims among rivals: two Cores on one database, and everybody wants the same thing."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence

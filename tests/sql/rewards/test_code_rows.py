@@ -1,7 +1,5 @@
 """A pool's statements: each finds the codes that it is about, and leaves those that differ in one thing."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

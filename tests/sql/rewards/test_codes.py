@@ -1,7 +1,5 @@
 """How a pool of codes is filled: each code once, by who may, and beside rivals."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What waits for a second person: each statement finds and moves the one request, while it waits and no longer."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import asyncpg

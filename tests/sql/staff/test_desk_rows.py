@@ -1,7 +1,5 @@
 """What staff's desk shows of a player: that player's alone, of what who asks may see, in the order of its keys."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

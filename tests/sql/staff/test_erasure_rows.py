@@ -1,7 +1,5 @@
 """What says who a player is goes, of that player and the guests that became it, and of nobody else."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

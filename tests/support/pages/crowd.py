@@ -1,7 +1,5 @@
 """A game with something in every panel: long names, several scripts, and text that a page must not run."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.support.leaderboards import make_board

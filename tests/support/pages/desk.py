@@ -1,7 +1,5 @@
 """What staff find at the desk: one of everything, and a player whose prize was never delivered."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """A site of another origin, which embeds a game."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final

@@ -1,7 +1,5 @@
 """Games of every shape as a page shows them, and how a test plays them."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from ops import demo

@@ -1,7 +1,5 @@
 """Signing a player in on the page of a game."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

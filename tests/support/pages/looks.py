@@ -1,7 +1,5 @@
 """How a page looks: whether it fits its window, and text that a page must not take for code."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

@@ -1,7 +1,5 @@
 """What the service keeps of a play that a page shows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.browsing import Visit

@@ -1,7 +1,5 @@
 """The widget's words in every language, and what one may lack of the English ones."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

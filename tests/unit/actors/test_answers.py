@@ -1,7 +1,5 @@
 """What every answer to a prize's questions is held to, before the database is asked which there are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What winning, claiming and failing write and emit."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

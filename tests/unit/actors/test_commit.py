@@ -1,7 +1,5 @@
 """Changes: what several decisions add up to before the database sees them."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from datetime import date, timedelta

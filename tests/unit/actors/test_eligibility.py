@@ -1,7 +1,5 @@
 """Who may do what in a game, and which prizes may be won. A memory refuses nobody."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Final
 

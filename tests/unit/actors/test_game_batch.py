@@ -1,7 +1,5 @@
 """A batch of a game's requests: which wait for one another, and what its cache remembers meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Idempotency keys: what makes two requests the same, and what a row that keeps a key answers."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

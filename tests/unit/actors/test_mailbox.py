@@ -1,7 +1,5 @@
 """Mailboxes: one batch takes what waits, none is lost, a full one refuses at once, idle actors leave."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Registries and plugins."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Session tokens: who may make one, and everything that is not one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """When a game may be played, and what it gives redeemed: every state of game and campaign at the edges of its dates."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

@@ -1,7 +1,5 @@
 """Tokens: what passes, and the classic ways in which one must not (faults.md, "Tokens")."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """A contact has one spelling, and what is no contact is refused by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from runtime.errors import Fault, Status

@@ -1,7 +1,5 @@
 """Who a request is from: its token, its headers where they are believed, its tenant and roles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Another issuer's keys: when its document is fetched again; and which tokens a revocation ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

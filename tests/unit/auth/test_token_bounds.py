@@ -1,7 +1,5 @@
 """Tokens at the edge of what is taken: of time, of length, and of what is remembered."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

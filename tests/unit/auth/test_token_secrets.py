@@ -1,7 +1,5 @@
 """Players' and staff's tokens: whose secret makes which, and which sign-in one of staff's is of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jwt

@@ -1,7 +1,5 @@
 """Codes and secrets at rest: rotation by key id, and what must not open."""
 
-from __future__ import annotations
-
 import pytest
 
 from runtime.outgoing.vault import (

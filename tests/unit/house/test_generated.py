@@ -1,7 +1,5 @@
 """Generated files equal what their sources generate, and the widget is documented as declared."""
 
-from __future__ import annotations
-
 import filecmp
 import importlib.util
 import re

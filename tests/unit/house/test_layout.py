@@ -1,7 +1,5 @@
 """Limits of the code: sizes, import cycles, facts that only rows may hold, and links between pages."""
 
-from __future__ import annotations
-
 import ast
 import posixpath
 import re

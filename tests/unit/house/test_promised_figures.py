@@ -1,7 +1,5 @@
 """Figures of the contract and the faults page equal the code's: tests of behaviour pass whatever they are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

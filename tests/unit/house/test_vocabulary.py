@@ -1,7 +1,5 @@
 """Vague words (tests/vocabulary.toml), absent pages, faults without a test, and the lint of the tests."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from functools import cache

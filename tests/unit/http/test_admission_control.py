@@ -1,7 +1,5 @@
 """Admission against a real store: rates, idempotency, sessions, and what remains without the store."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """The address that the rates hold for, as it is read behind proxies."""
 
-from __future__ import annotations
-
 from ipaddress import ip_network
 
 import pytest

@@ -1,7 +1,5 @@
 """JSON and messages: what is shown is read back, and each wrong field is named."""
 
-from __future__ import annotations
-
 import math
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands that follow from rows: what a row says is checked, and every group has its commands."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The dashboard's formatting of times and amounts, run by Node."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

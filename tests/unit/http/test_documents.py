@@ -1,7 +1,5 @@
 """YAML whose values know their lines."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -1,7 +1,5 @@
 """A listening socket that processes inherit one after the other: what waits in it outlives each of them."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

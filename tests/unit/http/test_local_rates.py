@@ -1,7 +1,5 @@
 """Rates that a process holds by itself, and which class a request is of."""
 
-from __future__ import annotations
-
 import pytest
 
 from runtime.http import admin, consumer

@@ -1,7 +1,5 @@
 """The OpenAPI documents: valid, whole, and held to the code that they describe."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Origins: how they are written down, which a browser's is, and what an edge remembers of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Cursors go on where a page ended, and nowhere else."""
 
-from __future__ import annotations
-
 import pytest
 
 from runtime.errors import Fault

@@ -1,7 +1,5 @@
 """The files of widget, dashboard and docs as they are served: compressed, immutable at the address of their hash."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Whatever is sent, the answer is the envelope: seen from a raw socket, below every client's politeness."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

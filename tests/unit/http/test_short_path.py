@@ -1,7 +1,5 @@
 """The short path: which requests take it, and that nothing else depends on it."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Texts shown to people: no invisible characters, and Markdown as in its examples."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

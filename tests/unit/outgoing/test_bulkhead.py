@@ -1,7 +1,5 @@
 """The isolation of a receiver: its places and queue, its circuit breaker, and the prizes that share it."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 

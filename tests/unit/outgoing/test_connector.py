@@ -1,7 +1,5 @@
 """Outgoing HTTP against real sockets: no private address is ever connected, and no attempt lasts."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import socket

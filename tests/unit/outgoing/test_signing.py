@@ -1,7 +1,5 @@
 """Signatures against the independent `standardwebhooks` package, both ways, and what must be refused."""
 
-from __future__ import annotations
-
 import base64
 import time
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Background jobs: what fails is counted and tried again, and all of it ends at the close."""
 
-from __future__ import annotations
-
 import asyncio
 
 from runtime.background import FAILURES, Background, attempt

@@ -1,7 +1,5 @@
 """The clock, the local days of its time zones, ids that rise with it, and the history of a stream."""
 
-from __future__ import annotations
-
 import re
 import time
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """Counters that cost little export what Prometheus expects, and old garbage is collected in time."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Settings: read once, refused at start with every problem named, never printed with their secrets."""
 
-from __future__ import annotations
-
 import base64
 import ipaddress
 import subprocess

@@ -1,7 +1,5 @@
 """Shares of a pool: what a tenant may hold, and what is remembered of it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from types import SimpleNamespace

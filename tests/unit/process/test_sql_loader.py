@@ -1,7 +1,5 @@
 """sql.load: what a file of named statements may look like, and that every shipped file is one."""
 
-from __future__ import annotations
-
 import pytest
 
 import sql

@@ -1,7 +1,5 @@
 """The supervisor of several processes, with small programs in place of the service."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

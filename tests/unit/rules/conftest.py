@@ -10,8 +10,6 @@ refusal(function, *arguments) -> Fault: the refusal that the call must end with
 fields(fault) -> the fields that its violations name
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

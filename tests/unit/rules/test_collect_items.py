@@ -1,7 +1,5 @@
 """Gift-catcher: its plan follows from the seed, and what was caught becomes awards."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A bad configuration names every wrong field before the game is saved, and each handler has a schema."""
 
-from __future__ import annotations
-
 import copy
 import json
 import sys

@@ -1,7 +1,5 @@
 """The draw is the published one (docs/explanation/fairness.md): vectors made with `openssl dgst -sha256 -mac HMAC`."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections import Counter

@@ -1,7 +1,5 @@
 """The handlers of scores, lucky items and moments: which prize a draw gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

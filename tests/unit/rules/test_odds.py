@@ -1,7 +1,5 @@
 """Declared odds, and their comparison with what was drawn."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 

@@ -1,7 +1,5 @@
 """Spin wheel and scratch card."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Every draw can be reproduced, every play replayed, and configured frequencies are the ones that are met."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """When the units of a prize become free."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from typing import Any

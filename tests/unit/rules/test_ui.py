@@ -1,7 +1,5 @@
 """What of a game's `ui` the service knows: the schema of it, what it refuses, and the themes."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

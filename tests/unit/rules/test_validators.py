@@ -1,7 +1,5 @@
 """What a payload must be before it is decided, and the bounds of what is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any
 

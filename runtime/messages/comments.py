@@ -993,6 +993,13 @@ FIELDS: dict[str, dict[str, str]] = {
         "given": "The player's entry; null: none.",
         "missing": "The missing parts of a complete entry: fields.KEY, consents.ID or entry."
     },
+    "AddEntryRequest": {
+        "fields": "Values by key. Omitted fields are unchanged; null removes a value.",
+        "consents": "true gives a consent, false withdraws it. Omitted ones are unchanged.",
+        "locale": "The language of the texts that the player has signed.",
+        "country": "The country from which the entry was sent, such as DE; empty: unknown.",
+        "reason": "Where the entry comes from, for the audit log."
+    },
     "WithdrawConsentsRequest": {
         "consents": "The consents' ids.",
         "reason": "The reason, for the audit log."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.operations import samples
-from runtime.operations.entries.reading import get_entry, list_player_entries, withdraw_consents
+from runtime.operations.entries.reading import add_entry, get_entry, list_player_entries, withdraw_consents
 from runtime.operations.entries.submit import submit_entry
 from runtime.operations.row import ADMINS, STAFF, Access, Command, Consumer, Operation, RoutePolicy
 from runtime.wire.shape import Shape
@@ -22,6 +22,14 @@ ROWS: Final = (
     ),
     Operation("GetEntry", "GET /campaigns/{id}/entry", run=get_entry, consumer=Consumer(Access.PLAYER)),
     Operation("ListPlayerEntries", "GET /players/{id}/entries", run=list_player_entries, admin=STAFF),
+    Operation(
+        "AddEntry",
+        "POST /players/{id}/entries",
+        run=add_entry,
+        admin=ADMINS,
+        refusals=("NOT_ELIGIBLE", "CAMPAIGN_CLOSED", "ILLEGAL_TRANSITION"),
+        example={"campaign_id": samples.CAMPAIGN, "fields": {}, "consents": {"news": True}, "reason": "a postcard"},
+    ),
     Operation(
         "WithdrawConsents",
         "POST /players/{id}/consents/withdraw",

@@ -7,14 +7,15 @@ from typing import Any, Final
 import asyncpg
 
 import sql
+from runtime import ids, trace
 from runtime import messages as m
-from runtime import trace
 from runtime.actors.engine import Engine
 from runtime.errors import forbidden, unknown
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
 from runtime.operations.entries import form
-from runtime.operations.entries.submit import SQL, Decided, columns, withdraw, write_receipts
+from runtime.operations.entries.submit import SQL, Decided, columns, enter, withdraw, write_receipts
+from runtime.operations.idempotent_writes import once
 from runtime.rules.entry import missing_of
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
@@ -80,6 +81,42 @@ async def withdraw_consents(engine: Engine, request: m.WithdrawConsentsRequest) 
         return entry_from_row(await connection.fetchrow(SQL["find"], *key))
 
     return m.PlayerEntryReply(entry=await engine.database.transaction(work))
+
+
+async def add_entry(engine: Engine, request: m.AddEntryRequest) -> m.PlayerEntryReply:
+    """Enters a player, such as a free entry by post, and creates the player if there is none.
+
+    The form's rules apply as to the player itself: NOT_ELIGIBLE with `why`. FAILED_PRECONDITION CAMPAIGN_CLOSED, or
+    ILLEGAL_TRANSITION for a guest that was merged. With an Idempotency-Key a retry returns the first reply.
+    """
+    checks = Checks()
+    checks.required("campaign_id", request.campaign_id)
+    checks.required("reason", request.reason)
+    checks.raise_found()
+    tenant_id, player_id = tenant_of(request), player_id_of(m.SubmitEntryRequest(player_id=request.id))
+    submitted = m.SubmitEntryRequest(
+        scope=request.scope,
+        id=request.campaign_id,
+        player_id=player_id,
+        fields=request.fields,
+        consents=request.consents,
+        locale=request.locale,
+        country=request.country.upper(),
+    )
+
+    async def work(connection: asyncpg.Connection) -> m.PlayerEntryReply:
+        if not await connection.fetchval(SQL["may_write"], tenant_id, request.campaign_id, merchant_of(request)):
+            raise forbidden("campaign", request.campaign_id)
+        if ids.is_guest(player_id) and not await connection.fetchval(_IS_KNOWN, tenant_id, player_id):
+            raise unknown("player", player_id)
+        await enter(connection, engine, tenant_id, trace.actor.get(), submitted)
+        facts = {"campaign_id": request.campaign_id, "reason": request.reason}
+        await audit.record(connection, tenant_id, "player.enter", player_id, after=facts)
+        row = await connection.fetchrow(SQL["find"], tenant_id, player_id, request.campaign_id)
+        return m.PlayerEntryReply(entry=entry_from_row(row))
+
+    reply: m.PlayerEntryReply = (await once(engine, request, m.PlayerEntryReply, work)).reply
+    return reply
 
 
 async def _may_read(connection: asyncpg.Connection, request: m.WithdrawConsentsRequest) -> bool:

@@ -60,12 +60,25 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
     raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the player is being merged; try again", retry_after_seconds=1)
 
 
+async def enter(
+    connection: asyncpg.Connection, engine: Engine, tenant_id: str, actor: str, request: m.SubmitEntryRequest
+) -> None:
+    """`submit_entry` for a player by staff, within a transaction. Conflicts with a merge: FAILED_PRECONDITION."""
+    try:
+        await _submit(connection, _About(engine, tenant_id, request.id, request.player_id, actor=actor), request)
+    except _Merged as merged:
+        message = f"the guest was merged into player {merged.player_id}; enter that player"
+        raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", message) from None
+
+
 class _About(NamedTuple):
     engine: Engine
     tenant_id: str
     campaign_id: str
     player_id: str
     newcomer: bool = False
+    actor: str = ""
+    """The staff member who enters the player; empty: the player."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -232,7 +245,7 @@ async def _write(
         revision = await connection.fetchval(SQL["insert"], *about.key, entry_id, *columns(decided), counted)
     else:
         revision = await connection.fetchval(SQL["update"], *about.key, *columns(decided), counted)
-    await write_receipts(connection, about.tenant_id, entry_id, revision, decided, "")
+    await write_receipts(connection, about.tenant_id, entry_id, revision, decided, about.actor)
     if form["one_per_contact"]:
         await _take_contacts(connection, about, form, decided, entry_id)
 

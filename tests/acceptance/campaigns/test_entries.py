@@ -12,11 +12,12 @@ from typing import Any, Final
 import jwt
 import pytest
 
+from runtime import ids
 from runtime.operations import API
 from tests.support import invariants
 from tests.support.resources import make_campaign
 from tests.support.rewards import Shelf
-from tests.support.stack import Answer, Stack
+from tests.support.stack import Answer, Stack, fields_of
 from tests.support.world import World
 
 TERMS: Final = {"id": "terms", "text": {"en": "I accept the terms.", "de": "Ich stimme zu."}, "required": True}
@@ -120,6 +121,24 @@ async def test_withdrawal_stops_plays_of_every_process_at_once(stack: Stack) -> 
     assert audited[0]["after"]["consents"] == ["terms"]
     other = await stack.admin("POST", "/admin/players/bob/consents/withdraw", body)
     assert (other.code, other.reason) == ("NOT_FOUND", "UNKNOWN_ENTRY")
+
+
+async def test_staff_enter_a_player_by_the_rules_of_the_form(stack: Stack) -> None:
+    desk = await desk_of(stack, {**FORM, "max_entries": 1})
+    body = {"campaign_id": desk.world.campaign_id, "fields": {"email": "ann@x.example"}, "consents": {"terms": True}}
+    post = {**body, "reason": "a postcard"}
+    paths = [f"/admin/players/{one}/entries" for one in ("postcard-1", "postcard-2", ids.make("guest"))]
+    key = {"Idempotency-Key": "postcard-1"}
+    first, again = [await stack.admin("POST", paths[0], post, headers=key) for _ in range(2)]
+    assert first.data == again.data and first.data["missing"] == []
+    assert fields_of(await stack.admin("POST", paths[0], body)) == ["reason"]
+    assert (await stack.admin("POST", paths[1], post)).envelope["data"]["why"]["reason"] == "MAX_ENTRIES"
+    assert (await stack.admin("POST", paths[2], post)).reason == "UNKNOWN_PLAYER"
+    assert (await desk.world.round(desk.game_id, "postcard-1")).code == "OK"
+    query = "SELECT actor FROM entry_consents WHERE tenant_id = $1"
+    assert await stack.database.fetchval(query, stack.tenant_id) == "staff_test"
+    audited = (await stack.admin("GET", "/admin/audit", action="player.enter")).data["items"]
+    assert [(one["subject_id"], one["after"]["reason"]) for one in audited] == [("postcard-1", "a postcard")]
 
 
 async def test_session_from_before_the_form_is_refused(stack: Stack) -> None:

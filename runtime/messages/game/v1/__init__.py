@@ -5,6 +5,7 @@
 
 __all__ = (
     "AboutPlayerRequest",
+    "AddEntryRequest",
     "AdjustBalanceRequest",
     "AdjustScoreRequest",
     "AnswerChallengeReply",
@@ -1785,6 +1786,53 @@ class AboutPlayerRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "AboutPlayerRequest", AboutPlayerRequest)
+
+
+@dataclass(eq=False, repr=False)
+class AddEntryRequest(betterproto2.Message):
+    """
+    An entry that staff received by post or telephone.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    fields: "dict[str, Any] | None" = betterproto2.field(
+        4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    Values by key. Omitted fields are unchanged; null removes a value.
+    """
+
+    consents: "dict[str, Any] | None" = betterproto2.field(
+        5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    true gives a consent, false withdraws it. Omitted ones are unchanged.
+    """
+
+    locale: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The language of the texts that the player has signed.
+    """
+
+    country: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The country from which the entry was sent, such as DE; empty: unknown.
+    """
+
+    reason: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    Where the entry comes from, for the audit log.
+    """
+
+    idempotency_key: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "AddEntryRequest", AddEntryRequest)
 
 
 @dataclass(eq=False, repr=False)

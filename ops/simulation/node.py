@@ -97,7 +97,7 @@ class Node:
         )
         while True:
             try:
-                await database.start()
+                await database.read_clock()
                 break
             except (Fault, asyncpg.PostgresError, OSError):
                 await asyncio.sleep(0.2)  # A supervisor would restart it.

@@ -10,7 +10,9 @@ import structlog
 
 from ops.servers.postgres import DISPOSABLE, Postgres
 from runtime.operations.reporting import counting
+from runtime.settings import Settings
 from runtime.stores import replica
+from runtime.stores.databases import database_of
 from runtime.stores.replica import FALLBACKS
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import Answer, Stack, new_stack, settings_of
@@ -107,6 +109,13 @@ async def test_replica_serves_reports_and_no_decision_and_the_primary_stands_in(
         standby.psql("select pg_promote()")
         await says("no_standby")
         assert await plays_listed(stack, game_id) == 2
+
+
+def test_each_database_has_the_replica_of_its_name() -> None:
+    others = (("eu", "postgresql://eu/d"), ("us", "postgresql://us/d"))
+    reads = {"database_read_url": "postgresql://b/d", "databases_read": (("eu", "postgresql://eu-2/d"),)}
+    database = database_of(Settings(database_url="postgresql://a/d", databases=others, **reads))
+    assert {part.name: part.replica is not None for part in database.parts} == {"home": True, "eu": True, "us": False}
 
 
 async def plays_listed(stack: Stack, game_id: str) -> int:

@@ -69,6 +69,8 @@ def test_problems_are_all_named_at_once() -> None:
         ("DATABASES", "eu=mysql://h/d"),
         ("DATABASES", "eu=postgresql://a,b/d?target_session_attrs=standby"),
         ("DATABASES", "eu="),
+        ("DATABASES_READ", "eu=postgresql://h/d"),
+        ("DATABASE_READ_URL", "postgresql://a,b/d?target_session_attrs=primary"),
         ("DATABASE_POOL_SIZE", "0"),
         ("DATABASE_ACQUIRE_TIMEOUT_SECONDS", "nan"),
         ("DATABASE_ACQUIRE_TIMEOUT_SECONDS", "soon"),

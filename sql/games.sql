@@ -81,7 +81,8 @@ UPDATE games SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AN
 -- quests, leaderboards and codes for its players. No row: unknown, archived, a draft, or in a draft campaign.
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
        unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at, c.merchant_id,
-       c.status AS campaign_status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, c.timezone, c.settings,
+       c.status AS campaign_status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
+       unix(c.redeem_until) AS redeem_until, c.timezone, c.settings,
        EXISTS (
            SELECT FROM quests AS q WHERE q.tenant_id = $1 AND q.campaign_id = g.campaign_id AND q.status = 'active'
        ) AS has_quests,

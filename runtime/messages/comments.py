@@ -221,7 +221,9 @@ FIELDS: dict[str, dict[str, str]] = {
     "PublicCampaignReply": {
         "games": "The active games, as RenderGame returns them, without `ui`.",
         "quests": "The campaign's active quests.",
-        "leaderboards": "The leaderboards that are not archived, newest first."
+        "leaderboards": "The leaderboards that are not archived, newest first.",
+        "state": "The campaign's state. SOLD_OUT: each game that has begun and not ended is sold out.",
+        "claims_until": "Until when winners can redeem after the end; 0: no such time is set."
     },
     "GameRules": {
         "max_plays_per_user": "Plays per player in total; 0: no limit.",
@@ -241,7 +243,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "validator": "The registered validator of a play's payload: basic or drop_plan.",
         "handler_config": "The prizes and their odds; the shape depends on `reward_handler`.",
         "wallet_scope": "The scope of the game's balances: the campaign, its merchant or the tenant.",
-        "fallback_prize_id": "The prize given with ON_UNAVAILABLE_FALLBACK."
+        "fallback_prize_id": "The prize given with ON_UNAVAILABLE_FALLBACK.",
+        "start_date": "When the game can be played, within the dates of its campaign: from `start_date`, before `end_date`; 0: no limit."
     },
     "DeleteReply": {
         "archived": "Whether it was archived instead of deleted, because it has history."
@@ -267,8 +270,10 @@ FIELDS: dict[str, dict[str, str]] = {
         "scope_key": "The scope of the player's balances in this game, for `GET /wallet?scope_key=`.",
         "offers": "What the campaign offers its players: quests, leaderboards, codes.",
         "reason": "NOT_STARTED, PAUSED or ENDED: the game cannot be played now. SOLD_OUT: no prize is left. Otherwise empty.",
-        "starts_at": "When the campaign starts; 0: no start date. `timezone` is the zone to show it in.",
-        "ends_at": "When the campaign ends; 0: never."
+        "starts_at": "When the game starts: with its campaign or later; 0: no start date. `timezone` is the zone to show it in.",
+        "ends_at": "When the game ends: with its campaign or earlier; 0: never.",
+        "state": "The game's state, which `reason` follows from.",
+        "claims_until": "Until when winners can redeem after the end; 0: no such time is set."
     },
     "RenderReply": {
         "render": "The public view of the game."

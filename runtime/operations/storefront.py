@@ -13,14 +13,15 @@ from runtime import messages as m
 from runtime.actors.answers import claim_fields_of
 from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import scope_key_of
-from runtime.actors.game.state import closed_reason
 from runtime.errors import unknown
 from runtime.operations.campaigns.campaign_admin import from_row as campaign_from_row
 from runtime.operations.games.definitions import currencies_credited, game_from_row, prizes_drawn, prizes_named
 from runtime.operations.leaderboards.board_admin import board_from_row
 from runtime.operations.quests.quest_admin import public_quest
 from runtime.operations.row import Access, Consumer, Operation, RoutePolicy
+from runtime.rules.campaign_state import REASONS, Dates, state_of
 from runtime.rules.ui import shown
+from runtime.wire.enums import enum
 from runtime.wire.scope import tenant_of
 from runtime.wire.shape import Shape
 
@@ -69,12 +70,27 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
         game.offers = [
             name for name, there in (("quests", quests), ("leaderboards", ranked), ("codes", codes)) if there
         ]
+    dates = _dates(campaign)
+    sold_out = _all_sold_out(games)
+    state = state_of("active", campaign["status"], dates, engine.clock.now(), sold_out=sold_out)
     return m.PublicCampaignReply(
+        state=enum(m.CampaignState, state.value),
+        claims_until=dates.redeem_until,
         campaign=campaign_from_row(campaign),
         games=games,
         quests=[public_quest(row) for row in quests],
         leaderboards=[board_from_row(row) for row in boards],
     )
+
+
+def _dates(campaign: Any) -> Dates:
+    return Dates(campaign["start_date"], campaign["end_date"], campaign["redeem_until"])
+
+
+def _all_sold_out(games: list[m.Render]) -> bool:
+    """Whether each game that has not ended is sold out."""
+    left = {game.state for game in games} - {m.CampaignState.ENDED, m.CampaignState.CLAIMS_OPEN}
+    return left == {m.CampaignState.SOLD_OUT}
 
 
 def _cover(ui: dict[str, Any]) -> dict[str, Any]:
@@ -94,20 +110,23 @@ async def _render(engine: Engine, tenant_id: str, rows: list[Any], campaign: Any
     wanted = sorted({prize_id for prize_ids in named for prize_id in prize_ids})
     found = await engine.database.fetch(_GAMES["prizes_on_show"], tenant_id, wanted) if wanted else []
     prizes = {row["prize_id"]: _prize(row) for row in found}
-    games = []
+    games, around = [], _dates(campaign)
     for row, prize_ids in zip(rows, named, strict=True):
         game = _rendered(game_from_row(row), [prizes[prize_id] for prize_id in prize_ids if prize_id in prizes])
-        start, end = game.starts_at, game.ends_at = campaign["start_date"], campaign["end_date"]
+        definition = row["definition"]
+        dates = around.within(definition.get("start_date", 0), definition.get("end_date", 0))
+        game.starts_at, game.ends_at, game.claims_until = dates
         game.timezone = campaign["timezone"]
-        closed = closed_reason(row["status"], campaign["campaign_status"], start, end, engine.clock.now())
-        game.reason = closed or ("SOLD_OUT" if _sold_out(row["definition"], prizes) else "")
+        sold_out, now = _sold_out(definition, prizes), engine.clock.now()
+        state = state_of(row["status"], campaign["campaign_status"], dates, now, sold_out=sold_out)
+        game.state, game.reason = enum(m.CampaignState, state.value), REASONS[state]
         game.ui = shown(game.ui, campaign["settings"])
         games.append(game)
     return games
 
 
 def _sold_out(definition: dict[str, Any], prizes: dict[str, m.RenderPrize]) -> bool:
-    """Whether no play can win anything. The same rule as in actors/game/eligibility.py."""
+    """Whether no play can win anything but the consolation. The same rule as in actors/game/eligibility.py."""
     drawn = prizes_drawn(definition)
     if not drawn or currencies_credited(definition):
         return False

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
@@ -19,8 +20,11 @@ async def edge_of(stack: Stack) -> AsyncIterator[Edge]:
         yield Edge(http, stack.process.admin_url)
 
 
-async def applied(stack: Stack, name: str) -> str:
-    file = documents.parse(name, gallery.text_of(name)).value
+async def applied(stack: Stack, name: str, *, days_ago: int = 0) -> str:
+    """Imports a template as a campaign that began days ago. It is noon there: no day ends during a test."""
+    file, now = documents.parse(name, gallery.text_of(name)).value, datetime.now(UTC)
+    start = int((now - timedelta(days=days_ago)).timestamp())
+    file["campaign"] |= {"start_date": start, "timezone": f"Etc/GMT{now.hour - 12:+d}"}
     made: str = (await stack.admin("POST", "/admin/campaigns/import", {"file": file})).data["campaign_id"]
     return made
 

@@ -74,6 +74,8 @@ def game(definition: dict[str, Any] = WHEEL, **named: Any) -> GameSnapshot:
         "prizes": {"mug": mug()},
         "played": True,
         "entry": None,
+        "opens_at": 0,
+        "closes_at": 0,
     }
     assert known.keys() == {field.name for field in fields(GameSnapshot)}
     return GameSnapshot(**{**known, **named})

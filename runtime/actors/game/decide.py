@@ -84,7 +84,7 @@ def report_eligibility(state: GameState, pending: PendingRequest) -> m.Eligibili
         reply.can_play = False
         closed = fault.reason in ("GAME_INACTIVE", "CAMPAIGN_CLOSED")
         reply.reason = snapshot.closed_reason(state.now) if closed else fault.reason
-        reply.starts_at = snapshot.start_date if reply.reason == "NOT_STARTED" else 0
+        reply.starts_at = snapshot.dates.start if reply.reason == "NOT_STARTED" else 0
         reply.resets_at = fault.facts.get("resets_at", reply.resets_at)
     return reply
 

@@ -259,16 +259,17 @@ def available(state: GameState, player: PlayerState, prize_id: str, quantity: in
 
 
 def sold_out(state: GameState) -> bool:
-    """Whether no play can win until stock or codes are added. Daily caps reset and releases follow, so neither counts.
+    """Whether no play can win anything but the consolation (the fallback prize) until stock or codes are added. Daily
+    caps reset and releases follow, so neither counts.
 
     Uses the cached stock: the result refuses nothing.
     """
     rules, rule, terms = state.snapshot.rules, state.snapshot.game, state.snapshot.prizes
     drawn = {prize_id for _, prize_id in rules.reward_handler.prizes(rules.config)}
+    if rule.on_unavailable == "fallback":
+        drawn.discard(rule.fallback_prize_id)
     if not drawn or any(rules.reward_handler.currencies(rules.config)):
         return False
-    if rule.on_unavailable == "fallback":
-        drawn.add(rule.fallback_prize_id)
     return not any(_in_stock(terms.get(prize_id), state.stock.get(prize_id), 1) for prize_id in drawn)
 
 

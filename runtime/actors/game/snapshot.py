@@ -75,6 +75,8 @@ async def load_game(database: Database, tenant_id: str, game_id: str, keys: Sequ
         prizes=prizes,
         played=row["played"],
         entry=EntryTerms.of(row["entry_needs"], row["entry_countries"]),
+        opens_at=definition.get("start_date", 0),
+        closes_at=definition.get("end_date", 0),
     )
 
 

@@ -12,6 +12,7 @@ from runtime import messages as m
 from runtime.errors import Fault, Status, suspended
 from runtime.events import Event, EventData, event_of
 from runtime.rules import GameRule, Rules
+from runtime.rules.campaign_state import REASONS, Dates, has_ended, state_of
 from runtime.rules.entry import EntryTerms
 from runtime.rules.release import Schedule
 from runtime.settings import Key
@@ -85,6 +86,7 @@ class GameSnapshot:
     revision_hash: of its terms (terms.py). shows_plan: whether a start shows the play's plan.
     played: whether the game is known to have plays; its wallet scope is then fixed.
     entry: what a player's entry must have before a play; None: no entry is needed.
+    opens_at, closes_at: the game's own dates, within those of its campaign; 0: none.
     """
 
     tenant_id: str
@@ -117,6 +119,8 @@ class GameSnapshot:
     prizes: dict[str, PrizeTerms]
     played: bool
     entry: EntryTerms | None = None
+    opens_at: int = 0
+    closes_at: int = 0
 
     @property
     def shown(self) -> bool:
@@ -125,6 +129,13 @@ class GameSnapshot:
 
     def refuse_unless_open(self, now: float) -> None:
         """PERMISSION_DENIED SUSPENDED; FAILED_PRECONDITION GAME_INACTIVE or CAMPAIGN_CLOSED."""
+        self._refuse_unless_running(now)
+        if now < self.opens_at:
+            raise Fault(Status.FAILED_PRECONDITION, "GAME_INACTIVE", "this game has not begun", opens_at=self.opens_at)
+        if self.closes_at and now >= self.closes_at:
+            raise Fault(Status.FAILED_PRECONDITION, "GAME_INACTIVE", "this game has ended", closed_at=self.closes_at)
+
+    def _refuse_unless_running(self, now: float) -> None:
         self._refuse_unless_active()
         if self.campaign_status != "active":
             raise Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign is not active")
@@ -138,9 +149,11 @@ class GameSnapshot:
             )
 
     def refuse_unless_redeemable(self, now: float) -> None:
-        """As `refuse_unless_open`, but earned rungs can be redeemed after the campaign's end, until `redeem_until`."""
-        if not _has_ended(self.campaign_status, self.end_date, now):
-            self.refuse_unless_open(now)
+        """As `refuse_unless_open`, but earned rungs can be redeemed outside the game's own dates, and after the
+        campaign's end until `redeem_until`.
+        """
+        if not has_ended(self.campaign_status, self.end_date, now):
+            self._refuse_unless_running(now)
             return
         self._refuse_unless_active()
         if now >= self.redeem_until:
@@ -157,28 +170,18 @@ class GameSnapshot:
             what = "paused" if self.status == "paused" else "closed"  # What staff make of it is no player's business.
             raise Fault(Status.FAILED_PRECONDITION, "GAME_INACTIVE", f"this game is {what}")
 
+    @property
+    def dates(self) -> Dates:
+        """The dates between which the game can be played."""
+        return Dates(self.start_date, self.end_date, self.redeem_until).within(self.opens_at, self.closes_at)
+
     def closed_reason(self, now: float) -> str:
-        """See `closed_reason`."""
-        return closed_reason(self.status, self.campaign_status, self.start_date, self.end_date, now)
+        """Why the game is closed: ENDED, PAUSED or NOT_STARTED. Empty if it is open."""
+        return REASONS[state_of(self.status, self.campaign_status, self.dates, now)]
 
     def today(self, now: float) -> tuple[date, int]:
         """The campaign's local day, and when it ends (unix seconds)."""
         return self.days.at(now)
-
-
-def closed_reason(status: str, campaign_status: str, start_date: int, end_date: int, now: float) -> str:
-    """Why a game is closed: ENDED, PAUSED or NOT_STARTED. Empty if it is open."""
-    if _has_ended(campaign_status, end_date, now):
-        return "ENDED"
-    if (status, campaign_status) != ("active", "active"):
-        return "PAUSED"
-    return "NOT_STARTED" if now < start_date else ""
-
-
-def _has_ended(campaign_status: str, end_date: int, now: float) -> bool:
-    """The same rule as campaign_status() in schema.sql."""
-    dated = campaign_status in ("active", "paused") and 0 < end_date <= now
-    return dated or campaign_status == "ended"
 
 
 # -- cached state -----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Campaign templates: files for `tombola campaigns import`.
 
-They have no dates, time zone or status: the user of a template sets them. Names replace ids, as in
+They have no start, time zone or status: the user of a template sets them. Names replace ids, as in
 runtime/commands/campaign_files.py.
 """
 
@@ -13,6 +13,7 @@ from typing import Any, Final
 ABOUT: Final = {
     "spring_wheel": "One spin a day, with a large prize now and then.",
     "advent_scratch": "A scratch card for each day of Advent.",
+    "advent_calendar": "A door for each day until Christmas, each with a game of its own.",
     "easter_eggs": "The more eggs a player catches, the better the prizes.",
     "winter_gifts": "Each caught gift counts, up to a limit.",
     "stamp_collection": "Players collect leaves by playing, and exchange them for prizes.",

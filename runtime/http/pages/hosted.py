@@ -15,12 +15,10 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from html import escape, unescape
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
-from zoneinfo import ZoneInfo
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import web
@@ -30,28 +28,21 @@ from runtime.errors import Fault, Status, unknown
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
+from runtime.http.pages.campaign_parts import cards, doors, notice, picture_of, query_of, text_in, value_at
 from runtime.http.pages.files import ENTRY, files
 from runtime.http.pages.markdown import html_of, is_link
-from runtime.http.pages.page_texts import PAGE_TEXTS, PageTexts
+from runtime.http.pages.page_texts import PAGE_TEXTS
 from runtime.http.pages.static_documents import Document, built_once
 from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
 from runtime.rules.ui import CAMPAIGN_PARTS, is_asset
-from runtime.rules.ui.pages import LEGAL, text_of
+from runtime.rules.ui.pages import CALENDAR, LEGAL, text_of
 from runtime.wire import codec
 
 _DESCRIPTION_CHARACTERS_MAX: Final = 200
 _CSS_CHARACTERS_MAX: Final = 20_000
 _TAG: Final = re.compile(r"<[^>]*>")
 _BREAK: Final = re.compile(r"</(?:p|li)>|<br>")
-_PICTURES: Final = {
-    "spin_wheel": "🎡",
-    "scratch_card": "🎟️",
-    "instant_win": "🎟️",
-    "egg_catcher": "🥚",
-    "gift_catcher": "🎁",
-    "collection": "🍁",
-}
 _GAMES: Final = {
     "spin_wheel": ("wheel",),
     "scratch_card": ("scratch",),
@@ -174,19 +165,19 @@ async def _game(asked: Asked, game_id: str) -> str:
     found, ui = files(), game.ui or {}
     settings = (campaign.settings if campaign is not None else None) or {}
     prizes = ", ".join(dict.fromkeys(prize.name for prize in game.prizes))
-    texts = _value_at(ui, "page", "texts")
-    own_title = text_of(_value_at(texts, "title"), language)
+    texts = value_at(ui, "page", "texts")
+    own_title = text_of(value_at(texts, "title"), language)
     title = own_title or (f"{game.name} · {campaign.name}" if campaign is not None else game.name)
-    intro = _plain(text_of(_value_at(texts, "intro"), language))
-    own_description, of_campaign = _text(ui.get("description")), _text(settings.get("description"))
+    intro = _plain(text_of(value_at(texts, "intro"), language))
+    own_description, of_campaign = text_in(ui.get("description")), text_in(settings.get("description"))
     described = intro or own_description or of_campaign or prizes
     if of_campaign and not own_description and not several:
         # The campaign has no page that shows it.
         reply.render.ui = ui = {**ui, "description": of_campaign}
-    picture = _picture(
+    picture = picture_of(
         *(ui.get("preview"), settings.get("preview"), ui.get("picture")),
-        *(_value_at(ui, "picture", "image"), _value_at(ui, "background", "image")),
-        *(settings.get("picture"), _value_at(settings, "background", "image")),
+        *(value_at(ui, "picture", "image"), value_at(ui, "background", "image")),
+        *(settings.get("picture"), value_at(settings, "background", "image")),
     )
     parts = _GAMES.get(game.type) or _GAMES.get(game.reward_handler, ())
     own = ("page.js",) if "page" in ui else ()
@@ -198,7 +189,7 @@ async def _game(asked: Asked, game_id: str) -> str:
     named = f' tenant="{escape(tenant)}"' if tenant else ""
     back = ""
     if campaign is not None and several:
-        address = f"/c/{quote(campaign.id)}{_query(tenant)}"
+        address = f"/c/{quote(campaign.id)}{query_of(tenant)}"
         back = f'<p class="back"><a href="{address}">{escape(campaign.name)}</a></p>'
     return _document(
         title=title,
@@ -224,29 +215,31 @@ async def _campaign(asked: Asked, campaign_id: str) -> str:
     """The page with the campaign's games to choose from; with a single game, that game's page."""
     message = m.GetCampaignRequest(scope=asked.scope, id=campaign_id)
     reply = await asked.call("GetPublicCampaign", message)
-    if len(reply.games) == 1:
+    if len(reply.games) == 1 and not _has_doors(reply.campaign.settings or {}):
         return await _game(asked, reply.games[0].id)
     language, tenant = asked.language, asked.tenant
     campaign: m.Campaign = reply.campaign
     settings, texts = campaign.settings or {}, PAGE_TEXTS[language]
-    games = "".join(_card(game, tenant, texts) for game in reply.games)
-    listed = f'<ul class="games">\n{games}</ul>' if games else f'<p class="lead">{escape(texts.no_games)}</p>'
-    own = _value_at(settings, "page", "texts")
-    title = text_of(_value_at(own, "title"), language) or campaign.name
-    intro, described = text_of(_value_at(own, "intro"), language), _text(settings.get("description"))
+    calendar = _has_doors(settings)
+    listed = doors(reply.games, tenant, texts) if calendar else cards(reply.games, tenant, texts)
+    around = notice(reply, language)
+    own = value_at(settings, "page", "texts")
+    title = text_of(value_at(own, "title"), language) or campaign.name
+    intro, described = text_of(value_at(own, "intro"), language), text_in(settings.get("description"))
     lead = f'<p class="lead">{escape(described)}</p>\n' if described else ""
     if intro:
         lead, described = f'<div class="lead">{html_of(intro)}</div>\n', _plain(intro)
-    picture = _picture(settings.get("picture"), _value_at(settings, "picture", "image"))
+    picture = picture_of(settings.get("picture"), value_at(settings, "picture", "image"))
     cover = f'<img class="cover" src="{escape(picture)}" alt="">\n' if picture else ""
-    themed = any(_value_at(settings, part) for part in CAMPAIGN_PARTS)
+    themed = any(value_at(settings, part) for part in CAMPAIGN_PARTS)
     looks = [settings] if themed else [game.ui or {} for game in reply.games]
-    backgrounds = (_value_at(one, "background", "image") for one in (settings, *looks))
+    backgrounds = (value_at(one, "background", "image") for one in (settings, *looks))
     return _document(
         title=title,
         description=described or ", ".join(game.name for game in reply.games),
-        picture=_absolute(_picture(settings.get("preview"), picture, *backgrounds), asked.base),
-        body=f"<main>\n{_logo(settings)}{cover}<h1>{escape(title)}</h1>\n{lead}{listed}\n</main>\n"
+        picture=_absolute(picture_of(settings.get("preview"), picture, *backgrounds), asked.base),
+        loads=_loads(("times.js",) if "<time" in around + listed else (), calendar),
+        body=f"<main>\n{_logo(settings)}{cover}<h1>{escape(title)}</h1>\n{lead}{around}{listed}\n</main>\n"
         f"{_footer(asked, settings, campaign_id)}",
         language=language,
         brand=next((brand for brand in map(brand_of, looks) if brand.style), NO_BRAND),
@@ -254,45 +247,33 @@ async def _campaign(asked: Asked, campaign_id: str) -> str:
     )
 
 
-def _card(game: m.Render, tenant: str, texts: PageTexts) -> str:
-    """The card of a game: its picture, name and state, and the button that opens it."""
-    ui = game.ui or {}
-    image = _picture(ui.get("picture"), _value_at(ui, "picture", "image"))
-    emoji = _text(_value_at(ui, "picture", "emoji")) or _PICTURES.get(game.type, "🎲")
-    shown = f'<img src="{escape(image)}" alt="">' if image else escape(emoji)
-    state = _state(game, texts)
-    return (
-        f'<li><a href="/p/{quote(game.id)}{_query(tenant)}"><span class="picture" aria-hidden="true">{shown}</span>'
-        f'<span class="name">{escape(game.name)}</span>{state and f"<span>{escape(state)}</span>"}'
-        f'<span class="play">{escape(texts.view if game.reason else texts.play)}</span></a></li>\n'
-    )
+def _has_doors(settings: Mapping[str, Any]) -> bool:
+    return bool(value_at(settings, "page", "layout") == CALENDAR)
 
 
-def _state(game: m.Render, texts: PageTexts) -> str:
-    """The notice on a game's card; "" if it can be played."""
-    if game.reason == "NOT_STARTED":
-        start = datetime.fromtimestamp(game.starts_at, ZoneInfo(game.timezone or "UTC"))
-        return texts.starts.format(when=f"{start:%Y-%m-%d %H:%M %Z}")
-    return {"PAUSED": texts.paused, "ENDED": texts.ended, "SOLD_OUT": texts.sold_out}.get(game.reason, "")
+def _loads(scripts: Iterable[str], calendar: bool) -> str:
+    """The elements that load the scripts, and the calendar's styles."""
+    sheet = f'<link rel="stylesheet" href="{files().address("calendar.css")}">\n' if calendar else ""
+    return sheet + "".join(f'<script type="module" src="{files().address(one)}"></script>\n' for one in scripts)
 
 
 def _logo(settings: Mapping[str, Any]) -> str:
     """The logo of the campaign's theme. A game shows its own."""
-    logo = _picture(_value_at(settings, "theme", "logo"))
-    alt = _text(_value_at(settings, "theme", "logo_alt"))
+    logo = picture_of(value_at(settings, "theme", "logo"))
+    alt = text_in(value_at(settings, "theme", "logo_alt"))
     return f'<img class="logo" src="{escape(logo)}" alt="{escape(alt)}">\n' if logo else ""
 
 
 def _css(settings: Mapping[str, Any]) -> str:
     """The campaign's own CSS; "" if it is invalid: a tag would end the style element."""
-    css = _text(settings.get("css"))
+    css = text_in(settings.get("css"))
     return css if "<" not in css and len(css) <= _CSS_CHARACTERS_MAX else ""
 
 
 def _legal_text(settings: Mapping[str, Any], name: str, language: str) -> str:
     """The campaign's terms, privacy notice or imprint; "" if there is none."""
-    own = text_of(_value_at(settings, "page", "texts", name), language)
-    return (own or (_text(settings.get("terms")) if name == "terms" else "")).strip()
+    own = text_of(value_at(settings, "page", "texts", name), language)
+    return (own or (text_in(settings.get("terms")) if name == "terms" else "")).strip()
 
 
 def _footer(asked: Asked, settings: Mapping[str, Any], campaign_id: str) -> str:
@@ -300,7 +281,7 @@ def _footer(asked: Asked, settings: Mapping[str, Any], campaign_id: str) -> str:
     links = []
     for name in LEGAL:
         if text := _legal_text(settings, name, asked.language):
-            here = f"/c/{quote(campaign_id)}/{name}{_query(asked.tenant)}"
+            here = f"/c/{quote(campaign_id)}/{name}{query_of(asked.tenant)}"
             address = text if is_link(text) else here
             label = escape(getattr(PAGE_TEXTS[asked.language], name))
             links.append(f'<a href="{escape(address)}" rel="noopener">{label}</a>')
@@ -317,7 +298,7 @@ async def _legal(name: str, asked: Asked, campaign_id: str) -> str:
         raise unknown("campaign", campaign_id)
     label = getattr(PAGE_TEXTS[asked.language], name)
     shown = f'<p><a href="{escape(text)}" rel="noopener">{escape(text)}</a></p>' if is_link(text) else html_of(text)
-    back = f'<p class="back"><a href="/c/{quote(campaign_id)}{_query(asked.tenant)}">{escape(campaign.name)}</a></p>'
+    back = f'<p class="back"><a href="/c/{quote(campaign_id)}{query_of(asked.tenant)}">{escape(campaign.name)}</a></p>'
     return _document(
         title=f"{label} · {campaign.name}",
         body=f'<main class="legal">\n{_logo(settings)}<h1>{escape(label)}</h1>\n{shown}</main>\n{back}'
@@ -394,34 +375,6 @@ def _document(
     )
 
 
-def _query(tenant: str) -> str:
-    return f"?tenant_id={quote(tenant)}" if tenant else ""
-
-
-def _value_at(value: Any, *names: str) -> Any:
-    """The value at a path of names in operator-supplied JSON of any form; None if there is none."""
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _picture(*values: Any) -> str:
-    """The first picture with an https URL, or an uploaded one: link previews load no other."""
-    return next((value for value in values if isinstance(value, str) and (_is_https(value) or is_asset(value))), "")
-
-
 def _absolute(picture: str, base: str) -> str:
     """The URL of a picture for link previews, which need an absolute one; "" if the edge's own URL is unknown."""
     return picture if not is_asset(picture) else f"{base}{picture}" if base else ""
-
-
-def _is_https(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return False
-    return parts.scheme == "https" and bool(parts.netloc)

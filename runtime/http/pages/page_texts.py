@@ -25,6 +25,7 @@ class PageTexts(NamedTuple):
     paused: str
     ended: str
     sold_out: str
+    claims: str
 
 
 PAGE_TEXTS: Final = {
@@ -43,6 +44,7 @@ PAGE_TEXTS: Final = {
         "Paused",
         "Ended",
         "All prizes have been won",
+        "Prizes can be claimed until {when}.",
     ),
     "de": PageTexts(
         "Dieses Spiel gibt es nicht, oder es ist vorbei.",
@@ -59,6 +61,7 @@ PAGE_TEXTS: Final = {
         "Pausiert",
         "Beendet",
         "Alle Preise sind vergeben",
+        "Preise können bis {when} eingelöst werden.",
     ),
     "fr": PageTexts(
         "Ce jeu n’existe pas, ou il est terminé.",
@@ -75,6 +78,7 @@ PAGE_TEXTS: Final = {
         "En pause",
         "Terminé",
         "Tous les lots ont été gagnés",
+        "Les lots peuvent être réclamés jusqu’au {when}.",
     ),
     "es": PageTexts(
         "Este juego no existe o ya ha terminado.",
@@ -91,6 +95,7 @@ PAGE_TEXTS: Final = {
         "En pausa",
         "Terminado",
         "Ya se han ganado todos los premios",
+        "Los premios se pueden reclamar hasta el {when}.",
     ),
     "it": PageTexts(
         "Questo gioco non esiste o è finito.",
@@ -107,6 +112,7 @@ PAGE_TEXTS: Final = {
         "In pausa",
         "Terminato",
         "Tutti i premi sono stati vinti",
+        "I premi si possono ritirare fino al {when}.",
     ),
     "pt": PageTexts(
         "Este jogo não existe ou já terminou.",
@@ -123,6 +129,7 @@ PAGE_TEXTS: Final = {
         "Em pausa",
         "Terminado",
         "Todos os prêmios já foram ganhos",
+        "Os prêmios podem ser resgatados até {when}.",
     ),
     "nl": PageTexts(
         "Dit spel bestaat niet of is voorbij.",
@@ -139,6 +146,7 @@ PAGE_TEXTS: Final = {
         "Gepauzeerd",
         "Afgelopen",
         "Alle prijzen zijn op",
+        "Prijzen kunnen worden opgehaald tot {when}.",
     ),
     "pl": PageTexts(
         "Nie ma takiej gry albo już się skończyła.",
@@ -155,6 +163,7 @@ PAGE_TEXTS: Final = {
         "Wstrzymana",
         "Zakończona",
         "Wszystkie nagrody zostały rozdane",
+        "Nagrody można odebrać do {when}.",
     ),
     "tr": PageTexts(
         "Böyle bir oyun yok ya da sona erdi.",
@@ -171,6 +180,7 @@ PAGE_TEXTS: Final = {
         "Duraklatıldı",
         "Sona erdi",
         "Bütün ödüller bitti",
+        "Ödüller {when} tarihine kadar alınabilir.",
     ),
     "ar": PageTexts(
         "هذه اللعبة غير موجودة أو انتهت.",
@@ -187,6 +197,7 @@ PAGE_TEXTS: Final = {
         "متوقفة مؤقتًا",
         "انتهت",
         "نفدت كل الجوائز",
+        "يمكن المطالبة بالجوائز حتى {when}.",
     ),
     "ja": PageTexts(
         "このゲームは存在しないか、終了しています。",
@@ -203,6 +214,7 @@ PAGE_TEXTS: Final = {
         "一時停止中",
         "終了",
         "賞品はすべてなくなりました",
+        "賞品は {when} まで受け取れます。",
     ),
     "zh": PageTexts(
         "此游戏不存在或已结束。",
@@ -219,6 +231,7 @@ PAGE_TEXTS: Final = {
         "已暂停",
         "已结束",
         "奖品已全部送完",
+        "奖品可领取至 {when}。",
     ),
 }
 """By language."""

@@ -196,6 +196,8 @@ class _Copy:
     async def _game(self, game: Any, new_id: str, prize_ids: dict[str, str]) -> None:
         await self._copy("copy_game", game["game_id"], game_id=new_id, campaign_id=self.new_id)
         definition = with_prizes_replaced(game["definition"], prize_ids)
+        dated = {name: at for name in ("start_date", "end_date") if (at := definition.get(name))}
+        definition |= {name: self._moved(at) for name, at in dated.items()}
         await self._connection.execute(_REVISE, self._tenant_id, new_id, 1, definition)
 
     async def _board(self, board: Any, game_ids: dict[str, str], prize_ids: dict[str, str]) -> None:

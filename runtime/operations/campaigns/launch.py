@@ -17,6 +17,7 @@ from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import segments_of
 from runtime.errors import unknown
 from runtime.operations.campaigns.launch_assets import missing_assets
+from runtime.operations.campaigns.launch_dates import check_dates
 from runtime.operations.games.definitions import prizes_named
 from runtime.operations.prizes import release
 from runtime.operations.row import STAFF, Operation
@@ -78,7 +79,7 @@ async def get_launch_check(engine: Engine, request: m.GetCampaignRequest) -> m.L
 
 
 def items(state: LaunchState) -> Items:
-    yield from _dates(state)
+    yield from check_dates(state.campaign, state.games, state.now)
     yield from _games(state)
     yield from _wheels(state)
     yield from _moments(state)
@@ -118,16 +119,6 @@ def _number(value: float) -> str:
 
 
 # -- the campaign and its games --------------------------------------------------------------
-
-
-def _dates(state: LaunchState) -> Items:
-    end = state.campaign["end_date"]
-    if end and end <= state.now:
-        yield _problem("end_date", "The end date is in the past")
-    elif not end:
-        yield _warning("end_date", "No end date is set")
-    else:
-        yield _ok("end_date", "The dates are valid")
 
 
 def _games(state: LaunchState) -> Items:

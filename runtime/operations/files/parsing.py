@@ -9,7 +9,8 @@
 
 Names replace ids: `prize_id`, `fallback_prize_id` and `game_id` hold the name of a prize or game in the file, or the
 id of one outside it. A prize with `shared: true` belongs to the tenant, not to the campaign. Resources are matched by
-name, so a second import changes nothing. Resources and fields that are not in the file stay unchanged.
+name, so a second import changes nothing. A time is `2026-03-01T09:00:00+01:00`, unix seconds, or a day of the campaign
+(days.py). Resources and fields that are not in the file stay unchanged.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from runtime.operations.files.days import with_times
 from runtime.operations.files.kinds import (
     BOARDS,
     CAMPAIGN,
@@ -65,6 +67,7 @@ def read(file: Any) -> tuple[list[Change], Found]:
     found += [(name, "is not a known field") for name in file if name not in {"tombola", "campaign", *sections}]
     if file.get("tombola", VERSION) != VERSION:
         found.append(("tombola", f"must be {VERSION}, the supported file version"))
+    file = with_times(file, found)
     changes = [_campaign(file.get("campaign"), found)]
     names = {kind.section: _names(file.get(kind.section), kind, found) for kind in KINDS}
     for kind in KINDS:

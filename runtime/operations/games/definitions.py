@@ -5,9 +5,10 @@
                "admits_guests", "verify_timing"},
      "handler_config": {...}, "ui": {...}, "wallet_scope": "campaign",
      "milestones": {"mode", "auto_grant", "rungs": [{"id", "name", "currency", "threshold", "prize_id"}]} or null,
-     "access": "player", "on_unavailable": "lose", "fallback_prize_id": ""}
+     "access": "player", "on_unavailable": "lose", "fallback_prize_id": "", "start_date": 0, "end_date": 0}
 
-Enums are stored tokens; every key is always present. Status and campaign are only in the games row.
+Enums are stored tokens; every key is always present, except the dates in revisions of earlier versions. Status and
+campaign are only in the games row.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def definition_of(game: m.Game) -> Definition:
         "access": token(game.access),
         "on_unavailable": token(game.on_unavailable),
         "fallback_prize_id": game.fallback_prize_id,
+        "start_date": game.start_date,
+        "end_date": game.end_date,
     }
 
 
@@ -73,6 +76,8 @@ def game_from_row(row: Any) -> m.Game:
         access=enum(m.GameAccess, stored["access"]),
         on_unavailable=enum(m.OnUnavailable, stored["on_unavailable"]),
         fallback_prize_id=stored["fallback_prize_id"],
+        start_date=stored.get("start_date", 0),
+        end_date=stored.get("end_date", 0),
         revision=row["revision"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
@@ -93,10 +98,9 @@ def prizes_named(definition: Definition) -> list[tuple[str, str]]:
 
 
 def prizes_drawn(definition: Definition) -> set[str]:
-    """The prizes that a play can win: those of its handler, and the fallback."""
+    """The prizes of the game's chances, without the consolation: the prize that it falls back to."""
     drawn = {prize_id for _, prize_id in _prizes_of_handler(definition)}
-    falls_back = definition["on_unavailable"] == "fallback" and definition["fallback_prize_id"]
-    return drawn | {definition["fallback_prize_id"]} if drawn and falls_back else drawn
+    return drawn - {definition["fallback_prize_id"]} if definition["on_unavailable"] == "fallback" else drawn
 
 
 def idle_segments(definition: Definition) -> list[tuple[str, str]]:

@@ -61,6 +61,8 @@ SETTABLE: Final = frozenset(
         "access",
         "on_unavailable",
         "fallback_prize_id",
+        "start_date",
+        "end_date",
     }
 )
 COUNT_MAX: Final = 2**31 - 1
@@ -306,6 +308,7 @@ def _checked(game: m.Game, definition: Definition) -> Checks:
     checks.between("rules.max_plays_per_user", rules.max_plays_per_user, 0, COUNT_MAX)
     checks.between("rules.max_plays_per_day", rules.max_plays_per_day, 0, COUNT_MAX)
     checks.small_object("ui", game.ui)
+    checks.times(game.start_date, game.end_date)
     if game.on_unavailable is m.OnUnavailable.FALLBACK and not game.fallback_prize_id:
         checks.problem("fallback_prize_id", "is required if on_unavailable is ON_UNAVAILABLE_FALLBACK")
     try:

@@ -2,9 +2,12 @@
 of a game's ui, which takes precedence.
 
     {"texts": {"title": {"en": "Spring fair", "de": "Frühlingsmarkt"}, "terms": {...}, ...},
-     "after": {"label": {"en": "Visit our shop"}, "url": "https://shop.example", "redirect_seconds": 0, "share": true}}
+     "after": {"label": {"en": "Visit our shop"}, "url": "https://shop.example", "redirect_seconds": 0, "share": true},
+     "states": {"announced": {"text": {"en": "The fair opens soon."}, "image": "https://..."}, "ended": {...}, ...},
+     "layout": "calendar"}
 
-A text is Markdown, limited to paragraphs, lists, bold, italics and https links. Values of another form are ignored.
+`states` are those of runtime/rules/campaign_state.py. `layout` is of the campaign's page only. A text is Markdown,
+limited to paragraphs, lists, bold, italics and https links. Values of another form are ignored.
 """
 
 from __future__ import annotations
@@ -15,17 +18,30 @@ from typing import Any, Final
 LEGAL: Final = ("terms", "privacy", "imprint")
 """Texts with their own page. They may also be an https URL."""
 
+CALENDAR: Final = "calendar"
+"""The layout of a campaign's page that shows its games as doors."""
+
 FALLBACK: Final = "en"
 
 
 def merged(campaign: Any, game: Any) -> dict[str, Any]:
-    """The campaign's page with the game's texts and fields in place of its own."""
+    """The campaign's page with the game's texts, fields and states in place of its own."""
     made: dict[str, Any] = {}
     for page in (campaign, game):
         for part in ("texts", "after"):
             if isinstance(page, Mapping) and isinstance(value := page.get(part), Mapping):
                 made[part] = {**made.get(part, {}), **value}
+        for name, state in states_of(page).items():
+            states = made.setdefault("states", {})
+            states[name] = {**states.get(name, {}), **state}
     return made
+
+
+def states_of(page: Any) -> dict[str, Mapping[str, Any]]:
+    """{state: {"text", "image"}} of a page."""
+    states = page.get("states") if isinstance(page, Mapping) else None
+    found = states.items() if isinstance(states, Mapping) else ()
+    return {name: state for name, state in found if isinstance(state, Mapping)}
 
 
 def without_legal(page: Mapping[str, Any]) -> dict[str, Any]:

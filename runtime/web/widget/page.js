@@ -1,7 +1,7 @@
 // The campaign's own texts (`ui.page`): title, introduction and the like, what follows a result, and links to its legal
 // pages. Loaded only where a game has them.
 
-import { h, text } from "./dom.js";
+import { h, safe, text, wear } from "./dom.js";
 import { WORDS } from "./page_words.js";
 import { prose } from "./prose.js";
 
@@ -18,6 +18,23 @@ export function textOf(texts, locale) {
   return by[locale] ?? by[locale.split("-")[0]] ?? by[FALLBACK] ?? found[0]?.[1] ?? "";
 }
 
+/** The campaign's state by the reason of a standing. @type {Record<string, string>} */
+const STATES = { NOT_STARTED: "announced", PAUSED: "paused", ENDED: "ended", SOLD_OUT: "sold_out" };
+
+/** The campaign's state: announced, running, paused, sold_out, claims_open or ended. @param {import("./play.js").Round} round */
+function stateOf({ standing, render }) {
+  const reason = standing?.reason ?? "";
+  if (reason === "ENDED" && Number(render?.claims_until ?? 0) * 1000 > Date.now()) return "claims_open";
+  const soldOut = reason !== "" && render?.reason === "SOLD_OUT"; // The player's own reason hides it.
+  return STATES[reason] ?? (soldOut ? "sold_out" : "running");
+}
+
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(`
+.state { max-width: 34em; text-align: center; overflow-wrap: anywhere; } .state:empty { display: none; }
+.state img { display: block; max-width: 100%; max-height: 16em; margin: 0 auto .7em; border-radius: .8em; object-fit: contain; }
+`);
+
 export class Page {
   /**
    * @param {import("./types.js").Render} render
@@ -27,6 +44,7 @@ export class Page {
   constructor({ ui, campaign_id }, api, locale) {
     this.texts = ui.page.texts ?? {};
     this.after = ui.page.after ?? {};
+    this.states = ui.page.states ?? {};
     this.legal = Array.isArray(ui.page.legal) ? ui.page.legal.filter((/** @type {any} */ one) => ["terms", "privacy", "imprint"].includes(one)) : [];
     this.api = api;
     this.locale = locale;
@@ -58,6 +76,24 @@ export class Page {
   how() {
     const shown = this.#prose("how", "prose");
     return shown && h("details", { class: "how", part: "how" }, h("summary", {}, this.words.how), shown);
+  }
+
+  /** The text and picture of the campaign's state, which follows the round's. @param {import("./play.js").Round} round */
+  notice(round) {
+    const shown = h("div", { class: "state prose", part: "state", dir: "auto" });
+    const paint = () => {
+      const state = stateOf(round);
+      if (round.state === "loading" || shown.getAttribute("data-of") === state) return;
+      const { text: texts, image } = this.states[state] ?? {};
+      const address = safe(image);
+      shown.setAttribute("data-of", state);
+      shown.replaceChildren(...(address ? [h("img", { src: address, alt: "" })] : []), ...prose(textOf(texts, this.locale)));
+      if (shown.isConnected) wear(shown, sheet);
+      else queueMicrotask(() => shown.isConnected && wear(shown, sheet));
+    };
+    round.addEventListener("change", paint);
+    paint();
+    return shown;
   }
 
   /** What follows a result, on its card. @param {boolean} won @param {(said: string) => void} say @param {boolean} leaves whether it may redirect: nothing is left to do here */

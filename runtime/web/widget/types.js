@@ -17,6 +17,9 @@
  * @property {string} scope_key where the balances of its players are
  * @property {string[]} offers what its campaign has of quests, leaderboards and codes
  * @property {string} reason NOT_STARTED, PAUSED, ENDED or SOLD_OUT; "" where it is open
+ * @property {string} state CAMPAIGN_STATE_RUNNING and the like
+ * @property {string} claims_until
+ * @property {string} [on_unavailable]
  * @property {string} starts_at
  * @property {string} ends_at
  * @property {string} timezone of the campaign's dates

@@ -1,6 +1,5 @@
 // The frame of a game: name, button, remaining plays, result, refusals, panels.
 
-import { countdown } from "./countdown.js";
 import { h, picture, still, text } from "./dom.js";
 import { css, lookOf, pictured } from "./look.js";
 import { openPanel, panelsOf } from "./panels.js";
@@ -61,6 +60,7 @@ export class View {
       look.logo && h("img", { class: "logo", part: "logo", src: look.logo, alt: look.logoAlt }),
       round.render && h(host.hasAttribute("hosted") ? "h1" : "h2", { part: "title" }, page?.title || round.render.name),
       page?.intro() ?? (text(ui.description) && h("p", { class: "lead", part: "lead" }, ui.description)),
+      page?.notice(round),
       page?.how(),
       this.root,
       this.card,
@@ -279,14 +279,17 @@ export class View {
   /** Details shown with a state. @param {string} reason @returns {any[]} */
   #more(reason) {
     const { words, round } = this;
-    if (reason === "SOLD_OUT") return [h("p", { class: "quiet" }, words.t("sold_out_more"))];
+    if (reason === "SOLD_OUT") return round.render?.on_unavailable === "ON_UNAVAILABLE_FALLBACK" ? [] : [h("p", { class: "quiet" }, words.t("sold_out_more"))];
     if (reason === "ENDED" && this.panels.querySelector("[data-panel=rewards]")) {
-      return [h("button", { class: "small strong", type: "button", onclick: () => void openPanel(this, "rewards") }, words.t("rewards"))];
+      const until = Number(round.render?.claims_until);
+      return [until * 1000 > Date.now() && h("p", {}, words.t("claims_until", { when: words.when(until, round.render?.timezone) })), h("button", { class: "small strong", type: "button", onclick: () => void openPanel(this, "rewards") }, words.t("rewards"))];
     }
     const at = Number(round.standing?.starts_at ?? 0);
     if (reason !== "NOT_STARTED" || !at) return [];
     const when = words.when(at, round.render?.timezone);
-    return [h("p", {}, words.t("starts_at", { when })), countdown(words, at, () => void round.open())];
+    const counted = h("div", {});
+    void import("./countdown.js").then((file) => counted.replaceWith(file.countdown(words, at, () => void round.open())));
+    return [h("p", {}, words.t("starts_at", { when })), counted];
   }
 
   /** @param {string} reason @param {unknown} resets */

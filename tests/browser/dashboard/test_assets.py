@@ -59,8 +59,13 @@ async def test_page_of_a_campaign_is_edited_beside_its_preview(desk: Desk, fair:
     await page.fill("[name='texts.intro.de']", "Drehen und **gewinnen**.")
     await page.wait_for_selector(".preview .logo[alt=Brand]")
     await page.wait_for_selector(".preview h2 >> text=Spring fair")
-    await page.locator(".choices select").select_option("de")
+    choices = page.locator(".choices select")
+    await choices.nth(0).select_option("de")
     await page.wait_for_selector(".preview .lead strong >> text=gewinnen")
+    await page.fill("[name='states.ended.text.en']", "See you **next year**.")
+    for state, shown in (("announced", ".preview [role=timer]"), ("ended", ".preview .state strong >> text=next year")):
+        await choices.nth(1).select_option(state)
+        await page.wait_for_selector(shown)
     assert await violations(page) == []
     for width in (390, 768, 1280):
         await page.set_viewport_size({"width": width, "height": 900})
@@ -73,7 +78,8 @@ async def test_page_of_a_campaign_is_edited_beside_its_preview(desk: Desk, fair:
         "texts": {
             "title": {"en": "Spring fair"},
             "intro": {"en": "Spin and **win**.", "de": "Drehen und **gewinnen**."},
-        }
+        },
+        "states": {"ended": {"text": {"en": "See you **next year**."}}},
     }
     assert settings["theme"]["logo"].startswith(f"/assets/{stack.tenant_id}/asset_")
     assert (settings["theme"]["primary"], settings["terms"]) == ("#0b5c8a", "Be fair."), "the rest is unchanged"

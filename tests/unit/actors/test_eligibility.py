@@ -357,3 +357,7 @@ def test_game_is_sold_out_where_no_drawn_prize_is_left(
     made = state_of(snapshot=game(prizes={"mug": mug(**named)}), stocks=stocks)
     assert eligibility.sold_out(made) == sold_out
     assert not eligibility.sold_out(state_of(snapshot=game(COINS), stocks=stocks)), "a wallet's items never run out"
+    consoled = replace(made.snapshot.game, on_unavailable="fallback", fallback_prize_id="pen")
+    prizes = {**made.snapshot.prizes, "pen": mug(prize_id="pen")}
+    made = state_of(snapshot=game(prizes=prizes, game=consoled), stocks={**stocks, "pen": stock(None)})
+    assert eligibility.sold_out(made) == sold_out, "a consolation does not count"

@@ -10,11 +10,13 @@ from runtime.actors.game.snapshot import segments_of
 from runtime.actors.game.state import GameSnapshot, PrizeTerms
 from runtime.actors.idempotency import WITHOUT_KEY
 from runtime.errors import Fault
+from runtime.rules.campaign_state import REASONS, State, state_of
 from tests.support.game_state import GUEST, game, pending
 
 START: Final = 1_000
 END: Final = 2_000
 LATER: Final = 3_000
+DOOR: Final = 1_500
 
 
 def snapshot(**named: Any) -> GameSnapshot:
@@ -57,6 +59,9 @@ STATES: Final[list[tuple[dict[str, Any], float, Told, Told]]] = [
     ({"campaign_status": "ended", "redeem_until": 0}, END, INACTIVE, AT_END),
     ({"campaign_status": "ended", "redeem_until": 0, "end_date": 0}, END, INACTIVE, BY_HAND),
     ({"campaign_status": "ended"}, LATER, INACTIVE, OVER),
+    ({"opens_at": DOOR}, DOOR - 1, ("this game has not begun", {"opens_at": DOOR}), OPEN),
+    ({"closes_at": DOOR}, DOOR - 1, OPEN, OPEN),
+    ({"closes_at": DOOR}, DOOR, ("this game has ended", {"closed_at": DOOR}), OPEN),
 ]
 
 
@@ -76,21 +81,30 @@ def test_refusal_says_what_is_closed_and_since_or_until_when(
 
 
 @pytest.mark.parametrize(
-    ("state", "now", "reason"),
+    ("state", "now", "expected"),
     [
-        ({}, START - 0.1, "NOT_STARTED"),
-        ({}, START, ""),
-        ({}, END, "ENDED"),
-        ({"end_date": 0}, LATER, ""),
-        ({"campaign_status": "paused"}, START - 1, "PAUSED"),
-        ({"campaign_status": "paused"}, END, "ENDED"),
-        ({"campaign_status": "ended"}, START - 1, "ENDED"),
-        ({"status": "paused"}, START, "PAUSED"),
-        ({"status": "paused"}, END, "ENDED"),
+        ({}, START - 0.1, State.ANNOUNCED),
+        ({}, START, State.RUNNING),
+        ({}, LATER - 0.1, State.CLAIMS_OPEN),
+        ({}, LATER, State.ENDED),
+        ({"redeem_until": 0}, END, State.ENDED),
+        ({"end_date": 0}, LATER, State.RUNNING),
+        ({"campaign_status": "paused"}, START - 1, State.PAUSED),
+        ({"campaign_status": "paused"}, LATER, State.ENDED),
+        ({"campaign_status": "ended"}, START - 1, State.CLAIMS_OPEN),
+        ({"status": "paused"}, START, State.PAUSED),
+        ({"status": "paused"}, LATER, State.ENDED),
+        ({"opens_at": DOOR}, DOOR - 1, State.ANNOUNCED),
+        ({"opens_at": START - 1, "closes_at": END + 1}, LATER, State.ENDED),
+        ({"closes_at": DOOR}, DOOR, State.CLAIMS_OPEN),
     ],
 )
-def test_closed_reason_is_the_state_that_lasts_longest(state: dict[str, Any], now: float, reason: str) -> None:
-    assert snapshot(**state).closed_reason(now) == reason
+def test_state_is_the_one_that_lasts_longest(state: dict[str, Any], now: float, expected: State) -> None:
+    made = snapshot(**state)
+    assert state_of(made.status, made.campaign_status, made.dates, now) is expected
+    assert made.closed_reason(now) == REASONS[expected]
+    sold_out = state_of(made.status, made.campaign_status, made.dates, now, sold_out=True)
+    assert sold_out is (State.SOLD_OUT if expected is State.RUNNING else expected)
 
 
 @pytest.mark.parametrize("now", [START, END])

@@ -30,6 +30,7 @@ __all__ = (
     "CampaignFigures",
     "CampaignFiguresReply",
     "CampaignReply",
+    "CampaignState",
     "CampaignStatus",
     "ClaimAnswer",
     "ClaimField",
@@ -540,6 +541,52 @@ class BulkAct(betterproto2.Enum):
             "BULK_ACT_FULFILL": 1,
             "BULK_ACT_REVOKE": 2,
             "BULK_ACT_RETRY": 3,
+        }
+
+
+class CampaignState(betterproto2.Enum):
+    """
+    The state of a campaign or of one of its games, derived from status, dates and stock. ANNOUNCED: it has not begun.
+    SOLD_OUT: it can be played, but no prize is left except the consolation. CLAIMS_OPEN: it has ended, and winners can
+    redeem until `claims_until`.
+    """
+
+    UNSPECIFIED = 0
+
+    ANNOUNCED = 1
+
+    RUNNING = 2
+
+    PAUSED = 3
+
+    SOLD_OUT = 4
+
+    CLAIMS_OPEN = 5
+
+    ENDED = 6
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "CAMPAIGN_STATE_UNSPECIFIED",
+            1: "CAMPAIGN_STATE_ANNOUNCED",
+            2: "CAMPAIGN_STATE_RUNNING",
+            3: "CAMPAIGN_STATE_PAUSED",
+            4: "CAMPAIGN_STATE_SOLD_OUT",
+            5: "CAMPAIGN_STATE_CLAIMS_OPEN",
+            6: "CAMPAIGN_STATE_ENDED",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "CAMPAIGN_STATE_UNSPECIFIED": 0,
+            "CAMPAIGN_STATE_ANNOUNCED": 1,
+            "CAMPAIGN_STATE_RUNNING": 2,
+            "CAMPAIGN_STATE_PAUSED": 3,
+            "CAMPAIGN_STATE_SOLD_OUT": 4,
+            "CAMPAIGN_STATE_CLAIMS_OPEN": 5,
+            "CAMPAIGN_STATE_ENDED": 6,
         }
 
 
@@ -3976,6 +4023,13 @@ class Game(betterproto2.Message):
 
     updated_at: "int" = betterproto2.field(19, betterproto2.TYPE_INT64)
 
+    start_date: "int" = betterproto2.field(20, betterproto2.TYPE_INT64)
+    """
+    When the game can be played, within the dates of its campaign: from `start_date`, before `end_date`; 0: no limit.
+    """
+
+    end_date: "int" = betterproto2.field(21, betterproto2.TYPE_INT64)
+
 
 default_message_pool.register_message("game.v1", "Game", Game)
 
@@ -7024,6 +7078,16 @@ class PublicCampaignReply(betterproto2.Message):
     The leaderboards that are not archived, newest first.
     """
 
+    state: "CampaignState" = betterproto2.field(5, betterproto2.TYPE_ENUM, default_factory=lambda: CampaignState(0))
+    """
+    The campaign's state. SOLD_OUT: each game that has begun and not ended is sold out.
+    """
+
+    claims_until: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    """
+    Until when winners can redeem after the end; 0: no such time is set.
+    """
+
 
 default_message_pool.register_message("game.v1", "PublicCampaignReply", PublicCampaignReply)
 
@@ -7692,15 +7756,25 @@ class Render(betterproto2.Message):
 
     starts_at: "int" = betterproto2.field(16, betterproto2.TYPE_INT64)
     """
-    When the campaign starts; 0: no start date. `timezone` is the zone to show it in.
+    When the game starts: with its campaign or later; 0: no start date. `timezone` is the zone to show it in.
     """
 
     ends_at: "int" = betterproto2.field(17, betterproto2.TYPE_INT64)
     """
-    When the campaign ends; 0: never.
+    When the game ends: with its campaign or earlier; 0: never.
     """
 
     timezone: "str" = betterproto2.field(18, betterproto2.TYPE_STRING)
+
+    state: "CampaignState" = betterproto2.field(19, betterproto2.TYPE_ENUM, default_factory=lambda: CampaignState(0))
+    """
+    The game's state, which `reason` follows from.
+    """
+
+    claims_until: "int" = betterproto2.field(20, betterproto2.TYPE_INT64)
+    """
+    Until when winners can redeem after the end; 0: no such time is set.
+    """
 
 
 default_message_pool.register_message("game.v1", "Render", Render)

@@ -13,7 +13,7 @@ export const SHAPES = /** @type {Record<string, Record<string, string>>} */ ({
   collection: { reward_handler: "lucky_item", seed_generator: "none", validator: "basic" },
 });
 
-const FIELDS = ["name", "handler_config", "on_unavailable", "fallback_prize_id", "rules", "access", "wallet_scope", "milestones", "ui"];
+const FIELDS = ["name", "handler_config", "on_unavailable", "fallback_prize_id", "rules", "access", "wallet_scope", "start_date", "end_date", "milestones", "ui"];
 
 /** The form's initial value. @param {any} game @returns {Record<string, any>} */
 export function editable(game) {
@@ -124,6 +124,8 @@ export function schemaOf(config, wheel, currencies, rungs) {
       }),
       access: { type: "string", enum: ["GAME_ACCESS_PLAYER", "GAME_ACCESS_PUBLIC"] },
       wallet_scope: { type: "string", enum: ["WALLET_SCOPE_CAMPAIGN", "WALLET_SCOPE_MERCHANT", "WALLET_SCOPE_TENANT"] },
+      start_date: { type: "integer", format: "unix-time", help: say("help.own_dates") },
+      end_date: { type: "integer", format: "unix-time" },
       milestones: object({
         mode: { type: "string", enum: ["MILESTONE_MODE_CUMULATIVE_UNLOCK", "MILESTONE_MODE_SPEND_EXCHANGE"] },
         auto_grant: { type: "boolean" },

@@ -41,8 +41,10 @@ export function ofCampaign(ui, settings) {
   const named = isObject(theme) ? Object.values(theme).some((one) => one !== "" && one !== null && one !== undefined) : Boolean(theme);
   const made = named ? { ...own, theme: { ...(logo ? { logo, logo_alt } : {}), ...theme } } : { ...given, ...(isEmpty(own.background) ? { ...own, background: given.background ?? own.background } : own) };
   const page = { texts: { ...settings?.page?.texts, ...ui?.page?.texts }, after: { ...settings?.page?.after, ...ui?.page?.after } };
+  const names = Object.keys({ ...settings?.page?.states, ...ui?.page?.states });
+  const states = Object.fromEntries(names.map((name) => [name, { ...settings?.page?.states?.[name], ...ui?.page?.states?.[name] }]));
   const legal = ["terms", "privacy", "imprint"].filter((name) => !isEmpty(page.texts[name]));
-  return isEmpty(page.texts) && isEmpty(page.after) ? made : { ...made, page: { ...page, legal } };
+  return isEmpty(page.texts) && isEmpty(page.after) && isEmpty(states) ? made : { ...made, page: { ...page, states, legal } };
 }
 
 /** @param {any} value */

@@ -8,6 +8,10 @@ const ENTRY = "/widget/v1/tombola.js";
 const KEPT = "tombola.play:preview:";
 const PAUSE_MS = 350;
 const LASTS_SECONDS = 3600;
+const SOON = Math.floor(Date.now() / 1000) + 3 * 86_400;
+
+/** The reason and the state of the public view, by the state that is previewed. @type {Record<string, string>} */
+const REASONS = { announced: "NOT_STARTED", paused: "PAUSED", sold_out: "SOLD_OUT", claims_open: "ENDED", ended: "ENDED" };
 
 /** Answers the widget's requests (`TombolaGame.api`). Only starts and plays reach the service, as test plays. */
 class TestPlays {
@@ -29,8 +33,9 @@ class TestPlays {
     if (path.endsWith("/render")) {
       return this.render;
     }
+    const { reason, starts_at } = this.render;
     return path.endsWith("/eligibility")
-      ? { can_play: true, reason: "", remaining_turns: 0, free_plays_remaining: -1, resets_at: "0" }
+      ? { can_play: ["", "SOLD_OUT"].includes(reason), reason, starts_at, remaining_turns: 0, free_plays_remaining: -1, resets_at: "0" }
       : { items: [], pagination: { next_cursor: "", has_more: false } };
   }
 
@@ -61,9 +66,9 @@ class TestPlays {
 
 /**
  * The widget, redrawn when the look changes. It plays the saved game.
- * @param {{game: any, ui: any, prizes: any[], unsaved: string[], locale?: string}} props ui: as it is shown; unsaved: fields that were typed and not saved
+ * @param {{game: any, ui: any, prizes: any[], unsaved: string[], locale?: string, phase?: string}} props ui: as it is shown; unsaved: fields that were typed and not saved; phase: the campaign's state that is shown
  */
-export function Preview({ game, ui, prizes, unsaved, locale = "en" }) {
+export function Preview({ game, ui, prizes, unsaved, locale = "en", phase = "running" }) {
   const own = useRef(/** @type {HTMLElement | null} */ (null));
   const [failed, setFailed] = useState(false);
   const { id, name, type, campaign_id, status, reward_handler, rules, milestones } = game;
@@ -73,6 +78,7 @@ export function Preview({ game, ui, prizes, unsaved, locale = "en" }) {
   const render = {
     id, name, type, campaign_id, status, reward_handler, rules: { ...rules, requires_turn: false }, milestones, ui: local(ui),
     access: "GAME_ACCESS_PUBLIC", on_unavailable: game.on_unavailable, prizes: shown, scope_key: "", offers: [],
+    state: `CAMPAIGN_STATE_${phase.toUpperCase()}`, reason: REASONS[phase] ?? "", starts_at: phase === "announced" ? String(SOON) : "0", claims_until: phase === "claims_open" ? String(SOON) : "0",
   };
   const serialized = JSON.stringify(render);
   useEffect(() => {

@@ -13,10 +13,11 @@ import { tell } from "../parts/toast.js";
 import { address, askBeforeLeaving } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../title.js";
-import { say, state } from "../words.js";
+import { has, say, state } from "../words.js";
 
 const SHORT = ["title", "intro", "how", "win", "lose", "thanks"];
 const LEGAL = ["terms", "privacy", "imprint"];
+const STATES = ["announced", "running", "paused", "sold_out", "claims_open", "ended"];
 const PICTURES = ["image", "logo", "preview"];
 /** Of the widget, offered in this order. */
 const LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr", "ar", "ja", "zh"];
@@ -27,7 +28,7 @@ const object = (properties) => ({ type: "object", properties });
 const text = { type: "string" };
 /** A text by language. @param {string} name */
 const byLanguage = (name) => ({
-  type: "object", label: say(`page.${name}`), names: LANGUAGES, help: say(`page.help_${name}`),
+  type: "object", label: say(`page.${name}`), names: LANGUAGES, help: has(`page.help_${name}`) ? say(`page.help_${name}`) : undefined,
   additionalProperties: { type: "string", format: name === "title" || name === "label" ? undefined : "lines", maxLength: 20000, label: say("page.text") },
 });
 
@@ -43,6 +44,8 @@ const SCHEMA = object({
     label: byLanguage("label"), url: { type: "string", maxLength: 2048, help: say("page.help_url") },
     redirect_seconds: { type: "integer", minimum: 0, maximum: 600, help: say("page.help_redirect") }, share: { type: "boolean" },
   }),
+  states: { ...object(Object.fromEntries(STATES.map((name) => [name, { ...object({ text: byLanguage("text"), image: text }), label: state(name) }]))), label: say("page.part_states"), help: say("page.help_states") },
+  layout: { type: "string", enum: ["", "calendar"], help: say("page.help_layout") },
   css: { type: "string", format: "lines", maxLength: 20000, help: say("page.help_css") },
 });
 
@@ -56,9 +59,12 @@ function editable({ settings }) {
   const { theme, background, preview, page, css } = settings ?? {};
   const texts = partOf(page?.texts);
   const after = partOf(page?.after);
+  const states = partOf(page?.states);
   return {
     theme: { ...partOf(theme) }, background: { ...partOf(background) }, preview: typeof preview === "string" ? preview : "", css: typeof css === "string" ? css : "",
     texts: Object.fromEntries([...SHORT, ...LEGAL].map((name) => [name, languagesOf(texts[name])])),
+    states: Object.fromEntries(STATES.map((name) => [name, { ...partOf(states[name]), text: languagesOf(partOf(states[name]).text) }])),
+    layout: page?.layout === "calendar" ? "calendar" : "",
     after: { ...after, label: languagesOf(after.label), url: after.url ?? "", redirect_seconds: after.redirect_seconds ?? 0, share: after.share === true },
   };
 }
@@ -73,9 +79,9 @@ function pruned(value) {
 }
 
 /** The campaign's settings with the form's. @param {any} campaign @param {any} value */
-function settingsOf({ settings }, { theme, background, preview, texts, after, css }) {
+function settingsOf({ settings }, { theme, background, preview, texts, after, states, layout, css }) {
   const kept = Object.entries(settings ?? {}).filter(([name]) => !["theme", "background", "preview", "page", "css"].includes(name));
-  return { ...Object.fromEntries(kept), ...pruned({ theme, background, preview, css, page: { texts, after } }) };
+  return { ...Object.fromEntries(kept), ...pruned({ theme, background, preview, css, page: { texts, after, states, layout } }) };
 }
 
 /** @param {{id: string}} props */
@@ -109,6 +115,7 @@ function Designer({ campaign, games, themes, prizes }) {
   const [unused, setUnused] = useState(/** @type {{field: string, description: string}[]} */ ([]));
   const [language, setLanguage] = useState("en");
   const [shown, setShown] = useState(games[0]?.id ?? "");
+  const [phase, setPhase] = useState("running");
   const widget = useMemo(() => widgetsOf(themes), [themes]);
   const settings = settingsOf(begun.current, value);
   const unsaved = JSON.stringify(settings) !== JSON.stringify(settingsOf(begun.current, filled.current));
@@ -136,7 +143,8 @@ function Designer({ campaign, games, themes, prizes }) {
     }
   };
   const game = games.find((/** @type {any} */ one) => one.id === shown);
-  const languages = [...new Set(["en", ...Object.values(value.texts ?? {}).flatMap((/** @type {any} */ one) => Object.keys(one ?? {}))])];
+  const texts = [...Object.values(value.texts ?? {}), ...Object.values(value.states ?? {}).map((/** @type {any} */ one) => one?.text)];
+  const languages = [...new Set(["en", ...texts.flatMap((/** @type {any} */ one) => Object.keys(one ?? {}))])];
   const ui = game && dressed(ofCampaign(game.ui, settings), themes);
   return html`<div class="designer">
     <div><${Section} title=${say("page.edit")}>
@@ -149,8 +157,9 @@ function Designer({ campaign, games, themes, prizes }) {
       ${game && can("MakeTestPlays") ? html`<div class="choices">
           ${games.length > 1 && html`<${Choice} name=${say("page.game")} value=${shown} change=${setShown} items=${games.map((/** @type {any} */ one) => [one.id, one.name])} />`}
           ${languages.length > 1 && html`<${Choice} name=${say("page.language")} value=${language} change=${setLanguage} items=${languages.map((one) => [one, one])} />`}
+          <${Choice} name=${say("page.state")} value=${phase} change=${setPhase} items=${STATES.map((one) => [one, state(one)])} />
         </div>
-        <${Preview} game=${game} ui=${ui} prizes=${prizes} unsaved=${unsaved ? ["ui"] : []} locale=${language} />` : html`<${Empty} title=${say("page.no_game")} text=${say("page.no_game_text")} />`}
+        <${Preview} game=${game} ui=${ui} prizes=${prizes} unsaved=${unsaved ? ["ui"] : []} locale=${language} phase=${phase} />` : html`<${Empty} title=${say("page.no_game")} text=${say("page.no_game_text")} />`}
       <${Section} title=${say("contrast.title")}><${Contrasts} ui=${value} themes=${themes} /><//>
     </div>
   </div>`;
@@ -166,7 +175,10 @@ function widgetsOf(themes) {
   const Mode = ({ schema, value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
     ${schema.enum.map((/** @type {string} */ one) => html`<option value=${one}>${one ? state(one) : say("look.of_theme")}</option>`)}</select>`;
   /** @param {any} props */
+  const Layout = ({ schema, value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
+    ${schema.enum.map((/** @type {string} */ one) => html`<option value=${one}>${say(`page.layout_${one || "list"}`)}</option>`)}</select>`;
+  /** @param {any} props */
   const Theme = (props) => html`<${Preset} ...${props} themes=${themes} />`;
   return (/** @type {string} */ name) =>
-    PICTURES.includes(name) ? Picture : name === "font_file" ? Font : COLOURS.includes(name) ? Colour : name === "preset" ? Theme : name === "mode" ? Mode : null;
+    PICTURES.includes(name) ? Picture : name === "font_file" ? Font : COLOURS.includes(name) ? Colour : name === "preset" ? Theme : name === "mode" ? Mode : name === "layout" ? Layout : null;
 }

@@ -1,4 +1,4 @@
-// Templates: eight complete campaigns, created as drafts.
+// Templates: nine complete campaigns, created as drafts.
 import { api, newKey, Refused } from "../api.js";
 import { fileAddress } from "../files.js";
 import { html, useState } from "../lib.js";
@@ -37,7 +37,8 @@ export default function Gallery() {
 function Start({ file, close }) {
   const [key] = useState(newKey);
   const save = async (/** @type {any} */ value) => {
-    const campaign = { ...file.campaign, ...value, status: "draft" };
+    const end = value.end_date || file.campaign.end_date; // A file may count its end from the start.
+    const campaign = { ...file.campaign, ...value, end_date: end || 0, status: "draft" };
     const made = await api.post("/admin/campaigns/import", { body: { file: { ...file, campaign } }, key }).catch(shown);
     tell(say("campaigns.made", { name: made.name }));
     go(addressOf(made.campaign_id));

@@ -38,6 +38,7 @@ export default {
   starts_at: "تبدأ: {when}",
   PAUSED: "هذه اللعبة متوقفة مؤقتًا. عُد لاحقًا من فضلك.",
   ENDED: "انتهت هذه اللعبة.",
+  claims_until: "يمكن المطالبة بالجوائز حتى {when}.",
   SOLD_OUT: "نفدت كل الجوائز.",
   sold_out_more: "يمكنك متابعة اللعب للتسلية.",
   LOGIN_REQUIRED: "سجّل الدخول لتلعب.",

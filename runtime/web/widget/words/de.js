@@ -38,6 +38,7 @@ export default {
   starts_at: "Beginn: {when}",
   PAUSED: "Das Spiel macht gerade Pause. Bitte komm später wieder.",
   ENDED: "Das Spiel ist zu Ende.",
+  claims_until: "Preise können bis {when} eingelöst werden.",
   SOLD_OUT: "Alle Preise sind vergeben.",
   sold_out_more: "Du kannst zum Spaß weiterspielen.",
   LOGIN_REQUIRED: "Bitte melde dich an, um zu spielen.",

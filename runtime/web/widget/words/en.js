@@ -49,6 +49,7 @@ export default {
   starts_at: "Starts: {when}",
   PAUSED: "This game is paused. Please come back later.",
   ENDED: "This game has ended.",
+  claims_until: "Prizes can be claimed until {when}.",
   SOLD_OUT: "All prizes have been won.",
   sold_out_more: "You can still play for fun.",
   LOGIN_REQUIRED: "Please sign in to play.",

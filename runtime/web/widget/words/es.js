@@ -38,6 +38,7 @@ export default {
   starts_at: "Empieza: {when}",
   PAUSED: "Este juego está en pausa. Vuelve más tarde.",
   ENDED: "Este juego ha terminado.",
+  claims_until: "Los premios se pueden reclamar hasta el {when}.",
   SOLD_OUT: "Ya se han ganado todos los premios.",
   sold_out_more: "Puedes seguir jugando por diversión.",
   LOGIN_REQUIRED: "Inicia sesión para jugar.",

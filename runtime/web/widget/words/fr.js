@@ -38,6 +38,7 @@ export default {
   starts_at: "Début : {when}",
   PAUSED: "Ce jeu est en pause pour le moment. Revenez plus tard.",
   ENDED: "Ce jeu est terminé.",
+  claims_until: "Les lots peuvent être réclamés jusqu’au {when}.",
   SOLD_OUT: "Tous les lots ont été gagnés.",
   sold_out_more: "Vous pouvez encore jouer pour le plaisir.",
   LOGIN_REQUIRED: "Connectez-vous pour jouer.",

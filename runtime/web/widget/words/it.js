@@ -38,6 +38,7 @@ export default {
   starts_at: "Inizio: {when}",
   PAUSED: "Questo gioco è in pausa. Torna più tardi.",
   ENDED: "Questo gioco è terminato.",
+  claims_until: "I premi si possono ritirare fino al {when}.",
   SOLD_OUT: "Tutti i premi sono stati vinti.",
   sold_out_more: "Puoi ancora giocare per divertimento.",
   LOGIN_REQUIRED: "Accedi per giocare.",

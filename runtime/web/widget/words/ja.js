@@ -38,6 +38,7 @@ export default {
   starts_at: "開始：{when}",
   PAUSED: "このゲームは現在、一時停止中です。後でまた来てください。",
   ENDED: "このゲームは終了しました。",
+  claims_until: "賞品は {when} まで受け取れます。",
   SOLD_OUT: "賞品はすべてなくなりました。",
   sold_out_more: "賞品なしで引き続き遊べます。",
   LOGIN_REQUIRED: "プレイするにはログインしてください。",

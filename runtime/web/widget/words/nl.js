@@ -38,6 +38,7 @@ export default {
   starts_at: "Begint: {when}",
   PAUSED: "Dit spel is nu gepauzeerd. Kom later terug.",
   ENDED: "Dit spel is afgelopen.",
+  claims_until: "Prijzen kunnen worden opgehaald tot {when}.",
   SOLD_OUT: "Alle prijzen zijn op.",
   sold_out_more: "Je kunt nog wel voor je plezier spelen.",
   LOGIN_REQUIRED: "Log in om te spelen.",

@@ -38,6 +38,7 @@ export default {
   starts_at: "Początek: {when}",
   PAUSED: "Ta gra jest teraz wstrzymana. Wróć później.",
   ENDED: "Ta gra już się skończyła.",
+  claims_until: "Nagrody można odebrać do {when}.",
   SOLD_OUT: "Wszystkie nagrody zostały rozdane.",
   sold_out_more: "Możesz nadal grać dla zabawy.",
   LOGIN_REQUIRED: "Zaloguj się, aby zagrać.",

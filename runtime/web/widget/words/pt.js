@@ -38,6 +38,7 @@ export default {
   starts_at: "Início: {when}",
   PAUSED: "Este jogo está em pausa. Volte mais tarde.",
   ENDED: "Este jogo terminou.",
+  claims_until: "Os prêmios podem ser resgatados até {when}.",
   SOLD_OUT: "Todos os prêmios já foram ganhos.",
   sold_out_more: "Você ainda pode jogar por diversão.",
   LOGIN_REQUIRED: "Entre na sua conta para jogar.",

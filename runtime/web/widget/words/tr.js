@@ -38,6 +38,7 @@ export default {
   starts_at: "Başlangıç: {when}",
   PAUSED: "Bu oyun şu anda duraklatıldı. Lütfen sonra tekrar gel.",
   ENDED: "Bu oyun sona erdi.",
+  claims_until: "Ödüller {when} tarihine kadar alınabilir.",
   SOLD_OUT: "Bütün ödüller bitti.",
   sold_out_more: "Eğlence için oynamaya devam edebilirsin.",
   LOGIN_REQUIRED: "Oynamak için giriş yap.",

@@ -38,6 +38,7 @@ export default {
   starts_at: "开始时间：{when}",
   PAUSED: "此游戏目前暂停，请稍后再来。",
   ENDED: "此游戏已结束。",
+  claims_until: "奖品可领取至 {when}。",
   SOLD_OUT: "奖品已全部送完。",
   sold_out_more: "你仍然可以玩着消遣。",
   LOGIN_REQUIRED: "请登录后再玩。",

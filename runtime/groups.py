@@ -1,7 +1,7 @@
 """The consumer groups: name, purpose, streams and entry point.
 
 `tombola worker NAME`, its help, the setting CORE_WORKERS and the worker roles are derived from this list;
-tests/ops/test_groups.py compares the documents and deployment files with it. The module imports no other part of the
+tests/ops/test_readme.py compares the documents and deployment files with it. The module imports no other part of the
 runtime, so that settings can use the names: a group's code is imported only when it runs.
 """
 

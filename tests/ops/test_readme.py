@@ -2,6 +2,7 @@
 
 import ast
 import html
+import inspect
 import re
 import subprocess
 import sys
@@ -9,10 +10,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ops.generate import pages
 from ops.ready import welcome
 from runtime.commands import builder
-from runtime.groups import GROUPS
+from runtime.groups import GROUPS, ConsumerGroup
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -116,3 +119,46 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+ARCHITECTURE = (ROOT / "docs/explanation/architecture.md").read_text()
+
+
+def test_architecture_page_names_each_group() -> None:
+    reading = [group.name for group in GROUPS.values() if group.stream is not None]
+    picture = (ROOT / "docs/pictures/architecture.svg").read_text()
+    assert [name for name in reading if name.capitalize() not in picture] == []
+    assert f"| the consumer groups: {', '.join(GROUPS)} |" in ARCHITECTURE, "the table of rooms"
+
+
+@pytest.mark.parametrize("group", GROUPS.values(), ids=lambda group: group.name)
+def test_group_loads_the_coroutine_that_its_row_names(group: ConsumerGroup) -> None:
+    run = group.load()
+    assert inspect.iscoroutinefunction(run)
+    assert [*inspect.signature(run).parameters][:2] == ["engine", "stop"]
+
+
+def test_group_streams_are_one_per_shard_with_the_shard_as_hash_tag() -> None:
+    for group in GROUPS.values():
+        streams = group.streams(3)
+        assert len(set(streams)) == (3 if group.stream is not None else 0)
+        assert all(f"{{{shard}}}" in stream for shard, stream in enumerate(streams))
+
+
+def pins(lines: list[str]) -> dict[str, str]:
+    """{normalised name: version} of the lines that pin one."""
+    found = (re.fullmatch(r"([\w.-]+)(?:\[.*\])?==(\S+)", line.strip()) for line in lines)
+    return {re.sub(r"[-_.]+", "-", match[1]).lower(): match[2] for match in found if match}
+
+
+def test_constraints_and_project_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    constraints = pins((ROOT / "ops/constraints.txt").read_text().splitlines())
+    wanted = pins(named)
+    assert wanted.items() <= constraints.items()
+    assert len(wanted) == len({line for line in named if not line.startswith("tombola[")})
+
+
+def test_constraints_name_no_host() -> None:
+    assert "://" not in (ROOT / "ops/constraints.txt").read_text()

@@ -130,12 +130,6 @@ async def test_metrics_are_not_served_by_an_edge(stack: Stack, surface: str) -> 
         assert answer.status == 404
 
 
-async def test_scope_is_required_on_core(stack: Stack) -> None:
-    async with stack.http.get(f"{stack.process.core_url}{API}/games") as answer:
-        envelope = await answer.json()
-    assert envelope["data"]["violations"] == [{"field": "scope.tenant_id", "description": "is required"}]
-
-
 async def test_core_reads_proto3_json(stack: Stack) -> None:
     body = {"campaign": {"name": "Autumn", "status": 2, "startDate": "1767225600", "endDate": 4102444800}}
     made = (await stack.core("POST", "/campaigns", body)).data["campaign"]

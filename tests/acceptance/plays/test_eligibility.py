@@ -50,16 +50,6 @@ async def test_closed_game_says_its_state_in_eligibility_and_render(kathmandu: W
     assert await said(status="ended") == ["ENDED"]
 
 
-async def test_eligibility_makes_no_player_row(kathmandu: World) -> None:
-    """The first play must make the row although the game actor has cached the player."""
-    game_id = await kathmandu.wheel()
-    rows = "SELECT count(*) FROM players WHERE tenant_id = $1 AND player_id = 'asker'"
-    await kathmandu.eligibility(game_id, "asker")
-    assert await kathmandu.database.fetchval(rows, kathmandu.stack.tenant_id) == 0
-    await kathmandu.round(game_id, "asker")
-    assert await kathmandu.database.fetchval(rows, kathmandu.stack.tenant_id) == 1
-
-
 async def test_render_has_the_ui_and_the_prizes_and_never_the_config(own_world: World, stack: Stack) -> None:
     prize_id = await own_world.prize(total=1, name="Mug", type="goods", value=5)
     ui = {"theme": {"primary": "#123456"}, "egg": {"image": "egg.png"}, "anything": [1, {"at": None}]}

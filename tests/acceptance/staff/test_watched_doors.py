@@ -51,16 +51,6 @@ async def test_value_of_a_live_prize_changes_when_another_person_approves(fair: 
     assert await value(fair, prize) == 60
 
 
-async def test_value_of_a_prize_that_was_changed_since_is_not_overwritten(fair: World) -> None:
-    prize = await fair.prize(total=9)
-    game = await fair.wheel(prize)
-    stale, fresh = [waiting(await put(fair, f"prizes/{prize}", {"value": value})) for value in (60, 70)]
-    await fair.round(game, "ann")
-    assert (await approve(fair, fresh)).data["status"] == "APPROVAL_STATUS_DONE"
-    assert refused(await approve(fair, stale)) == (409, "ABORTED", "STALE_REVISION")
-    assert await value(fair, prize) == 70
-
-
 async def test_odds_are_refused_once_the_value_of_their_prize_changed(
     fair: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

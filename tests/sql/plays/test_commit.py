@@ -208,17 +208,6 @@ async def test_prize_caps_hold_among_twenty_rivals(database: Database, cap: str,
     assert outcome == {"": 3, guard: 17}
 
 
-async def test_balance_is_moved_by_one_of_twenty_rivals(database: Database) -> None:
-    def moving(before: int | None, currency: str) -> Changes:
-        changes = Changes()
-        changes.move_balance(ids.make("entry"), "ann", "camp", currency, before, 1, "play_reward", "play")
-        return changes
-
-    assert await outcomes(*(commit(database, moving(5, "coin")) for _ in range(20))) == {"": 1, "balance": 19}
-    assert await outcomes(*(commit(database, moving(None, "new")) for _ in range(20))) == {"": 1, "balance": 19}
-    assert await database.fetchval("SELECT count(*) FROM ledger_entries") == 2
-
-
 async def test_codes_are_never_given_twice(database: Database) -> None:
     def coded() -> Changes:
         reward_id = ids.make("reward")

@@ -106,18 +106,6 @@ def test_turns_move_likewise() -> None:
     assert [entry.balance_after for entry in changes.turn_entries] == [2, 1]
 
 
-def test_changes_of_one_balance_or_of_one_players_turns_overlap() -> None:
-    one, two, three = Changes(), Changes(), Changes()
-    one.move_balance("e", "ann", "s", "coin", 0, 1, "play_reward", "p")
-    two.move_balance("e", "ann", "s", "leaf", 0, 1, "play_reward", "p")
-    assert not one.overlaps(two)
-    three.move_balance("e", "ann", "s", "coin", 0, 1, "play_reward", "p")
-    assert one.overlaps(three)
-    two.move_turns("t", "ann", "c", 1, -1, "play", "p")
-    three.move_turns("t", "ann", "c", 1, -1, "play", "p")
-    assert two.overlaps(three)
-
-
 def test_arguments_come_in_the_order_in_which_rows_are_locked() -> None:
     one, two = Changes(), Changes()
     for changes, order in ((one, ("b", "a", "c")), (two, ("c", "b", "a"))):

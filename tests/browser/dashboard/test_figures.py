@@ -64,7 +64,7 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     assert steps == ["Starts", "Plays", "Wins", "Claimed", "Fulfilled"]
     assert (await page.locator(".funnel b").all_inner_texts())[:3] == [str(PLAYS)] * 3
     cost = page.locator(".tile:has(span:text-is('Cost')) b")
-    assert await cost.inner_text() == "8\u00a0EUR + 5\u00a0USD", "each currency by itself"
+    assert await cost.inner_text() == "8\u00a0EUR and 5\u00a0USD", "each currency by itself"
     rows = page.locator(".part:has(h2:text-is('Cost by prize')) tbody tr")
     cells = [(await row.locator("td").all_inner_texts())[-2:] for row in await rows.all()]
     assert cells == [["8", "EUR"], ["5", "USD"], ["0", ""]]

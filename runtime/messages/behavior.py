@@ -316,7 +316,7 @@ MOST: dict[str, dict[str, int]] = {
     "EntryCountries": {"allow": 16, "deny": 16},
     "SubmitEntryRequest": {"player_id": 128, "locale": 35, "idempotency_key": 255, "country": 8},
     "GetEntryRequest": {"player_id": 128},
-    "AddEntryRequest": {"locale": 35, "country": 2, "reason": 1000, "idempotency_key": 255},
+    "AddEntryRequest": {"locale": 35, "country": 8, "reason": 1000, "idempotency_key": 255},
     "WithdrawConsentsRequest": {"consents": 64, "reason": 1000},
     "DrawTickets": {"currency": 100},
     "DrawRandomness": {"kind": 16, "source": 500},

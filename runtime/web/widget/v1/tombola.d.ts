@@ -24,9 +24,12 @@ export interface Render {
   prizes: { prize_id: string; name: string; type: string; value: number; available: boolean }[];
   /** NOT_STARTED, PAUSED or ENDED where nobody may play it, SOLD_OUT where no prize is left; else "". */
   reason: string;
-  /** The campaign's dates, and the time zone that they are shown in. */
+  /** CAMPAIGN_STATE_ANNOUNCED, RUNNING, PAUSED, SOLD_OUT, CLAIMS_OPEN or ENDED: `reason` follows from it. */
+  state: string;
+  /** When the game begins and ends, until when winners can redeem after that, and the time zone that they are shown in. */
   starts_at: Seconds;
   ends_at: Seconds;
+  claims_until: Seconds;
   timezone: string;
 }
 

@@ -34,7 +34,7 @@ def refuse_changed_game(campaign: Any, before: Any, game: m.Game, definition: di
         raise frozen_refusal(campaign["id"], "status")
     old = before["definition"]
     for name in sorted((set(old) | set(definition)) - _LOOKS):
-        if old.get(name) != definition.get(name):
+        if (old.get(name) or None) != (definition.get(name) or None):  # Earlier revisions lack what is at its default.
             raise frozen_refusal(campaign["id"], name)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -10,7 +11,7 @@ from ops.certification.site import CAP, Site
 from ops.history.record import Request
 from tests.support.scenario import Scenario
 from tests.support.stack import Stack, new_stack, settings_of
-from tests.support.world import World, new_world
+from tests.support.world import COINS, COLLECTION, World, new_world
 
 Two = tuple[World, World]
 
@@ -26,6 +27,42 @@ async def stacks(module_database_url: str, valkey_url: str) -> AsyncIterator[tup
 async def two(stacks: tuple[Stack, Stack]) -> AsyncIterator[Two]:
     async with new_world(stacks[0]) as world:
         yield world, World(stacks[1], world.campaign_id)
+
+
+async def test_change_made_in_one_process_applies_in_the_other(two: Two) -> None:
+    first, second = await two[0].prize(), await two[0].prize()
+    game_id = await two[0].wheel(first)
+    for nth in range(2):
+        (reward,) = (await two[nth].round(game_id, f"p{nth}")).data["rewards"]
+        assert reward["prize_id"] == first
+    config = {"prizes": [{"prize_id": second, "probability": 1}]}
+    assert (await two[0].stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": config})).http == 200
+    for nth in range(2):
+        answer = await two[nth].round(game_id, f"p{nth}")
+        if nth == 1 and answer.http != 200:
+            assert answer.reason == "GAME_CHANGED"
+            answer = await two[nth].round(game_id, f"p{nth}")
+        (reward,) = answer.data["rewards"]
+        assert reward["prize_id"] == second
+
+
+async def test_ledger_is_listed_in_the_order_of_its_balance(two: Two) -> None:
+    game_id = await two[0].game(COLLECTION, COINS)
+    await two[0].round(game_id, "led")
+    moved = {"player_id": "led", "scope_key": two[0].campaign_id, "currency": "coin"}
+    adjusted = [
+        two[nth % 2].stack.core("POST", "/wallet/adjustments", {**moved, "amount": 1 + nth % 7}) for nth in range(60)
+    ]
+    await asyncio.gather(*adjusted, *(two[nth % 2].round(game_id, "led") for nth in range(60)))
+    entries: list[dict[str, Any]] = []
+    cursor = ""
+    while not entries or cursor:
+        page = (await two[1].stack.consumer("GET", "/wallet/ledger", player="led", limit=50, cursor=cursor)).data
+        entries += page["items"]
+        cursor = page["pagination"]["next_cursor"]
+    assert len(entries) == 121
+    begins = [entry["balance_after"] - entry["amount"] for entry in entries]
+    assert begins == [entry["balance_after"] for entry in entries[1:]] + [0]
 
 
 def no_5xx(site: Site) -> None:

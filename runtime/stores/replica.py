@@ -27,6 +27,9 @@ LAG_SECONDS: Final = 5.0
 EVERY_SECONDS: Final = 1.0
 """How often the lag is measured."""
 
+POSITIONS: Final = 60
+"""The positions that are kept while the replica is away: more than LAG_SECONDS needs."""
+
 AWAY: Final = "away"
 BEHIND: Final = "behind"
 NO_STANDBY: Final = "no_standby"
@@ -56,7 +59,7 @@ class Replica(Database):
         """Why it is not used; "": it is."""
         self.lag_seconds = 0.0
         self._name = ""
-        self._positions: deque[tuple[float, int]] = deque()
+        self._positions: deque[tuple[float, int]] = deque(maxlen=POSITIONS)
         """When the primary's WAL had which position. The first one was replayed; the others may not have been."""
 
     async def measure(self) -> None:

@@ -108,7 +108,12 @@ async def test_frozen_campaign_refuses_other_odds_and_less_stock(world: World) -
         ("PUT", f"/games/{game_id}", {"handler_config": {"prizes": [{"prize_id": prize_id, "probability": 0.1}]}}),
         ("PUT", f"/games/{game_id}", {"rules": {"max_plays_per_day": 1}}),
         ("PUT", f"/games/{game_id}", {"status": "draft"}),
+        ("PUT", f"/games/{game_id}", {"status": "archived"}),
+        ("DELETE", f"/games/{game_id}", None),
         ("PUT", f"/prizes/{prize_id}", {"value": 4}),
+        ("PUT", f"/prizes/{prize_id}", {"name": "A sticker"}),
+        ("PUT", f"/prizes/{prize_id}", {"fulfillment": {"redemption_mode": "on_win", "channel": "voucher_code"}}),
+        ("PUT", f"/prizes/{prize_id}", {"terms": "none"}),
         ("PUT", f"/prizes/{prize_id}", {"stock": {"total": 4}}),
         ("PUT", f"/prizes/{prize_id}", {"constraints": {"max_per_user": 1}}),
         ("POST", f"/prizes/{prize_id}/stock", {"change": -1, "reason": "theirs"}),
@@ -121,6 +126,7 @@ async def test_frozen_campaign_refuses_other_odds_and_less_stock(world: World) -
     assert [(path, one.reason) for path, one in answers if one.reason != "FROZEN"] == []
     assert await world.stock(prize_id) == (5, 0)
     await put(world, f"/games/{game_id}", name="Another name", status="paused")
+    assert (await world.stack.admin("DELETE", f"/admin/prizes/{prize_id}")).reason == "FROZEN"
     await put(world, f"/games/{draft}", rules={"max_plays_per_day": 1})
     await put(world, f"/prizes/{prize_id}", stock={"total": 6}, description="A mug")
     await put(world, f"/campaigns/{world.campaign_id}", status="ended")

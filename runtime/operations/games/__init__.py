@@ -72,7 +72,7 @@ ROWS: Final = (
         run=delete_game,
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("IN_USE",),
+        refusals=("IN_USE", "FROZEN"),
     ),
     Operation(
         "ListGameRevisions",

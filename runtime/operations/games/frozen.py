@@ -21,8 +21,8 @@ _NAMING: Final = sql.load("prizes")["frozen_games_that_may_name"]
 _LOOKS: Final = frozenset({"ui", "name"})
 """The parts of a game's definition that decide nothing."""
 _RULES_OF_PRIZE: Final = (
-    *("type", "value", "currency", "campaign_id", "max_per_user", "max_per_day", "expires_after_days", "release"),
-    "redemption_mode",
+    *("name", "type", "value", "currency", "campaign_id", "max_per_user", "max_per_day", "expires_after_days"),
+    *("release", "redemption_mode", "channel", "claim_fields", "terms", "status"),
 )
 
 
@@ -30,12 +30,19 @@ def refuse_changed_game(campaign: Any, before: Any, game: m.Game, definition: di
     """Raises FROZEN if a game of a frozen campaign, once launched, would get other rules or become a draft."""
     if not is_frozen(campaign) or before["status"] == "draft":
         return
-    if game.status is m.GameStatus.DRAFT:
+    archives = game.status is m.GameStatus.ARCHIVED and before["status"] != "archived"
+    if game.status is m.GameStatus.DRAFT or archives:
         raise frozen_refusal(campaign["id"], "status")
     old = before["definition"]
     for name in sorted((set(old) | set(definition)) - _LOOKS):
         if (old.get(name) or None) != (definition.get(name) or None):  # Earlier revisions lack what is at its default.
             raise frozen_refusal(campaign["id"], name)
+
+
+def refuse_removed_game(campaign: Any, before: Any) -> None:
+    """Raises FROZEN if the game of a frozen campaign was launched: another could take its place, with other odds."""
+    if is_frozen(campaign) and before["status"] != "draft":
+        raise frozen_refusal(campaign["id"], "status")
 
 
 async def refuse_changed_prize(connection: asyncpg.Connection, tenant_id: str, before: Any, after: Any) -> None:

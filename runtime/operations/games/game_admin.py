@@ -235,12 +235,14 @@ def _worth(prizes: dict[str, dict[str, Any]], definition: Definition) -> list[di
 async def delete_game(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
     """Deletes a game that was never played; archives any other.
 
-    FAILED_PRECONDITION IN_USE while an active leaderboard counts it.
+    FAILED_PRECONDITION IN_USE while an active leaderboard counts it; FROZEN once launched in a frozen campaign.
     """
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
         before = await reading.for_update(connection, _SQL["get"], request, "game", request.id)
+        campaign = await campaigns.check_campaign(connection, Checks(), request, before["campaign_id"])
+        frozen.refuse_removed_game(campaign, before)
         await _refuse_in_use(connection, tenant_id, request.id, before["definition"]["name"])
         archived = bool(await connection.fetchval(_SQL["has_history"], tenant_id, request.id))
         await connection.execute(_SQL["archive" if archived else "remove"], tenant_id, request.id)

@@ -208,13 +208,15 @@ async def alter(
 async def delete_prize(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
     """Deletes a prize that was never used, and archives one with history.
 
-    FAILED_PRECONDITION IN_USE while an active game, one of its rungs or an active leaderboard refers to it.
+    FAILED_PRECONDITION IN_USE while an active game, one of its rungs or an active leaderboard refers to it; FROZEN
+    while a game of a frozen campaign does.
     """
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
         before = await reading.for_update(connection, _SQL["get"], request, "prize", request.id)
         await _refuse_in_use(connection, tenant_id, request.id, before["name"])
+        await frozen.refuse_lowered(connection, tenant_id, request.id, "status")
         await connection.execute(_SQL["lock"], tenant_id, request.id)
         archived = bool(await connection.fetchval(_SQL["has_history"], tenant_id, request.id))
         await connection.execute(_SQL["archive" if archived else "remove"], tenant_id, request.id)

@@ -63,7 +63,7 @@ class Background:
 
 
 async def repeat(name: str, work: Work, every_seconds: float, *, at_once: bool = False) -> None:
-    """Runs the work every `every_seconds` until cancelled, whatever its result."""
+    """Runs the work every `every_seconds` until cancelled, also after a failure."""
     if at_once:
         await _run(name, work)
     while True:

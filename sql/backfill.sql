@@ -65,7 +65,7 @@ WHERE r.tenant_id = $1 AND r.play_id = '' AND r.won_at BETWEEN $2 AND $3
 ORDER BY r.won_at, r.reward_id LIMIT $6
 
 -- name: claims
--- Claims with their original result, whatever happened to the rewards later.
+-- Claims with their original result: later changes of the rewards do not show.
 SELECT r.claimed_at AS at, r.reward_id AS id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, r.game_id,
        r.play_id, r.milestone_id, r.fulfilled_at = r.claimed_at AS fulfilled, r.campaign_id,
        coalesce(c.merchant_id, '') AS merchant_id

@@ -119,7 +119,7 @@ SELECT integration_id, event_id FROM integration_deliveries WHERE tenant_id = $1
   AND integration_id IN (SELECT integration_id FROM integrations WHERE tenant_id = $1)
 
 -- name: tenants_with_retries
--- Tenants with a due retry: one index probe per integration, whatever the backlog.
+-- Tenants with a due retry: one index probe per integration, with any backlog.
 SELECT DISTINCT i.tenant_id FROM integrations AS i WHERE i.status = 'active' AND EXISTS (
     SELECT FROM integration_deliveries AS d
     WHERE d.tenant_id = i.tenant_id AND d.integration_id = i.integration_id AND d.status = 'retry'

@@ -70,9 +70,8 @@ async def _refuse_lost_statements(connection: asyncpg.Connection, connect: Conne
         for _ in range(ROUNDS):
             first = await connection.fetchval(_PID)
             async with other.transaction():
-                await other.fetchval(
-                    _PID
-                )  # Takes the server connection that is free: the first one, unless it is busy.
+                # Takes the server connection that is free: the first one, unless it is busy.
+                await other.fetchval(_PID)
                 if await connection.fetchval(_PID) != first:
                     return
     except (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError) as error:

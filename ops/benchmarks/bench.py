@@ -130,7 +130,7 @@ def run(bench: Bench, cases: Sequence[Case], say: Callable[[str], None]) -> dict
 
 
 def _run(bench: Bench, result: Result) -> None:
-    """One run. A deadlock in the database makes it fail, whatever its figures."""
+    """One run. A deadlock in the database makes it fail, with any figures."""
     before = len(bench.stack.postgres.deadlocks())
     _guarded(result, lambda: result.runs.append(result.case.run(bench)))
     if (met := bench.stack.postgres.deadlocks()[before:]) and not result.error:

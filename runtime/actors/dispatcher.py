@@ -125,7 +125,7 @@ class Dispatcher:
         return [self._begin(row, event) for row in selected if _matches(row, event) and _was_active(row, event)]
 
     def try_once(self, event: Event, row: Any, attempts: int = 0, *, again: bool = False) -> asyncio.Task[LogEntry]:
-        """Starts one delivery to an integration, whatever its status. The task returns the log entry.
+        """Starts one delivery to an integration of any status. The task returns the log entry.
 
         attempts: earlier attempts. again: whether a failure is retried on the schedule.
         """

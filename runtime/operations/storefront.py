@@ -105,7 +105,7 @@ def _by_address(part: Any) -> Any:
 
 
 async def _render(engine: Engine, tenant_id: str, rows: list[Any], campaign: Any) -> list[m.Render]:
-    """What players see of the games of the rows. campaign: its status, dates, time zone and settings."""
+    """The rows' games as players see them. campaign: its status, dates, time zone and settings."""
     named = [list(dict.fromkeys(prize_id for _, prize_id in prizes_named(row["definition"]))) for row in rows]
     wanted = sorted({prize_id for prize_ids in named for prize_id in prize_ids})
     found = await engine.database.fetch(_GAMES["prizes_on_show"], tenant_id, wanted) if wanted else []

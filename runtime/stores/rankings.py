@@ -172,7 +172,7 @@ class Rankings:
             log.info("ranking_not_dropped", board_id=board_id, why=str(error))
 
     async def catch_up(self, tenant_id: str, boards: Sequence[str] | None = None) -> None:
-        """Brings the sets of these boards (None: the tenant's live ones) up to date, whatever was missed.
+        """Brings the sets of these boards (None: the tenant's live ones) up to date with all changes.
 
         Rebuilds sets that are missing or use an old definition; in the others, recomputes the players changed since
         they were last complete.

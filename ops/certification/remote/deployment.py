@@ -298,7 +298,7 @@ class Deployment:
         return failed
 
     async def _done(self, verb: str, path: str, body: Any, tenant: str) -> list[str]:
-        """The failure, if any. IN_USE is none: whatever refers to the resource is cleaned up too."""
+        """The failure, if any. IN_USE is none: the resources that refer to it are cleaned up too."""
         try:
             answer = await self.admin(verb, path, body, tenant=tenant)
         except (aiohttp.ClientError, TimeoutError) as error:

@@ -21,7 +21,7 @@ QUERIES: Final = sql.load("play")
 
 
 async def answer_committed(cache: GameCache, requests: list[PendingRequest]) -> list[PendingRequest]:
-    """Looks up each request once, and repeats the answer of a committed one or refuses what differs from it.
+    """Looks up each request once. Repeats the answer of a committed one; refuses a request that differs from it.
 
     Returns the requests that are still to be decided.
     """

@@ -95,7 +95,7 @@ def _standings(scores: list[Score], prizes: list[dict[str, Any]]) -> tuple[list[
 
 
 def prize_of(rank: int, score: Score, prizes: list[dict[str, Any]]) -> str:
-    """The prize of a rank; "" for none. A score of 0 or less wins nothing, whatever its rank."""
+    """The prize of a rank; "" for none. A score of 0 or less wins nothing at any rank."""
     if score.score <= 0:
         return ""
     return next((one["prize_id"] for one in prizes if one["from_rank"] <= rank <= one["to_rank"]), "")

@@ -28,6 +28,10 @@ WORKERS: Final = ("deliveries", "integrations", "leaderboards", "auditor")
 HIGH: Final = "1000000"
 DATABASE: Final = "certify"
 CONNECTIONS: Final = 10
+IDLE_SECONDS: Final = 1.0
+"""The idle time of the load's connections, below GOODBYE_SECONDS: a request on a connection that a rolling restart is
+closing would be lost."""
+
 ENVIRONMENT: Final = {
     # Rate limits are enforced as usual, but too high to refuse anything.
     **{f"RATE_{who}_{what}": HIGH for who in ("PLAYER", "IP", "LOGIN", "GUEST") for what in ("PER_SECOND", "BURST")},
@@ -182,7 +186,8 @@ class Deployment:
 @asynccontextmanager
 async def deployed(directory: Path, *, together: int = 0) -> AsyncIterator[Deployment]:
     """A deployment for the length of the block."""
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS)
+    async with aiohttp.ClientSession(connector=connector) as http:
         deployment = Deployment(directory, http, together)
         try:
             await deployment.start()

@@ -2,7 +2,7 @@
 
 -- name: lock_player
 -- Locks a player, so that its entries change one at a time and no merge moves them meanwhile. No row: unknown.
-SELECT merged_into FROM players WHERE tenant_id = $1 AND player_id = $2 FOR NO KEY UPDATE
+SELECT merged_into, status FROM players WHERE tenant_id = $1 AND player_id = $2 FOR NO KEY UPDATE
 
 -- name: lock_campaign
 -- A campaign ($2) for an entry. FOR SHARE: its form changes only after this entry has committed. No row: unknown, or a

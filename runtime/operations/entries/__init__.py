@@ -27,7 +27,7 @@ ROWS: Final = (
         "POST /players/{id}/entries",
         run=add_entry,
         admin=ADMINS,
-        refusals=("NOT_ELIGIBLE", "CAMPAIGN_CLOSED", "ILLEGAL_TRANSITION"),
+        refusals=("NOT_ELIGIBLE", "CAMPAIGN_CLOSED", "ILLEGAL_TRANSITION", "UNKNOWN_CAMPAIGN"),
         example={"campaign_id": samples.CAMPAIGN, "fields": {}, "consents": {"news": True}, "reason": "a postcard"},
     ),
     Operation(

@@ -20,6 +20,7 @@ from runtime.rules.entry import missing_of
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
 _IS_KNOWN: Final = sql.load("desk")["is_known"]
+_CAMPAIGN: Final = sql.load("campaigns")["get"]
 
 
 async def get_entry(engine: Engine, request: m.GetEntryRequest) -> m.EntryReply:
@@ -86,8 +87,9 @@ async def withdraw_consents(engine: Engine, request: m.WithdrawConsentsRequest) 
 async def add_entry(engine: Engine, request: m.AddEntryRequest) -> m.PlayerEntryReply:
     """Enters a player, such as a free entry by post, and creates the player if there is none.
 
-    The form's rules apply as to the player itself: NOT_ELIGIBLE with `why`. FAILED_PRECONDITION CAMPAIGN_CLOSED, or
-    ILLEGAL_TRANSITION for a guest that was merged. With an Idempotency-Key a retry returns the first reply.
+    The form's rules apply as to the player itself: NOT_ELIGIBLE with `why`, and SUSPENDED. FAILED_PRECONDITION
+    CAMPAIGN_CLOSED, or ILLEGAL_TRANSITION for a guest that was merged. With an Idempotency-Key a retry returns the
+    first reply.
     """
     checks = Checks()
     checks.required("campaign_id", request.campaign_id)
@@ -106,7 +108,7 @@ async def add_entry(engine: Engine, request: m.AddEntryRequest) -> m.PlayerEntry
 
     async def work(connection: asyncpg.Connection) -> m.PlayerEntryReply:
         if not await connection.fetchval(SQL["may_write"], tenant_id, request.campaign_id, merchant_of(request)):
-            raise forbidden("campaign", request.campaign_id)
+            raise await reading.write_refusal(connection, _CAMPAIGN, request, "campaign", request.campaign_id)
         if ids.is_guest(player_id) and not await connection.fetchval(_IS_KNOWN, tenant_id, player_id):
             raise unknown("player", player_id)
         await enter(connection, engine, tenant_id, trace.actor.get(), submitted)

@@ -20,7 +20,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import keyed, mismatch, replayed
-from runtime.errors import Fault, Status, invalid, unknown, violations
+from runtime.errors import Fault, Status, invalid, suspended, unknown, violations
 from runtime.operations.entries import contacts
 from runtime.rules import entry as rules
 from runtime.wire.scope import player_id_of, tenant_of
@@ -93,6 +93,8 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
         raise unknown("tenant", about.tenant_id)
     if player["merged_into"] is not None:
         raise _Merged(player["merged_into"])
+    if player["status"] == "suspended":
+        raise suspended("player")
     campaign = await connection.fetchrow(SQL["lock_campaign"], about.tenant_id, about.campaign_id)
     if campaign is None:
         raise unknown("campaign", about.campaign_id)

@@ -17,7 +17,7 @@ from runtime.operations import API
 from tests.support import invariants
 from tests.support.resources import make_campaign
 from tests.support.rewards import Shelf
-from tests.support.stack import Answer, Stack, fields_of
+from tests.support.stack import Answer, Stack, fields_of, refused
 from tests.support.world import World
 
 TERMS: Final = {"id": "terms", "text": {"en": "I accept the terms.", "de": "Ich stimme zu."}, "required": True}
@@ -134,11 +134,15 @@ async def test_staff_enter_a_player_by_the_rules_of_the_form(stack: Stack) -> No
     assert fields_of(await stack.admin("POST", paths[0], body)) == ["reason"]
     assert (await stack.admin("POST", paths[1], post)).envelope["data"]["why"]["reason"] == "MAX_ENTRIES"
     assert (await stack.admin("POST", paths[2], post)).reason == "UNKNOWN_PLAYER"
+    assert refused(await stack.admin("POST", paths[1], {**post, "campaign_id": "camp_x"}))[2] == "UNKNOWN_CAMPAIGN"
     assert (await desk.world.round(desk.game_id, "postcard-1")).code == "OK"
     query = "SELECT actor FROM entry_consents WHERE tenant_id = $1"
     assert await stack.database.fetchval(query, stack.tenant_id) == "staff_test"
     audited = (await stack.admin("GET", "/admin/audit", action="player.enter")).data["items"]
     assert [(one["subject_id"], one["after"]["reason"]) for one in audited] == [("postcard-1", "a postcard")]
+    body = {"status": "PLAYER_STATUS_SUSPENDED"}
+    assert (await stack.admin("PUT", "/admin/players/postcard-1", body)).code == "OK"
+    assert refused(await stack.admin("POST", paths[0], post)) == (403, "PERMISSION_DENIED", "SUSPENDED")
 
 
 async def test_session_from_before_the_form_is_refused(stack: Stack) -> None:

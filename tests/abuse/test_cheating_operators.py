@@ -194,13 +194,6 @@ async def test_prize_drawn_but_unavailable_is_named_in_the_players_history(
     assert "prize.update" in {entry["action"] for entry in entries}
 
 
-async def test_available_prize_is_not_reported_as_withheld(world: World) -> None:
-    game_id = await world.wheel(await world.prize())
-    await world.round(game_id)
-    (play,) = (await world.history(game_id))["items"]
-    assert play["unavailable"] == []
-
-
 async def test_history_names_the_promise_of_each_play(world: World) -> None:
     prize_id = await world.prize()
     game_id = await world.wheel(prize_id)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-PHONE: Final = {"viewport": {"width": 390, "height": 844}}
 PANELS: Final = ("prizes", "rewards", "milestones", "quests", "ranking", "wallet", "history", "fair")
 CUT: Final = f"""() => [...{ROOT}.querySelectorAll("dialog *, .frame *")]
     .filter((one) => one instanceof HTMLElement && one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from tests.support.world import World
-
 
 def rung(id: str, threshold: int, prize_id: str, currency: str = "coin") -> dict[str, Any]:
     return {"id": id, "name": id.title(), "currency": currency, "threshold": threshold, "prize_id": prize_id}
@@ -11,8 +9,3 @@ def rung(id: str, threshold: int, prize_id: str, currency: str = "coin") -> dict
 
 def block(*rungs: dict[str, Any], auto_grant: bool = True, mode: str = "CUMULATIVE_UNLOCK") -> dict[str, Any]:
     return {"mode": f"MILESTONE_MODE_{mode}", "auto_grant": auto_grant, "rungs": list(rungs)}
-
-
-async def statuses(world: World, game_id: str, player: str = "ann") -> dict[str, str]:
-    items = await world.milestones(game_id, player)
-    return {item["id"]: item["status"].removeprefix("MILESTONE_STATUS_") for item in items}

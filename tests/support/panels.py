@@ -4,8 +4,6 @@ from typing import Any
 
 from tests.support.browsing import Visit
 
-FOCUSED = "document.querySelector('tombola-game').shadowRoot.activeElement"
-
 
 async def open_as(visit: Visit, game_id: str, player: str) -> None:
     await visit.open(game_id)

@@ -61,17 +61,6 @@ async def hang(got: Got) -> web.StreamResponse:
     return web.Response(status=500)
 
 
-async def drip(got: Got) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Length": "100000"})
-    await response.prepare(got.request)
-    while not got.closing.is_set():
-        await response.write(b".")
-        await asyncio.sleep(0.1)
-    if got.request.transport is not None:
-        got.request.transport.close()
-    return response
-
-
 @asynccontextmanager
 async def receiving() -> AsyncIterator[Receiver]:
     receiver = Receiver()

@@ -104,7 +104,9 @@ async def test_public_campaign_has_active_games_quests_and_boards_without_odds(s
 
 async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: Any) -> None:
     campaign = await make_campaign(stack, settings={"theme": "leaf"})
-    own = await make_prize(stack, campaign_id=campaign["id"], stock={"total": 5})
+    size = {"key": "size", "label": "Size"}
+    claimed = {"claim_fields": [size], "fulfillment": {"redemption_mode": "on_claim", "channel": "none"}}
+    own = await make_prize(stack, campaign_id=campaign["id"], stock={"total": 5}, **claimed)
     config = {"url": "https://hooks.example/x", "secret": "marker-of-a-secret", "headers": {"X-Key": "carried"}}
     free = await make_prize(stack, name="Hook", fulfillment={"channel": "webhook", "config": config})
     shared = await make_prize(stack, name="Shared", campaign_id=(await make_campaign(stack))["id"])
@@ -121,7 +123,8 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
     await make_game(stack, campaign["id"], status="archived")
     await play_once(stack, game["id"])
     quest = {"campaign_id": campaign["id"], "name": "Visit", "type": "daily", "turns": 1, "status": "active"}
-    await stack.admin("POST", "/admin/quests", quest)
+    condition = {"kind": "plays", "count": 2, "game_id": game["id"]}
+    await stack.admin("POST", "/admin/quests", {**quest, "condition": condition})
     await stack.database.execute(
         "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, status, prizes)"
         " VALUES ($1, 'board_a', $2, $3, 'Best', 'score', 'best', 'finalized', $4)",
@@ -139,6 +142,7 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
     new_free = next(prize for prize in prizes if prize["name"] == "Hook")
     assert len(prizes) == 2
     assert new_own["stock"] == {"total": 5, "remaining": 5, "awarded": 0}
+    assert new_own["claim_fields"][0].items() >= size.items()
     assert new_free["fulfillment"]["config"]["secret_set"] is True
     [copied] = (await stack.admin("GET", "/admin/games", campaign_id=copy["id"])).data["items"]
     assert copied["id"] != game["id"]
@@ -148,7 +152,8 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
     assert copied["fallback_prize_id"] == new_free["prize_id"]
     assert copied["milestones"]["rungs"][0]["prize_id"] == new_free["prize_id"]
     [quest_copy] = (await stack.admin("GET", "/admin/quests", campaign_id=copy["id"])).data["items"]
-    assert quest_copy["name"] == "Visit"
+    assert (quest_copy["name"], quest_copy["condition"]["count"]) == ("Visit", 2)
+    assert quest_copy["condition"]["game_id"] == copied["id"]
     board = await stack.database.fetchrow(
         "SELECT game_id, status, prizes FROM leaderboards WHERE campaign_id = $1", copy["id"]
     )

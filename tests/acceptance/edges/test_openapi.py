@@ -90,7 +90,6 @@ async def test_path_without_its_id_is_answered_as_documented(stack: Stack, surfa
 
 
 DOCUMENT: Final = "urn:document"
-JSON: Final = ("content", "application/json", "schema")
 
 
 @cache

@@ -22,7 +22,6 @@ from runtime.operations.row import Operation
 from runtime.settings import Settings
 from tests.support.login import Phone, bearer, let_resend, log_in, log_out, refresh, start, verify
 from tests.support.stack import OTHER_TENANT, ROLES, Answer, Stack
-from tests.support.waiting import until
 from tests.support.world import World
 
 
@@ -118,16 +117,6 @@ async def test_token_never_outlives_the_memory_of_its_revocation(own_world: Worl
             assert (await me(there, longest)).reason == "TOKEN_INVALID"
 
 
-async def test_reused_refresh_token_ends_access_tokens(stack: Stack, phone: Phone) -> None:
-    first = await log_in(stack, phone)
-    second = (await refresh(stack, first["refresh_token"])).data
-    assert (await refresh(stack, first["refresh_token"])).code == "OK"  # Its answer may have been lost.
-    assert (await refresh(stack, first["refresh_token"])).reason == "TOKEN_INVALID"
-    async with asyncio.timeout(60):
-        while (await me(stack, second["token"])).code == "OK":
-            await asyncio.sleep(0.01)
-
-
 async def test_logout_with_a_wrong_field_is_refused(stack: Stack, phone: Phone) -> None:
     token = (await log_in(stack, phone))["token"]
     assert (await stack.consumer("POST", "/players/auth/logout", {})).reason == "TOKEN_MISSING"
@@ -181,24 +170,6 @@ async def revoke(stack: Stack, player_id: str, tenant_id: str = "", *, for_ever:
 def new_edge(stack: Stack) -> Edge:
     assert stack.process.core is not None
     return Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
-
-
-async def refused(stack: Stack, token: str) -> None:
-    async def is_refused() -> bool:
-        answer = await me(stack, token)
-        assert answer.code == "OK" or (answer.http, answer.reason) == (401, "TOKEN_INVALID"), answer.envelope
-        return answer.code != "OK"
-
-    await until(is_refused)
-
-
-async def test_revoked_token_is_refused_where_it_was_verified_before(stack: Stack) -> None:
-    token, neighbour = stack.token("player_guest"), stack.token("player_ann")
-    assert (await me(stack, token)).code == "OK"
-    await revoke(stack, "player_guest")
-    await refused(stack, token)
-    assert (await me(stack, neighbour)).code == "OK"
-    assert (await me(stack, stack.token("player_guest", tenant_id=OTHER_TENANT))).code == "OK"
 
 
 async def test_revocation_by_a_database_that_is_behind_is_read(stack: Stack) -> None:

@@ -22,7 +22,6 @@ from tests.support.operations import WITH_BODY, Ids, furnish, path_of
 from tests.support.stack import OTHER_TENANT, Stack, refused
 
 MISSING: Final = (401, "UNAUTHENTICATED", "TOKEN_MISSING")
-INVALID: Final = (401, "UNAUTHENTICATED", "TOKEN_INVALID")
 ROLE_REQUIRED: Final = (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
 SECRET: Final = "s" * 64
 STAFF_SECRET: Final = "t" * 64

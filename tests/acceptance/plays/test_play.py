@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stack import Answer, Stack, fields_of, refused
+from tests.support.stack import Stack, fields_of, refused
 from tests.support.world import COINS, COLLECTION, World, new_world
 
 
@@ -64,27 +64,8 @@ async def test_history_shows_a_play_as_it_was_answered(own_world: World) -> None
     shared = ("rewards", "metadata", "seed", "seed_hash")
     assert {name: play[name] for name in shared} == {name: reply[name] for name in shared}
     assert (play["id"], play["game_id"], play["session_id"]) == (reply["play_id"], game_id, session)
-    assert (play["client_seed"], play["revision"]) == ("luck", 1)
+    assert (play["client_seed"], play["revision"], play["unavailable"]) == ("luck", 1, [])
     assert play["played_at"] > 0
-
-
-FULFILLED = "REWARD_STATUS_FULFILLED"
-
-
-async def turns_of(world: World, player: str) -> int:
-    items = (await world.stack.consumer("GET", "/players/me/turns", player=player)).data["items"]
-    return sum(row["balance"] for row in items if row["campaign_id"] == world.campaign_id)
-
-
-async def entries_of(world: World, player: str) -> list[tuple[int, int, str, str]]:
-    """(amount, balance after, reason, reference) of each, the oldest first."""
-    items = (await world.stack.admin("GET", f"/admin/players/{player}/turns/ledger")).data["items"]
-    named = [(row["amount"], row["balance_after"], row["reason"], row["reference_id"]) for row in items]
-    return [(amount, after, reason.removeprefix("TURN_REASON_"), about) for amount, after, reason, about in named][::-1]
-
-
-async def revoke(world: World, reward_id: str) -> Answer:
-    return await world.stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {"reason": "a cheat"})
 
 
 async def test_prize_that_could_give_no_turns_is_refused(module_stack: Stack) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from runtime.operations.quests.periods import period_at
 from tests.support.guests import log_in
-from tests.support.leaderboards import Played, write_plays
 from tests.support.quests import open_campaign, open_quest
 from tests.support.stack import Answer, Stack, fields_of
 from tests.support.world import World
@@ -165,11 +164,6 @@ async def turns(world: World, player: str = "ann") -> int:
     return sum(int(one["balance"]) for one in items)
 
 
-async def played(world: World, game_id: str, ago: float, player: str = "ann", **of: int) -> None:
-    plays = [Played(player, game_id, at=-ago, **of)]
-    await write_plays(world.stack.engine, world.stack.tenant_id, plays, since=time.time())
-
-
 async def test_quest_of_plays_is_completed_by_enough_plays(world: World) -> None:
     game, other = await world.wheel(), await world.wheel()
     quest, narrow = await quest_of(world), await quest_of(world, count=1, game_id=other)
@@ -187,23 +181,6 @@ async def test_quest_of_plays_is_completed_by_enough_plays(world: World) -> None
     assert (await complete(world, narrow)).data["balance"] == 6
     assert await progress(world) == [(narrow, 1, 1, True), (quest, 2, 2, True)]
     assert await turns(world) == 6
-
-
-async def test_period_begins_at_the_campaigns_midnight(world: World) -> None:
-    """A play of an hour after midnight there counts, one of an hour before does not, whatever the day is in UTC."""
-    now = time.time()
-    # A zone in which it is about noon, so that both plays are in the past.
-    offset = 12 - time.gmtime(now).tm_hour
-    zone = f"Etc/GMT{-offset:+d}" if offset else "Etc/GMT"
-    assert (await world.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", {"timezone": zone})).data
-    midnight = int((now + offset * 3600) // 86_400 * 86_400 - offset * 3600)
-    game = await world.wheel()
-    quest = await quest_of(world, count=2, type="daily")
-    await played(world, game, ago=now - midnight + 3600)
-    await played(world, game, ago=now - midnight - 3600)
-    assert missing(await complete(world, quest)) == (1, 2)
-    await world.database.execute("DELETE FROM plays WHERE game_id = $1", game)
-    await world.database.execute("DELETE FROM game_players WHERE game_id = $1", game)
 
 
 async def test_condition_is_changed_and_removed(world: World) -> None:
@@ -247,15 +224,6 @@ async def test_condition_with_a_wrong_field_is_refused(world: World) -> None:
     assert fields_of(answer) == ["condition.game_id"]
     answer = await world.stack.admin("POST", "/admin/quests", {**of_game, "campaign_id": "camp_none"})
     assert answer.reason == "UNKNOWN_CAMPAIGN"
-
-
-async def test_condition_of_a_copied_campaign_names_its_own_game(world: World) -> None:
-    game = await world.wheel()
-    await quest_of(world, game_id=game)
-    copy = (await world.stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {})).data["id"]
-    [own] = (await world.stack.admin("GET", "/admin/games", campaign_id=copy)).data["items"]
-    [quest] = (await world.stack.admin("GET", "/admin/quests", campaign_id=copy)).data["items"]
-    assert quest["condition"] == {"kind": "QUEST_CONDITION_KIND_PLAYS", "count": 2, "game_id": own["id"]}
 
 
 async def sign_in(world: World, player: str, login: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from runtime.operations.files import kinds
 from tests.support.guests import guest_who_played
-from tests.support.milestones import block, rung, statuses
+from tests.support.milestones import block, rung
 from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign
 from tests.support.stack import Answer, Stack, fields_of, refused
@@ -31,15 +31,6 @@ async def coins(world: World, player: str = "ann") -> int:
         world.campaign_id,
     )
     return int(balance or 0)
-
-
-async def test_adjustment_after_a_refused_redeem_counts(world: World, module_stack: Stack) -> None:
-    game_id = await collection(world, await world.prize())
-    await earn(world, game_id, 1, "rich")
-    assert (await world.redeem(game_id, "mug", "rich")).reason == "THRESHOLD_NOT_REACHED"
-    body = {"player_id": "rich", "scope_key": world.campaign_id, "currency": "coin", "amount": 1}
-    assert (await module_stack.core("POST", "/wallet/adjustments", body)).http == 200
-    assert (await world.redeem(game_id, "mug", "rich")).http == 200
 
 
 TIMES = ("won_at", "claimed_at", "fulfilled_at", "expires_at")
@@ -178,27 +169,6 @@ async def test_milestone_goes_from_locked_to_claimable(world: World) -> None:
     ]
 
 
-async def test_rung_whose_prize_is_gone_stays_claimable(world: World, module_stack: Stack) -> None:
-    scarce = await world.prize(total=1)
-    game_id = await world.game(COLLECTION, COINS, milestones=block(rung("two", 2, scarce)))
-    assert (await world.round(game_id, "first")).data["milestones_granted"]
-    reply = (await world.round(game_id, "late")).data
-    assert (reply["milestones_granted"], reply["balances"]) == ([], [{"currency": "coin", "balance": 2}])
-    assert await statuses(world, game_id, "late") == {"two": "CLAIMABLE"}
-    refused = await world.redeem(game_id, "two", "late")
-    assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "OUT_OF_STOCK")
-    (await module_stack.admin("PUT", f"/admin/prizes/{scarce}", {"stock": {"total": 2}})).data  # noqa: B018
-    assert [row["id"] for row in (await world.round(game_id, "late")).data["milestones_granted"]] == ["two"]
-
-
-async def test_rung_of_an_exchange_is_not_granted_by_a_play(world: World) -> None:
-    mug = await world.prize()
-    exchange = block(rung("two", 2, mug), mode="SPEND_EXCHANGE", auto_grant=False)
-    game_id = await world.game(COLLECTION, COINS, milestones=exchange)
-    assert (await world.round(game_id, "ada")).data["milestones_granted"] == []
-    assert await statuses(world, game_id, "ada") == {"two": "CLAIMABLE"}
-
-
 HOUR, DAY = 3_600, 86_400
 CLOSED = (400, "FAILED_PRECONDITION", "CAMPAIGN_CLOSED")
 
@@ -242,18 +212,6 @@ async def test_claim_is_open_after_redeem_until(own_world: World, stack: Stack) 
     await put(stack, own_world, end_date=ago(2 * HOUR), redeem_until=ago(HOUR))
     claim = await stack.consumer("POST", f"/rewards/{won['reward_id']}/claim", {}, player="ann")
     assert claim.data["status"] == "REWARD_STATUS_FULFILLED"
-
-
-async def test_redeem_until_is_read_as_it_was_set(own_world: World, stack: Stack) -> None:
-    end, until = ago(-HOUR), ago(-2 * HOUR)
-    assert (await put(stack, own_world, end_date=end, redeem_until=until))["redeem_until"] == until
-    path = f"/campaigns/{own_world.campaign_id}"
-    assert (await stack.admin("GET", f"/admin{path}")).data["redeem_until"] == until
-    assert (await stack.consumer("GET", f"/public{path}")).data["redeem_until"] == until
-    [listed] = (await stack.admin("GET", "/admin/campaigns")).data["items"]
-    assert listed["redeem_until"] == until
-    assert (await put(stack, own_world, name="Other"))["redeem_until"] == until, "what is left out stays"
-    assert (await put(stack, own_world, redeem_until=0))["redeem_until"] == 0
 
 
 @pytest.mark.parametrize(

@@ -29,23 +29,6 @@ def listed(*times: tuple[float, int]) -> dict[str, Any]:
     return {"kind": "TIMES", "times": [{"at": int(at), "units": units} for at, units in times]}
 
 
-async def test_play_wins_a_unit_once_it_is_free(world: World) -> None:
-    soon = int(time.time()) + 3
-    prize_id = await world.prize(total=3, release=listed((1, 1), (soon, 1), (soon + 3600, 1)))
-    game_id = await game(world, prize_id)
-    assert prize_ids(await world.round(game_id)) == [prize_id]
-    assert prize_ids(await world.round(game_id)) == []
-    assert (await world.eligibility(game_id))["reason"] == ""
-
-    async def wins() -> bool:
-        return prize_ids(await world.round(game_id)) == [prize_id]
-
-    await until(wins)
-    assert time.time() >= soon
-    assert prize_ids(await world.round(game_id)) == []
-    assert await world.stock(prize_id) == (1, 2)
-
-
 async def test_racing_plays_win_each_free_unit_once(world: World) -> None:
     prize_id = await world.prize(total=9, release=listed((1, 5), (time.time() + 3600, 4)))
     games = [await game(world, prize_id) for _ in range(2)]

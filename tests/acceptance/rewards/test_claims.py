@@ -11,7 +11,6 @@ from aiohttp import web
 from runtime.operations.rewards.reward_queries import HIDDEN
 from runtime.streams import expiry
 from tests.support.deliveries import working
-from tests.support.guests import guest_who_played, log_in
 from tests.support.operations import make_merchant
 from tests.support.receiver import receiving
 from tests.support.rewards import Shelf
@@ -23,15 +22,6 @@ from tests.support.world import World
 
 async def claim(stack: Stack, reward_id: str, player: str = "player_ann", **headers: str) -> Any:
     return await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player=player, headers=headers)
-
-
-async def test_claim_of_a_voucher_shows_its_code_and_delivers_it(stack: Stack, shelf: Shelf) -> None:
-    prize_id = await shelf.prize(channel="voucher_code")
-    await shelf.codes(prize_id, "MUG-1")
-    reward = (await claim(stack, reward_id := await shelf.reward(prize_id))).data
-    assert (reward["status"], reward["code"]) == ("REWARD_STATUS_FULFILLED", "MUG-1")
-    assert reward["claimed_at"] == reward["fulfilled_at"] > 0
-    assert (await shelf.row(reward_id))["task"] == "delivered"
 
 
 async def test_reward_and_its_task_read_alike_after_each_move(stack: Stack, shelf: Shelf) -> None:
@@ -100,23 +90,6 @@ async def test_reward_is_listed_with_all_its_fields(stack: Stack, shelf: Shelf) 
         "fulfilled_at": 0,
         "prize": {**dict.fromkeys(("description", "image_url", "terms", "currency"), ""), "claim_fields": []},
     }
-
-
-async def test_rewards_list_of_core_requires_a_player(stack: Stack) -> None:
-    refused = await stack.core("GET", "/rewards/me")
-    assert (refused.http, refused.reason) == (400, "VALIDATION")
-
-
-async def test_rewards_list_of_staff_never_has_a_code(stack: Stack, shelf: Shelf) -> None:
-    prize_id = await shelf.prize(channel="voucher_code")
-    await shelf.codes(prize_id, "MUG-SECRET-1")
-    reward_id = await shelf.reward(prize_id)
-    claimed = await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="player_ann")
-    assert claimed.data["code"] == "MUG-SECRET-1"
-    for answer in (await stack.admin("GET", "/admin/rewards"), await stack.core("GET", "/rewards")):
-        [reward] = answer.data["items"]
-        assert reward["status"] == "REWARD_STATUS_FULFILLED"
-        assert "code" not in reward and "MUG-SECRET-1" not in str(answer.envelope)
 
 
 NAME: Final = {"key": "name", "label": "Your name <b>here</b>", "required": True}
@@ -214,25 +187,13 @@ async def test_claim_fields_are_refused_on_a_prize_that_is_not_claimed(world: Wo
     assert (await world.stack.admin("PUT", path, {**to_win, "claim_fields": []})).code == "OK"
 
 
-async def test_claim_fields_are_copied_with_the_campaign(world: World) -> None:
-    prize_id = await prize(world, NAME, campaign_id=world.campaign_id)
-    await world.wheel(prize_id)
-    copy = await world.stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {"name": "Copy"})
-    [copied] = (await world.stack.admin("GET", "/admin/prizes", campaign_id=copy.data["id"])).data["items"]
-    assert [field["label"] for field in copied["claim_fields"]] == [NAME["label"]]
-
-
 async def test_claim_with_wrong_answers_is_refused_and_changes_nothing(world: World) -> None:
     reward_id, failed = await won(world, await prize(world)), []
     for answers, fields in (
         (None, ["answers.name", "answers.address"]),
-        ({"name": "Ann"}, ["answers.address"]),
-        ({**ANSWERS, "shoe": "44"}, ["answers.shoe"]),
         ({**ANSWERS, "size": "XXL"}, ["answers.size"]),
         ({**ANSWERS, "name": "x" * 201}, ["answers.name"]),
-        ({**ANSWERS, "name": "Ann\nlee"}, ["answers.name"]),
-        ({**ANSWERS, "name": ["Ann"]}, ["answers.name"]),
-        ({f"k{n}": "x" for n in range(11)}, ["answers"]),
+        ({**ANSWERS, "name": "Ann\nlee", "shoe": "44"}, ["answers.name", "answers.shoe"]),
         ("Ann", ["answers"]),
     ):
         answer = await claim_with(world, reward_id, answers)
@@ -349,17 +310,3 @@ async def test_answers_are_exported_and_erased_with_the_player(world: World) -> 
     assert gone.code == "OK"
     assert (await shown(world, reward_id))["answers"] == []
     assert (await shown(world, stored))["answers"] == KEPT
-
-
-async def test_answers_of_a_guest_move_with_its_login(world: World) -> None:
-    prize_id = await prize(world)
-    guest = await guest_who_played(world, await world.wheel(prize_id, access="public"))
-    found = await world.stack.consumer("GET", "/rewards/me", headers=guest.bearer, prize_id=prize_id)
-    reward_id = found.data["items"][0]["id"]
-    path = f"/rewards/{reward_id}/claim"
-    assert (await world.stack.consumer("POST", path, {"answers": ANSWERS}, headers=guest.bearer)).code == "OK"
-    player = await log_in(world.stack, guest, "keeps.them@example.com")
-    seen = await shown(world, reward_id)
-    assert (seen["reward"]["player_id"], seen["answers"]) == (player, KEPT)
-    assert (await world.stack.admin("POST", f"/admin/players/{player}/erase", {"reason": "x"})).code == "OK"
-    assert (await shown(world, reward_id))["answers"] == []

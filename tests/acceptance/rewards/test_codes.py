@@ -83,12 +83,6 @@ async def test_csv_line_with_an_unexpected_delimiter_is_refused(stack: Any, priz
     assert (await send(stack, prize_id, '{"codes": ["A;1"]}', "application/json"))["data"]["added"] == 1
 
 
-async def test_codes_are_not_readable_in_the_database(stack: Any, prize_id: str) -> None:
-    await send(stack, prize_id, "MARKER-1\n", "text/plain")
-    row = await stack.database.fetchrow("SELECT row_to_json(c)::text AS row, ciphertext FROM codes AS c")
-    assert "MARKER" not in row["row"] and b"MARKER" not in row["ciphertext"]
-
-
 async def test_import_of_a_body_that_cannot_be_read_is_refused(stack: Any, prize_id: str) -> None:
     for body, content_type, http, fields in (
         ('{"codes": ["A1"]} x', "application/json", 400, [""]),

@@ -11,7 +11,7 @@ from runtime.http import admin
 from runtime.operations import audit
 from tests.support.login import bearer
 from tests.support.operations import edge_body, furnish, make_merchant, path_of
-from tests.support.resources import make_campaign, make_prize
+from tests.support.resources import make_campaign
 from tests.support.stack import OTHER_TENANT, Answer, Stack, refused
 
 
@@ -43,17 +43,6 @@ async def test_change_is_noted_with_actor_before_after_and_trace(stack: Any) -> 
     assert oldest["action"] == "campaign.create"
     assert newest["created_at"] > 0
     assert await entries(stack, actor="somebody else") == []
-
-
-async def test_import_of_codes_is_noted_without_the_codes(stack: Any) -> None:
-    prize_id = await make_prize(stack, fulfillment={"channel": "voucher_code"})
-    body = {"codes": ["MARKER-1", "MARKER-2"]}
-    for _ in range(2):
-        assert (await stack.admin("POST", f"/admin/prizes/{prize_id}/codes", body)).data
-    again, first = (await entries(stack, subject_id=prize_id))[:2]
-    assert (first["action"], first["actor"]) == ("prize.import_codes", "staff_test")
-    assert (first["after"], again["after"]) == ({"added": 2, "duplicates": 0}, {"added": 0, "duplicates": 2})
-    assert "MARKER" not in str(await entries(stack))
 
 
 async def test_staff_change_is_noted_once_and_a_refusal_never(stack: Stack) -> None:

@@ -10,12 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 import jwt
 import pytest
 
-from runtime.errors import Fault
-from runtime.http.edge import Edge
 from runtime.http.login.sign_in import LINK_SECONDS, link_of
 from runtime.operations.audit import SIGN_INS
 from runtime.operations.players.revocations import LEEWAY_SECONDS
-from runtime.rpc.client import RpcCaller
 from tests.support.issuer import Issuer, issuing
 from tests.support.login import bearer
 from tests.support.operations import make_merchant
@@ -290,21 +287,6 @@ async def test_revoke_of_later_tokens_is_refused(stack: Stack) -> None:
     """Nor does who owns the tenant: that would be a lock-out, which suspends nobody and shows nowhere."""
     later = {"subject": "ann", "issued_at": 2**33}
     assert fields_of(await stack.admin("POST", REVOKE, later)) == ["issued_at"]
-
-
-async def test_revoke_reaches_every_edge_and_later_ones(stack: Stack) -> None:
-    token = of_ann(stack)
-    caller = RpcCaller([stack.process.rpc_address])
-    there = Edge.build(stack.process.settings, caller, stack.engine.ephemeral)
-    assert (await there.tokens.verify(token)).subject == "ann"
-    await log_out(stack, token)
-    await there.revocations.read()
-    later = Edge.build(stack.process.settings, caller, stack.engine.ephemeral)
-    for edge in (there, later):
-        with pytest.raises(Fault, match="TOKEN_INVALID"):
-            await edge.tokens.verify(token)
-        await edge.close()
-    await caller.close()
 
 
 @pytest.mark.settings(role_matrix="strict")

@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -14,8 +14,6 @@ from runtime.outgoing.connector import ANSWER_BYTES_MAX, Connector, Unreachable,
 from tests.support.waiting import HANG_SECONDS
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
-
-Serve = Callable[[Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]], Awaitable[str]]
 
 
 class Receiver:

@@ -15,6 +15,12 @@ WHERE tenant_id = $1 AND campaign_id = $2
 -- The entry form of campaign $2. No row: unknown.
 SELECT entry FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
 
+-- name: claim_keys
+-- The keys of the claim forms of campaign $2's prizes, and of the tenant's prizes without a campaign.
+SELECT coalesce(array_agg(DISTINCT (f ->> 'key') COLLATE "C" ORDER BY (f ->> 'key') COLLATE "C"), '{}') AS keys
+FROM prizes AS p CROSS JOIN jsonb_array_elements(p.claim_fields) AS f
+WHERE p.tenant_id = $1 AND p.campaign_id IN ('', $2) AND p.claim_fields <> '[]'
+
 -- name: plays
 -- Plays, by their ids.
 WITH seen AS (
@@ -57,20 +63,25 @@ LEFT JOIN (
 ORDER BY found.id
 
 -- name: winners
--- Winners and their contacts, by reward id, without revoked and expired rewards. theirs: whether the caller may write the
--- campaign; a merchant's staff does not see the contacts of the tenant's own winners.
+-- Winners, by reward id, with their answers to the claim form and the contacts that they entered in the campaign, or else
+-- log in with. Without revoked and expired rewards, and without those of players erased since. $8 as for participants.
+-- theirs: whether the caller may write the campaign; a merchant's staff does not see the contacts of the tenant's own winners.
 WITH seen AS (
     SELECT * FROM rewards WHERE tenant_id = $1 AND reward_id > $6::text ORDER BY reward_id LIMIT $7
 )
 SELECT (SELECT max(reward_id) FROM seen) AS seen_until, (SELECT count(*) FROM seen) AS seen, found.*
 FROM (SELECT) AS always
 LEFT JOIN (
-    SELECT r.reward_id AS id, iso(r.won_at) AS won_at, r.campaign_id, r.prize_id, r.name AS prize, r.quantity, s.status,
+    SELECT r.reward_id AS id, iso(r.won_at) AS won_at, r.campaign_id, r.prize_id, r.name AS prize, r.type, r.value,
+           r.quantity, s.status, iso(r.claimed_at) AS claimed_at, iso(r.fulfilled_at) AS fulfilled_at,
            r.player_id, p.display_name, p.locale,
-           (SELECT min(c.value) FROM contacts AS c
-            WHERE c.tenant_id = $1 AND c.player_id = r.player_id AND c.type = 'email') AS email,
-           (SELECT min(c.value) FROM contacts AS c
-            WHERE c.tenant_id = $1 AND c.player_id = r.player_id AND c.type = 'phone') AS phone,
+           coalesce(entry_contact(o.entry, e.fields, 'email'), (
+               SELECT min(c.value) FROM contacts AS c
+               WHERE c.tenant_id = $1 AND c.player_id = r.player_id AND c.type = 'email')) AS email,
+           coalesce(entry_contact(o.entry, e.fields, 'phone'), (
+               SELECT min(c.value) FROM contacts AS c
+               WHERE c.tenant_id = $1 AND c.player_id = r.player_id AND c.type = 'phone')) AS phone,
+           coalesce(answers_as_object(a.answers), '{}') AS answers,
            $2 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $2, true) AS o) AS theirs
     FROM seen AS r
     CROSS JOIN LATERAL (
@@ -79,7 +90,12 @@ LEFT JOIN (
         ) AS status
     ) AS s
     LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = r.player_id
+    LEFT JOIN campaigns AS o ON o.tenant_id = $1 AND o.campaign_id = r.campaign_id
+    LEFT JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = r.campaign_id AND e.player_id = r.player_id
+    LEFT JOIN claim_answers AS a ON a.tenant_id = $1 AND a.reward_id = r.reward_id
     WHERE s.status NOT IN ('revoked', 'expired')
+      AND (p.erased_at IS NULL OR r.won_at > p.erased_at)
+      AND ($8 = '' OR consent_in_force($8, e.given))
       AND ($2 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
       AND ($3 = '' OR r.campaign_id = $3)
       AND ($4::bigint = 0 OR r.won_at >= at_unix($4)) AND ($5::bigint = 0 OR r.won_at < at_unix($5))
@@ -163,8 +179,9 @@ LEFT JOIN (
 ORDER BY found.id
 
 -- name: participants
--- Entries, by id, with the consents in force and the player's plays and wins in the campaign. $8 only those whose consent
--- of this id is in force ('': all). kinds: of the form's fields. theirs: as for winners.
+-- Entries, by id, with what each lacks, the latest decision about each consent, and the player's plays and wins in the
+-- campaign. Without those of players erased since. $8 only those whose consent of this id is in force ('': all). kinds: of
+-- the form's fields. theirs: as for winners.
 WITH seen AS (
     SELECT * FROM entries WHERE tenant_id = $1 AND entry_id > $6::text ORDER BY entry_id LIMIT $7
 )
@@ -172,23 +189,27 @@ SELECT (SELECT max(entry_id) FROM seen) AS seen_until, (SELECT count(*) FROM see
 FROM (SELECT) AS always
 LEFT JOIN (
     SELECT e.entry_id AS id, iso(e.created_at) AS entered_at, e.campaign_id, e.player_id, e.locale, e.country,
-           e.age AS old_enough, e.age_on::text AS old_enough_on, e.fields, d.consents, p.plays, p.wins,
+           e.age AS old_enough, e.age_on::text AS old_enough_on,
+           coalesce(entry_missing(c.entry_needs, e.given), '[]') AS missing, e.fields, d.consents, p.plays, p.wins,
            (SELECT jsonb_object_agg(f ->> 'key', f ->> 'kind') FROM jsonb_array_elements(c.entry -> 'fields') AS f) AS kinds,
            $2 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $2, true) AS o) AS theirs
     FROM seen AS e
     JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = e.campaign_id
     CROSS JOIN LATERAL (
         SELECT coalesce(jsonb_object_agg(k ->> 'id', jsonb_build_object(
-            'given_at', iso(at_unix((k -> 'decided_at')::bigint)), 'text_sha256', k -> 'text_sha256', 'locale', k -> 'locale'
+            'given', k -> 'given', 'decided_at', iso(at_unix((k -> 'decided_at')::bigint)),
+            'text_sha256', k -> 'text_sha256', 'locale', k -> 'locale'
         )), '{}') AS consents
-        FROM jsonb_array_elements(entry_decisions($1, e.entry_id, e.given)) AS k WHERE (k -> 'given')::boolean
+        FROM jsonb_array_elements(entry_decisions($1, e.entry_id, e.given)) AS k
     ) AS d
     CROSS JOIN LATERAL (
         SELECT count(*) AS plays, count(*) FILTER (WHERE o.wins > coalesce(o.surplus_wins, 0)) AS wins
         FROM plays AS o JOIN games AS g ON g.tenant_id = $1 AND g.game_id = o.game_id
         WHERE o.tenant_id = $1 AND o.player_id = e.player_id AND g.campaign_id = e.campaign_id
     ) AS p
-    WHERE ($8 = '' OR d.consents ? $8)
+    LEFT JOIN players AS y ON y.tenant_id = $1 AND y.player_id = e.player_id
+    WHERE (y.erased_at IS NULL OR e.fields <> '{}' OR e.given <> '{}')
+      AND ($8 = '' OR consent_in_force($8, e.given))
       AND ($2 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
       AND ($3 = '' OR e.campaign_id = $3)
       AND ($4::bigint = 0 OR e.created_at >= at_unix($4)) AND ($5::bigint = 0 OR e.created_at < at_unix($5))

@@ -981,6 +981,18 @@ CREATE FUNCTION entry_missing(needs jsonb, given text[]) RETURNS jsonb LANGUAGE 
         WHERE given IS NULL OR NOT (n.need -> 1) ?| given
     ), CASE WHEN given IS NULL THEN '["entry"]'::jsonb END) END;
 
+-- Whether a consent is in force, by the tokens of an entry.
+CREATE FUNCTION consent_in_force(consent text, given text[]) RETURNS boolean LANGUAGE sql IMMUTABLE RETURN
+    EXISTS (SELECT FROM unnest(given) AS t (token) WHERE starts_with(t.token, 'consent:' || consent || ':'));
+
+-- The e-mail address or phone number in an entry's fields: that of the form's first such field with a value. NULL: none.
+CREATE FUNCTION entry_contact(form jsonb, fields jsonb, kind text) RETURNS text LANGUAGE sql IMMUTABLE RETURN (
+    SELECT fields ->> (f.field ->> 'key')
+    FROM jsonb_array_elements(form -> 'fields') WITH ORDINALITY AS f (field, nth)
+    WHERE f.field ->> 'kind' = kind AND fields ? (f.field ->> 'key')
+    ORDER BY f.nth LIMIT 1
+);
+
 -- A player's entry to a campaign. fields: values by key. given: tokens of its complete parts, which campaigns.entry_needs
 -- lists: field:KEY, age:YEARS, consent:ID:SHA256, and country:CODE. revision: increases with every change; a play's commit
 -- names the revision that it was decided with. age, age_on: the age that was proven and when; the date of birth is not

@@ -729,7 +729,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "after": "The cursor of the last line read.",
         "reveal": "Whether contacts are shown in full.",
         "begins": "Whether this is the first part of a download, which is recorded in the audit log.",
-        "consent": "Only participants whose consent of this id is in force.",
+        "consent": "Only participants and winners whose consent of this id is in force.",
         "json": "Whether lines are JSON objects; otherwise CSV."
     },
     "ReadExportReply": {

@@ -30,8 +30,8 @@ OPERATOR_COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "Create, close, draw and confirm prize draws; list winners; verify an evidence file offline.",
     ),
     "export": (
-        "Write plays, rewards, winners, ledger, tasks or audit entries to a file.",
-        "Write plays, rewards, winners, ledger, tasks or audit entries to a file, as CSV.",
+        "Write participants, winners, plays or other rows to a file.",
+        "Write participants, winners, plays or other rows to a file, as CSV.",
     ),
     "figures": (
         "Show a campaign's figures.",

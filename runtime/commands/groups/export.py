@@ -61,7 +61,7 @@ async def export(
     until
         Only rows before this time.
     consent
-        Only participants whose consent of this id is in force.
+        Only participants and winners whose consent of this id is in force.
     """
     query = {"campaign_id": campaign, "from": unix(since), "to": unix(until), "consent": consent}
     written = _Written()

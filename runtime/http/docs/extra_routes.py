@@ -122,13 +122,13 @@ def add_exports(document: Document) -> None:
         "tags": [document.tag("Exports")],
         "summary": "Export rows",
         "description": "Streams all rows of one kind, oldest first, as CSV or (`format=jsonl`) as JSON lines. "
-        "`consent` selects "
-        "the participants whose consent of that id is in force. To resume an interrupted export, send as `cursor`"
-        " the first cell of the last complete line (for the ledger, its `position`). A cell that a spreadsheet "
-        "would read as a formula is prefixed with an apostrophe. Codes read `****`. Contacts are masked unless "
-        "the token's role may fulfil rewards. In the tenant's own campaigns, merchant staff see contacts masked "
-        "and no names. `from` (inclusive) and `to` (exclusive) filter by the time of the event. A tenant may run "
-        "two exports at a time. Each export is recorded in the audit log.",
+        "`consent` selects the participants and winners whose consent of that id is in force. To resume an interrupted "
+        "export, send as `cursor` the first cell of the last complete line (for the ledger, its `position`). A cell "
+        "that a spreadsheet would read as a formula is prefixed with an apostrophe. Codes read `****`. Contacts are "
+        "masked, and texts that players entered are left out, unless the token's role may fulfil rewards. In the "
+        "tenant's own campaigns, merchant staff see contacts masked and no names. `from` (inclusive) and `to` "
+        "(exclusive) filter by the time of the event. A tenant may run two exports at a time. Each export is recorded "
+        "in the audit log.",
         "parameters": [
             name,
             query_parameter("campaign_id", text),

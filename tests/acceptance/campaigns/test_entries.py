@@ -380,35 +380,87 @@ async def test_aliases_of_one_mailbox_get_one_entry(stack: Stack) -> None:
     assert throwaway.envelope["data"]["violations"][0]["field"] == "fields.email"
 
 
+async def export(desk: Desk, name: str, role: str = "admin", **query: str) -> list[dict[str, Any]]:
+    """An export of the campaign; with format=jsonl as JSON."""
+    stack = desk.stack
+    headers = {"Authorization": f"Bearer {stack.token('staff_test', (role,))}"}
+    url = f"{stack.process.admin_url}{API}/admin/exports/{name}"
+    async with stack.http.get(url, params={**query, "campaign_id": desk.world.campaign_id}, headers=headers) as got:
+        text = await got.text()
+        if got.content_type == "application/x-ndjson":
+            return [json.loads(line) for line in text.splitlines()]
+        return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
 @pytest.mark.settings(role_matrix="strict")
 async def test_export_of_participants_follows_consents(stack: Stack) -> None:
-    desk = await desk_of(stack, FORM)
+    name = {"key": "name", "label": {"en": "Name"}, "kind": "ENTRY_FIELD_KIND_TEXT"}
+    desk = await desk_of(stack, {**FORM, "fields": [name, EMAIL]})
     for player in ("ann", "bob"):
-        await desk.enter(player)
+        await desk.enter(player, name=f"=N({player})")
         await desk.submit(player, consents={"news": True})
         assert (await desk.world.round(desk.game_id, player)).code == "OK"
     await desk.submit("bob", consents={"news": False})
+    await desk.submit("cat", fields={"name": "Cat"})
+    await desk.enter("dan")
+    assert (await desk.stack.admin("POST", "/admin/players/dan/erase", {"reason": "asked"})).code == "OK"
 
-    async def lines(role: str = "admin", **query: str) -> list[dict[str, Any]]:
-        headers = {"Authorization": f"Bearer {stack.token('staff_test', (role,))}"}
-        url = f"{stack.process.admin_url}{API}/admin/exports/participants"
-        async with stack.http.get(url, params={**query, "campaign_id": desk.world.campaign_id}, headers=headers) as got:
-            text = await got.text()
-            if got.content_type == "application/x-ndjson":
-                return [json.loads(line) for line in text.splitlines()]
-            return list(csv.DictReader(io.StringIO(text, newline="")))
-
-    ann, bob = await lines()
-    assert (ann["fields.email"], ann["plays"], ann["wins"]) == ("ann@example.com", "1", "0")
+    ann, bob, cat = await export(desk, "participants")
+    columns = ["fields.name", "fields.email", *(f"consents.{one}" for one in ("terms", "news"))]
+    assert [one for one in ann if one.partition(".")[0] in ("fields", "consents") and one.count(".") == 1] == columns
+    assert [ann[one] for one in columns] == ["'=N(ann)", "ann@example.com", "agreed", "agreed"]
+    assert (ann["plays"], ann["wins"], ann["missing"]) == ("1", "0", "")
     assert ann["consents.news.text_sha256"] == hashlib.sha256(b"Send me news.").hexdigest()
-    assert (bool(ann["consents.news"]), bob["consents.news"], bool(bob["consents.terms"])) == (True, "", True)
-    (only,) = await lines(format="jsonl", consent="news")
-    assert (only["player_id"], only["fields"], sorted(only["consents"])) == (
-        "ann",
-        {"email": "ann@example.com"},
-        ["news", "terms"],
+    assert (bob["consents.terms"], bob["consents.news"], bob["consents.news.decided_at"] > "2026") == (
+        "agreed",
+        "withdrawn",
+        True,
     )
-    assert (await lines("designer"))[0]["fields.email"] == "a***@example.com"
+    assert (cat["missing"], cat["consents.terms"]) == ("fields.email, consents.terms", "")
+    (only,) = await export(desk, "participants", format="jsonl", consent="news")
+    assert (only["player_id"], only["fields"]) == ("ann", {"email": "ann@example.com", "name": "=N(ann)"})
+    assert {key: one["given"] for key, one in only["consents"].items()} == {"news": True, "terms": True}
+    masked = (await export(desk, "participants", "designer"))[0]
+    assert (masked["fields.email"], masked["fields.name"]) == ("a***@example.com", "")
+    audited = (await stack.admin("GET", "/admin/audit", subject_type="export")).data["items"]
+    assert [(one["after"]["whole_contacts"], one["after"]["consent"]) for one in reversed(audited)] == [
+        (True, ""),
+        (True, "news"),
+        (False, ""),
+    ]
+
+
+@pytest.mark.settings(role_matrix="strict")
+async def test_export_of_winners_has_entry_and_answers(stack: Stack, shelf: Shelf) -> None:
+    desk = await desk_of(stack, FORM)
+    size = {"key": "size", "label": "Size", "required": True}
+    on_claim = {"redemption_mode": "REDEMPTION_MODE_ON_CLAIM", "channel": "manual"}
+    prize_id = await desk.world.prize(claim_fields=[size], fulfillment=on_claim, value=7)
+    for player in ("ann", "bob", "cat", "dan"):
+        await desk.enter(player)
+        reward_id = await shelf.reward(prize_id)
+        move = "UPDATE rewards SET campaign_id = $2, player_id = $3, value = 7 WHERE reward_id = $1"
+        await stack.database.execute(move, reward_id, desk.world.campaign_id, player)
+        if player == "ann":
+            body = {"answers": {"size": "=XL"}}
+            assert (await stack.consumer("POST", f"/rewards/{reward_id}/claim", body, player=player)).code == "OK"
+            rename = """UPDATE claim_answers SET answers = answers || '[{"key": "old", "label": "", "value": "x"}]'"""
+            await stack.database.execute(rename)
+    await desk.submit("bob", consents={"news": True})
+    assert (await stack.admin("POST", "/admin/players/dan/erase", {"reason": "asked"})).code == "OK"
+
+    ann, bob, cat = await export(desk, "winners")
+    shown = ("player_id", "value", "status", "email", "answers.size", "answers")
+    assert [ann[one] for one in shown] == ["ann", "7.0", "claimed", "ann@example.com", "'=XL", '{"old":"x"}']
+    assert [bob[one] for one in shown] == ["bob", "7.0", "won", "bob@example.com", "", "{}"]
+    assert (bool(ann["claimed_at"]), bob["claimed_at"], cat["email"]) == (True, "", "cat@example.com")
+    assert [one["player_id"] for one in await export(desk, "winners", consent="news")] == ["bob"]
+    await desk.submit("bob", consents={"news": False})
+    assert await export(desk, "winners", consent="news") == []
+    (first, *_) = await export(desk, "winners", format="jsonl")
+    assert first["answers"] == {"size": "=XL", "old": "x"}
+    masked = (await export(desk, "winners", "designer"))[0]
+    assert (masked["email"], masked["answers.size"], masked["answers"]) == ("a***@example.com", "", "{}")
 
 
 async def test_draw_has_a_ticket_for_each_complete_entry(stack: Stack) -> None:

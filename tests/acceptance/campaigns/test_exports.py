@@ -204,7 +204,7 @@ async def test_export_is_in_the_audit_log_once(stack: Stack, monkeypatch: pytest
     assert (await stack.admin("GET", "/admin/exports/plays", campaign_id="camp_x")).reason == "UNKNOWN_CAMPAIGN"
     listed = (await stack.admin("GET", "/admin/audit", subject_type="export")).data["items"]
     assert {(entry["actor"], entry["action"]) for entry in listed} == {("staff_test", "export.read")}
-    plain = {"campaign_id": "", "from": 0, "to": 0, "cursor": "", "whole_contacts": False}
+    plain = {"campaign_id": "", "from": 0, "to": 0, "cursor": "", "consent": "", "whole_contacts": False}
     narrowed = plain | {"campaign_id": known["campaign"], "from": 5, "to": 4_000_000_000}
     assert [(entry["subject_id"], entry["after"]) for entry in reversed(listed)] == [
         ("plays", plain),

@@ -7420,7 +7420,7 @@ class ReadExportRequest(betterproto2.Message):
     """
     ---------------------------------------------------------------- exports
 
-    A part of an export: plays, rewards, winners, ledger, tasks or audit, oldest first. after: the first cell of the
+    A part of an export, oldest first. after: the first cell of the
     last line read so far; empty: from the beginning.
     """
 
@@ -7454,7 +7454,7 @@ class ReadExportRequest(betterproto2.Message):
 
     consent: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
     """
-    Only participants whose consent of this id is in force.
+    Only participants and winners whose consent of this id is in force.
     """
 
     json: "bool" = betterproto2.field(10, betterproto2.TYPE_BOOL)

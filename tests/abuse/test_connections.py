@@ -106,16 +106,6 @@ async def test_slow_body_is_not_bound_by_the_head_deadline(runner: Runner, monke
     assert await ask(connection, b"b") == b"HTTP/1.1 200 OK"
 
 
-async def test_client_that_reads_nothing_of_a_response_is_disconnected(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.2)
-    monkeypatch.setattr(connections, "UNREAD_BYTES_PER_SECOND", 10 * len(LARGE))
-    _, writer = await leave_unread(runner)
-    await none_left(runner)
-    writer.transport.abort()
-
-
 async def test_client_that_reads_a_few_bytes_at_a_time_is_disconnected(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,15 +3,14 @@
 import asyncio
 from typing import Any
 
-from tests.support.guests import Guest, guest_who_played, log_in, rewards_of, wallet_of
+from tests.support.guests import Guest, guest_who_played, log_in, rewards_of
 from tests.support.login import Phone, bearer, let_resend, start, verify
 from tests.support.login import log_in as log_in_by_code
-from tests.support.milestones import block, rung
 from tests.support.quests import open_quest
 from tests.support.rivals import held, waits
 from tests.support.stack import Answer, Stack, refused
 from tests.support.waiting import until
-from tests.support.world import COINS, COLLECTION, World
+from tests.support.world import World
 
 GUESTS = 3
 ON_CLAIM = {"redemption_mode": "on_claim", "channel": "none"}
@@ -53,21 +52,6 @@ async def test_voucher_codes_that_guests_were_shown_stay_used(own_world: World, 
     assert len([row for row in await rewards_of(stack, player) if row["code"]]) == 1
     free = "SELECT count(*) FROM codes WHERE prize_id = $1 AND reward_id IS NULL"
     assert await stack.database.fetchval(free, prize_id) == len(codes) - GUESTS
-
-
-async def test_rung_that_guest_and_player_bought_is_paid_once(own_world: World, stack: Stack) -> None:
-    mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
-    exchange = block(rung("cup", 2, mug), auto_grant=False, mode="SPEND_EXCHANGE")
-    game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=exchange)
-    player = await log_in(stack)
-    await own_world.round(game_id, player)
-    guest = await guest_who_played(own_world, game_id)
-    for who in (player, guest.player_id):
-        assert (await own_world.redeem(game_id, "cup", who)).code == "OK"
-        assert (await wallet_of(stack, who)) == {"coin": 0}
-    assert await log_in(stack, guest) == player
-    assert await wallet_of(stack, player) == {"coin": 2}
-    assert len(await rewards_of(stack, player)) == 1
 
 
 async def test_guest_is_refused_by_a_game_for_players(own_world: World, stack: Stack) -> None:

@@ -141,16 +141,6 @@ async def test_previous_secret_does_not_follow_the_url_to_another_host(stack: St
     assert not (await kind.stored(stack, path)).get("previous_secret")
 
 
-@KINDS
-async def test_receiver_moves_if_its_secret_is_resubmitted_or_removed(stack: Stack, kind: Integration) -> None:
-    path = await kind.make(stack, {"url": HOME, "secret": SECRET})
-    for nth, secret in enumerate(("another-secret-of-the-shop", "")):
-        moved = {"url": ELSEWHERE[nth], "secret": secret}
-        assert (await stack.admin("PUT", path, kind.update(moved))).data
-        assert bool((await kind.stored(stack, path)).get("secret")) == bool(secret)
-    assert (await stack.admin("PUT", path, kind.update({"url": HOME}))).data
-
-
 def test_plugin_config_counts_entirely_as_the_receiver() -> None:
     stored = {"endpoint": "https://sheets.example", "secret": "sealed:1:x", "headers": {"X-Shop": "1"}}
     assert list(leaked_secrets(stored, {"endpoint": "https://sheets.example"})) == []

@@ -289,23 +289,6 @@ async def test_newer_catalogue_or_day_makes_the_cache_read_again(
     assert await read_in(cache, ann) == [True] and list(cache.players) == ["ann"]
 
 
-async def test_round_waits_for_commits_of_the_rows_it_reads(world: World, cache: GameCache, game_id: str) -> None:
-    ann = await asks(game_id, "ann")
-    await world.round(game_id, "ann")
-    await read_in(cache, ann)
-    commit = under_way(cache, "ann")
-    assert await read_in(cache, ann) == [False], "a play of a game without plans goes on"
-    for prepare in (lambda: None, cache.distrust):
-        prepare()
-        reading = asyncio.ensure_future(cache.refresh(ann, everything=not cache.distrusted))
-        await asyncio.sleep(0.02)  # sleeps: so that it would have read by then
-        assert not reading.done()
-        commit.set_result(None)
-        await reading
-        commit = under_way(cache)
-    commit.set_result(None)
-
-
 def under_way(cache: GameCache, *players: str) -> asyncio.Future[Any]:
     commit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     commit.add_done_callback(cache.committing.pop)

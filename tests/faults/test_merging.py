@@ -384,22 +384,6 @@ async def test_reward_moving_to_the_player_can_be_revoked_during_the_login(own_w
     assert await own_world.stock(prize_id) == (9, 0)
 
 
-async def test_guests_are_never_merged_into_one_another(own_world: World, stack: Stack, collection: str) -> None:
-    """Both ways at once, in a ring, or in sequence: each guest keeps its own rows until it logs in."""
-    guests = [await guest_who_played(own_world, collection) for _ in range(3)]
-    pairs = [(0, 1), (1, 0), (1, 2), (2, 0)]
-
-    async def merge(into: int, guest: int) -> Answer:
-        path = f"/admin/players/{guests[into].player_id}/merge"
-        return await stack.admin("POST", path, {"guest_id": guests[guest].player_id})
-
-    answers = [*await asyncio.gather(*(merge(*pair) for pair in pairs * 2)), await merge(0, 1)]
-    assert {(answer.http, answer.reason) for answer in answers} == {(400, "ILLEGAL_TRANSITION")}
-    for nth, guest in enumerate(guests):
-        player = await log_in(stack, guest)
-        assert (await rows_of(stack, player))["plays"] == nth + 1
-
-
 async def test_merge_into_a_guest_moves_nothing(own_world: World, stack: Stack, collection: str) -> None:
     late, early = [await guest_who_played(own_world, collection) for _ in range(2)]
     for into in (early.player_id, await log_in(stack, early)):

@@ -164,25 +164,6 @@ async def test_zone_moved_west_causes_no_retry_loop_and_keeps_the_caps(module_st
         assert [answer.http for answer in answers] == [200] * 3
 
 
-async def test_play_is_never_counted_on_a_past_day(world: World) -> None:
-    """A lagging clock decides for yesterday; the guard causes one more decision."""
-    game_id = await world.wheel(rules={"max_plays_per_day": 3})
-    session = await world.session(game_id)
-    clock = world.stack.engine.clock
-    right, clock._offset = clock._offset, clock._offset - 86_400
-    try:
-        before = world.database.round_trips
-        answer = await world.play(game_id, session)
-        assert world.database.round_trips - before < 8
-    finally:
-        clock._offset = right
-    assert answer.http == 200
-    days = await world.database.fetch(
-        "SELECT day = (now() AT TIME ZONE 'UTC')::date AS today FROM game_players WHERE game_id = $1", game_id
-    )
-    assert [row["today"] for row in days] == [True]
-
-
 async def test_guard_refusal_that_a_fresh_read_contradicts_is_an_error_and_is_counted(world: World) -> None:
     game_id = await world.wheel()
     sessions = {player: await world.session(game_id, player) for player in ("cursed", "blessed")}
@@ -281,18 +262,3 @@ async def test_start_after_plays_through_another_core_shows_a_playable_plan(worl
     session_id = (await together(actor, start)[0]).session_id
     play = m.PlayRequest(**who, player_id="ann", session_id=session_id, payload={"caught_items": []})
     assert (await together(actor, play)[0]).play_id
-
-
-@pytest.mark.parametrize("limit", ["max_plays_per_user", "max_plays_per_day"])
-async def test_rolled_back_play_affects_no_start_or_eligibility(world: World, limit: str) -> None:
-    game_id = await world.wheel(rules={limit: 2})
-    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
-    play = m.PlayRequest(**who, player_id="ann", session_id=await world.session(game_id))
-    await together(actor, play)[0]
-    twin, started, eligibility = together(
-        actor, play, m.StartRequest(**who, player_id="ann"), m.EligibilityRequest(**who, player_id="ann")
-    )
-    with pytest.raises(Fault, match="SESSION_PLAYED"):
-        await twin
-    assert (await started).session_id
-    assert (await eligibility).can_play and (await eligibility).free_plays_remaining == 1

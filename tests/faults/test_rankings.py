@@ -259,24 +259,6 @@ async def test_play_that_commits_late_is_not_missed(engine: Engine) -> None:
     assert await listed(engine) == [("ann", 5)]
 
 
-async def test_name_change_and_merge_reach_the_ranking(engine: Engine) -> None:
-    await played_now(engine, [Played("guest", GAME, 5), Played("ann", GAME, 1)])
-    await engine.rankings.rebuild(TENANT, BOARD)
-    await engine.database.execute(
-        "INSERT INTO players (tenant_id, player_id, merged_into) VALUES ('tenant_r', 'guest', 'ann')"
-    )
-    await engine.database.execute(
-        "INSERT INTO players (tenant_id, player_id, display_name, updated_at)"
-        " VALUES ('tenant_r', 'ann', 'Ann', now() - interval '1 day')"
-    )
-    await engine.database.execute("UPDATE plays SET player_id = 'ann' WHERE player_id = 'guest'")
-    await engine.database.execute("DELETE FROM game_players WHERE player_id = 'guest'")
-    await engine.rankings.catch_up(TENANT)
-    scores = await shown(engine)
-    assert scores is not None
-    assert [(one.player_id, one.display_name, one.score) for one in scores] == [("ann", "Ann", 6)]
-
-
 async def test_rebuild_builds_every_live_board(engine: Engine, settings: Settings, valkey_server: Valkey) -> None:
     await played_now(engine, [Played("ann", GAME, 5)])
     assert await rebuild_all(settings) == 1

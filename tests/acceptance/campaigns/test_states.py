@@ -21,6 +21,7 @@ async def states(world: World, game_id: str, **campaign: Any) -> tuple[str, str,
     render = (await world.stack.core("GET", f"/games/{game_id}/render")).data["render"]
     standing = await world.eligibility(game_id)
     assert standing["reason"] == render["reason"]
+    assert standing["can_play"] == ((await world.start(game_id)).http == 200)
     shown = [around["state"], *(game["state"] for game in around["games"] if game["id"] == game_id), render["state"]]
     assert render["state"] == shown[-2], "the campaign's list and the game's own view agree"
     return shown[0].removeprefix("CAMPAIGN_STATE_"), shown[-1].removeprefix("CAMPAIGN_STATE_"), render["reason"]
@@ -35,6 +36,8 @@ async def test_state_is_the_same_in_each_view(world: World) -> None:
     won = await world.round(game_id)
     assert prize_ids(won) == [mug]
     assert await states(world, game_id) == ("SOLD_OUT", "SOLD_OUT", "SOLD_OUT")
+    render = (await world.stack.core("GET", f"/games/{game_id}/render")).data["render"]
+    assert ([prize["available"] for prize in render["prizes"]], render["timezone"]) == ([False, True], "UTC")
     assert prize_ids(await world.round(game_id)) == [pen], "a sold-out game still gives its consolation"
     assert (await world.stack.admin("PUT", f"/admin/prizes/{mug}", {"stock": {"total": 2}})).http == 200
     assert await states(world, game_id) == ("RUNNING", "RUNNING", "")

@@ -1,53 +1,10 @@
 """GET /games/{id}/eligibility: what start would say, without starting."""
 
-import time
-from collections.abc import AsyncIterator
-from typing import Any
-
-import pytest
-
 from tests.support.leaderboards import make_board
 from tests.support.packs import make_pack
 from tests.support.quests import open_quest
 from tests.support.stack import Stack
-from tests.support.world import COLLECTION, EGGS, World, new_world
-
-
-@pytest.fixture
-async def kathmandu(stack: Stack) -> AsyncIterator[World]:
-    async with new_world(stack, timezone="Asia/Kathmandu") as kathmandu:
-        yield kathmandu
-
-
-async def test_closed_game_says_its_state_in_eligibility_and_render(kathmandu: World, stack: Stack) -> None:
-    """A start is refused for CAMPAIGN_CLOSED or GAME_INACTIVE."""
-    mug = await kathmandu.prize(total=1)
-    game_id, campaign, now = await kathmandu.wheel(mug, access="public"), kathmandu.campaign_id, int(time.time())
-
-    async def said(**change: Any) -> list[str]:
-        body = {"status": "active", "start_date": 0, "end_date": 0, **change}
-        assert (await stack.admin("PUT", f"/admin/campaigns/{campaign}", body)).http == 200
-        standings = [await kathmandu.eligibility(game_id, player) for player in ("ann", "")]
-        rendered = [(await stack.consumer("GET", f"/games/{game_id}/render")).data]
-        rendered += (await stack.consumer("GET", f"/public/campaigns/{campaign}")).data["games"]
-        assert {one["starts_at"] for one in rendered} == {body["start_date"]}
-        assert {one["timezone"] for one in rendered} == {"Asia/Kathmandu"}
-        assert {one["starts_at"] for one in standings} == {body["start_date"] if body["start_date"] > now else 0}
-        started = await kathmandu.start(game_id)
-        assert {one["can_play"] for one in standings} == {started.http == 200}
-        return sorted({one["reason"] for one in (*standings, *rendered)})
-
-    assert await said() == [""]
-    assert await said(start_date=now + 86_400) == ["NOT_STARTED"]
-    assert await said(status="paused") == ["PAUSED"]
-    assert (await kathmandu.start(game_id)).reason == "CAMPAIGN_CLOSED"
-    assert await said(start_date=now - 9) == [""]
-    assert (await kathmandu.round(game_id)).data["rewards"]
-    assert await said() == ["SOLD_OUT"], "it is told, and forbids nothing"
-    await stack.admin("PUT", f"/admin/games/{game_id}", {"status": "paused"})
-    assert (await kathmandu.eligibility(game_id))["reason"] == "PAUSED"
-    await stack.admin("PUT", f"/admin/games/{game_id}", {"status": "active"})
-    assert await said(status="ended") == ["ENDED"]
+from tests.support.world import COLLECTION, EGGS, World
 
 
 async def test_render_has_the_ui_and_the_prizes_and_never_the_config(own_world: World, stack: Stack) -> None:
@@ -112,11 +69,3 @@ async def test_render_tells_whether_there_are_quests_leaderboards_and_codes(own_
     await stack.admin("PUT", f"/admin/quests/{quest_id}", {"status": "archived"})
     await stack.admin("DELETE", f"/admin/leaderboards/{board_id}")
     assert await offers(game_id) == []
-
-
-async def test_render_shows_a_prize_that_is_gone_as_unavailable(own_world: World, stack: Stack) -> None:
-    game_id = await own_world.wheel(await own_world.prize(total=1))
-    assert (await own_world.round(game_id)).data["rewards"]
-    assert stack.process.core is not None
-    answer = await stack.core("GET", f"/games/{game_id}/render")
-    assert [prize["available"] for prize in answer.data["render"]["prizes"]] == [False]

@@ -23,7 +23,9 @@ from runtime.errors import Fault, Status, invalid
 UPLOAD_BYTES_MAX: Final = 3_000_000
 FONT_BYTES_MAX: Final = 1024 * 1024
 FONT_EXPANDED_BYTES_MAX: Final = 16 * 1024 * 1024
-SECONDS: Final = 15.0
+SECONDS: Final = 30.0
+"""The time limit on a busy machine; recode.py limits the CPU time."""
+
 OF_TENANT_MAX: Final = 8
 WAITING_MAX: Final = 64
 """The uploads that may wait for the decoder of this process; further ones are OVERLOADED."""

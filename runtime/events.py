@@ -148,6 +148,46 @@ class LowStock(msgspec.Struct, frozen=True, kw_only=True):
     low_stock_at: int
 
 
+class CodeRedeemed(msgspec.Struct, frozen=True, kw_only=True):
+    """A player redeemed a code of a pack, or your system reported a receipt."""
+
+    TYPE: ClassVar[str] = "code.redeemed"
+
+    redemption_id: str
+    pack_id: str
+    player_id: str
+    receipt_id: Annotated[str, Meta(description="Empty for a code.")]
+    turns: Annotated[int, Meta(description="Turns credited; 0 if the pack gives a currency.")]
+    currency: Annotated[str, Meta(description="Empty if the pack gives turns.")]
+    scope_key: str
+    amount: int
+    balance: Annotated[int, Meta(description="The balance of turns or currency afterwards.")]
+
+
+class DrawClosed(msgspec.Struct, frozen=True, kw_only=True):
+    """The tickets of a draw were frozen."""
+
+    TYPE: ClassVar[str] = "draw.closed"
+
+    draw_id: str
+    name: Annotated[str, Meta(description="The draw's name.")]
+    tickets_root: Annotated[str, Meta(description="The Merkle root of the tickets.")]
+    ticket_count: int
+    holder_count: int
+
+
+class DrawDrawn(msgspec.Struct, frozen=True, kw_only=True):
+    """The winners of a draw were drawn. Prizes follow when it is confirmed, as `prize_won`."""
+
+    TYPE: ClassVar[str] = "draw.drawn"
+
+    draw_id: str
+    name: Annotated[str, Meta(description="The draw's name.")]
+    value: Annotated[str, Meta(description="The random value.")]
+    result_hash: str
+    tickets_root: str
+
+
 EventData: TypeAlias = (
     PlayCompleted
     | PrizeWon
@@ -157,6 +197,9 @@ EventData: TypeAlias = (
     | DeliveryFailed
     | BudgetReached
     | LowStock
+    | CodeRedeemed
+    | DrawClosed
+    | DrawDrawn
 )
 
 DATA: Final[tuple[type[EventData], ...]] = (
@@ -168,6 +211,9 @@ DATA: Final[tuple[type[EventData], ...]] = (
     DeliveryFailed,
     BudgetReached,
     LowStock,
+    CodeRedeemed,
+    DrawClosed,
+    DrawDrawn,
 )
 TYPES: Final = tuple(data.TYPE for data in DATA)
 """The event types: the core ones first."""
@@ -265,6 +311,10 @@ def _id_of(data: EventData, nth: int) -> str:
         return f"evt_{data.reward_id.rpartition('_')[2]}_claimed"
     if isinstance(data, LeaderboardFinalized):
         return "evt_" + data.leaderboard_id.rpartition("_")[2]
+    if isinstance(data, CodeRedeemed):
+        return "evt_" + data.redemption_id.rpartition("_")[2]
+    if isinstance(data, DrawClosed | DrawDrawn):
+        return f"evt_{data.draw_id.rpartition('_')[2]}_{data.TYPE.rpartition('.')[2]}"
     # Not derived from quest, player and period: a login merges the player into another.
     raise ValueError(f"an event {data.TYPE} requires an id")
 

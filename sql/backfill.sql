@@ -93,6 +93,27 @@ WHERE b.tenant_id = $1 AND b.finalized_at BETWEEN $2 AND $3
   AND (b.finalized_at, b.board_id) > ($4::timestamptz, $5::text)
 ORDER BY b.finalized_at, b.board_id LIMIT $6
 
+-- name: redemptions
+-- Redemptions of codes and receipts.
+SELECT r.redeemed_at AS at, r.redemption_id AS id, r.redemption_id, r.pack_id, r.player_id, r.receipt_id, r.turns, r.currency,
+       r.scope_key, r.amount, r.balance_after, r.campaign_id, coalesce(c.merchant_id, '') AS merchant_id
+FROM redemptions AS r
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = r.campaign_id
+WHERE r.tenant_id = $1 AND r.redeemed_at BETWEEN $2 AND $3
+  AND (r.redeemed_at, r.redemption_id) > ($4::timestamptz, $5::text)
+ORDER BY r.redeemed_at, r.redemption_id LIMIT $6
+
+-- name: draws
+-- Draws that were closed or drawn: one row for each step.
+SELECT s.at, d.draw_id AS id, s.step, d.draw_id, d.name, d.tickets_root, d.ticket_count, d.holder_count,
+       d.randomness ->> 'value' AS value, d.result_hash, d.closed_at, d.drawn_at, d.campaign_id,
+       coalesce(c.merchant_id, '') AS merchant_id
+FROM draws AS d
+CROSS JOIN LATERAL (VALUES ('closed', d.closed_at), ('drawn', d.drawn_at)) AS s (step, at)
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id
+WHERE d.tenant_id = $1 AND s.at BETWEEN $2 AND $3 AND (s.at, d.draw_id) > ($4::timestamptz, $5::text)
+ORDER BY s.at, d.draw_id LIMIT $6
+
 -- name: failures
 -- Deliveries that failed for good (dead letters) and were not retried since.
 SELECT t.updated_at AS at, t.task_id AS id, t.reward_id, t.player_id, t.prize_id, t.channel, t.attempts,

@@ -128,6 +128,14 @@ UPDATE draws SET status = 'closed', tickets_root = $3, ticket_count = $4, holder
 WHERE tenant_id = $1 AND draw_id = $2 AND status = 'open'
 RETURNING draw_id;
 
+-- name: announced
+-- A draw with what its events say. $1 tenant, $2 draw.
+SELECT d.draw_id, d.name, d.tickets_root, d.ticket_count, d.holder_count, d.randomness ->> 'value' AS value, d.result_hash,
+       d.campaign_id, coalesce(c.merchant_id, '') AS merchant_id, d.closed_at, d.drawn_at
+FROM draws AS d
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id
+WHERE d.tenant_id = $1 AND d.draw_id = $2;
+
 -- name: record_result
 -- Stores the value, and the result that follows from it. $1 tenant, $2 draw, $3 value, $4 result, $5 its hash.
 -- No row: not closed, or drawn already.

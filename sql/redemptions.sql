@@ -15,6 +15,7 @@ SELECT c.status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
        CASE WHEN c.entry ->> 'mode' = 'before_play' THEN c.entry_needs END AS entry_needs,
        c.entry -> 'countries' AS entry_countries, e.given AS entry_given,
        k.sealed, p.merged_into,
+       coalesce(c.merchant_id, '') AS merchant_id,
        r.request_hash, r.redemption_id, r.campaign_id, r.turns, r.currency, r.scope_key, r.amount, r.balance_after
 FROM campaigns AS c
 LEFT JOIN pack_keys AS k ON k.tenant_id = $1 AND k.campaign_id = $2
@@ -53,13 +54,14 @@ WHERE k.tenant_id = $1 AND k.campaign_id = $2 AND k.code_hash = $3;
 -- violation: the receipt is paid, or the key was used.
 INSERT INTO redemptions (tenant_id, redemption_id, pack_id, campaign_id, player_id, code_hash, receipt_id, turns, currency,
                          scope_key, amount, balance_after, idempotency_key, request_hash)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+RETURNING balance_after, unix(redeemed_at) AS redeemed_at;
 
 -- name: receipt
 -- A pack for a receipt, with the payment of the same receipt before. $1 tenant, $2 pack, $3 receipt, $4 player. No row:
 -- no such pack, or it accepts no receipts. redemption_id null: the receipt is new.
 SELECT p.status, p.campaign_id, unix(p.until) AS until, p.turns, p.currency, p.scope_key, p.amount,
-       c.status AS campaign_status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
+       c.status AS campaign_status, coalesce(c.merchant_id, '') AS merchant_id, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
        EXISTS (SELECT FROM merchants AS o
                WHERE o.tenant_id = $1 AND o.merchant_id = c.merchant_id AND o.status = 'suspended') AS merchant_suspended,
        CASE WHEN c.entry ->> 'mode' = 'before_play' THEN c.entry_needs END AS entry_needs,

@@ -1328,6 +1328,7 @@ CREATE TABLE redemptions (
     PRIMARY KEY (tenant_id, redemption_id),
     CHECK ((code_hash IS NULL) <> (receipt_id IS NULL))
 );
+CREATE INDEX redemptions_time ON redemptions (tenant_id, redeemed_at, redemption_id);
 CREATE INDEX redemptions_player ON redemptions (tenant_id, player_id, redemption_id);
 CREATE INDEX redemptions_pack ON redemptions (tenant_id, pack_id, redemption_id);
 CREATE UNIQUE INDEX redemptions_receipt ON redemptions (tenant_id, pack_id, receipt_id) WHERE receipt_id IS NOT NULL;

@@ -28,7 +28,9 @@ from runtime.actors.dispatcher import WAIT_SECONDS, PastEvent
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
 from runtime.operations.budget_alerts.thresholds import noticed_event
+from runtime.operations.draws.announcements import event as draw_event
 from runtime.operations.leaderboards.finalize import finalized_event
+from runtime.operations.packs.redemption import redeemed
 from runtime.outgoing.connector import ATTEMPT_SECONDS
 from runtime.stores.database import Database, at
 from runtime.streams.backoff import stopped_within
@@ -273,6 +275,14 @@ async def _boards(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[P
     return [PastEvent(await finalized_event(engine, tenant_id, row["id"]), row["at"].timestamp()) for row in rows]
 
 
+async def _redemptions(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[PastEvent]:
+    return [_past_event(tenant_id, row, redeemed(row)) for row in rows]
+
+
+async def _draws(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[PastEvent]:
+    return [PastEvent(draw_event(tenant_id, row, row["step"], trace_id=""), row["at"].timestamp()) for row in rows]
+
+
 async def _failures(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[PastEvent]:
     return [PastEvent(failed_event(tenant_id, row, trace_id=""), row["at"].timestamp()) for row in rows]
 
@@ -287,6 +297,8 @@ _SOURCES: Final[dict[str, Make]] = {
     "claims": _claims,
     "quests": _quests,
     "boards": _boards,
+    "redemptions": _redemptions,
+    "draws": _draws,
     "failures": _failures,
     "notices": _notices,
 }

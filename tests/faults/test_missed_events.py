@@ -25,6 +25,9 @@ from tests.support.world import COINS, COLLECTION, World
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
+EVENTS = 9
+"""Those of `one_of_every_event`: a play, two prizes, a claim, a quest, a board, a code, a closed and a drawn draw."""
+
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,14 +46,14 @@ async def test_events_missed_without_valkey_reach_each_integration(
     valkey_server.kill()
     try:
         await one_of_every_event(stack)
-        assert len(events) == 6, "a play, two prizes, a claim, a quest, a board"
+        assert len(events) == EVENTS
     finally:
         valkey_server.start()
     async with working(stack.engine, "integrations"):
-        log = await deliveries(stack, integration_id, 6)
+        log = await deliveries(stack, integration_id, EVENTS)
     want = {one.id: msgspec.to_builtins(one) for one in events}
     got = {one.json["id"]: one.json for one in receiver.all}
-    assert got.keys() == want.keys() and len(receiver.all) == 6, "once each"
+    assert got.keys() == want.keys() and len(receiver.all) == EVENTS, "once each"
     for id, one in got.items():
         assert {**one, "trace_id": "", "occurred_at": 0} == {**want[id], "trace_id": "", "occurred_at": 0}
     assert {row["status"] for row in log} == {"INTEGRATION_DELIVERY_STATUS_DELIVERED"}
@@ -63,9 +66,9 @@ async def test_backfill_repeats_no_event_of_the_stream(
     monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)
     async with working(stack.engine, "integrations"):
         await one_of_every_event(stack)
-        await deliveries(stack, integration_id, 6)
+        await deliveries(stack, integration_id, EVENTS)
     await look_back(stack, monkeypatch)
-    assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == 6
+    assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == EVENTS
 
 
 async def test_backfill_of_several_chunks_and_passes_skips_nothing(

@@ -79,4 +79,19 @@ async def one_of_every_event(stack: Any) -> str:
     }
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
     assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
+    pack = {"campaign_id": campaign_id, "name": "Caps", "gives": {"turns": 1}}
+    pack_id = (await stack.admin("POST", "/admin/packs", pack)).data["id"]
+    await stack.admin("POST", f"/admin/packs/{pack_id}/codes", {"codes": ["CAP-2222-3333"]})
+    code = {"campaign_id": campaign_id, "code": "CAP-2222-3333"}
+    assert (await stack.consumer("POST", "/codes/redeem", code, player="player_a")).http == 200
+    draw = {
+        "campaign_id": campaign_id,
+        "name": "Car",
+        "tickets": {"ranking": board_id},
+        "prizes": [{"prize_id": prize_id, "count": 1}],
+        "randomness": {"kind": "INTERNAL"},
+    }
+    draw_id = (await stack.admin("POST", "/admin/draws", draw)).data["id"]
+    for step in ("close", "draw"):
+        assert (await stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).http == 200
     return str(campaign_id)

@@ -20,6 +20,7 @@ from runtime.errors import Fault, Status, invalid
 from runtime.operations import audit
 from runtime.operations.checks import Checks
 from runtime.operations.draws import randomness
+from runtime.operations.draws.announcements import announce
 from runtime.operations.draws.draw_admin import illegal, lock, shown
 from runtime.operations.leaderboards.rank_prizes import RankPrizes
 from runtime.rules.raffle.selection import Block, MerkleTree, Pick, Selection, leaf, result_hash, terms_leaf
@@ -50,10 +51,10 @@ async def close_draw(engine: Engine, request: m.DrawRequest) -> m.DrawReply:
     """
     tenant_id = tenant_of(request)
 
-    async def work(connection: asyncpg.Connection) -> None:
+    async def work(connection: asyncpg.Connection) -> bool:
         row = await lock(connection, request)
         if row["status"] == "closed":
-            return
+            return False
         if row["status"] != "open":
             raise illegal(request.id, row["status"], "only an open draw can be closed")
         randomness.check_unknown(request.id, row["randomness"], engine.clock.now())
@@ -65,8 +66,10 @@ async def close_draw(engine: Engine, request: m.DrawRequest) -> m.DrawReply:
         randomness.check_unknown(request.id, row["randomness"], engine.clock.now())
         after = {"status": "closed", "tickets_root": tree.root(), "ticket_count": count, "holder_count": holders}
         await audit.record(connection, tenant_id, "draw.close", request.id, after=after)
+        return True
 
-    await engine.database.transaction(work)
+    if await engine.database.transaction(work):
+        await announce(engine, tenant_id, request.id, "closed")
     return await shown(engine, request)
 
 
@@ -131,6 +134,7 @@ async def draw_winners(engine: Engine, request: m.DrawWinnersRequest) -> m.DrawR
         await audit.record(connection, tenant_id, "draw.draw", request.id, after=after)
 
     await engine.database.transaction(work)
+    await announce(engine, tenant_id, request.id, "drawn")
     return await shown(engine, request)
 
 

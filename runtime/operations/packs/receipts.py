@@ -7,6 +7,7 @@ secret stays in Core. Each pack has a different secret, so a call cannot be repl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -98,17 +99,18 @@ async def report_receipt(engine: Engine, request: m.ReportReceiptRequest) -> m.R
         redemption.check_entry(row)
         paid = Payment(ids.make("redemption"), request.id, row["campaign_id"], player_id, receipt_id=request.receipt_id)
         try:
-            balance = await engine.database.transaction(partial(_pay, tenant_id=tenant_id, paid=paid, gives=row))
+            made = await engine.database.transaction(partial(_pay, tenant_id=tenant_id, paid=paid, gives=row))
         except redemption.Merged as merged:
             player_id = merged.player_id
             continue
         except asyncpg.UniqueViolationError:
             continue  # The receipt was paid meanwhile.
-        return redemption.answer_of({**row, "redemption_id": paid.redemption_id, "balance_after": balance})
+        redemption.announce(engine, tenant_id, row["merchant_id"], made)
+        return redemption.answer_of(made)
     raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the receipt is being paid; try again", retry_after_seconds=1)
 
 
-async def _pay(connection: asyncpg.Connection, *, tenant_id: str, paid: Payment, gives: Any) -> int:
+async def _pay(connection: asyncpg.Connection, *, tenant_id: str, paid: Payment, gives: Any) -> Mapping[str, Any]:
     await redemption.lock_player(connection, tenant_id, paid.player_id)
     return await redemption.pay(connection, tenant_id, paid, gives, WITHOUT_KEY)
 

@@ -22,6 +22,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import KeyedRequest, first_answer, keyed, replayed
 from runtime.errors import BALANCE_MAX, Fault, Status, suspended, unknown, violations
+from runtime.events import CodeRedeemed, event_of
 from runtime.operations import suspension
 from runtime.operations.packs import codes, guesses
 from runtime.operations.packs.pack_admin import gift
@@ -86,14 +87,15 @@ async def redeem_code(engine: Engine, request: m.RedeemCodeRequest) -> m.Redempt
         key = codes.open_key(engine, tenant_id, request.campaign_id, row["sealed"])
         entered = _Entered(player_id, player_id == newcomer, codes.code_hash(key, code), keyed_request)
         try:
-            reply = await engine.database.transaction(partial(_redeem, request=request, entered=entered))
+            made = await engine.database.transaction(partial(_redeem, request=request, entered=entered))
         except Merged as merged:
             player_id = merged.player_id
             continue
         except asyncpg.UniqueViolationError:
             continue  # The key was used meanwhile.
-        if reply is not None:
-            return replace(reply, guest_player_id=newcomer if player_id == newcomer else "")
+        if made is not None:
+            announce(engine, tenant_id, row["merchant_id"], made)
+            return replace(answer_of(made), guest_player_id=newcomer if player_id == newcomer else "")
         if (refusal := await _refusal(engine, request, entered, guessers)) is not None:
             raise refusal
     raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the player is being merged; try again", retry_after_seconds=1)
@@ -121,7 +123,7 @@ class _Entered(NamedTuple):
 
 async def _redeem(
     connection: asyncpg.Connection, request: m.RedeemCodeRequest, entered: _Entered
-) -> m.RedemptionReply | None:
+) -> Mapping[str, Any] | None:
     """Marks the code as used and pays it. None: it cannot be used."""
     tenant_id, player_id = tenant_of(request), entered.player_id
     redemption_id = ids.make("redemption")
@@ -134,9 +136,7 @@ async def _redeem(
     if entered.newcomer:
         await connection.execute(_MEET, tenant_id, player_id)
     paid = Payment(redemption_id, row["pack_id"], request.campaign_id, player_id, code_hash=entered.code_hash)
-    balance = await pay(connection, tenant_id, paid, row, entered.keyed_request)
-    made = {**row, "redemption_id": redemption_id, "campaign_id": request.campaign_id, "balance_after": balance}
-    return answer_of(made)
+    return await pay(connection, tenant_id, paid, row, entered.keyed_request)
 
 
 async def lock_player(connection: asyncpg.Connection, tenant_id: str, player_id: str) -> None:
@@ -160,8 +160,8 @@ class Payment(NamedTuple):
 
 async def pay(
     connection: asyncpg.Connection, tenant_id: str, paid: Payment, gives: Any, keyed_request: KeyedRequest
-) -> int:
-    """Credits what the pack gives, with one entry, and records the redemption. Returns the balance afterwards."""
+) -> Mapping[str, Any]:
+    """Credits what the pack gives, with one entry, and records the redemption. Returns its row, without the key."""
     entry_id = ids.make("entry")
     if gives["turns"]:
         turns = (paid.campaign_id, gives["turns"], entry_id, paid.redemption_id, "code")
@@ -174,19 +174,40 @@ async def pay(
             message = f"the balance would exceed {BALANCE_MAX}"
             raise Fault(Status.FAILED_PRECONDITION, "BALANCE_FULL", message) from None
     assert entry is not None, "a credit always moves a balance"
-    balance: int = entry["balance_after"]
-    await connection.execute(
+    gave = {name: gives[name] for name in ("turns", "currency", "scope_key", "amount")}
+    row = await connection.fetchrow(
         SQL["record"],
         tenant_id,
         *paid[:4],
         paid.code_hash,
         paid.receipt_id,
-        *(gives[name] for name in ("turns", "currency", "scope_key", "amount")),
-        balance,
+        *gave.values(),
+        entry["balance_after"],
         keyed_request.key,
         keyed_request.request_hash,
     )
-    return balance
+    assert row is not None, "INSERT returns its row"
+    return {**paid._asdict(), **gave, **row}
+
+
+def announce(engine: Engine, tenant_id: str, merchant_id: str, made: Mapping[str, Any]) -> None:
+    """Publishes the redemption's event."""
+    event = event_of(
+        redeemed(made),
+        occurred_at=made["redeemed_at"],
+        tenant_id=tenant_id,
+        merchant_id=merchant_id,
+        campaign_id=made["campaign_id"],
+    )
+    engine.publisher.events([event])
+
+
+def redeemed(row: Mapping[str, Any]) -> CodeRedeemed:
+    """The data of the event of a redemption, from its row."""
+    own = ("redemption_id", "pack_id", "player_id", "turns", "currency", "scope_key", "amount")
+    return CodeRedeemed(
+        **{name: row[name] for name in own}, receipt_id=row["receipt_id"] or "", balance=row["balance_after"]
+    )
 
 
 def check_open(row: Any, status: str, now: float) -> None:

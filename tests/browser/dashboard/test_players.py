@@ -231,7 +231,8 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         await desk.press("New integration", within="main")
         types = await page.locator("dialog [name=type] option").all_text_contents()
         assert types[:3] == ["Webhook", "Workflow", "Spreadsheet (logs only)"]
-        assert await page.locator("dialog [name^='events.']").count() == len(TYPES)
+        boxes = await page.locator("dialog [name^='events.']").evaluate_all("all => all.map(one => one.name)")
+        assert boxes == [f"events.{type}" for type in TYPES]
         options = page.get_by_label("Campaign", exact=True).locator("option")
         await options.nth(1).wait_for(state="attached")
         assert await options.all_text_contents() == ["All campaigns", "Autumn Fair"]

@@ -19,7 +19,7 @@ import { label, number, say, state } from "../words.js";
 
 const TYPES = ["WEBHOOK", "WORKFLOW", "SPREADSHEET", "SMS", "MESSAGING", "CRM"].map((name) => `INTEGRATION_TYPE_${name}`);
 /** The built-in events; plugins emit further ones through the API. */
-const EVENTS = ["play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized", "delivery_failed", "budget_reached", "low_stock"];
+const EVENTS = ["play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized", "delivery_failed", "campaign.budget_reached", "prizes.low_stock", "code.redeemed", "draw.closed", "draw.drawn"];
 const SECRET = { type: "string", maxLength: 500, help: say("help.secret") };
 
 export default function Integrations() {

@@ -14,7 +14,8 @@ _ABOUT: Final = (
     "separate consumer group (XREADGROUP), and acknowledge after processing. Delivery is at least once: deduplicate "
     "events by id. Streams are trimmed to STREAM_MAXLEN entries and STREAM_HOURS hours. A message that also has the "
     "field `outside` was sent by an operator as a test. Integrations of type webhook and workflow receive the same "
-    "JSON by HTTP POST. Fields may be added, but are never renamed."
+    "JSON by HTTP POST, with `contact` and `entry` in addition if their config includes them. Fields may be added, but "
+    "are never renamed."
 )
 
 

@@ -71,6 +71,26 @@ SELECT integration_id, merchant_id, campaign_id, type, events, config,
        extract(epoch FROM active_since)::float8 AS active_since
 FROM integrations WHERE tenant_id = $1 AND status = 'active'
 
+-- name: included
+-- The entry of player $3, or of the player into whom the guest was merged, in campaign $2, with its contacts or else those
+-- of the login. No row: no entry, or consent $4 is not in force.
+SELECT e.fields,
+       coalesce(entry_contact(c.entry, e.fields, 'email'), (
+           SELECT min(o.value) FROM contacts AS o
+           WHERE o.tenant_id = $1 AND o.player_id = e.player_id AND o.type = 'email')) AS email,
+       coalesce(entry_contact(c.entry, e.fields, 'phone'), (
+           SELECT min(o.value) FROM contacts AS o
+           WHERE o.tenant_id = $1 AND o.player_id = e.player_id AND o.type = 'phone')) AS phone
+FROM entries AS e JOIN campaigns AS c USING (tenant_id, campaign_id)
+WHERE e.tenant_id = $1 AND e.campaign_id = $2
+  AND e.player_id = coalesce((SELECT p.merged_into FROM players AS p WHERE p.tenant_id = $1 AND p.player_id = $3), $3)
+  AND consent_in_force($4, e.given)
+
+-- name: consents
+-- The ids of the consents that campaign $2's entry form asks for.
+SELECT ARRAY(SELECT k ->> 'id' FROM jsonb_array_elements(entry -> 'consents') AS k)
+FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
+
 -- name: campaign_merchant
 -- The merchant of a campaign. $3 the staff's merchant ('': the tenant). No row: not found or not writable.
 SELECT merchant_id FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
+import asyncpg
 import msgspec
 import structlog
 from prometheus_client import Counter
@@ -20,6 +21,8 @@ from prometheus_client import Counter
 import sql
 from runtime import trace
 from runtime.actors.delivery_log import DeliveryLog, LogEntry
+from runtime.actors.included import included
+from runtime.errors import Fault
 from runtime.events import Event, ReceivedEvent
 from runtime.outgoing.breaker import CircuitBreaker
 from runtime.outgoing.bulkhead import Bulkhead, Entry
@@ -305,8 +308,12 @@ class Dispatcher:
             secrets, config = opened(row["config"], lambda sealed: vault.open_secret(sealed, context))
         except (VaultError, ValueError) as error:
             return Failed(f"the secret cannot be decrypted: {error}")
+        try:
+            body = {**msgspec.to_builtins(event), **await included(self._database, row["type"], config, event)}
+        except (Fault, asyncpg.PostgresError) as error:  # Retried: without the entry, the body would lack it for good.
+            return Failed(f"the entry cannot be read: {type(error).__name__}")
         now = int(self._database.clock.now())
-        request = DeliveryRequest(event.id, config, secrets, now, msgspec.to_builtins(event), event.tenant_id)
+        request = DeliveryRequest(event.id, config, secrets, now, body, event.tenant_id)
         try:
             return await provider(self._connector, request)
         except Exception as error:

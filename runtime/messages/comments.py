@@ -644,7 +644,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "Integration": {
         "type": "The integration's type.",
         "events": "The event types that it receives.",
-        "config": "What the integration needs: `url`, `secret` and `headers` of webhook and workflow."
+        "config": "What the integration needs: `url`, `secret`, `headers`, `include` and `consent` of webhook and workflow. `include` is a list of contact and entry, which bodies then carry while the player's entry agrees to `consent`."
     },
     "ListIntegrationsReply": {
         "logs_only": "Types without a provider: their events are only logged until a plugin registers one."

@@ -53,6 +53,26 @@ def workflow_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     yield from receiver_config({name: value for name, value in config.items() if name != "callback_seconds"})
 
 
+INCLUDED: Final = ("contact", "entry")
+"""What the bodies of an integration may carry about an event's player."""
+
+CONSENT_LENGTH_MAX: Final = 64
+
+
+def integration_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """As `receiver_config`, plus `include?`, some of INCLUDED, and `consent`, the consent that permits it."""
+    include, consent = config.get("include", []), config.get("consent", "")
+    if not isinstance(include, list) or len(include) > len(INCLUDED) or any(one not in INCLUDED for one in include):
+        yield "include", f"must be a list of {' and '.join(INCLUDED)}"
+    elif not isinstance(consent, str) or len(consent) > CONSENT_LENGTH_MAX:
+        yield "consent", "must be the id of a consent of the entry form"
+    elif include and not consent:
+        yield "consent", "is required with include: set the id of the entry form's consent that permits it"
+    elif consent and not include:
+        yield "consent", "has no effect without include: remove it, or set include"
+    yield from receiver_config({name: value for name, value in config.items() if name not in ("include", "consent")})
+
+
 def leaked_secrets(before: Mapping[str, Any], config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """(field, description) of each secret and header of the stored config `before` that `config` would send to another
     receiver.
@@ -130,7 +150,7 @@ def _receiver(config: Mapping[str, Any]) -> Any:
     except ValueError:
         parts = None
     origin = url if parts is None else (parts.scheme, parts.host, parts.port)
-    known = ("url", "headers", "callback_seconds", *OUTPUT_ONLY, *SECRET_FIELDS)
+    known = ("url", "headers", "callback_seconds", "include", "consent", *OUTPUT_ONLY, *SECRET_FIELDS)
     return origin, {name: value for name, value in config.items() if name not in known}
 
 

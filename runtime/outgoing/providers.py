@@ -17,6 +17,7 @@ import structlog
 from multidict import CIMultiDict
 
 from runtime import trace
+from runtime.outgoing.channels import INCLUDED
 from runtime.outgoing.connector import Answer, Connector, Unreachable
 from runtime.outgoing.signing import sign
 from runtime.registry import Registry
@@ -128,12 +129,15 @@ async def webhook(connector: Connector, request: DeliveryRequest) -> Outcome:
 
 
 ANSWER_WORD_MIN: Final = 3
+_PERSONAL: Final = frozenset(INCLUDED)
 
 
 def response_text(answer: Answer, request: DeliveryRequest) -> str:
     """The start of a response, as text. Since a receiver may echo the request, it redacts secrets, signatures, header
-    values, the callback's token and the winner's answers.
+    values, the callback's token and the winner's answers. Empty if the request had a player's contact or entry.
     """
+    if not _PERSONAL.isdisjoint(request.body):
+        return ""
     text = answer.body.decode("utf-8", "replace").replace("\0", "")
     confidential = {str(value) for value in (request.config.get("headers") or {}).values()}
     for secret in request.secrets:

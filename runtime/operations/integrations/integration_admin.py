@@ -12,7 +12,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import forbidden
+from runtime.errors import forbidden, invalid
 from runtime.operations import audit, reading
 from runtime.operations.campaigns.campaign_admin import check_merchant, write_refusal
 from runtime.operations.checks import Checks, provided, refuse_read_only, set_fields
@@ -21,8 +21,8 @@ from runtime.outgoing.channels import (
     as_input,
     for_validation,
     header_problems,
+    integration_config,
     leaked_secrets,
-    receiver_config,
     with_secret,
     with_stored,
 )
@@ -69,6 +69,7 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
         )
         if row is None:
             raise await write_refusal(connection, request, wanted.campaign_id)
+        await _check_consent(connection, scope.tenant_id, row)
         await audit.record(connection, scope.tenant_id, "integration.create", integration_id, after=_audit_facts(row))
         return m.IntegrationReply(integration=_message(row, shown_once))
 
@@ -114,6 +115,8 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
             raise forbidden("integration", request.id)
         if row is None:
             raise await write_refusal(connection, request, wanted.campaign_id)
+        if not changed.isdisjoint({"config", "campaign_id"}):
+            await _check_consent(connection, tenant_id, row)
         await audit.record(
             connection,
             tenant_id,
@@ -175,8 +178,18 @@ def _check(checks: Checks, wanted: m.Integration, config: dict[str, Any]) -> Non
     for index, type in enumerate(wanted.events):
         checks.required(f"events[{index}]", type)
     known = posts(token(wanted.type))
-    problems = receiver_config(config) if known else header_problems(config.get("headers", {}))
+    problems = integration_config(config) if known else header_problems(config.get("headers", {}))
     checks.problems((f"config.{path}".rstrip("."), wrong) for path, wrong in problems)
+
+
+async def _check_consent(connection: asyncpg.Connection, tenant_id: str, row: Any) -> None:
+    """INVALID_ARGUMENT if an integration of one campaign names a consent for which its entry form does not ask."""
+    consent = row["config"].get("consent")
+    if consent and row["campaign_id"] and posts(row["type"]):
+        known = await connection.fetchval(_SQL["consents"], tenant_id, row["campaign_id"])
+        if consent not in known:
+            choice = f"must be one of {', '.join(known)}" if known else "must first be added as a consent"
+            raise invalid("config.consent", f"{choice}: the campaign's entry form does not ask for it")
 
 
 def _audit_facts(row: Any) -> dict[str, Any]:

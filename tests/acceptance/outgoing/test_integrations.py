@@ -207,6 +207,63 @@ async def test_stored_answer_is_short_and_masks_secrets(stack: Any, receiver: Re
             assert confided not in text
 
 
+async def test_body_carries_contact_and_entry_while_the_player_consents(stack: Any, receiver: Receiver) -> None:
+    phone = {"key": "tel", "label": {"en": "Phone"}, "kind": "ENTRY_FIELD_KIND_PHONE"}
+    consents = [{"id": "news", "text": {"en": "Send me news."}}]
+    campaign_id = (await make_campaign(stack, entry={"fields": [phone], "consents": consents}))["id"]
+    asked = {"include": ["contact", "entry"], "consent": "news"}
+    integration_id = await register(stack, receiver, "x", campaign_id=campaign_id, config=asked)
+    await register(stack, receiver, "x", campaign_id=campaign_id, config={"include": ["entry"], "consent": "news"})
+    await register(stack, receiver, "x", campaign_id=campaign_id)
+    for player, agrees in (("ann", True), ("bob", False)):
+        body = {"fields": {"tel": "+49301234567"}, "consents": {"news": agrees}}
+        assert (await stack.consumer("POST", f"/campaigns/{campaign_id}/entry", body, player=player)).code == "OK"
+
+    async def emit(**data: str) -> list[dict[str, Any]]:
+        body = {"type": "x", "campaign_id": campaign_id, "data": data}
+        assert (await stack.admin("POST", "/admin/integrations/emit", body)).code == "OK"
+        bodies = [(await receiver.next()).json for _ in range(3)]
+        return sorted([{key: one[key] for key in ("contact", "entry") if key in one} for one in bodies], key=len)
+
+    entry, contact = {"tel": "+49301234567"}, {"phone": "+49301234567"}
+    assert await emit(player_id="ann") == [{}, {"entry": entry}, {"contact": contact, "entry": entry}]
+    assert await emit(player_id="bob") == await emit(player_id="eve") == await emit(of="nobody") == [{}] * 3
+
+    merged = "INSERT INTO players (tenant_id, player_id, merged_into) VALUES ($1, 'guest', 'ann')"
+    await stack.database.execute(merged, stack.tenant_id)
+    assert (await emit(player_id="guest"))[1] == {"entry": entry}
+
+    async def echo(got: Any) -> web.Response:
+        return web.Response(status=503, body=got.body)
+
+    receiver.replies = [echo] * 3
+    assert (await emit(player_id="ann"))[2] == {"contact": contact, "entry": entry}
+    body = {"campaign_id": campaign_id, "consents": ["news"], "reason": "by phone"}
+    assert (await stack.admin("POST", "/admin/players/ann/consents/withdraw", body)).code == "OK"
+    await stack.engine.dispatcher.log.wait_until_written()
+    assert "49301234567" not in str(await stack.database.fetch("SELECT * FROM integration_deliveries"))
+    await stack.database.execute("UPDATE integration_deliveries SET next_attempt_at = now() WHERE status = 'retry'")
+    await stack.engine.dispatcher.retry_due()
+    for _ in range(3):
+        assert not {"contact", "entry"} & set((await receiver.next()).json), "a withdrawal counts at the next attempt"
+    [latest, *_] = await deliveries(stack, integration_id, 6)
+    resent = await stack.admin("POST", f"/admin/integrations/{integration_id}/resend", {"delivery_id": latest["id"]})
+    assert resent.code == "OK" and not {"contact", "entry"} & set((await receiver.next()).json)
+
+
+async def test_consent_of_an_integration_is_one_of_its_campaign(stack: Any, receiver: Receiver) -> None:
+    campaign_id = (await make_campaign(stack))["id"]
+    config = {"url": receiver.url, "include": ["entry"], "consent": "news"}
+    body = {"type": "INTEGRATION_TYPE_WEBHOOK", "events": ["x"], "config": config}
+    of_all = await stack.admin("POST", "/admin/integrations", body)
+    for path in ("/admin/integrations", f"/admin/integrations/{of_all.data['id']}"):
+        verb, sent = ("PUT", {}) if of_all.data["id"] in path else ("POST", body)
+        assert fields_of(await stack.admin(verb, path, {**sent, "campaign_id": campaign_id})) == ["config.consent"]
+    form = {"consents": [{"id": "news", "text": {"en": "Send me news."}}]}
+    assert (await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", {"entry": form})).code == "OK"
+    assert (await stack.admin("POST", "/admin/integrations", {**body, "campaign_id": campaign_id})).code == "OK"
+
+
 async def test_integration_with_a_wrong_field_names_it(stack: Any) -> None:
     failed = []
     cases: list[tuple[dict[str, Any], str]] = [
@@ -222,6 +279,11 @@ async def test_integration_with_a_wrong_field_names_it(stack: Any) -> None:
         ({"config": {"url": "http://x", "secret": "whsec_ that is no base64"}}, "config.secret"),
         ({"config": {"url": "http://x", "previous_secret": "s" * 15}}, "config.previous_secret"),
         ({"config": {"url": "http://x", "headers": {"a\nb": "c"}}}, "config.headers.a\nb"),
+        ({"config": {"url": "http://x", "include": ["secrets"], "consent": "news"}}, "config.include"),
+        ({"config": {"url": "http://x", "include": "entry", "consent": "news"}}, "config.include"),
+        ({"config": {"url": "http://x", "include": ["entry"]}}, "config.consent"),
+        ({"config": {"url": "http://x", "include": ["entry"], "consent": 7}}, "config.consent"),
+        ({"config": {"url": "http://x", "consent": "news"}}, "config.consent"),
     ]
     for change, field in cases:
         body = {"type": "INTEGRATION_TYPE_WEBHOOK", "events": ["x"], "config": {"url": "http://a.example"}, **change}

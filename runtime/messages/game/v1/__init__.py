@@ -4686,7 +4686,8 @@ class Integration(betterproto2.Message):
         4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    What the integration needs: `url`, `secret` and `headers` of webhook and workflow.
+    What the integration needs: `url`, `secret`, `headers`, `include` and `consent` of webhook and workflow. `include` is a
+    list of contact and entry, which bodies then carry while the player's entry agrees to `consent`.
     """
 
     campaign_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)

@@ -64,7 +64,7 @@ async def test_draw_has_one_result_whenever_a_core_is_killed(
     for step, status in STEPS.items():
         for _ in range(scenario.size):
             asked = asyncio.ensure_future(ask(step))
-            await asyncio.sleep(scenario.dice.uniform(0, 0.2))
+            await asyncio.sleep(scenario.dice.uniform(0, 0.2))  # sleeps: until a random moment of the step
             core.kill()
             cut += await asked is None
             await core.start()

@@ -287,3 +287,49 @@ async def test_discrepancy_is_found_from_home_and_closed_by_an_admin_for_a_reaso
         assert entries["after"]["reason"] == "5 points were typed into the table"
     finally:
         await stack.database.execute("DELETE FROM balances WHERE tenant_id = $1", stack.tenant_id)
+
+
+async def test_draw_is_made_closed_drawn_and_awarded_and_a_winner_replaced(desk: Desk, fair: World) -> None:
+    page = desk.page
+    prize = await fair.prize(name="Bicycle", total=2)
+    game = await fair.wheel()
+    for player in ("anna", "bert", "carl"):
+        await fair.round(game, player)
+        ticket = {"player_id": player, "scope_key": fair.campaign_id, "currency": "ticket", "amount": 2}
+        await fair.stack.admin("POST", "/admin/wallet/adjustments", {**ticket, "reference_id": "given"})
+    await desk.enter("admin", path="/draws")
+    await desk.press("New prize draw", within="main .head")
+    await page.get_by_label("Name", exact=True).fill("Autumn raffle")
+    await page.get_by_label("Campaign", exact=True).last.select_option(label="Autumn Fair")
+    await page.get_by_label("A ticket for").select_option("currency")
+    await page.locator("dialog [name='tickets.currency']").fill("ticket")
+    await page.locator("dialog").get_by_role("button", name="Add to prizes").click()
+    await page.locator("dialog [name='prizes[0].prize_id']").select_option(label="Bicycle")
+    await page.locator("dialog [name='prizes[0].count']").fill("1")
+    assert await page.locator("dialog [name='randomness.source']").count() == 1, "a public number has a source"
+    await page.get_by_label("Random value").select_option("INTERNAL")
+    assert await page.locator("dialog [name='randomness.source']").count() == 0
+    await desk.shot("draw-form")
+    await desk.press("Create draw", within="dialog footer")
+    await page.wait_for_url("**/draws/draw_*")
+    for step, done in (("Close draw", "Closed"), ("Draw winners", "Drawn"), ("Award prizes", "Confirmed")):
+        await desk.press(step, within="main .head")
+        await desk.press(step, within="dialog footer")
+        await page.wait_for_selector(f".head:has-text('{done}')")
+    await page.wait_for_selector(".tile:has-text('Tickets') >> text=6")
+    winner = page.locator("tbody tr", has_text="Bicycle")
+    await winner.get_by_text("Prize awarded").wait_for()
+    assert await violations(page) == []
+    await desk.shot("draw-confirmed")
+    rank = await fair.database.fetchrow("SELECT reward_id, player_id FROM rewards WHERE prize_id = $1", prize)
+    assert rank is not None
+    await desk.press("Replace: 1", within="tbody")
+    await page.locator("dialog [name=reason]").fill("not reached")
+    await desk.press("Replace", within="dialog footer")
+    await page.wait_for_selector("dialog .problem:has-text('must be revoked first')")
+    desk.forgive("400")
+    await fair.stack.admin("POST", f"/admin/rewards/{rank['reward_id']}/revoke", {"reason": "not reached"})
+    await desk.press("Replace", within="dialog footer")
+    await page.locator("tbody tr", has_text="Replaced").wait_for()
+    rewards = await fair.database.fetch("SELECT player_id FROM rewards WHERE prize_id = $1", prize)
+    assert len({row["player_id"] for row in rewards}) == 2, "the alternate has it now"

@@ -42,6 +42,12 @@ async def furnish(fair: World) -> dict[str, str]:
 
     board = {"metric": "plays", "mode": "sum", "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize}], **text}
     board_id = await made("leaderboards", board)
+    raffle = {
+        "tickets": {"entries": True},
+        "prizes": [{"prize_id": prize, "count": 1}],
+        "randomness": {"kind": "INTERNAL"},
+    }
+    draw_id = await made("draws", {**raffle, **text})
     await made("quests", {"description": EVIL, "turns": 1, "type": "one_time", **text})
     hook = {"type": "webhook", "events": ["prize_won"], "config": {"url": "https://shop.example/hooks"}}
     await made("integrations", hook)
@@ -61,6 +67,7 @@ async def furnish(fair: World) -> dict[str, str]:
     violation = (stack.tenant_id, f"violation_of_{fair.campaign_id}", fair.campaign_id, EVIL)
     await stack.database.execute(broken, *violation)
     ids = {"campaigns": fair.campaign_id, "games": game, "prizes": prize, "leaderboards": board_id, "players": "ann"}
+    ids["draws"] = draw_id
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stack.engine, "settings", replace(stack.engine.settings, dual_turns_above=5))
         turns = {**own, "amount": 9, "reason": "sorry"}

@@ -9,7 +9,7 @@ import { tell } from "../parts/toast.js";
 import { label, say } from "../words.js";
 
 /** @param {string} path @param {string} [empty] the key of the empty option */
-const choosing = (path, empty = "form.none") =>
+export const choosing = (path, empty = "form.none") =>
   /** @param {{value: string, change: (value: string) => void, named: any}} props */
   function Choose({ value, change, named: control }) {
     const { data, error } = useData((signal) => loadById(path, signal), []);

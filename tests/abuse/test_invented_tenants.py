@@ -131,15 +131,6 @@ async def test_tenant_created_after_a_miss_is_found(stack: Stack, monkeypatch: p
     assert (await stack.consumer("POST", "/games/game_x/start", {}, headers=body)).reason == "UNKNOWN_GAME"
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/games/game_x/eligibility", "/games/game_x/render", "/public/campaigns/camp_x", "/leaderboards/b/rankings"],
-)
-async def test_invented_tenant_causes_no_reads(stack: Stack, path: str) -> None:
-    answer = await stack.consumer("GET", path, headers={"X-Tenant-Id": "tenant_invented"})
-    assert (answer.http, answer.reason) == (404, "UNKNOWN_TENANT")
-
-
 @pytest.mark.settings(rate_ip_burst=3, rate_login_per_second=0.001, rate_login_burst=3)
 class TestEveryRoute:
     """Each has a rate class: whatever an address asks for in a loop ends in 429."""

@@ -13,12 +13,8 @@ HOME = "https://hooks.example/tombola"
 SECRET = "a-secret-of-the-shop"
 NO_ADDRESS = "https://hooks.example@thief.example/tombola"
 ELSEWHERE = (
-    "https://thief.example/tombola",
-    "http://hooks.example/tombola",
-    "https://hooks.example:8443/tombola",
-    "https://hooks.example.thief.example/tombola",
-    NO_ADDRESS,
-    "https://thief.example/@hooks.example/tombola",
+    *("https://thief.example/tombola", "http://hooks.example/tombola", "https://hooks.example:8443/tombola"),
+    *("https://hooks.example.thief.example/tombola", NO_ADDRESS, "https://thief.example/@hooks.example/tombola"),
 )
 SAME = ("https://hooks.example/another/path?x=1", "HTTPS://Hooks.Example:443/tombola", HOME)
 

@@ -11,6 +11,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from runtime import messages as m
 from runtime.errors import Fault, Status, unknown
+from runtime.http.admin import CODE_SEARCHES
 from runtime.http.admission.lookup_limits import LOOKUPS, Names
 from runtime.operations import BY_NAME, Operation
 from tests.support.stack import Answer, Stack
@@ -28,33 +29,31 @@ PATHS = (
 
 
 async def flood(stack: Stack) -> Counter[tuple[int, str]]:
-    async def ask(nth: int) -> Answer:
+    async def ask(nth: int) -> tuple[int, str]:
         verb, path = PATHS[nth % len(PATHS)]
-        return await stack.consumer(verb, path.format(secrets.token_hex(8)))
+        answer = await stack.consumer(verb, path.format(secrets.token_hex(8)))
+        return answer.http, answer.reason
 
-    return Counter((answer.http, answer.reason) for answer in await asyncio.gather(*map(ask, range(1_000))))
+    return Counter(await asyncio.gather(*map(ask, range(1_000))))
 
 
-async def test_lookups_of_unknown_names_are_limited_per_address(stack: Stack) -> None:
+async def open_pages(stack: Stack) -> Counter[tuple[int, str]]:
+    async def ask(nth: int) -> tuple[int, str]:
+        url = stack.process.consumer_url + PAGES[nth % len(PAGES)].format(secrets.token_hex(8))
+        async with stack.http.get(url, params={"tenant_id": stack.tenant_id}) as answer:
+            return answer.status, "RATE_LIMITED" if answer.status == 429 else ""
+
+    return Counter(await asyncio.gather(*map(ask, range(1_000))))
+
+
+@pytest.mark.parametrize("ask_for_all", [flood, open_pages])
+async def test_lookups_of_unknown_names_are_limited_per_address(stack: Stack, ask_for_all: Any) -> None:
     began = time.monotonic()
-    seen = await flood(stack)
+    seen = await ask_for_all(stack)
     refilled = (time.monotonic() - began) * LOOKUPS.per_second
     found = sum(count for (http, _), count in seen.items() if http == 404)
     assert {http for http, _ in seen} == {404, 429} and seen[429, "RATE_LIMITED"] == 1_000 - found
     assert LOOKUPS.burst <= found <= LOOKUPS.burst + 1 + refilled
-
-
-async def test_hosted_page_lookups_of_unknown_names_are_limited(stack: Stack) -> None:
-    async def ask(nth: int) -> int:
-        path = PAGES[nth % len(PAGES)].format(secrets.token_hex(8))
-        query = {"tenant_id": stack.tenant_id}
-        async with stack.http.get(stack.process.consumer_url + path, params=query) as answer:
-            return answer.status
-
-    began = time.monotonic()
-    seen = Counter(await asyncio.gather(*map(ask, range(1_000))))
-    refilled = (time.monotonic() - began) * LOOKUPS.per_second
-    assert set(seen) == {404, 429} and LOOKUPS.burst <= seen[404] <= LOOKUPS.burst + 1 + refilled
 
 
 async def test_known_names_stay_available_to_a_limited_address(stack: Stack) -> None:
@@ -109,3 +108,19 @@ async def test_foreign_session_gets_the_same_refusal_before_and_after_its_play(s
         assert (await world.play(game, session, "ann")).http == 200
         after = await by_a_stranger()
     assert (before.http, before.reason) == (after.http, after.reason) == (403, "SESSION_INVALID")
+
+
+@pytest.mark.settings(rate_limits=True)
+async def test_staff_code_guesses_are_limited_per_person(stack: Stack) -> None:
+    async def look(subject: str, **query: Any) -> Answer:
+        token = {"Authorization": f"Bearer {stack.token(subject, ('reward_manager',))}"}
+        return await stack.admin("GET", "/admin/rewards", headers=token, **query)
+
+    began = time.monotonic()
+    seen = [(await look("eve", code=f"GUESS-{nth}")).reason for nth in range(2 * CODE_SEARCHES.burst)]
+    refilled = (time.monotonic() - began) * CODE_SEARCHES.per_second
+    assert seen.count("") <= CODE_SEARCHES.burst + 1 + refilled and "RATE_LIMITED" in seen
+    limited = await look("eve", code="GUESS-1")
+    assert (limited.http, int(limited.headers["Retry-After"]) > 0) == (429, True), limited.envelope
+    for subject, query in (("ann", {"code": "GUESS-1"}), ("eve", {}), ("eve", {"contact": "x@example.com"})):
+        assert (await look(subject, **query)).http == 200

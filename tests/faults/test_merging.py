@@ -391,3 +391,25 @@ async def test_merge_into_a_guest_moves_nothing(own_world: World, stack: Stack, 
         assert moved is (into != early.player_id)
         if not moved:
             assert (await rows_of(stack, late.player_id))["plays"] == 1
+
+
+async def test_guest_that_completes_during_its_login_is_judged_as_the_player(own_world: World, stack: Stack) -> None:
+    """The player has won it at another wheel: so what the guest has of it is taken back, and nobody won at this one."""
+    prize = await own_world.prize(total=9, constraints={"max_per_user": 1}, fulfillment=ON_CLAIM)
+    one, other = [await own_world.wheel(prize, access="public") for _ in range(2)]
+    wins = {"kind": "wins", "count": 1, "game_id": one}
+    quest_id = await open_quest(stack, own_world.campaign_id, type="daily", condition=wins)
+    guest, player = await guest_who_played(own_world, one), await log_in(stack)
+    await own_world.round(other, player)
+    async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.lock_rewards"))
+        by_guest = {"player_id": guest.player_id}
+        rival = asyncio.ensure_future(stack.core("POST", f"/quests/{quest_id}/complete", by_guest))
+        await until(lambda: waits(stack, "players.create", "quests.complete"))
+    assert await merge == player
+    refused = await rival
+    assert refused.reason == "CONDITION_NOT_MET", refused.envelope
+    assert [int(refused.envelope["data"][name]) for name in ("have", "need")] == [0, 1]
+    assert await stack.database.fetchval("SELECT count(*) FROM turn_entries WHERE reason = 'quest'") == 0
+    await invariants.check(stack.database)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from prometheus_client import REGISTRY
 from redis.asyncio import Redis, RedisCluster
 
@@ -18,6 +19,7 @@ from ops.servers.cluster import cluster
 from ops.servers.valkey import Valkey
 from runtime.errors import Fault, Status
 from runtime.settings import Settings
+from runtime.stores.pipeline import AWAY
 from runtime.stores.publisher import OUTSIDE
 from runtime.streams import backoff, consumer, dead_letters
 from runtime.streams.consumer import TRIES, Consumer, Message
@@ -399,3 +401,23 @@ async def test_group_works_on_a_cluster_of_three_nodes(tmp_path: Path) -> None:
             assert min(sizes) > 0, "every node has its share of the streams"
         finally:
             await writer.aclose()
+
+
+def test_command_on_a_connection_just_lost_fails_as_unavailable(valkey_url: str) -> None:
+    async def lost() -> BaseException | None:
+        client = await Servers(Settings(redis_url=valkey_url)).client("a stream")
+        await client.ping()
+        connection = client.connection_pool._available_connections[0]
+        connection._writer.transport.abort()
+        try:
+            await connection.send_command("PING", check_health=False)
+        except Exception as error:  # noqa: BLE001
+            return error
+        finally:
+            await client.aclose()
+        return None
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        error = runner.run(lost())
+    assert isinstance(error, RuntimeError), "else AWAY need not name it"
+    assert isinstance(error, AWAY)

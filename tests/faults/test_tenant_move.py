@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
 
-import asyncpg
 import pytest
 
 from ops.servers.postgres import DISPOSABLE, Postgres
@@ -16,11 +15,11 @@ from runtime.operations.conservation.checks import audit
 from runtime.stores.database import at
 from runtime.stores.moving import PAUSE_SECONDS, Move, NotMoved
 from sql.migrate import migrate
-from sql.tables import tenant_tables
 from tests.support.directories import serving_postgres
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.scenario import Scenario
 from tests.support.stack import Stack, make_tenant, new_stack, settings_of
+from tests.support.tables import rows_of
 from tests.support.waiting import until
 
 LOGICAL = {**DISPOSABLE, "wal_level": "logical", "max_sync_workers_per_subscription": "4"}
@@ -86,18 +85,6 @@ class Players:
                 return dict(answer.data)
             self.refused.append(answer.reason)
             await asyncio.sleep(0.02)
-
-
-async def rows_of(url: str, tenant_id: str) -> dict[str, int]:
-    connection = await asyncpg.connect(url)
-    try:
-        counts = {
-            name: await connection.fetchval(f"SELECT count(*) FROM {name} WHERE tenant_id = $1", tenant_id)
-            for name in tenant_tables()
-        }
-    finally:
-        await connection.close()
-    return {name: count for name, count in counts.items() if count}
 
 
 async def left_over(server: Postgres, *names: str) -> list[str]:

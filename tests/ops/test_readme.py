@@ -162,3 +162,38 @@ def test_constraints_and_project_agree() -> None:
 
 def test_constraints_name_no_host() -> None:
     assert "://" not in (ROOT / "ops/constraints.txt").read_text()
+
+
+FAIRNESS = (ROOT / "docs/explanation/fairness.md").read_text()
+
+
+PROOF = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def test_claims_of_the_page_name_tests_that_exist() -> None:
+    covered = FAIRNESS.partition("## What it covers")[2].partition("\n## ")[0]
+    claims = [line for line in covered.splitlines() if line.startswith("|")][2:]
+    assert len(claims) > 10
+    assert not [claim for claim in claims if not PROOF.search(claim)]
+    for file, name in PROOF.findall(FAIRNESS):
+        tree = ast.parse((ROOT / file).read_text())
+        there = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert name in there, f"{file}::{name}"
+
+
+ROW = re.compile(r"^\| ([^|`]+) \| ([^|]+) \| `([\w/.]+)` \|$")
+
+
+def test_glossary_names_modules_that_exist() -> None:
+    lines = (ROOT / "docs/reference/glossary.md").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| Term ")]
+    assert len(rows) >= 60
+    assert [row for row in rows if not ROW.match(row)] == []
+    modules = [found[3] for row in rows if (found := ROW.match(row))]
+    assert [module for module in modules if not (ROOT / module).exists()] == []
+
+
+def test_glossary_defines_each_term_once() -> None:
+    rows = map(ROW.match, (ROOT / "docs/reference/glossary.md").read_text().splitlines())
+    terms = [term for row in rows if row and row[1] != "Term" for term in row[1].split(", ")]
+    assert sorted(term for term in set(terms) if terms.count(term) > 1) == []

@@ -18,7 +18,9 @@ from urllib.request import Request, urlopen
 import psutil
 import pytest
 
+from ops import demo
 from ops.api import Api, answers
+from ops.devstack import ensure_demo
 from ops.servers.base import wait_for
 from tests.support.directories import server_directory
 from tests.support.up import ROOT, STOP_SECONDS, up
@@ -182,3 +184,11 @@ def test_killed_store_is_restarted_until_the_third_death_of_a_minute(running: Ru
     assert "ops/up: stores ended 3 times within 60 s. valkey ended with -9;" in log.read_text()
     assert psutil.wait_procs(members, STOP_SECONDS)[1] == []
     assert not (folder / "ready.json").exists()
+
+
+def test_demo_is_made_once_for_each_tenant_of_a_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = iter(({"campaign_id": "camp_1"}, {"campaign_id": "camp_2"}))
+    monkeypatch.setattr(demo, "seed", lambda *_: next(seeds))
+    edges = {"admin_url": "", "admin_token": ""}
+    made = [ensure_demo(tmp_path, {**edges, "tenant_id": tenant})["campaign_id"] for tenant in ("t_1", "t_1", "t_2")]
+    assert made == ["camp_1", "camp_1", "camp_2"]

@@ -2,9 +2,11 @@
 
 from typing import Any, Final
 
+import asyncpg
 import redis.asyncio
 
 from runtime.stores.database import Database
+from sql.tables import tenant_tables
 from tests.support.stack import Stack
 
 Contents = dict[str, list[Any]]
@@ -51,3 +53,16 @@ async def everything_in(valkey: redis.asyncio.Redis) -> dict[str, str]:
 async def forgotten(stack: Stack) -> None:
     async with redis.asyncio.Redis.from_url(stack.process.settings.redis_url) as valkey:
         await valkey.flushall()
+
+
+async def rows_of(url: str, tenant_id: str) -> dict[str, int]:
+    """How many rows of a tenant each table holds, if any."""
+    connection = await asyncpg.connect(url)
+    try:
+        counts = {
+            name: await connection.fetchval(f"SELECT count(*) FROM {name} WHERE tenant_id = $1", tenant_id)
+            for name in tenant_tables()
+        }
+    finally:
+        await connection.close()
+    return {name: count for name, count in counts.items() if count}

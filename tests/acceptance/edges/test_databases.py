@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
-import asyncpg
 import pytest
 import redis.asyncio
 
@@ -16,10 +15,10 @@ from runtime.stores import history
 from runtime.stores.database import at
 from runtime.stores.databases import Databases
 from sql.migrate import migrate
-from sql.tables import tenant_tables
 from tests.support.directories import serving_postgres
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import AS_SHIPPED, Stack, fields_of, new_stack, settings_of
+from tests.support.tables import rows_of
 from tests.support.waiting import until
 
 
@@ -40,19 +39,6 @@ async def tenant_in(stack: Stack, database: str, name: str = "Fair") -> Stack:
     made = (await stack.admin("POST", "/admin/tenants", body, roles=("platform",))).data
     assert made["database"] == database
     return replace(stack, tenant_id=made["id"])
-
-
-async def rows_of(url: str, tenant_id: str) -> dict[str, int]:
-    """How many rows of a tenant each table holds, if any."""
-    connection = await asyncpg.connect(url)
-    try:
-        counts = {
-            name: await connection.fetchval(f"SELECT count(*) FROM {name} WHERE tenant_id = $1", tenant_id)
-            for name in tenant_tables()
-        }
-    finally:
-        await connection.close()
-    return {name: count for name, count in counts.items() if count}
 
 
 async def test_tenant_lives_wholly_in_the_database_it_was_created_in(home: Stack, urls: dict[str, str]) -> None:

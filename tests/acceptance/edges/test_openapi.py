@@ -117,17 +117,10 @@ class Conforming:
         )
         row = paths[template][verb.lower()]
         media = row["responses"][str(answer.http)]["content"]["application/json"]
-        place = (
-            "paths",
-            template,
-            verb.lower(),
-            "responses",
-            str(answer.http),
-            "content",
-            "application/json",
-            "schema",
+        answered = ("responses", str(answer.http), "content", "application/json", "schema")
+        pointer = "/".join(
+            quote(step.replace("~", "~0").replace("/", "~1")) for step in ("paths", template, verb.lower(), *answered)
         )
-        pointer = "/".join(quote(step.replace("~", "~0").replace("/", "~1")) for step in place)
         schema = {"$ref": f"{DOCUMENT}#/{pointer}"}
         Draft202012Validator(schema, registry=registry_of(surface)).validate(answer.envelope)
         if answer.http >= 400:

@@ -124,16 +124,6 @@ async def test_guests_redemption_moves_to_the_player_once(world: World) -> None:
     assert await world.database.fetchval(kept, pack_id) == 2
 
 
-async def test_racing_redemptions_of_a_code_pay_once(world: World) -> None:
-    pack_id = await make_pack(world, "RACE-00001", gives=TICKETS)
-    found = await asyncio.gather(*(redeem(world, "RACE-00001", f"racer{nth % 10}") for nth in range(50)))
-    assert [one.code for one in found].count("OK") == 1
-    assert {one.reason for one in found if one.code != "OK"} <= {"CODE_USED", "RATE_LIMITED", "OVERLOADED"}
-    assert await counts(world, pack_id) == (0, 1, 0)
-    paid = "SELECT sum(amount) FROM ledger_entries WHERE scope_key = $1 AND reason = 'code'"
-    assert await world.database.fetchval(paid, world.campaign_id) == 5
-
-
 async def test_wrong_codes_wait_longer_each_time_and_a_right_one_is_refused_meanwhile(world: World) -> None:
     await make_pack(world, "RIGHT-0001")
     for nth in range(guesses.PLAYER.most):

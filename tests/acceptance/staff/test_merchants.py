@@ -105,12 +105,7 @@ async def test_thing_of_the_tenant_is_read_and_not_written(shops: Shops, surface
 
 COUNTS: Final = frozenset(
     {
-        "campaign_marks",
-        "campaign_days",
-        "campaign_player_days",
-        "figure_marks",
-        "game_quarters",
-        "game_draws",
+        *("campaign_marks", "campaign_days", "campaign_player_days", "figure_marks", "game_quarters", "game_draws"),
         "game_starts",
     }
 )

@@ -244,17 +244,7 @@ async def test_picture_is_added_listed_and_deleted(tombola: Operator, stack: Sta
 
 async def test_token_mint_makes_a_token_of_its_role(tombola: Operator, stack: Stack) -> None:
     settings = stack.process.settings
-    arguments = (
-        "--tenant",
-        stack.tenant_id,
-        "--role",
-        "reward_manager",
-        "--subject",
-        "till-7",
-        "--seconds",
-        "60",
-        "--json",
-    )
+    arguments = f"--tenant {stack.tenant_id} --role reward_manager --subject till-7 --seconds 60 --json".split()
     minted = await tombola("token", "mint", *arguments, JWT_STAFF_SECRET=settings.jwt_staff_secret)
     me = (await tombola("token", "me", "--json", TOMBOLA_TOKEN=minted.json["token"])).json
     assert (me["subject"], me["roles"], me["tenant_id"]) == ("till-7", ["reward_manager"], stack.tenant_id)

@@ -22,7 +22,8 @@ from runtime.actors.changes import (
     StandingAward,
     StockTake,
 )
-from runtime.actors.committer import OVERLAP, Committer, statement_of
+from runtime.actors.committer import OVERLAP, Committer, _compatible, statement_of
+from runtime.actors.mailbox import Work
 from runtime.errors import BALANCE_MAX, BalanceFull
 from runtime.stores.database import Database
 from tests.support.commits import TENANT, TODAY, a_play, a_reward, filled, outcomes, taking, whole
@@ -275,6 +276,30 @@ async def test_merged_changes_commit_just_where_each_does_and_leave_the_same_row
                 refused = await commit_all(connection, way)
                 left.append((bool(refused), None if refused else unnumbered(await contents(connection))))
     assert left[0] == left[1]
+
+
+async def test_overlapping_batches_wait_in_order() -> None:
+    loop = asyncio.get_running_loop()
+
+    def work(**moved: str) -> Work[Changes]:
+        changes = Changes()
+        if "balance" in moved:
+            changes.move_balance(ids.make("entry"), moved["balance"], "camp", "coin", 5, 1, "play_reward", "play")
+        if "turns" in moved:
+            changes.move_turns(ids.make("entry"), moved["turns"], "camp", 2, -1, "play", "play")
+        if "plays" in moved:
+            changes.count_play(PlayCount("game", moved["plays"], TODAY, 1, cap=9, day_cap=0, exact=True))
+        return Work(changes, loop.create_future())
+
+    for kind in ("balance", "turns", "plays"):
+        first, other, second = work(**{kind: "ann"}), work(**{kind: "bob"}), work(**{kind: "ann"})
+        assert _compatible([first, other, second]) == ([first, other], [second]), kind
+        another = work(**{kind: "bob"})
+        assert _compatible([first, other, another]) == ([first, other], [another]), kind
+        # Decided after what waits: it waits too, though it would go with the first.
+        late = work(balance="dan", turns="dan", plays="dan")
+        both = work(**({kind: "ann"} | {"balance" if kind != "balance" else "turns": "dan"}))
+        assert _compatible([first, both, late]) == ([first], [both, late]), kind
 
 
 async def test_deferred_batch_is_not_overtaken(database: Database) -> None:

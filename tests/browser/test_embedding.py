@@ -201,11 +201,8 @@ async def test_example_of_the_docs_shows_the_game_and_tells_of_wins(
 
 
 ADDRESSES: Final = (
-    "javascript:window.evil=1",
-    "http://127.0.0.1:1/x.png",
-    "data:text/html,<script>window.evil=1</script>",
-    "//evil.example/x.png",
-    EVIL,
+    *("javascript:window.evil=1", "http://127.0.0.1:1/x.png", "data:text/html,<script>window.evil=1</script>"),
+    *("//evil.example/x.png", EVIL),
 )
 
 

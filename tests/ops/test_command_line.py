@@ -111,10 +111,7 @@ async def test_audit_exits_with_1_until_each_violation_is_closed(own_world: Worl
     assert "prize_awarded" in out and prize_id in out
     (shown,) = output["open"]
     assert (shown["check"], shown["subject_id"], shown["expected"], shown["found"]) == (
-        "prize_awarded",
-        prize_id,
-        "1",
-        "2",
+        *("prize_awarded", prize_id, "1", "2"),
     )
     assert output["looked_at"]["play"] == 1
     # Another tenant's audit does not show it.

@@ -43,40 +43,21 @@ def mug(**named: Any) -> PrizeTerms:
 
 def game(definition: dict[str, Any] = WHEEL, **named: Any) -> GameSnapshot:
     rules, rule = read_rules(definition)
-    known: dict[str, Any] = {
-        "tenant_id": "t",
-        "game_id": "g",
-        "version": 7,
-        "revision": 1,
-        "revision_hash": HASH,
-        "shows_plan": False,
-        "status": "active",
-        "access": "player",
-        "campaign_id": "camp",
-        "merchant_id": "shop",
-        "suspended": "",
-        "campaign_status": "active",
-        "start_date": 0,
-        "end_date": 0,
-        "redeem_until": 0,
-        "days": Days("UTC"),
-        "rules": rules,
-        "game": rule,
-        "max_plays_per_user": 0,
-        "max_plays_per_day": 0,
-        "requires_turn": False,
-        "admits_guests": False,
-        "verify_timing": False,
-        "scope_key": "camp",
-        "spends": False,
-        "auto_grant": False,
-        "rungs": (),
-        "prizes": {"mug": mug()},
-        "played": True,
-        "entry": None,
-        "opens_at": 0,
-        "closes_at": 0,
-    }
+    zero = (
+        "start_date",
+        "end_date",
+        "redeem_until",
+        "max_plays_per_user",
+        "max_plays_per_day",
+        "opens_at",
+        "closes_at",
+    )
+    no = ("shows_plan", "requires_turn", "admits_guests", "verify_timing", "spends", "auto_grant")
+    known: dict[str, Any] = dict.fromkeys(zero, 0) | dict.fromkeys(no, False)
+    known |= {"tenant_id": "t", "game_id": "g", "version": 7, "revision": 1, "revision_hash": HASH, "status": "active"}
+    known |= {"access": "player", "campaign_id": "camp", "merchant_id": "shop", "suspended": "", "scope_key": "camp"}
+    known |= {"campaign_status": "active", "days": Days("UTC"), "rules": rules, "game": rule, "rungs": ()}
+    known |= {"prizes": {"mug": mug()}, "played": True, "entry": None}
     assert known.keys() == {field.name for field in fields(GameSnapshot)}
     return GameSnapshot(**{**known, **named})
 

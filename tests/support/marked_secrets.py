@@ -64,13 +64,7 @@ class Marks:
     @property
     def keys(self) -> tuple[str, ...]:
         process_keys = (
-            self.jwt,
-            self.jwt_old,
-            self.jwt_staff,
-            self.jwt_staff_old,
-            self.login,
-            self.server_key,
-            self.code_key,
+            *(self.jwt, self.jwt_old, self.jwt_staff, self.jwt_staff_old, self.login, self.server_key, self.code_key),
         )
         process_keys += (self.oidc, self.smtp, self.service, *self.stores)
         return (self.integration, self.channel, self.previous, self.sender, *process_keys)

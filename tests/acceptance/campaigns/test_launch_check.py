@@ -51,12 +51,8 @@ async def test_launch_check_of_a_ready_campaign_finds_no_issue(fair: World) -> N
     await set_campaign(fair, budget={"amount": 100, **EUR})
     items = await checked(fair)
     assert {message for level, _, message in items if level == "ok"} >= {
-        "The dates are valid",
-        "One game is active",
-        "The odds of Wheel add up to 100 %",
-        "Mug has stock: 20 left",
-        "Wheel has a picture",
-        "Pages of other origins may show it",
+        *("The dates are valid", "One game is active", "The odds of Wheel add up to 100 %", "Mug has stock: 20 left"),
+        *("Wheel has a picture", "Pages of other origins may show it"),
         "The remaining prizes cost 100 EUR, within the budget of 100 EUR",
     }
     assert {field for level, field, _ in items if level != "ok"} <= {"CONSUMER_BASE_URL"}

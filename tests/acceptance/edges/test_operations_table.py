@@ -51,12 +51,7 @@ ADDITIONAL: Final = """
 """
 
 READ_BY_MANY: Final = {
-    "CampaignService",
-    "GameService",
-    "PrizeService",
-    "QuestService",
-    "LeaderboardService",
-    "DrawService",
+    *("CampaignService", "GameService", "PrizeService", "QuestService", "LeaderboardService", "DrawService"),
     "PackService",
 }
 """Services whose resources the edges cache."""

@@ -149,15 +149,7 @@ async def test_prize_of_an_unplayed_revision_or_a_free_code_has_no_history(conne
 async def everything(connection: asyncpg.Connection) -> dict[str, set[str]]:
     found = {}
     for table in (
-        "prizes",
-        "stock",
-        "stock_moves",
-        "codes",
-        "games",
-        "game_revisions",
-        "quests",
-        "quest_events",
-        "players",
+        *("prizes", "stock", "stock_moves", "codes", "games", "game_revisions", "quests", "quest_events", "players"),
     ):
         listed = await connection.fetch(f"SELECT (to_jsonb(r) - 'updated_at')::text FROM {table} AS r")
         found[table] = {row[0] for row in listed}

@@ -73,15 +73,7 @@ async def test_event_is_sent_whole_and_logged(receivers: Receivers) -> None:
     assert receivers.traces == ["a" * 32], "an attempt is in the trace of its event"
     [row] = await receivers.log()
     stored = (
-        "integration_id",
-        "event_id",
-        "event_type",
-        "status",
-        "attempts",
-        "http_status",
-        "error",
-        "answer",
-        "wait",
+        *("integration_id", "event_id", "event_type", "status", "attempts", "http_status", "error", "answer", "wait"),
     )
     expected = ["one", "e1", "prize_won", "delivered", 1, 200, "", "fine", None]
     assert [row[name] for name in stored] == expected

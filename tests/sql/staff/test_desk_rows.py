@@ -114,15 +114,8 @@ INSERT INTO prizes (prize_id) VALUES ('mug'), ('cup'), ('tee');
 async def test_reward_search_finds_by_every_criterion(connection: asyncpg.Connection) -> None:
     await connection.execute(REWARDS)
     nothing = dict.fromkeys(("status", "campaign", "prize", "game", "player", "merchant"), "")
-    every = nothing | {
-        "contacts": None,
-        "prizes": None,
-        "hashes": None,
-        "since": 0,
-        "until": 0,
-        "after": None,
-        "most": 9,
-    }
+    every = nothing | dict.fromkeys(("contacts", "prizes", "hashes"), None)
+    every |= {"since": 0, "until": 0, "after": None, "most": 9}
     arguments: dict[str, Any]
     for arguments, found in (
         ({}, "r5 r4 r3 r2 r1"),

@@ -49,11 +49,7 @@ def test_play_wins_what_the_rule_decides_and_leaves_the_state_as_it_was() -> Non
     assert row is not None and reply.play_id == row.play_id == opened.play_id
     assert [(won.prize_id, won.quantity) for won in reply.rewards] == [("mug", 1)] and reply.next is None
     assert (row.player_id, row.session_id, row.client_seed, row.wins, row.points) == (
-        "ann",
-        opened.token,
-        "clover",
-        1,
-        0,
+        *("ann", opened.token, "clover", 1, 0),
     )
     changes = recorded(state, decided.effects)
     assert changes.plays == [row] and [reward.play_id for reward in changes.rewards] == [row.play_id]
@@ -144,10 +140,7 @@ def test_eligibility_says_whether_and_how_often_a_start_is_admitted(
     state = state_of(ann(plays=3, day_plays=2, turns=1), snapshot=game(**terms))
     reply = decide(state, pending(m.EligibilityRequest(player_id="ann"))).reply
     assert (reply.can_play, reply.reason, reply.free_plays_remaining, reply.resets_at) == (
-        can_play,
-        reason,
-        free,
-        resets_at,
+        *(can_play, reason, free, resets_at),
     )
     assert reply.remaining_turns == 1
 

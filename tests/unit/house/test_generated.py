@@ -14,11 +14,7 @@ from ops.generate import ASYNCAPI, COMMANDS, ROOT, generate
 from runtime import web
 
 GENERATED = (
-    "game/v1/__init__.py",
-    "google/protobuf/__init__.py",
-    "message_pool.py",
-    "behavior.py",
-    "comments.py",
+    *("game/v1/__init__.py", "google/protobuf/__init__.py", "message_pool.py", "behavior.py", "comments.py"),
     "game.binpb",
 )
 

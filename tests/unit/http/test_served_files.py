@@ -208,15 +208,8 @@ def test_interface_text_is_only_in_the_words_file(path: Path) -> None:
 
 
 FILES = (
-    "openapi.json",
-    "asyncapi.json",
-    "schemas/ui.json",
-    "schemas/games/probability.json",
-    "themes.json",
-    "docs",
-    "docs/docs.js",
-    "docs/swagger-ui-bundle.js",
-    "docs/swagger-ui.css",
+    *("openapi.json", "asyncapi.json", "schemas/ui.json", "schemas/games/probability.json", "themes.json", "docs"),
+    *("docs/docs.js", "docs/swagger-ui-bundle.js", "docs/swagger-ui.css"),
 )
 
 

@@ -149,11 +149,8 @@ def test_violations_are_all_reported_at_once(refusal: Refusal, fields: Fields) -
     raw = {"prizes": [{"prize_id": "", "probability": 2}, {"probability": "x", "extra": 1}], "more": {}}
     fault = refusal(REWARD_HANDLERS.require("probability", "").parse, raw)
     assert fields(fault) == [
-        "handler_config.more",
-        "handler_config.prizes[0].prize_id",
-        "handler_config.prizes[0].probability",
-        "handler_config.prizes[1].extra",
-        "handler_config.prizes[1].prize_id",
+        *("handler_config.more", "handler_config.prizes[0].prize_id", "handler_config.prizes[0].probability"),
+        *("handler_config.prizes[1].extra", "handler_config.prizes[1].prize_id"),
         "handler_config.prizes[1].probability",
     ]
 
@@ -258,11 +255,7 @@ def test_plugin_handler_has_a_schema_and_is_listed_in_openapi(plugin: ModuleType
     assert taken["DoubleOrNothingConfig"]["required"] == ["prize_id"]
     refs = [one["$ref"].rpartition("/")[2] for one in taken["CreateGameBody"]["properties"]["handler_config"]["anyOf"]]
     assert refs == [
-        "CollectItemsConfig",
-        "DoubleOrNothingConfig",
-        "LuckyItemConfig",
-        "MomentsConfig",
-        "ProbabilityConfig",
+        *("CollectItemsConfig", "DoubleOrNothingConfig", "LuckyItemConfig", "MomentsConfig", "ProbabilityConfig"),
         "ScoreToTierConfig",
     ]
     assert taken["ProbabilityConfig"]["properties"]["prizes"]["items"]["$ref"].endswith("/ProbabilityPrizeChance")

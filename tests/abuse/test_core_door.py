@@ -32,10 +32,7 @@ async def tenants(stack: Stack) -> int:
 
 
 class TestPages:
-    @pytest.mark.parametrize(
-        "kind",
-        ["text/plain", "text/plain; a=application/json", "multipart/form-data"],
-    )
+    @pytest.mark.parametrize("kind", ["text/plain", "text/plain; a=application/json", "multipart/form-data"])
     async def test_body_of_a_simple_cross_origin_request_is_refused(self, stack: Stack, kind: str) -> None:
         before = await tenants(stack)
         assert await ask(stack, Content_Type=kind) == (415, "CONTENT_TYPE_UNSUPPORTED")

@@ -165,8 +165,7 @@ SETTINGS = b"\0\0\x06\x04\0\0\0\0\0" + b"\0\x03\0\0\0\x64"
 
 
 @pytest.mark.parametrize(
-    "said",
-    [b"", HELLO[:1], HELLO[:-1], HELLO, HELLO + b"\0\0", b"P", HTTP2, (HTTP2 + SETTINGS)[:-1]],
+    "said", [b"", HELLO[:1], HELLO[:-1], HELLO, HELLO + b"\0\0", b"P", HTTP2, (HTTP2 + SETTINGS)[:-1]]
 )
 async def test_unauthenticated_connection_is_closed(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch, said: bytes

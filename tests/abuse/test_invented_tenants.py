@@ -69,9 +69,7 @@ async def test_request_that_waits_for_a_pending_lookup_is_not_charged() -> None:
     assert sent == 1
 
 
-async def test_tenant_name_is_looked_up_in_core_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_tenant_name_is_looked_up_in_core_once(monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[str] = []
 
     class Desk:

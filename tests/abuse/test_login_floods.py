@@ -169,10 +169,7 @@ async def test_purge_failure_of_one_table_does_not_block_the_others(stack: Stack
                 await leave_behind(stack, table, tenant_id, 3)
         with pytest.raises(asyncpg.RaiseError):
             await purge(stack.engine)
-        assert {table: await left(stack, table) for table in ROWS} == {
-            **dict.fromkeys(ROWS, 0),
-            "login_challenges": 6,
-        }
+        assert {table: await left(stack, table) for table in ROWS} == {**dict.fromkeys(ROWS, 0), "login_challenges": 6}
     finally:
         await stack.database.execute("DROP FUNCTION clung CASCADE")
 

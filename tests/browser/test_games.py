@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.support.browsing import Visit, visiting
-from tests.support.pages.games import (
-    ALBUM,
-    CARD,
-    HAND,
-    ROOT,
-    UNDER_WAY,
-    collection,
-    finish,
-    made,
-)
+from tests.support.pages.games import ALBUM, CARD, HAND, ROOT, UNDER_WAY, collection, finish, made
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
 if TYPE_CHECKING:

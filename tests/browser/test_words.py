@@ -71,11 +71,7 @@ async def test_words_of_every_language_match_the_english_ones_and_are_translated
     assert apart == ["\u2068Mug (large)\u2069", "\u2068+49 151\u2069", "اليوم، 2:38 م", "\u2068قهوة\u2069", "Mug"]
 
 
-BROWSERS: Final = {
-    "pt-BR": "Girar a roda",
-    "ja-JP": "ルーレットを回す",
-    "sv-SE": "Spin the wheel",
-}
+BROWSERS: Final = {"pt-BR": "Girar a roda", "ja-JP": "ルーレットを回す", "sv-SE": "Spin the wheel"}
 
 
 async def says(visit: Visit) -> str:
@@ -153,13 +149,7 @@ async def test_right_to_left_mirrors_all_but_the_wheel_and_codes(fair: World, br
             await visit.page.keyboard.press("Escape")
 
 
-STAGES: Final = {
-    "wheel": ".wheel",
-    "scratch": ".scratch",
-    "eggs": ".egg",
-    "gifts": ".field",
-    "collection": ".album",
-}
+STAGES: Final = {"wheel": ".wheel", "scratch": ".scratch", "eggs": ".egg", "gifts": ".field", "collection": ".album"}
 ALL_SPOKEN: Final = """async () => {
     const of = (path) => import(new URL(path, document.querySelector("script").src).href);
     const [{ WORDS }, { LANGUAGES, en }] = await Promise.all([of("words.js"), of("../tombola.js")]);

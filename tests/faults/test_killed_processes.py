@@ -106,11 +106,7 @@ class TestWithWorkers:
     @pytest.mark.nightly
     @pytest.mark.timeout(600)
     @pytest.mark.fault(
-        "Process paused",
-        small=1,
-        full=5,
-        unit="pauses of each",
-        figure="plays go on while one Core stands still",
+        "Process paused", small=1, full=5, unit="pauses of each", figure="plays go on while one Core stands still"
     )
     async def test_paused_process_stops_no_play(self, scenario: Scenario, site: Site, load: Begin) -> None:
         fewest: list[int] = []

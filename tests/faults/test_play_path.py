@@ -80,11 +80,7 @@ async def test_refused_commit_leaves_its_neighbours_reads_intact(world: World) -
 
     twice = await world.session(game_id, "twice")
     known = await world.session(game_id, "known")
-    async with held(
-        world,
-        "INSERT INTO players (tenant_id, player_id) VALUES ($1, 'new')",
-        world.stack.tenant_id,
-    ):
+    async with held(world, "INSERT INTO players (tenant_id, player_id) VALUES ($1, 'new')", world.stack.tenant_id):
         async with held(world, PLAYED_ELSEWHERE, world.stack.tenant_id, f"play_{twice[5:31]}", game_id, twice):
             again = play("twice", twice)  # its commit waits
             await waiting(world, 1)

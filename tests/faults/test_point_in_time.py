@@ -43,12 +43,7 @@ def archiving(directory: Path) -> dict[str, str]:
     archive = directory / "archive"
     archive.mkdir(mode=0o777)
     archive.chmod(0o777)
-    return {
-        **DISPOSABLE,
-        "shared_buffers": "32MB",
-        "synchronous_commit": "on",
-        **documented(0, archive),
-    }
+    return {**DISPOSABLE, "shared_buffers": "32MB", "synchronous_commit": "on", **documented(0, archive)}
 
 
 def base_backup(server: Postgres, directory: Path) -> Postgres:

@@ -46,12 +46,7 @@ async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     figure="1 play a key, refusals are 503 or a lost connection",
 )
 async def test_old_version_plays_beside_the_new_one_until_it_is_outdated(
-    database_url: str,
-    valkey_url: str,
-    valkey_flush: None,
-    tmp_path: Path,
-    newer: Path,
-    connection: asyncpg.Connection,
+    database_url: str, valkey_url: str, valkey_flush: None, tmp_path: Path, newer: Path, connection: asyncpg.Connection
 ) -> None:
     keys = {name: f"1:{secrets.token_hex(32)}" for name in ("SERVER_KEYS", "CODE_KEYS")}
     one, other = [CoreProcess(database_url, valkey_url, tmp_path / f"{nth}.log", **keys) for nth in range(2)]

@@ -190,11 +190,7 @@ async def test_plays_continue_and_events_arrive_while_slots_move(
     settings = settings_of(database_url, nodes[0].url, redis_cluster=True, **HIGH, **TO_LOOPBACK)
     tags = {"tenant": TENANT, "address": ip_tag("127.0.0.1", ""), "stream": "0"}
     slots = {what: Slot(nodes, tag) for what, tag in tags.items()}
-    async with (
-        new_stack(settings) as stack,
-        new_world(stack) as world,
-        working(stack.engine, "integrations"),
-    ):
+    async with new_stack(settings) as stack, new_world(stack) as world, working(stack.engine, "integrations"):
         game_id = await world.wheel(await world.prize())
         await register(stack, receiver, "play_completed")
         async with plays_of(world, game_id) as some_play:

@@ -64,11 +64,7 @@ VALUES = {
 }
 
 SECRET = {field.name.upper() for field in fields(Settings) if field.metadata["secret"]}
-HARDENED = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
+HARDENED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
 
 def of_kind(kind: str) -> dict[str, dict[str, Any]]:

@@ -73,9 +73,7 @@ async def test_budget_events_fire_once_per_threshold(connection: asyncpg.Connect
     await connection.execute("UPDATE campaigns SET budget_currency = 'USD' WHERE campaign_id = 'spring'")
     await connection.execute(USES.replace("mug", "import"), "spring", 105)
     await connection.execute(BUDGET, "autumn", 101)  # So that it does not lie before the other.
-    assert await budget_events(connection) == [
-        *(("autumn", 80), ("autumn", 100), ("spring", 80), ("spring", 100)),
-    ]
+    assert await budget_events(connection) == [*(("autumn", 80), ("autumn", 100), ("spring", 80), ("spring", 100))]
 
 
 COUNTED: Final[list[tuple[str, str, bool]]] = [

@@ -289,9 +289,4 @@ async def test_inverted_dates_are_named_of_the_campaign_alone(connection: asyncp
             FROM (VALUES ('twisted', 'z', 9, 8), ('twisted', 'y', 9, 9), ('twisted', 'x', 8, 9),
                          ('straight', 'w', 9, 8)) AS v (campaign, name, begins, ends)""")
     rows = await connection.fetch(statement("campaigns.inverted"), "t", "twisted")
-    assert [tuple(row) for row in rows] == [
-        ("leaderboard", "y"),
-        ("leaderboard", "z"),
-        ("quest", "a"),
-        ("quest", "b"),
-    ]
+    assert [tuple(row) for row in rows] == [("leaderboard", "y"), ("leaderboard", "z"), ("quest", "a"), ("quest", "b")]

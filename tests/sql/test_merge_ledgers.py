@@ -40,7 +40,7 @@ INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, b
 async def test_movements_are_of_the_players_own_rewards(connection: asyncpg.Connection) -> None:
     await connection.execute(BALANCES)
     assert await ask(connection, "merging.movements", "gus", ["r2", "r1", "r3"]) == [
-        *(("r1", "c1", "coin", 5), ("r1", "c1", "leaf", 60), ("r2", "c2", "coin", 60)),
+        *(("r1", "c1", "coin", 5), ("r1", "c1", "leaf", 60), ("r2", "c2", "coin", 60))
     ]
     assert await ask(connection, "merging.movements", "gus", ["r2"]) == [("r2", "c2", "coin", 60)]
 
@@ -89,7 +89,7 @@ async def test_ledger_entries_before_the_guests_first_are_not_rewritten(connecti
         await ask(connection, "merging.move_ledger", "gus", "ann")
         ours = await connection.fetchval("SELECT pg_current_xact_id()::text::bigint")
         assert [row[0] for row in await connection.fetch(written, ours)] == [
-            *("a2", "a3", "g1", "g2", "g3", "g4", "g5", "g6", "g7"),
+            *("a2", "a3", "g1", "g2", "g3", "g4", "g5", "g6", "g7")
         ]
 
 
@@ -190,7 +190,7 @@ async def test_quest_events_of_the_guest_move_to_the_player(connection: asyncpg.
         ('t', 'q1', 'e1', 'gus'), ('t', 'q1', 'e2', 'bob'), ('t', 'q2', 'e1', 'gus'), ('t', 'q2', 'e3', 'ann')""")
     await ask(connection, "merging.move_quest_events", "gus", "ann")
     assert await rows(connection, "quest_events", "quest_id, event_id, player_id") == [
-        *(("q1", "e1", "ann"), ("q1", "e2", "bob"), ("q2", "e1", "ann"), ("q2", "e3", "ann")),
+        *(("q1", "e1", "ann"), ("q1", "e2", "bob"), ("q2", "e1", "ann"), ("q2", "e3", "ann"))
     ]
 
 
@@ -199,10 +199,10 @@ async def test_board_places_move_where_the_player_has_none(connection: asyncpg.C
     for name in ("move_adjustments", "move_standings", "copy_disqualifications"):
         await ask(connection, f"merging.{name}", "gus", "ann")
     assert await rows(connection, "leaderboard_adjustments", "entry_id, player_id, board_id") == [
-        *(("e1", "ann", "b1"), ("e2", "bob", "b1")),
+        *(("e1", "ann", "b1"), ("e2", "bob", "b1"))
     ]
     assert await rows(connection, "leaderboard_standings", "board_id, rank, player_id") == [
-        *(("b1", 1, "ann"), ("b1", 2, "bob"), ("b2", 1, "gus"), ("b2", 2, "ann"), ("b3", 1, "bob")),
+        *(("b1", 1, "ann"), ("b1", 2, "bob"), ("b2", 1, "gus"), ("b2", 2, "ann"), ("b3", 1, "bob"))
     ]
     assert await rows(connection, "leaderboard_disqualifications", "board_id, player_id, reason") == [
         *(("b1", "ann", "cheats"), ("b1", "gus", "cheats"), ("b2", "ann", "before"), ("b2", "gus", "cheats")),

@@ -48,7 +48,7 @@ async def test_counts_of_both_are_held_and_made_where_the_player_has_none(
         assert await held(rival, "game_players", "player_id || '/' || game_id") == seen_by_rivals
         counts = await rows(connection, "game_players", "player_id, game_id, plays")
         assert [(game, plays) for player, game, plays in counts if player == "ann"] == [
-            *(("g1", 10), ("g2", 0), ("g4", 6), ("g6", 6), ("g7", 0)),
+            *(("g1", 10), ("g2", 0), ("g4", 6), ("g6", 6), ("g7", 0))
         ]
         assert len(counts) == 12, "nothing is made of what another has played"
         assert await connection.fetchval(MADE) == "g2 g7"
@@ -80,7 +80,7 @@ async def test_guest_end_is_noted_of_the_guest_alone(connection: asyncpg.Connect
     await ask(connection, "merging.end_guest", "gus", "ann")
     merged = await rows(connection, "players", "player_id, merged_into, auth_method")
     assert merged == [
-        *(("ann", "y", "external"), ("bob", "x", "external"), ("gil", "bob", "guest"), ("gus", "ann", "guest")),
+        *(("ann", "y", "external"), ("bob", "x", "external"), ("gil", "bob", "guest"), ("gus", "ann", "guest"))
     ]
 
 

@@ -8,15 +8,7 @@ from datetime import date
 from typing import Any
 
 from runtime import ids
-from runtime.actors.changes import (
-    Changes,
-    NewGrant,
-    NewPlay,
-    NewReward,
-    NewTask,
-    PlayCount,
-    StandingAward,
-)
+from runtime.actors.changes import Changes, NewGrant, NewPlay, NewReward, NewTask, PlayCount, StandingAward
 from runtime.actors.committer import Committer
 from runtime.stores.database import Database, Guarded
 

@@ -68,12 +68,7 @@ async def test_campaign_update_keeps_omitted_fields_and_can_unset_a_date(stack: 
     )
     assert made["merchant_id"] == merchant["id"]
     changed = (await stack.admin("PUT", f"/admin/campaigns/{made['id']}", {"end_date": 0, "settings": {"c": 2}})).data
-    assert changed == made | {
-        "end_date": 0,
-        "settings": {"c": 2},
-        "revision": 2,
-        "updated_at": changed["updated_at"],
-    }
+    assert changed == made | {"end_date": 0, "settings": {"c": 2}, "revision": 2, "updated_at": changed["updated_at"]}
     assert (await stack.admin("PUT", "/admin/campaigns/camp_none", {"name": "x"})).reason == "UNKNOWN_CAMPAIGN"
 
 

@@ -60,10 +60,7 @@ async def test_figures_of_wrong_days_or_games_are_refused(module_stack: Stack, p
 
 async def test_costs_of_two_currencies_are_not_added(module_stack: Stack, tmp_path: Path) -> None:
     campaign_id = (await make_campaign(module_stack))["id"]
-    for value, currency, cost, costs in (
-        (8, "EUR", 16.0, {"EUR": 16.0}),
-        (3, "USD", 0.0, {"EUR": 16.0, "USD": 6.0}),
-    ):
+    for value, currency, cost, costs in ((8, "EUR", 16.0, {"EUR": 16.0}), (3, "USD", 0.0, {"EUR": 16.0, "USD": 6.0})):
         prize_id = await make_prize(module_stack, value=value, currency=currency)
         game = (await module_stack.admin("POST", "/admin/games", wheel(campaign_id, prize_id))).data["id"]
         for _ in range(2):

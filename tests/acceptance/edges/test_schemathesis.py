@@ -38,10 +38,7 @@ async def fuzz(world: World, surface: str, directory: Path) -> None:
     mug, apple = await world.prize(total=5), await world.prize(codes=["A-1", "A-2"])
     rungs = [{"name": "Two coins", "currency": "coin", "threshold": 2, "prize_id": mug}]
     milestones = {"mode": "MILESTONE_MODE_CUMULATIVE_UNLOCK", "rungs": rungs}
-    games = [
-        await world.wheel(mug, apple, access="public"),
-        await world.game(COLLECTION, COINS, milestones=milestones),
-    ]
+    games = [await world.wheel(mug, apple, access="public"), await world.game(COLLECTION, COINS, milestones=milestones)]
     for game in games:
         await world.round(game, player)
     quest = {"campaign_id": world.campaign_id, "name": "Q", "type": "daily", "turns": 1, "status": "active"}

@@ -177,10 +177,7 @@ async def test_rotation_refuses_later_writes_with_the_old_key(old: Settings, new
             create_integration(engine, m.CreateIntegrationRequest(scope=scope, integration=integration)),
             create_integration(engine, m.CreateIntegrationRequest(scope=scope, integration=carrying)),
             rotate_quest_secret(engine, m.RotateQuestSecretRequest(scope=scope, id="q")),
-            update_prize(
-                engine,
-                m.UpdatePrizeRequest(scope=scope, id=prize_id, prize=m.Prize(fulfillment=config)),
-            ),
+            update_prize(engine, m.UpdatePrizeRequest(scope=scope, id=prize_id, prize=m.Prize(fulfillment=config))),
         ):
             fault = await refusal(sealing)
             assert (fault.status, fault.reason) == (Status.UNAVAILABLE, "STORE_UNAVAILABLE")

@@ -94,8 +94,7 @@ async def test_events_of_every_type_match_the_document(stack: Any, events: Any) 
 
 
 @pytest.mark.parametrize(
-    "ends",
-    ["commits", pytest.param("is given up", marks=pytest.mark.settings(database_statement_timeout_seconds=2.0))],
+    "ends", ["commits", pytest.param("is given up", marks=pytest.mark.settings(database_statement_timeout_seconds=2.0))]
 )
 async def test_events_of_a_play_are_published_after_its_commit_only(
     stack: Any, own_world: World, events: Any, valkey_url: str, valkey_flush: None, ends: str
@@ -148,12 +147,7 @@ async def test_prize_won_has_one_shape_for_every_source(
     assert wins == [
         {**nothing, **prize, **sources}
         for sources in (
-            {
-                "player_id": "ann",
-                "reward_id": won["reward_id"],
-                "game_id": wheel,
-                "play_id": drawn.data["play_id"],
-            },
+            {"player_id": "ann", "reward_id": won["reward_id"], "game_id": wheel, "play_id": drawn.data["play_id"]},
             {
                 "player_id": "bob",
                 "reward_id": granted["reward_id"],

@@ -188,8 +188,7 @@ async def test_receipt_is_paid_once_to_one_player(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "gives",
-    [{}, {"turns": 1, "currency": "ticket", "amount": 1}, {"currency": "ticket"}, {"turns": 1, "amount": 1}],
+    "gives", [{}, {"turns": 1, "currency": "ticket", "amount": 1}, {"currency": "ticket"}, {"turns": 1, "amount": 1}]
 )
 async def test_pack_gives_either_turns_or_a_currency(world: World, gives: dict[str, Any]) -> None:
     body = {"campaign_id": world.campaign_id, "name": "Caps", "gives": gives}

@@ -22,11 +22,7 @@ async def test_wallet_scope_decides_which_games_share_a_wallet(module_stack: Sta
         new_world(module_stack, merchant_id=merchant_id) as one,
         new_world(module_stack, merchant_id=merchant_id) as two,
     ):
-        for scope, shared in (
-            ("WALLET_SCOPE_CAMPAIGN", 2),
-            ("WALLET_SCOPE_MERCHANT", 4),
-            ("WALLET_SCOPE_TENANT", 4),
-        ):
+        for scope, shared in (("WALLET_SCOPE_CAMPAIGN", 2), ("WALLET_SCOPE_MERCHANT", 4), ("WALLET_SCOPE_TENANT", 4)):
             games = [await world.game(COLLECTION, COINS, wallet_scope=scope) for world in (one, two)]
             await one.round(games[0], player=scope)
             reply = (await two.round(games[1], player=scope)).data

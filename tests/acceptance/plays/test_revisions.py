@@ -105,11 +105,7 @@ async def test_terms_outlive_changes_and_the_game(world: World, module_stack: St
 async def test_terms_are_never_rewritten_by_the_database(world: World) -> None:
     game_id = await world.wheel(await world.prize())
     started = (await world.start(game_id)).data
-    for rewrite in (
-        "UPDATE promised_terms SET game_id = 'x'",
-        "DELETE FROM promised_terms",
-        "TRUNCATE promised_terms",
-    ):
+    for rewrite in ("UPDATE promised_terms SET game_id = 'x'", "DELETE FROM promised_terms", "TRUNCATE promised_terms"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await world.database.execute(rewrite)
     assert (await terms_of(world, started))["game_id"] == game_id

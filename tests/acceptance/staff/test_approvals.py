@@ -369,9 +369,7 @@ async def test_request_of_a_token_is_withdrawn_with_the_token_or_its_maker(offic
     assert (await decide(office, "bob", "approve", other)).data["status"] == "APPROVAL_STATUS_DONE"
 
 
-async def test_request_of_a_revoked_token_is_not_kept(
-    office: Stack,
-) -> None:
+async def test_request_of_a_revoked_token_is_not_kept(office: Stack) -> None:
     player = await player_of(office, "by_a_revoked_one")
     body = {"player_id": player, "scope_key": office.tenant_id, "currency": "points", "amount": 1000}
     made = await token_of(office, "kim")

@@ -165,11 +165,7 @@ async def test_game_revision_is_shown_and_restored(tombola: Operator, stack: Sta
     campaign, prize = await make_campaign(stack), await make_prize(stack)
     game = await make_game(stack, campaign["id"], prize)
     rungs = [{"currency": "points", "threshold": 5, "prize_id": prize}]
-    changed = {
-        "ui": {"theme": {"preset": "ocean"}},
-        "rules": {"max_plays_per_day": 3},
-        "milestones": {"rungs": rungs},
-    }
+    changed = {"ui": {"theme": {"preset": "ocean"}}, "rules": {"max_plays_per_day": 3}, "milestones": {"rungs": rungs}}
     assert (await stack.admin("PUT", f"/admin/games/{game['id']}", changed)).data["milestones"]
     listed = (await tombola("games", "revisions", game["id"], "--json")).json
     assert [row["revision"] for row in listed] == [2, 1]

@@ -161,12 +161,7 @@ async def test_etag_of_a_game_is_its_revision(module_stack: Stack, path: str) ->
 
 @pytest.mark.parametrize(
     ("body", "headers"),
-    [
-        ({"revision": 1}, {}),
-        ({}, {"If-Match": '"1"'}),
-        ({"revision": 1}, {"If-Match": '"1"'}),
-        ({"revision": 7}, {}),
-    ],
+    [({"revision": 1}, {}), ({}, {"If-Match": '"1"'}), ({"revision": 1}, {"If-Match": '"1"'}), ({"revision": 7}, {})],
 )
 async def test_stale_edit_is_aborted(module_stack: Stack, path: str, body: Any, headers: dict[str, str]) -> None:
     assert (await module_stack.admin("PUT", path, {"name": "First"}, headers={"If-Match": "*"})).data["revision"] == 2

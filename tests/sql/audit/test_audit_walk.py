@@ -37,7 +37,7 @@ async def test_walk_returns_all_keys_in_order(connection: asyncpg.Connection) ->
     assert await walked(connection, "counter", "", 9) == ["g1 ann", "g1 bob", "g1 cas", "g2 ann"]
     assert await walked(connection, "day", "c1 2026-03-01", 2) == ["c1 2026-03-02", "c1 2026-03-03"]
     assert await walked(connection, "day", "", 9) == [
-        *("c1 2026-03-01", "c1 2026-03-02", "c1 2026-03-03", "c2 2026-03-01"),
+        *("c1 2026-03-01", "c1 2026-03-02", "c1 2026-03-03", "c2 2026-03-01")
     ]
 
 

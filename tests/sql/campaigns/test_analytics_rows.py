@@ -145,7 +145,7 @@ async def test_campaign_days_of_a_guest_move_to_its_player(connection: asyncpg.C
     ]
     there = "SELECT player_id || ' ' || campaign_id || extract(day FROM day) AS d FROM campaign_player_days ORDER BY d"
     assert [row["d"] for row in await connection.fetch(there)] == [
-        *("ann camp1", "ann camp2", "ann camp5", "ann shops1", "bob camp1", "bob shops1"),
+        *("ann camp1", "ann camp2", "ann camp5", "ann shops1", "bob camp1", "bob shops1")
     ]
     marks = "SELECT campaign_id, players, returned FROM campaign_marks ORDER BY 1"
     assert [tuple(row) for row in await connection.fetch(marks)] == [("camp", 2, 1), ("shops", 2, 0), ("theirs", 5, 5)]

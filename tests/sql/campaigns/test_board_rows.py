@@ -142,7 +142,7 @@ async def test_board_is_finalized_and_a_rank_settled_once(connection: asyncpg.Co
     assert await first(connection, "archive", "best") == ["best"]
     states = "SELECT board_id, status FROM leaderboards WHERE board_id IN ('sum', 'best', 'last', 'done') ORDER BY 1"
     assert [tuple(row) for row in await connection.fetch(states)] == [
-        *(("best", "archived"), ("done", "finalized"), ("last", "active"), ("sum", "finalized")),
+        *(("best", "archived"), ("done", "finalized"), ("last", "active"), ("sum", "finalized"))
     ]
     assert [await first(connection, "withhold", "done", 1, "CAP") for _ in range(2)] == [[1], []]
     reasons = await connection.fetch("SELECT board_id, rank FROM leaderboard_standings WHERE reason = 'CAP'")

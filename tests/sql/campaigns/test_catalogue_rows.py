@@ -243,9 +243,7 @@ async def test_player_met_or_signed_up_twice_exists_once(connection: asyncpg.Con
         assert await first(connection, "players.update", "other", name, None, None, None) == ["other"]
     assert [
         await first(connection, "players.sign_up", f"p{n}", "email_otp", f"n{n}", "email", "n") for n in (1, 2)
-    ] == [
-        *(["p1"], []),
-    ]
+    ] == [*(["p1"], [])]
 
 
 async def test_contact_link_requires_an_unmerged_player_and_ends_guesthood(

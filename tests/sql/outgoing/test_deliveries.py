@@ -91,11 +91,7 @@ async def test_attempt_is_recorded_as_it_ended(
     await outbox.task("neighbour", "delivering", lease=60, owner="me")
     beside = await surround(outbox.database, "t", by=(TENANT, PLAYER))
     row = await outbox.record(name, status, external="new ext" if status == "delivered" else "", delay=delay)
-    assert (row["task_id"], row["status"], row["failed_reward_id"]) == (
-        name,
-        status,
-        name if fails else None,
-    )
+    assert (row["task_id"], row["status"], row["failed_reward_id"]) == (name, status, name if fails else None)
     state = await outbox.state(name)
     recorded = (state["status"], state["reward"], state["attempts"], state["last_error"], state["lease_owner"])
     assert recorded == (task, reward, attempts, error, "")

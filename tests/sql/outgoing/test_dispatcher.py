@@ -9,14 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from runtime.actors import dispatcher as dispatching
-from runtime.actors.dispatcher import (
-    FAILURES_TO_OPEN,
-    OLD_SECONDS,
-    OPEN_SECONDS,
-    PLACES,
-    SAME_TIME_SECONDS,
-    PastEvent,
-)
+from runtime.actors.dispatcher import FAILURES_TO_OPEN, OLD_SECONDS, OPEN_SECONDS, PLACES, SAME_TIME_SECONDS, PastEvent
 from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Delivered, DeliveryRequest, Failed, Outcome, Stubbed
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.vault import vault_of

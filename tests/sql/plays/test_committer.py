@@ -15,13 +15,7 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 from runtime import ids, trace
-from runtime.actors.changes import (
-    Changes,
-    NewGrant,
-    PlayCount,
-    StandingAward,
-    StockTake,
-)
+from runtime.actors.changes import Changes, NewGrant, PlayCount, StandingAward, StockTake
 from runtime.actors.committer import OVERLAP, Committer, _compatible, statement_of
 from runtime.actors.mailbox import Work
 from runtime.errors import BALANCE_MAX, BalanceFull

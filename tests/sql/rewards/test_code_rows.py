@@ -77,11 +77,7 @@ MOVES: Final[list[tuple[str, int, int]]] = [
     ("UPDATE codes SET expires_at = now() WHERE code_id IN ('c2', 'c6')", 1, 1),
     ("UPDATE codes SET prize_id = 'q' WHERE code_id = 'c1'", 2, 2),
     ("DELETE FROM codes WHERE code_id IN ('c2', 'c3', 'c7')", 2, 0),
-    (
-        "INSERT INTO codes SELECT 't', 'q', code_id, key_id, ciphertext, code_hash FROM codes WHERE prize_id = 'p'",
-        3,
-        7,
-    ),
+    ("INSERT INTO codes SELECT 't', 'q', code_id, key_id, ciphertext, code_hash FROM codes WHERE prize_id = 'p'", 3, 7),
 ]
 
 

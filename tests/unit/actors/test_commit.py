@@ -7,14 +7,7 @@ from datetime import date, timedelta
 import pytest
 
 import sql
-from runtime.actors.changes import (
-    BalanceMove,
-    Changes,
-    NewPlay,
-    PlayCount,
-    TurnMove,
-    _cap_of_both,
-)
+from runtime.actors.changes import BalanceMove, Changes, NewPlay, PlayCount, TurnMove, _cap_of_both
 from runtime.actors.committer import (
     COMMIT,
     FIRST_NUMBER,

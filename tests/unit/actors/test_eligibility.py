@@ -112,12 +112,7 @@ def test_session_plays_only_the_game_and_the_plan_that_it_promised(
 
 @pytest.mark.parametrize(
     ("requires_turn", "day_plays", "under_way", "reason"),
-    [
-        (False, 1, {"ann", "bob"}, "STALE"),
-        (False, 1, {"bob"}, ""),
-        (False, 0, {"ann"}, ""),
-        (True, 0, {"ann"}, ""),
-    ],
+    [(False, 1, {"ann", "bob"}, "STALE"), (False, 1, {"bob"}, ""), (False, 0, {"ann"}, ""), (True, 0, {"ann"}, "")],
 )
 def test_play_spends_no_turn_beside_one_that_may_yet_be_undone(
     requires_turn: bool, day_plays: int, under_way: set[str], reason: str

@@ -132,10 +132,10 @@ def test_prize_unit_gives_what_its_type_says() -> None:
         return PrizeTerms("p", "P", type, 2.9, 0, 0, mode, channel, instant, 0, True)
 
     assert [(one.points, one.turns, one.is_points) for one in map(prize, ("points", "turns", "goods"))] == [
-        *((2, 0, True), (0, 2, False), (0, 0, False)),
+        *((2, 0, True), (0, 2, False), (0, 0, False))
     ]
     assert [prize(*of).takes_code for of in (("coupon", "voucher_code"), ("points", "voucher_code"), ("coupon",))] == [
-        *(True, False, False),
+        *(True, False, False)
     ]
     ways = {
         ("none", "on_win", True): (True, True),

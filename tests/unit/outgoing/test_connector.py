@@ -192,11 +192,7 @@ async def test_redirect_is_an_answer_and_is_not_followed(receiver: Receiver, con
 
 @pytest.mark.parametrize(
     ("answer", "drip_seconds"),
-    [
-        (None, 0),
-        (b"HTTP/1.1 200 OK\r\nX-Slow: ", 0.05),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", 0.05),
-    ],
+    [(None, 0), (b"HTTP/1.1 200 OK\r\nX-Slow: ", 0.05), (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", 0.05)],
     ids=["hangs", "drips headers", "drips a body"],
 )
 @pytest.mark.fault(

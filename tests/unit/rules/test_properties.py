@@ -110,14 +110,7 @@ def test_play_replays_byte_for_byte(
     again = _decide(handler, rules.parse(raw), game, Words(seed, client_seed), payload, plan, stock)
     kept_path = json.loads(msgspec.json.encode(first.path))
     replayed = replay(
-        rules,
-        rules.parse(raw),
-        game,
-        seed=seed,
-        client_seed=client_seed,
-        payload=payload,
-        plan=plan,
-        path=kept_path,
+        rules, rules.parse(raw), game, seed=seed, client_seed=client_seed, payload=payload, plan=plan, path=kept_path
     )
     assert msgspec.json.encode(first) == msgspec.json.encode(again) == msgspec.json.encode(replayed)
 

@@ -1,13 +1,11 @@
-"""The dashboard's packs of codes, and a campaign's entry form with a player's consents."""
+"""The dashboard's packs of codes."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.axe import violations
 from tests.support.packs import redeem
-from tests.support.resources import make_campaign
 from tests.support.staff import Desk
 from tests.support.world import World
 
@@ -55,39 +53,3 @@ async def test_pack_is_made_filled_paused_and_watched(desk: Desk, fair: World, t
     assert (await redeem(fair, codes[2], "anna")).reason == "UNKNOWN_CODE"
     await page.locator("tbody a", has_text="anna").first.click()
     await page.wait_for_selector("section:has-text('Redeemed codes and receipts') tbody tr:has-text('Bottle caps')")
-
-
-async def test_entry_form_is_set_up_and_a_consent_withdrawn(desk: Desk, fair: World) -> None:
-    page, stack = desk.page, desk.stack
-
-    def dialog(name: str) -> Any:
-        return page.locator(f"dialog form [name='{name}']")
-
-    campaign_id = (await make_campaign(stack))["id"]
-    await desk.enter("admin", path=f"/campaigns/{campaign_id}")
-    await desk.press("Set up", within="main")
-    await page.get_by_role("button", name="Add to consents").click()
-    await dialog("entry.consents[0].id").fill("1st")
-    await dialog("entry.consents[0].text.en").fill("I accept the terms.")
-    await dialog("entry.consents[0].required").check()
-    await desk.press("Save", within="dialog")
-    await page.wait_for_selector("dialog small.wrong >> text=must begin with a letter")
-    assert await violations(page) == []
-    await desk.shot("entry form editor 1280", whole=False)
-    await dialog("entry.consents[0].id").fill("terms")
-    await desk.press("Save", within="dialog")
-    await page.wait_for_selector("main >> text=Before playing")
-    entry = (await stack.admin("GET", f"/admin/campaigns/{campaign_id}")).data["entry"]
-    assert entry["consents"] == [{"id": "terms", "text": {"en": "I accept the terms."}, "required": True, "link": ""}]
-
-    submitted = {"consents": {"terms": True}}
-    await stack.consumer("POST", f"/campaigns/{campaign_id}/entry", submitted, player="erin")
-    await desk.enter("admin", path="/players/erin")
-    await page.wait_for_selector("main >> text=I accept the terms.")
-    await desk.shot("entry of a player 1280", whole=False)
-    await desk.press("Withdraw", within="main")
-    await desk.press("Withdraw", within="dialog")
-    await page.wait_for_selector("main >> text=Not in force since")
-    (given,) = (await stack.admin("GET", "/admin/players/erin/entries")).data["items"]
-    assert (given["consents"][0]["given"], given["missing"]) == (False, ["consents.terms"])
-    desk.forgive("400")

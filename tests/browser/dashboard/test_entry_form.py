@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -42,6 +44,14 @@ async def test_entry_form_is_set_up_and_a_consent_withdrawn(desk: Desk, fair: Wo
 
     submitted = {"consents": {"terms": True}}
     await stack.consumer("POST", f"/campaigns/{campaign_id}/entry", submitted, player="erin")
+    await page.get_by_label("Consent", exact=True).select_option(label="Agreed to terms")
+    for kind in ("participants", "winners"):
+        async with page.expect_download() as saved:
+            await desk.press(f"Export {kind}", within="main")
+        text = Path(await (await saved.value).path()).read_text()
+        assert ("erin" in text) is (kind == "participants")
+        [asked] = [one for one in desk.asked if f"/exports/{kind}" in one]
+        assert parse_qs(urlsplit(asked.partition(" ")[2]).query) == {"campaign_id": [campaign_id], "consent": ["terms"]}
     await desk.enter("admin", path="/players/erin")
     await page.wait_for_selector("main >> text=I accept the terms.")
     await desk.shot("entry of a player 1280", whole=False)

@@ -270,6 +270,8 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         await page.get_by_label("Name", exact=True).fill("X-Shop")
         await page.keyboard.press("Tab")
         await page.locator("dialog [name='config.headers.X-Shop']").fill("hunter2")
+        await page.locator("dialog [name='config.include.contact']").check()
+        await page.locator("dialog [name='config.consent']").fill("news")
         [made] = (await fair.stack.admin("GET", "/admin/integrations")).data["items"]
         events = {"events": ["prize_claimed"]}  # By somebody else meanwhile.
         assert (await fair.stack.admin("PUT", f"/admin/integrations/{made['id']}", events)).code == "OK"
@@ -277,6 +279,7 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         await page.wait_for_selector(f"tbody tr:has-text('{receiver.url}/mugs')")
         [now] = (await fair.stack.admin("GET", "/admin/integrations")).data["items"]
         assert now["events"] == events["events"], "only what was typed is changed"
+        assert (now["config"]["include"], now["config"]["consent"]) == (["contact"], "news")
         await desk.press("Send test event", within=row)
         sent = await receiver.next()
         assert sent.path.endswith("/mugs") and sent.headers["X-Shop"] == "hunter2"

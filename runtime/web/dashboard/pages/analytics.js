@@ -1,13 +1,12 @@
 // Analytics of a campaign for a range of days, and exports.
 import { api } from "../api.js";
-import { html, useState } from "../lib.js";
+import { html } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { Chart, Numbers } from "../parts/chart.js";
-import { exported } from "../parts/download.js";
+import { useExport } from "../parts/download.js";
 import { Head, Section } from "../parts/layout.js";
 import { loadById, useData } from "../parts/requests.js";
 import { Empty, Loading, Problem } from "../parts/states.js";
-import { complain, tell } from "../parts/toast.js";
 import { address, filter, place } from "../router.js";
 import { can } from "../session.js";
 import { dayAfter, fromInput, when } from "../times.js";
@@ -149,20 +148,10 @@ function Odds({ figures: { odds } }) {
 /** @param {{id: string, name: string, zone: string}} props */
 function Exports({ id, name, zone }) {
   const { query } = place.value;
-  const [come, setCome] = useState("");
-  const take = async (/** @type {string} */ kind) => {
-    const days = { from: query.from ? fromInput(`${query.from}T00:00`, zone) : "", to: query.to ? fromInput(`${dayAfter(query.to)}T00:00`, zone) : "" };
-    try {
-      await exported(kind, { campaign_id: id, ...days }, (bytes) => setCome(say("analytics.come", { kind: say(`export.${kind}`), bytes: Math.ceil(bytes / 1024) })));
-      tell(say("analytics.exported", { kind: say(`export.${kind}`) }));
-    } catch (refused) {
-      complain(refused);
-    } finally {
-      setCome("");
-    }
-  };
+  const { progress, take } = useExport();
+  const days = { from: query.from ? fromInput(`${query.from}T00:00`, zone) : "", to: query.to ? fromInput(`${dayAfter(query.to)}T00:00`, zone) : "" };
   return html`<${Section} title=${say("analytics.exports")} note=${say("analytics.exports_note", { name })}>
-    <p class="acts">${EXPORTS.map((kind) => html`<${Act} key=${kind} class="secondary outline small" act=${() => take(kind)}>${say(`export.${kind}`)}<//>`)}</p>
-    <p class="quiet" role="status">${come}</p>
+    <p class="acts">${EXPORTS.map((kind) => html`<${Act} key=${kind} class="secondary outline small" act=${() => take(kind, { campaign_id: id, ...days })}>${say(`export.${kind}`)}<//>`)}</p>
+    <p class="quiet" role="status">${progress}</p>
   <//>`;
 }

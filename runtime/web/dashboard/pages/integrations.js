@@ -97,6 +97,8 @@ const CONFIG = {
     url: { type: "string", maxLength: 2000 },
     secret: SECRET,
     headers: { type: "object", additionalProperties: { type: "string", maxLength: 2000 } },
+    include: { type: "array", items: { type: "string" }, help: say("integrations.help_include") },
+    consent: { type: "string", maxLength: 64, help: say("integrations.help_consent") },
   },
 };
 const EVENT_NAMES = { type: "array", items: { type: "string" } };
@@ -104,21 +106,27 @@ const EVENT_NAMES = { type: "array", items: { type: "string" } };
 /** A type's label, marked if it only logs. @param {string} type @param {string[]} logsOnly */
 const typeName = (type, logsOnly) => (logsOnly.includes(type) ? say("integrations.logs_only", { type: state(type) }) : state(type));
 
-/** A checkbox per event: the known ones, and others that are set. @param {any} props */
-function Events({ value = [], change, named }) {
-  const known = [...EVENTS, ...value.filter((/** @type {string} */ one) => !EVENTS.includes(one))];
+/**
+ * A list with a checkbox per value: the offered ones, and others that are set.
+ * @param {string[]} offered @param {string} title @param {(one: string) => string} text
+ */
+const choices = (offered, title, text) => (/** @type {any} */ { value = [], change, named }) => {
+  const known = [...offered, ...value.filter((/** @type {string} */ one) => !offered.includes(one))];
   const turn = (/** @type {string} */ one) => change(known.filter((other) => (other === one) !== value.includes(other)));
-  return html`<div id=${named.id} role="group" class="choices" aria-label=${label("events")} aria-describedby=${named["aria-describedby"]}>
-    ${known.map((one) => html`<label key=${one}><input type="checkbox" name=${`${named.name}.${one}`} checked=${value.includes(one)} aria-invalid=${named["aria-invalid"]} onChange=${() => turn(one)} />${label(one)}</label>`)}
+  return html`<div id=${named.id} role="group" class="choices" aria-label=${label(title)} aria-describedby=${named["aria-describedby"]}>
+    ${known.map((one) => html`<label key=${one}><input type="checkbox" name=${`${named.name}.${one}`} checked=${value.includes(one)} aria-invalid=${named["aria-invalid"]} onChange=${() => turn(one)} />${text(one)}</label>`)}
   </div>`;
-}
+};
+
+const Events = choices(EVENTS, "events", label);
+const Included = choices(["contact", "entry"], "include", (one) => say(`integrations.${one}`));
 
 /** @param {string[]} logsOnly */
 const widgets = (logsOnly) => {
   /** @param {any} props */
   const Type = ({ value, change, named }) => html`<select ...${named} value=${value} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
     ${TYPES.map((one) => html`<option value=${one}>${typeName(one, logsOnly)}</option>`)}</select>`;
-  return (/** @type {string} */ name, /** @type {string} */ path) => (path === "type" ? Type : path === "events" ? Events : name === "campaign_id" ? choose(name) : null);
+  return (/** @type {string} */ name, /** @type {string} */ path) => (path === "type" ? Type : path === "events" ? Events : path === "config.include" ? Included : name === "campaign_id" ? choose(name) : null);
 };
 
 /** @param {{logsOnly: string[], close: () => void, done: () => void}} props */
@@ -158,7 +166,7 @@ function Editing({ one, close, done }) {
   const value = { config: { ...had, secret: "" }, events: one.events };
   const save = async (/** @type {any} */ { config, events }) => {
     const typed = { config: given(config), events };
-    const changed = differing({ config: had, events: one.events }, typed); // Unchanged fields are omitted, so that concurrent changes are kept.
+    const changed = differing({ config: given(had), events: one.events }, typed); // Unchanged fields are omitted, so that concurrent changes are kept.
     const now = await api.put("/admin/integrations/{id}", { path: { id: one.id }, body: Object.fromEntries(changed.map((name) => [name, typed[/** @type {"config" | "events"} */ (name)]])) });
     tell(say("integrations.changed"));
     close();
@@ -170,8 +178,10 @@ function Editing({ one, close, done }) {
   <//>`;
 }
 
-/** The receiver from the form; an empty secret is omitted. @param {{secret?: string}} config */
-const given = ({ secret, ...config }) => (secret ? { ...config, secret } : config);
+/** The receiver from the form, without what is empty. @param {{secret?: string, include?: string[], consent?: string}} config */
+const given = ({ secret, include = [], consent = "", ...config }) => ({
+  ...config, ...(include.length ? { include } : {}), ...(consent ? { consent } : {}), ...(secret ? { secret } : {}),
+});
 
 /** @param {{one: any, close: () => void}} props */
 function Rotating({ one, close }) {

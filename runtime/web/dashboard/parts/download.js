@@ -1,6 +1,9 @@
 // File downloads.
 import { API, Refused } from "../api.js";
+import { useState } from "../lib.js";
 import { token } from "../session.js";
+import { say } from "../words.js";
+import { complain, tell } from "./toast.js";
 
 /** @param {string} name @param {Blob} blob */
 export function saved(name, blob) {
@@ -10,12 +13,32 @@ export function saved(name, blob) {
 }
 
 /**
+ * A function that downloads an export and shows the result, and the text of its progress.
+ * @returns {{progress: string, take: (kind: string, query: Record<string, string | number>) => Promise<void>}}
+ */
+export function useExport() {
+  const [progress, setProgress] = useState("");
+  const take = async (/** @type {string} */ kind, /** @type {Record<string, string | number>} */ query) => {
+    const name = say(`export.${kind}`);
+    try {
+      await exported(kind, query, (bytes) => setProgress(say("export.come", { kind: name, bytes: Math.ceil(bytes / 1024) })));
+      tell(say("export.done", { kind: name }));
+    } catch (refused) {
+      complain(refused);
+    } finally {
+      setProgress("");
+    }
+  };
+  return { progress, take };
+}
+
+/**
  * Downloads an export. Throws Refused; an interrupted download saves no file.
  * @param {string} name
  * @param {Record<string, string | number>} query
  * @param {(bytes: number) => void} progress receives the number of bytes so far
  */
-export async function exported(name, query, progress) {
+async function exported(name, query, progress) {
   const said = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "").map(([key, value]) => [key, String(value)]));
   const answer = await fetch(`${API}/admin/exports/${name}?${said}`, { headers: { Authorization: `Bearer ${token.value}` } }).catch(() => null);
   if (!answer?.ok || !answer.body) {

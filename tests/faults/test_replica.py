@@ -129,6 +129,7 @@ async def reports(stack: Stack, campaign_id: str, game_id: str) -> list[Answer]:
     return [
         *[await stack.core("GET", path) for path in staff],
         *[await stack.core("GET", "/exports", name=name) for name in ("plays", "ledger")],
+        await stack.core("GET", "/exports", name="winners", consent="news"),  # From the primary: not in READS.
         await stack.consumer("GET", f"/games/{game_id}/history/me", player="player_a"),
         await stack.consumer("GET", "/wallet/ledger", player="player_a"),
     ]

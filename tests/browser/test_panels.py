@@ -15,13 +15,13 @@ from tests.support.pages.games import FOCUSED, ROOT
 from tests.support.pages.login import SUBMIT, ask_for_code
 from tests.support.pages.looks import EVIL
 from tests.support.pages.qr import scanned
-from tests.support.panels import fired, open_as, panel, said, shown, watch
+from tests.support.panels import fired, lose, open_as, panel, said, shown, watch
 from tests.support.quests import open_quest
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Route
+    from playwright.async_api import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -41,22 +41,6 @@ async def collection(fair: World, *rungs: dict[str, Any], mode: str = "CUMULATIV
 async def my_rewards(fair: World, player: str = "ann") -> list[dict[str, Any]]:
     answer = await fair.stack.consumer("GET", "/rewards/me", player=player, campaign_id=fair.campaign_id)
     return list(answer.data["items"])
-
-
-async def lose(visit: Visit, path: str, times: int = 2) -> list[str]:
-    """The first answers of `path` are lost after the service decided. Returns the keys of the requests."""
-    keys: list[str] = []
-
-    async def lost(route: Route) -> None:
-        keys.append(route.request.headers["idempotency-key"])
-        if len(keys) <= times:
-            await route.fetch()
-            await route.abort("connectionreset")
-        else:
-            await route.continue_()
-
-    await visit.page.route(path, lost)
-    return keys
 
 
 async def test_panels_are_offered_where_they_have_something_and_tell_a_newcomer_to_play(

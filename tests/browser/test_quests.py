@@ -12,13 +12,13 @@ from tests.support.browsing import STILL, Visit, visiting
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
 from tests.support.pages.games import FOCUSED
-from tests.support.panels import open_as, panel, shown
+from tests.support.panels import lose, open_as, panel, shown
 from tests.support.quests import open_quest
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Route
+    from playwright.async_api import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -50,16 +50,7 @@ async def test_quest_earns_its_turns_once_and_opens_the_game(fair: World, visit:
     assert "no turns left" in await visit.result()
     text = await panel(visit, "quests")
     assert "Visit the stall" in text and "3 turns" in text and "0 plays left" in text
-    keys: list[str] = []
-
-    async def lose(route: Route) -> None:
-        keys.append(route.request.headers["idempotency-key"])
-        if len(keys) > 2:
-            return await route.continue_()
-        await route.fetch()
-        return await route.abort("connectionreset")
-
-    await visit.page.route("**/complete", lose)
+    keys = await lose(visit, "**/complete")
     await visit.page.dblclick("dialog [data-act=quest]")
     await visit.page.wait_for_selector("dialog >> text=3 turns earned")
     assert len(keys) == 3 and len(set(keys)) == 1

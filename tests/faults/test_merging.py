@@ -310,22 +310,18 @@ async def log_in_beside(stack: Stack, table: str, guest: Guest, player: str, act
     await invariants.check(stack.database)
 
 
-async def test_capped_prize_won_during_the_login_is_awarded_once(own_world: World, stack: Stack) -> None:
-    prize_id = await own_world.prize(total=9, constraints={"max_per_user": 1}, fulfillment=ON_CLAIM)
+@pytest.mark.parametrize("kind", [{"total": 9, "fulfillment": ON_CLAIM}, {"type": "points", "value": 50}])
+async def test_capped_prize_won_during_the_login_is_awarded_once(own_world: World, stack: Stack, kind: Any) -> None:
+    prize_id = await own_world.prize(**kind, constraints={"max_per_user": 1})
     wheel = await own_world.wheel(prize_id, access="public")
     guest, player = await guest_who_played(own_world, wheel), await log_in(stack)
     await log_in_beside(stack, "game_players", guest, player, own_world.round(wheel, player))
-    assert [row["prize_id"] for row in await rewards_of(stack, player)] == [prize_id]
-    assert await own_world.stock(prize_id) == (8, 1)
+    if "value" in kind:
+        assert (await wallet_of(stack, player))["points"] == 50
+    else:
+        assert [row["prize_id"] for row in await rewards_of(stack, player)] == [prize_id]
+        assert await own_world.stock(prize_id) == (8, 1)
     assert (await own_world.round(wheel, player)).data["rewards"] == []
-
-
-async def test_capped_points_won_during_the_login_are_awarded_once(own_world: World, stack: Stack) -> None:
-    prize_id = await own_world.prize(type="points", value=50, constraints={"max_per_user": 1})
-    wheel = await own_world.wheel(prize_id, access="public")
-    guest, player = await guest_who_played(own_world, wheel), await log_in(stack)
-    await log_in_beside(stack, "game_players", guest, player, own_world.round(wheel, player))
-    assert (await wallet_of(stack, player))["points"] == 50
 
 
 async def test_rung_redeemed_during_the_login_is_one_reward(own_world: World, stack: Stack) -> None:

@@ -197,8 +197,6 @@ class TestNetwork:
         own = {"core": {(8083, "admin"), (8083, "consumer")}, "consumer": {(8081, "ingress-nginx")}}
         own["admin"] = {(8082, "ingress-nginx")}
         assert open_to == {(9090, "monitoring")} | own.get(role, set())
-        container = of_kind("Deployment")[role]["spec"]["template"]["spec"]["containers"][0]
-        assert {"containerPort": 9090, "name": "metrics"} in container["ports"]
 
     def test_egress_is_limited_to_what_the_role_needs(self, role: str) -> None:
         going = rules(role, "egress")

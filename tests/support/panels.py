@@ -1,8 +1,13 @@
 """What is open around a game in the page: its panels, and who looks at them."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from tests.support.browsing import Visit
+
+if TYPE_CHECKING:
+    from playwright.async_api import Route
 
 
 async def open_as(visit: Visit, game_id: str, player: str) -> None:
@@ -42,3 +47,19 @@ async def watch(visit: Visit, *names: str) -> None:
 
 async def fired(visit: Visit) -> list[Any]:
     return list(await visit.page.evaluate("window.fired"))
+
+
+async def lose(visit: Visit, path: str, times: int = 2) -> list[str]:
+    """The first answers of `path` are lost after the service decided. Returns the keys of the requests."""
+    keys: list[str] = []
+
+    async def lost(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) <= times:
+            await route.fetch()
+            await route.abort("connectionreset")
+        else:
+            await route.continue_()
+
+    await visit.page.route(path, lost)
+    return keys

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from runtime.rpc.client import RpcCaller
 from runtime.rpc.connection import HELLO, SendQueue
 from runtime.rpc.frames import FRAME_BYTES, GOODBYE, Answer, Call, answers_of, body, calls_of, frames
 from runtime.rpc.server import RpcServer
-from runtime.wire.schema import Kind, fields_of
+from tests.support.messages import filled
 from tests.support.waiting import HANG_SECONDS
 
 SCOPE = m.Scope(tenant_id="tenant_a")
@@ -362,21 +362,3 @@ class TestFrames:
     def test_enum_value_of_the_next_release_crosses(self) -> None:
         reply = m.GameReply(game=m.Game(status=m.GameStatus(99)))
         assert Answer(1, body(reply)).result(BY_NAME["GetGame"]).game.status == 99
-
-
-def filled(message: Any, depth: int = 0) -> Any:
-    values: dict[Kind, Callable[[Any], Any]] = {
-        Kind.TEXT: lambda _: "ü\u20ac\U0001f381",
-        Kind.INT32: lambda _: -(2**31),
-        Kind.INT64: lambda _: 2**63 - 1,
-        Kind.NUMBER: lambda _: 0.1,
-        Kind.FLAG: lambda _: True,
-        Kind.ENUM: lambda field: list(field.type)[-1],
-        Kind.OBJECT: lambda _: {"a": [1, 2.5, None, {"b": True}], "ü": "x"},
-        Kind.MESSAGE: lambda field: filled(field.type, depth + 1) if depth < 5 else field.type(),
-        Kind.MAP: lambda _: {"a": 1},
-    }
-    made = {name: values[field.kind](field) for name, field in fields_of(message).items()}
-    return message(
-        **{name: [made[name]] if field.repeated else made[name] for name, field in fields_of(message).items()}
-    )

@@ -35,18 +35,17 @@ class Edges:
     game: str
 
     async def start(self, nth: int, player: str = "", *, address: str = "10.9.9.9") -> aiohttp.ClientResponse:
-        headers = {"X-Forwarded-For": address, "X-Tenant-Id": self.stack.tenant_id}
-        if player:
-            headers["Authorization"] = f"Bearer {self.stack.token(player)}"
-        url = f"{self.urls[nth % len(self.urls)]}{API}/games/{self.game}/start"
-        async with self.stack.http.post(url, json={}, headers=headers) as answer:
-            await answer.read()
-            return answer
+        return await self.post(nth, f"/games/{self.game}/start", player, address=address)
 
     async def refresh(self, nth: int, *, address: str) -> aiohttp.ClientResponse:
         """A login request, refused as invalid unless its rate refuses it first."""
+        return await self.post(nth, "/players/auth/refresh", address=address)
+
+    async def post(self, nth: int, path: str, player: str = "", *, address: str) -> aiohttp.ClientResponse:
         headers = {"X-Forwarded-For": address, "X-Tenant-Id": self.stack.tenant_id}
-        url = f"{self.urls[nth % len(self.urls)]}{API}/players/auth/refresh"
+        if player:
+            headers["Authorization"] = f"Bearer {self.stack.token(player)}"
+        url = f"{self.urls[nth % len(self.urls)]}{API}{path}"
         async with self.stack.http.post(url, json={}, headers=headers) as answer:
             await answer.read()
             return answer

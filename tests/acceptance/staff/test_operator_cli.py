@@ -10,7 +10,6 @@ from PIL import Image
 from tests.support.operator import Operator
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import TENANT, Stack
-from tests.support.stored import config_of_prize
 
 FILE = """\
 tombola: 1
@@ -67,18 +66,15 @@ async def test_campaign_export_can_be_imported_and_is_the_same(tombola: Operator
     assert yaml.safe_load(text)["games"] == exported["games"]
 
 
-async def test_campaign_export_has_no_headers_and_an_import_keeps_them(tombola: Operator, stack: Stack) -> None:
+async def test_campaign_export_has_no_headers_and_says_so(tombola: Operator, stack: Stack) -> None:
     campaign = await make_campaign(stack)
     config = {"url": "https://shop.example/hooks", "headers": {"X-Key": "hunter2"}}
     sent = {"channel": "webhook", "config": {**config, "secret": ""}}
-    prize = await make_prize(stack, name="Cider", campaign_id=campaign["id"], fulfillment=sent)
+    await make_prize(stack, name="Cider", campaign_id=campaign["id"], fulfillment=sent)
     exported = await tombola("campaigns", "export", campaign["id"], "out.yaml")
     assert exported.code == 0 and "does not contain the header values of prize 'Cider'" in exported.err
     text = (tombola.directory / "out.yaml").read_text()
     assert "shop.example" in text and "hunter2" not in text and "***" not in text
-    again = await tombola("campaigns", "import", "out.yaml", "--into", campaign["id"], "--yes")
-    assert again.code == 0 and "unchanged" in again.out, again.err
-    assert await config_of_prize(stack, prize) == config
 
 
 async def test_command_shows_a_made_secret_and_warnings_beside_its_answer(tombola: Operator) -> None:
@@ -236,15 +232,6 @@ async def test_picture_is_added_listed_and_deleted(tombola: Operator, stack: Sta
     assert (refused.code, "content: must be at most 3000000 bytes" in refused.err) == (1, True), refused
     assert (await tombola("assets", "delete", listed["id"], "--yes")).code == 0
     assert (await tombola("assets", "list", "--json")).json == []
-
-
-async def test_token_mint_makes_a_token_of_its_role(tombola: Operator, stack: Stack) -> None:
-    settings = stack.process.settings
-    arguments = f"--tenant {stack.tenant_id} --role reward_manager --subject till-7 --seconds 60 --json".split()
-    minted = await tombola("token", "mint", *arguments, JWT_STAFF_SECRET=settings.jwt_staff_secret)
-    me = (await tombola("token", "me", "--json", TOMBOLA_TOKEN=minted.json["token"])).json
-    assert (me["subject"], me["roles"], me["tenant_id"]) == ("till-7", ["reward_manager"], stack.tenant_id)
-    assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=minted.json["token"])).json == []
 
 
 async def test_token_link_signs_in_once(tombola: Operator, stack: Stack) -> None:

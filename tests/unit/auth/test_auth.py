@@ -49,12 +49,6 @@ async def test_minted_token_names_its_player() -> None:
         assert identity.roles == frozenset()
 
 
-async def test_token_with_roles_is_not_a_players() -> None:
-    tokens = own_tokens()
-    identity = await tokens.verify(tokens.mint("ann", tenant_id="t", seconds=60, roles=["admin"]))
-    assert (identity.player_id, identity.subject, identity.roles) == ("", "ann", frozenset({"admin"}))
-
-
 async def test_player_s_token_gives_no_role_whatever_it_claims() -> None:
     identity = await own_tokens().verify(jwt.encode(claims(roles=["admin", "user"]), SECRET, algorithm="HS256"))
     assert (identity.player_id, identity.roles) == ("player_1", frozenset())

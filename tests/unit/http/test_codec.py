@@ -19,6 +19,7 @@ from runtime.operations import OPERATIONS
 from runtime.rpc.server import _register_descriptors
 from runtime.wire import codec, proto_json
 from runtime.wire.schema import INT32, INT64, OBJECT_DEPTH_MAX, TEXT_CHARACTERS_MAX, Field, Kind, check, fields_of
+from tests.support.messages import filled
 
 REQUESTS = sorted({operation.request for operation in OPERATIONS}, key=lambda one: one.__name__)
 REPLIES = sorted({operation.reply for operation in OPERATIONS}, key=lambda one: one.__name__)
@@ -32,16 +33,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=8,
 )
-
-VALUES = {
-    Kind.TEXT: "a text",
-    Kind.INT32: INT32[0],
-    Kind.INT64: INT64[1],
-    Kind.NUMBER: 1.5,
-    Kind.FLAG: True,
-    Kind.OBJECT: {"a": [1, {"b": "c"}]},
-    Kind.MAP: {"a": 1},
-}
 
 
 def values(field: Field) -> st.SearchStrategy[Any]:
@@ -76,21 +67,6 @@ def refused(call: Any, *args: Any) -> dict[str, str]:
         call(*args)
     assert caught.value.status.name == "INVALID_ARGUMENT"
     return {row["field"]: row["description"] for row in caught.value.facts["violations"]}
-
-
-def filled(message: Any) -> Any:
-    def value(field: Field) -> Any:
-        match field.kind:
-            case Kind.MESSAGE:
-                return filled(field.type)
-            case Kind.ENUM:
-                return list(field.type)[-1]
-            case kind:
-                return VALUES[kind]
-
-    return message(
-        **{name: [value(field)] * 2 if field.repeated else value(field) for name, field in fields_of(message).items()}
-    )
 
 
 def is_read_as_shown(made: Any) -> bool:

@@ -1,0 +1,285 @@
+"""The distribution of a sum over n plays, such as their cost.
+
+Each play falls into one category. A `Steady` category adds the same amount each time. A `Bent` one adds an amount up
+to a limit, and nothing or another amount beyond it, as a prize whose stock ends. Some plays are also counted aside: the
+count, up to a limit, adds to the sum, as a fallback prize does.
+
+The counts of the categories depend on each other, since they add up to n. So they are taken as independent Poisson
+counts, given that their total is n. This condition, and the count aside, are integrals over an angle each, by the
+trapezoidal rule, whose error for periodic functions falls faster than any power of the number of nodes.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from runtime.rules.forecast.counts import Counts, poisson
+from runtime.rules.forecast.grid import POINTS_MAX, Grid, Layout, finished, layout_of, points_for, progression
+
+TAIL: Final = -math.log(1e-10)
+"""The logarithm of the probability of what lies outside of a grid, and of what is negligible in an integral."""
+_NEGLIGIBLE: Final = 30.0
+
+
+class Steady(NamedTuple):
+    """Adds `value` for each play of the category. aside: whether these plays are counted aside."""
+
+    chance: float
+    value: float
+    aside: bool = False
+
+
+class Bent(NamedTuple):
+    """Adds `value` for each of the first `limit` plays of the category, and `after` for each later one. The later ones
+    are counted aside, if the sum has such a count.
+    """
+
+    chance: float
+    value: float
+    limit: int
+    after: float = 0.0
+
+    def at(self, count: int) -> float:
+        return self.value * min(count, self.limit) + self.after * max(0, count - self.limit)
+
+
+class Aside(NamedTuple):
+    """Adds `value` for each of the first `limit` plays that are counted aside."""
+
+    value: float
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum of `plays` plays and `shift`. The chances add up to 1.
+
+    fewer: so many plays that are not lost add nothing; `won`: what such a play adds otherwise.
+    """
+
+    plays: int
+    steady: tuple[Steady, ...]
+    bent: tuple[Bent, ...] = ()
+    shift: float = 0.0
+    aside: Aside | None = None
+    won: tuple[Steady, ...] = ()
+    fewer: int = 0
+
+    @property
+    def values(self) -> list[float]:
+        found = [self.shift, *(steady.value for steady in (*self.steady, *self.won))]
+        found += [value for bent in self.bent for value in (bent.value, bent.after)]
+        return found if self.aside is None else [*found, self.aside.value]
+
+
+class Node(NamedTuple):
+    """Angles of the two integrals. paired: the node of both negated is another one."""
+
+    total: float
+    aside: float
+    paired: bool
+
+
+def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
+    """The distribution of the sum. None: with a count aside it would take too long."""
+    counts = [poisson(total.plays * bent.chance) for bent in total.bent]
+    low, high = range_of(total, counts)
+    nodes, window = [Node(0.0, 0.0, False)], (0, 0)
+    if total.aside is not None:
+        window = _aside_window(total, counts)
+        nodes = list(_nodes(total, window[1] - window[0] + 1))
+    elif total.bent:
+        nodes = list(_nodes(total, 1))
+    points = points_for(len(nodes), [len(count.weights) for count in counts], points_max)
+    independent = not points
+    if independent:
+        if total.aside is not None:
+            return None
+        nodes, points = [Node(0.0, 0.0, False)], points_max // 2
+    layout = layout_of(total.values, low, high, points)
+    turns = layout.turns
+    total, turning = (total, 0.0) if independent else _centred(total, layout)
+    common = [cmath.exp(complex(0.0, turn * (layout.first - total.shift))) for turn in turns]
+    if total.fewer:
+        common = [one * mean_turn(total.won, turn) ** -total.fewer for one, turn in zip(common, turns, strict=True)]
+    plain, aside = (
+        [mean_turn([one for one in total.steady if one.aside is side], t) for t in turns] for side in (False, True)
+    )
+    if not total.bent and total.aside is None:
+        return finished(layout, [one * whole**total.plays for one, whole in zip(common, plain, strict=True)])
+    found = [0j] * len(turns)
+    bare = plain[0].real + aside[0].real
+    for node in nodes:
+        spectra = [_spectrum(layout, bent, count, node) for bent, count in zip(total.bent, counts, strict=True)]
+        for sign in (1, -1) if node.paired else (1,):
+            turned, turned_aside = (cmath.exp(complex(0.0, sign * x)) for x in (node.total, node.total + node.aside))
+            fixed = total.plays * complex(-bare, -sign * node.total)
+            for j, turn in enumerate(turns):
+                steady = turned * plain[j] + turned_aside * aside[j]
+                if independent:
+                    product = (steady / bare) ** (total.plays * bare)
+                else:
+                    product = cmath.exp(total.plays * steady + fixed)
+                if abs(product) < 1e-14:
+                    continue
+                if total.aside is not None:
+                    product *= _aside_weight(total.aside, turn, sign * node.aside + turn * turning, window)
+                for spectrum in spectra:
+                    product *= spectrum[j] if sign > 0 else spectrum[-j].conjugate()
+                found[j] += product
+    whole = found[0].real
+    return finished(layout, [a * b / whole for a, b in zip(found, common, strict=True)], independent=independent)
+
+
+def mean_turn(parts: Sequence[Steady], turn: float) -> complex:
+    """The characteristic function of one play of these categories, times their chance."""
+    whole = 0j
+    for part in parts:
+        whole += part.chance * cmath.exp(complex(0.0, -turn * part.value))
+    return whole
+
+
+def _spectrum(layout: Layout, bent: Bent, counts: Counts, node: Node) -> list[complex]:
+    weights = [
+        weight * cmath.exp(complex(0.0, node.total * count + node.aside * max(0, count - bent.limit)))
+        for count, weight in enumerate(counts.weights, counts.first)
+    ]
+    inside = min(max(0, bent.limit - counts.first + 1), len(weights))
+    found = progression(layout, bent.value, counts.first, weights[:inside])
+    if inside == len(weights):
+        return found
+    beyond = weights[inside:]
+    full = progression(layout, bent.value, bent.limit, [1.0])
+    if bent.after:
+        rest = progression(layout, bent.after, counts.first + inside - bent.limit, beyond)
+        return [one + end * more for one, end, more in zip(found, full, rest, strict=True)]
+    whole = sum(beyond)
+    return [one + end * whole for one, end in zip(found, full, strict=True)]
+
+
+def _centred(total: Sum, layout: Layout) -> tuple[Sum, float]:
+    """The sum with amounts around 0, so that the integrand is not negligible only around angles of 0; and how much more
+    a play that is counted aside adds.
+
+    All n plays add the mean, which is a shift. On an exact grid the mean is rounded to a step.
+    """
+    means = []
+    for side in (False, True):
+        parts = [one for one in total.steady if one.aside is side]
+        chance = math.fsum(one.chance for one in parts)
+        mean = math.fsum(one.chance * one.value for one in parts) / chance if chance else 0.0
+        means.append(round(mean / layout.step) * layout.step if layout.exact else mean)
+    plain, aside = means if total.aside is not None else (means[0], means[0])
+    steady = tuple(one._replace(value=one.value - (aside if one.aside else plain)) for one in total.steady)
+    bent = tuple(one._replace(value=one.value - plain, after=one.after - aside) for one in total.bent)
+    return replace(total, steady=steady, bent=bent, shift=total.shift + total.plays * plain), aside - plain
+
+
+def _aside_weight(aside: Aside, turn: float, angle: float, window: tuple[int, int]) -> complex:
+    """The Fourier coefficient of exp(-i turn value min(count, limit)) over the counts of the window."""
+    low, high = window
+    limit = min(max(aside.limit, low - 1), high)
+    inside = _geometric(-(turn * aside.value + angle), low, limit)
+    return inside + cmath.exp(complex(0.0, -turn * aside.value * aside.limit)) * _geometric(-angle, limit + 1, high)
+
+
+def _geometric(angle: float, low: int, high: int) -> complex:
+    """The sum of exp(i angle k) for k from low to high."""
+    count = high - low + 1
+    if count <= 0:
+        return 0j
+    half = math.remainder(angle, 2 * math.pi) / 2
+    ratio = float(count) if abs(half) < 1e-12 else math.sin(count * half) / math.sin(half)
+    return ratio * cmath.exp(complex(0.0, angle * low + half * (count - 1)))
+
+
+def _nodes(total: Sum, asides: int) -> Iterator[Node]:
+    """The nodes at which the integrand is not negligible, one of each pair. asides: the counts aside in question."""
+    plain = math.fsum(steady.chance for steady in total.steady if not steady.aside)
+    aside = math.fsum(steady.chance for steady in total.steady if steady.aside)
+    period = math.ceil(7.0 * math.sqrt(total.plays)) + 40
+    step, most = angles(period, total.plays * (plain + aside))
+    side, sides = angles(asides, total.plays * plain * aside / max(plain + aside, 1e-300)) if asides > 1 else (0.0, 0)
+    for b in range(sides + 1):
+        # The counts aside turn the rest along, so the nodes of the total follow.
+        centre = -b * side * aside / max(plain + aside, 1e-300)
+        for a in range(-most if b else 0, most + 1):
+            yield Node(centre + a * step, b * side, bool(a or b))
+
+
+def angles(period: int, variance: float, negligible: float = _NEGLIGIBLE) -> tuple[float, int]:
+    """The distance of the nodes of an integral over a period, and how many from 0 up are not negligible.
+
+    variance: of the count in question, which makes the integrand fall. negligible: the logarithm of the fall.
+    """
+    period += 1 - period % 2  # An odd period has no node at pi, which would be its own pair.
+    cosine = 1.0 - negligible / variance if variance > 0 else -1.0
+    widest = math.acos(cosine) if cosine > -1.0 else math.pi
+    return 2 * math.pi / period, min(math.ceil(widest * period / (2 * math.pi)), (period - 1) // 2)
+
+
+# -- bounds -------------------------------------------------------------------------------------
+
+
+def range_of(total: Sum, counts: Sequence[Counts]) -> tuple[float, float]:
+    """Bounds outside of which the sum lies with a negligible probability."""
+    low, high = _chernoff(total, counts)
+    if total.aside is None:
+        return low, high
+    value, limit = total.aside
+    steady = tuple(Steady(one.chance, one.value + value * one.aside) for one in total.steady)
+    bent = tuple(one._replace(after=value) for one in total.bent)
+    unlimited = replace(total, steady=steady, bent=bent, aside=None)
+    return low, min(high + value * limit, _chernoff(unlimited, counts)[1])
+
+
+def _aside_window(total: Sum, counts: Sequence[Counts]) -> tuple[int, int]:
+    """Bounds of the count aside, of an odd number of counts."""
+    steady = tuple(Steady(one.chance, float(one.aside)) for one in total.steady)
+    bent = tuple(Bent(one.chance, 0.0, one.limit, 1.0) for one in total.bent)
+    low, high = _chernoff(Sum(total.plays, steady, bent), counts)
+    first, last = max(0, math.floor(low)), math.ceil(high)
+    return first, last + (last - first) % 2
+
+
+def _chernoff(total: Sum, counts: Sequence[Counts]) -> tuple[float, float]:
+    size = max((abs(value) for value in total.values[1:]), default=0.0)
+    if size == 0.0:
+        return total.shift, total.shift
+    tilts = [math.exp(x / 3) / size for x in range(-60, 13)]
+    return -min(_bound(total, counts, -1, tilt) for tilt in tilts), min(
+        _bound(total, counts, 1, tilt) for tilt in tilts
+    )
+
+
+def _bound(total: Sum, counts: Sequence[Counts], sign: int, tilt: float) -> float:
+    """The bound of the sum, or of its negative, that this tilt gives."""
+    tilt *= sign
+    log = total.shift * tilt + TAIL
+    bent_chance = math.fsum(bent.chance for bent in total.bent)
+    steady = math.fsum(part.chance * math.exp(min(700.0, tilt * part.value)) for part in total.steady)
+    log += total.plays * math.log(steady + bent_chance)
+    # The counts of a multinomial distribution are negatively associated, so independent ones give an upper bound.
+    for bent, count in zip(total.bent, counts, strict=True):
+        log += _log_moment(bent, count, tilt)
+    log -= total.fewer * tilt * math.fsum(part.chance * part.value for part in total.won)
+    return log / abs(tilt)
+
+
+def _log_moment(bent: Bent, counts: Counts, tilt: float) -> float:
+    """An upper bound of log E exp(tilt amount): neighbouring counts share the largest of their amounts."""
+    stride = max(1, len(counts.weights) // 64)
+    parts = []
+    for at in range(0, len(counts.weights), stride):
+        first = counts.first + at
+        last = min(first + stride - 1, counts.last)
+        weight = math.fsum(counts.weights[at : at + stride])
+        if weight > 0:
+            ends = (first, last, min(max(bent.limit, first), last))
+            parts.append(math.log(weight) + max(tilt * bent.at(end) for end in ends))
+    most = max(parts)
+    return most + math.log(math.fsum(math.exp(part - most) for part in parts))

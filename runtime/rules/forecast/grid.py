@@ -1,0 +1,139 @@
+"""A distribution of amounts on a grid, from its characteristic function.
+
+It is exact if all amounts are multiples of the grid's step. If not, it is exact but for `ERROR` where the distribution
+is smooth at the size of a step. Otherwise it is smoothed, and `Grid.blur` says by how much.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+ERROR: Final = 1e-8
+"""The error of a probability, from all that is cut off."""
+POINTS_MAX: Final = 4096
+POINTS_MIN: Final = 256
+WORK_MAX: Final = 250_000
+"""The points of all transforms of a distribution: some two seconds."""
+DIRECT_MAX: Final = 80
+"""For so few amounts, adding them up is faster than a transform."""
+_BLUR_STEPS: Final = 2.0
+
+
+class Grid(NamedTuple):
+    """Probabilities at `first`, `first + step` ... exact: the amounts are multiples of the step. blur: the standard
+    deviation of the smoothing. independent: the counts of the prizes were taken as independent.
+    """
+
+    first: float
+    step: float
+    chances: list[float]
+    exact: bool
+    blur: float
+    independent: bool = False
+
+
+class Layout(NamedTuple):
+    """The points of a grid, a power of two."""
+
+    first: float
+    step: float
+    points: int
+    exact: bool
+
+    @property
+    def turns(self) -> list[float]:
+        """The arguments at which the characteristic function is needed. Those of the other half are conjugates."""
+        return [2 * math.pi * j / (self.points * self.step) for j in range(self.points // 2 + 1)]
+
+
+def points_for(nodes: int, counted: Sequence[int], points_max: int) -> int:
+    """The points of a grid that are affordable; 0: not even the fewest. counted: the counts of each limited prize."""
+    transforms = nodes * (0.1 + sum(0.15 + min(1.0, (5 + counts) / 100) for counts in counted))
+    points = points_max
+    while transforms * points > WORK_MAX and points > POINTS_MIN:
+        points //= 2
+    return points if transforms * points <= 1.5 * WORK_MAX else 0
+
+
+def layout_of(values: Sequence[float], low: float, high: float, points: int) -> Layout:
+    """The grid for sums of these values between two bounds."""
+    unit = _unit(values)
+    if unit and (high - low) / unit < 2 * points - 2:
+        points *= 2
+        first = math.floor(low / unit + 1e-9) * unit
+        while points // 2 >= (high - first) / unit + 2 and points > 4:
+            points //= 2
+        return Layout(first, unit, points, True)
+    step = max(high - low, 1e-9) / max(1, points - 4)
+    return Layout(low - 2 * step, step, points, False)
+
+
+def finished(layout: Layout, found: list[complex], *, independent: bool = False) -> Grid:
+    """The distribution with this characteristic function: E exp(-i t (sum - first)) for each of `layout.turns`."""
+    points, blur = layout.points, 0.0
+    if not layout.exact and max(abs(one) for one in found[points // 2 - points // 16 :]) > ERROR:
+        blur = _BLUR_STEPS * layout.step
+        found = [one * math.exp(-0.5 * (turn * blur) ** 2) for one, turn in zip(found, layout.turns, strict=True)]
+    spectrum = [one.conjugate() for one in found] + found[points // 2 - 1 : 0 : -1]
+    chances = [max(0.0, one.real) for one in transformed(spectrum)]
+    whole = math.fsum(chances)
+    return Grid(layout.first, layout.step, [chance / whole for chance in chances], layout.exact, blur, independent)
+
+
+def progression(layout: Layout, value: float, first: int, weights: Sequence[complex]) -> list[complex]:
+    """The transform of the amounts `value` times `first`, `first` + 1 ..., with these weights."""
+    if len(weights) <= DIRECT_MAX:
+        turned, found = _turned(layout, value), [0j] * layout.points
+        for weight in reversed(weights):
+            found = [one * turn + weight for one, turn in zip(found, turned, strict=True)]
+        if not first:
+            return found
+        return [one * end for one, end in zip(found, _turned(layout, first * value), strict=True)]
+    cells, points = [0j] * layout.points, layout.points
+    for count, weight in enumerate(weights, first):
+        # An amount between two points is divided between them, so that the mean stays.
+        place = count * value / layout.step
+        cell = math.floor(place + 1e-9)
+        rest = max(0.0, place - cell)
+        cells[cell % points] += weight * (1.0 - rest)
+        if rest:
+            cells[(cell + 1) % points] += weight * rest
+    return transformed(cells)
+
+
+@lru_cache(maxsize=256)
+def _turned(layout: Layout, value: float) -> list[complex]:
+    """exp(-i t value) for each argument, of both halves."""
+    half = [cmath.exp(complex(0.0, -turn * value)) for turn in layout.turns]
+    return half + [one.conjugate() for one in half[-2:0:-1]]
+
+
+def _unit(values: Sequence[float]) -> float:
+    """The largest amount that all values are multiples of, if they have at most four decimals; else 0."""
+    scaled = [round(value * 10_000) for value in values]
+    if any(abs(value * 10_000 - whole) > 1e-6 for value, whole in zip(values, scaled, strict=True)):
+        return 0.0
+    return math.gcd(*scaled) / 10_000 or 1.0
+
+
+@lru_cache(maxsize=32)
+def _roots(size: int) -> list[complex]:
+    return [cmath.exp(complex(0.0, -2 * math.pi * k / size)) for k in range(size // 2)]
+
+
+def transformed(values: list[complex]) -> list[complex]:
+    """The discrete Fourier transform: sum of v[m] exp(-2 pi i j m / size), for each j. The size is a power of two."""
+    size = len(values)
+    if size == 4:
+        first, second, third, fourth = values
+        a, b, c, d = first + third, first - third, second + fourth, (second - fourth) * -1j
+        return [a + c, b + d, a - c, b - d]
+    if size <= 2:
+        return values if size == 1 else [values[0] + values[1], values[0] - values[1]]
+    even, odd = transformed(values[::2]), transformed(values[1::2])
+    turned = [root * value for root, value in zip(_roots(size), odd, strict=True)]
+    return [a + b for a, b in zip(even, turned, strict=True)] + [a - b for a, b in zip(even, turned, strict=True)]

@@ -1,0 +1,428 @@
+"""The forecast of a game of any size.
+
+Every stock is one of three kinds: used up for certain, never, or perhaps. Certain means but for a probability of 1e-10.
+A game in which no stock is uncertain has a distribution in closed form, under every policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import fsum, inf, sqrt
+from typing import Final
+
+from runtime.rules.forecast import redraw
+from runtime.rules.forecast.caps import liability_of, without_caps
+from runtime.rules.forecast.counts import Counts, binomial, poisson
+from runtime.rules.forecast.fourier import Aside, Bent, Steady, Sum, distribution, range_of
+from runtime.rules.forecast.grid import ERROR, POINTS_MAX, Grid
+from runtime.rules.forecast.terms import (
+    FALLBACK_UNLIMITED,
+    INDEPENDENT_PRIZES,
+    QUANTILES,
+    REDRAW_AVERAGE,
+    Costs,
+    Forecast,
+    GameTerms,
+    PrizeForecast,
+)
+
+_UNLIKELY: Final = 1e-10
+_DEVIATIONS: Final = 6.5
+"""A normal variable deviates by more with a probability of 1e-10."""
+
+_SOLVED_PLAYS_MAX: Final = 2_000
+"""Up to this play, the cost of a play is the difference of two expected costs. Later, run-outs hardly vary."""
+
+
+@dataclass(slots=True)
+class Given:
+    """What plays take of one prize. wanted: the draws of it that its stock limits; or given: its units."""
+
+    mean: float
+    wanted: Costs | None = None
+    drawn: Counts | None = None
+    given: Counts | None = None
+
+
+@dataclass(slots=True)
+class Solved:
+    """A game whose cost is known. cost_error: of an amount, if `assumption` matters."""
+
+    grid: Grid
+    given: list[Given]
+    assumption: str = ""
+    cost_error: float = 0.0
+    error: float = 0.0
+
+
+def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, points_max: int = POINTS_MAX) -> Forecast:
+    """The forecast. shown: the numbers of the plays whose cost is wanted."""
+    game, assumptions = without_caps(game)
+    solved = solve(game, points_max)
+    if solved.assumption:
+        assumptions.append(solved.assumption)
+    if solved.grid.independent:
+        assumptions.append(INDEPENDENT_PRIZES)
+    per_play = fsum(prize.chance * prize.value for prize in game.prizes)
+    return Forecast(
+        fsum(found.mean * prize.value for found, prize in zip(solved.given, game.prizes, strict=True)),
+        costs_of(solved.grid),
+        [_prize(game, i, found) for i, found in enumerate(solved.given)],
+        {play: cost_of_play(game, play) for play in shown},
+        liability,
+        [per_play] * min(game.per_player, 10),
+        error_max=max(solved.error, 10 * ERROR if solved.grid.exact else 1e-5),
+        cost_error=max(4 * solved.grid.blur, solved.cost_error),
+        assumptions=tuple(assumptions),
+    )
+
+
+def solve(game: GameTerms, points_max: int = POINTS_MAX) -> Solved:
+    """The distribution of the cost of a game without caps, and the units given."""
+    if game.on_unavailable == "redraw":
+        return _solve_redraw(game, points_max)
+    draws = [binomial(game.plays, prize.chance) for prize in game.prizes]
+    given = [Given(d.up_to(prize.stock), drawn=d) for d, prize in zip(draws, game.prizes, strict=True)]
+    values = [prize.value for prize in game.prizes]
+    if game.on_unavailable == "fallback" and game.fallback is not None:
+        return _solve_fallback(game, game.fallback, draws, given, points_max)
+    return Solved(_certain(distribution(_sum(game, draws, values, 0.0), points_max=points_max)), given)
+
+
+def costs_of(grid: Grid) -> Costs:
+    """The amounts of a grid, without those at its ends that do not occur."""
+    kept = [m for m, chance in enumerate(grid.chances) if chance > 1e-13]
+    places = range(kept[0], kept[-1] + 1)
+    amounts = [round(grid.first + m * grid.step, 6) for m in places]
+    return Costs(amounts, [grid.chances[m] for m in places], 0.0 if grid.exact else grid.step)
+
+
+def _certain(grid: Grid | None) -> Grid:
+    assert grid is not None
+    return grid
+
+
+# -- lose, fallback -----------------------------------------------------------------------------
+
+
+def _sum(
+    game: GameTerms, draws: Sequence[Counts], values: Sequence[float], after: float, alone: int | None = None
+) -> Sum:
+    """The sum of values[i] per unit of prize i in stock, and `after` per draw beyond it. alone: a prize taken as
+    unlimited.
+    """
+    steady: list[Steady] = []
+    bent: list[Bent] = []
+    shift = 0.0
+    for i, (prize, count, value) in enumerate(zip(game.prizes, draws, values, strict=True)):
+        if prize.chance == 0:
+            continue
+        if prize.stock is None or i == alone or value == after or count.at_least(prize.stock + 1) < _UNLIKELY:
+            steady.append(Steady(prize.chance, value))
+        elif count.below(prize.stock) < _UNLIKELY:
+            steady.append(Steady(prize.chance, after))
+            shift += prize.stock * (value - after)
+        else:
+            bent.append(Bent(prize.chance, value, prize.stock, after))
+    lost = 1.0 - fsum(prize.chance for prize in game.prizes)
+    return Sum(game.plays, _merged([*steady, Steady(max(0.0, lost), 0.0)]), tuple(bent), shift)
+
+
+def _merged(parts: Sequence[Steady]) -> tuple[Steady, ...]:
+    chances: dict[tuple[float, bool], float] = {}
+    for part in parts:
+        chances[part.value, part.aside] = chances.get((part.value, part.aside), 0.0) + part.chance
+    return tuple(Steady(chance, value, aside) for (value, aside), chance in chances.items() if chance)
+
+
+def _solve_fallback(
+    game: GameTerms, fallback: int, draws: Sequence[Counts], given: list[Given], points_max: int
+) -> Solved:
+    """Each draw beyond a stock takes a unit of the fallback prize."""
+    own, values = game.prizes[fallback], [prize.value for prize in game.prizes]
+    counted = [1.0 if i == fallback else 0.0 for i in range(len(values))]
+    points = 256 if own.stock is None else 512
+    wanted = costs_of(_certain(distribution(_sum(game, draws, counted, 1.0, alone=fallback), points_max=points)))
+    mean = _demand(game, game.plays, fallback)
+    given[fallback] = Given(mean, wanted=wanted)
+    unlimited = _sum(game, draws, values, own.value, alone=fallback)
+    if own.stock is None or wanted.above(own.stock + 0.5) < 1e-8:
+        return Solved(_certain(distribution(unlimited, points_max=points_max)), given)
+    given[fallback].mean = mean - wanted.beyond(own.stock)
+    values[fallback] = 0.0
+    limited = _sum(game, draws, values, 0.0, alone=fallback)
+    if 1.0 - wanted.above(own.stock - 0.5) < 1e-8:
+        given[fallback].mean = float(own.stock)
+        total = replace(limited, shift=limited.shift + own.stock * own.value)
+        return Solved(_certain(distribution(total, points_max=points_max)), given)
+    grid = distribution(_aside(game, fallback, draws, limited), points_max=points_max)
+    if grid is not None:
+        return Solved(grid, given)
+    beyond = mean - given[fallback].mean
+    grid = _certain(distribution(unlimited, points_max=points_max))
+    return Solved(grid, given, FALLBACK_UNLIMITED, beyond * own.value)
+
+
+def _aside(game: GameTerms, fallback: int, draws: Sequence[Counts], limited: Sum) -> Sum:
+    """The sum with the fallback prize as a count aside. Draws beyond a stock that runs out for certain count from its
+    first draw on, so the limit is higher by that stock.
+    """
+    own = game.prizes[fallback]
+    steady, gone = [Steady(own.chance, 0.0, True)], 0
+    for i, (prize, count) in enumerate(zip(game.prizes, draws, strict=True)):
+        if i == fallback or prize.chance == 0:
+            continue
+        if prize.stock is None or count.at_least(prize.stock + 1) < _UNLIKELY:
+            steady.append(Steady(prize.chance, prize.value))
+        elif count.below(prize.stock) < _UNLIKELY:
+            steady.append(Steady(prize.chance, 0.0, True))
+            gone += prize.stock
+    bent = tuple(
+        Bent(prize.chance, prize.value, prize.stock)
+        for i, (prize, count) in enumerate(zip(game.prizes, draws, strict=True))
+        if i != fallback and prize.stock is not None and _is_unsure(count, prize.stock)
+    )
+    steady.append(Steady(max(0.0, 1.0 - fsum(prize.chance for prize in game.prizes)), 0.0))
+    shift = fsum(
+        prize.stock * prize.value
+        for i, (prize, count) in enumerate(zip(game.prizes, draws, strict=True))
+        if i != fallback and prize.stock is not None and prize.chance and count.below(prize.stock) < _UNLIKELY
+    )
+    limit = (own.stock or 0) + gone
+    return Sum(limited.plays, _merged(steady), bent, shift - gone * own.value, Aside(own.value, limit))
+
+
+def _is_unsure(count: Counts, stock: int) -> bool:
+    return count.at_least(stock + 1) >= _UNLIKELY and count.below(stock) >= _UNLIKELY
+
+
+def _demand(game: GameTerms, plays: int, fallback: int) -> float:
+    """The expected draws that want the fallback prize."""
+    beyond = [
+        binomial(plays, prize.chance)
+        for i, prize in enumerate(game.prizes)
+        if i != fallback and prize.stock is not None and prize.chance
+    ]
+    stocks = [
+        prize.stock for i, prize in enumerate(game.prizes) if i != fallback and prize.stock is not None and prize.chance
+    ]
+    return plays * game.prizes[fallback].chance + fsum(
+        count.mean - count.up_to(stock) for count, stock in zip(beyond, stocks, strict=True)
+    )
+
+
+# -- redraw -------------------------------------------------------------------------------------
+
+
+def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
+    """A draw beyond a stock takes a unit of another prize.
+
+    What prizes that run out for certain leave of the wins is a stream of draws among the others (redraw.py).
+    """
+    plays, prizes = game.plays, game.prizes
+    whole = fsum(prize.chance for prize in prizes)
+    gone, open_ = _gone_for_certain(game)
+    taken = sum(prizes[i].stock or 0 for i in gone)
+    left, rest = plays * whole - taken, fsum(prizes[i].chance for i in open_)
+    shares = {i: prizes[i].chance / rest for i in open_}
+    shift = fsum((prizes[i].stock or 0) * prizes[i].value for i in gone)
+    unsure = _unsure(game, shares, left)
+    given = [Given(float(prize.stock or 0), given=Counts(prize.stock or 0, [1.0])) for prize in prizes]
+    steady = [i for i in open_ if i not in unsure]
+    base = fsum(shares[i] for i in steady)
+    won = _merged([Steady(shares[i] / base, prizes[i].value) for i in steady]) or (Steady(1.0, 0.0),)
+    sharing = {i: min(1.0, shares[i] * left / plays) for i in open_}
+    for i in open_:
+        count = binomial(plays, sharing[i])
+        given[i] = Given(count.up_to(prizes[i].stock), drawn=count)
+    beyond = {i: plays * sharing[i] - given[i].mean for i in unsure}
+    for i in steady:  # They share what the uncertain ones do not give.
+        given[i].mean += fsum(beyond.values()) * shares[i] / base
+        given[i].drawn = binomial(plays, min(1.0, given[i].mean / plays))
+    limited = tuple(Bent(sharing[i], prizes[i].value, prizes[i].stock or 0, _mean(won)) for i in unsure)
+    uncertain = fsum(sharing[i] for i in unsure)
+    parts = [Steady(max(0.0, whole - uncertain) * part.chance, part.value) for part in won]
+    total = Sum(plays, _merged([*parts, Steady(max(0.0, 1.0 - whole), 0.0)]), limited, shift, won=won, fewer=taken)
+    if not unsure:
+        return Solved(_certain(distribution(total, points_max=points_max)), given)
+    stream = redraw.Stream(
+        plays,
+        whole,
+        taken,
+        _merged([Steady(shares[i], prizes[i].value) for i in steady]),
+        tuple(Bent(shares[i], prizes[i].value, prizes[i].stock or 0) for i in unsure),
+        shift,
+    )
+    low, high = range_of(total, [poisson(plays * part.chance) for part in limited])
+    spread = max(prize.value for prize in prizes)
+    margin = spread * fsum(beyond.values()) * 4
+    result = redraw.distribution(stream, max(shift, low - margin), min(high + margin, liability_of(game)), points_max)
+    if result is None:
+        grid = _certain(distribution(total, points_max=points_max))
+        astray = fsum(
+            beyond[i] * shares[j] / (1.0 - shares[i]) * abs(prizes[j].value - _mean(won))
+            for i in unsure
+            for j in unsure
+            if i != j
+        )
+        return Solved(grid, given, REDRAW_AVERAGE, astray)
+    for i, counts in zip(unsure, result.given, strict=True):
+        given[i] = Given(counts.mean, given=counts)
+    remaining = left - fsum(given[i].mean for i in unsure)
+    for i in steady:
+        given[i] = Given(
+            remaining * shares[i] / base, drawn=binomial(plays, min(1.0, remaining * shares[i] / base / plays))
+        )
+    return Solved(result.grid, given, error=result.error)
+
+
+def _mean(parts: Sequence[Steady]) -> float:
+    return fsum(part.chance * part.value for part in parts)
+
+
+def _gone_for_certain(game: GameTerms) -> tuple[list[int], list[int]]:
+    """The prizes with a chance whose stock is used up for certain, and the others with a chance."""
+    plays, prizes = game.plays, game.prizes
+    whole = fsum(prize.chance for prize in prizes)
+    least = plays * whole - _DEVIATIONS * sqrt(plays * whole * max(0.0, 1.0 - whole))
+    open_ = [i for i, prize in enumerate(prizes) if prize.chance and prize.stock != 0]
+    gone = [i for i, prize in enumerate(prizes) if prize.chance and prize.stock == 0]
+    while True:
+        rest = fsum(prizes[i].chance for i in open_)
+        left = int(least - sum(prizes[i].stock or 0 for i in gone))
+        found = [
+            i
+            for i in open_
+            if (stock := prizes[i].stock) is not None
+            and left > 0
+            and binomial(left, prizes[i].chance / rest).below(stock) < _UNLIKELY
+        ]
+        if not found:
+            return gone, open_
+        gone.append(found[0])
+        open_.remove(found[0])
+
+
+def _unsure(game: GameTerms, shares: dict[int, float], left: float) -> list[int]:
+    """Those of the open prizes that may or may not run out, also when redraws for each other reach them."""
+    most = int(left + _DEVIATIONS * sqrt(game.plays * fsum(p.chance for p in game.prizes))) + 1
+    unsure: list[int] = []
+    while True:
+        rest = fsum(share for i, share in shares.items() if i not in unsure)
+        found = [
+            i
+            for i, share in shares.items()
+            if i not in unsure
+            and (stock := game.prizes[i].stock) is not None
+            and binomial(most, min(1.0, share / rest)).at_least(stock + 1) >= _UNLIKELY
+        ]
+        if not found:
+            return unsure
+        unsure += found
+
+
+# -- single prizes and plays --------------------------------------------------------------------
+
+
+def _prize(game: GameTerms, i: int, found: Given) -> PrizeForecast:
+    stock = game.prizes[i].stock
+    if found.wanted is not None:
+        units = [round(found.wanted.quantile(share)) for share in QUANTILES]
+        run_out = 0.0 if stock is None else found.wanted.above(stock - 0.5)
+    else:
+        counts = found.given or found.drawn
+        assert counts is not None
+        units = [counts.quantile(share) for share in QUANTILES]
+        run_out = 0.0 if stock is None else counts.at_least(stock)
+    if stock is not None:
+        units = [min(count, stock) for count in units]
+        run_out = 1.0 if stock == 0 else run_out
+    at = _run_out_at(game, i, stock, run_out) if stock and run_out > 1e-9 else 0.0
+    return PrizeForecast(game.prizes[i].id, found.mean, tuple(units), run_out, at)
+
+
+def _run_out_at(game: GameTerms, i: int, stock: int, run_out: float) -> float:
+    """The expected play of the last unit, if there is one: exact unless draws for other prizes take units of this one,
+    where it is the play by which so many units are expected.
+    """
+    plays, chance = game.plays, game.prizes[i].chance
+    if game.on_unavailable == "fallback" and i == game.fallback:
+        return _first_play(plays, lambda play: _demand(game, play, i) >= stock)
+    if game.on_unavailable == "redraw" and run_out > 0.5:
+        return min(float(plays), _fluid_play(game, stock / chance))
+    # The play of the s-th draw has a negative binomial distribution: E[T; T <= n] = s / p P(T' <= n + 1), where T' is
+    # the play of the draw after it.
+    reached = binomial(plays, chance).at_least(stock)
+    if reached < 1e-12:
+        return float(plays)
+    return stock / chance * binomial(plays + 1, chance).at_least(stock + 1) / reached
+
+
+def _first_play(plays: int, reached: Callable[[int], bool]) -> float:
+    """The first play by which it is reached, or the last play."""
+    low, high = 0, plays
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return float(high)
+
+
+def _fluid_play(game: GameTerms, time: float) -> float:
+    """The play at which a stream of draws, without those of prizes that are gone, reaches this time on average.
+
+    Each prize is gone at the time at which its draws are expected to reach its stock.
+    """
+    prizes = [prize for prize in game.prizes if prize.chance]
+    whole = fsum(prize.chance for prize in prizes)
+    won = fsum(
+        prize.chance * time if prize.stock is None else min(prize.chance * time, prize.stock) for prize in prizes
+    )
+    return won / whole
+
+
+def _fluid_time(game: GameTerms, play: int) -> float:
+    """The time of the stream at a play: the inverse of `_fluid_play`. Infinity: all prizes are gone."""
+    high = float(play)
+    while _fluid_play(game, high) < play:
+        if high > 1e12:
+            return inf
+        high *= 2
+    low = 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _fluid_play(game, middle) < play else (low, middle)
+    return high
+
+
+def _expected(game: GameTerms, plays: int) -> list[float]:
+    """The expected units of each prize after so many plays."""
+    if not plays:
+        return [0.0] * len(game.prizes)
+    return [found.mean for found in solve(replace(game, plays=plays), 4).given]
+
+
+def cost_of_play(game: GameTerms, play: int) -> float:
+    """The expected cost of the play with this number, counted from 1. Where draws for one prize take units of another,
+    it is computed as if their stocks were independent.
+    """
+    before, prizes = play - 1, game.prizes
+    if game.on_unavailable == "redraw":
+        if play <= _SOLVED_PLAYS_MAX:
+            after, solved = (_expected(game, plays) for plays in (play, before))
+            return fsum(p.value * (b - a) for p, a, b in zip(prizes, solved, after, strict=True))
+        time = _fluid_time(game, before)
+        if time == inf:
+            return 0.0
+        free = [1.0 if p.stock is None else poisson(p.chance * time).below(p.stock) for p in prizes]
+        open_ = fsum(p.chance * one for p, one in zip(prizes, free, strict=True))
+        cost = fsum(p.chance * one * p.value for p, one in zip(prizes, free, strict=True))
+        return cost / open_ * fsum(p.chance for p in prizes) if open_ > 1e-12 else 0.0
+    free = [1.0 if p.stock is None else binomial(before, p.chance).below(p.stock) for p in prizes]
+    if game.on_unavailable != "fallback" or game.fallback is None:
+        return fsum(p.chance * one * p.value for p, one in zip(prizes, free, strict=True))
+    own, at = prizes[game.fallback], game.fallback
+    free[at] = 1.0 if own.stock is None else poisson(_demand(game, before, at)).below(own.stock)
+    cost = fsum(p.chance * one * p.value for p, one in zip(prizes, free, strict=True))
+    missing = fsum(p.chance * (1.0 - one) for i, (p, one) in enumerate(zip(prizes, free, strict=True)) if i != at)
+    return cost + missing * free[at] * own.value

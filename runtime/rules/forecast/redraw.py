@@ -1,0 +1,307 @@
+"""Games that draw again among the available prizes, where some stock may or may not run out.
+
+A draw beyond a stock takes a unit of another prize, in proportion to the chances. So the number of wins is binomial
+until all is gone, and what is won is a stream of independent draws in which the draws of a prize that is gone are
+skipped. In continuous time, such a stream has an independent Poisson process per prize, which ends with its stock. The
+stream stops at the number of wins. So the probability of a result is the flux out of it: an integral over the time, and
+one over an angle, which fixes the number of wins.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from runtime.rules.forecast.counts import Counts, binomial, poisson
+from runtime.rules.forecast.fourier import TAIL, Bent, Steady, angles, mean_turn
+from runtime.rules.forecast.grid import Grid, Layout, finished, layout_of, points_for, progression
+
+_TIMES_MAX: Final = 120
+_TIMES_USUAL: Final = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The wins among prizes that may still be free.
+
+    wins: the chance of a win per play. gone: the wins that went to prizes which run out for certain; shift: their
+    cost. open: the prizes that never run out, with their share of a draw; limited: the others. All shares add up to 1.
+    """
+
+    plays: int
+    wins: float
+    gone: int
+    open: tuple[Steady, ...]
+    limited: tuple[Bent, ...]
+    shift: float
+
+    @property
+    def share(self) -> float:
+        """The share of the prizes that never run out."""
+        return math.fsum(part.chance for part in self.open)
+
+    @property
+    def mean(self) -> float:
+        return self.plays * self.wins - self.gone
+
+    @property
+    def variance(self) -> float:
+        return self.plays * self.wins * (1.0 - self.wins)
+
+    def wins_turned(self, angle: float) -> complex:
+        """E exp(-i angle wins of the stream)."""
+        one = 1.0 - self.wins + self.wins * cmath.exp(complex(0.0, -angle))
+        return one**self.plays * cmath.exp(complex(0.0, angle * self.gone))
+
+
+class Result(NamedTuple):
+    """grid: of the cost. given: the units of each limited prize. error: of the whole probability."""
+
+    grid: Grid
+    given: list[Counts]
+    error: float
+
+
+class _Moment(NamedTuple):
+    """A node of the time integral: the counts of the limited prizes then, and the probability that they reached their
+    limits.
+    """
+
+    time: float
+    weight: float
+    counts: list[Counts]
+    full: list[float]
+    mass: float
+
+
+def distribution(stream: Stream, low: float, high: float, points_max: int) -> Result | None:
+    """The distribution of the cost, between two bounds. None: it would take too long."""
+    middle = _time_of(stream, stream.mean)
+    last = [poisson(part.chance * middle) for part in stream.limited]
+    counted = [min(count.last, part.limit) - count.first + 1 for count, part in zip(last, stream.limited, strict=True)]
+    step, most = _angles(stream, middle)
+    points = points_for(_TIMES_USUAL * (most + 1), counted, points_max)
+    if not points:
+        return None
+    moments = _moments(stream, middle, step, most)
+    if len(moments) > _TIMES_MAX:
+        return None
+    values = [part.value for part in stream.open] + [part.value for part in stream.limited] + [stream.shift]
+    layout = layout_of(values, low, high, points)
+    turns = layout.turns
+    found = [0j] * len(turns)
+    given: list[list[float]] = [[0.0] * (part.limit + 1) for part in stream.limited]
+    centre = _centre(stream, layout)
+    moved = replace(
+        stream,
+        open=tuple(part._replace(value=part.value - centre) for part in stream.open),
+        limited=tuple(part._replace(value=part.value - centre) for part in stream.limited),
+    )
+    opened = [mean_turn(moved.open, turn) for turn in turns]
+    for a in range(most + 1):
+        weight = step / (2 * math.pi)
+        wins = [weight * stream.wins_turned(a * step + turn * centre) for turn in turns] if centre or not a else []
+        again = [weight * stream.wins_turned(-a * step + turn * centre) for turn in turns] if centre or not a else []
+        if not centre and a:
+            wins = [weight * stream.wins_turned(a * step)] * len(turns)
+            again = [wins[0].conjugate()] * len(turns)
+        if max(map(abs, (*wins, *again))) < 1e-12:
+            continue
+        for moment in moments:
+            _add(moved, layout, moment, a * step, (wins, again), opened, found, given)
+    ended = _ended(stream)
+    whole = found[0].real + ended
+    total = math.fsum(part.value * part.limit for part in stream.limited)
+    for j, turn in enumerate(turns):
+        found[j] = (found[j] + ended * cmath.exp(complex(0.0, -turn * total))) / whole
+        found[j] *= cmath.exp(complex(0.0, turn * (layout.first - stream.shift)))
+    counts = []
+    for part, weights in zip(stream.limited, given, strict=True):
+        weights[part.limit] += ended
+        counts.append(Counts(0, [max(0.0, weight) for weight in weights]))
+    return Result(finished(layout, found), counts, abs(1.0 - whole))
+
+
+def _add(
+    stream: Stream,
+    layout: Layout,
+    moment: _Moment,
+    angle: float,
+    wins: tuple[list[complex], list[complex]],
+    opened: Sequence[complex],
+    found: list[complex],
+    given: list[list[float]],
+) -> None:
+    """Adds the flux at one time and angle, and at the negated angle, to the characteristic function and the counts."""
+    share, turned = stream.share, cmath.exp(complex(0.0, angle))
+    weights: list[list[complex]] = []
+    spectra: list[list[complex]] = []
+    ends: list[complex] = []
+    for part, counts, filled in zip(stream.limited, moment.counts, moment.full, strict=True):
+        last = min(counts.last, part.limit - 1)
+        one = cmath.exp(complex(0.0, angle * counts.first))
+        phased = []
+        for weight in counts.weights[: max(0, last - counts.first + 1)]:
+            phased.append(weight * one)
+            one *= turned
+        weights.append(phased)
+        ends.append(filled * cmath.exp(complex(0.0, angle * part.limit)))
+        spectra.append(progression(layout, part.value, counts.first, phased))
+    for sign in (1, -1) if angle else (1,):
+        phase = moment.time * (turned if sign > 0 else turned.conjugate())
+        factors = wins[0] if sign > 0 else wins[1]
+        products = [
+            moment.weight * factor * cmath.exp(phase * one - moment.time * share)
+            for factor, one in zip(factors, opened, strict=True)
+        ]
+        rates = [complex(share)] * len(products)
+        for part, spectrum, end in zip(stream.limited, spectra, ends, strict=True):
+            below, full = spectrum[: len(products)], end
+            if sign < 0:
+                below = [spectrum[0].conjugate(), *(one.conjugate() for one in spectrum[: -len(products) : -1])]
+                full = end.conjugate()
+            wholes = [one + full * more for one, more in zip(below, _filled(layout, part), strict=True)]
+            # The flux is a sum over the prizes; each has its share of the rate while it is below its limit.
+            rates = [
+                rate + part.chance * one / (whole or 1e-300)
+                for rate, one, whole in zip(rates, below, wholes, strict=True)
+            ]
+            products = [product * whole for product, whole in zip(products, wholes, strict=True)]
+        for j, (product, rate) in enumerate(zip(products, rates, strict=True)):
+            found[j] += product * rate
+    _count(stream, moment, moment.weight * wins[0][0], turned, weights, ends, given, twice=angle > 0)
+
+
+@lru_cache(maxsize=64)
+def _filled(layout: Layout, part: Bent) -> list[complex]:
+    """The characteristic function of the cost of all units of a prize."""
+    return [cmath.exp(complex(0.0, -turn * part.value * part.limit)) for turn in layout.turns]
+
+
+def _count(
+    stream: Stream,
+    moment: _Moment,
+    scale: complex,
+    turned: complex,
+    weights: Sequence[Sequence[complex]],
+    ends: Sequence[complex],
+    given: list[list[float]],
+    *,
+    twice: bool,
+) -> None:
+    """Adds the flux to the counts of each limited prize. The negated angle adds the conjugate."""
+    share = stream.share
+    common = scale * cmath.exp(moment.time * share * (turned - 1.0)) * (2 if twice else 1)
+    below = [sum(phased) for phased in weights]
+    wholes = [inside + end for inside, end in zip(below, ends, strict=True)]
+    for at, part in enumerate(stream.limited):
+        others, rates = common, complex(share)
+        for k, whole in enumerate(wholes):
+            if k != at:
+                others *= whole
+                rates += stream.limited[k].chance * below[k] / whole if whole else 0j
+        first, inside = moment.counts[at].first, others * (rates + part.chance)
+        counts = given[at]
+        for k, weight in enumerate(weights[at], first):
+            counts[k] += (inside * weight).real
+        counts[part.limit] += (others * rates * ends[at]).real
+
+
+def _ended(stream: Stream) -> float:
+    """The probability that all is gone."""
+    if stream.open:
+        return 0.0
+    return binomial(stream.plays, stream.wins).at_least(stream.gone + sum(part.limit for part in stream.limited))
+
+
+def _angles(stream: Stream, middle: float) -> tuple[float, int]:
+    """The nodes of the angle: their distance, and their number from 0 up."""
+    spread = math.sqrt(stream.variance + middle)
+    period = math.ceil(14.0 * math.sqrt(spread**2 + 8.0 * spread + 20.0)) + 30
+    if _by_wins(stream, middle):
+        return angles(period, stream.variance, TAIL)
+    return angles(period, middle * stream.share, 2 * TAIL)  # Twice, since at earlier times the integrand falls less.
+
+
+def _by_wins(stream: Stream, middle: float) -> bool:
+    """Whether the integrand is negligible except around angles of 0 because the number of wins varies. If not, it is
+    because the wins of open prizes do, with values around 0.
+    """
+    return 2 * stream.variance >= middle * stream.share
+
+
+def _centre(stream: Stream, layout: Layout) -> float:
+    """What the value of each win is reduced by, so that values are around 0."""
+    if _by_wins(stream, _time_of(stream, stream.mean)):
+        return 0.0
+    mean = math.fsum(part.chance * part.value for part in stream.open) / stream.share
+    return round(mean / layout.step) * layout.step if layout.exact else mean
+
+
+def _moments(stream: Stream, middle: float, step: float, most: int) -> list[_Moment]:
+    """The nodes of the time at which the flux is not negligible."""
+    spread = math.sqrt(stream.variance + middle)
+    rate = max(1e-12, (_given(stream, middle * 1.01) - _given(stream, middle)) / (0.01 * middle))
+    width = min(0.3, 0.5 * spread / rate / middle)
+    found: dict[int, _Moment] = {}
+    for direction in (1, -1):
+        k = 0 if direction > 0 else -1
+        while len(found) <= _TIMES_MAX:
+            moment = _moment(stream, middle * math.exp(k * width), width, step, most)
+            found[k] = moment
+            ahead = _given(stream, moment.time) - stream.mean
+            if moment.mass < 3e-9 and abs(k) > 4:
+                break
+            if direction * ahead > 7.0 * math.sqrt(stream.variance + max(0.0, stream.mean + ahead)) + 10.0:
+                break  # The number of wins is certain to differ.
+            k += direction
+    return [found[k] for k in sorted(found) if found[k].mass > 1e-9]
+
+
+def _moment(stream: Stream, time: float, width: float, step: float, most: int) -> _Moment:
+    counts = [poisson(part.chance * time) for part in stream.limited]
+    full = [count.at_least(part.limit) for count, part in zip(counts, stream.limited, strict=True)]
+    mass = 0.0
+    for a in range(most + 1):
+        angle = a * step
+        turned = cmath.exp(complex(0.0, angle))
+        product = stream.wins_turned(angle) * cmath.exp(time * stream.share * (turned - 1.0))
+        rates = complex(stream.share)
+        for part, count, end in zip(stream.limited, counts, full, strict=True):
+            below, one = 0j, cmath.exp(complex(0.0, angle * count.first))
+            for weight in count.weights[: max(0, min(count.last, part.limit - 1) - count.first + 1)]:
+                below += weight * one
+                one *= turned
+            whole = below + end * cmath.exp(complex(0.0, angle * part.limit))
+            product *= whole
+            rates += part.chance * below / whole if whole else 0j
+        mass += (product * rates).real * (2 if a else 1)
+    return _Moment(time, width * time, counts, full, mass * width * time * step / (2 * math.pi))
+
+
+def _given(stream: Stream, time: float) -> float:
+    """The expected units won by this time of the stream."""
+    return time * stream.share + math.fsum(poisson(part.chance * time).up_to(part.limit) for part in stream.limited)
+
+
+def _time_of(stream: Stream, units: float) -> float:
+    """The time by which so many units are expected to be won."""
+    high = max(1.0, units)
+    while _given(stream, high) < min(units, 0.999 * _most(stream)):
+        high *= 2
+    return _bisected(lambda time: _given(stream, time) < min(units, 0.999 * _most(stream)), 0.0, high)
+
+
+def _most(stream: Stream) -> float:
+    return math.inf if stream.open else float(sum(part.limit for part in stream.limited))
+
+
+def _bisected(below: Callable[[float], bool], low: float, high: float) -> float:
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return high

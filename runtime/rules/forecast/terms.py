@@ -1,0 +1,129 @@
+"""What a forecast is made from, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from runtime.rules.base import OnUnavailable
+
+QUANTILES: Final = (0.5, 0.9, 0.99)
+
+INDEPENDENT_PRIZES: Final = "INDEPENDENT_PRIZES"
+"""Prizes are counted as if they did not compete for plays. The mean is right; the spread of the cost is too wide."""
+FALLBACK_UNLIMITED: Final = "FALLBACK_UNLIMITED"
+"""The distribution of the cost counts a fallback prize that may run out as unlimited: an upper bound."""
+REDRAW_AVERAGE: Final = "REDRAW_AVERAGE"
+"""If several prizes may or may not run out, a redraw for one of them never gives another of them."""
+CAPS_AS_ODDS: Final = "CAPS_AS_ODDS"
+"""A cap per player or day lowers the odds of its prize by the expected share of refused draws."""
+RELEASE_AT_END: Final = "RELEASE_AT_END"
+"""All units that a release frees by the last play count as free from the start: an upper bound."""
+PLAYERS_IN_TURN: Final = "PLAYERS_IN_TURN"
+"""Each player is taken to make all their plays in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrizeTerms:
+    """One prize of a forecast.
+
+    chance: per play, while it is available. stock: the units that plays may still win; None: unlimited. value: what a
+    unit costs. per_player, per_day: caps; 0: none. freed: the units that are free at each play, if a release schedule
+    holds back others; (play, units) in order, from play 0 on. Empty: all.
+    """
+
+    id: str
+    chance: float
+    stock: int | None = None
+    value: float = 0.0
+    per_player: int = 0
+    per_day: int = 0
+    freed: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GameTerms:
+    """A game of a forecast. fallback: the index of the fallback prize, which may have no chance of its own.
+
+    plays: of all players. per_player: the plays of each player; 0: each play is another player's. days: over which the
+    plays are spread evenly.
+    """
+
+    prizes: tuple[PrizeTerms, ...]
+    plays: int
+    on_unavailable: OnUnavailable = "lose"
+    fallback: int | None = None
+    per_player: int = 0
+    days: int = 1
+
+
+@dataclass(slots=True)
+class Costs:
+    """A distribution of the cost: amounts in ascending order, each with its probability.
+
+    spread: each amount stands for the range of this width around it. 0: the amounts are exact.
+    """
+
+    amounts: list[float]
+    chances: list[float]
+    spread: float = 0.0
+
+    def quantile(self, share: float) -> float:
+        """The least amount that the cost does not exceed with a probability of `share`."""
+        total = 0.0
+        for amount, chance in zip(self.amounts, self.chances, strict=True):
+            if chance > 0 and total + chance >= share - 1e-9:
+                return amount + self.spread * ((share - total) / chance - 0.5)
+            total += chance
+        return self.amounts[-1] + self.spread / 2
+
+    def above(self, budget: float) -> float:
+        """P(cost > budget)."""
+        total = 0.0
+        tolerance = 0.0 if self.spread else 1e-9 * max(1.0, abs(budget))
+        for amount, chance in zip(reversed(self.amounts), reversed(self.chances), strict=True):
+            if self.spread:
+                total += chance * min(1.0, max(0.0, (amount - budget) / self.spread + 0.5))
+            elif amount > budget + tolerance:
+                total += chance
+        return min(1.0, max(0.0, total))
+
+    def beyond(self, most: float) -> float:
+        """E max(0, cost - most)."""
+        return sum(max(0.0, a - most) * chance for a, chance in zip(self.amounts, self.chances, strict=True))
+
+
+@dataclass(slots=True)
+class PrizeForecast:
+    """What plays take of one prize. units: the quantiles of QUANTILES. run_out: the probability that the stock is used
+    up. run_out_at: the expected number of the play that takes the last unit, if one does; 0: none does.
+    """
+
+    id: str
+    mean: float
+    units: tuple[int, ...]
+    run_out: float
+    run_out_at: float
+
+
+@dataclass(slots=True)
+class Forecast:
+    """The forecast of a game. cost_of: the expected cost of a play by its number. liability: the largest possible cost.
+
+    player_cost_of: the expected cost of each player's n-th play while all is in stock.
+    error_max: the largest error of a probability. cost_error: of an amount. assumptions: what deviates from the game.
+    """
+
+    mean: float
+    costs: Costs
+    prizes: list[PrizeForecast]
+    cost_of: dict[int, float]
+    liability: float
+    player_cost_of: list[float] = field(default_factory=list)
+    error_max: float = 0.0
+    cost_error: float = 0.0
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        return not self.assumptions and not self.cost_error

@@ -30,6 +30,18 @@ FROM draws WHERE tenant_id = $1 AND draw_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 FOR UPDATE;
 
+-- name: of_campaign
+-- The draws of campaign $2 that are not cancelled, newest first. $1 tenant, $3 how many.
+SELECT draw_id AS id, campaign_id, name, status, tickets, prizes, alternates, unix(closes_at) AS closes_at, randomness,
+       tickets_root, ticket_count, holder_count, result_hash, unix(closed_at) AS closed_at, unix(drawn_at) AS drawn_at,
+       unix(confirmed_at) AS confirmed_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+FROM draws WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'cancelled'
+ORDER BY draw_id DESC LIMIT $3;
+
+-- name: prize_names
+-- Names of prizes $2. $1 tenant.
+SELECT prize_id, name FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[]);
+
 -- name: on_show
 -- A public draw. $1 tenant, $2 draw. No row: unknown, or in a draft campaign.
 SELECT d.draw_id FROM draws AS d JOIN campaigns AS c USING (tenant_id, campaign_id)
@@ -219,6 +231,21 @@ SELECT coalesce(h.holder, '') AS holder, coalesce(h.tickets, 0) AS tickets, coal
        coalesce(b.prize_id, '') AS prize_id, coalesce(b.reward_id, '') AS reward_id
 FROM held AS h LEFT JOIN best AS b ON true
 WHERE h.tickets IS NOT NULL OR b.rank IS NOT NULL;
+
+-- name: open_share
+-- A player's tickets until now in an open draw by currency or entries. $1 tenant, $2 draw, $3 player. No row: none.
+SELECT b.balance AS tickets
+FROM draws AS d
+JOIN balances AS b ON b.tenant_id = $1 AND b.player_id = $3 AND b.scope_key = d.tickets ->> 'scope_key'
+    AND b.currency = d.tickets ->> 'currency' AND b.balance > 0
+WHERE d.tenant_id = $1 AND d.draw_id = $2 AND d.status = 'open'
+UNION ALL
+SELECT 1
+FROM draws AS d
+JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id
+JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = d.campaign_id AND e.player_id = $3
+    AND entry_missing(c.entry_needs, e.given) IS NULL
+WHERE d.tenant_id = $1 AND d.draw_id = $2 AND d.status = 'open' AND (d.tickets ->> 'entries')::boolean;
 
 -- name: evidence
 -- The head and the end of the evidence file. $1 tenant, $2 draw. No row: unknown, or not closed.

@@ -93,7 +93,11 @@ SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
        ) AS has_leaderboards,
        EXISTS (
            SELECT FROM packs AS p WHERE p.tenant_id = $1 AND p.campaign_id = g.campaign_id AND p.status = 'active'
-       ) AS has_codes
+       ) AS has_codes,
+       EXISTS (
+           SELECT FROM draws AS d
+           WHERE d.tenant_id = $1 AND d.campaign_id = g.campaign_id AND d.status <> 'cancelled'
+       ) AS has_draws
 FROM games AS g
 JOIN game_revisions AS r USING (tenant_id, game_id, revision)
 JOIN campaigns AS c USING (tenant_id, campaign_id)

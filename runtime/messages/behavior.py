@@ -179,6 +179,7 @@ READ_ONLY: dict[str, frozenset[str]] = {
     "Tenant": frozenset(["id", "created_at"]),
     "Merchant": frozenset(["id", "tenant_id", "created_at"]),
     "ApiToken": frozenset(["id", "made_by", "created_at", "last_used_at", "revoked_at", "secret"]),
+    "DrawPrize": frozenset(["name"]),
     "DrawRandomness": frozenset(["round", "commitment", "value"]),
     "Draw": frozenset(["id", "tickets_root", "ticket_count", "holder_count", "result_hash", "closed_at", "drawn_at", "confirmed_at", "created_at", "updated_at"]),
     "Asset": frozenset(["id"]),

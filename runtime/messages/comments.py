@@ -223,7 +223,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "quests": "The campaign's active quests.",
         "leaderboards": "The leaderboards that are not archived, newest first.",
         "state": "The campaign's state. SOLD_OUT: each game that has begun and not ended is sold out.",
-        "claims_until": "Until when winners can redeem after the end; 0: no such time is set."
+        "claims_until": "Until when winners can redeem after the end; 0: no such time is set.",
+        "draws": "The prize draws that are not cancelled, newest first."
     },
     "GameRules": {
         "max_plays_per_user": "Plays per player in total; 0: no limit.",
@@ -268,7 +269,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "Render": {
         "reward_handler": "Lets a page choose a display for a type it does not know.",
         "scope_key": "The scope of the player's balances in this game, for `GET /wallet?scope_key=`.",
-        "offers": "What the campaign offers its players: quests, leaderboards, codes.",
+        "offers": "What the campaign offers its players: quests, leaderboards, codes, draws.",
         "reason": "NOT_STARTED, PAUSED or ENDED: the game cannot be played now. SOLD_OUT: no prize is left. Otherwise empty.",
         "starts_at": "When the game starts: with its campaign or later; 0: no start date. `timezone` is the zone to show it in.",
         "ends_at": "When the game ends: with its campaign or earlier; 0: never.",
@@ -1016,7 +1017,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "entries": "Each player with a complete entry to the campaign has one ticket."
     },
     "DrawPrize": {
-        "count": "The number of winners of this prize."
+        "count": "The number of winners of this prize.",
+        "name": "The prize's name. Empty in lists for staff."
     },
     "DrawRandomness": {
         "kind": "INTERNAL: a secret seed, whose hash is published at creation. DECLARED: a public number, such as a lottery's result, that staff enter. DRAND: the signature of a future round of drand's quicknet, verified against its public key.",
@@ -1051,7 +1053,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "DrawShare": {
         "holder": "The player's pseudonym in the evidence file.",
-        "tickets": "The player's tickets.",
+        "tickets": "The player's tickets; while the draw is open, those until now (not of a ranking).",
         "rank": "The player's rank; 0: none.",
         "prize_id": "The prize of this rank; empty: none.",
         "reward_id": "The reward of this rank; empty: none."

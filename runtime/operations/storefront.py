@@ -15,6 +15,7 @@ from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import scope_key_of
 from runtime.errors import unknown
 from runtime.operations.campaigns.campaign_admin import from_row as campaign_from_row
+from runtime.operations.draws.draw_admin import public_draws
 from runtime.operations.games.definitions import currencies_credited, game_from_row, prizes_drawn, prizes_named
 from runtime.operations.leaderboards.board_admin import board_from_row
 from runtime.operations.quests.quest_admin import public_quest
@@ -45,12 +46,12 @@ async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderRepl
         raise unknown("game", request.id)
     render = (await _render(engine, tenant_id, [row], row))[0]
     render.scope_key = scope_key_of(row["definition"], tenant_id, row["merchant_id"], row["campaign_id"])
-    render.offers = [name for name in ("quests", "leaderboards", "codes") if row[f"has_{name}"]]
+    render.offers = [name for name in ("quests", "leaderboards", "codes", "draws") if row[f"has_{name}"]]
     return m.RenderReply(render=render)
 
 
 async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.PublicCampaignReply:
-    """The campaign with its active games, active quests, and boards. NOT_FOUND UNKNOWN_CAMPAIGN.
+    """The campaign with its active games, active quests, boards and draws. NOT_FOUND UNKNOWN_CAMPAIGN.
 
     A game's ui is reduced to its cover, for the hosted page; the edges omit that too.
     """
@@ -63,13 +64,13 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
     quests = await engine.database.fetch(_CAMPAIGNS["active_quests"], tenant_id, request.id, SHOWN_MAX)
     boards = await engine.database.fetch(_BOARDS["of_campaign"], tenant_id, request.id, SHOWN_MAX)
     codes = await engine.database.fetchval(_PACKS["any_active"], tenant_id, request.id)
+    draws = await public_draws(engine, tenant_id, request.id, SHOWN_MAX)
     for game, row in zip(games, rows, strict=True):
         game.ui = _cover(game.ui or {})
         game.scope_key = scope_key_of(row["definition"], tenant_id, campaign["merchant_id"], request.id)
         ranked = any(board["game_id"] in ("", game.id) for board in boards)
-        game.offers = [
-            name for name, there in (("quests", quests), ("leaderboards", ranked), ("codes", codes)) if there
-        ]
+        offered = {"quests": quests, "leaderboards": ranked, "codes": codes, "draws": draws}
+        game.offers = [name for name, there in offered.items() if there]
     dates = _dates(campaign)
     sold_out = _all_sold_out(games)
     state = state_of("active", campaign["status"], dates, engine.clock.now(), sold_out=sold_out)
@@ -80,6 +81,7 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
         games=games,
         quests=[public_quest(row) for row in quests],
         leaderboards=[board_from_row(row) for row in boards],
+        draws=draws,
     )
 
 

@@ -1,4 +1,4 @@
-"""The panel in which players enter codes, typed or scanned."""
+"""The panels in which players enter codes, typed or scanned, and see prize draws."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.axe import violations
 from tests.support.browsing import Visit
-from tests.support.packs import TICKETS, make_pack
+from tests.support.packs import TICKETS, make_pack, redeem
 from tests.support.panels import open_as, panel
 from tests.support.world import World
 
@@ -81,3 +81,25 @@ async def test_refused_camera_leaves_the_field(fair: World, visit: Visit) -> Non
     await visit.page.wait_for_selector("dialog >> text=The camera cannot be used")
     await enter(visit.page, "TYPED-001")
     await visit.page.wait_for_selector("dialog >> text=2 turns earned")
+
+
+async def test_draws_show_tickets_until_now_and_then_what_was_won(fair: World, visit: Visit) -> None:
+    prize_id = await fair.prize(name="Bicycle", total=1)
+    game_id = await fair.wheel(await fair.prize(), access="public")
+    await make_pack(fair, "TICKET-01", gives=TICKETS)
+    await open_as(visit, game_id, "lucky")
+    assert (await redeem(fair, "TICKET-01", "lucky")).code == "OK"
+    draw = {"campaign_id": fair.campaign_id, "name": "Autumn raffle", "tickets": {"currency": "ticket"}}
+    draw |= {"prizes": [{"prize_id": prize_id, "count": 1}], "randomness": {"kind": "INTERNAL"}}
+    draw_id = (await fair.stack.admin("POST", "/admin/draws", draw)).data["id"]
+    await open_as(visit, game_id, "lucky")
+    await panel(visit, "draws")
+    await visit.page.wait_for_selector("dialog [data-draw]:has-text('Bicycle') >> text=You have 5 tickets")
+    assert await violations(visit.page) == []
+    for step in ("close", "draw", "confirm"):
+        assert (await fair.stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).code == "OK"
+    await visit.page.keyboard.press("Escape")
+    await panel(visit, "draws")
+    await visit.page.wait_for_selector("dialog [data-draw] >> text=You won: Bicycle")
+    await visit.page.set_viewport_size({"width": 390, "height": 800})
+    await visit.shot("draws-390")

@@ -62,7 +62,9 @@ async def get_draw(engine: Engine, request: m.GetDrawRequest) -> m.DrawReply:
     if request.for_players:
         reply.winners = [replace(one, player_id="", display_name="", reward_id="") for one in reply.winners]
     if request.player_id:
-        share = await engine.database.fetchrow(_SQL["share"], tenant_id, request.id, player_id_of(request))
+        about = (tenant_id, request.id, player_id_of(request))
+        statement = "open_share" if reply.draw and reply.draw.status is m.DrawStatus.OPEN else "share"
+        share = await engine.database.fetchrow(_SQL[statement], *about)
         if share is not None:
             reply.me = m.DrawShare(**share)
     return reply
@@ -72,7 +74,25 @@ async def shown(engine: Engine, request: reading.IdRequest) -> m.DrawReply:
     """The draw with its first winners."""
     row = await reading.one(engine, _SQL["get"], request, "draw")
     winners = await engine.database.fetch(_SQL["winners"], tenant_of(request), request.id, None, WINNERS_SHOWN)
-    return m.DrawReply(draw=from_row(row), winners=[m.DrawWinner(**one) for one in winners])
+    draws = await _named(engine, tenant_of(request), [from_row(row)])
+    return m.DrawReply(draw=draws[0], winners=[m.DrawWinner(**one) for one in winners])
+
+
+async def public_draws(engine: Engine, tenant_id: str, campaign_id: str, most: int) -> list[m.Draw]:
+    """The campaign's draws that are not cancelled, newest first."""
+    rows = await engine.database.fetch(_SQL["of_campaign"], tenant_id, campaign_id, most)
+    return await _named(engine, tenant_id, [from_row(row) for row in rows])
+
+
+async def _named(engine: Engine, tenant_id: str, draws: list[m.Draw]) -> list[m.Draw]:
+    """The draws, with the names of their prizes."""
+    prizes = [prize for draw in draws for prize in draw.prizes]
+    if prizes:
+        rows = await engine.database.fetch(_SQL["prize_names"], tenant_id, [prize.prize_id for prize in prizes])
+        names = {row["prize_id"]: row["name"] for row in rows}
+        for prize in prizes:
+            prize.name = names.get(prize.prize_id, "")
+    return draws
 
 
 async def list_draws(engine: Engine, request: m.ListDrawsRequest) -> m.ListDrawsReply:

@@ -9,6 +9,7 @@ const PANELS = {
   milestones: ["🚩", (render) => rungs(render)],
   quests: ["⚡", (render) => has(render, "quests")],
   codes: ["🔑", (render) => has(render, "codes")],
+  draws: ["🎫", (render) => has(render, "draws")],
   ranking: ["🏆", (render) => has(render, "leaderboards")],
   wallet: ["👛", (render) => rungs(render) || render.reward_handler === "lucky_item" || render.prizes.some((prize) => prize.type === "points")],
   history: ["🕘", () => true],

@@ -297,3 +297,18 @@ async def test_wrong_terms_are_named(world: World) -> None:
     body |= {"tickets": {"ranking": "board_1"}, "prizes": [{"prize_id": "prize_1", "count": 1}], "alternates": 0}
     refused = await world.stack.admin("POST", "/admin/draws", {**body, "randomness": {"kind": "INTERNAL"}})
     assert set(fields_of(refused)) == {"tickets.ranking", "prizes[0].prize_id"}
+
+
+async def test_public_campaign_has_its_draws_and_players_see_their_tickets_until_now(world: World) -> None:
+    stack, prize_id = world.stack, await world.prize(name="Car", total=1)
+    await credit(world, PLAYERS)
+    draw_id = await make_draw(world, prize_id)
+    cancelled = await make_draw(world, prize_id)
+    await stack.admin("PUT", f"/admin/draws/{cancelled}", {"status": "DRAW_STATUS_CANCELLED"})
+    [shown] = (await stack.consumer("GET", f"/public/campaigns/{world.campaign_id}")).data["draws"]
+    assert (shown["id"], shown["prizes"]) == (draw_id, [{"prize_id": prize_id, "count": 1, "name": "Car"}])
+    tickets = {}
+    for player_id in ("bob", "stranger"):
+        me = (await stack.consumer("GET", f"/draws/{draw_id}", player=player_id)).data.get("me", {})
+        tickets[player_id] = me.get("tickets", 0)
+    assert tickets == {"bob": 5, "stranger": 0}

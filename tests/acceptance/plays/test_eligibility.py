@@ -51,7 +51,7 @@ async def test_render_has_the_milestones_and_the_wallet_of_an_album(own_world: W
     assert scopes == [own_world.campaign_id, stack.tenant_id]
 
 
-async def test_render_tells_whether_there_are_quests_leaderboards_and_codes(own_world: World) -> None:
+async def test_render_tells_whether_there_are_quests_leaderboards_codes_and_draws(own_world: World) -> None:
     stack, prize_id = own_world.stack, await own_world.prize()
     game_id, other_id = [await own_world.wheel(prize_id) for _ in range(2)]
 
@@ -64,7 +64,12 @@ async def test_render_tells_whether_there_are_quests_leaderboards_and_codes(own_
     assert (await offers(game_id), await offers(other_id)) == (["quests"], ["quests", "leaderboards"])
     board_id = (await make_board(stack, own_world.campaign_id))["id"]
     pack_id = await make_pack(own_world)
-    assert await offers(game_id) == ["quests", "leaderboards", "codes"]
+    raffle = {"tickets": {"entries": True}, "randomness": {"kind": "INTERNAL"}}
+    prizes = [{"prize_id": prize_id, "count": 1}]
+    draw = {"campaign_id": own_world.campaign_id, "name": "Car", "prizes": prizes, **raffle}
+    draw_id = (await stack.admin("POST", "/admin/draws", draw)).data["id"]
+    assert await offers(game_id) == ["quests", "leaderboards", "codes", "draws"]
+    await stack.admin("DELETE", f"/admin/draws/{draw_id}")
     await stack.admin("PUT", f"/admin/packs/{pack_id}", {"status": "paused"})
     await stack.admin("PUT", f"/admin/quests/{quest_id}", {"status": "archived"})
     await stack.admin("DELETE", f"/admin/leaderboards/{board_id}")

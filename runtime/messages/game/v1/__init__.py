@@ -3119,6 +3119,11 @@ class DrawPrize(betterproto2.Message):
     The number of winners of this prize.
     """
 
+    name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The prize's name. Empty in lists for staff.
+    """
+
 
 default_message_pool.register_message("game.v1", "DrawPrize", DrawPrize)
 
@@ -3208,7 +3213,7 @@ class DrawShare(betterproto2.Message):
 
     tickets: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    The player's tickets.
+    The player's tickets; while the draw is open, those until now (not of a ranking).
     """
 
     rank: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
@@ -7089,6 +7094,11 @@ class PublicCampaignReply(betterproto2.Message):
     Until when winners can redeem after the end; 0: no such time is set.
     """
 
+    draws: "list[Draw]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The prize draws that are not cancelled, newest first.
+    """
+
 
 default_message_pool.register_message("game.v1", "PublicCampaignReply", PublicCampaignReply)
 
@@ -7747,7 +7757,7 @@ class Render(betterproto2.Message):
 
     offers: "list[str]" = betterproto2.field(14, betterproto2.TYPE_STRING, repeated=True)
     """
-    What the campaign offers its players: quests, leaderboards, codes.
+    What the campaign offers its players: quests, leaderboards, codes, draws.
     """
 
     reason: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)

@@ -55,7 +55,8 @@ const schemaOf = ({ tickets, randomness }) => ({
 
 /** The form's value. @param {any} draw */
 const fields = ({ name, campaign_id, tickets, prizes, alternates, closes_at, randomness: { kind, source, at } }) => ({
-  name, campaign_id, prizes, alternates, closes_at, randomness: { kind, source, at },
+  name, campaign_id, alternates, closes_at, randomness: { kind, source, at },
+  prizes: prizes.map((/** @type {any} */ { prize_id, count }) => ({ prize_id, count })),
   tickets: { ...tickets, of: tickets.currency ? "currency" : tickets.ranking ? "ranking" : "entries" },
 });
 

@@ -67,6 +67,7 @@ export default {
   milestones: "المراحل",
   quests: "المهام",
   codes: "أدخل رمزًا",
+  draws: "السحوبات",
   ranking: "الترتيب",
   wallet: "المحفظة",
   history: "ألعابي",

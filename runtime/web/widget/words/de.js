@@ -67,6 +67,7 @@ export default {
   milestones: "Meilensteine",
   quests: "Aufgaben",
   codes: "Code eingeben",
+  draws: "Verlosungen",
   ranking: "Rangliste",
   wallet: "Guthaben",
   history: "Meine Spiele",

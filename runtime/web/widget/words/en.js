@@ -80,6 +80,7 @@ export default {
   milestones: "Milestones",
   quests: "Quests",
   codes: "Enter a code",
+  draws: "Prize draws",
   ranking: "Leaderboard",
   wallet: "Wallet",
   history: "My plays",

@@ -67,6 +67,7 @@ export default {
   milestones: "Metas",
   quests: "Misiones",
   codes: "Introducir un código",
+  draws: "Sorteos",
   ranking: "Clasificación",
   wallet: "Monedero",
   history: "Mis jugadas",

@@ -67,6 +67,7 @@ export default {
   milestones: "Paliers",
   quests: "Missions",
   codes: "Saisir un code",
+  draws: "Tirages au sort",
   ranking: "Classement",
   wallet: "Portefeuille",
   history: "Mes parties",

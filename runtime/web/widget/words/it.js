@@ -67,6 +67,7 @@ export default {
   milestones: "Traguardi",
   quests: "Missioni",
   codes: "Inserisci un codice",
+  draws: "Estrazioni",
   ranking: "Classifica",
   wallet: "Portafoglio",
   history: "Le mie giocate",

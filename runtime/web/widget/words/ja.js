@@ -67,6 +67,7 @@ export default {
   milestones: "マイルストーン",
   quests: "クエスト",
   codes: "コードを入力",
+  draws: "抽選",
   ranking: "ランキング",
   wallet: "ウォレット",
   history: "プレイ履歴",

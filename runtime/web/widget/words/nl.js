@@ -67,6 +67,7 @@ export default {
   milestones: "Mijlpalen",
   quests: "Opdrachten",
   codes: "Code invoeren",
+  draws: "Trekkingen",
   ranking: "Ranglijst",
   wallet: "Tegoed",
   history: "Mijn spellen",

@@ -67,6 +67,7 @@ export default {
   milestones: "Progi",
   quests: "Zadania",
   codes: "Wpisz kod",
+  draws: "Losowania",
   ranking: "Ranking graczy",
   wallet: "Portfel",
   history: "Moje gry",

@@ -67,6 +67,7 @@ export default {
   milestones: "Metas",
   quests: "Missões",
   codes: "Inserir um código",
+  draws: "Sorteios",
   ranking: "Classificação",
   wallet: "Carteira",
   history: "Minhas jogadas",

@@ -67,6 +67,7 @@ export default {
   milestones: "Hedefler",
   quests: "Görevler",
   codes: "Kod gir",
+  draws: "Çekilişler",
   ranking: "Sıralama",
   wallet: "Cüzdan",
   history: "Oyunlarım",

@@ -67,6 +67,7 @@ export default {
   milestones: "里程碑",
   quests: "任务",
   codes: "输入代码",
+  draws: "抽奖",
   ranking: "排行榜",
   wallet: "钱包",
   history: "我的游戏记录",

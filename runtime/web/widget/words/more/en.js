@@ -46,6 +46,13 @@ export default {
   quest_done: { one: "{count} turn earned", other: "{count} turns earned" },
   plays_unlimited: "Unlimited plays",
 
+  // draws
+  draws_none: "No prize draws yet",
+  draws_tickets: { one: "You have {count} ticket", other: "You have {count} tickets" },
+  draws_closed: "The tickets are final. The winners are drawn soon.",
+  draws_drawn: "The winners are drawn.",
+  draws_won: "You won: {name}",
+
   // codes
   codes_about: "Enter the code from your product or receipt.",
   codes_send: "Redeem code",

@@ -14,7 +14,7 @@ export async function open(panel) {
     const { draws } = await api.get(`/public/campaigns/${encodeURIComponent(render.campaign_id)}`);
     const read = (/** @type {any} */ { id }) => api.get(`/draws/${encodeURIComponent(id)}`);
     const shown = await Promise.all(draws.map(read));
-    waiting.replaceWith(shown.length ? h("ul", { class: "list" }, ...shown.map((draw) => item(panel, draw))) : blank(panel, "🎫", words.t("draws_none")));
+    waiting.replaceWith(shown.length ? h("ul", { class: "items" }, ...shown.map((draw) => item(panel, draw))) : blank(panel, "🎫", words.t("draws_none")));
   } catch (error) {
     waiting.replaceWith(refusal(panel, error));
   }

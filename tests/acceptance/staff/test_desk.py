@@ -176,6 +176,17 @@ async def test_unlinked_contact_ends_logins_and_is_free_for_another_player(modul
     assert await player_of_phone(stack, contact) != player
 
 
+async def test_sign_out_of_a_guest_ends_its_token(world: World) -> None:
+    game = await world.wheel(await world.prize(), access="public")
+    guest = await guest_who_played(world, game)
+    assert (await world.stack.admin("POST", f"/admin/players/{guest.player_id}/logout", {})).http == 200
+
+    async def is_refused() -> bool:
+        return (await world.start(game, "", **guest.bearer)).http == 401
+
+    await until(is_refused)
+
+
 async def player_of_phone(stack: Stack, value: str) -> str:
     contact = {"type": "CONTACT_TYPE_PHONE", "value": value}
     return str((await stack.core("POST", "/players/resolve", {"contact": contact})).data["player"]["id"])

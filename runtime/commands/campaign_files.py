@@ -13,8 +13,19 @@ from runtime.commands.connection import Edge, Refused
 from runtime.commands.documents import Document
 from runtime.commands.resources import filed
 from runtime.operations.files import parsing
-from runtime.operations.files.kinds import BOARDS, CAMPAIGN, GAMES, PRIZES, Change, Found
-from runtime.operations.files.parsing import KINDS, VERSION, Names, check_state, match, with_references
+from runtime.operations.files.kinds import BOARDS, CAMPAIGN, DRAWS, GAMES, PRIZES, Change, Found
+from runtime.operations.files.parsing import (
+    KINDS,
+    REFERENCED,
+    VERSION,
+    Names,
+    check_state,
+    in_own_scope,
+    match,
+    with_references,
+)
+
+ENDED = ("_ARCHIVED", "_CANCELLED")
 
 
 @dataclass(slots=True)
@@ -26,20 +37,22 @@ class State:
 
     def names(self) -> Names:
         """id -> name"""
-        return {kind.section: {item["id"]: item["name"] for item in self.resources[kind.section]} for kind in KINDS[:2]}
+        return {
+            kind.section: {item["id"]: item["name"] for item in self.resources[kind.section]} for kind in REFERENCED
+        }
 
 
 # -- current state ---------------------------------------------------------------------------
 
 
 async def load(edge: Edge, campaign: dict[str, Any]) -> State:
-    """A campaign with its unarchived resources, and the tenant's prizes that its games and boards reference."""
+    """A campaign with its unarchived resources, and the tenant's prizes that its games, boards and draws reference."""
     resources: dict[str, list[dict[str, Any]]] = {}
     for kind in KINDS:
         items = [item async for item in edge.each(kind.path, campaign_id=campaign["id"])]
-        resources[kind.section] = [item for item in items[::-1] if not str(item["status"]).endswith("_ARCHIVED")]
+        resources[kind.section] = [item for item in items[::-1] if not str(item["status"]).endswith(ENDED)]
     known = {prize["id"] for prize in resources["prizes"]}
-    named = {id_ for kind in (GAMES, BOARDS) for item in resources[kind.section] for id_ in _prizes_in(item)}
+    named = {id_ for kind in (GAMES, BOARDS, DRAWS) for item in resources[kind.section] for id_ in _prizes_in(item)}
     for prize_id in sorted(named - known):
         try:
             prize = await edge.get(f"/prizes/{prize_id}")
@@ -96,7 +109,7 @@ def exported(state: State) -> tuple[dict[str, Any], list[str]]:
         rows = []
         for item in state.resources[kind.section]:
             shared = {"shared": True} if kind is PRIZES and not item["campaign_id"] else {}
-            rows.append(_name_first({**filed(kind, with_references(item, names)), **shared}))
+            rows.append(_name_first({**filed(kind, with_references(in_own_scope(item), names)), **shared}))
             config = (item.get("fulfillment") or {}).get("config") or {}
             omitted = (("the secret", config.get("secret_set")), ("the header values", config.get("headers")))
             notes += [

@@ -49,6 +49,10 @@ def _filed(message: Any, shown: Mapping[str, Any]) -> dict[str, Any]:
         made["stock"] = {name: value for name, value in made["stock"].items() if name == "total"}
     for name in ("commitment", "opening"):
         (made.get("release") or {}).pop(name, None)
+    if made.get("randomness"):
+        made["randomness"] = {
+            name: made["randomness"].get(name) for name in ("kind", "source", "at") if made["randomness"].get(name)
+        }
     if made.get("budget"):
         made["budget"] = {name: value for name, value in made["budget"].items() if name in ("amount", "currency")}
     return made

@@ -103,7 +103,7 @@ async def duplicate_campaign(
 
 @app.command(name="export")
 async def export_campaign(campaign: str, file: Path | None = None, /, *, connection: Connection = DEFAULTS) -> None:
-    """Write a campaign with its prizes, games, quests and leaderboards to one YAML file.
+    """Write a campaign with its prizes, games, quests, leaderboards, packs and draws to one YAML file.
 
     The file omits codes, secrets, stock counts, plays and archived resources.
 

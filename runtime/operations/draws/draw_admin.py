@@ -33,21 +33,26 @@ async def create_draw(engine: Engine, request: m.CreateDrawRequest) -> m.DrawRep
     """Creates an open draw. For kind INTERNAL its seed is committed to now: `randomness.commitment`."""
 
     async def work(connection: asyncpg.Connection) -> m.DrawReply:
-        tenant_id, draw = tenant_of(request), provided(request.draw, "draw")
-        refuse_read_only(draw, m.Draw(status=m.DrawStatus.OPEN))
-        if draw.status not in (m.DrawStatus.UNSPECIFIED, m.DrawStatus.OPEN):
-            raise invalid("status", "a new draw is open")
-        await _check(engine, connection, request, draw)
-        draw_id = ids.make("draw")
-        kind = randomness.stored(engine, tenant_id, draw_id, draw.randomness)
-        columns = (draw.campaign_id, *_terms(draw), kind, randomness.new_salt(), merchant_of(request))
-        if await connection.fetchval(_SQL["insert"], tenant_id, draw_id, *columns) is None:
-            raise await campaigns.write_refusal(connection, request, draw.campaign_id)
-        row = await reading_row(connection, tenant_id, draw_id)
-        await audit.record(connection, tenant_id, "draw.create", draw_id, after=_audited(row))
-        return m.DrawReply(draw=from_row(row))
+        return m.DrawReply(draw=await make(engine, connection, request))
 
     return await catalog.create_dependent(engine, request, m.DrawReply, work)
+
+
+async def make(engine: Engine, connection: asyncpg.Connection, request: m.CreateDrawRequest) -> m.Draw:
+    """Creates the draw. The caller has locked the tenant's catalogue."""
+    tenant_id, draw = tenant_of(request), provided(request.draw, "draw")
+    refuse_read_only(draw, m.Draw(status=m.DrawStatus.OPEN))
+    if draw.status not in (m.DrawStatus.UNSPECIFIED, m.DrawStatus.OPEN):
+        raise invalid("status", "a new draw is open")
+    await _check(engine, connection, request, draw)
+    draw_id = ids.make("draw")
+    kind = randomness.stored(engine, tenant_id, draw_id, draw.randomness)
+    columns = (draw.campaign_id, *_terms(draw), kind, randomness.new_salt(), merchant_of(request))
+    if await connection.fetchval(_SQL["insert"], tenant_id, draw_id, *columns) is None:
+        raise await campaigns.write_refusal(connection, request, draw.campaign_id)
+    row = await reading_row(connection, tenant_id, draw_id)
+    await audit.record(connection, tenant_id, "draw.create", draw_id, after=_audited(row))
+    return from_row(row)
 
 
 async def get_draw(engine: Engine, request: m.GetDrawRequest) -> m.DrawReply:
@@ -118,31 +123,36 @@ async def update_draw(engine: Engine, request: m.UpdateDrawRequest) -> m.DrawRep
     """
 
     async def work(connection: asyncpg.Connection) -> None:
-        tenant_id, update = tenant_of(request), provided(request.draw, "draw")
-        row = await lock(connection, request)
-        draw, before = from_row(row), from_row(row)
-        if update.status not in (m.DrawStatus.UNSPECIFIED, draw.status):
-            if update.status is not m.DrawStatus.CANCELLED:
-                raise invalid("status", "can only be set to DRAW_STATUS_CANCELLED; use close, draw and confirm")
-            await _cancel(connection, tenant_id, request.id, row)
-            return
-        if update.campaign_id not in ("", draw.campaign_id):
-            raise invalid("campaign_id", "cannot change")
-        names = set_fields(draw, replace(update, status=draw.status), request.update_mask, SETTABLE)
-        if not names or draw == before:
-            return
-        if found := problems(draw, 0):
-            raise violations(found)
-        if row["status"] != "open":
-            raise illegal(request.id, row["status"], "its tickets are frozen")
-        await _check(engine, connection, request, draw)
-        kind = randomness.stored(engine, tenant_id, request.id, draw.randomness)
-        await connection.fetchval(_SQL["update"], tenant_id, request.id, *_terms(draw), kind)
-        after = _audited(await reading_row(connection, tenant_id, request.id))
-        await audit.record(connection, tenant_id, "draw.update", request.id, before=_audited(row), after=after)
+        await alter(engine, connection, request)
 
     await catalog.change_dependent(engine, tenant_of(request), work)
     return await shown(engine, request)
+
+
+async def alter(engine: Engine, connection: asyncpg.Connection, request: m.UpdateDrawRequest) -> None:
+    """Changes the draw. The caller has locked the tenant's catalogue."""
+    tenant_id, update = tenant_of(request), provided(request.draw, "draw")
+    row = await lock(connection, request)
+    draw, before = from_row(row), from_row(row)
+    if update.status not in (m.DrawStatus.UNSPECIFIED, draw.status):
+        if update.status is not m.DrawStatus.CANCELLED:
+            raise invalid("status", "can only be set to DRAW_STATUS_CANCELLED; use close, draw and confirm")
+        await _cancel(connection, tenant_id, request.id, row)
+        return
+    if update.campaign_id not in ("", draw.campaign_id):
+        raise invalid("campaign_id", "cannot change")
+    names = set_fields(draw, replace(update, status=draw.status), request.update_mask, SETTABLE)
+    if not names or draw == before:
+        return
+    if found := problems(draw, 0):
+        raise violations(found)
+    if row["status"] != "open":
+        raise illegal(request.id, row["status"], "its tickets are frozen")
+    await _check(engine, connection, request, draw)
+    kind = randomness.stored(engine, tenant_id, request.id, draw.randomness)
+    await connection.fetchval(_SQL["update"], tenant_id, request.id, *_terms(draw), kind)
+    after = _audited(await reading_row(connection, tenant_id, request.id))
+    await audit.record(connection, tenant_id, "draw.update", request.id, before=_audited(row), after=after)
 
 
 async def delete_draw(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:

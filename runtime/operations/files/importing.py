@@ -1,4 +1,4 @@
-"""Imports a campaign's file: campaign, prizes, games, quests and leaderboards, in one transaction.
+"""Imports a campaign's file: campaign, prizes, games, quests, leaderboards, packs and draws, in one transaction.
 
 Resources are matched by name: changed ones are updated, new ones created, with the checks and audit entries of the
 single operations. The tenant's catalogue is locked meanwhile, so no other change comes in between.
@@ -19,12 +19,26 @@ from runtime.operations import audit, reading
 from runtime.operations.approvals.pending import NeedsApproval
 from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import VIOLATIONS_MAX, search_pattern
+from runtime.operations.draws import draw_admin
 from runtime.operations.files import parsing
-from runtime.operations.files.kinds import BOARDS, CAMPAIGN, GAMES, PRIZES, QUESTS, Change, Found, Kind, join
+from runtime.operations.files.kinds import (
+    BOARDS,
+    CAMPAIGN,
+    DRAWS,
+    GAMES,
+    PACKS,
+    PRIZES,
+    QUESTS,
+    Change,
+    Found,
+    Kind,
+    join,
+)
 from runtime.operations.games import game_admin as games
 from runtime.operations.games.definitions import game_from_row, prizes_named
 from runtime.operations.idempotent_writes import once
 from runtime.operations.leaderboards import board_admin as boards
+from runtime.operations.packs import pack_admin
 from runtime.operations.prizes import prize_admin as prizes
 from runtime.operations.quests import quest_admin
 from runtime.rules.ui import assets_of
@@ -41,6 +55,8 @@ _FROM_ROW: Final[dict[Kind, Callable[[Any], Any]]] = {
     GAMES: game_from_row,
     QUESTS: quest_admin.quest_from_row,
     BOARDS: boards.board_from_row,
+    PACKS: pack_admin.pack_from_row,
+    DRAWS: draw_admin.from_row,
 }
 
 _Resource = dict[str, Any]
@@ -85,7 +101,7 @@ class _Import:
         self._request = request
         self._version = version
         self._campaign_id = request.into
-        self._ids: parsing.Names = {"prizes": {}, "games": {}}
+        self._ids: parsing.Names = {kind.section: {} for kind in parsing.REFERENCED}
         self._dropped_rankings: list[str] = []
         self._stale_rankings: list[str] = []
         self._steps: Final[dict[Kind, Callable[[Change, Any, list[str]], Awaitable[str]]]] = {
@@ -94,6 +110,8 @@ class _Import:
             GAMES: self._game,
             QUESTS: self._quest,
             BOARDS: self._board,
+            PACKS: self._pack,
+            DRAWS: self._draw,
         }
 
     async def apply_all(self, changes: list[Change]) -> m.ImportCampaignReply:
@@ -135,7 +153,7 @@ class _Import:
             changes[0].current = await self._current_campaign()
             current = {kind: await self._list(kind, campaign_id=self._request.into) for kind in parsing.KINDS}
             current[PRIZES] += await self._shared_prizes(current)
-            names = {kind.section: {one["id"]: one["name"] for one in current[kind]} for kind in (PRIZES, GAMES)}
+            names = {kind.section: {one["id"]: one["name"] for one in current[kind]} for kind in parsing.REFERENCED}
         for change in changes:
             if change.kind is not CAMPAIGN:
                 items = await self._list(PRIZES, q=change.name) if change.shared else current[change.kind]
@@ -158,16 +176,18 @@ class _Import:
             GAMES: ("", campaign_id, ""),
             QUESTS: (campaign_id, "", ""),
             BOARDS: (campaign_id, ""),
+            PACKS: (campaign_id, ""),
+            DRAWS: (campaign_id, ""),
         }
         filters = (tenant_of(self._request), *own_filters[kind], search_pattern(q), merchant_of(self._request))
         rows = await self._connection.fetch(_LISTS[kind], *filters, None, None)
         show = codec.view(kind.message, "number")
-        return [show(_FROM_ROW[kind](row)) for row in rows[::-1]]
+        return [show(_FROM_ROW[kind](row)) for row in rows[::-1] if row["status"] != "cancelled"]
 
     async def _shared_prizes(self, current: dict[Kind, list[_Resource]]) -> list[_Resource]:
-        """The tenant's shared prizes that the campaign's games and leaderboards refer to."""
+        """The tenant's shared prizes that the campaign's games, leaderboards and draws refer to."""
         known = {prize["id"] for prize in current[PRIZES]}
-        named = {prize["prize_id"] for board in current[BOARDS] for prize in board["prizes"]}
+        named = {prize["prize_id"] for one in (*current[BOARDS], *current[DRAWS]) for prize in one["prizes"]}
         for game in current[GAMES]:
             named |= {prize_id for _, prize_id in prizes_named(game)}
         shared = []
@@ -250,6 +270,23 @@ class _Import:
         if (await boards.alter(self._connection, update)).recount:
             self._dropped_rankings.append(update.id)
             self._stale_rankings.append(update.id)
+        return update.id
+
+    async def _pack(self, change: Change, pack: m.Pack, mask: list[str]) -> str:
+        scope = self._request.scope
+        if change.current is None:
+            create = m.CreatePackRequest(scope=scope, pack=pack)
+            return (await pack_admin.make(self._engine, self._connection, create)).id
+        update = m.UpdatePackRequest(scope=scope, id=change.current["id"], pack=pack, update_mask=mask)
+        return (await pack_admin.alter(self._engine, self._connection, update)).id
+
+    async def _draw(self, change: Change, draw: m.Draw, mask: list[str]) -> str:
+        scope = self._request.scope
+        if change.current is None:
+            create = m.CreateDrawRequest(scope=scope, draw=draw)
+            return (await draw_admin.make(self._engine, self._connection, create)).id
+        update = m.UpdateDrawRequest(scope=scope, id=change.current["id"], draw=draw, update_mask=mask)
+        await draw_admin.alter(self._engine, self._connection, update)
         return update.id
 
 

@@ -10,13 +10,16 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from runtime import messages as m
 from runtime.errors import Fault
 from runtime.operations.campaigns import campaign_admin as campaigns
+from runtime.operations.draws import draw_admin
 from runtime.operations.games import game_admin as games
 from runtime.operations.leaderboards import board_admin as leaderboards
+from runtime.operations.packs import pack_admin
 from runtime.operations.prizes import prize_admin as prizes
 from runtime.operations.quests import quest_admin
 from runtime.rules.ui import assets_of
@@ -26,7 +29,7 @@ from runtime.wire.schema import fields_of
 Found = list[tuple[str, str]]
 """(path, problem) pairs"""
 
-TIMES: Final = ("start_date", "end_date", "redeem_until", "starts_at", "ends_at", "at")
+TIMES: Final = ("start_date", "end_date", "redeem_until", "starts_at", "ends_at", "at", "closes_at", "until")
 SECRETS: Final = ("secret", "previous_secret", "secret_set")
 
 
@@ -53,6 +56,8 @@ PRIZES: Final = Kind("prizes", m.Prize, prizes.SETTABLE - {"campaign_id"}, prize
 GAMES: Final = Kind("games", m.Game, games.SETTABLE - {"campaign_id"}, games.problems)
 QUESTS: Final = Kind("quests", m.Quest, quest_admin.SETTABLE - {"campaign_id"}, quest_admin.problems)
 BOARDS: Final = Kind("leaderboards", m.Leaderboard, leaderboards.SETTABLE - {"campaign_id"}, leaderboards.problems)
+PACKS: Final = Kind("packs", m.Pack, pack_admin.SETTABLE, pack_admin.problems)
+DRAWS: Final = Kind("draws", m.Draw, draw_admin.SETTABLE, partial(draw_admin.problems, now=0))
 
 
 # -- from a file -----------------------------------------------------------------------------
@@ -87,7 +92,7 @@ def _with_seconds(value: Any, name: str, path: str, found: Found) -> Any:
     """The value of a field, with its times in unix seconds."""
     if name in TIMES:
         return _seconds(value, path, found)
-    if name == "release" and isinstance(value, dict):
+    if name in ("release", "randomness") and isinstance(value, dict):
         return {key: _with_seconds(item, key, join(path, key), found) for key, item in value.items()}
     if name == "times" and isinstance(value, list):
         rows = enumerate(value)
@@ -159,6 +164,8 @@ def _completed(wanted: Any, current: Any) -> Any:
             return {**current, "total": wanted["total"]}
         if {"kind", "commitment", "opening"} <= wanted.keys():
             return {**wanted, "commitment": current["commitment"], "opening": current["opening"]}
+        if {"source", "round", "commitment", "value"} <= wanted.keys():
+            return {**current, **{name: wanted[name] for name in ("kind", "source", "at")}}
         if {"amount", "currency", "used", "used_at"} == wanted.keys():
             return {**current, "amount": wanted["amount"], "currency": wanted["currency"]}
         return {name: _completed(value, current.get(name)) for name, value in wanted.items()}

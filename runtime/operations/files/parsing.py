@@ -6,11 +6,14 @@
     games: [{name: Wheel, reward_handler: probability, handler_config: {prizes: [{prize_id: Fair mug, ...}]}}]
     quests: [...]
     leaderboards: [{name: Best, game_id: Wheel, metric: plays, mode: sum}]
+    packs: [{name: Bottle caps, gives: {turns: 1}}]
+    draws: [{name: Raffle, tickets: {entries: true}, prizes: [{prize_id: Fair mug, count: 1}], randomness: {...}}]
 
-Names replace ids: `prize_id`, `fallback_prize_id` and `game_id` hold the name of a prize or game in the file, or the
-id of one outside it. A prize with `shared: true` belongs to the tenant, not to the campaign. Resources are matched by
-name, so a second import changes nothing. A time is `2026-03-01T09:00:00+01:00`, unix seconds, or a day of the campaign
-(days.py). Resources and fields that are not in the file stay unchanged.
+Names replace ids: `prize_id`, `fallback_prize_id`, `game_id` and `ranking` hold the name of a prize, game or
+leaderboard in the file, or the id of one outside it. A prize with `shared: true` belongs to the tenant, not to the
+campaign. Resources are matched by name, so a second import changes nothing. A time is `2026-03-01T09:00:00+01:00`, unix
+seconds, or a day of the campaign (days.py). Resources and fields that are not in the file stay unchanged. A pack's
+codes are never in it. Without a `scope_key`, packs and draws use the campaign's wallets.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from runtime.operations.files.days import with_times
 from runtime.operations.files.kinds import (
     BOARDS,
     CAMPAIGN,
+    DRAWS,
     GAMES,
+    PACKS,
     PRIZES,
     QUESTS,
     Change,
@@ -35,11 +40,17 @@ from runtime.operations.games.definitions import definition_of, prizes_named
 from runtime.wire import codec
 
 VERSION: Final = 1
-KINDS: Final = (PRIZES, GAMES, QUESTS, BOARDS)
+KINDS: Final = (PRIZES, GAMES, QUESTS, BOARDS, PACKS, DRAWS)
 """In the order of creation: each refers only to earlier ones."""
 
-REFERENCES: Final[Mapping[str, Kind]] = {"prize_id": PRIZES, "fallback_prize_id": PRIZES, "game_id": GAMES}
-_ID_PREFIXES: Final = {"prizes": "prize_", "games": "game_"}
+REFERENCES: Final[Mapping[str, Kind]] = {
+    "prize_id": PRIZES,
+    "fallback_prize_id": PRIZES,
+    "game_id": GAMES,
+    "ranking": BOARDS,
+}
+REFERENCED: Final = (PRIZES, GAMES, BOARDS)
+_ID_PREFIXES: Final = {"prizes": "prize_", "games": "game_", "leaderboards": "board_"}
 
 Names = dict[str, dict[str, str]]
 """By section: reference in the file -> replacement."""
@@ -62,7 +73,9 @@ def read(file: Any) -> tuple[list[Change], Found]:
     """The changes of a file in the order of creation, the campaign first; and all problems."""
     found: Found = []
     if not isinstance(file, dict):
-        return [], [("", "must be an object with the fields campaign, prizes, games, quests, leaderboards")]
+        return [], [
+            ("", "must be an object with the fields campaign, prizes, games, quests, leaderboards, packs, draws")
+        ]
     sections = {kind.section for kind in KINDS}
     found += [(name, "is not a known field") for name in file if name not in {"tombola", "campaign", *sections}]
     if file.get("tombola", VERSION) != VERSION:
@@ -149,6 +162,9 @@ def _references(kind: Kind, wanted: Mapping[str, Any]) -> Iterator[_Reference]:
     elif kind is BOARDS:
         if wanted.get("game_id"):
             yield _Reference("game_id", GAMES, wanted["game_id"])
+    elif kind is DRAWS and (board := (wanted.get("tickets") or {}).get("ranking")):
+        yield _Reference("tickets.ranking", BOARDS, board)
+    if kind in (BOARDS, DRAWS):
         for index, prize in enumerate(wanted.get("prizes", ())):
             yield _Reference(f"prizes[{index}].prize_id", PRIZES, prize["prize_id"])
 
@@ -156,11 +172,22 @@ def _references(kind: Kind, wanted: Mapping[str, Any]) -> Iterator[_Reference]:
 # -- what is there of it ---------------------------------------------------------------------
 
 
+def in_own_scope(resource: dict[str, Any]) -> dict[str, Any]:
+    """A pack or draw without the scope_key of its own campaign, which is the default."""
+    scoped = {name: resource[name] for name in ("gives", "tickets") if isinstance(resource.get(name), dict)}
+    own = {
+        name: {**value, "scope_key": ""}
+        for name, value in scoped.items()
+        if value.get("scope_key") == resource["campaign_id"]
+    }
+    return {**resource, **own}
+
+
 def match(change: Change, items: Iterable[dict[str, Any]], found: Found) -> dict[str, Any] | None:
     """The service's resource of this kind and name, or None."""
     if change.kind is PRIZES:
         items = [item for item in items if bool(item["campaign_id"]) is not change.shared]
-    same = [item for item in items if item["name"] == change.name]
+    same = [in_own_scope(item) for item in items if item["name"] == change.name]
     if len(same) > 1:
         ids = ", ".join(item["id"] for item in same)
         found.append((f"{change.path}.name", f"must be unique: several {change.kind.section} have this name: {ids}"))
@@ -175,5 +202,7 @@ def check_state(change: Change, found: Found) -> None:
         total, awarded = change.wanted["stock"]["total"], change.current["stock"]["awarded"]
         if 0 < total < awarded:
             found.append((f"{change.path}.stock.total", f"must be at least {awarded}, the number already awarded"))
+    if change.kind is DRAWS and change.current["status"] != "DRAW_STATUS_OPEN":
+        found.append((change.path, f"draw {change.name!r} is closed and cannot be changed"))
     if change.kind is BOARDS and change.current["status"] != "LEADERBOARD_STATUS_ACTIVE":
         found.append((change.path, f"leaderboard {change.name!r} is finalized and cannot be changed"))

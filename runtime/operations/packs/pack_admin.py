@@ -33,29 +33,34 @@ async def create_pack(engine: Engine, request: m.CreatePackRequest) -> m.PackRep
     A code that gives more than DUAL_TURNS_ABOVE or DUAL_ADJUSTMENT_ABOVE needs a second person's approval: 202
     APPROVAL_NEEDED.
     """
-    tenant_id, pack = tenant_of(request), provided(request.pack, "pack")
-    refuse_read_only(pack, m.Pack(id=pinned_id(pack.id)))
-    _check(pack)
 
     async def work(connection: asyncpg.Connection) -> m.PackReply:
-        campaign = await reading.for_update(connection, _CAMPAIGN, request, "campaign", pack.campaign_id)
-        _check_wallet(request, pack, campaign["merchant_id"])
-        pack_id = id_of_new("pack", pack.id)
-        columns = (pack.campaign_id, pack.name, token(pack.status, "active"), *_gift(pack), pack.until)
-        await connection.execute(SQL["insert"], tenant_id, pack_id, *columns)
-        await connection.execute(
-            SQL["store_key"], tenant_id, pack.campaign_id, new_key(engine, tenant_id, pack.campaign_id)
-        )
-        row = await row_of(connection, tenant_id, pack_id)
-        await audit.record(connection, tenant_id, "pack.create", pack_id, after=dict(row))
-        pinned = m.CreatePackRequest.parse(bytes(request))
-        assert pinned.pack is not None
-        pinned.pack.id = pack_id
-        needs = policy.pack(engine.settings, None, row)
-        await settle(connection, needs, lambda: NeedsApproval(pack_id, before={}, after=dict(row), pinned=pinned))
-        return m.PackReply(pack=pack_from_row(row))
+        return m.PackReply(pack=await make(engine, connection, request))
 
     return await catalog.create_dependent(engine, request, m.PackReply, work)
+
+
+async def make(engine: Engine, connection: asyncpg.Connection, request: m.CreatePackRequest) -> m.Pack:
+    """Creates the pack. The caller has locked the tenant's catalogue."""
+    tenant_id, pack = tenant_of(request), provided(request.pack, "pack")
+    refuse_read_only(pack, m.Pack(id=pinned_id(pack.id)))
+    if found := problems(pack):
+        raise violations(found)
+    campaign = await reading.for_update(connection, _CAMPAIGN, request, "campaign", pack.campaign_id)
+    _check_wallet(request, pack, campaign["merchant_id"])
+    pack_id = id_of_new("pack", pack.id)
+    columns = (pack.campaign_id, pack.name, token(pack.status, "active"), *_gift(pack), pack.until)
+    await connection.execute(SQL["insert"], tenant_id, pack_id, *columns)
+    key = new_key(engine, tenant_id, pack.campaign_id)
+    await connection.execute(SQL["store_key"], tenant_id, pack.campaign_id, key)
+    row = await row_of(connection, tenant_id, pack_id)
+    await audit.record(connection, tenant_id, "pack.create", pack_id, after=dict(row))
+    pinned = m.CreatePackRequest.parse(bytes(request))
+    assert pinned.pack is not None
+    pinned.pack.id = pack_id
+    needs = policy.pack(engine.settings, None, row)
+    await settle(connection, needs, lambda: NeedsApproval(pack_id, before={}, after=dict(row), pinned=pinned))
+    return pack_from_row(row)
 
 
 async def get_pack(engine: Engine, request: m.GetPackRequest) -> m.PackReply:
@@ -76,31 +81,37 @@ async def update_pack(engine: Engine, request: m.UpdatePackRequest) -> m.PackRep
 
     INVALID_ARGUMENT if `campaign_id` would change: the codes are the campaign's.
     """
-    tenant_id, update = tenant_of(request), provided(request.pack, "pack")
 
     async def work(connection: asyncpg.Connection) -> m.PackReply:
-        await reading.for_update(connection, SQL["owner"], request, "pack", request.id)
-        before = await row_of(connection, tenant_id, request.id)
-        pack = pack_from_row(before)
-        if update.campaign_id not in ("", pack.campaign_id):
-            raise invalid("campaign_id", "cannot change")
-        if pack.status is m.PackStatus.ARCHIVED:
-            raise invalid("status", "cannot change: the pack is archived, and its codes are no longer valid")
-        set_fields(pack, update, request.update_mask, SETTABLE)
-        _check(pack)
-        campaign = await reading.for_update(connection, _CAMPAIGN, request, "campaign", pack.campaign_id)
-        _check_wallet(request, pack, campaign["merchant_id"])
-        columns = (pack.name, token(pack.status, "active"), *_gift(pack), pack.until)
-        await connection.execute(SQL["update"], tenant_id, request.id, *columns)
-        after = await row_of(connection, tenant_id, request.id)
-        await audit.record(connection, tenant_id, "pack.update", request.id, before=dict(before), after=dict(after))
-        # Codes and redemptions in the meantime do not make the approval stale.
-        rests_on = {name: before[name] for name in ("status", "until", *policy.GIFT)}
-        approval = NeedsApproval(request.id, before=dict(before), after=dict(after), rests_on=rests_on)
-        await settle(connection, policy.pack(engine.settings, before, after), lambda: approval)
-        return m.PackReply(pack=pack_from_row(after))
+        return m.PackReply(pack=await alter(engine, connection, request))
 
-    return await catalog.change_dependent(engine, tenant_id, work)
+    return await catalog.change_dependent(engine, tenant_of(request), work)
+
+
+async def alter(engine: Engine, connection: asyncpg.Connection, request: m.UpdatePackRequest) -> m.Pack:
+    """Changes the pack. The caller has locked the tenant's catalogue."""
+    tenant_id, update = tenant_of(request), provided(request.pack, "pack")
+    await reading.for_update(connection, SQL["owner"], request, "pack", request.id)
+    before = await row_of(connection, tenant_id, request.id)
+    pack = pack_from_row(before)
+    if update.campaign_id not in ("", pack.campaign_id):
+        raise invalid("campaign_id", "cannot change")
+    if pack.status is m.PackStatus.ARCHIVED:
+        raise invalid("status", "cannot change: the pack is archived, and its codes are no longer valid")
+    set_fields(pack, update, request.update_mask, SETTABLE)
+    if found := problems(pack):
+        raise violations(found)
+    campaign = await reading.for_update(connection, _CAMPAIGN, request, "campaign", pack.campaign_id)
+    _check_wallet(request, pack, campaign["merchant_id"])
+    columns = (pack.name, token(pack.status, "active"), *_gift(pack), pack.until)
+    await connection.execute(SQL["update"], tenant_id, request.id, *columns)
+    after = await row_of(connection, tenant_id, request.id)
+    await audit.record(connection, tenant_id, "pack.update", request.id, before=dict(before), after=dict(after))
+    # Codes and redemptions in the meantime do not make the approval stale.
+    rests_on = {name: before[name] for name in ("status", "until", *policy.GIFT)}
+    approval = NeedsApproval(request.id, before=dict(before), after=dict(after), rests_on=rests_on)
+    await settle(connection, policy.pack(engine.settings, before, after), lambda: approval)
+    return pack_from_row(after)
 
 
 async def delete_pack(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
@@ -140,8 +151,9 @@ async def list_player_redemptions(engine: Engine, request: m.ListOfPlayerRequest
 # -- checks and messages -----------------------------------------------------------------------
 
 
-def _check(pack: m.Pack) -> None:
-    checks, gives = Checks(), provided(pack.gives, "gives")
+def problems(pack: m.Pack) -> list[tuple[str, str]]:
+    """(field, description) of each problem. References are not checked."""
+    checks, gives = Checks(), pack.gives or m.PackGift()
     checks.required("campaign_id", pack.campaign_id)
     checks.required("name", pack.name)
     checks.between("until", pack.until, 0, TIME_MAX)
@@ -153,8 +165,7 @@ def _check(pack: m.Pack) -> None:
             checks.problem("gives", "has an amount and a scope_key only with a currency")
     else:
         checks.between("gives.amount", gives.amount, 1, AMOUNT_MAX)
-    if found := checks.found:
-        raise violations(found)
+    return checks.found
 
 
 def _check_wallet(request: Scoped, pack: m.Pack, merchant_id: str) -> None:

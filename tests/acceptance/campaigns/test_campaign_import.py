@@ -51,8 +51,17 @@ FILE: dict[str, Any] = {
             "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": "Bread"}],
         }
     ],
+    "packs": [{"name": "Caps", "gives": {"currency": "ticket", "amount": 2}, "until": "2031-02-01T00:00:00Z"}],
+    "draws": [
+        {
+            "name": "Raffle",
+            "tickets": {"ranking": "Best"},
+            "prizes": [{"prize_id": "Bread", "count": 1}],
+            "randomness": {"kind": "DECLARED", "source": "Lotto", "at": "2031-03-02T00:00:00Z"},
+        }
+    ],
 }
-SECTIONS = ("campaigns", "prizes", "games", "quests", "leaderboards")
+SECTIONS = ("campaigns", "prizes", "games", "quests", "leaderboards", "packs", "draws")
 
 
 def file_with(path: str, value: Any) -> dict[str, Any]:
@@ -84,7 +93,7 @@ async def of_campaign(stack: Stack, campaign_id: str) -> dict[str, Any]:
 async def test_import_makes_everything_in_the_file_and_resolves_its_names(world: World) -> None:
     stack = world.stack
     made = (await imported(stack)).data
-    assert (made["name"], made["created"], made["changed"], made["kept"]) == ("Harvest", 6, 0, 0)
+    assert (made["name"], made["created"], made["changed"], made["kept"]) == ("Harvest", 8, 0, 0)
     there = await of_campaign(stack, made["campaign_id"])
     wheel, bread = there["Wheel"], there["Bread"]
     assert wheel["handler_config"]["prizes"][0]["prize_id"] == there["Cider"]["id"]
@@ -94,11 +103,23 @@ async def test_import_makes_everything_in_the_file_and_resolves_its_names(world:
     cider = next(prize for prize in file["prizes"] if prize["name"] == "Cider")
     assert cider["release"] == {**FILE["prizes"][0]["release"], "units": 5}
     assert there["Visit"]["condition"]["game_id"] == wheel["id"] == there["Best"]["game_id"]
-    assert there["Best"]["prizes"][0]["prize_id"] == bread["id"]
+    assert there["Best"]["prizes"][0]["prize_id"] == there["Raffle"]["prizes"][0]["prize_id"] == bread["id"]
+    assert there["Raffle"]["tickets"]["ranking"] == there["Best"]["id"]
+    assert there["Caps"]["gives"]["scope_key"] == made["campaign_id"]
+    assert file["packs"] == [{**FILE["packs"][0], "status": "active"}] and file["draws"] == FILE["draws"]
     campaign = (await stack.admin("GET", f"/admin/campaigns/{made['campaign_id']}")).data
     assert (campaign["status"], campaign["end_date"]) == ("CAMPAIGN_STATUS_DRAFT", 1_930_086_000)
-    entries = (await all_there(stack))["audit"][:7]
-    creations = ["leaderboard.create", "quest.create", "game.create", "prize.create", "prize.create", "campaign.create"]
+    entries = (await all_there(stack))["audit"][:9]
+    creations = [
+        "draw.create",
+        "pack.create",
+        "leaderboard.create",
+        "quest.create",
+        "game.create",
+        "prize.create",
+        "prize.create",
+        "campaign.create",
+    ]
     assert [entry["action"] for entry in entries] == ["campaign.import", *creations]
 
 
@@ -107,16 +128,20 @@ async def test_import_into_a_campaign_changes_only_what_differs(world: World) ->
     into = (await imported(stack)).data["campaign_id"]
     before = await of_campaign(stack, into)
     again = (await imported(stack, into=into)).data
-    assert (again["created"], again["changed"], again["kept"]) == (0, 0, 6)
+    assert (again["created"], again["changed"], again["kept"]) == (0, 0, 8)
     assert await of_campaign(stack, into) == before
     file = file_with("prizes/0/stock/total", 9)
     file["games"][0]["handler_config"]["prizes"][0]["probability"] = 0.2
     file["quests"].append({"name": "Second", "turns": 1})
     changed = (await imported(stack, file, into=into)).data
-    assert (changed["created"], changed["changed"], changed["kept"]) == (1, 2, 4)
+    assert (changed["created"], changed["changed"], changed["kept"]) == (1, 2, 6)
     after = await of_campaign(stack, into)
     assert (after["Cider"]["stock"]["total"], after["Wheel"]["revision"]) == (9, 2)
     assert after["Bread"] == before["Bread"] and after["Best"] == before["Best"]
+    assert (await stack.admin("POST", f"/admin/draws/{after['Raffle']['id']}/close", {})).code == "OK"
+    assert (await imported(stack, file, into=into)).data["kept"] == 9, "a closed draw that does not differ"
+    file["draws"][0]["alternates"] = 3
+    assert fields_of(await imported(stack, file, into=into)) == ["draws[0]"]
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["new", "into"])
@@ -170,11 +195,11 @@ async def test_import_finds_a_shared_prize_by_its_name(world: World) -> None:
     stack = world.stack
     file = file_with("prizes/1", {"name": "Bread", "type": "goods", "shared": True})
     first, second = [(await imported(stack, file)).data for _ in range(2)]
-    assert (first["created"], second["created"], second["kept"]) == (6, 5, 1)
+    assert (first["created"], second["created"], second["kept"]) == (8, 7, 1)
     wheels = [(await of_campaign(stack, one["campaign_id"]))["Wheel"] for one in (first, second)]
     assert wheels[0]["fallback_prize_id"] == wheels[1]["fallback_prize_id"]
     again = (await imported(stack, file, into=second["campaign_id"])).data
-    assert (again["created"], again["changed"], again["kept"]) == (0, 0, 6)
+    assert (again["created"], again["changed"], again["kept"]) == (0, 0, 8)
 
 
 async def test_import_with_one_key_makes_one_campaign(world: World) -> None:
@@ -202,8 +227,8 @@ async def test_import_of_rivals_into_one_campaign_is_made_once(world: World) -> 
         rivals = [asyncio.create_task(imported(stack, into=into)) for _ in range(3)]
         await until(lambda: waits(stack, "tenancy.raise_catalog_version", "idempotency.claim"))
     answers = [(await rival).data for rival in rivals]
-    assert sorted((one["created"], one["changed"], one["kept"]) for one in answers) == [(0, 0, 6), (0, 0, 6), (5, 1, 0)]
-    assert len((await all_there(stack))["prizes"]) >= 2 and len(await of_campaign(stack, into)) == 5
+    assert sorted((one["created"], one["changed"], one["kept"]) for one in answers) == [(0, 0, 8), (0, 0, 8), (7, 1, 0)]
+    assert len((await all_there(stack))["prizes"]) >= 2 and len(await of_campaign(stack, into)) == 7
 
 
 async def test_import_by_a_merchants_staff_is_limited_to_the_merchant(world: World) -> None:
@@ -213,7 +238,7 @@ async def test_import_by_a_merchants_staff_is_limited_to_the_merchant(world: Wor
     made = (await imported(staff)).data
     campaign = (await stack.admin("GET", f"/admin/campaigns/{made['campaign_id']}")).data
     assert campaign["merchant_id"] == merchant_id
-    file = file_with("games", []) | {"quests": [], "leaderboards": []}
+    file = file_with("games", []) | {"quests": [], "leaderboards": [], "draws": []}
     file["prizes"].append({"name": "The tenant's", "shared": True})
     refused = await imported(staff, file)
     assert (refused.http, refused.reason) == (403, "FORBIDDEN")

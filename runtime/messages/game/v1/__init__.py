@@ -4554,7 +4554,7 @@ default_message_pool.register_message("game.v1", "ImportCampaignReply", ImportCa
 @dataclass(eq=False, repr=False)
 class ImportCampaignRequest(betterproto2.Message):
     """
-    A campaign with its prizes, games, quests and leaderboards, as one file (`tombola campaigns export`).
+    A campaign with its prizes, games, quests, leaderboards, packs and draws, as one file (`tombola campaigns export`).
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)

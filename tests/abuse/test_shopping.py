@@ -28,6 +28,18 @@ async def test_guest_gets_a_row_only_by_playing(world: World) -> None:
     assert [tuple(row) for row in rows] == [("guest", 2)]
 
 
+async def test_guest_session_adds_no_database_query(world: World) -> None:
+    game_id = await world.wheel(await world.prize(), access="public")
+    await world.round(game_id, "")
+    trips = []
+    for _ in range(4):  # Background jobs of the service ask the database as well, now and then.
+        before = world.database.round_trips
+        started = (await world.start(game_id, "")).data
+        assert (await world.play(game_id, started["session_id"], "")).http == 200
+        trips.append(world.database.round_trips - before)
+    assert min(trips) <= 3  # A look, a commit, and the look of a second that has passed.
+
+
 @pytest.mark.parametrize("first", ["profile", "quest", "login"])
 async def test_guest_is_recorded_as_a_guest_whatever_its_first_action(world: World, first: str) -> None:
     game_id = await world.wheel(await world.prize(), access="public")

@@ -266,6 +266,16 @@ class TestConnection:
         (refused,) = await self.exchange(address, broken)
         assert (refused.number, Status(refused.status)) == (GOODBYE, Status.INVALID_ARGUMENT)
 
+    async def test_frame_over_the_limit_is_refused_before_it_arrives(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(HELLO + struct.pack(">I", 16 * MESSAGE_BYTES_MAX))
+        async with asyncio.timeout(HANG_SECONDS):
+            (frame,) = unframed(await reader.read())
+        (refused,) = answers_of(frame)
+        assert (refused.number, Status(refused.status)) == (GOODBYE, Status.RESOURCE_EXHAUSTED)
+        writer.close()
+
     async def test_frames_may_come_in_pieces(self, desk: Desk, address: str) -> None:
         rows = [Call(1, "GetCampaign", body(m.GetCampaignRequest(scope=SCOPE, id="a"))).row()]
         whole = OPENING + b"".join(framed(frame) for frame in frames(rows))

@@ -108,6 +108,15 @@ async def test_metrics_are_not_served_by_an_edge(stack: Stack, surface: str) -> 
         assert answer.status == 404
 
 
+async def test_core_reads_proto3_json(stack: Stack) -> None:
+    body = {"campaign": {"name": "Autumn", "status": 2, "startDate": "1767225600", "endDate": 4102444800}}
+    made = (await stack.core("POST", "/campaigns", body)).data["campaign"]
+    assert (made["status"], made["start_date"]) == ("CAMPAIGN_STATUS_ACTIVE", "1767225600")
+    query = {"scope.tenantId": stack.tenant_id, "status": "2", "limit": "1"}
+    async with stack.http.get(f"{stack.process.core_url}{API}/campaigns", params=query) as answer:
+        assert [one["id"] for one in (await answer.json())["data"]["items"]] == [made["id"]]
+
+
 async def test_id_of_a_body_that_differs_from_the_path_is_refused(stack: Stack) -> None:
     answer = await stack.core("PUT", "/games/game_a", {"id": "game_b", "game": {"name": "x"}})
     assert (answer.http, answer.envelope["data"]["violations"][0]["field"]) == (400, "id")

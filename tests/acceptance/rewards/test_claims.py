@@ -298,3 +298,20 @@ async def test_answers_are_exported_and_erased_with_the_player(world: World) -> 
     assert gone.code == "OK"
     assert (await shown(world, reward_id))["answers"] == []
     assert (await shown(world, stored))["answers"] == KEPT
+
+
+async def test_rewards_list_of_core_requires_a_player(stack: Stack) -> None:
+    refused = await stack.core("GET", "/rewards/me")
+    assert (refused.http, refused.reason) == (400, "VALIDATION")
+
+
+async def test_rewards_list_of_staff_never_has_a_code(stack: Stack, shelf: Shelf) -> None:
+    prize_id = await shelf.prize(channel="voucher_code")
+    await shelf.codes(prize_id, "MUG-SECRET-1")
+    reward_id = await shelf.reward(prize_id)
+    claimed = await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="player_ann")
+    assert claimed.data["code"] == "MUG-SECRET-1"
+    for answer in (await stack.admin("GET", "/admin/rewards"), await stack.core("GET", "/rewards")):
+        [reward] = answer.data["items"]
+        assert reward["status"] == "REWARD_STATUS_FULFILLED"
+        assert "code" not in reward and "MUG-SECRET-1" not in str(answer.envelope)

@@ -291,3 +291,24 @@ async def test_finalize_skips_only_the_winner_whose_wallet_is_full(stack: Stack)
         assert [item["reason"] for item in done["standings"]] == ["", "BALANCE_FULL", "", ""]
     balances = await stack.database.fetch("SELECT player_id, balance FROM balances ORDER BY 1")
     assert [tuple(row) for row in balances] == [("p0", 5), ("p1", 2**63 - 5), ("p2", 5), ("p3", 5)]
+
+
+async def test_finalize_gives_a_code_with_a_rank(stack: Stack) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    voucher = await make_prize(stack, type="voucher", fulfillment={"channel": "voucher_code"})
+    assert (await stack.admin("POST", f"/admin/prizes/{voucher}/codes", {"codes": ["A-1"]})).data["added"] == 1
+    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 2, "prize_id": voucher}])
+    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(2)])
+    first, second = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data["standings"]
+    assert (first["reason"], second["reason"]) == ("", "OUT_OF_STOCK")
+    assert await stack.database.fetchval("SELECT reward_id FROM codes") == first["reward_id"]
+
+
+async def test_finalize_at_the_day_cap_of_a_prize_withholds_it(stack: Stack) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    mug = await make_prize(stack, constraints={"max_per_day": 1})
+    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 2, "prize_id": mug}])
+    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(2)])
+    done = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data
+    assert [item["reason"] for item in done["standings"]] == ["", "CAP_DAY"]
+    assert await rewards_of(stack) == [("p0", mug)]

@@ -11,6 +11,7 @@ from aiohttp import web
 from runtime.operations.rewards.reward_queries import HIDDEN
 from runtime.streams import expiry
 from tests.support.deliveries import working
+from tests.support.guests import guest_who_played, log_in
 from tests.support.operations import make_merchant
 from tests.support.receiver import receiving
 from tests.support.rewards import Shelf
@@ -315,3 +316,25 @@ async def test_rewards_list_of_staff_never_has_a_code(stack: Stack, shelf: Shelf
         [reward] = answer.data["items"]
         assert reward["status"] == "REWARD_STATUS_FULFILLED"
         assert "code" not in reward and "MUG-SECRET-1" not in str(answer.envelope)
+
+
+async def test_claim_fields_are_copied_with_the_campaign(world: World) -> None:
+    prize_id = await prize(world, NAME, campaign_id=world.campaign_id)
+    await world.wheel(prize_id)
+    copy = await world.stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {"name": "Copy"})
+    [copied] = (await world.stack.admin("GET", "/admin/prizes", campaign_id=copy.data["id"])).data["items"]
+    assert [field["label"] for field in copied["claim_fields"]] == [NAME["label"]]
+
+
+async def test_answers_of_a_guest_move_with_its_login(world: World) -> None:
+    prize_id = await prize(world)
+    guest = await guest_who_played(world, await world.wheel(prize_id, access="public"))
+    found = await world.stack.consumer("GET", "/rewards/me", headers=guest.bearer, prize_id=prize_id)
+    reward_id = found.data["items"][0]["id"]
+    path = f"/rewards/{reward_id}/claim"
+    assert (await world.stack.consumer("POST", path, {"answers": ANSWERS}, headers=guest.bearer)).code == "OK"
+    player = await log_in(world.stack, guest, "keeps.them@example.com")
+    seen = await shown(world, reward_id)
+    assert (seen["reward"]["player_id"], seen["answers"]) == (player, KEPT)
+    assert (await world.stack.admin("POST", f"/admin/players/{player}/erase", {"reason": "x"})).code == "OK"
+    assert (await shown(world, reward_id))["answers"] == []

@@ -75,7 +75,7 @@ async def duplicate_campaign(
     end: datetime | None = None,
     connection: Connection = DEFAULTS,
 ) -> None:
-    """Copy a campaign with its games, prizes at full stock, quests, leaderboards, packs and paused integrations.
+    """Copy a campaign with its games, prizes at full stock, quests, leaderboards, packs, draws and paused integrations.
 
     Parameters
     ----------

@@ -1,9 +1,10 @@
-"""Duplicates a campaign: a draft with its games, prizes, quests, boards, packs and integrations.
+"""Duplicates a campaign: a draft with its games, prizes, quests, boards, packs, draws and integrations.
 
 Prizes are copied with full stock, prizes and packs without codes. The copied games and boards reference the copies.
 Copied are the campaign's prizes, and referenced prizes that belong to no campaign. Another campaign's prize stays
 shared. For a merchant's staff, so does a prize of no campaign: a copy would become the merchant's. Archived resources
-are skipped; all others keep their status, except that a finalized board is open again and integrations are paused.
+and cancelled draws are skipped; all others keep their status, except that a finalized board or a closed draw is open
+again and integrations are paused.
 
 All dates move by the same number of whole days in the campaign's time zone (`shift_days` in the reply). If a start is
 requested, they move to its day. Otherwise, if the original has begun, they move so that the copy begins at the next
@@ -30,6 +31,7 @@ from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.campaign_admin import from_row
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks
+from runtime.operations.draws import randomness
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
 from runtime.operations.packs.codes import SQL as PACKS
 from runtime.operations.packs.codes import new_key
@@ -41,6 +43,10 @@ _SQL: Final = sql.load("campaigns")
 _REVISE: Final = sql.load("games")["insert_revision"]
 _GET_PRIZE: Final = sql.load("prizes")["get"]
 _STORE_KEY: Final = PACKS["store_key"]
+_DRAWS: Final = sql.load("draws")
+
+DRAWS_MAX: Final = 1_000
+"""The most draws that a copy contains, the newest."""
 
 
 async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest) -> m.DuplicateCampaignReply:
@@ -76,6 +82,11 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
         return m.DuplicateCampaignReply(campaign=from_row(made), shift_days=later)
 
     return await catalog.create(engine, request, m.DuplicateCampaignReply, work)
+
+
+def _replaced(prizes: list[dict[str, Any]], new_ids: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The ranks' prizes, by their new ids."""
+    return [{**prize, "prize_id": new_ids.get(prize["prize_id"], prize["prize_id"])} for prize in prizes]
 
 
 def _name(wanted: str, original: str) -> str:
@@ -136,17 +147,21 @@ class _Copy:
         boards = await self._fetch("boards_to_copy", self._old_id, list(game_ids))
         quests = await self._fetch("quests_to_copy", self._old_id)
         named = {prize_id for game in games for _, prize_id in prizes_named(game["definition"])}
-        named |= {prize["prize_id"] for board in boards for prize in board["prizes"]}
+        draws = await self._connection.fetch(_DRAWS["of_campaign"], self._tenant_id, self._old_id, DRAWS_MAX)
+        named |= {prize["prize_id"] for one in (*boards, *draws) for prize in one["prizes"]}
         prize_ids = await self._prizes(sorted(named), merchant_id)
         for game in games:
             await self._game(game, game_ids[game["game_id"]], prize_ids)
+        board_ids = {board["board_id"]: ids.make("board") for board in boards}
         for board in boards:
-            await self._board(board, game_ids, prize_ids)
+            await self._board(board, board_ids[board["board_id"]], game_ids, prize_ids)
         for quest in quests:
             await self._quest(quest, game_ids)
         packs = await self._fetch("packs_to_copy", self._old_id)
         for pack in packs:
             await self._pack(pack)
+        for draw in draws:
+            await self._draw(draw, board_ids, prize_ids)
         integrations = await self._fetch("integrations_to_copy", self._old_id)
         for integration in integrations:
             await self._integration(integration, ids.make("integration"))
@@ -156,6 +171,7 @@ class _Copy:
             "quests": len(quests),
             "leaderboards": len(boards),
             "packs": len(packs),
+            "draws": len(draws),
             "integrations": len(integrations),
         }
 
@@ -200,17 +216,14 @@ class _Copy:
         definition |= {name: self._moved(at) for name, at in dated.items()}
         await self._connection.execute(_REVISE, self._tenant_id, new_id, 1, definition)
 
-    async def _board(self, board: Any, game_ids: dict[str, str], prize_ids: dict[str, str]) -> None:
-        prizes = [
-            {**prize, "prize_id": prize_ids.get(prize["prize_id"], prize["prize_id"])} for prize in board["prizes"]
-        ]
+    async def _board(self, board: Any, new_id: str, game_ids: dict[str, str], prize_ids: dict[str, str]) -> None:
         await self._copy_dated(
             "copy_board",
             board["board_id"],
-            board_id=ids.make("board"),
+            board_id=new_id,
             campaign_id=self.new_id,
             game_id=game_ids.get(board["game_id"], ""),
-            prizes=prizes,
+            prizes=_replaced(board["prizes"], prize_ids),
         )
 
     async def _quest(self, quest: Any, game_ids: dict[str, str]) -> None:
@@ -228,6 +241,29 @@ class _Copy:
         fields = {"pack_id": ids.make("pack"), "campaign_id": self.new_id}
         fields |= {"scope_key": self.new_id} if own else {}
         await self._copy_dated("copy_pack", pack["pack_id"], **fields)
+
+    async def _draw(self, draw: Any, board_ids: dict[str, str], prize_ids: dict[str, str]) -> None:
+        """Copies a draw as an open one, with a seed or round of its own."""
+        tickets, kind, draw_id = draw["tickets"], draw["randomness"], ids.make("draw")
+        scope_key = self.new_id if tickets["scope_key"] == self._old_id else tickets["scope_key"]
+        ranking = board_ids.get(tickets["ranking"], tickets["ranking"])
+        at = self._moved(kind["at"]) if kind["at"] else 0
+        closes_at = self._moved(draw["closes_at"]) if draw["closes_at"] else 0
+        terms = m.DrawRandomness(kind=kind["kind"], source=kind["source"], at=at)
+        await self._connection.fetchval(
+            _DRAWS["insert"],
+            self._tenant_id,
+            draw_id,
+            self.new_id,
+            draw["name"],
+            {**tickets, "scope_key": scope_key, "ranking": ranking},
+            _replaced(draw["prizes"], prize_ids),
+            draw["alternates"],
+            closes_at if closes_at > self._engine.clock.now() else 0,
+            randomness.stored(self._engine, self._tenant_id, draw_id, terms),
+            randomness.new_salt(),
+            "",
+        )
 
     async def _integration(self, integration: Any, new_id: str) -> None:
         """Copies an integration. Its secrets are encrypted again, because their context has its id."""

@@ -128,6 +128,10 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
         game["id"],
         [{"from_rank": 1, "to_rank": 1, "prize_id": own}],
     )
+    raffle = {"campaign_id": campaign["id"], "name": "Raffle", "prizes": [{"prize_id": own, "count": 2}]}
+    raffle |= {"tickets": {"ranking": "board_a"}, "randomness": {"kind": "INTERNAL"}}
+    drawn = (await stack.admin("POST", "/admin/draws", raffle)).data
+    await stack.admin("POST", f"/admin/draws/{drawn['id']}/close", {})
 
     copy = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {})).data
     assert (copy["name"], copy["status"]) == ("Autumn (copy)", "CAMPAIGN_STATUS_DRAFT")
@@ -150,10 +154,14 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
     assert (quest_copy["name"], quest_copy["condition"]["count"]) == ("Visit", 2)
     assert quest_copy["condition"]["game_id"] == copied["id"]
     board = await stack.database.fetchrow(
-        "SELECT game_id, status, prizes FROM leaderboards WHERE campaign_id = $1", copy["id"]
+        "SELECT board_id, game_id, status, prizes FROM leaderboards WHERE campaign_id = $1", copy["id"]
     )
     assert (board["game_id"], board["status"]) == (copied["id"], "active")
     assert board["prizes"][0]["prize_id"] == new_own["prize_id"]
+    [draw] = (await stack.admin("GET", "/admin/draws", campaign_id=copy["id"])).data["items"]
+    assert (draw["status"], draw["prizes"][0]["prize_id"]) == ("DRAW_STATUS_OPEN", new_own["prize_id"])
+    assert draw["tickets"]["ranking"] == board["board_id"]
+    assert draw["randomness"]["commitment"] not in ("", drawn["randomness"]["commitment"])
     config = await config_of_prize(stack, new_free["prize_id"])
     secrets = vault_of(stack.engine.settings.code_keys).secrets_of(
         config, prize_context(stack.tenant_id, new_free["prize_id"])

@@ -269,7 +269,7 @@ class TestConnection:
     async def test_frame_over_the_limit_is_refused_before_it_arrives(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(HELLO + struct.pack(">I", 16 * MESSAGE_BYTES_MAX))
+        writer.write(OPENING + struct.pack(">I", 16 * MESSAGE_BYTES_MAX))
         async with asyncio.timeout(HANG_SECONDS):
             (frame,) = unframed(await reader.read())
         (refused,) = answers_of(frame)

@@ -18,6 +18,7 @@ from runtime.http import admin, consumer
 from runtime.operations import OPERATIONS
 from runtime.operations.row import Access
 from tests.support.bodies import serves
+from tests.support.login import bearer
 from tests.support.operations import WITH_BODY, Ids, furnish, path_of
 from tests.support.stack import OTHER_TENANT, Stack, refused
 
@@ -104,10 +105,6 @@ def forgeries(roles: list[str]) -> dict[str, tuple[str, str]]:
         "of another's tenant": (foreign(**theirs, tenant_id=OTHER_TENANT), "TOKEN_INVALID"),
         "expired": (own(exp=int(time.time()) - 60, **wants), "TOKEN_EXPIRED"),
     }
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 @pytest.mark.parametrize("edge", ["consumer", "admin"])

@@ -19,8 +19,8 @@ from runtime.operations.files.parsing import (
     REFERENCED,
     VERSION,
     Names,
+    as_in_a_file,
     check_state,
-    in_own_scope,
     match,
     with_references,
 )
@@ -109,7 +109,7 @@ def exported(state: State) -> tuple[dict[str, Any], list[str]]:
         rows = []
         for item in state.resources[kind.section]:
             shared = {"shared": True} if kind is PRIZES and not item["campaign_id"] else {}
-            rows.append(_name_first({**filed(kind, with_references(in_own_scope(item), names)), **shared}))
+            rows.append(_name_first({**filed(kind, with_references(as_in_a_file(item), names)), **shared}))
             config = (item.get("fulfillment") or {}).get("config") or {}
             omitted = (("the secret", config.get("secret_set")), ("the header values", config.get("headers")))
             notes += [

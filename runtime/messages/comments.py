@@ -1018,7 +1018,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "DrawPrize": {
         "count": "The number of winners of this prize.",
-        "name": "The prize's name. Empty in lists for staff."
+        "name": "The prize's name."
     },
     "DrawRandomness": {
         "kind": "INTERNAL: a secret seed, whose hash is published at creation. DECLARED: a public number, such as a lottery's result, that staff enter. DRAND: the signature of a future round of drand's quicknet, verified against its public key.",

@@ -17,6 +17,7 @@ from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import Checks, provided, refuse_read_only, search_pattern, set_fields
 from runtime.operations.draws import randomness
 from runtime.rules.raffle.selection import RANKS_MAX
+from runtime.stores.database import Database
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, player_id_of, tenant_of
 
@@ -52,7 +53,7 @@ async def make(engine: Engine, connection: asyncpg.Connection, request: m.Create
         raise await campaigns.write_refusal(connection, request, draw.campaign_id)
     row = await reading_row(connection, tenant_id, draw_id)
     await audit.record(connection, tenant_id, "draw.create", draw_id, after=_audited(row))
-    return from_row(row)
+    return (await _named(connection, tenant_id, [from_row(row)]))[0]
 
 
 async def get_draw(engine: Engine, request: m.GetDrawRequest) -> m.DrawReply:
@@ -79,21 +80,21 @@ async def shown(engine: Engine, request: reading.IdRequest) -> m.DrawReply:
     """The draw with its first winners."""
     row = await reading.one(engine, _SQL["get"], request, "draw")
     winners = await engine.database.fetch(_SQL["winners"], tenant_of(request), request.id, None, WINNERS_SHOWN)
-    draws = await _named(engine, tenant_of(request), [from_row(row)])
+    draws = await _named(engine.database, tenant_of(request), [from_row(row)])
     return m.DrawReply(draw=draws[0], winners=[m.DrawWinner(**one) for one in winners])
 
 
 async def public_draws(engine: Engine, tenant_id: str, campaign_id: str, most: int) -> list[m.Draw]:
     """The campaign's draws that are not cancelled, newest first."""
     rows = await engine.database.fetch(_SQL["of_campaign"], tenant_id, campaign_id, most)
-    return await _named(engine, tenant_id, [from_row(row) for row in rows])
+    return await _named(engine.database, tenant_id, [from_row(row) for row in rows])
 
 
-async def _named(engine: Engine, tenant_id: str, draws: list[m.Draw]) -> list[m.Draw]:
+async def _named(database: Database | asyncpg.Connection, tenant_id: str, draws: list[m.Draw]) -> list[m.Draw]:
     """The draws, with the names of their prizes."""
     prizes = [prize for draw in draws for prize in draw.prizes]
     if prizes:
-        rows = await engine.database.fetch(_SQL["prize_names"], tenant_id, [prize.prize_id for prize in prizes])
+        rows = await database.fetch(_SQL["prize_names"], tenant_id, [prize.prize_id for prize in prizes])
         names = {row["prize_id"]: row["name"] for row in rows}
         for prize in prizes:
             prize.name = names.get(prize.prize_id, "")
@@ -106,7 +107,8 @@ async def list_draws(engine: Engine, request: m.ListDrawsRequest) -> m.ListDraws
     rows, pagination = await reading.page(
         engine, _SQL["list"], request, tenant_of(request), *narrowed, merchant_of(request)
     )
-    return m.ListDrawsReply(items=[from_row(row) for row in rows], pagination=pagination)
+    draws = await _named(engine.database, tenant_of(request), [from_row(row) for row in rows])
+    return m.ListDrawsReply(items=draws, pagination=pagination)
 
 
 async def list_winners(engine: Engine, request: m.ListWinnersRequest) -> m.ListWinnersReply:

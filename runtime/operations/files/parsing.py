@@ -172,14 +172,16 @@ def _references(kind: Kind, wanted: Mapping[str, Any]) -> Iterator[_Reference]:
 # -- what is there of it ---------------------------------------------------------------------
 
 
-def in_own_scope(resource: dict[str, Any]) -> dict[str, Any]:
-    """A pack or draw without the scope_key of its own campaign, which is the default."""
+def as_in_a_file(resource: dict[str, Any]) -> dict[str, Any]:
+    """A pack or draw without the scope_key of its own campaign, which is the default, and without its prizes' names."""
     scoped = {name: resource[name] for name in ("gives", "tickets") if isinstance(resource.get(name), dict)}
-    own = {
+    own: dict[str, Any] = {
         name: {**value, "scope_key": ""}
         for name, value in scoped.items()
         if value.get("scope_key") == resource["campaign_id"]
     }
+    if "tickets" in scoped:
+        own["prizes"] = [{**prize, "name": ""} for prize in resource["prizes"]]
     return {**resource, **own}
 
 
@@ -187,7 +189,7 @@ def match(change: Change, items: Iterable[dict[str, Any]], found: Found) -> dict
     """The service's resource of this kind and name, or None."""
     if change.kind is PRIZES:
         items = [item for item in items if bool(item["campaign_id"]) is not change.shared]
-    same = [in_own_scope(item) for item in items if item["name"] == change.name]
+    same = [as_in_a_file(item) for item in items if item["name"] == change.name]
     if len(same) > 1:
         ids = ", ".join(item["id"] for item in same)
         found.append((f"{change.path}.name", f"must be unique: several {change.kind.section} have this name: {ids}"))

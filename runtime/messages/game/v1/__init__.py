@@ -3121,7 +3121,7 @@ class DrawPrize(betterproto2.Message):
 
     name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    The prize's name. Empty in lists for staff.
+    The prize's name.
     """
 
 

@@ -363,6 +363,39 @@ FIELDS: dict[str, dict[str, str]] = {
     "TestRunReply": {
         "run": "The summary of the test plays."
     },
+    "ForecastGameRequest": {
+        "plays": "The plays to expect from now on, at most 100,000,000; 0: 10,000.",
+        "plays_per_player": "How often each player plays; it matters for caps per player. 0: as often as the game allows.",
+        "days": "The days over which the plays are spread evenly; 0: until the game ends, or one.",
+        "budget": "The amount that the cost is compared with, in whole units of the currency; 0: none.",
+        "currency": "The currency of the cost; empty: that of the prizes. Others cost nothing here."
+    },
+    "CostRange": {
+        "high": "The same as `low` for a single amount."
+    },
+    "PrizeOutlook": {
+        "chance": "The declared probability per play.",
+        "stock": "The units that can still be won; -1: unlimited.",
+        "value": "The cost of a unit, in the currency of the forecast.",
+        "units_90": "With a probability of 90 %, not more than this.",
+        "run_out": "The probability that the stock is used up.",
+        "run_out_play": "The expected number of the play that takes the last unit, if one does; 0: none.",
+        "chance_within_budget": "The probability per play that keeps the budget; -1 without a budget."
+    },
+    "GameForecast": {
+        "mean": "The expected cost.",
+        "cost_90": "With a probability of 90 %, the cost is not above this.",
+        "liability": "The largest possible cost.",
+        "over_budget": "The probability that the cost exceeds the budget; -1 without a budget.",
+        "odds_factor": "The factor for the odds of all prizes with a value at which the cost exceeds the budget with a probability of at most 1 %; 0: no odds do; -1 without a budget.",
+        "costs": "The distribution of the cost, in at most 60 ranges.",
+        "play_costs": "The expected cost of some plays, by their number among all plays.",
+        "player_costs": "The expected cost of a player's first plays, at most ten, while all is in stock.",
+        "exact": "Whether the distribution follows the game's rules exactly. If not, `assumptions` says in what it deviates.",
+        "error_max": "The largest error of a probability, from the computation.",
+        "cost_error": "The largest error of an amount, from the computation, or its estimate with `assumptions`.",
+        "assumptions": "INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, RELEASE_AT_END, PLAYERS_IN_TURN, SEALED_AS_EVEN, WITHOUT_MILESTONES."
+    },
     "PrizeConstraints": {
         "max_per_user": "Units one player may win in total; 0: no limit.",
         "max_per_day": "Units that all players together may win per day; 0: no limit."

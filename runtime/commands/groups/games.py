@@ -244,3 +244,55 @@ async def _apply(edge: Edge, document: Document, change: Change) -> dict[str, An
         if not refused.violations:
             raise
         raise document.invalid([(one["field"], one["description"]) for one in refused.violations]) from None
+
+
+@app.command
+async def forecast(
+    game: str,
+    /,
+    *,
+    plays: int = 10_000,
+    per_player: int = 0,
+    days: int = 0,
+    budget: int = 0,
+    connection: Connection = DEFAULTS,
+) -> None:
+    """Forecast what a game will cost, and which prizes run out.
+
+    Parameters
+    ----------
+    game
+        The game's id.
+    plays
+        The plays to expect from now on.
+    per_player
+        How often each player plays; it matters for caps per player.
+    days
+        The days over which the plays are spread; by default until the game ends.
+    budget
+        Also show the probability of a higher cost, and odds that keep this amount.
+    """
+    query = {"plays": plays, "plays_per_player": per_player, "days": days, "budget": budget}
+    async with connected(connection) as edge:
+        done = await edge.get(f"/games/{game}/forecast", **{name: value for name, value in query.items() if value})
+    if connection.json:
+        print_json(done)
+        return
+    console, found = text_console(), m.GameForecast.from_dict(done, ignore_unknown_fields=True)
+    console.print(f"{found.plays:,} plays, cost in {found.currency or 'units of value'}")
+    console.print(
+        f"mean {found.mean:,.2f}, median {found.median:,.2f}, 90 % {found.cost_90:,.2f}, 99 % {found.cost_99:,.2f}, "
+        f"at most {found.liability:,.2f}"
+    )
+    if budget:
+        console.print(f"above {budget:,} with a probability of {found.over_budget:.4%}")
+    shown = table("prize", "name", "chance", "stock", "units", "99 %", "runs out", "at play", "chance within budget")
+    for prize in found.prizes:
+        within = "" if prize.chance_within_budget < 0 else f"{prize.chance_within_budget:.4%}"
+        stock = "unlimited" if prize.stock < 0 else f"{prize.stock:,}"
+        at = f"{prize.run_out_play:,.0f}" if prize.run_out_play else ""
+        figures = (f"{prize.chance:.4%}", stock, f"{prize.units_mean:,.1f}", f"{prize.units_99:,}")
+        shown.add_row(prize.prize_id, prize.name, *figures, f"{prize.run_out:.2%}", at, within)
+    console.print(shown)
+    if found.assumptions:
+        console.print(f"not exact: {', '.join(found.assumptions)}")

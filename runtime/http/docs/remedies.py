@@ -60,6 +60,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "SESSION_EXPIRED": "Start a new session.",
     "SESSION_PLAYED": "Start a new session. If the response was lost, repeat the play with its original key.",
     "GAME_CHANGED": "Start a new session.",
+    "NO_ODDS": "Try test plays (POST /games/{id}/test-plays) to see what such a game gives.",
     "NOT_IN_PLAN": "Send ids from the `drop_plan` of this session's start.",
     "IMPLAUSIBLE_SCORE": "Send the actual score and duration. Staff: check `max_score` and `max_score_per_second`.",
     "PLAYER_MERGED": "Discard the guest's token and use the player's. The edges answer so for about a second after the "

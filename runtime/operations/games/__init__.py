@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.operations import samples
+from runtime.operations.games.forecasts import forecast_game
 from runtime.operations.games.game_admin import create_game, delete_game, get_game, list_games, update_game
 from runtime.operations.games.revisions import list_game_revisions
 from runtime.operations.games.trials import list_test_plays, make_test_plays
@@ -94,6 +95,14 @@ ROWS: Final = (
         lengthy=True,
         refusals=("NOT_IN_PLAN", "IMPLAUSIBLE_SCORE"),
         example={"times": 100, "client_seed": "clover"},
+    ),
+    Operation(
+        "ForecastGame",
+        "GET /games/{id}/forecast",
+        run=forecast_game,
+        admin=STAFF,
+        lengthy=True,
+        refusals=("NO_ODDS",),
     ),
     Operation("ListTestPlays", "GET /games/{id}/test-plays", run=list_test_plays, admin=STAFF),
 )

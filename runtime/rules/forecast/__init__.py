@@ -5,13 +5,36 @@ Small games are computed state by state, others by the characteristic function o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from runtime.rules.forecast import chain, large
 from runtime.rules.forecast.caps import liability_of
 from runtime.rules.forecast.terms import Forecast, GameTerms
+from runtime.rules.forecast.within import factor_within
 
 SHOWN_PLAYS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A forecast to make. budget: None for none."""
+
+    game: GameTerms
+    budget: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A forecast. factor: for the odds, so that the cost keeps the budget (within.py); None without a budget."""
+
+    forecast: Forecast
+    factor: float | None = None
+
+
+def answer(task: Task) -> Answer:
+    """The forecast, with the factor for its budget."""
+    return Answer(forecast(task.game), None if task.budget is None else factor_within(task.game, task.budget))
 
 
 def forecast(game: GameTerms) -> Forecast:
@@ -22,4 +45,4 @@ def forecast(game: GameTerms) -> Forecast:
     return large.forecast(game, liability_of(game), shown)
 
 
-__all__ = ["SHOWN_PLAYS", "Forecast", "GameTerms", "forecast", "liability_of"]
+__all__ = ["Answer", "Forecast", "GameTerms", "Task", "answer", "forecast", "liability_of"]

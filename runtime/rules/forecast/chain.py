@@ -24,14 +24,14 @@ State: TypeAlias = tuple[int, ...]
 """Units given of each prize, then units that today's plays, and this player's plays, took of each capped prize."""
 
 
-def is_small(game: GameTerms) -> bool:
+def is_small(game: GameTerms, work_max: int = WORK_MAX) -> bool:
     """Whether the states are few enough."""
     most = [game.plays if prize.stock is None else min(prize.stock, game.plays) for prize in game.prizes]
     states = prod(units + 1 for units in most if units)
     for prize in game.prizes:
         states *= (min(prize.per_day, game.plays) or 0) + 1
         states *= prize.per_player + 1 if 0 < prize.per_player < game.per_player else 1
-    return states * game.plays * (1 + len(game.prizes)) <= WORK_MAX
+    return states * game.plays * (1 + len(game.prizes)) <= work_max
 
 
 def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forecast:
@@ -116,7 +116,7 @@ class _Chain:
         free: list[int | None] = []
         for prize in self._game.prizes:
             freed = [units for since, units in prize.freed if since <= play]
-            free.append(freed[-1] if freed else prize.stock)
+            free.append(prize.stock if not freed else freed[-1] if prize.stock is None else min(freed[-1], prize.stock))
         return free
 
     def _available(self, state: State, free: list[int | None]) -> tuple[bool, ...]:

@@ -22,6 +22,11 @@ RELEASE_AT_END: Final = "RELEASE_AT_END"
 PLAYERS_IN_TURN: Final = "PLAYERS_IN_TURN"
 """Each player is taken to make all their plays in a row."""
 
+SEALED_AS_EVEN: Final = "SEALED_AS_EVEN"
+"""Units of a SEALED release count as free at even distances: their times are secret."""
+WITHOUT_MILESTONES: Final = "WITHOUT_MILESTONES"
+"""Prizes of milestones are not counted: they depend on how the plays are spread over players."""
+
 
 @dataclass(frozen=True, slots=True)
 class PrizeTerms:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from runtime.rules import Outcome
-from runtime.rules.forecast import Forecast, GameTerms, chain, forecast, large, liability_of
+from runtime.rules.forecast import Forecast, GameTerms, Task, answer, chain, forecast, large, liability_of
 from runtime.rules.forecast.terms import QUANTILES, PrizeTerms
+from runtime.rules.forecast.within import scaled
 
 Play = Callable[..., Outcome]
 State = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -188,3 +189,14 @@ def test_run_out_is_expected_at_the_play_of_the_last_unit() -> None:
     cup, pen = forecast(game).prizes
     assert cup.run_out == pen.run_out == 1.0
     assert (cup.run_out_at, pen.run_out_at) == pytest.approx((100, 200))
+
+
+@pytest.mark.parametrize("policy", ["lose", "redraw"])
+def test_factor_keeps_the_budget(policy: Any) -> None:
+    prizes = (PrizeTerms("tv", 0.001, 20, 400.0), PrizeTerms("mug", 0.05, None, 8.0), PrizeTerms("thanks", 0.5))
+    game = GameTerms(prizes, 10_000, policy)
+    factor = answer(Task(game, 5_000.0)).factor
+    assert factor is not None and 0.3 < factor < 1
+    assert forecast(scaled(game, factor)).costs.above(5_000) <= 0.011
+    assert forecast(scaled(game, factor * 1.02)).costs.above(5_000) > 0.011
+    assert answer(Task(game, 10**7)).factor == pytest.approx(0.5 / 0.051)

@@ -48,6 +48,7 @@ __all__ = (
     "ContactReply",
     "ContactType",
     "Cost",
+    "CostRange",
     "CreateAssetRequest",
     "CreateCampaignRequest",
     "CreateDrawRequest",
@@ -106,11 +107,14 @@ __all__ = (
     "FinalizeLeaderboardReply",
     "FindOriginReply",
     "FindOriginRequest",
+    "ForecastGameRequest",
+    "ForecastReply",
     "FulfillRewardRequest",
     "Funnel",
     "Game",
     "GameAccess",
     "GameFigures",
+    "GameForecast",
     "GameReply",
     "GameRevision",
     "GameRules",
@@ -262,6 +266,7 @@ __all__ = (
     "PackStatus",
     "Pagination",
     "PlannedDrop",
+    "PlayCost",
     "PlayRecord",
     "PlayReply",
     "PlayRequest",
@@ -278,6 +283,7 @@ __all__ = (
     "PrizeContent",
     "PrizeCost",
     "PrizeFulfillment",
+    "PrizeOutlook",
     "PrizeRelease",
     "PrizeReply",
     "PrizeStatus",
@@ -2736,6 +2742,25 @@ default_message_pool.register_message("game.v1", "Cost", Cost)
 
 
 @dataclass(eq=False, repr=False)
+class CostRange(betterproto2.Message):
+    """
+    A range of the cost, with its probability.
+    """
+
+    low: "float" = betterproto2.field(1, betterproto2.TYPE_DOUBLE)
+
+    high: "float" = betterproto2.field(2, betterproto2.TYPE_DOUBLE)
+    """
+    The same as `low` for a single amount.
+    """
+
+    probability: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
+
+
+default_message_pool.register_message("game.v1", "CostRange", CostRange)
+
+
+@dataclass(eq=False, repr=False)
 class CreateAssetRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -3920,6 +3945,53 @@ default_message_pool.register_message("game.v1", "FindOriginRequest", FindOrigin
 
 
 @dataclass(eq=False, repr=False)
+class ForecastGameRequest(betterproto2.Message):
+    """
+    ---------------------------------------------------------------- forecasts
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    plays: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    The plays to expect from now on, at most 100,000,000; 0: 10,000.
+    """
+
+    plays_per_player: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    """
+    How often each player plays; it matters for caps per player. 0: as often as the game allows.
+    """
+
+    days: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+    """
+    The days over which the plays are spread evenly; 0: until the game ends, or one.
+    """
+
+    budget: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    """
+    The amount that the cost is compared with, in whole units of the currency; 0: none.
+    """
+
+    currency: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The currency of the cost; empty: that of the prizes. Others cost nothing here.
+    """
+
+
+default_message_pool.register_message("game.v1", "ForecastGameRequest", ForecastGameRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ForecastReply(betterproto2.Message):
+    forecast: "GameForecast | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ForecastReply", ForecastReply)
+
+
+@dataclass(eq=False, repr=False)
 class FulfillRewardRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -4053,6 +4125,94 @@ class GameFigures(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "GameFigures", GameFigures)
+
+
+@dataclass(eq=False, repr=False)
+class GameForecast(betterproto2.Message):
+    game_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    revision: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+
+    plays: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    plays_per_player: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+    days: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+
+    currency: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    mean: "float" = betterproto2.field(7, betterproto2.TYPE_DOUBLE)
+    """
+    The expected cost.
+    """
+
+    median: "float" = betterproto2.field(8, betterproto2.TYPE_DOUBLE)
+
+    cost_90: "float" = betterproto2.field(9, betterproto2.TYPE_DOUBLE)
+    """
+    With a probability of 90 %, the cost is not above this.
+    """
+
+    cost_99: "float" = betterproto2.field(10, betterproto2.TYPE_DOUBLE)
+
+    liability: "float" = betterproto2.field(11, betterproto2.TYPE_DOUBLE)
+    """
+    The largest possible cost.
+    """
+
+    budget: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
+
+    over_budget: "float" = betterproto2.field(13, betterproto2.TYPE_DOUBLE)
+    """
+    The probability that the cost exceeds the budget; -1 without a budget.
+    """
+
+    odds_factor: "float" = betterproto2.field(14, betterproto2.TYPE_DOUBLE)
+    """
+    The factor for the odds of all prizes with a value at which the cost exceeds the budget with a probability of at most
+    1 %; 0: no odds do; -1 without a budget.
+    """
+
+    costs: "list[CostRange]" = betterproto2.field(15, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The distribution of the cost, in at most 60 ranges.
+    """
+
+    prizes: "list[PrizeOutlook]" = betterproto2.field(16, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    play_costs: "list[PlayCost]" = betterproto2.field(17, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The expected cost of some plays, by their number among all plays.
+    """
+
+    player_costs: "list[float]" = betterproto2.field(18, betterproto2.TYPE_DOUBLE, repeated=True)
+    """
+    The expected cost of a player's first plays, at most ten, while all is in stock.
+    """
+
+    exact: "bool" = betterproto2.field(19, betterproto2.TYPE_BOOL)
+    """
+    Whether the distribution follows the game's rules exactly. If not, `assumptions` says in what it deviates.
+    """
+
+    error_max: "float" = betterproto2.field(20, betterproto2.TYPE_DOUBLE)
+    """
+    The largest error of a probability, from the computation.
+    """
+
+    cost_error: "float" = betterproto2.field(21, betterproto2.TYPE_DOUBLE)
+    """
+    The largest error of an amount, from the computation, or its estimate with `assumptions`.
+    """
+
+    assumptions: "list[str]" = betterproto2.field(22, betterproto2.TYPE_STRING, repeated=True)
+    """
+    INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, RELEASE_AT_END, PLAYERS_IN_TURN,
+    SEALED_AS_EVEN, WITHOUT_MILESTONES.
+    """
+
+
+default_message_pool.register_message("game.v1", "GameForecast", GameForecast)
 
 
 @dataclass(eq=False, repr=False)
@@ -6536,6 +6696,20 @@ default_message_pool.register_message("game.v1", "PlannedDrop", PlannedDrop)
 
 
 @dataclass(eq=False, repr=False)
+class PlayCost(betterproto2.Message):
+    """
+    The expected cost of the play with this number.
+    """
+
+    play: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+
+    cost: "float" = betterproto2.field(2, betterproto2.TYPE_DOUBLE)
+
+
+default_message_pool.register_message("game.v1", "PlayCost", PlayCost)
+
+
+@dataclass(eq=False, repr=False)
 class Player(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -6962,6 +7136,61 @@ class PrizeFulfillment(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "PrizeFulfillment", PrizeFulfillment)
+
+
+@dataclass(eq=False, repr=False)
+class PrizeOutlook(betterproto2.Message):
+    """
+    What plays are expected to take of a prize.
+    """
+
+    prize_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    chance: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
+    """
+    The declared probability per play.
+    """
+
+    stock: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    The units that can still be won; -1: unlimited.
+    """
+
+    value: "float" = betterproto2.field(5, betterproto2.TYPE_DOUBLE)
+    """
+    The cost of a unit, in the currency of the forecast.
+    """
+
+    units_mean: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
+
+    units_median: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+
+    units_90: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    With a probability of 90 %, not more than this.
+    """
+
+    units_99: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+
+    run_out: "float" = betterproto2.field(10, betterproto2.TYPE_DOUBLE)
+    """
+    The probability that the stock is used up.
+    """
+
+    run_out_play: "float" = betterproto2.field(11, betterproto2.TYPE_DOUBLE)
+    """
+    The expected number of the play that takes the last unit, if one does; 0: none.
+    """
+
+    chance_within_budget: "float" = betterproto2.field(12, betterproto2.TYPE_DOUBLE)
+    """
+    The probability per play that keeps the budget; -1 without a budget.
+    """
+
+
+default_message_pool.register_message("game.v1", "PrizeOutlook", PrizeOutlook)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,14 @@
+-- What a game's forecast starts from. See runtime/operations/games/forecasts.py.
+
+-- name: prizes
+-- The stock of prizes $2 (null: unlimited), their free codes, currency and release. A missing row: an unknown prize, which
+-- no play can win.
+SELECT p.prize_id, p.currency, p.release, CASE WHEN s.total > 0 THEN s.remaining END AS remaining, coalesce(f.free, 0) AS codes
+FROM prizes AS p
+JOIN stock AS s ON s.tenant_id = p.tenant_id AND s.prize_id = p.prize_id
+LEFT JOIN free_codes AS f ON f.tenant_id = p.tenant_id AND f.prize_id = p.prize_id
+WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[])
+
+-- name: dates
+-- When a campaign begins and ends (0: undated). Always one row, since the game refers to it.
+SELECT unix(start_date) AS start_date, unix(end_date) AS end_date FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2

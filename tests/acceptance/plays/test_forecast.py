@@ -1,0 +1,61 @@
+"""Forecasts of stored games."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.operator import Operator
+from tests.support.stack import fields_of
+from tests.support.world import WHEEL, World
+
+
+async def test_forecast_uses_odds_stock_codes_and_values(world: World) -> None:
+    mug = await world.prize(total=3, value=8.0, currency="EUR", name="Mug")
+    code = await world.prize(codes=["ONE"], value=20.0, currency="EUR")
+    points = await world.prize(type="points", value=7)
+    odds = [{"prize_id": one, "probability": chance} for one, chance in ((mug, 0.5), (code, 0.25), (points, 0.25))]
+    game_id = await world.game(WHEEL, {"prizes": odds}, on_unavailable="fallback", fallback_prize_id=points)
+    reply = await world.stack.admin("GET", f"/admin/games/{game_id}/forecast", plays=20, budget=43)
+    found = reply.data
+    assert found["currency"] == "EUR" and found["exact"] and found["liability"] == 44
+    assert found["over_budget"] == pytest.approx(1, abs=0.01) and found["cost_99"] == 44
+    by_id = {prize["prize_id"]: prize for prize in found["prizes"]}
+    assert [by_id[one]["stock"] for one in (mug, code, points)] == [3, 1, -1]
+    assert by_id[mug]["run_out"] == pytest.approx(1 - 211 / 2**20) and by_id[mug]["name"] == "Mug"
+    assert by_id[mug]["run_out_play"] == pytest.approx(6, abs=0.02)
+    assert sum(prize["units_mean"] for prize in found["prizes"]) == pytest.approx(20)
+    assert 0 < by_id[mug]["chance_within_budget"] < 0.5 and by_id[points]["chance_within_budget"] == 0.25
+    assert sum(one["probability"] for one in found["costs"]) == pytest.approx(1)
+
+
+async def test_forecast_names_what_it_leaves_out(world: World) -> None:
+    """A SEALED release stays secret, so even times stand in for it."""
+    release = {"kind": "SEALED", "units": 2, "starts_at": 2_000_000_000, "ends_at": 2_000_100_000}
+    mug = await world.prize(total=2, value=8.0, release=release)
+    rung = {"name": "First", "currency": "points", "threshold": 1, "prize_id": mug}
+    game_id = await world.wheel(mug, milestones={"mode": "cumulative_unlock", "auto_grant": True, "rungs": [rung]})
+    found = (await world.stack.admin("GET", f"/admin/games/{game_id}/forecast", plays=50, days=1)).data
+    assert set(found["assumptions"]) == {"SEALED_AS_EVEN", "WITHOUT_MILESTONES"} and not found["exact"]
+    assert found["mean"] == 0  # All plays come before the release.
+
+
+async def test_forecast_without_declared_odds_is_refused(world: World) -> None:
+    items = [{"item": "star", "weight": 1, "quantity": 1, "slot_index": 0}]
+    game_id = await world.game({**WHEEL, "reward_handler": "lucky_item"}, {"items": items})
+    assert (await world.stack.admin("GET", f"/admin/games/{game_id}/forecast")).reason == "NO_ODDS"
+    euros = await world.prize(value=1.0, currency="EUR"), await world.prize(value=1.0, currency="USD")
+    several = await world.wheel(*euros)
+    answer = await world.stack.admin("GET", f"/admin/games/{several}/forecast", plays=-1)
+    assert fields_of(answer) == ["plays"]
+    answer = await world.stack.admin("GET", f"/admin/games/{several}/forecast")
+    assert fields_of(answer) == ["currency"]
+    found = (await world.stack.admin("GET", f"/admin/games/{several}/forecast", currency="USD")).data
+    assert sorted(prize["value"] for prize in found["prizes"]) == [0, 1]
+
+
+async def test_forecast_command_prints_costs_and_odds_within_the_budget(world: World, tmp_path: Path) -> None:
+    tombola = Operator(world.stack, tmp_path)
+    game_id = await world.wheel(await world.prize(total=3, value=8.0, currency="EUR", name="Mug"))
+    shown = (await tombola("games", "forecast", game_id, "--plays", "50", "--budget", "20")).out
+    assert "50 plays, cost in EUR" in shown and "at most 24.00" in shown
+    assert "above 20 with a probability of 100.0000%" in shown and "Mug" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from datetime import datetime, timedelta
@@ -328,3 +329,29 @@ async def test_stale_game_form_shows_the_conflict_and_merges_what_was_typed(desk
     await desk.page.wait_for_selector("h1:text-is('Wheel')")
     assert (await game_of(desk))["ui"] == {} and await field(desk, "name").input_value() == "Wheel"
     desk.forgive("409")
+
+
+async def test_forecast_shows_the_cost_its_marks_and_odds_within_the_budget(desk: Desk, fair: World) -> None:
+    tv, mug = await fair.prize(name="TV", value=400, total=3), await fair.prize(name="Mug", value=8)
+    odds = [{"prize_id": tv, "probability": 0.0005}, {"prize_id": mug, "probability": 0.05}]
+    game = await fair.game(WHEEL, {"prizes": odds}, name="Budget wheel")
+    await desk.enter("designer", path=f"/games/{game}")
+    sheet = desk.page.locator(".sheet:has([name=plays])")
+    await sheet.locator("[name=plays]").fill("5000")
+    await sheet.locator("[name=budget]").fill("2500")
+    await desk.press("Compute forecast", within=".sheet:has([name=plays])")
+    chart = desk.page.locator(".chart.forecast svg")
+    await chart.wait_for(timeout=30_000)
+    assert "50 %" in str(await chart.get_attribute("aria-label"))
+    assert {"50 %", "90 %", "99 %", "Budget"} < set(await chart.locator("text").all_text_contents())
+    section = desk.page.locator("section:has(.chart.forecast)")
+    assert "exceeds 2,500 with a probability of" in await section.inner_text()
+    rows = [await row.inner_text() for row in await section.locator("tbody tr").all()]
+    assert [row.split()[0] for row in rows] == ["TV", "Mug"]
+    assert await violations(desk.page) == []
+    for width in (390, 768, 1280):
+        await desk.page.set_viewport_size({"width": width, "height": 900})
+        await section.scroll_into_view_if_needed()
+        assert await desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        if os.environ.get("TOMBOLA_PICTURES"):
+            await section.screenshot(path=f"{ROOT}/.tombola/screenshots/forecast-{width}.png")

@@ -45,6 +45,10 @@ quests:
   - {name: Visit, type: daily, turns: 3, status: active}
 leaderboards:
   - {name: Best, game_id: Wheel, metric: plays, mode: sum, prizes: [{from_rank: 1, to_rank: 3, prize_id: Mug}]}
+packs:
+  - {name: Caps, gives: {currency: leaf, amount: 2}}
+draws:
+  - {name: Raffle, tickets: {currency: leaf}, prizes: [{prize_id: Mug, count: 1}], randomness: {kind: INTERNAL}}
 """
 
 
@@ -56,11 +60,11 @@ def tombola(stack: Stack, tmp_path: Path) -> Operator:
 async def test_campaign_export_can_be_imported_and_is_the_same(tombola: Operator) -> None:
     await tombola("campaigns", "import", tombola.file(FILE), "--yes")
     assert (await tombola("campaigns", "export", "Spring sale", "out.yaml")).code == 0
-    assert (await tombola("campaigns", "import", "out.yaml")).out.strip() == "7 unchanged"
+    assert (await tombola("campaigns", "import", "out.yaml")).out.strip() == "9 unchanged"
     text = (tombola.directory / "out.yaml").read_text().replace("name: Spring sale", "name: Twin", 1)
     made = await tombola("campaigns", "import", tombola.file(text, "twin.yaml"), "--yes")
     assert made.code == 0, made.err
-    assert "6 to create, 1 unchanged" in made.out  # The tenant's own prize is there already.
+    assert "8 to create, 1 unchanged" in made.out  # The tenant's own prize is there already.
     assert (await tombola("campaigns", "export", "Twin")).out == text
     exported = (await tombola("campaigns", "export", "Twin", "--json")).json
     assert yaml.safe_load(text)["games"] == exported["games"]
@@ -91,7 +95,7 @@ async def test_campaign_import_shows_its_changes_and_needs_yes(tombola: Operator
         shown = await tombola("campaigns", "import", changed, *arguments)
         assert shown.code == code
         assert "-      probability: 0.25" in shown.out and "+      probability: 0.3" in shown.out
-        assert "2 to change, 5 unchanged" in shown.out
+        assert "2 to change, 7 unchanged" in shown.out
     assert await tombola.audit() == before
     result = (await tombola("campaigns", "import", changed, "--yes", "--json")).json
     assert result["applied"] is True

@@ -49,9 +49,11 @@ RETURNING entries
 
 -- name: insert
 -- Creates an entry $4. $5 fields, $6 tokens, $7 age and $8 when it was proven, $9 country, $10 locale, $11 whether it
--- counts toward the limit.
-INSERT INTO entries (tenant_id, campaign_id, player_id, entry_id, fields, given, age, age_on, country, locale, counted)
-VALUES ($1, $3, $2, $4, $5, $6, $7, $8, $9, $10, $11)
+-- counts toward the limit, $12 source. No update changes the source.
+INSERT INTO entries (
+    tenant_id, campaign_id, player_id, entry_id, fields, given, age, age_on, country, locale, counted, source
+)
+VALUES ($1, $3, $2, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 RETURNING revision
 
 -- name: update
@@ -91,14 +93,14 @@ SELECT type, value FROM contacts WHERE tenant_id = $1 AND player_id = $2
 
 -- name: find
 -- A player's entry with its latest decisions about consents. No row: none.
-SELECT e.entry_id, e.campaign_id, e.fields, e.given, e.age, e.age_on, e.country, e.locale, c.entry_needs,
+SELECT e.entry_id, e.campaign_id, e.fields, e.given, e.age, e.age_on, e.country, e.locale, e.source, c.entry_needs,
        unix(e.created_at) AS created_at, unix(e.updated_at) AS updated_at, entry_decisions($1, e.entry_id, e.given) AS consents
 FROM entries AS e JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE e.tenant_id = $1 AND e.player_id = $2 AND e.campaign_id = $3
 
 -- name: list
 -- A player's entries by campaign, after $5. $3 a campaign ('': all), $4 the staff's merchant ('': the tenant).
-SELECT e.entry_id, e.campaign_id, e.fields, e.given, e.age, e.age_on, e.country, e.locale, c.entry_needs,
+SELECT e.entry_id, e.campaign_id, e.fields, e.given, e.age, e.age_on, e.country, e.locale, e.source, c.entry_needs,
        unix(e.created_at) AS created_at, unix(e.updated_at) AS updated_at, entry_decisions($1, e.entry_id, e.given) AS consents
 FROM entries AS e JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE e.tenant_id = $1 AND e.player_id = $2 AND ($3 = '' OR e.campaign_id = $3)

@@ -92,8 +92,8 @@ DELETE FROM code_guesses WHERE tenant_id = $1
 
 -- name: entries
 -- Clears what they entered. The receipts of consents stay under the id, without anything personal.
-UPDATE entries SET fields = '{}', given = '{}', age = 0, age_on = NULL, country = '', locale = '', revision = revision + 1,
-                   updated_at = now()
+UPDATE entries SET fields = '{}', given = '{}', age = 0, age_on = NULL, country = '', locale = '', source = '{}',
+                   revision = revision + 1, updated_at = now()
 WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
 -- name: entry_contacts

@@ -124,7 +124,7 @@ ORDER BY x.redemption_id LIMIT $4
 -- Entries to campaigns, with the decisions about consents and the texts that were shown.
 SELECT e.campaign_id::text AS key, jsonb_build_object(
     'campaign_id', e.campaign_id, 'fields', e.fields, 'old_enough', e.age, 'old_enough_on', e.age_on, 'country', e.country,
-    'locale', e.locale, 'created_at', iso(e.created_at), 'updated_at', iso(e.updated_at), 'consents', (
+    'locale', e.locale, 'source', e.source, 'created_at', iso(e.created_at), 'updated_at', iso(e.updated_at), 'consents', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'id', k.consent_id, 'given', k.given, 'text_sha256', k.text_sha256, 'text', t.text, 'locale', k.locale,
             'decided_at', iso(k.decided_at)) ORDER BY k.consent_id, k.revision), '[]')

@@ -191,6 +191,7 @@ LEFT JOIN (
     SELECT e.entry_id AS id, iso(e.created_at) AS entered_at, e.campaign_id, e.player_id, e.locale, e.country,
            e.age AS old_enough, e.age_on::text AS old_enough_on,
            coalesce(entry_missing(c.entry_needs, e.given), '[]') AS missing, e.fields, d.consents, p.plays, p.wins,
+           e.source,
            (SELECT jsonb_object_agg(f ->> 'key', f ->> 'kind') FROM jsonb_array_elements(c.entry -> 'fields') AS f) AS kinds,
            $2 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $2, true) AS o) AS theirs
     FROM seen AS e

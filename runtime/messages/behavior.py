@@ -317,6 +317,7 @@ MOST: dict[str, dict[str, int]] = {
     "EntryField": {"key": 64},
     "EntryConsent": {"id": 64, "link": 2048},
     "EntryCountries": {"allow": 16, "deny": 16},
+    "EntrySource": {"utm_source": 200, "utm_medium": 200, "utm_campaign": 200, "utm_term": 200, "utm_content": 200, "referrer": 253},
     "SubmitEntryRequest": {"player_id": 128, "locale": 35, "idempotency_key": 255, "country": 8},
     "GetEntryRequest": {"player_id": 128},
     "AddEntryRequest": {"locale": 35, "country": 8, "reason": 1000, "idempotency_key": 255},

@@ -1008,6 +1008,14 @@ FIELDS: dict[str, dict[str, str]] = {
         "decided_at": "When it was given or withdrawn.",
         "text": "The text that the player saw."
     },
+    "EntrySource": {
+        "utm_source": "The site or list that sent the player, such as newsletter.",
+        "utm_medium": "The kind of link, such as email.",
+        "utm_campaign": "The advertising campaign, such as spring_sale.",
+        "utm_term": "The search term that was paid for.",
+        "utm_content": "The ad or link, if several lead to the same page.",
+        "referrer": "The host of the page with the link, such as news.example."
+    },
     "Entry": {
         "fields": "The values by key.",
         "consents": "The consents that the player decided about.",
@@ -1015,13 +1023,15 @@ FIELDS: dict[str, dict[str, str]] = {
         "old_enough_on": "The date on which it was proven, such as 2026-01-31.",
         "country": "The country from which the entry was sent; empty: unknown.",
         "locale": "The language of the form.",
-        "missing": "The missing parts of a complete entry: fields.KEY, consents.ID or entry."
+        "missing": "The missing parts of a complete entry: fields.KEY, consents.ID or entry.",
+        "source": "Where the player came from at the first submission; null: unknown."
     },
     "SubmitEntryRequest": {
         "fields": "Values by key. Omitted fields are unchanged; null removes a value.",
         "consents": "true gives a consent, false withdraws it. Omitted ones are unchanged.",
         "locale": "The language in which the form was shown.",
-        "country": "The country of the client, from a trusted proxy."
+        "country": "The country of the client, from a trusted proxy.",
+        "source": "Where the player came from. Stored with a new entry; ignored if the player has one."
     },
     "SubmitEntryReply": {
         "missing": "The missing parts of a complete entry: fields.KEY or consents.ID.",
@@ -1037,7 +1047,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "consents": "true gives a consent, false withdraws it. Omitted ones are unchanged.",
         "locale": "The language of the texts that the player has signed.",
         "country": "The country from which the entry was sent, such as DE; empty: unknown.",
-        "reason": "Where the entry comes from, for the audit log."
+        "reason": "Where the entry comes from, for the audit log.",
+        "source": "Where the player came from, such as {\"utm_source\": \"postal\"}. Stored with a new entry; ignored if the player has one."
     },
     "WithdrawConsentsRequest": {
         "consents": "The consents' ids.",

@@ -61,6 +61,28 @@ async def test_newcomer_fills_in_the_form_and_then_plays(fair: World, visit: Vis
     visit.forgive("400", "403")
 
 
+async def test_form_sends_where_the_visitor_came_from(fair: World, visit: Visit) -> None:
+    world, game_id = await entered(fair, {**ENTRY, "fields": [], "min_age": 0})
+    await world.wheel(access="public")  # With two games, the campaign has a page of its own.
+    page, stack = visit.page, visit.stack
+    query = f"tenant_id={stack.tenant_id}&utm_source=letter&utm_content=%7F{'%F0%9F%8E%81' * 201}&other=1"
+    await page.goto(f"{stack.process.consumer_url}/c/{world.campaign_id}?{query}")
+    await page.click(f"main a[href*='{game_id}'][href*='utm_source=letter']")
+    await visit.ready()
+    assert page.url.count("utm_") == 2 and "other" not in page.url
+    await page.goto(page.url, referer="https://news.example/inbox?of=ann")
+    await page.click("tombola-game .main")
+    await page.check(f"{FORM} [name=terms]")
+    stored = "JSON.stringify([{...sessionStorage}, {...localStorage}, document.cookie])"
+    kept = await page.evaluate(stored)
+    assert "letter" not in kept and "news.example" not in kept
+    await page.click(f"{FORM} [data-act=entry]")
+    await page.wait_for_selector("tombola-game [data-result=won]")
+    source = await stack.database.fetchval("SELECT source FROM entries WHERE tenant_id = $1", stack.tenant_id)
+    assert source == {"utm_source": "letter", "utm_content": "\U0001f381" * 200, "referrer": "news.example"}
+    visit.forgive("400")
+
+
 async def test_claim_leads_to_the_form_and_back(fair: World, visit: Visit) -> None:
     entry = {**ENTRY, "mode": "ENTRY_MODE_BEFORE_CLAIM", "min_age": 0, "fields": ENTRY["fields"][:1]}
     on_claim = {"redemption_mode": "on_claim", "channel": "none"}

@@ -238,7 +238,7 @@ async def _campaign(asked: Asked, campaign_id: str) -> str:
         title=title,
         description=described or ", ".join(game.name for game in reply.games),
         picture=_absolute(picture_of(settings.get("preview"), picture, *backgrounds), asked.base),
-        loads=_loads(("times.js",) if "<time" in around + listed else (), calendar),
+        loads=_loads(_scripts(around + listed), calendar),
         body=f"<main>\n{_logo(settings)}{cover}<h1>{escape(title)}</h1>\n{lead}{around}{listed}\n</main>\n"
         f"{_footer(asked, settings, campaign_id)}",
         language=language,
@@ -249,6 +249,11 @@ async def _campaign(asked: Asked, campaign_id: str) -> str:
 
 def _has_doors(settings: Mapping[str, Any]) -> bool:
     return bool(value_at(settings, "page", "layout") == CALENDAR)
+
+
+def _scripts(shown: str) -> list[str]:
+    """The scripts for a campaign's times and for its links to games."""
+    return [name for name, part in (("times.js", "<time"), ("links.js", '<a href="/p/')) if part in shown]
 
 
 def _loads(scripts: Iterable[str], calendar: bool) -> str:

@@ -17,7 +17,7 @@ ROWS: Final = (
         run=submit_entry,
         consumer=Consumer(Access.EITHER, RoutePolicy.ACT),
         refusals=("NOT_ELIGIBLE", "CAMPAIGN_CLOSED", "UNKNOWN_TENANT"),
-        example={"fields": {}, "consents": {"news": True}, "locale": "en"},
+        example={"fields": {}, "consents": {"news": True}, "locale": "en", "source": {"utm_source": "newsletter"}},
         shape=Shape(without=frozenset({"guest_player_id"}), added=frozenset({"guest_token"})),
     ),
     Operation("GetEntry", "GET /campaigns/{id}/entry", run=get_entry, consumer=Consumer(Access.PLAYER)),
@@ -28,7 +28,13 @@ ROWS: Final = (
         run=add_entry,
         admin=ADMINS,
         refusals=("NOT_ELIGIBLE", "CAMPAIGN_CLOSED", "ILLEGAL_TRANSITION", "UNKNOWN_CAMPAIGN"),
-        example={"campaign_id": samples.CAMPAIGN, "fields": {}, "consents": {"news": True}, "reason": "a postcard"},
+        example={
+            "campaign_id": samples.CAMPAIGN,
+            "fields": {},
+            "consents": {"news": True},
+            "reason": "a postcard",
+            "source": {"utm_source": "postal"},
+        },
     ),
     Operation(
         "WithdrawConsents",

@@ -104,6 +104,7 @@ async def add_entry(engine: Engine, request: m.AddEntryRequest) -> m.PlayerEntry
         consents=request.consents,
         locale=request.locale,
         country=request.country.upper(),
+        source=request.source,
     )
 
     async def work(connection: asyncpg.Connection) -> m.PlayerEntryReply:
@@ -140,4 +141,5 @@ def entry_from_row(row: Any) -> m.Entry:
         missing=missing_of(needs, row["given"]) if needs is not None else [],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
+        source=m.EntrySource(**row["source"]) if row["source"] else None,
     )

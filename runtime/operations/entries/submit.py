@@ -8,6 +8,7 @@ before is refused by the commit's guard, since the entry's revision has changed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -23,9 +24,11 @@ from runtime.actors.idempotency import keyed, mismatch, replayed
 from runtime.errors import Fault, Status, invalid, suspended, unknown, violations
 from runtime.operations.entries import contacts
 from runtime.rules import entry as rules
+from runtime.wire.schema import fields_of
 from runtime.wire.scope import player_id_of, tenant_of
 
 SQL: Final = sql.load("entries")
+_HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
 _MEET: Final = sql.load("players")["create"]
 
 ATTEMPTS: Final = 3
@@ -113,15 +116,26 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
     if before is None and campaign["status"] == "ended" and form["mode"] != "before_claim":
         raise Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign has ended")
     decided = decide(form, before, request, campaign["today"])
+    source = source_of(request.source)
     entry_id = before["entry_id"] if before is not None else ids.make("entry")
     missing = rules.missing_of(campaign["entry_needs"], decided.given)
-    await _write(connection, about, form, before, decided, entry_id, complete=not missing)
+    await _write(connection, about, form, before, decided, entry_id, source, complete=not missing)
     if once.key is not None:
         reply = {"entry_id": entry_id, "missing": missing}
         await connection.execute(SQL["store_key"], *about.key, once.key, once.request_hash, reply)
     return m.SubmitEntryReply(
         entry_id=entry_id, missing=missing, guest_player_id=about.player_id if about.newcomer else ""
     )
+
+
+def source_of(source: m.EntrySource | None) -> dict[str, str]:
+    """The parts of a source that are not empty, as stored. INVALID_ARGUMENT if the referrer is not a host."""
+    if source is None:
+        return {}
+    if source.referrer and not _HOST.fullmatch(source.referrer):
+        raise invalid("source.referrer", "must be a host, such as news.example")
+    parts = {name: getattr(source, name).strip() for name in fields_of(m.EntrySource)}
+    return {name: text for name, text in parts.items() if text}
 
 
 # -- deciding --------------------------------------------------------------------------------
@@ -228,10 +242,11 @@ async def _write(
     before: Any,
     decided: Decided,
     entry_id: str,
+    source: Mapping[str, str],
     *,
     complete: bool,
 ) -> None:
-    """Writes the entry with its receipts and contacts. NOT_ELIGIBLE by MAX_ENTRIES or CONTACT.
+    """Writes the entry with its receipts and contacts, and a new one's source. NOT_ELIGIBLE by MAX_ENTRIES or CONTACT.
 
     An entry counts toward `max_entries` from its first complete submission on.
     """
@@ -244,7 +259,7 @@ async def _write(
                 raise rules.not_eligible("MAX_ENTRIES", max_entries=most)
         counted = True
     if before is None:
-        revision = await connection.fetchval(SQL["insert"], *about.key, entry_id, *columns(decided), counted)
+        revision = await connection.fetchval(SQL["insert"], *about.key, entry_id, *columns(decided), counted, source)
     else:
         revision = await connection.fetchval(SQL["update"], *about.key, *columns(decided), counted)
     await write_receipts(connection, about.tenant_id, entry_id, revision, decided, about.actor)
@@ -253,7 +268,7 @@ async def _write(
 
 
 def columns(decided: Decided) -> tuple[Any, ...]:
-    """The last parameters of `insert` and `update`."""
+    """The parameters of `insert` and `update` that a submission decides."""
     return (
         decided.fields,
         sorted(decided.given),

@@ -26,6 +26,7 @@ from runtime.operations import audit
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.row import Operation
 from runtime.wire.contacts import masked
+from runtime.wire.schema import fields_of
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("exports")
@@ -160,6 +161,8 @@ def _shown_row(row: asyncpg.Record, names: Sequence[str], *, reveal: bool) -> di
         shown["fields"] = _masked_fields(shown["fields"], row["kinds"] or {}) if theirs else {}
     if "answers" in shown and not (reveal and theirs):
         shown["answers"] = {}
+    if "source" in shown and not theirs:
+        shown["source"] = {}
     return shown
 
 
@@ -175,11 +178,12 @@ def _masked_fields(fields: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[
 
 
 async def _columns(engine: Engine, tenant_id: str, campaign_id: str, names: Sequence[str]) -> list[str]:
-    """For CSV: `names`, with a column for each part of the campaign's forms; without a campaign, JSON texts.
+    """For CSV: `names`, with a column for each part of the source and of the campaign's forms.
 
-    The columns are those of the forms, so that they are the same in every batch.
+    Without a campaign, a form's parts are JSON texts. The columns are those of the forms, so that they are the same in
+    every batch.
     """
-    parts: dict[str, list[str]] = {}
+    parts = {"source": [f"source.{name}" for name in fields_of(m.EntrySource)]}
     about = (tenant_id, campaign_id)
     if campaign_id and "fields" in names and (form := await engine.database.fetchval(_SQL["entry_form"], *about)):
         parts["fields"] = [f"fields.{field['key']}" for field in form["fields"]]

@@ -325,7 +325,7 @@ async def test_idempotency_key_replays_the_first_reply(stack: Stack) -> None:
 
 async def test_guest_enters_a_public_campaign_and_keeps_the_entry_at_login(stack: Stack) -> None:
     desk = await desk_of(stack, FORM)
-    body = {"fields": {"email": "gus@example.com"}, "consents": {"terms": True}}
+    body = {"fields": {"email": "gus@example.com"}, "consents": {"terms": True}, "source": {"utm_source": "ad"}}
     entered = await stack.consumer("POST", desk.path, body)
     headers = {"Authorization": f"Bearer {entered.data['guest_token']}"}
     session = (await stack.consumer("POST", f"/games/{desk.game_id}/start", {}, headers=headers)).data["session_id"]
@@ -337,10 +337,12 @@ async def test_guest_enters_a_public_campaign_and_keeps_the_entry_at_login(stack
     assert (await desk.given(player))["fields"] == body["fields"]
     assert (await desk.world.round(desk.game_id, player)).code == "OK"
 
-    second = await stack.consumer("POST", desk.path, {**body, "fields": {"email": "other@example.com"}})
+    other = {"fields": {"email": "other@example.com"}, "source": {"utm_source": "other"}}
+    second = await stack.consumer("POST", desk.path, {**body, **other})
     other_id = jwt.decode(second.data["guest_token"], options={"verify_signature": False})["sub"]
     await stack.core("POST", "/players/resolve", {"contact": contact, "guest_player_id": other_id})
-    assert (await desk.given(player))["fields"] == body["fields"], "the player's own entry wins"
+    given = await desk.given(player)
+    assert (given["fields"], given["source"]["utm_source"]) == (body["fields"], "ad"), "the player's own entry wins"
     assert await stack.database.fetchval("SELECT count(*) FROM entries WHERE tenant_id = $1", stack.tenant_id) == 1
     assert await invariants.broken(stack.database, stack.tenant_id) == {}
 
@@ -461,6 +463,35 @@ async def test_export_of_winners_has_entry_and_answers(stack: Stack, shelf: Shel
     assert first["answers"] == {"size": "=XL", "old": "x"}
     masked = (await export(desk, "winners", "designer"))[0]
     assert (masked["email"], masked["answers.size"], masked["answers"]) == ("a***@example.com", "", "{}")
+
+
+async def test_source_of_an_entry_is_that_of_its_first_submission(stack: Stack) -> None:
+    desk = await desk_of(stack, FORM)
+    parts = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content", "referrer"]
+    invalid = {"utm_term": "x" * 201, "utm_medium": "a\u0000", "referrer": "https://news.example/?q=ann"}
+    for name, text in invalid.items():
+        assert fields_of(await desk.submit(source={name: text})) == [f"source.{name}"]
+    assert await desk.given() is None
+    first = {"utm_source": "=news", "utm_campaign": " spring ", "utm_term": " ", "referrer": "news.example"}
+    for source in (first, {"utm_source": "other"}, None):
+        assert (await desk.submit(consents={"terms": True}, source=source)).code == "OK"
+    stored = {**dict.fromkeys(parts, ""), **first, "utm_campaign": "spring", "utm_term": ""}
+    assert (await desk.given())["source"] == stored
+    await desk.enter("bob")
+    await desk.submit("bob", source=first)
+    post = {"campaign_id": desk.world.campaign_id, "reason": "a postcard", "source": {"utm_source": "postal"}}
+    entry = (await stack.admin("POST", "/admin/players/cat/entries", post)).data
+    assert entry["source"]["utm_source"] == "postal"
+
+    listed = [[one[f"source.{part}"] for part in parts] for one in await export(desk, "participants")]
+    unknown = [""] * 5
+    assert listed == [["'=news", "", "spring", "", "", "news.example"], ["", *unknown], ["postal", *unknown]]
+    sources = [one["source"] for one in await export(desk, "participants", format="jsonl")]
+    assert sources == [{name: text for name, text in stored.items() if text}, {}, {"utm_source": "postal"}]
+    exported = (await stack.admin("GET", "/admin/players/ann/export", limit=100)).data["items"]
+    assert [one["data"]["source"] for one in exported if one["kind"] == "entry"] == sources[:1]
+    assert (await stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked"})).code == "OK"
+    assert (await desk.given())["source"] is None
 
 
 async def test_draw_has_a_ticket_for_each_complete_entry(stack: Stack) -> None:

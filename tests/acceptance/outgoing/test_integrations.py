@@ -216,7 +216,7 @@ async def test_body_carries_contact_and_entry_while_the_player_consents(stack: A
     await register(stack, receiver, "x", campaign_id=campaign_id, config={"include": ["entry"], "consent": "news"})
     await register(stack, receiver, "x", campaign_id=campaign_id)
     for player, agrees in (("ann", True), ("bob", False)):
-        body = {"fields": {"tel": "+49301234567"}, "consents": {"news": agrees}}
+        body = {"fields": {"tel": "+49301234567"}, "consents": {"news": agrees}, "source": {"utm_source": "ad"}}
         assert (await stack.consumer("POST", f"/campaigns/{campaign_id}/entry", body, player=player)).code == "OK"
 
     async def emit(**data: str) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ async def test_entry_form_is_set_up_and_a_consent_withdrawn(desk: Desk, fair: Wo
     entry = (await stack.admin("GET", f"/admin/campaigns/{campaign_id}")).data["entry"]
     assert entry["consents"] == [{"id": "terms", "text": {"en": "I accept the terms."}, "required": True, "link": ""}]
 
-    submitted = {"consents": {"terms": True}}
+    submitted = {"consents": {"terms": True}, "source": {"utm_source": "letter", "referrer": "news.example"}}
     await stack.consumer("POST", f"/campaigns/{campaign_id}/entry", submitted, player="erin")
     await page.get_by_label("Consent", exact=True).select_option(label="Agreed to terms")
     for kind in ("participants", "winners"):
@@ -54,6 +54,7 @@ async def test_entry_form_is_set_up_and_a_consent_withdrawn(desk: Desk, fair: Wo
         assert parse_qs(urlsplit(asked.partition(" ")[2]).query) == {"campaign_id": [campaign_id], "consent": ["terms"]}
     await desk.enter("admin", path="/players/erin")
     await page.wait_for_selector("main >> text=I accept the terms.")
+    await page.wait_for_selector("main >> text=Source: utm_source=letter, referrer=news.example")
     await desk.shot("entry of a player 1280", whole=False)
     await desk.press("Withdraw", within="main")
     await desk.press("Withdraw", within="dialog")

@@ -97,6 +97,7 @@ __all__ = (
     "EntryMode",
     "EntryOption",
     "EntryReply",
+    "EntrySource",
     "ErasePlayerRequest",
     "ExpireCodesReply",
     "ExpireCodesRequest",
@@ -1884,6 +1885,11 @@ class AddEntryRequest(betterproto2.Message):
 
     idempotency_key: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
 
+    source: "EntrySource | None" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Where the player came from, such as {"utm_source": "postal"}. Stored with a new entry; ignored if the player has one.
+    """
+
 
 default_message_pool.register_message("game.v1", "AddEntryRequest", AddEntryRequest)
 
@@ -3579,6 +3585,11 @@ class Entry(betterproto2.Message):
 
     updated_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
 
+    source: "EntrySource | None" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Where the player came from at the first submission; null: unknown.
+    """
+
 
 default_message_pool.register_message("game.v1", "Entry", Entry)
 
@@ -3747,6 +3758,46 @@ class EntryReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "EntryReply", EntryReply)
+
+
+@dataclass(eq=False, repr=False)
+class EntrySource(betterproto2.Message):
+    """
+    Where a player came from when they entered.
+    """
+
+    utm_source: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The site or list that sent the player, such as newsletter.
+    """
+
+    utm_medium: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The kind of link, such as email.
+    """
+
+    utm_campaign: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The advertising campaign, such as spring_sale.
+    """
+
+    utm_term: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The search term that was paid for.
+    """
+
+    utm_content: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The ad or link, if several lead to the same page.
+    """
+
+    referrer: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The host of the page with the link, such as news.example.
+    """
+
+
+default_message_pool.register_message("game.v1", "EntrySource", EntrySource)
 
 
 @dataclass(eq=False, repr=False)
@@ -9202,6 +9253,11 @@ class SubmitEntryRequest(betterproto2.Message):
     country: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
     The country of the client, from a trusted proxy.
+    """
+
+    source: "EntrySource | None" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Where the player came from. Stored with a new entry; ignored if the player has one.
     """
 
 

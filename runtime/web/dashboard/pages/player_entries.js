@@ -47,11 +47,13 @@ export function Entries({ id, about, changed }) {
 const lines = (items) => (items.length ? html`<ul class="lines">${items}</ul>` : say("none"));
 
 /** The entered values as text. @param {any} entry @returns {[string, string][]} */
-function valuesOf({ fields, old_enough, old_enough_on, country }) {
+function valuesOf({ fields, old_enough, old_enough_on, country, source }) {
   const text = (/** @type {any} */ value) => (typeof value === "object" ? Object.values(value).join(", ") : typeof value === "number" ? number(value) : typeof value === "boolean" ? say(value ? "entry.yes" : "entry.no") : String(value));
+  const from = Object.entries(source ?? {}).filter(([, value]) => value);
   return [
     ...Object.entries(fields ?? {}).map(([key, value]) => /** @type {[string, string]} */ ([label(key), text(value)])),
     ...(old_enough ? [/** @type {[string, string]} */ ([say("entry.old_enough"), say("entry.old_enough_on", { age: old_enough, day: old_enough_on })])] : []),
     ...(country ? [/** @type {[string, string]} */ ([say("entry.country"), country])] : []),
+    ...(from.length ? [/** @type {[string, string]} */ ([say("entry.source"), from.map(([key, value]) => `${key}=${value}`).join(", ")])] : []),
   ];
 }

@@ -728,6 +728,7 @@ export const words = {
   "entry.old_enough": "Age",
   "entry.old_enough_on": "{age} or older on {day}",
   "entry.country": "Country of the connection",
+  "entry.source": "Source",
   "field.entry": "Entry form",
   "field.consents": "Consents",
   "field.min_age": "Minimum age",

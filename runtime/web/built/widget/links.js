@@ -1,0 +1,1 @@
+var o=document.querySelectorAll("a[href^='/p/']"),s=[...new URLSearchParams(location.search)].filter(([e])=>e.startsWith("utm_"));for(let e of s.length?o:[]){let r=new URL(e.href);for(let[t,n]of s)r.searchParams.set(t,n);e.href=r.href}

@@ -31,11 +31,11 @@ FROM draws WHERE tenant_id = $1 AND draw_id = $2
 FOR UPDATE;
 
 -- name: of_campaign
--- The draws of campaign $2 that are not cancelled, newest first. $1 tenant, $3 how many.
+-- The draws of campaign $2, newest first, with those that were cancelled after their close. $1 tenant, $3 how many.
 SELECT draw_id AS id, campaign_id, name, status, tickets, prizes, alternates, unix(closes_at) AS closes_at, randomness,
        tickets_root, ticket_count, holder_count, result_hash, unix(closed_at) AS closed_at, unix(drawn_at) AS drawn_at,
        unix(confirmed_at) AS confirmed_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at
-FROM draws WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'cancelled'
+FROM draws WHERE tenant_id = $1 AND campaign_id = $2 AND (status <> 'cancelled' OR closed_at IS NOT NULL)
 ORDER BY draw_id DESC LIMIT $3;
 
 -- name: prize_names
@@ -211,8 +211,8 @@ WHERE d.tenant_id = $1 AND d.draw_id = $2 AND ($3::integer IS NULL OR s.rank > $
 ORDER BY s.rank LIMIT $4;
 
 -- name: share
--- A player's tickets and best rank. Those of guests that became the player count too. $1 tenant, $2 draw, $3 player.
--- No row: neither.
+-- A player's tickets and best rank, with its prize unless the player does not get it. Those of guests that became the
+-- player count too. $1 tenant, $2 draw, $3 player. No row: neither.
 WITH own AS (
     SELECT $3::text AS player_id
     UNION ALL
@@ -223,7 +223,7 @@ held AS (
     FROM own JOIN draw_tickets AS t ON t.tenant_id = $1 AND t.draw_id = $2 AND t.player_id = own.player_id
 ),
 best AS (
-    SELECT s.rank, s.prize_id, s.reward_id
+    SELECT s.rank, CASE WHEN s.reason IN ('', 'PENDING', 'DRAWN') THEN s.prize_id ELSE '' END AS prize_id, s.reward_id
     FROM own JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = $2 AND s.player_id = own.player_id
     ORDER BY s.rank LIMIT 1
 )

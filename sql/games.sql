@@ -96,7 +96,8 @@ SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
        ) AS has_codes,
        EXISTS (
            SELECT FROM draws AS d
-           WHERE d.tenant_id = $1 AND d.campaign_id = g.campaign_id AND d.status <> 'cancelled'
+           WHERE d.tenant_id = $1 AND d.campaign_id = g.campaign_id
+             AND (d.status <> 'cancelled' OR d.closed_at IS NOT NULL)
        ) AS has_draws
 FROM games AS g
 JOIN game_revisions AS r USING (tenant_id, game_id, revision)

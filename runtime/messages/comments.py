@@ -224,7 +224,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "leaderboards": "The leaderboards that are not archived, newest first.",
         "state": "The campaign's state. SOLD_OUT: each game that has begun and not ended is sold out.",
         "claims_until": "Until when winners can redeem after the end; 0: no such time is set.",
-        "draws": "The prize draws that are not cancelled, newest first."
+        "draws": "The prize draws, newest first, with those that were cancelled after their close."
     },
     "GameRules": {
         "max_plays_per_user": "Plays per player in total; 0: no limit.",
@@ -1090,7 +1090,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "holder": "The ticket holder's pseudonym in this draw.",
         "ticket": "The number of the drawn ticket, from 0.",
         "prize_id": "The rank's prize; empty: an alternate.",
-        "reason": "Why there is no reward: DRAWN (not confirmed yet), ALTERNATE, REPLACED, SUSPENDED, OUT_OF_STOCK ...",
+        "reason": "Why there is no reward: DRAWN (not confirmed yet), PENDING, ALTERNATE, REPLACED, SUSPENDED, OUT_OF_STOCK ... Players see NOT_AWARDED in place of SUSPENDED, OUT_OF_STOCK and the like.",
         "player_id": "The player. Only for staff.",
         "display_name": "The player's name. Only for staff.",
         "reward_id": "The reward. Only for staff."

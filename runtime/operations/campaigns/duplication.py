@@ -147,7 +147,8 @@ class _Copy:
         boards = await self._fetch("boards_to_copy", self._old_id, list(game_ids))
         quests = await self._fetch("quests_to_copy", self._old_id)
         named = {prize_id for game in games for _, prize_id in prizes_named(game["definition"])}
-        draws = await self._connection.fetch(_DRAWS["of_campaign"], self._tenant_id, self._old_id, DRAWS_MAX)
+        found = await self._connection.fetch(_DRAWS["of_campaign"], self._tenant_id, self._old_id, DRAWS_MAX)
+        draws = [draw for draw in found if draw["status"] != "cancelled"]
         named |= {prize["prize_id"] for one in (*boards, *draws) for prize in one["prizes"]}
         prize_ids = await self._prizes(sorted(named), merchant_id)
         for game in games:

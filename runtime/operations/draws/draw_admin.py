@@ -23,6 +23,7 @@ from runtime.wire.scope import Scoped, merchant_of, player_id_of, tenant_of
 
 _SQL: Final = sql.load("draws")
 _GET_BOARD: Final = sql.load("leaderboards")["get"]
+_GET_CAMPAIGN: Final = sql.load("campaigns")["get"]
 
 SETTABLE: Final = frozenset({"name", "tickets", "prizes", "alternates", "closes_at", "randomness"})
 
@@ -66,7 +67,7 @@ async def get_draw(engine: Engine, request: m.GetDrawRequest) -> m.DrawReply:
         raise unknown("draw", request.id)
     reply = await shown(engine, request)
     if request.for_players:
-        reply.winners = [replace(one, player_id="", display_name="", reward_id="") for one in reply.winners]
+        reply.winners = [_public(one) for one in reply.winners]
     if request.player_id:
         about = (tenant_id, request.id, player_id_of(request))
         statement = "open_share" if reply.draw and reply.draw.status is m.DrawStatus.OPEN else "share"
@@ -84,8 +85,17 @@ async def shown(engine: Engine, request: reading.IdRequest) -> m.DrawReply:
     return m.DrawReply(draw=draws[0], winners=[m.DrawWinner(**one) for one in winners])
 
 
+_PUBLIC_REASONS: Final = frozenset({"", "DRAWN", "PENDING", "ALTERNATE", "REPLACED"})
+
+
+def _public(winner: m.DrawWinner) -> m.DrawWinner:
+    """A winner as players see it: by the pseudonym, without the reason why there is no prize."""
+    reason = winner.reason if winner.reason in _PUBLIC_REASONS else "NOT_AWARDED"
+    return replace(winner, player_id="", display_name="", reward_id="", reason=reason)
+
+
 async def public_draws(engine: Engine, tenant_id: str, campaign_id: str, most: int) -> list[m.Draw]:
-    """The campaign's draws that are not cancelled, newest first."""
+    """The campaign's draws, newest first, with those that were cancelled after their close."""
     rows = await engine.database.fetch(_SQL["of_campaign"], tenant_id, campaign_id, most)
     return await _named(engine.database, tenant_id, [from_row(row) for row in rows])
 
@@ -206,8 +216,11 @@ async def _check(engine: Engine, connection: asyncpg.Connection, request: Scoped
     for i, prize in enumerate(draw.prizes):
         if why := unusable.get(prize.prize_id):
             checks.problem(f"prizes[{i}].prize_id", why)
-    if (own := merchant_of(request)) and tickets.scope_key not in ("", draw.campaign_id, own):
-        checks.problem("tickets.scope_key", "must be the id of the campaign or of the merchant")
+    campaign = await connection.fetchrow(_GET_CAMPAIGN, tenant_of(request), draw.campaign_id, "", False)
+    owner = campaign["merchant_id"] if campaign is not None else ""
+    wallets = {"", draw.campaign_id, owner, "" if merchant_of(request) else tenant_of(request)}
+    if tickets.scope_key not in wallets:
+        checks.problem("tickets.scope_key", "must be the id of the campaign, of its merchant or of the tenant")
     board = (tenant_of(request), tickets.ranking, merchant_of(request), False)
     if tickets.ranking and await connection.fetchrow(_GET_BOARD, *board) is None:
         checks.problem("tickets.ranking", f"there is no leaderboard {tickets.ranking!r}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from typing import Any, Final
 
 from runtime import messages as m
@@ -110,8 +111,13 @@ async def value_of(engine: Engine, tenant_id: str, draw_id: str, terms: dict[str
 def canonical(declared: str) -> str:
     """A declared value in its only form: numbers without leading zeros, and words in capitals, with single spaces.
 
-    So the same result in another notation gives the same winners.
+    So the same result in another notation gives the same winners. INVALID_ARGUMENT for other letters than A
+    to Z: some look alike, and an operator could choose among the spellings.
     """
+    declared = unicodedata.normalize("NFKC", declared)
+    if any(one.isalpha() and not one.isascii() for one in declared):
+        raise invalid("value", "may have the letters A to Z and numbers only")
+    declared = "".join(str(unicodedata.digit(one)) if one.isdecimal() else one for one in declared)
     return " ".join(word.lstrip("0") or "0" if word.isdigit() else word.upper() for word in _WORD.findall(declared))
 
 

@@ -172,17 +172,17 @@ def _references(kind: Kind, wanted: Mapping[str, Any]) -> Iterator[_Reference]:
 # -- what is there of it ---------------------------------------------------------------------
 
 
-def as_in_a_file(resource: dict[str, Any]) -> dict[str, Any]:
+def as_in_a_file(resource: dict[str, Any], campaign_id: str | None = None) -> dict[str, Any]:
     """A pack or draw without the scope_key of its own campaign, which is the default, and without its prizes' names."""
-    scoped = {name: resource[name] for name in ("gives", "tickets") if isinstance(resource.get(name), dict)}
-    own: dict[str, Any] = {
-        name: {**value, "scope_key": ""}
-        for name, value in scoped.items()
-        if value.get("scope_key") == resource["campaign_id"]
-    }
-    if "tickets" in scoped:
-        own["prizes"] = [{**prize, "name": ""} for prize in resource["prizes"]]
-    return {**resource, **own}
+    if campaign_id is None:
+        campaign_id = resource["campaign_id"]
+    made = dict(resource)
+    for name in ("gives", "tickets"):
+        if isinstance(value := made.get(name), dict) and value.get("scope_key", "") == campaign_id != "":
+            made[name] = {**value, "scope_key": ""}
+    if "tickets" in made and "prizes" in made:
+        made["prizes"] = [{**prize, "name": ""} for prize in made["prizes"]]
+    return made
 
 
 def match(change: Change, items: Iterable[dict[str, Any]], found: Found) -> dict[str, Any] | None:
@@ -190,6 +190,8 @@ def match(change: Change, items: Iterable[dict[str, Any]], found: Found) -> dict
     if change.kind is PRIZES:
         items = [item for item in items if bool(item["campaign_id"]) is not change.shared]
     same = [as_in_a_file(item) for item in items if item["name"] == change.name]
+    if len(same) == 1:
+        change.wanted = as_in_a_file(change.wanted, same[0]["campaign_id"])
     if len(same) > 1:
         ids = ", ".join(item["id"] for item in same)
         found.append((f"{change.path}.name", f"must be unique: several {change.kind.section} have this name: {ids}"))

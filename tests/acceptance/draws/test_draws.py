@@ -13,6 +13,7 @@ import pytest
 
 from runtime.app import running
 from runtime.commands.evidence import verify
+from runtime.errors import Fault
 from runtime.operations.draws import lifecycle
 from runtime.operations.draws.randomness import canonical
 from runtime.operations.leaderboards.rank_prizes import RankPrizes
@@ -121,9 +122,14 @@ async def test_changed_evidence_is_refuted(world: World, tmp_path: Path) -> None
     assert wrong == []
 
 
-@pytest.mark.parametrize("notation", ["4 8 15 b", "4,8,15,B", " 04-8 015 B. ", "4\n8 15 b"])
+@pytest.mark.parametrize("notation", ["4 8 15 b", "4,8,15,B", " 04-8 015 B. ", "４\n٨ 15 ｂ"])
 def test_declared_number_has_one_form(notation: str) -> None:
     assert canonical(notation) == "4 8 15 B"
+
+
+def test_declared_letter_that_looks_like_a_latin_one_is_refused() -> None:
+    with pytest.raises(Fault, match="A to Z"):
+        canonical("4 8 15 В")
 
 
 async def test_second_draw_and_steps_out_of_order_are_refused(world: World) -> None:
@@ -192,6 +198,9 @@ async def test_replaced_winner_passes_the_prize_to_the_alternate(world: World) -
     replaced = (await step(world, draw_id, "replace", rank=1, reason="not reached")).data["winners"]
     assert [one["reason"] for one in replaced] == ["REPLACED", ""]
     assert replaced[1]["player_id"] == alternate["player_id"]
+    for one, prize in ((winner, ""), (alternate, prize_id)):
+        shown = (await world.stack.consumer("GET", f"/draws/{draw_id}", player=one["player_id"])).data
+        assert shown["me"]["prize_id"] == prize
     assert replaced[1]["reward_id"]
     await world.stack.admin("POST", f"/admin/rewards/{replaced[1]['reward_id']}/revoke", {})
     assert (await step(world, draw_id, "replace", rank=2, reason="not reached")).reason == "NO_ALTERNATE"
@@ -206,6 +215,8 @@ async def test_suspended_winner_gets_no_prize_and_no_suspended_alternate_is_call
         assert (await world.stack.admin("PUT", path, {"status": "PLAYER_STATUS_SUSPENDED"})).code == "OK"
     confirmed = (await step(world, draw_id, "confirm")).data["winners"]
     assert [one["reason"] for one in confirmed] == ["SUSPENDED", "ALTERNATE", "ALTERNATE"]
+    shown = (await world.stack.consumer("GET", f"/draws/{draw_id}", player=third["player_id"])).data
+    assert shown["winners"][0]["reason"] == "NOT_AWARDED"
     replaced = (await step(world, draw_id, "replace", rank=1, reason="suspended")).data["winners"]
     assert [one["reason"] for one in replaced] == ["REPLACED", "ALTERNATE", ""]
     assert replaced[2]["player_id"] == third["player_id"] and replaced[2]["reward_id"]
@@ -279,6 +290,8 @@ async def test_merchants_staff_draws_only_among_wallets_of_the_merchant(stack: S
     for scope, fields in ((other, ["tickets.scope_key"]), (stack.tenant_id, ["tickets.scope_key"])):
         tickets = {"currency": "ticket", "scope_key": scope}
         assert fields_of(await staff.admin("POST", "/admin/draws", {**body, "tickets": tickets})) == fields
+    tickets = {"currency": "ticket", "scope_key": other}
+    assert fields_of(await stack.admin("POST", "/admin/draws", {**body, "tickets": tickets})) == ["tickets.scope_key"]
     tickets = {"currency": "ticket", "scope_key": merchant_id}
     assert (await staff.admin("POST", "/admin/draws", {**body, "tickets": tickets})).code == "OK"
 
@@ -312,3 +325,7 @@ async def test_public_campaign_has_its_draws_and_players_see_their_tickets_until
         me = (await stack.consumer("GET", f"/draws/{draw_id}", player=player_id)).data.get("me", {})
         tickets[player_id] = me.get("tickets", 0)
     assert tickets == {"bob": 5, "stranger": 0}
+    assert (await step(world, draw_id, "close")).code == "OK"
+    await stack.admin("PUT", f"/admin/draws/{draw_id}", {"status": "DRAW_STATUS_CANCELLED"})
+    shown = (await stack.consumer("GET", f"/public/campaigns/{world.campaign_id}")).data["draws"]
+    assert [one["id"] for one in shown] == [draw_id], "an open one vanishes, a closed one does not: it cannot be hidden"

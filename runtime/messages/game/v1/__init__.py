@@ -3321,7 +3321,8 @@ class DrawWinner(betterproto2.Message):
 
     reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Why there is no reward: DRAWN (not confirmed yet), ALTERNATE, REPLACED, SUSPENDED, OUT_OF_STOCK ...
+    Why there is no reward: DRAWN (not confirmed yet), PENDING, ALTERNATE, REPLACED, SUSPENDED, OUT_OF_STOCK ...
+    Players see NOT_AWARDED in place of SUSPENDED, OUT_OF_STOCK and the like.
     """
 
     player_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
@@ -7376,7 +7377,7 @@ class PublicCampaignReply(betterproto2.Message):
 
     draws: "list[Draw]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    The prize draws that are not cancelled, newest first.
+    The prize draws, newest first, with those that were cancelled after their close.
     """
 
 

@@ -31,7 +31,7 @@ const schemaOf = ({ tickets, randomness }) => ({
     tickets: {
       type: "object", required: ["of", "currency", "ranking"],
       properties: {
-        of: { type: "string", enum: SOURCES, titles: titles(SOURCES, "draws.of"), label: say("draws.of") },
+        of: { type: "string", enum: SOURCES, titles: titles(SOURCES, "draws.of"), label: say("draws.of"), ...(tickets.of === "entries" ? { help: say("draws.help_entries") } : {}) },
         ...(tickets.of === "currency" ? { currency: { type: "string", minLength: 1, maxLength: 128, help: say("draws.help_currency") } } : {}),
         ...(tickets.of === "ranking" ? { ranking: { type: "string", label: say("draws.of.ranking") } } : {}),
       },

@@ -154,6 +154,7 @@ export const words = {
   "draws.of.entries": "Each entry to the campaign",
   "draws.of.currency": "Each unit of a currency",
   "draws.of.ranking": "Each point on a leaderboard",
+  "draws.help_entries": "A guest can enter again with an invented contact. Let players sign in first if the prizes have value.",
   "draws.help_currency": "A currency in the players' wallets of this campaign, such as ticket.",
   "draws.help_prizes": "The first prize goes to the first winner.",
   "draws.count": "Winners",

@@ -42,6 +42,7 @@ export default {
   draws_tickets: { zero: "ليس لديك تذاكر", one: "لديك تذكرة واحدة", two: "لديك تذكرتان", few: "لديك {count} تذاكر", many: "لديك {count} تذكرة", other: "لديك {count} تذكرة" },
   draws_closed: "التذاكر نهائية. السحب قريبًا.",
   draws_drawn: "تم سحب الفائزين.",
+  draws_cancelled: "أُلغي",
   draws_won: "فزت بـ: {name}",
   codes_about: "أدخل الرمز الموجود على منتجك أو إيصالك.",
   codes_send: "استخدم الرمز",

@@ -42,6 +42,7 @@ export default {
   draws_tickets: { one: "Du hast {count} Los", other: "Du hast {count} Lose" },
   draws_closed: "Die Lose stehen fest. Bald wird gezogen.",
   draws_drawn: "Die Gewinner sind gezogen.",
+  draws_cancelled: "Abgesagt",
   draws_won: "Gewonnen: {name}",
   codes_about: "Gib den Code von deinem Produkt oder Kassenbon ein.",
   codes_send: "Code einlösen",

@@ -51,6 +51,7 @@ export default {
   draws_tickets: { one: "You have {count} ticket", other: "You have {count} tickets" },
   draws_closed: "The tickets are final. The winners are drawn soon.",
   draws_drawn: "The winners are drawn.",
+  draws_cancelled: "Cancelled",
   draws_won: "You won: {name}",
 
   // codes

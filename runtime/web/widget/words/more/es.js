@@ -42,6 +42,7 @@ export default {
   draws_tickets: { one: "Tienes {count} boleto", many: "Tienes {count} boletos", other: "Tienes {count} boletos" },
   draws_closed: "Los boletos son definitivos. El sorteo será pronto.",
   draws_drawn: "Ya se sortearon los ganadores.",
+  draws_cancelled: "Cancelado",
   draws_won: "Has ganado: {name}",
   codes_about: "Introduce el código de tu producto o recibo.",
   codes_send: "Canjear código",

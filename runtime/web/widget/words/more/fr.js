@@ -42,6 +42,7 @@ export default {
   draws_tickets: { one: "Vous avez {count} ticket", many: "Vous avez {count} tickets", other: "Vous avez {count} tickets" },
   draws_closed: "Les tickets sont définitifs. Le tirage aura lieu bientôt.",
   draws_drawn: "Les gagnants sont tirés au sort.",
+  draws_cancelled: "Annulé",
   draws_won: "Gagné : {name}",
   codes_about: "Saisissez le code de votre produit ou de votre ticket de caisse.",
   codes_send: "Utiliser le code",

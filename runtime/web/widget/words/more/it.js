@@ -42,6 +42,7 @@ export default {
   draws_tickets: { one: "Hai {count} biglietto", many: "Hai {count} biglietti", other: "Hai {count} biglietti" },
   draws_closed: "I biglietti sono definitivi. L’estrazione avverrà presto.",
   draws_drawn: "I vincitori sono stati estratti.",
+  draws_cancelled: "Annullata",
   draws_won: "Hai vinto: {name}",
   codes_about: "Inserisci il codice del tuo prodotto o scontrino.",
   codes_send: "Riscatta il codice",

@@ -42,6 +42,7 @@ export default {
   draws_tickets: { other: "抽選券{count}枚" },
   draws_closed: "抽選券は確定しました。まもなく抽選します。",
   draws_drawn: "当選者が決まりました。",
+  draws_cancelled: "中止されました",
   draws_won: "当選：{name}",
   codes_about: "商品またはレシートのコードを入力してください。",
   codes_send: "コードを使う",

@@ -42,6 +42,7 @@ export default {
   draws_tickets: { one: "Je hebt {count} lot", other: "Je hebt {count} loten" },
   draws_closed: "De loten staan vast. De trekking volgt snel.",
   draws_drawn: "De winnaars zijn getrokken.",
+  draws_cancelled: "Geannuleerd",
   draws_won: "Gewonnen: {name}",
   codes_about: "Voer de code van je product of kassabon in.",
   codes_send: "Code verzilveren",

@@ -42,6 +42,7 @@ export default {
   draws_tickets: { one: "Masz {count} los", few: "Masz {count} losy", many: "Masz {count} losów", other: "Masz {count} losu" },
   draws_closed: "Losy są ostateczne. Wkrótce losowanie.",
   draws_drawn: "Zwycięzcy zostali wylosowani.",
+  draws_cancelled: "Odwołane",
   draws_won: "Wygrana: {name}",
   codes_about: "Wpisz kod ze swojego produktu lub paragonu.",
   codes_send: "Wykorzystaj kod",

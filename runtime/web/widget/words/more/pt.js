@@ -42,6 +42,7 @@ export default {
   draws_tickets: { one: "Você tem {count} bilhete", many: "Você tem {count} bilhetes", other: "Você tem {count} bilhetes" },
   draws_closed: "Os bilhetes são definitivos. O sorteio será em breve.",
   draws_drawn: "Os vencedores foram sorteados.",
+  draws_cancelled: "Cancelado",
   draws_won: "Você ganhou: {name}",
   codes_about: "Digite o código do seu produto ou recibo.",
   codes_send: "Resgatar código",

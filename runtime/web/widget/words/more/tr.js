@@ -42,6 +42,7 @@ export default {
   draws_tickets: { one: "{count} biletin var", other: "{count} biletin var" },
   draws_closed: "Biletler kesinleşti. Çekiliş yakında.",
   draws_drawn: "Kazananlar belirlendi.",
+  draws_cancelled: "İptal edildi",
   draws_won: "Kazandın: {name}",
   codes_about: "Ürünündeki veya fişindeki kodu gir.",
   codes_send: "Kodu kullan",

@@ -42,6 +42,7 @@ export default {
   draws_tickets: { other: "你有 {count} 张奖券" },
   draws_closed: "奖券已确定，即将开奖。",
   draws_drawn: "已开奖。",
+  draws_cancelled: "已取消",
   draws_won: "中奖：{name}",
   codes_about: "请输入产品或小票上的代码。",
   codes_send: "兑换代码",

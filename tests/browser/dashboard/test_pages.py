@@ -153,7 +153,8 @@ PRESS: Final = """(text) => {
     const all = document.querySelectorAll("main button:not(form button)");
     (window.pressed = [...all].find((one) => one.textContent.trim() === text)).focus();
 }"""
-AT_ONCE: Final = {"Copy", "Save as SVG", "Save as PNG", "Export", "Send test event"}
+EXPORTS: Final = ("Export", "Export participants", "Export winners")
+AT_ONCE: Final = {"Copy", "Save as SVG", "Save as PNG", "Send test event", *EXPORTS}
 
 FOCUS_IN: Final = """document.activeElement.matches(
     "dialog[open] :is(form :is(input, select, textarea), footer button, header button)")"""

@@ -181,7 +181,7 @@ ORDER BY found.id
 -- name: participants
 -- Entries, by id, with what each lacks, the latest decision about each consent, and the player's plays and wins in the
 -- campaign. Without those of players erased since. $8 only those whose consent of this id is in force ('': all). kinds: of
--- the form's fields. theirs: as for winners.
+-- the form's fields, without choices whose value is not among the options. theirs: as for winners.
 WITH seen AS (
     SELECT * FROM entries WHERE tenant_id = $1 AND entry_id > $6::text ORDER BY entry_id LIMIT $7
 )
@@ -192,7 +192,9 @@ LEFT JOIN (
            e.age AS old_enough, e.age_on::text AS old_enough_on,
            coalesce(entry_missing(c.entry_needs, e.given), '[]') AS missing, e.fields, d.consents, p.plays, p.wins,
            e.source,
-           (SELECT jsonb_object_agg(f ->> 'key', f ->> 'kind') FROM jsonb_array_elements(c.entry -> 'fields') AS f) AS kinds,
+           (SELECT jsonb_object_agg(f ->> 'key', f ->> 'kind') FROM jsonb_array_elements(c.entry -> 'fields') AS f
+            WHERE f ->> 'kind' <> 'choice'
+               OR f -> 'options' @> jsonb_build_array(jsonb_build_object('value', e.fields -> (f ->> 'key')))) AS kinds,
            $2 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $2, true) AS o) AS theirs
     FROM seen AS e
     JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = e.campaign_id

@@ -989,7 +989,7 @@ CREATE FUNCTION consent_in_force(consent text, given text[]) RETURNS boolean LAN
 CREATE FUNCTION entry_contact(form jsonb, fields jsonb, kind text) RETURNS text LANGUAGE sql IMMUTABLE RETURN (
     SELECT fields ->> (f.field ->> 'key')
     FROM jsonb_array_elements(form -> 'fields') WITH ORDINALITY AS f (field, nth)
-    WHERE f.field ->> 'kind' = kind AND fields ? (f.field ->> 'key')
+    WHERE f.field ->> 'kind' = kind AND jsonb_typeof(fields -> (f.field ->> 'key')) = 'string'
     ORDER BY f.nth LIMIT 1
 );
 

@@ -73,7 +73,8 @@ def _throwaway_domains() -> frozenset[str]:
 def contacts_in(form: Mapping[str, Any], fields: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(kind, value) of each contact among an entry's fields."""
     kinds = [(field["kind"], field["key"]) for field in form["fields"] if field["kind"] in ("email", "phone")]
-    return [(kind, fields[key]) for kind, key in kinds if fields.get(key)]
+    # A value from when the field had another kind may be a number or an address.
+    return [(kind, value) for kind, key in kinds if (value := fields.get(key)) and isinstance(value, str)]
 
 
 def hashes_of(engine: Engine, tenant_id: str, contacts: Iterable[tuple[str, str]]) -> tuple[list[bytes], list[bytes]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -41,6 +42,9 @@ PERSONAL: Final = CONTACTS | {"fields", "answers"}
 CONSENTED: Final = frozenset({"participants", "winners"})
 """The exports that a consent filters."""
 
+_CONTACT: Final = re.compile(r"[^\s@]+@[\w-]+(\.[\w-]+)+|\+\d{7,15}")
+"""A stored e-mail address or phone number."""
+
 NAMES: Final = frozenset({"display_name", "locale"})
 
 SLACK_SECONDS: Final = 3600.0
@@ -70,8 +74,8 @@ EXPORTS: Final = {
 
 
 _NOT_IN_LINE: Final = frozenset({"seen", "seen_until", "theirs", "kinds"})
-_IMPERSONAL: Final = frozenset({"choice", "checkbox", "number"})
-"""Kinds of an entry's fields that any staff may see."""
+_IMPERSONAL: Final[Mapping[str, tuple[type, ...]]] = {"choice": (str,), "checkbox": (bool,), "number": (int, float)}
+"""Kinds of an entry's fields that any staff may see, and the types of their values."""
 
 
 async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExportReply:
@@ -167,14 +171,23 @@ def _shown_row(row: asyncpg.Record, names: Sequence[str], *, reveal: bool) -> di
 
 
 def _masked_fields(fields: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
-    """An entry's fields without personal ones: contacts are masked, texts, dates and addresses left out."""
+    """An entry's fields without personal ones: contacts are masked, texts, dates and addresses left out.
+
+    A value that does not fit its field's kind is left out: it was entered when the field had another kind.
+    """
     shown = {}
     for key, value in fields.items():
-        if kinds.get(key) in CONTACTS:
-            shown[key] = masked(value)
-        elif kinds.get(key) in _IMPERSONAL:
+        kind = kinds.get(key, "")
+        if kind in CONTACTS:
+            shown[key] = _masked(value)
+        elif type(value) in _IMPERSONAL.get(kind, ()):
             shown[key] = value
-    return shown
+    return {key: value for key, value in shown.items() if value is not None}
+
+
+def _masked(value: Any) -> str | None:
+    """The masked contact. None if it is none: masking would leave parts of another text readable."""
+    return masked(value) if isinstance(value, str) and _CONTACT.fullmatch(value) else None
 
 
 async def _columns(engine: Engine, tenant_id: str, campaign_id: str, names: Sequence[str]) -> list[str]:
@@ -227,8 +240,8 @@ def _as_json(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def _shown(name: str, cell: Any, *, reveal: bool, theirs: bool) -> Any:
     """Masks contacts unless `reveal`; hides the names of winners who are not the merchant's."""
-    if cell and name in CONTACTS and not reveal:
-        return masked(cell)
+    if name in CONTACTS and not reveal:
+        return _masked(cell)
     return None if name in NAMES and not theirs else cell
 
 

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 import pytest
@@ -21,6 +21,7 @@ from runtime.operations import API
 from runtime.operations.reporting.exports import EXPORTS, ROWS
 from tests.support.operations import Ids, furnish
 from tests.support.operator import Operator
+from tests.support.resources import make_campaign
 from tests.support.stack import OTHER_TENANT, Stack, make_tenant, refused
 from tests.support.waiting import until
 
@@ -173,6 +174,44 @@ async def test_export_masks_contacts_by_role_and_merchant(stack: Stack) -> None:
     shop = replace(stack, merchant_id=merchant_id)
     assert await winners(shop, "reward_manager") == {open_to_all["campaign"]: veiled, own["campaign"]: bob}
     assert (await winners(shop, "admin"))[open_to_all["campaign"]] == veiled
+
+
+CHANGED: Final[dict[str, tuple[str, Any, str, str]]] = {
+    # A field's kind, its value, its kind after a change of the form, and what a designer sees then.
+    "street": ("TEXT", "12 Secret Street", "NUMBER", ""),
+    "mail": ("EMAIL", "ann@example.com", "CHECKBOX", ""),
+    "born": ("DATE", "1990-03-01", "CHOICE", ""),
+    "floor": ("NUMBER", 12, "PHONE", ""),
+    "doors": ("NUMBER", 1, "CHECKBOX", ""),
+    "owner": ("CHECKBOX", True, "NUMBER", ""),
+    "note": ("TEXT", "Ann@home in Secret Street", "EMAIL", ""),
+    "name": ("TEXT", "Anna", "PHONE", ""),
+    "home": ("ADDRESS", {"line1": "12 Secret Street", "city": "Rome", "country": "IT"}, "EMAIL", ""),
+    "size": ("CHOICE", "XL", "CHOICE", "XL"),
+    "kids": ("NUMBER", 2, "NUMBER", "2"),
+    "post": ("TEXT", "ann@example.com", "EMAIL", "a***@example.com"),
+}
+
+
+@pytest.mark.settings(role_matrix="strict")
+async def test_export_masks_values_whose_field_has_another_kind_now(stack: Stack) -> None:
+    def form(at: int) -> dict[str, Any]:
+        fields = [
+            {"key": key, "label": {"en": key}, "kind": f"ENTRY_FIELD_KIND_{row[at]}"} for key, row in CHANGED.items()
+        ]
+        options = [{"value": value, "label": {"en": value}} for value in ("XL", "S")]
+        return {"fields": [one | ({"options": options} if one["kind"].endswith("CHOICE") else {}) for one in fields]}
+
+    campaign_id = (await make_campaign(stack, entry=form(0)))["id"]
+    path, body = f"/campaigns/{campaign_id}/entry", {"fields": {key: row[1] for key, row in CHANGED.items()}}
+    assert (await stack.consumer("POST", path, body, player="ann")).code == "OK"
+    changed = {"entry": form(2) | {"one_per_contact": True}}
+    assert (await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", changed, roles=("designer",))).code == "OK"
+    (row,) = await rows_of(stack, "participants", roles=("designer",), campaign_id=campaign_id)
+    assert {key: row[f"fields.{key}"] for key in CHANGED} == {key: shown for key, (*_, shown) in CHANGED.items()}
+    (whole,) = await rows_of(stack, "participants", campaign_id=campaign_id)
+    assert whole["fields.street"] == "12 Secret Street"
+    assert (await stack.consumer("POST", path, {"fields": {"kids": 3}}, player="ann")).code == "OK"
 
 
 async def test_export_of_what_is_unknown_is_refused(module_stack: Stack, known: Ids) -> None:

@@ -135,8 +135,9 @@ WHERE tenant_id = $1 AND event IS NOT NULL
 ORDER BY integration_id, delivery_id FOR UPDATE
 
 -- name: set_event
--- Replaces the event of delivery $3 of integration $2 by $4 and clears the response.
-UPDATE integration_deliveries SET event = $4, answer = '' WHERE tenant_id = $1 AND integration_id = $2 AND delivery_id = $3
+-- Replaces the event of delivery $3 of integration $2 by $4 and clears the response and the error.
+UPDATE integration_deliveries SET event = $4, answer = '', error = ''
+WHERE tenant_id = $1 AND integration_id = $2 AND delivery_id = $3
 
 -- name: is_erased
 -- Whether player $2 was erased at or after time $3 (unix seconds).

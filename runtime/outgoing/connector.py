@@ -117,8 +117,11 @@ class Connector:
             raise Unreachable(f"no answer within {self._attempt_seconds:g} s") from None
         except aiohttp.ClientConnectorError as error:
             raise Unreachable(_reason(error)) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except OSError as error:
             raise Unreachable(f"{type(error).__name__}: {error}"[:300]) from error
+        except (aiohttp.ClientError, ValueError) as error:
+            # Without its text: the parser quotes the response, which may echo the request's personal data.
+            raise Unreachable(f"no valid response ({type(error).__name__})") from None
 
     async def close(self) -> None:
         if self._session is not None:

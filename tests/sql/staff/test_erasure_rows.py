@@ -113,11 +113,12 @@ async def test_erasure_rewrites_events_about_the_players(connection: asyncpg.Con
         found = [row[:2] for row in await ask_t(connection, "erasure.events", WHO)]
         assert found == [("i1", "d1"), ("i1", "d2"), ("i2", "d1")]
         assert await held(rival, "integration_deliveries", "integration_id || delivery_id") == {"i1d1", "i1d2", "i2d1"}
+    await connection.execute("UPDATE integration_deliveries SET answer = 'ann', error = 'ann'")
     await ask_t(connection, "erasure.set_event", "i1", "d1", '{"p": ""}')
     assert await rows(
         connection,
         """integration_id || delivery_id FROM integration_deliveries
-                                     WHERE event::text = '{"p": ""}'""",
+                                     WHERE event::text = '{"p": ""}' AND concat(answer, error) = ''""",
     ) == ["i1d1"]
 
 

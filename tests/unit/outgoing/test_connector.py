@@ -206,6 +206,22 @@ async def test_receiver_that_hangs_or_drips_is_given_up(
         await hasty.post(url, b"{}", {})
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(
+            b"+49301234567\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\n+49301234567\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nA: \x00+49301234567\r\n\r\n",
+        ),
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+49301234567\r\n",
+    ],
+)
+async def test_error_has_nothing_of_a_malformed_answer(receiver: Receiver, connector: Connector, answer: bytes) -> None:
+    with pytest.raises(Unreachable, match=r"^no valid response \(\w+\)$"):
+        await connector.post(await receiver.serve(answer), b"{}", {})
+
+
 async def test_endless_answer_is_cut_and_its_connection_ended(receiver: Receiver, connector: Connector) -> None:
     start = b"x" * ANSWER_BYTES_MAX
     url = await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n" + start)

@@ -80,7 +80,8 @@ async def get_draw(engine: Engine, request: m.GetDrawRequest) -> m.DrawReply:
 async def shown(engine: Engine, request: reading.IdRequest) -> m.DrawReply:
     """The draw with its first winners."""
     row = await reading.one(engine, _SQL["get"], request, "draw")
-    winners = await engine.database.fetch(_SQL["winners"], tenant_of(request), request.id, None, WINNERS_SHOWN)
+    about = (tenant_of(request), request.id, merchant_of(request))
+    winners = await engine.database.fetch(_SQL["winners"], *about, None, WINNERS_SHOWN)
     draws = await _named(engine.database, tenant_of(request), [from_row(row)])
     return m.DrawReply(draw=draws[0], winners=[m.DrawWinner(**one) for one in winners])
 
@@ -122,9 +123,10 @@ async def list_draws(engine: Engine, request: m.ListDrawsRequest) -> m.ListDraws
 
 
 async def list_winners(engine: Engine, request: m.ListWinnersRequest) -> m.ListWinnersReply:
-    """The drawn ranks of a draw, with the players."""
+    """The drawn ranks of a draw, with the players. A merchant's staff sees no names in draws of the tenant itself."""
     await reading.one(engine, _SQL["get"], request, "draw")
-    rows, pagination = await reading.page(engine, _SQL["winners"], request, tenant_of(request), request.id, key="rank")
+    about = (tenant_of(request), request.id, merchant_of(request))
+    rows, pagination = await reading.page(engine, _SQL["winners"], request, *about, key="rank")
     return m.ListWinnersReply(items=[m.DrawWinner(**row) for row in rows], pagination=pagination)
 
 

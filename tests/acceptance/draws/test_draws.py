@@ -296,6 +296,17 @@ async def test_merchants_staff_draws_only_among_wallets_of_the_merchant(stack: S
     assert (await staff.admin("POST", "/admin/draws", {**body, "tickets": tickets})).code == "OK"
 
 
+async def test_winners_names_are_hidden_from_staff_of_a_merchant(world: World) -> None:
+    draw_id = await drawn(world, await world.prize())
+    name = "UPDATE players SET display_name = 'N' WHERE tenant_id = $1"
+    await world.stack.database.execute(name, world.stack.tenant_id)
+    shop = replace(world.stack, merchant_id=await make_merchant(world.stack))
+    for staff, names in ((world.stack, ["N", "N"]), (shop, ["", ""])):
+        listed = (await staff.admin("GET", f"/admin/draws/{draw_id}/winners")).data["items"]
+        shown = (await staff.admin("GET", f"/admin/draws/{draw_id}")).data["winners"]
+        assert [one["display_name"] for one in listed] == [one["display_name"] for one in shown] == names
+
+
 async def test_wrong_terms_are_named(world: World) -> None:
     body = {
         "campaign_id": world.campaign_id,

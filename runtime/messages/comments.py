@@ -364,7 +364,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "run": "The summary of the test plays."
     },
     "ForecastGameRequest": {
-        "plays": "The plays to expect from now on, at most 100,000,000; 0: 10,000.",
+        "plays": "The plays to expect from now on, at most 10,000,000; 0: 10,000.",
         "plays_per_player": "How often each player plays; it matters for caps per player. 0: as often as the game allows.",
         "days": "The days over which the plays are spread evenly; 0: until the game ends, or one.",
         "budget": "The amount that the cost is compared with, in whole units of the currency; 0: none.",

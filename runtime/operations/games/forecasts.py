@@ -1,16 +1,19 @@
 """Forecasts: what a stored game will cost from now on, and which prizes run out.
 
 A forecast reads the odds, the stock that is left, caps, releases and values. It may compute for seconds, so it runs in
-a process of its own, one at a time.
+a process of its own, with little memory and time and a low priority: one per tenant, and few in all.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import pairwise
 from math import ceil
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +28,7 @@ from runtime.errors import Fault, Status, invalid
 from runtime.operations import reading
 from runtime.operations.checks import Checks
 from runtime.rules.forecast import Answer, GameTerms, Task
+from runtime.rules.forecast.limits import CPU_SECONDS, LIMITED
 from runtime.rules.forecast.terms import QUANTILES, SEALED_AS_EVEN, WITHOUT_MILESTONES, Costs, PrizeTerms
 from runtime.rules.handlers import probability
 from runtime.rules.release import EVEN, SEALED, schedule
@@ -34,15 +38,20 @@ _SQL: Final = sql.load("forecast")
 _GAME: Final = sql.load("games")["get"]
 
 PLAYS: Final = 10_000
-PLAYS_MAX: Final = 100_000_000
+PLAYS_MAX: Final = 10_000_000
 DAYS_MAX: Final = 3_660
 AMOUNT_MAX: Final = 10**15
 RANGES_MAX: Final = 60
 PRIZES_MAX: Final = 200
-SECONDS_MAX: Final = 60
+SECONDS_MAX: Final = 30.0
+"""The time limit on a busy machine; the process limits its CPU time."""
+RUNNING_MAX: Final = 2
+"""The forecasts that this process computes at a time, each of another tenant; further ones are OVERLOADED."""
 _DAY_SECONDS: Final = 86_400
 _RELEASE_STEPS: Final = 500
-_one_at_a_time: Final = asyncio.Semaphore(1)
+_ROOT: Final = Path(__file__).parents[3]
+_running: Final[set[str]] = set()
+"""The tenants whose forecast is being computed."""
 
 
 async def forecast_game(engine: Engine, request: m.ForecastGameRequest) -> m.ForecastReply:
@@ -50,7 +59,9 @@ async def forecast_game(engine: Engine, request: m.ForecastGameRequest) -> m.For
 
     The distribution is computed, not sampled: from the odds, the stock that is left, caps, releases and
     `on_unavailable`.
-    NOT_FOUND UNKNOWN_GAME; FAILED_PRECONDITION NO_ODDS if plays do not draw by declared odds.
+    NOT_FOUND UNKNOWN_GAME; FAILED_PRECONDITION NO_ODDS if plays do not draw by declared odds; INVALID_ARGUMENT on
+    `plays` if it takes more than 10 seconds of CPU time or 1 GiB of memory; UNAVAILABLE OVERLOADED while another one of
+    the tenant runs.
     """
     game = await reading.one(engine, _GAME, request, "game")
     checks = Checks()
@@ -81,7 +92,7 @@ async def forecast_game(engine: Engine, request: m.ForecastGameRequest) -> m.For
         setting.per_player,
         setting.days,
     )
-    done = await _computed(Task(terms, float(request.budget) or None))
+    done = await computed(tenant_of(request), Task(terms, float(request.budget) or None))
     return m.ForecastReply(forecast=_shown(game, request, setting, terms, done))
 
 
@@ -150,26 +161,48 @@ class _Setting:
         return tuple(freed)
 
 
-async def _computed(task: Task) -> Answer:
-    """The answer of a process that computes it. UNAVAILABLE OVERLOADED if that takes too long."""
-    async with _one_at_a_time:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "runtime.rules.forecast"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        try:
-            output, _ = await asyncio.wait_for(process.communicate(msgspec.json.encode(task)), SECONDS_MAX)
-        except TimeoutError:
-            message = "the forecast takes too long; ask for fewer plays"
-            raise Fault(Status.UNAVAILABLE, "OVERLOADED", message, retry_after_seconds=SECONDS_MAX) from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+async def computed(tenant_id: str, task: Task, cpu_seconds: int = CPU_SECONDS) -> Answer:
+    """The answer of a process that computes it. INVALID_ARGUMENT on `plays` if it reaches a limit of that process;
+    UNAVAILABLE OVERLOADED if others run, or if the machine is too busy.
+    """
+    if tenant_id in _running or len(_running) >= RUNNING_MAX:
+        raise _overloaded("another forecast is being computed; try again")
+    _running.add(tenant_id)
+    try:
+        return await _answered(task, cpu_seconds)
+    finally:
+        _running.discard(tenant_id)
+
+
+async def _answered(task: Task, cpu_seconds: int) -> Answer:
+    # Without the environment, which contains the secrets of the service.
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "runtime.rules.forecast", str(cpu_seconds)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        cwd=_ROOT,
+        env={"PATH": os.defpath},
+    )
+    try:
+        async with asyncio.timeout(SECONDS_MAX):
+            output, _ = await process.communicate(msgspec.json.encode(task))
+    except TimeoutError:
+        raise _overloaded("the machine is too busy to compute the forecast; try again") from None
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    if process.returncode in LIMITED:
+        problem = f"takes more than {cpu_seconds} seconds to compute: ask for fewer plays, or leave out the budget"
+        raise invalid("plays", problem)
     if process.returncode:
         raise RuntimeError(f"the forecast's process ended with {process.returncode}")
     return msgspec.json.decode(output, type=Answer)
+
+
+def _overloaded(message: str) -> Fault:
+    return Fault(Status.UNAVAILABLE, "OVERLOADED", message, retry_after_seconds=2)
 
 
 def _shown(

@@ -1,6 +1,6 @@
-"""Computes one forecast: the task on standard input as JSON, the answer on standard output.
+"""Computes one forecast: the task on standard input as JSON, the answer on standard output. Argument: seconds of CPU.
 
-A process of its own, so that seconds of computation delay no play.
+A process of its own, so that seconds of computation delay no play. It ends when it reaches a limit (limits.py).
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ import sys
 
 import msgspec
 
-from runtime.rules.forecast import Answer, Task, answer
+from runtime.rules.forecast import Answer, Task, answer, limits
 
 if __name__ == "__main__":
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
-    done: Answer = answer(task)
-    sys.stdout.buffer.write(msgspec.json.encode(done))
+    limits.limit(int(sys.argv[1]))
+    try:
+        task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+        done: Answer = answer(task)
+        sys.stdout.buffer.write(msgspec.json.encode(done))
+    except MemoryError:
+        sys.exit(limits.TOO_LARGE)

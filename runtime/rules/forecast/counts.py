@@ -53,7 +53,7 @@ class Counts:
         return self.first + bisect_left(self._sums, share - 1e-12, 1, len(self._sums) - 1) - 1
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def binomial(n: int, chance: float) -> Counts:
     """The count in n independent plays."""
     if chance <= 0.0 or n == 0:

@@ -23,6 +23,8 @@ from runtime.rules.forecast.grid import POINTS_MAX, Grid, Layout, finished, layo
 TAIL: Final = -math.log(1e-10)
 """The logarithm of the probability of what lies outside of a grid, and of what is negligible in an integral."""
 _NEGLIGIBLE: Final = 30.0
+_OVERFLOW: Final = 600.0
+_LEAST: Final = 1e-300
 
 
 class Steady(NamedTuple):
@@ -103,14 +105,19 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
     layout = layout_of(total.values, low, high, points)
     turns = layout.turns
     total, turning = (total, 0.0) if independent else _centred(total, layout)
-    common = [cmath.exp(complex(0.0, turn * (layout.first - total.shift))) for turn in turns]
+    # As logarithms: what `fewer` plays take away may be too large for a float before the other plays are counted.
+    common = [complex(0.0, turn * (layout.first - total.shift)) for turn in turns]
     if total.fewer:
-        common = [one * mean_turn(total.won, turn) ** -total.fewer for one, turn in zip(common, turns, strict=True)]
+        common = [
+            one - total.fewer * cmath.log(mean_turn(total.won, turn) or _LEAST)
+            for one, turn in zip(common, turns, strict=True)
+        ]
     plain, aside = (
         [mean_turn([one for one in total.steady if one.aside is side], t) for t in turns] for side in (False, True)
     )
     if not total.bent and total.aside is None:
-        return finished(layout, [one * whole**total.plays for one, whole in zip(common, plain, strict=True)])
+        logs = (one + total.plays * cmath.log(whole or _LEAST) for one, whole in zip(common, plain, strict=True))
+        return finished(layout, [_bounded(_exp(log)) for log in logs])
     found = [0j] * len(turns)
     bare = plain[0].real + aside[0].real
     for node in nodes:
@@ -121,9 +128,9 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
             for j, turn in enumerate(turns):
                 steady = turned * plain[j] + turned_aside * aside[j]
                 if independent:
-                    product = (steady / bare) ** (total.plays * bare)
+                    product = _exp(total.plays * bare * cmath.log(steady / bare or _LEAST) + common[j])
                 else:
-                    product = cmath.exp(total.plays * steady + fixed)
+                    product = _exp(total.plays * steady + fixed + common[j])
                 if abs(product) < 1e-14:
                     continue
                 if total.aside is not None:
@@ -132,7 +139,18 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
                     product *= spectrum[j] if sign > 0 else spectrum[-j].conjugate()
                 found[j] += product
     whole = found[0].real
-    return finished(layout, [a * b / whole for a, b in zip(found, common, strict=True)], independent=independent)
+    return finished(layout, [_bounded(one / whole) for one in found], independent=independent)
+
+
+def _exp(log: complex) -> complex:
+    return cmath.exp(log) if log.real < _OVERFLOW else 0j
+
+
+def _bounded(one: complex) -> complex:
+    """A value of a characteristic function: at most 1. A larger one comes from wins below `Sum.fewer`, which do not
+    occur, and stands for a negligible one.
+    """
+    return one if abs(one) < 1.001 else 0j
 
 
 def mean_turn(parts: Sequence[Steady], turn: float) -> complex:
@@ -250,10 +268,17 @@ def _chernoff(total: Sum, counts: Sequence[Counts]) -> tuple[float, float]:
     size = max((abs(value) for value in total.values[1:]), default=0.0)
     if size == 0.0:
         return total.shift, total.shift
-    tilts = [math.exp(x / 3) / size for x in range(-60, 13)]
-    return -min(_bound(total, counts, -1, tilt) for tilt in tilts), min(
-        _bound(total, counts, 1, tilt) for tilt in tilts
-    )
+    return -_least_bound(total, counts, -1, size), _least_bound(total, counts, 1, size)
+
+
+def _least_bound(total: Sum, counts: Sequence[Counts], sign: int, size: float) -> float:
+    """The least of the bounds, which fall up to some tilt and rise after it."""
+    low, high = -60, 12
+    while low < high:
+        middle = (low + high) // 2
+        here, ahead = (_bound(total, counts, sign, math.exp(x / 3) / size) for x in (middle, middle + 1))
+        low, high = (low, middle) if here <= ahead else (middle + 1, high)
+    return _bound(total, counts, sign, math.exp(low / 3) / size)
 
 
 def _bound(total: Sum, counts: Sequence[Counts], sign: int, tilt: float) -> float:

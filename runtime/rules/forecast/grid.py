@@ -21,6 +21,8 @@ WORK_MAX: Final = 250_000
 DIRECT_MAX: Final = 80
 """For so few amounts, adding them up is faster than a transform."""
 _BLUR_STEPS: Final = 2.0
+_MARGIN_STEPS: Final = 16
+"""The steps beyond each bound: smoothing would otherwise carry an amount at one end to the other end."""
 
 
 class Grid(NamedTuple):
@@ -68,8 +70,9 @@ def layout_of(values: Sequence[float], low: float, high: float, points: int) -> 
         while points // 2 >= (high - first) / unit + 2 and points > 4:
             points //= 2
         return Layout(first, unit, points, True)
-    step = max(high - low, 1e-9) / max(1, points - 4)
-    return Layout(low - 2 * step, step, points, False)
+    margin = min(_MARGIN_STEPS, points // 4)
+    step = max(high - low, 1e-9) / (points - 2 * margin)
+    return Layout(low - margin * step, step, points, False)
 
 
 def finished(layout: Layout, found: list[complex], *, independent: bool = False) -> Grid:

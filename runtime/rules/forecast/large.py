@@ -33,6 +33,8 @@ _DEVIATIONS: Final = 6.5
 
 _SOLVED_PLAYS_MAX: Final = 2_000
 """Up to this play, the cost of a play is the difference of two expected costs. Later, run-outs hardly vary."""
+_SOLVED_STOCKS_MAX: Final = 3
+"""With more stocks, two expected costs would take too long."""
 
 
 @dataclass(slots=True)
@@ -228,7 +230,8 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
     shares = {i: prizes[i].chance / rest for i in open_}
     shift = fsum((prizes[i].stock or 0) * prizes[i].value for i in gone)
     unsure = _unsure(game, shares, left)
-    given = [Given(float(prize.stock or 0), given=Counts(prize.stock or 0, [1.0])) for prize in prizes]
+    certain = [(prize.stock or 0) if prize.chance else 0 for prize in prizes]
+    given = [Given(float(units), given=Counts(units, [1.0])) for units in certain]
     steady = [i for i in open_ if i not in unsure]
     base = fsum(shares[i] for i in steady)
     won = _merged([Steady(shares[i] / base, prizes[i].value) for i in steady]) or (Steady(1.0, 0.0),)
@@ -408,7 +411,8 @@ def cost_of_play(game: GameTerms, play: int) -> float:
     """
     before, prizes = play - 1, game.prizes
     if game.on_unavailable == "redraw":
-        if play <= _SOLVED_PLAYS_MAX:
+        stocks = sum(1 for prize in prizes if prize.chance and prize.stock)
+        if play <= _SOLVED_PLAYS_MAX and stocks <= _SOLVED_STOCKS_MAX:
             after, solved = (_expected(game, plays) for plays in (play, before))
             return fsum(p.value * (b - a) for p, a, b in zip(prizes, solved, after, strict=True))
         time = _fluid_time(game, before)

@@ -94,7 +94,8 @@ def distribution(stream: Stream, low: float, high: float, points_max: int) -> Re
     layout = layout_of(values, low, high, points)
     turns = layout.turns
     found = [0j] * len(turns)
-    given: list[list[float]] = [[0.0] * (part.limit + 1) for part in stream.limited]
+    firsts = [min(part.limit, *(moment.counts[i].first for moment in moments)) for i, part in enumerate(stream.limited)]
+    given = [[0.0] * (part.limit + 1 - first) for part, first in zip(stream.limited, firsts, strict=True)]
     centre = _centre(stream, layout)
     moved = replace(
         stream,
@@ -112,7 +113,7 @@ def distribution(stream: Stream, low: float, high: float, points_max: int) -> Re
         if max(map(abs, (*wins, *again))) < 1e-12:
             continue
         for moment in moments:
-            _add(moved, layout, moment, a * step, (wins, again), opened, found, given)
+            _add(moved, layout, moment, a * step, (wins, again), opened, found, (firsts, given))
     ended = _ended(stream)
     whole = found[0].real + ended
     total = math.fsum(part.value * part.limit for part in stream.limited)
@@ -120,9 +121,9 @@ def distribution(stream: Stream, low: float, high: float, points_max: int) -> Re
         found[j] = (found[j] + ended * cmath.exp(complex(0.0, -turn * total))) / whole
         found[j] *= cmath.exp(complex(0.0, turn * (layout.first - stream.shift)))
     counts = []
-    for part, weights in zip(stream.limited, given, strict=True):
-        weights[part.limit] += ended
-        counts.append(Counts(0, [max(0.0, weight) for weight in weights]))
+    for first, weights in zip(firsts, given, strict=True):
+        weights[-1] += ended
+        counts.append(Counts(first, [max(0.0, weight) for weight in weights]))
     return Result(finished(layout, found), counts, abs(1.0 - whole))
 
 
@@ -134,7 +135,7 @@ def _add(
     wins: tuple[list[complex], list[complex]],
     opened: Sequence[complex],
     found: list[complex],
-    given: list[list[float]],
+    given: tuple[list[int], list[list[float]]],
 ) -> None:
     """Adds the flux at one time and angle, and at the negated angle, to the characteristic function and the counts."""
     share, turned = stream.share, cmath.exp(complex(0.0, angle))
@@ -189,11 +190,11 @@ def _count(
     turned: complex,
     weights: Sequence[Sequence[complex]],
     ends: Sequence[complex],
-    given: list[list[float]],
+    given: tuple[list[int], list[list[float]]],
     *,
     twice: bool,
 ) -> None:
-    """Adds the flux to the counts of each limited prize. The negated angle adds the conjugate."""
+    """Adds the flux to the counts of each limited prize, from its first on. The negated angle adds the conjugate."""
     share = stream.share
     common = scale * cmath.exp(moment.time * share * (turned - 1.0)) * (2 if twice else 1)
     below = [sum(phased) for phased in weights]
@@ -205,10 +206,10 @@ def _count(
                 others *= whole
                 rates += stream.limited[k].chance * below[k] / whole if whole else 0j
         first, inside = moment.counts[at].first, others * (rates + part.chance)
-        counts = given[at]
-        for k, weight in enumerate(weights[at], first):
+        counts = given[1][at]
+        for k, weight in enumerate(weights[at], first - given[0][at]):
             counts[k] += (inside * weight).real
-        counts[part.limit] += (others * rates * ends[at]).real
+        counts[-1] += (others * rates * ends[at]).real
 
 
 def _ended(stream: Stream) -> float:

@@ -1,9 +1,15 @@
 """Forecasts of stored games."""
 
+import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from runtime.errors import Fault
+from runtime.operations.games.forecasts import computed
+from runtime.rules.forecast import GameTerms, Task
+from runtime.rules.forecast.terms import PrizeTerms
 from tests.support.operator import Operator
 from tests.support.stack import fields_of
 from tests.support.world import WHEEL, World
@@ -45,8 +51,9 @@ async def test_forecast_without_declared_odds_is_refused(world: World) -> None:
     assert (await world.stack.admin("GET", f"/admin/games/{game_id}/forecast")).reason == "NO_ODDS"
     euros = await world.prize(value=1.0, currency="EUR"), await world.prize(value=1.0, currency="USD")
     several = await world.wheel(*euros)
-    answer = await world.stack.admin("GET", f"/admin/games/{several}/forecast", plays=-1)
-    assert fields_of(answer) == ["plays"]
+    for plays in (-1, 10_000_001):
+        answer = await world.stack.admin("GET", f"/admin/games/{several}/forecast", plays=plays)
+        assert fields_of(answer) == ["plays"]
     answer = await world.stack.admin("GET", f"/admin/games/{several}/forecast")
     assert fields_of(answer) == ["currency"]
     found = (await world.stack.admin("GET", f"/admin/games/{several}/forecast", currency="USD")).data
@@ -59,3 +66,13 @@ async def test_forecast_command_prints_costs_and_odds_within_the_budget(world: W
     shown = (await tombola("games", "forecast", game_id, "--plays", "50", "--budget", "20")).out
     assert "50 plays, cost in EUR" in shown and "at most 24.00" in shown
     assert "above 20 with a probability of 100.0000%" in shown and "Mug" in shown
+
+
+async def test_forecast_is_limited_in_time_and_to_one_per_tenant_and_two_in_all() -> None:
+    stocks = tuple(PrizeTerms(str(i), 0.045 + 0.0001 * i, 85 + i, 10.5 * i + 0.37) for i in range(20))
+    slow = Task(GameTerms(stocks, 2_000, "redraw"), 1_000.0)
+    tenants = ("a", "a", "b", "c")
+    found = await asyncio.gather(*(computed(one, slow, cpu_seconds=1) for one in tenants), return_exceptions=True)
+    assert [cast("Fault", one).reason for one in found] == ["VALIDATION", "OVERLOADED", "VALIDATION", "OVERLOADED"]
+    quick = await computed("a", Task(GameTerms((PrizeTerms("cup", 0.5, None, 2.0),), 10)))
+    assert quick.forecast.mean == 10

@@ -1,6 +1,7 @@
 """Forecasts, against every sequence of a small game, and against simulated plays, both decided by the real rules."""
 
 import random
+import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -200,3 +201,30 @@ def test_factor_keeps_the_budget(policy: Any) -> None:
     assert forecast(scaled(game, factor)).costs.above(5_000) <= 0.011
     assert forecast(scaled(game, factor * 1.02)).costs.above(5_000) > 0.011
     assert answer(Task(game, 10**7)).factor == pytest.approx(0.5 / 0.051)
+
+
+EDGES = {
+    "all gone": ((1 / 600, 5, 25.0), (1 / 750, 1, 1.0), (0.018, 30, 25.0)),
+    "never drawn": ((0.0, 5, 10.0), (0.02, 30, 25.13), (0.02, 21, 33.333)),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_redraw_forecast_at_the_edge_of_its_costs_is_that_of_its_states(name: str) -> None:
+    game = GameTerms(tuple(PrizeTerms(str(i), *of) for i, of in enumerate(EDGES[name])), 1_500, "redraw")
+    exact, found = chain.forecast(game, liability_of(game), ()), large.forecast(game, liability_of(game), ())
+    assert [one.mean for one in found.prizes] == pytest.approx([one.mean for one in exact.prizes], rel=1e-4)
+    assert found.costs.above(0) == pytest.approx(1, abs=1e-5)
+    for share in (0.01, 0.5, 0.99):
+        margin = found.cost_error + found.costs.spread
+        assert found.costs.quantile(share) == pytest.approx(exact.costs.quantile(share), abs=margin)
+
+
+def test_redraw_forecast_of_many_plays_and_stocks_is_bounded() -> None:
+    """Millions of plays overflow no float, and many stocks take seconds at most."""
+    certain = (PrizeTerms("sold", 0.7, 4_000_000, 1.5), PrizeTerms("few", 0.2, 4_285, 0.37), PrizeTerms("pen", 0.1))
+    assert forecast(GameTerms(certain, 10**7, "redraw")).mean == pytest.approx(4e6 * 1.5 + 4_285 * 0.37)
+    stocks = tuple(PrizeTerms(str(i), 0.09 + 0.001 * i, 90 + i, 10.5 * i + 0.37) for i in range(10))
+    began = time.process_time()
+    assert forecast(GameTerms(stocks, 1_000, "redraw")).assumptions
+    assert time.process_time() - began < 6

@@ -4008,7 +4008,7 @@ class ForecastGameRequest(betterproto2.Message):
 
     plays: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
     """
-    The plays to expect from now on, at most 100,000,000; 0: 10,000.
+    The plays to expect from now on, at most 10,000,000; 0: 10,000.
     """
 
     plays_per_player: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)

@@ -16,7 +16,7 @@ export function Forecast({ game }) {
   const whole = { type: "integer", minimum: 0 };
   const schema = {
     type: "object", required: ["plays"],
-    properties: { plays: { type: "integer", minimum: 1, maximum: 100_000_000 }, plays_per_player: { ...whole, help: say("help.plays_per_player") }, budget: { ...whole, help: say("help.budget_of_forecast") } },
+    properties: { plays: { type: "integer", minimum: 1, maximum: 10_000_000 }, plays_per_player: { ...whole, help: say("help.plays_per_player") }, budget: { ...whole, help: say("help.budget_of_forecast") } },
   };
   const save = async (/** @type {any} */ query) => setFound(await api.get("/admin/games/{id}/forecast", { path: { id: game.id }, query }));
   return html`<${Section} title=${say("forecast.title")} note=${say("trials.note", { revision: game.revision })}>

@@ -94,14 +94,16 @@ SELECT type, value FROM contacts WHERE tenant_id = $1 AND player_id = $2
 -- name: find
 -- A player's entry with its latest decisions about consents. No row: none.
 SELECT e.entry_id, e.campaign_id, e.fields, e.given, e.age, e.age_on, e.country, e.locale, e.source, c.entry_needs,
-       unix(e.created_at) AS created_at, unix(e.updated_at) AS updated_at, entry_decisions($1, e.entry_id, e.given) AS consents
+       unix(e.created_at) AS created_at, unix(e.updated_at) AS updated_at,
+       entry_decisions($1, e.entry_id, e.given, consent_tokens(c.entry)) AS consents
 FROM entries AS e JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE e.tenant_id = $1 AND e.player_id = $2 AND e.campaign_id = $3
 
 -- name: list
 -- A player's entries by campaign, after $5. $3 a campaign ('': all), $4 the staff's merchant ('': the tenant).
 SELECT e.entry_id, e.campaign_id, e.fields, e.given, e.age, e.age_on, e.country, e.locale, e.source, c.entry_needs,
-       unix(e.created_at) AS created_at, unix(e.updated_at) AS updated_at, entry_decisions($1, e.entry_id, e.given) AS consents
+       unix(e.created_at) AS created_at, unix(e.updated_at) AS updated_at,
+       entry_decisions($1, e.entry_id, e.given, consent_tokens(c.entry)) AS consents
 FROM entries AS e JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE e.tenant_id = $1 AND e.player_id = $2 AND ($3 = '' OR e.campaign_id = $3)
   AND ($4 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))

@@ -68,6 +68,10 @@ ORDER BY found.id
 -- theirs: whether the caller may write the campaign; a merchant's staff does not see the contacts of the tenant's own winners.
 WITH seen AS (
     SELECT * FROM rewards WHERE tenant_id = $1 AND reward_id > $6::text ORDER BY reward_id LIMIT $7
+),
+forms AS MATERIALIZED (  -- Each form's texts are hashed once a batch.
+    SELECT campaign_id, consent_tokens(entry) AS tokens FROM campaigns
+    WHERE tenant_id = $1 AND campaign_id IN (SELECT campaign_id FROM seen) AND $8 <> ''
 )
 SELECT (SELECT max(reward_id) FROM seen) AS seen_until, (SELECT count(*) FROM seen) AS seen, found.*
 FROM (SELECT) AS always
@@ -91,11 +95,12 @@ LEFT JOIN (
     ) AS s
     LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = r.player_id
     LEFT JOIN campaigns AS o ON o.tenant_id = $1 AND o.campaign_id = r.campaign_id
+    LEFT JOIN forms AS n ON n.campaign_id = r.campaign_id
     LEFT JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = r.campaign_id AND e.player_id = r.player_id
     LEFT JOIN claim_answers AS a ON a.tenant_id = $1 AND a.reward_id = r.reward_id
     WHERE s.status NOT IN ('revoked', 'expired')
       AND (p.erased_at IS NULL OR r.won_at > p.erased_at)
-      AND ($8 = '' OR consent_in_force($8, e.given))
+      AND ($8 = '' OR consent_in_force($8, e.given, n.tokens))
       AND ($2 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
       AND ($3 = '' OR r.campaign_id = $3)
       AND ($4::bigint = 0 OR r.won_at >= at_unix($4)) AND ($5::bigint = 0 OR r.won_at < at_unix($5))
@@ -184,6 +189,10 @@ ORDER BY found.id
 -- the form's fields, without choices whose value is not among the options. theirs: as for winners.
 WITH seen AS (
     SELECT * FROM entries WHERE tenant_id = $1 AND entry_id > $6::text ORDER BY entry_id LIMIT $7
+),
+forms AS MATERIALIZED (  -- Each form's texts are hashed once a batch.
+    SELECT campaign_id, consent_tokens(entry) AS tokens FROM campaigns
+    WHERE tenant_id = $1 AND campaign_id IN (SELECT campaign_id FROM seen)
 )
 SELECT (SELECT max(entry_id) FROM seen) AS seen_until, (SELECT count(*) FROM seen) AS seen, found.*
 FROM (SELECT) AS always
@@ -198,12 +207,13 @@ LEFT JOIN (
            $2 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $2, true) AS o) AS theirs
     FROM seen AS e
     JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = e.campaign_id
+    JOIN forms AS n ON n.campaign_id = e.campaign_id
     CROSS JOIN LATERAL (
         SELECT coalesce(jsonb_object_agg(k ->> 'id', jsonb_build_object(
-            'given', k -> 'given', 'decided_at', iso(at_unix((k -> 'decided_at')::bigint)),
+            'given', k -> 'given', 'outdated', k -> 'outdated', 'decided_at', iso(at_unix((k -> 'decided_at')::bigint)),
             'text_sha256', k -> 'text_sha256', 'locale', k -> 'locale'
         )), '{}') AS consents
-        FROM jsonb_array_elements(entry_decisions($1, e.entry_id, e.given)) AS k
+        FROM jsonb_array_elements(entry_decisions($1, e.entry_id, e.given, n.tokens)) AS k
     ) AS d
     CROSS JOIN LATERAL (
         SELECT count(*) AS plays, count(*) FILTER (WHERE o.wins > coalesce(o.surplus_wins, 0)) AS wins
@@ -212,7 +222,7 @@ LEFT JOIN (
     ) AS p
     LEFT JOIN players AS y ON y.tenant_id = $1 AND y.player_id = e.player_id
     WHERE (y.erased_at IS NULL OR e.fields <> '{}' OR e.given <> '{}')
-      AND ($8 = '' OR consent_in_force($8, e.given))
+      AND ($8 = '' OR consent_in_force($8, e.given, n.tokens))
       AND ($2 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
       AND ($3 = '' OR e.campaign_id = $3)
       AND ($4::bigint = 0 OR e.created_at >= at_unix($4)) AND ($5::bigint = 0 OR e.created_at < at_unix($5))

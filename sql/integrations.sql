@@ -84,7 +84,7 @@ SELECT e.fields,
 FROM entries AS e JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE e.tenant_id = $1 AND e.campaign_id = $2
   AND e.player_id = coalesce((SELECT p.merged_into FROM players AS p WHERE p.tenant_id = $1 AND p.player_id = $3), $3)
-  AND consent_in_force($4, e.given)
+  AND consent_in_force($4, e.given, consent_tokens(c.entry))
 
 -- name: consents
 -- The ids of the consents that campaign $2's entry form asks for.

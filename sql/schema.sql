@@ -981,9 +981,16 @@ CREATE FUNCTION entry_missing(needs jsonb, given text[]) RETURNS jsonb LANGUAGE 
         WHERE given IS NULL OR NOT (n.need -> 1) ?| given
     ), CASE WHEN given IS NULL THEN '["entry"]'::jsonb END) END;
 
--- Whether a consent is in force, by the tokens of an entry.
-CREATE FUNCTION consent_in_force(consent text, given text[]) RETURNS boolean LANGUAGE sql IMMUTABLE RETURN
-    EXISTS (SELECT FROM unnest(given) AS t (token) WHERE starts_with(t.token, 'consent:' || consent || ':'));
+-- The tokens of a form's consents: one for each language's text.
+CREATE FUNCTION consent_tokens(form jsonb) RETURNS text[] LANGUAGE sql STABLE RETURN ARRAY(
+    SELECT 'consent:' || (k ->> 'id') || ':' || encode(sha256(convert_to(t.value, 'UTF8')), 'hex')
+    FROM jsonb_array_elements(form -> 'consents') AS k CROSS JOIN LATERAL jsonb_each_text(k -> 'text') AS t
+);
+
+-- Whether a consent is in force: an entry's tokens have it with a text that the form has now. tokens: consent_tokens.
+CREATE FUNCTION consent_in_force(consent text, given text[], tokens text[]) RETURNS boolean LANGUAGE sql IMMUTABLE RETURN
+    EXISTS (SELECT FROM unnest(given) AS t (token)
+            WHERE starts_with(t.token, 'consent:' || consent || ':') AND t.token = ANY (tokens));
 
 -- The e-mail address or phone number in an entry's fields: that of the form's first such field with a value. NULL: none.
 CREATE FUNCTION entry_contact(form jsonb, fields jsonb, kind text) RETURNS text LANGUAGE sql IMMUTABLE RETURN (
@@ -1043,15 +1050,19 @@ CREATE TABLE entry_texts (
     CHECK (text_sha256 = encode(sha256(convert_to(text, 'UTF8')), 'hex'))
 );
 
--- The latest decision about each consent of an entry, as a list. given: whether its token is among the entry's.
-CREATE FUNCTION entry_decisions(tenant text, entry text, tokens text[]) RETURNS jsonb LANGUAGE sql STABLE RETURN (
+-- The latest decision about each consent of an entry, as a list. given: whether its token is among the entry's (held) and
+-- the form's (tokens); outdated: among the entry's only.
+CREATE FUNCTION entry_decisions(tenant text, entry text, held text[], tokens text[]) RETURNS jsonb LANGUAGE sql STABLE RETURN (
     SELECT coalesce(jsonb_agg(jsonb_build_object(
-        'id', k.consent_id, 'given', k.given AND concat('consent:', k.consent_id, ':', k.text_sha256) = ANY (tokens),
-        'text_sha256', k.text_sha256, 'locale', k.locale, 'decided_at', unix(k.decided_at), 'text', coalesce(t.text, '')
+        'id', k.consent_id, 'given', k.is_held AND k.token = ANY (tokens),
+        'outdated', k.is_held AND k.token <> ALL (tokens), 'text_sha256', k.text_sha256, 'locale', k.locale,
+        'decided_at', unix(k.decided_at), 'text', coalesce(t.text, '')
     ) ORDER BY k.consent_id), '[]')
     FROM (
-        SELECT DISTINCT ON (consent_id) * FROM entry_consents
-        WHERE tenant_id = tenant AND entry_id = entry ORDER BY consent_id, revision DESC
+        SELECT DISTINCT ON (consent_id) o.*, t.token, o.given AND t.token = ANY (held) AS is_held
+        FROM entry_consents AS o
+        CROSS JOIN LATERAL (SELECT concat('consent:', o.consent_id, ':', o.text_sha256) AS token) AS t
+        WHERE o.tenant_id = tenant AND o.entry_id = entry ORDER BY o.consent_id, o.revision DESC
     ) AS k
     LEFT JOIN entry_texts AS t ON t.tenant_id = tenant AND t.text_sha256 = k.text_sha256
 );

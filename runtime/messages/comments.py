@@ -1006,7 +1006,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "text_sha256": "The SHA-256 of the text that the player saw, as UTF-8, in hexadecimal.",
         "locale": "The language of that text.",
         "decided_at": "When it was given or withdrawn.",
-        "text": "The text that the player saw."
+        "text": "The text that the player saw.",
+        "outdated": "Whether it was given to a text that the form no longer has, and not withdrawn."
     },
     "EntrySource": {
         "utm_source": "The site or list that sent the player, such as newsletter.",

@@ -208,7 +208,7 @@ async def _columns(engine: Engine, tenant_id: str, campaign_id: str, names: Sequ
 
 
 _PARTS: Final = ("", ".decided_at", ".text_sha256")
-"""The columns of a consent: agreed or withdrawn, when, and to which text."""
+"""The columns of a consent: agreed, outdated (to an earlier text) or withdrawn, when, and to which text."""
 
 
 def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
@@ -231,7 +231,9 @@ def _cell(row: Mapping[str, Any], name: str) -> Any:
     consent = row["consents"].get(key)
     if consent is None:
         return None
-    return consent[part] if part else "agreed" if consent["given"] else "withdrawn"
+    if part:
+        return consent[part]
+    return "agreed" if consent["given"] else "outdated" if consent["outdated"] else "withdrawn"
 
 
 def _as_json(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -430,6 +430,13 @@ async def test_export_of_participants_follows_consents(stack: Stack) -> None:
         (True, "news"),
         (False, ""),
     ]
+    await desk.change(fields=[name, EMAIL], consents=[TERMS, {**NEWS, "text": {"en": "Sell my data."}}])
+    assert [one["consents.news"] for one in await export(desk, "participants")] == ["outdated", "withdrawn", ""]
+    assert await export(desk, "participants", consent="news") == []
+    assert [(one["given"], one["outdated"]) for one in (await desk.given())["consents"]] == [
+        (False, True),
+        (True, False),
+    ]
 
 
 @pytest.mark.settings(role_matrix="strict")

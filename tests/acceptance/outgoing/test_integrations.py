@@ -229,6 +229,11 @@ async def test_body_carries_contact_and_entry_while_the_player_consents(stack: A
     assert await emit(player_id="ann") == [{}, {"entry": entry}, {"contact": contact, "entry": entry}]
     assert await emit(player_id="bob") == await emit(player_id="eve") == await emit(of="nobody") == [{}] * 3
 
+    for texts, known in (({"en": "Sell my data."}, 0), ({"en": "New.", "de": "Send me news."}, 2)):
+        changed = {"entry": {"fields": [phone], "consents": [{"id": "news", "text": texts}]}}
+        assert (await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", changed)).code == "OK"
+        assert len([one for one in await emit(player_id="ann") if one]) == known
+
     merged = "INSERT INTO players (tenant_id, player_id, merged_into) VALUES ($1, 'guest', 'ann')"
     await stack.database.execute(merged, stack.tenant_id)
     assert (await emit(player_id="guest"))[1] == {"entry": entry}

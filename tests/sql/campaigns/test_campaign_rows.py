@@ -1,10 +1,12 @@
 """Campaigns: each statement names what goes with a campaign, and leaves what is like it alone."""
 
+import json
 from typing import Any, Final
 
 import asyncpg
 import pytest
 
+from runtime.rules.entry import text_hash
 from tests.support.statements import ask_of_t as ask
 
 SCENE: Final = """
@@ -54,3 +56,14 @@ async def test_campaign_statements_return_what_belongs_to_the_campaign(
     connection: asyncpg.Connection, name: str, asked: tuple[Any, ...], named: str
 ) -> None:
     assert [row[0] for row in await ask(connection, name, *asked)] == named.split()
+
+
+async def test_consent_is_in_force_for_a_text_of_the_form(connection: asyncpg.Connection) -> None:
+    form = {
+        "consents": [{"id": "news", "text": {"en": "Yes.", "de": "Ja \u00fc."}}, {"id": "new", "text": {"en": "Si."}}]
+    }
+    cases = {("news", "Yes."): True, ("news", "Ja \u00fc."): True, ("new", "Yes."): False, ("gone", "Yes."): False}
+    for (consent, text), holds in cases.items():
+        about = (consent, [f"consent:{consent}:{text_hash(text)}"], json.dumps(form))
+        found = await connection.fetchval("SELECT consent_in_force($1, $2, consent_tokens($3))", *about)
+        assert found is holds, (consent, text)

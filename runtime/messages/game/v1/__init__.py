@@ -4676,6 +4676,11 @@ class GivenConsent(betterproto2.Message):
     The text that the player saw.
     """
 
+    outdated: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
+    """
+    Whether it was given to a text that the form no longer has, and not withdrawn.
+    """
+
 
 default_message_pool.register_message("game.v1", "GivenConsent", GivenConsent)
 

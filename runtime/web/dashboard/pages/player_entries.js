@@ -32,8 +32,8 @@ export function Entries({ id, about, changed }) {
     { title: say("entry.fields"), show: (/** @type {any} */ one) => lines(valuesOf(one).map(([name, text]) => html`<li key=${name}><span class="long">${name}: ${text}</span></li>`)) },
     { title: say("field.consents"), show: (/** @type {any} */ one) => lines(one.consents.map((/** @type {any} */ consent) => html`<li key=${consent.id}>
         <span class="long" title=${`SHA-256 ${consent.text_sha256}`}>${consent.text}</span>
-        <small>${say(consent.given ? "entry.given" : "entry.withdrawn")} <${When} at=${consent.decided_at} /></small>
-        ${consent.given && can("WithdrawConsents") && html`<${Act} class="danger outline small" act=${() => withdraw(one, consent)}>${say("entry.withdraw")}<//>`}</li>`)) },
+        <small>${say(consent.given ? "entry.given" : consent.outdated ? "entry.outdated" : "entry.withdrawn")} <${When} at=${consent.decided_at} /></small>
+        ${(consent.given || consent.outdated) && can("WithdrawConsents") && html`<${Act} class="danger outline small" act=${() => withdraw(one, consent)}>${say("entry.withdraw")}<//>`}</li>`)) },
     { title: say("entry.missing"), show: (/** @type {any} */ one) => one.missing.map((/** @type {string} */ name) => name.replace(/^\w+\./, "")).join(", ") || say("none") },
     { title: say("player.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.updated_at} />` },
   ];

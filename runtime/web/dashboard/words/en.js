@@ -720,6 +720,7 @@ export const words = {
   "entry.of_player": "Entries",
   "entry.of_player_none": "No entries yet",
   "entry.given": "Given",
+  "entry.outdated": "Given to an earlier text",
   "entry.withdrawn": "Not in force since",
   "entry.withdraw": "Withdraw",
   "entry.withdraw_title": "Withdraw the consent {name}?",

@@ -59,9 +59,8 @@ async def test_campaign_statements_return_what_belongs_to_the_campaign(
 
 
 async def test_consent_is_in_force_for_a_text_of_the_form(connection: asyncpg.Connection) -> None:
-    form = {
-        "consents": [{"id": "news", "text": {"en": "Yes.", "de": "Ja \u00fc."}}, {"id": "new", "text": {"en": "Si."}}]
-    }
+    news = {"id": "news", "text": {"en": "Yes.", "de": "Ja \u00fc."}}
+    form = {"consents": [news, {"id": "new", "text": {"en": "Si."}}]}
     cases = {("news", "Yes."): True, ("news", "Ja \u00fc."): True, ("new", "Yes."): False, ("gone", "Yes."): False}
     for (consent, text), holds in cases.items():
         about = (consent, [f"consent:{consent}:{text_hash(text)}"], json.dumps(form))

@@ -241,7 +241,7 @@ def _shown(
         ],
         play_costs=[m.PlayCost(play=play, cost=cost) for play, cost in sorted(found.cost_of.items())],
         player_costs=found.player_cost_of,
-        exact=found.exact and not assumptions,
+        exact=found.exact and not setting.assumptions,
         error_max=found.error_max,
         cost_error=found.cost_error,
         assumptions=assumptions,

@@ -42,7 +42,9 @@ def forecast(game: GameTerms) -> Forecast:
     shown = tuple(sorted({1 + (game.plays - 1) * i // (SHOWN_PLAYS - 1) for i in range(SHOWN_PLAYS)}))
     if chain.is_small(game):
         return chain.forecast(game, liability_of(game), shown)
-    return large.forecast(game, liability_of(game), shown)
+    found = large.forecast(game, liability_of(game), shown)
+    found.costs = found.costs.within(found.liability)
+    return found
 
 
 __all__ = ["Answer", "Forecast", "GameTerms", "Task", "answer", "forecast", "liability_of"]

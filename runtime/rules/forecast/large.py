@@ -21,6 +21,7 @@ from runtime.rules.forecast.terms import (
     INDEPENDENT_PRIZES,
     QUANTILES,
     REDRAW_AVERAGE,
+    RUN_OUT_ESTIMATED,
     Costs,
     Forecast,
     GameTerms,
@@ -66,11 +67,14 @@ def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, point
         assumptions.append(solved.assumption)
     if solved.grid.independent:
         assumptions.append(INDEPENDENT_PRIZES)
+    prizes = [_prize(game, i, found) for i, found in enumerate(solved.given)]
+    if any(one.run_out_at and _is_shared(game, i) for i, one in enumerate(prizes)):
+        assumptions.append(RUN_OUT_ESTIMATED)
     per_play = fsum(prize.chance * prize.value for prize in game.prizes)
     return Forecast(
         fsum(found.mean * prize.value for found, prize in zip(solved.given, game.prizes, strict=True)),
         costs_of(solved.grid),
-        [_prize(game, i, found) for i, found in enumerate(solved.given)],
+        prizes,
         {play: cost_of_play(game, play) for play in shown},
         liability,
         [per_play] * min(game.per_player, 10),
@@ -343,6 +347,12 @@ def _prize(game: GameTerms, i: int, found: Given) -> PrizeForecast:
         run_out = 1.0 if stock == 0 else run_out
     at = _run_out_at(game, i, stock, run_out) if stock and run_out > 1e-9 else 0.0
     return PrizeForecast(game.prizes[i].id, found.mean, tuple(units), run_out, at)
+
+
+def _is_shared(game: GameTerms, i: int) -> bool:
+    """Whether draws for other prizes may take units of this one."""
+    limited = any(one.chance and one.stock is not None for k, one in enumerate(game.prizes) if k != i)
+    return limited and (game.on_unavailable == "redraw" or (game.on_unavailable == "fallback" and i == game.fallback))
 
 
 def _run_out_at(game: GameTerms, i: int, stock: int, run_out: float) -> float:

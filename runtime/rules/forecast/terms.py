@@ -19,6 +19,8 @@ CAPS_AS_ODDS: Final = "CAPS_AS_ODDS"
 """A cap per player or day lowers the odds of its prize by the expected share of refused draws."""
 RELEASE_AT_END: Final = "RELEASE_AT_END"
 """All units that a release frees by the last play count as free from the start: an upper bound."""
+RUN_OUT_ESTIMATED: Final = "RUN_OUT_ESTIMATED"
+"""The play at which a prize runs out is an estimate, since draws for other prizes may take units of it."""
 PLAYERS_IN_TURN: Final = "PLAYERS_IN_TURN"
 """Each player is taken to make all their plays in a row."""
 
@@ -93,6 +95,15 @@ class Costs:
                 total += chance
         return min(1.0, max(0.0, total))
 
+    def within(self, most: float) -> Costs:
+        """The distribution, if the cost is known to lie between 0 and `most`."""
+        half = min(self.spread, most) / 2
+        found: dict[float, float] = {}
+        for amount, chance in zip(self.amounts, self.chances, strict=True):
+            kept = min(max(amount, half), most - half)
+            found[kept] = found.get(kept, 0.0) + chance
+        return Costs(list(found), list(found.values()), self.spread if most else 0.0)
+
     def beyond(self, most: float) -> float:
         """E max(0, cost - most)."""
         return sum(max(0.0, a - most) * chance for a, chance in zip(self.amounts, self.chances, strict=True))
@@ -131,4 +142,4 @@ class Forecast:
 
     @property
     def exact(self) -> bool:
-        return not self.assumptions and not self.cost_error
+        return not set(self.assumptions) - {RUN_OUT_ESTIMATED} and not self.cost_error

@@ -38,9 +38,9 @@ def factor_within(game: GameTerms, budget: float) -> float:
     for _ in range(_ROUNDS):
         # The deviations are nearly linear in the factor, so a secant finds it in a few steps; bisection bounds them.
         slope = (latest[1] - before[1]) / (latest[0] - before[0])
-        wanted = guess or (latest[0] + (target - _CLOSE / 2 - latest[1]) / slope if slope > 0 else 0.0)
-        guess = 0.0
-        middle = min(high - 0.05 * (high - low), max(low + 0.05 * (high - low), wanted))
+        wanted = latest[0] + (target - _CLOSE / 2 - latest[1]) / slope if slope > 0 else 0.0
+        middle = min(high - 0.02 * (high - low), max(low + 0.02 * (high - low), wanted))
+        middle, guess = (guess, 0.0) if low < guess < high else (middle, 0.0)
         before, latest = latest, (middle, _deviations(_risk(scaled(game, middle), budget)))
         low, high = (middle, high) if latest[1] <= target else (low, middle)
         if target - _CLOSE <= latest[1] <= target or high - low < 1e-4 * high:

@@ -11,7 +11,7 @@ import pytest
 
 from runtime.rules import Outcome
 from runtime.rules.forecast import Forecast, GameTerms, Task, answer, chain, forecast, large, liability_of
-from runtime.rules.forecast.terms import QUANTILES, PrizeTerms
+from runtime.rules.forecast.terms import QUANTILES, RUN_OUT_ESTIMATED, PrizeTerms
 from runtime.rules.forecast.within import scaled
 
 Play = Callable[..., Outcome]
@@ -134,7 +134,7 @@ def test_forecast_of_a_large_game_is_that_of_its_states(policy: Any, fallback: i
         game = GameTerms(kept, 50, policy, fallback)
         exact = chain.forecast(game, 0.0, (1,))
         found = large.forecast(game, 0.0, (1,))
-        assert not found.assumptions
+        assert found.assumptions == (() if policy == "lose" or fallback == 2 else (RUN_OUT_ESTIMATED,))
         assert [one.units for one in found.prizes[:2]] == [one.units for one in exact.prizes[:2]]
         assert [one.run_out for one in found.prizes] == pytest.approx([one.run_out for one in exact.prizes], abs=1e-6)
         for share in QUANTILES:
@@ -228,3 +228,15 @@ def test_redraw_forecast_of_many_plays_and_stocks_is_bounded() -> None:
     began = time.process_time()
     assert forecast(GameTerms(stocks, 1_000, "redraw")).assumptions
     assert time.process_time() - began < 6
+
+
+def test_cost_is_within_the_liability_and_an_estimated_run_out_is_named() -> None:
+    prizes = (
+        PrizeTerms("a", 20 / 1500, 20, 25.0),
+        PrizeTerms("b", 0.04, 30, 0.37),
+        PrizeTerms("c", 1.1 / 1500, 1, 1.0),
+    )
+    found = forecast(GameTerms(prizes, 1_500, "fallback", 2))
+    assert found.assumptions == ("FALLBACK_UNLIMITED", RUN_OUT_ESTIMATED)
+    assert 0 <= found.costs.quantile(0) < found.costs.quantile(1) == pytest.approx(found.liability)
+    assert found.costs.above(found.liability) == 0

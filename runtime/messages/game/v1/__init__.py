@@ -4260,7 +4260,7 @@ class GameForecast(betterproto2.Message):
     assumptions: "list[str]" = betterproto2.field(22, betterproto2.TYPE_STRING, repeated=True)
     """
     INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, RELEASE_AT_END, PLAYERS_IN_TURN,
-    SEALED_AS_EVEN, WITHOUT_MILESTONES.
+    SEALED_AS_EVEN, WITHOUT_MILESTONES; RUN_OUT_ESTIMATED concerns `run_out_play` alone.
     """
 
 

@@ -56,7 +56,7 @@ def free_texts(message: Any, at: str = "") -> Iterator[str]:
         path = f"{at}{name}" + ("[0]" if field.repeated else "")
         if field.kind is Kind.MESSAGE and name != "scope":
             yield from free_texts(field.type, f"{path}.")
-        elif field.kind is Kind.TEXT and (name in FREE_NAMES or (message, name) in FREE_FIELDS):
+        elif field.kind is Kind.TEXT and not field.read_only and (name in FREE_NAMES or (message, name) in FREE_FIELDS):
             yield path
 
 

@@ -1,7 +1,7 @@
 """The documents as they are served, and held to what the operations really answer and refuse."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 from urllib.parse import quote
@@ -19,8 +19,7 @@ from tests.support.bodies import serves
 from tests.support.leaderboards import make_board
 from tests.support.operations import Ids, body_of, edge_body, furnish, path_of
 from tests.support.stack import Answer, Stack
-from tests.support.stack import fields_of as wrong_fields_of
-from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, World, new_world
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, new_world
 
 SURFACES: tuple[Surface, ...] = ("core", "consumer", "admin")
 
@@ -102,13 +101,15 @@ def registry_of(surface: Surface) -> Registry[Any]:
     return Registry().with_resource(DOCUMENT, DRAFT202012.create_resource(made)).crawl()
 
 
-class Conforming:
-    def __init__(self, stack: Stack) -> None:
-        self.stack = stack
-        self.seen: set[str] = set()
+@dataclass(frozen=True, kw_only=True)
+class Conforming(Stack):
+    """A stack whose every answer is held to the document. seen: the operations that succeeded."""
 
-    async def __call__(self, surface: Surface, verb: str, path: str, body: Any = None, **more: Any) -> Answer:
-        answer: Answer = await getattr(self.stack, surface)(verb, path, body, **more)
+    seen: set[str]
+
+    async def _ask(self, base: str, verb: str, path: str, *more: Any) -> Answer:
+        answer = await super()._ask(base, verb, path, *more)
+        surface = next(one for one in SURFACES if getattr(self.process, f"{one}_url") == base)
         paths = registry_of(surface).contents(DOCUMENT)["paths"]
         template = next(
             template
@@ -131,14 +132,11 @@ class Conforming:
 
 
 async def test_answers_are_as_documented(stack: Stack) -> None:
-    ask = Conforming(stack)
-    async with new_world(stack) as world:
-        await manage(ask, world)
-        await play(ask, world)
-    known = await furnish(stack)
+    ask = Conforming(**vars(stack), seen=set())
+    known = await furnish(ask)
     await every_example(ask, known)
-    assert (await ask("admin", "DELETE", f"/admin/assets/{known['asset']}")).code == "OK"
-    await end_approvals(ask, stack, known)
+    await end_approvals(ask, known)
+    await manage(ask, known)
     for surface in SURFACES:
         row_names = {row["operationId"] for verbs in document(surface)["paths"].values() for row in verbs.values()}
         missing = row_names - ask.seen - {"GetHealth", "GetReadiness", "GetMetrics"}
@@ -148,16 +146,16 @@ async def test_answers_are_as_documented(stack: Stack) -> None:
         assert len(missing) < 14, (surface, " ".join(sorted(missing)))
 
 
-async def end_approvals(ask: Conforming, stack: Stack, known: Ids) -> None:
+async def end_approvals(ask: Conforming, known: Ids) -> None:
     body = {"player_id": known["player"], "scope_key": known["campaign"], "currency": "points", "amount": 5}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stack.engine, "settings", replace(stack.engine.settings, dual_adjustment_above=4))
-        own = await ask("admin", "POST", "/admin/wallet/adjustments", body)
-        others = await ask("core", "POST", "/wallet/adjustments", body)
+        patch.setattr(ask.engine, "settings", replace(ask.engine.settings, dual_adjustment_above=4))
+        own = await ask.admin("POST", "/admin/wallet/adjustments", body)
+        others = await ask.core("POST", "/wallet/adjustments", body)
         for approval, act in ((own, "withdraw"), (others, "reject")):
             assert approval.http == 202
             path = f"/admin/approvals/{approval.envelope['data']['approval']['id']}/{act}"
-            assert (await ask("admin", "POST", path, {})).code == "OK"
+            assert (await ask.admin("POST", path, {})).code == "OK"
 
 
 async def every_example(ask: Conforming, known: Ids) -> None:
@@ -165,112 +163,68 @@ async def every_example(ask: Conforming, known: Ids) -> None:
         path = path_of(operation, known)
         if operation.consumer is not None:
             body = edge_body(operation, known) if operation.has_body else None
-            await ask("consumer", operation.verb, path, body, player=known["player"])
+            await ask.consumer(operation.verb, path, body, player=known["player"])
         if serves("admin", operation):
             body = edge_body(operation, known) if operation.has_body else None
-            await ask("admin", operation.verb, f"/admin{path}", body, roles=("admin", "platform"))
+            await ask.admin(operation.verb, f"/admin{path}", body, roles=("admin", "platform"))
         body = body_of(operation, known) if operation.has_body else None
-        query = {"player_id": known["player"]} if body is None and operation.of_player else {}
-        await ask("core", operation.verb, path, body, **query)
+        query: dict[str, Any] = {"player_id": known["player"]} if body is None and operation.of_player else {}
+        await ask.core(operation.verb, path, body, **query)
 
 
-async def manage(ask: Conforming, world: World) -> None:
-    campaign, prize = world.campaign_id, await world.prize(total=5)
-    voucher = await world.prize(codes=["A-1"])
-    await ask("admin", "POST", f"/admin/prizes/{voucher}/codes", {"codes": ["A-1", "A-2", ""]})
-    game = await world.wheel(prize)
-    await ask("core", "GET", "/exports", name="plays")
-    await ask("admin", "PUT", f"/admin/games/{game}", {"name": "Wheel of mugs"})
-    assert (await ask("admin", "PUT", f"/admin/games/{game}", {"revision": 1})).reason == "STALE_REVISION"
-    assert (await ask("admin", "DELETE", f"/admin/prizes/{prize}")).reason == "IN_USE"
-    body = {"campaign_id": campaign, "name": "Q", "status": "active", "type": "daily", "turns": 1}
-    body["condition"] = {"kind": "event", "count": 1}
-    quest = (await ask("admin", "POST", "/admin/quests", body)).data["id"]
-    await ask("admin", "POST", f"/admin/quests/{quest}/rotate-secret", {})
-    await ask("core", "POST", f"/quests/{quest}/events", {"event_id": "e", "player_id": "ann"})
-    pack_body = {"campaign_id": campaign, "name": "P", "gives": {"turns": 1}}
-    pack, no_pack = [(await ask("admin", "POST", "/admin/packs", pack_body)).data["id"] for _ in range(2)]
-    await ask("admin", "POST", f"/admin/packs/{pack}/codes", {"codes": ["CODE-0001", "no"]})
-    await ask("admin", "POST", f"/admin/packs/{pack}/rotate-secret", {})
-    await ask("core", "POST", f"/packs/{pack}/receipts", {"receipt_id": "till-1", "player_id": "ann"})
-    board_body = {"campaign_id": campaign, "name": "B", "metric": "plays", "mode": "sum"}
-    board = (await ask("admin", "POST", "/admin/leaderboards", board_body)).data["id"]
-    hook = {"type": "crm", "events": ["prize_won"], "campaign_id": campaign}
-    integration = (await ask("admin", "POST", "/admin/integrations", hook)).data["id"]
-    for player in ("ann", "bob"):
-        await world.round(game, player)
-        given = {"player_id": player, "scope_key": campaign, "currency": "coin", "amount": 1, "reference_id": "r"}
-        await ask("admin", "POST", "/admin/wallet/adjustments", given)
-    terms = {"tickets": {"currency": "coin"}, "prizes": [{"prize_id": prize, "count": 1}], "alternates": 1}
-    draw_body = {"campaign_id": campaign, "name": "D", "randomness": {"kind": "INTERNAL"}, **terms}
-    draw, unused = [(await ask("admin", "POST", "/admin/draws", draw_body)).data["id"] for _ in range(2)]
-    await ask("admin", "PUT", f"/admin/draws/{unused}", {"alternates": 2})
-    for act, body in (("close", {}), ("draw", {}), ("replace", {"rank": 1, "reason": "gone"}), ("confirm", {})):
-        await ask("admin", "POST", f"/admin/draws/{draw}/{act}", body)
-    token = (await ask("admin", "POST", "/admin/tokens", {"name": "Till", "roles": ["designer"]})).data["id"]
-    for removed in (
-        *(f"tokens/{token}", f"quests/{quest}", f"leaderboards/{board}", f"draws/{unused}", f"packs/{no_pack}"),
-        *(f"integrations/{integration}", f"games/{game}", f"prizes/{prize}"),
-    ):
-        await ask("admin", "DELETE", f"/admin/{removed}")
-    assert (await ask("admin", "GET", "/admin/games/x")).reason == "UNKNOWN_GAME"
-    assert (await ask("admin", "GET", "/admin/games", roles=())).reason == "TOKEN_MISSING"
-    assert (await ask("admin", "GET", "/admin/games", roles=("clerk",))).reason == "ROLE_REQUIRED"
-    assert (await ask("admin", "POST", "/admin/games", {"name": 3})).reason == "VALIDATION"
-
-
-async def play(ask: Conforming, world: World) -> None:
-    player = "player_ann"
-    mug = await world.prize(total=10, fulfillment={"redemption_mode": "on_claim"})
-    points = await world.prize(type="points", value=5)
-    rungs = [{"name": "Two coins", "currency": "coin", "threshold": 2, "prize_id": mug}]
-    drops = [{"type": "star", "prize_id": points, "frequency": 1, "max_catchable": 1}]
-    tiers = {"tiers": [{"min": 1, "max": 9, "prize_group": "g"}], "prize_groups": {"g": []}, "max_score": 9}
-    wheel = await world.wheel(mug, access="public", rules={"max_plays_per_user": 3})
-    eggs = await world.game(EGGS, tiers)
-    gifts = await world.game(GIFTS, {"drops": drops, "total_items": 2, "interval_ms": 1})
-    leaves = await world.game(
-        COLLECTION, COINS, milestones={"mode": "MILESTONE_MODE_CUMULATIVE_UNLOCK", "rungs": rungs}
-    )
-    payloads: dict[str, Any] = {
-        wheel: {},
-        eggs: {"score": 3, "duration_ms": 1},
-        gifts: {"caught_items": []},
-        leaves: {},
-    }
-    for game, payload in payloads.items():
-        session = (await ask("consumer", "POST", f"/games/{game}/start", {}, player=player)).data["session_id"]
-        body = {"session_id": session, "payload": payload}
-        played = await ask("consumer", "POST", f"/games/{game}/play", body, player=player)
-        assert (await ask("consumer", "POST", f"/games/{game}/play", body, player=player)).reason == "SESSION_PLAYED"
-        for read in ("eligibility", "history/me", "render", "milestones"):
-            await ask("consumer", "GET", f"/games/{game}/{read}", player=player)
-        await ask("admin", "POST", f"/admin/plays/{played.data['play_id']}/replay", {})
-        await ask("core", "GET", f"/games/{game}/history/me", player_id=player)
-    assert "guest_token" in (await ask("consumer", "POST", f"/games/{wheel}/start", {})).data
-    await ask("core", "POST", f"/games/{wheel}/start", {})
-    [rung] = (await ask("consumer", "GET", f"/games/{leaves}/milestones", player=player)).data["items"]
-    refused = await ask("consumer", "POST", f"/games/{leaves}/redeem", {}, player=player)
-    assert wrong_fields_of(refused) == ["milestone_id"]
-    for _ in range(2):
-        body = {"milestone_id": rung["id"]}
-        await ask("consumer", "POST", f"/games/{leaves}/redeem", body, player=player)
-    rewards = (await ask("consumer", "GET", "/rewards/me", player=player)).data["items"]
-    for _ in range(2):
-        await ask("consumer", "POST", f"/rewards/{rewards[0]['id']}/claim", {}, player=player)
-    await ask("admin", "POST", f"/admin/rewards/{rewards[1]['id']}/fulfill", {"note": "by hand"})
-    for _ in range(2):
-        await ask("admin", "POST", f"/admin/rewards/{rewards[1]['id']}/revoke", {"reason": "a cheat"})
-    [coded] = (await world.round(await world.wheel(await world.prize(codes=["A-3"])), player)).data["rewards"]
-    await ask("admin", "POST", f"/admin/rewards/{coded['reward_id']}/reveal-code", {"reason": "lost"})
-    await world.turns(player, 1)
-    for path in ("/wallet", "/wallet/ledger", "/players/me/turns", f"/public/campaigns/{world.campaign_id}"):
-        await ask("consumer", "GET", path, player=player)
-    await ask("consumer", "PUT", "/players/me", {"display_name": "Ann"}, player=player)
-    board = (await make_board(world.stack, world.campaign_id, metric="plays"))["id"]
-    for who in ({}, {"player": player}):
-        await ask("consumer", "GET", f"/leaderboards/{board}/rankings", **who)
-    change = {"player_id": player, "reason": "a round was lost"}
-    await ask("admin", "POST", f"/admin/leaderboards/{board}/adjust", {**change, "delta": 1})
-    for act, body in (("disqualify", change), ("finalize", {})):
-        await ask("admin", "POST", f"/admin/leaderboards/{board}/{act}", body)
+async def manage(ask: Conforming, known: Ids) -> None:
+    """What no example alone brings about: plays of each shape, what a secret opens, refusals, and what is removed."""
+    async with new_world(ask) as world:
+        mug, of_world = await world.prize(total=10), {"campaign_id": world.campaign_id, "name": "New"}
+        rungs = [{"name": "Two coins", "currency": "coin", "threshold": 2, "prize_id": mug}]
+        drops = [{"type": "star", "prize_id": mug, "frequency": 1, "max_catchable": 1}]
+        tiers = {"tiers": [{"min": 1, "max": 9, "prize_group": "g"}], "prize_groups": {"g": []}, "max_score": 9}
+        for shape, config, payload in (
+            (EGGS, tiers, {"score": 3, "duration_ms": 1}),
+            (GIFTS, {"drops": drops, "total_items": 2, "interval_ms": 1}, {"caught_items": []}),
+            (COLLECTION, COINS, {}),
+        ):
+            game = await world.game(shape, config, milestones={"mode": "cumulative_unlock", "rungs": rungs})
+            session = await world.session(game)
+            play = (await world.play(game, session, payload=payload)).data["play_id"]
+            assert (await world.play(game, session, payload=payload)).reason == "SESSION_PLAYED"
+            assert (await ask.admin("POST", f"/admin/plays/{play}/replay", {})).data["matches"]
+        for _ in range(2):
+            await world.redeem(game, (await world.milestones(game))[0]["id"])
+        [coded] = (await world.round(await world.wheel(await world.prize(codes=["A-1"])))).data["rewards"]
+        await world.round(game, "bob")
+        board = (await make_board(ask, world.campaign_id, metric="plays"))["id"]
+        draw = {"tickets": {"currency": "coin"}, "prizes": [{"prize_id": mug, "count": 1}], "alternates": 1}
+        event = {"kind": "event", "count": 1}
+        bodies: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("quests", {"type": "daily", "turns": 1, "status": "active", "condition": event}),
+            ("packs", {"gives": {"turns": 1}}),
+            ("draws", {**draw, "randomness": {"kind": "INTERNAL"}}),
+        )
+        made = {kind: (await ask.admin("POST", f"/admin/{kind}", of_world | body)).data["id"] for kind, body in bodies}
+        unused = (await ask.admin("POST", "/admin/draws", of_world | bodies[2][1])).data["id"]
+        why = {"player_id": "ann", "reason": "lost"}
+        calls: tuple[tuple[str, dict[str, Any]], ...] = (
+            (f"quests/{made['quests']}/rotate-secret", {}),
+            (f"packs/{made['packs']}/rotate-secret", {}),
+            (f"rewards/{coded['reward_id']}/reveal-code", {"reason": "lost"}),
+            (f"draws/{made['draws']}/close", {}),
+            (f"draws/{made['draws']}/draw", {}),
+            (f"draws/{made['draws']}/replace", {"rank": 1, "reason": "gone"}),
+            (f"draws/{made['draws']}/confirm", {}),
+            (f"leaderboards/{board}/adjust", {**why, "delta": 1}),
+            (f"leaderboards/{board}/disqualify", why),
+        )
+        for path, body in calls:
+            await ask.admin("POST", f"/admin/{path}", body)
+        await ask.core("POST", f"/quests/{made['quests']}/events", {"event_id": "e", "player_id": "ann"})
+        await ask.core("POST", f"/packs/{made['packs']}/receipts", {"receipt_id": "till-1", "player_id": "ann"})
+        await ask.admin("PUT", f"/admin/games/{game}", {"name": "New"})
+        assert (await ask.admin("PUT", f"/admin/games/{game}", {"revision": 1})).reason == "STALE_REVISION"
+        assert (await ask.admin("DELETE", f"/admin/prizes/{mug}")).reason == "IN_USE"
+        await ask.core("GET", "/exports", name="plays")
+        for roles, reason in (((), "TOKEN_MISSING"), (("clerk",), "ROLE_REQUIRED")):
+            assert (await ask.admin("GET", "/admin/games", roles=roles)).reason == reason
+        known = {**known, "prize": await world.prize(), "game": await world.wheel(), "draw": unused}
+    for operation in (row for row in OPERATIONS if row.verb == "DELETE" and row.admin):
+        await ask.admin("DELETE", f"/admin{path_of(operation, known)}")

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from importlib import resources
 from typing import Any, Final
 
-import pytest
 from aiohttp import web
 from google.protobuf import descriptor_pb2
 
@@ -143,13 +142,6 @@ async def test_rows_answer_over_rpc_and_rest_alike(stack: Stack) -> None:
     finally:
         await caller.close()
     assert wrong == []
-
-
-@pytest.mark.parametrize("verb", ["PATCH", "DELETE"])
-async def test_verb_that_a_path_lacks_is_405_with_allow(stack: Stack, verb: str) -> None:
-    answer = await stack.core(verb, "/wallet/adjustments")
-    assert (answer.http, answer.code, answer.reason) == (405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED")
-    assert answer.headers["Allow"] == "POST"
 
 
 MASKED: Final = {("Contact", "value")}

@@ -26,13 +26,6 @@ def test_bucket_is_emptied_by_its_burst_and_refused_beyond_it() -> None:
     assert rate.take("10.0.0.2") is None
 
 
-def test_memory_of_a_rate_is_bounded() -> None:
-    rate = LocalRate(SLOW, keys_max=10)
-    for nth in range(1_000):
-        assert rate.take(f"10.0.{nth // 256}.{nth % 256}") is None
-    assert len(rate._tats) <= 10
-
-
 def test_flood_of_addresses_frees_nobody_who_is_limited() -> None:
     rate = LocalRate(SLOW, keys_max=100)
     while rate.take("10.0.0.1") is None:

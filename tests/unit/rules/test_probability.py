@@ -1,6 +1,7 @@
 """Spin wheel and scratch card."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -26,16 +27,23 @@ def test_word_picks_the_prize_and_its_index(play: Play) -> None:
     assert outcome.path == [["word", 0, 0.3], ["available", "prize_b", 1, True]]
 
 
-def test_remainder_is_a_loss(play: Play) -> None:
-    outcome = play("probability", CONFIG, words=[0.875])
-    assert outcome.awards == []
-    assert outcome.metadata == {"slot_index": -1}
+GONE = {"prize_b": 0}
 
 
-def test_unavailable_prize_loses_by_default(play: Play) -> None:
-    outcome = play("probability", CONFIG, words=[0.3], stock={"prize_b": 0})
-    assert outcome.awards == []
-    assert outcome.path == [["word", 0, 0.3], ["available", "prize_b", 1, False]]
+@pytest.mark.parametrize(
+    ("word", "stock", "policy", "fallback"),
+    [
+        pytest.param(0.875, {}, "lose", "", id="the remainder"),
+        pytest.param(0.3, GONE, "lose", "", id="an unavailable prize"),
+        pytest.param(0.3, {**GONE, "prize_a": 0, "prize_c": 0}, "redraw", "", id="nothing to redraw"),
+        pytest.param(0.9, GONE, "redraw", "", id="a lost draw is not drawn again"),
+        *(pytest.param(0.3, {**GONE, "prize_f": 0}, "fallback", name) for name in ("prize_f", "prize_b", "")),
+    ],
+)
+def test_draw_of_nothing_available_is_a_loss(play: Play, word: float, stock: Any, policy: str, fallback: str) -> None:
+    rule = {"on_unavailable": policy, "fallback_prize_id": fallback}
+    outcome = play("probability", CONFIG, words=[word], stock=stock, **rule)
+    assert (outcome.awards, outcome.metadata) == ([], {"slot_index": -1})
 
 
 @pytest.mark.parametrize(
@@ -53,15 +61,6 @@ def test_redraw_scales_what_is_available_to_one(play: Play, second_word: float, 
     ]
 
 
-def test_redraw_with_nothing_available_is_a_loss(play: Play) -> None:
-    sold_out = {"prize_a": 0, "prize_b": 0, "prize_c": 0}
-    assert play("probability", CONFIG, words=[0.3], stock=sold_out, on_unavailable="redraw").awards == []
-
-
-def test_redraw_does_not_turn_a_lost_draw_into_a_win(play: Play) -> None:
-    assert play("probability", CONFIG, words=[0.9], stock={"prize_b": 0}, on_unavailable="redraw").awards == []
-
-
 def test_redraw_never_awards_a_prize_of_probability_zero(play: Play) -> None:
     config = {"prizes": [{"prize_id": "prize_a", "probability": 1}, {"prize_id": "prize_z", "probability": 0}]}
     assert play("probability", config, words=[0.5, 1.0], stock={"prize_a": 0}, on_unavailable="redraw").awards == []
@@ -73,12 +72,6 @@ def test_fallback_awards_the_named_prize(play: Play) -> None:
     assert outcome.awards == [Award("prize_f", 1)]
     assert outcome.path[-1] == ["available", "prize_f", 1, True]
     assert outcome.metadata == {"slot_index": -1}
-
-
-def test_fallback_that_is_unavailable_is_a_loss(play: Play) -> None:
-    for fallback in ("prize_f", "prize_b", ""):
-        rule = {"on_unavailable": "fallback", "fallback_prize_id": fallback}
-        assert play("probability", CONFIG, words=[0.3], stock={"prize_b": 0, "prize_f": 0}, **rule).awards == []
 
 
 def test_wheel_stops_at_the_segment_that_names_the_prize(play: Play) -> None:

@@ -318,14 +318,6 @@ async def test_rewards_list_of_staff_never_has_a_code(stack: Stack, shelf: Shelf
         assert "code" not in reward and "MUG-SECRET-1" not in str(answer.envelope)
 
 
-async def test_claim_fields_are_copied_with_the_campaign(world: World) -> None:
-    prize_id = await prize(world, NAME, campaign_id=world.campaign_id)
-    await world.wheel(prize_id)
-    copy = await world.stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {"name": "Copy"})
-    [copied] = (await world.stack.admin("GET", "/admin/prizes", campaign_id=copy.data["id"])).data["items"]
-    assert [field["label"] for field in copied["claim_fields"]] == [NAME["label"]]
-
-
 async def test_answers_of_a_guest_move_with_its_login(world: World) -> None:
     prize_id = await prize(world)
     guest = await guest_who_played(world, await world.wheel(prize_id, access="public"))

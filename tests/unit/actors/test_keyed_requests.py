@@ -117,6 +117,8 @@ EXACT = 2**53
         (float(EXACT), EXACT, False),
         (float(-EXACT), -EXACT, False),
         ("2.0", "2", False),
+        ("1", 1, False),
+        (True, 1, False),
     ],
 )
 def test_numbers_that_json_does_not_distinguish_make_one_request(one: Any, other: Any, same: bool) -> None:
@@ -142,16 +144,3 @@ class TestAtTheEdge:
     def test_json_spelling_does_not_change_the_hash(self, body: bytes) -> None:
         said = m.PlayRequest(session_id="s", payload={"a": 1, "b": {"c": [1, 2], "d": "x"}})
         assert request_hash(decode(m.PlayRequest, body)) == request_hash(said)
-
-    @pytest.mark.parametrize(
-        "body",
-        [
-            b'{"session_id":"s","payload":{"a":1.5}}',
-            b'{"session_id":"s","payload":{"a":"1"}}',
-            b'{"session_id":"s","payload":{"a":true}}',
-        ],
-    )
-    def test_json_value_changes_the_hash(self, body: bytes) -> None:
-        assert request_hash(decode(m.PlayRequest, body)) != request_hash(
-            m.PlayRequest(session_id="s", payload={"a": 1})
-        )

@@ -10,14 +10,6 @@ from runtime.registry import Registry, load_plugins
 from runtime.rules import REWARD_HANDLERS, compose
 
 
-def test_taken_name_is_an_error() -> None:
-    registry = Registry[int]("number")
-    registry.register("two", 2)
-    with pytest.raises(ValueError, match="number 'two' is already registered"):
-        registry.register("two", 3)
-    assert registry.get("two") == 2
-
-
 def test_unknown_name_is_refused_on_its_field() -> None:
     registry = Registry[int]("reward handler")
     registry.register("b", 2)

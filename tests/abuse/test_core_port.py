@@ -319,32 +319,28 @@ async def test_service_token_may_be_long(desk: Desk) -> None:
 
 async def test_edges_of_an_address_are_bounded(desk: Desk) -> None:
     async with serving(desk, edges_max=12) as address:
-        await three_have_a_place(address)
-
-
-async def three_have_a_place(address: tuple[str, int]) -> None:
-    held = [await open_edge(address) for _ in range(3)]
-    for edge in held:
-        assert await fetch_name(edge) == "a"
-    reader, writer = await asyncio.open_connection(*address)
-    writer.write(OPENING)
-    await hung_up(reader)
-    writer.close()
-    held[0][1].close()
-    await hung_up(held[0][0])
-
-    async def again() -> None:
-        while True:
-            try:
-                held[0] = await open_edge(address)
-                assert await fetch_name(held[0]) == "a"
-                return
-            except (ConnectionError, asyncio.IncompleteReadError):
-                continue  # the place of the one that left is not free yet
-
-    await asyncio.wait_for(again(), HANG_SECONDS)
-    for _, writer in held:
+        held = [await open_edge(address) for _ in range(3)]
+        for edge in held:
+            assert await fetch_name(edge) == "a"
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(OPENING)
+        await hung_up(reader)
         writer.close()
+        held[0][1].close()
+        await hung_up(held[0][0])
+
+        async def again() -> None:
+            while True:
+                try:
+                    held[0] = await open_edge(address)
+                    assert await fetch_name(held[0]) == "a"
+                    return
+                except (ConnectionError, asyncio.IncompleteReadError):
+                    continue  # the place of the one that left is not free yet
+
+        await asyncio.wait_for(again(), HANG_SECONDS)
+        for _, writer in held:
+            writer.close()
 
 
 async def ask(caller: RpcCaller, name: str) -> str:

@@ -305,11 +305,7 @@ async def test_body_of_ten_megabytes_or_compressed_is_refused_unread(furnished: 
     assert len(bomb) < 20_000
     for encoding in ("gzip", "deflate", "br", "gzip, gzip", "nonsense"):
         status, envelope = await furnished.send(surface, "POST", path, bomb, {"Content-Encoding": encoding})
-        assert (status, envelope["code"], envelope["data"]["reason"]) == (
-            415,
-            "INVALID_ARGUMENT",
-            "ENCODING_UNSUPPORTED",
-        )
+        assert (status, envelope["data"]["reason"]) == (415, "ENCODING_UNSUPPORTED")
 
 
 WRONG_QUERIES: Final[dict[Kind, list[str]]] = {

@@ -91,14 +91,6 @@ def test_move_that_does_not_begin_where_the_one_before_ended_is_a_mistake() -> N
         changes.move_turns("t2", "ann", "c", 3, -1, "play", "p2")
 
 
-def test_turns_move_likewise() -> None:
-    changes = Changes()
-    changes.move_turns("t1", "ann", "c", 3, -1, "play", "p1")
-    changes.move_turns("t2", "ann", "c", 2, -1, "play", "p2")
-    assert changes.turns == {("ann", "c"): TurnMove("ann", "c", before=3, after=1)}
-    assert [entry.balance_after for entry in changes.turn_entries] == [2, 1]
-
-
 def test_arguments_come_in_the_order_in_which_rows_are_locked() -> None:
     one, two = Changes(), Changes()
     for changes, order in ((one, ("b", "a", "c")), (two, ("c", "b", "a"))):

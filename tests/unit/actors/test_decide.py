@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runtime import messages as m
-from runtime.actors.changes import Changes
+from runtime.actors.changes import Changes, TurnMove
 from runtime.actors.game.awards import Effects, Winner, record
 from runtime.actors.game.decide import decide, play
 from runtime.actors.game.pending import Answer, Decision, PendingRequest
@@ -214,7 +214,7 @@ def test_turns_that_are_won_follow_the_turn_that_is_spent() -> None:
     state = state_of(ann(turns=1), snapshot=game(requires_turn=True, prizes={"mug": mug(type="turns", value=3.0)}))
     changes = recorded(state, play(state, play_of()).effects)
     assert [(entry.amount, entry.balance_after) for entry in changes.turn_entries] == [(-1, 0), (3, 3)]
-    assert state.players["ann"].turns == 3 and changes.turns["ann", "camp"].before == 1
+    assert state.players["ann"].turns == 3 and changes.turns["ann", "camp"] == TurnMove("ann", "camp", 1, 3)
 
 
 @pytest.mark.parametrize(

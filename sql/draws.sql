@@ -141,7 +141,7 @@ WHERE tenant_id = $1 AND draw_id = $2 AND status = 'open'
 RETURNING draw_id;
 
 -- name: announced
--- A draw with what its events say. $1 tenant, $2 draw.
+-- The fields of a draw for its events. $1 tenant, $2 draw.
 SELECT d.draw_id, d.name, d.tickets_root, d.ticket_count, d.holder_count, d.randomness ->> 'value' AS value, d.result_hash,
        d.campaign_id, coalesce(c.merchant_id, '') AS merchant_id, d.closed_at, d.drawn_at
 FROM draws AS d

@@ -244,7 +244,7 @@ class _Copy:
         await self._copy_dated("copy_pack", pack["pack_id"], **fields)
 
     async def _draw(self, draw: Any, board_ids: dict[str, str], prize_ids: dict[str, str]) -> None:
-        """Copies a draw as an open one, with a seed or round of its own."""
+        """Copies a draw as an open one, with a new seed or round."""
         tickets, kind, draw_id = draw["tickets"], draw["randomness"], ids.make("draw")
         scope_key = self.new_id if tickets["scope_key"] == self._old_id else tickets["scope_key"]
         ranking = board_ids.get(tickets["ranking"], tickets["ranking"])

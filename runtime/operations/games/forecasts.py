@@ -1,7 +1,7 @@
 """Forecasts: what a stored game will cost from now on, and which prizes run out.
 
-A forecast reads the odds, the stock that is left, caps, releases and values. It may compute for seconds, so it runs in
-a process of its own, with little memory and time and a low priority: one per tenant, and few in all.
+A forecast reads the odds, the remaining stock, caps, releases and values. It may compute for seconds, so it runs in a
+separate process with limits on memory and time and a low priority: one at a time per tenant, two in all.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Computes one forecast: the task on standard input as JSON, the answer on standard output. Argument: seconds of CPU.
 
-A process of its own, so that seconds of computation delay no play. It ends when it reaches a limit (limits.py).
+A separate process, so that seconds of computation delay no play. It ends when it reaches a limit (limits.py).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from runtime.rules.forecast.terms import (
 )
 
 WORK_MAX: Final = 1_000_000
-"""The transitions of the largest game that is computed so: a second or two."""
+"""The most transitions computed state by state: one or two seconds."""
 
 State: TypeAlias = tuple[int, ...]
 """Units given of each prize, then units that today's plays, and this player's plays, took of each capped prize."""
@@ -35,7 +35,7 @@ def is_small(game: GameTerms, work_max: int = WORK_MAX) -> bool:
 
 
 def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forecast:
-    """The exact forecast. shown: the numbers of the plays whose cost is wanted."""
+    """The exact forecast. shown: the plays to report the cost of, by number."""
     return _Chain(game).forecast(liability, shown)
 
 

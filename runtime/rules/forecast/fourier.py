@@ -1,12 +1,12 @@
 """The distribution of a sum over n plays, such as their cost.
 
-Each play falls into one category. A `Steady` category adds the same amount each time. A `Bent` one adds an amount up
-to a limit, and nothing or another amount beyond it, as a prize whose stock ends. Some plays are also counted aside: the
-count, up to a limit, adds to the sum, as a fallback prize does.
+Each play falls into one category. A `Steady` category adds the same amount each time. A `Bent` one models a limited
+stock: it adds one amount up to a limit, and another amount or nothing beyond it. Some categories also count towards the
+fallback prize, which adds to the sum up to its own limit.
 
-The counts of the categories depend on each other, since they add up to n. So they are taken as independent Poisson
-counts, given that their total is n. This condition, and the count aside, are integrals over an angle each, by the
-trapezoidal rule, whose error for periodic functions falls faster than any power of the number of nodes.
+The counts of the categories add up to n, so they depend on each other. They equal independent Poisson counts under the
+condition that their total is n. The condition is an integral over an angle, and so is the count of the fallback prize.
+The trapezoidal rule computes both: for periodic functions its error falls faster than any power of the number of nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runtime.rules.forecast.counts import Counts, poisson
 from runtime.rules.forecast.grid import POINTS_MAX, Grid, Layout, finished, layout_of, points_for, progression
 
 TAIL: Final = -math.log(1e-10)
-"""The logarithm of the probability of what lies outside of a grid, and of what is negligible in an integral."""
+"""-log of the probability that a grid leaves out, and of the terms that an integral leaves out."""
 _NEGLIGIBLE: Final = 30.0
 _OVERFLOW: Final = 600.0
 _LEAST: Final = 1e-300

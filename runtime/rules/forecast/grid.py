@@ -1,7 +1,7 @@
 """A distribution of amounts on a grid, from its characteristic function.
 
-It is exact if all amounts are multiples of the grid's step. If not, it is exact but for `ERROR` where the distribution
-is smooth at the size of a step. Otherwise it is smoothed, and `Grid.blur` says by how much.
+It is exact if all amounts are multiples of the grid's step, and within `ERROR` if the distribution is smooth at the
+size of a step. Otherwise it is smoothed, and `Grid.blur` says by how much.
 """
 
 from __future__ import annotations

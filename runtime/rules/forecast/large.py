@@ -1,7 +1,7 @@
 """The forecast of a game of any size.
 
-Every stock is one of three kinds: used up for certain, never, or perhaps. Certain means but for a probability of 1e-10.
-A game in which no stock is uncertain has a distribution in closed form, under every policy.
+Each stock certainly runs out, certainly lasts, or is uncertain; certain means with a probability above 1 - 1e-10. If no
+stock is uncertain, the cost has a closed form under every policy.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Given:
 
 @dataclass(slots=True)
 class Solved:
-    """A game whose cost is known. cost_error: of an amount, if `assumption` matters."""
+    """A game and the distribution of its cost. cost_error: the error of an amount, if `assumption` matters."""
 
     grid: Grid
     given: list[Given]
@@ -60,7 +60,7 @@ class Solved:
 
 
 def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, points_max: int = POINTS_MAX) -> Forecast:
-    """The forecast. shown: the numbers of the plays whose cost is wanted."""
+    """The forecast. shown: the plays to report the cost of, by number."""
     game, assumptions = without_caps(game)
     solved = solve(game, points_max)
     if solved.assumption:
@@ -289,7 +289,7 @@ def _mean(parts: Sequence[Steady]) -> float:
 
 
 def _gone_for_certain(game: GameTerms) -> tuple[list[int], list[int]]:
-    """The prizes with a chance whose stock is used up for certain, and the others with a chance."""
+    """The drawn prizes in two groups: those that certainly sell out, and the others."""
     plays, prizes = game.plays, game.prizes
     whole = fsum(prize.chance for prize in prizes)
     least = plays * whole - _DEVIATIONS * sqrt(plays * whole * max(0.0, 1.0 - whole))

@@ -1,10 +1,10 @@
-"""Games that draw again among the available prizes, where some stock may or may not run out.
+"""Games with the policy `redraw`, where some stock may or may not run out.
 
-A draw beyond a stock takes a unit of another prize, in proportion to the chances. So the number of wins is binomial
-until all is gone, and what is won is a stream of independent draws in which the draws of a prize that is gone are
-skipped. In continuous time, such a stream has an independent Poisson process per prize, which ends with its stock. The
-stream stops at the number of wins. So the probability of a result is the flux out of it: an integral over the time, and
-one over an angle, which fixes the number of wins.
+A draw of a sold-out prize wins another prize, in proportion to the chances. So the number of wins is binomial until all
+prizes are sold out. The prizes won are a stream of independent draws that skips sold-out prizes. In continuous time,
+each prize has an independent Poisson process that ends with its stock, and the stream stops at the number of wins. The
+probability of a result is therefore an integral over the time of the stop, and over an angle that fixes the number of
+wins.
 """
 
 from __future__ import annotations

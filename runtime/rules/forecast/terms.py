@@ -1,4 +1,4 @@
-"""What a forecast is made from, and what it says."""
+"""The input of a forecast, and its results."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from runtime.rules.forecast.within import scaled
 Play = Callable[..., Outcome]
 State = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
-CHANCES = (0.1, 0.2, 0.3)
 THREE = tuple(PrizeTerms(name, chance, stock, value) for name, chance, stock, value in (
     ("car", 0.1, 1, 100.0), ("bike", 0.2, 2, 10.0), ("sweet", 0.3, None, 1.0)))  # fmt: skip
 FIRST_WORDS = [(i + 0.5) / 10 for i in range(10)]

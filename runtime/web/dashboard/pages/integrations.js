@@ -178,7 +178,7 @@ function Editing({ one, close, done }) {
   <//>`;
 }
 
-/** The receiver from the form, without what is empty. @param {{secret?: string, include?: string[], consent?: string}} config */
+/** The receiver from the form, without empty fields. @param {{secret?: string, include?: string[], consent?: string}} config */
 const given = ({ secret, include = [], consent = "", ...config }) => ({
   ...config, ...(include.length ? { include } : {}), ...(consent ? { consent } : {}), ...(secret ? { secret } : {}),
 });

@@ -1,4 +1,4 @@
-// The prize draws of the campaign: what is to be won, the player's tickets, and what they won.
+// The campaign's prize draws: their prizes, the player's tickets, and the player's prize.
 
 import { h } from "../dom.js";
 import { blank, chip, known, refusal, skeleton } from "./parts.js";

@@ -22,12 +22,16 @@ NO_CHANGE: Final = {
 """What is none: that somebody came, or was refused, which is noted whatever they asked; that a process is there."""
 
 
-async def contents(database: Database) -> Contents:
+async def contents(database: Database, tenant_id: str = "") -> Contents:
+    """Of one tenant, or of all; a shared service may still work for the tenants of earlier tests."""
     tables = await database.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
-    return {
-        name: await database.fetch(f'SELECT * FROM "{name}" AS t WHERE {NO_CHANGE.get(name, "true")} ORDER BY t::text')
-        for name in (row["tablename"] for row in tables)
-    }
+    found = {}
+    for name in (row["tablename"] for row in tables):
+        kept = NO_CHANGE.get(name, "true")
+        if tenant_id and name in tenant_tables():
+            kept += f" AND tenant_id = '{tenant_id}'"
+        found[name] = await database.fetch(f'SELECT * FROM "{name}" AS t WHERE {kept} ORDER BY t::text')
+    return found
 
 
 _READ: Final = {

@@ -256,9 +256,8 @@ async def test_answers_are_stored_in_one_table_only(world: World) -> None:
     assert (await claim_with(world, reward_id, ANSWERS, key="k2")).code == "OK"
     assert (await world.stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {"reason": "x"})).code == "OK"
     await shown(world, reward_id)
-    holding = {
-        name for name, rows in (await contents(world.database)).items() if any(text in str(rows) for text in PERSONAL)
-    }
+    stored = await contents(world.database, world.stack.tenant_id)
+    holding = {name for name, rows in stored.items() if any(text in str(rows) for text in PERSONAL)}
     assert holding == {"claim_answers"}
 
 

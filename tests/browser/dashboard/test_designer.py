@@ -249,7 +249,7 @@ async def test_preview_is_drawn_as_it_is_typed_and_makes_test_plays_alone(desk: 
     assert await desk.page.evaluate(f"{DRAWN} && {colour}") != "rgb(0 102 68)"
     await field(desk, "ui.theme.primary").fill("#006644")
     await desk.until(f"{DRAWN} && {colour} === 'rgb(0 102 68)'")
-    had = await contents(desk.stack.database)
+    had = await contents(desk.stack.database, desk.stack.tenant_id)
     widget = desk.page.locator(".preview tombola-game")
     await widget.get_by_role("button", name="Spin the wheel").click()
     await desk.until(f"{WIDGET}.shadowRoot.textContent.includes('Gift')")
@@ -258,7 +258,7 @@ async def test_preview_is_drawn_as_it_is_typed_and_makes_test_plays_alone(desk: 
     await desk.to(f"/games/{gifts}")
     await desk.until(f"!!{DRAWN}")
     assert len((await widget.evaluate("it => it.start()"))["drop_plan"]) == 3
-    has = await contents(desk.stack.database)
+    has = await contents(desk.stack.database, desk.stack.tenant_id)
     assert {name for name in had if has[name] != had[name]} <= {"test_runs", "audit_entries"}
     query = "JSON.stringify(Object.keys({...sessionStorage}))"
     assert "tombola.play" in await desk.page.evaluate(query)

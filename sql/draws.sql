@@ -42,6 +42,10 @@ ORDER BY draw_id DESC LIMIT $3;
 -- Names of prizes $2. $1 tenant.
 SELECT prize_id, name FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[]);
 
+-- name: stock_left
+-- The units left of prizes $2 that have limited stock. $1 tenant.
+SELECT prize_id, remaining FROM stock WHERE tenant_id = $1 AND prize_id = ANY($2::text[]) AND total > 0;
+
 -- name: on_show
 -- A public draw. $1 tenant, $2 draw. No row: unknown, or in a draft campaign.
 SELECT d.draw_id FROM draws AS d JOIN campaigns AS c USING (tenant_id, campaign_id)

@@ -15,6 +15,12 @@ WHERE tenant_id = $1 AND campaign_id = $2
 -- The entry form of campaign $2. No row: unknown.
 SELECT entry FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
 
+-- name: consent
+-- Whether the entry form of campaign $2 ('': of any) asks for the consent $3, as [{"id": ...}]. No row: none does.
+SELECT true FROM campaigns
+WHERE tenant_id = $1 AND ($2 = '' OR campaign_id = $2) AND entry -> 'consents' @> $3::jsonb
+LIMIT 1
+
 -- name: claim_keys
 -- The keys of the claim forms of campaign $2's prizes, and of the tenant's prizes without a campaign.
 SELECT coalesce(array_agg(DISTINCT (f ->> 'key') COLLATE "C" ORDER BY (f ->> 'key') COLLATE "C"), '{}') AS keys

@@ -1001,8 +1001,8 @@ CREATE FUNCTION entry_contact(form jsonb, fields jsonb, kind text) RETURNS text 
 );
 
 -- A player's entry to a campaign. fields: values by key. given: tokens of its complete parts, which campaigns.entry_needs
--- lists: field:KEY, age:YEARS, consent:ID:SHA256, and country:CODE. revision: increases with every change; a play's commit
--- names the revision that it was decided with. age, age_on: the age that was proven and when; the date of birth is not
+-- lists: field:KEY:KIND, age:YEARS, consent:ID:SHA256, and country:CODE. revision: increases with every change; a play's
+-- commit names the revision that it was decided with. age, age_on: the age that was proven and when; the date of birth is not
 -- stored. country: by the trusted proxy's header. counted: toward the campaign's max_entries, since it was once complete.
 -- source: where the player came from (EntrySource of game.proto), from the first submission; {}: unknown.
 CREATE TABLE entries (

@@ -1,7 +1,7 @@
 """Entries: what a campaign's form asks, which values are valid, and what a player's entry lacks. Pure rules.
 
 A stored form is the EntryForm of game.proto with enums as tokens. A complete part of an entry is a token in
-`entries.given`: `field:KEY`, `age:YEARS`, `consent:ID:SHA256` of the text that was shown, `country:CODE`. A form's
+`entries.given`: `field:KEY:KIND`, `age:YEARS`, `consent:ID:SHA256` of the text that was shown, `country:CODE`. A form's
 needs list the tokens that it accepts for each part. So a changed text or age needs a new token and is asked again, and
 both a game's actor and a claim's statement (entry_missing in sql/schema.sql) decide by the same stored list.
 """
@@ -106,11 +106,16 @@ def needs_of(form: Form | None) -> list[list[Any]] | None:
         if form["min_age"] and field["key"] == BIRTH_DATE:
             needs.append([f"fields.{BIRTH_DATE}", [f"age:{age}" for age in range(form["min_age"], AGE_MAX + 1)]])
         elif field["required"]:
-            needs.append([f"fields.{field['key']}", [f"field:{field['key']}"]])
+            needs.append([f"fields.{field['key']}", [token_of_field(field)]])
     for consent in form["consents"]:
         if consent["required"]:
             needs.append([f"consents.{consent['id']}", consent_tokens(consent)])
     return needs
+
+
+def token_of_field(field: Mapping[str, Any]) -> str:
+    """The token of a field with a value of its kind: a value entered when the field had another kind is missing."""
+    return f"field:{field['key']}:{field['kind']}"
 
 
 def consent_tokens(consent: Mapping[str, Any]) -> list[str]:
@@ -273,7 +278,7 @@ def tokens_of_fields(form: Form, values: Mapping[str, Any]) -> Iterator[str]:
     for field in form["fields"]:
         value = values.get(field["key"])
         if value or (field["kind"] == "number" and value is not None):
-            yield f"field:{field['key']}"
+            yield token_of_field(field)
 
 
 def countries_of(form: Form, values: Mapping[str, Any], country: str) -> list[str]:

@@ -8,13 +8,14 @@ The exports of a tenant at one time are limited (downloads.py), of which merchan
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from aiohttp import web
 
 from runtime import messages as m
-from runtime.errors import invalid
+from runtime.errors import Fault, invalid, violations
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.feeds.downloads import JSON_LINES, Slots, persistently, send
@@ -30,6 +31,8 @@ NAMES: Final = {
     "consent": "consent",
 }
 """Query parameter -> field of Core's message."""
+
+PARAMETERS: Final = {field: name for name, field in NAMES.items()}
 
 OF_EDGE_MAX: Final = 8
 
@@ -49,9 +52,9 @@ def handler(edge: Edge, scope: Callable[[web.Request], m.Scope]) -> Handler:
     async def export(request: web.Request) -> web.StreamResponse:
         identity = await edge.auth.identify(request)
         fields = {field: request.query[name] for name, field in NAMES.items() if name in request.query}
-        message = codec.from_query(
-            m.ReadExportRequest, fields, frozenset({"scope", "name", "reveal", "begins", "json"})
-        )
+        with _parameters_named():
+            hidden = frozenset({"scope", "name", "reveal", "begins", "json"})
+            message = codec.from_query(m.ReadExportRequest, fields, hidden)
         message.name, message.scope = request.match_info["name"], scope(request)
         message.reveal = identity is not None and bool(identity.roles & reveals)
         message.begins, message.json = True, _wants_json(request)
@@ -82,6 +85,19 @@ def _wants_json(request: web.Request) -> bool:
     return chosen == "jsonl"
 
 
+@contextmanager
+def _parameters_named() -> Iterator[None]:
+    """Violations raised in the block name the query's parameters instead of the message's fields."""
+    try:
+        yield
+    except Fault as fault:
+        if "violations" not in fault.facts:
+            raise
+        found = [(row["field"], row["description"]) for row in fault.facts["violations"]]
+        raise violations((PARAMETERS.get(field, field), text) for field, text in found) from None
+
+
 async def _part(edge: Edge, message: m.ReadExportRequest) -> m.ReadExportReply:
-    reply: m.ReadExportReply = await edge.caller.call(READ_EXPORT, message)
+    with _parameters_named():
+        reply: m.ReadExportReply = await edge.caller.call(READ_EXPORT, message)
     return reply

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from dataclasses import replace
 from typing import Any, Final
 
@@ -47,6 +49,7 @@ async def make(engine: Engine, connection: asyncpg.Connection, request: m.Create
     if draw.status not in (m.DrawStatus.UNSPECIFIED, m.DrawStatus.OPEN):
         raise invalid("status", "a new draw is open")
     await _check(engine, connection, request, draw)
+    await _check_stock(connection, tenant_id, draw)
     draw_id = ids.make("draw")
     kind = randomness.stored(engine, tenant_id, draw_id, draw.randomness)
     columns = (draw.campaign_id, *_terms(draw), kind, randomness.new_salt(), merchant_of(request))
@@ -229,6 +232,18 @@ async def _check(engine: Engine, connection: asyncpg.Connection, request: Scoped
     checks.raise_found()
 
 
+async def _check_stock(connection: asyncpg.Connection, tenant_id: str, draw: m.Draw) -> None:
+    """INVALID_ARGUMENT if the draw has more winners of a prize than units are left now."""
+    checks, winners = Checks(), Counter[str]()
+    rows = await connection.fetch(_SQL["stock_left"], tenant_id, [prize.prize_id for prize in draw.prizes])
+    left = {row["prize_id"]: row["remaining"] for row in rows}
+    for i, prize in enumerate(draw.prizes):
+        winners[prize.prize_id] += prize.count
+        if winners[prize.prize_id] > left.get(prize.prize_id, sys.maxsize):
+            checks.problem(f"prizes[{i}].count", f"only {left[prize.prize_id]} units are left; raise the prize's stock")
+    checks.raise_found()
+
+
 def problems(draw: m.Draw, now: float) -> list[tuple[str, str]]:
     """(field, description) of each problem of a draw's terms. References are not checked. now: 0 for any time."""
     checks, tickets = Checks(), draw.tickets or m.DrawTickets()
@@ -248,6 +263,8 @@ def problems(draw: m.Draw, now: float) -> list[tuple[str, str]]:
     ranks = sum(prize.count for prize in draw.prizes) + draw.alternates
     if ranks > RANKS_MAX:
         checks.problem("prizes", f"with the alternates, must be at most {RANKS_MAX} ranks")
+    if 0 < draw.closes_at <= now:
+        checks.problem("closes_at", "must be in the future, or 0: staff close the draw")
     checks.times(0, draw.closes_at)
     checks.found = [("closes_at" if field == "end_date" else field, text) for field, text in checks.found]
     checks.problems(randomness.problems(draw.randomness or m.DrawRandomness(), draw.closes_at, now))

@@ -48,7 +48,7 @@ PURGES: Final = {"purge_code_guesses": _SQL["purge_code_guesses"]}
 
 
 def guessers_of(engine: Engine, request: m.RedeemCodeRequest) -> Guessers:
-    """The counts of the request's wrong code. Addresses are hashed: the rows do not reveal them."""
+    """The counts of the request's wrong code, the player's first. Addresses are hashed: the rows do not reveal them."""
     vault = vault_of(engine.keyring.code)
     named = [(ADDRESS, request.client_address), (NETWORK, request.client_network)]
     clients = [(limit, vault.fingerprints(name, "guesser")[0].hex()) for limit, name in named if name]

@@ -236,13 +236,16 @@ async def _refusal(
 ) -> Fault | None:
     """Why the code cannot be used. Counts it as wrong, unless the player itself has used it. None: a concurrent request
     with the same key used it, so this one gets its reply.
+
+    A used code counts only for the player who enters it: many players behind one address may race for one code.
     """
     about = (tenant_of(request), request.campaign_id, entered.code_hash, entered.player_id, entered.keyed_request.key)
     row = await engine.database.fetchrow(SQL["code"], *about)
     if row is not None and row["own_key"]:
         return None
     if row is None or not row["own"]:
-        await guesses.count_wrong(engine, request, guessers)
+        used = row is not None and row["used"] and bool(request.player_id)
+        await guesses.count_wrong(engine, request, guessers[:1] if used else guessers)
     if row is not None and row["used"]:
         return Fault(Status.ALREADY_EXISTS, "CODE_USED", "the code has been used", field="code", own=row["own"])
     if row is not None and row["ended"] and row["status"] == "active":

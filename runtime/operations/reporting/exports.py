@@ -47,6 +47,8 @@ _CONTACT: Final = re.compile(r"[^\s@]+@[\w-]+(\.[\w-]+)+|\+\d{7,15}")
 
 NAMES: Final = frozenset({"display_name", "locale"})
 
+_CURSOR: Final = "must be the first cell of a line of this export"
+
 SLACK_SECONDS: Final = 3600.0
 """How far the time in a row's key may differ from the row's own: each process makes keys with its own clock."""
 
@@ -95,6 +97,9 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     checks.raise_found()
     if campaign_id and not await engine.database.fetchval(_SQL["campaign"], tenant_id, campaign_id, merchant_id):
         raise unknown("campaign", campaign_id)
+    asked = (tenant_id, campaign_id, [{"id": request.consent}])
+    if request.consent and not await engine.database.fetchval(_SQL["consent"], *asked):
+        raise invalid("consent", "must be the id of a consent of the campaign's entry form")
     after = _after(kind, request, engine.settings.session_ttl_seconds + SLACK_SECONDS)
     about = (tenant_id, merchant_id, campaign_id, request.since, request.until, *after)
     filters = (request.consent,) if request.name in CONSENTED else ()
@@ -137,6 +142,8 @@ def _after(kind: _Kind, request: m.ReadExportRequest, slack_seconds: float) -> t
     """The key that the batch starts after, as the statement's parameters. INVALID_ARGUMENT if it is invalid."""
     if not kind.prefix:
         return _ledger_key(request.after) if request.after else ("", 0, "")
+    if request.after and not request.after.startswith(f"{kind.prefix}_"):
+        raise invalid("after", _CURSOR)
     since = ids.earliest(kind.prefix, request.since - slack_seconds) if request.since else ""
     return (max(request.after, since),)
 
@@ -146,7 +153,7 @@ def _ledger_key(text: str) -> tuple[str, int, str]:
     seq, _, rest = text.partition("/")
     entry_id, _, player_id = rest.partition("/")
     if not (seq.isascii() and seq.isdigit() and int(seq) < 2**63):
-        raise invalid("after", "must be the first cell of a line of this export")
+        raise invalid("after", _CURSOR)
     return player_id, int(seq), entry_id
 
 

@@ -100,6 +100,8 @@ async def test_entry_admits_plays_until_it_is_incomplete(stack: Stack) -> None:
         assert answer.envelope["data"]["missing"] == ["consents.terms"], "a changed text is asked again"
     assert (await desk.submit(consents={"terms": True})).data["missing"] == []
     assert (await world.play(game_id, session)).code == "OK"
+    await desk.change(fields=[{**EMAIL, "kind": "ENTRY_FIELD_KIND_PHONE"}])
+    assert "fields.email" in (await world.start(game_id)).envelope["data"]["missing"], "a changed kind is asked again"
     assert await invariants.broken(stack.database, stack.tenant_id) == {}
 
 

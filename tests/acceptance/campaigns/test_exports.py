@@ -22,7 +22,7 @@ from runtime.operations.reporting.exports import EXPORTS, ROWS
 from tests.support.operations import Ids, furnish
 from tests.support.operator import Operator
 from tests.support.resources import make_campaign
-from tests.support.stack import OTHER_TENANT, Stack, make_tenant, refused
+from tests.support.stack import OTHER_TENANT, Stack, fields_of, make_tenant, refused
 from tests.support.waiting import until
 
 PLAYS = 10_000
@@ -220,8 +220,15 @@ async def test_export_of_what_is_unknown_is_refused(module_stack: Stack, known: 
     assert (await stack.admin("GET", "/admin/exports/plays", roles=("viewer",))).reason == "ROLE_REQUIRED"
     assert (await stack.admin("GET", "/admin/exports/secrets")).reason == "UNKNOWN_ROUTE"
     assert (await stack.admin("GET", "/admin/exports/plays", campaign_id="camp_x")).reason == "UNKNOWN_CAMPAIGN"
-    assert (await stack.admin("GET", "/admin/exports/plays", **{"from": "soon"})).code == "INVALID_ARGUMENT"
-    assert (await stack.admin("GET", "/admin/exports/ledger", cursor="x")).code == "INVALID_ARGUMENT"
+    for path, parameter, value in (
+        ("plays", "from", "soon"),
+        ("plays", "to", -1),
+        ("plays", "cursor", "x"),
+        ("ledger", "cursor", "x"),
+        ("participants", "consent", "unknown"),
+    ):
+        answer = await stack.admin("GET", f"/admin/exports/{path}", **{parameter: value})
+        assert (answer.http, fields_of(answer)) == (400, [parameter]), (path, parameter)
     assert "ExportRows" in (await stack.admin("GET", "/admin/me")).data["operations"]
 
 

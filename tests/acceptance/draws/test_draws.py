@@ -314,13 +314,17 @@ async def test_wrong_terms_are_named(world: World) -> None:
         "tickets": {"currency": "ticket", "ranking": "board_1"},
         "prizes": [],
         "alternates": 6_000,
+        "closes_at": 1,
         "randomness": {"kind": "DECLARED", "at": 1},
     }
     refused = await world.stack.admin("POST", "/admin/draws", body)
-    assert set(fields_of(refused)) == {"tickets", "prizes", "randomness.source", "randomness.at"}
+    assert set(fields_of(refused)) == {"tickets", "prizes", "closes_at", "randomness.source", "randomness.at"}
     body |= {"tickets": {"ranking": "board_1"}, "prizes": [{"prize_id": "prize_1", "count": 1}], "alternates": 0}
-    refused = await world.stack.admin("POST", "/admin/draws", {**body, "randomness": {"kind": "INTERNAL"}})
+    body |= {"closes_at": 0, "randomness": {"kind": "INTERNAL"}}
+    refused = await world.stack.admin("POST", "/admin/draws", body)
     assert set(fields_of(refused)) == {"tickets.ranking", "prizes[0].prize_id"}
+    body |= {"tickets": {"entries": True}, "prizes": [{"prize_id": await world.prize(total=3), "count": 2}] * 2}
+    assert fields_of(await world.stack.admin("POST", "/admin/draws", body)) == ["prizes[1].count"]
 
 
 async def test_public_campaign_has_its_draws_and_players_see_their_tickets_until_now(world: World) -> None:

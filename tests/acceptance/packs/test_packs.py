@@ -32,6 +32,9 @@ async def test_code_gives_turns_once_and_its_key_repeats_the_reply(world: World)
         (409, "CODE_USED", True),
         (409, "CODE_USED", False),
     ]
+    # So that players behind one address may race for one code.
+    waiting = await world.database.fetch("SELECT guesser FROM code_guesses WHERE tenant_id = $1", world.stack.tenant_id)
+    assert [row["guesser"] for row in waiting] == ["player bob"]
     assert await turns_of(world, player_of(world)) == 2
     assert await counts(world, pack_id) == (1, 1, 0)
     (listed,) = (await world.stack.admin("GET", f"/admin/packs/{pack_id}/redemptions")).data["items"]

@@ -15,11 +15,14 @@ from typing import Final
 
 # Version 00 ends after the flags; later ones may continue (W3C Trace Context, 4.3). ff is invalid.
 _TRACEPARENT: Final = re.compile(
-    r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
+    r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-((?!0{16})[0-9a-f]{16}-[0-9a-f]{2})(-.*)?"
 )
 _bits: Final = random.Random(os.urandom(32)).getrandbits
 
 current: ContextVar[str] = ContextVar("trace_id", default="")
+
+# The caller's span and flags within the trace, as in `traceparent`: `span_id-flags`; "" for none.
+caller: ContextVar[str] = ContextVar("caller", default="")
 
 # The acting person, for the audit log: the subject of the admin's token, set by the admin edge.
 actor: ContextVar[str] = ContextVar("actor", default="")
@@ -31,10 +34,11 @@ tenant: ContextVar[str] = ContextVar("tenant", default="")
 merchant: ContextVar[str] = ContextVar("merchant", default="")
 
 
-def read(traceparent: str) -> str:
-    """The trace id in a `traceparent` (W3C Trace Context, level 1 and later versions); "" if invalid."""
-    match = _TRACEPARENT.fullmatch(traceparent)
-    return match[1] if match is not None else ""
+def begin(traceparent: str) -> None:
+    """Continues the trace of a `traceparent` (W3C Trace Context, level 1 and later versions); a new one if invalid."""
+    match = _TRACEPARENT.fullmatch(traceparent) if traceparent else None
+    current.set(new() if match is None else match[1])
+    caller.set("" if match is None else match[2])
 
 
 def new() -> str:
@@ -44,4 +48,4 @@ def new() -> str:
 
 def parent() -> str:
     """A `traceparent` that continues the current trace."""
-    return f"00-{current.get()}-{_bits(64) or 1:016x}-00"
+    return f"00-{current.get()}-{caller.get() or f'{_bits(64) or 1:016x}-00'}"

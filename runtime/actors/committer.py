@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, get_args, get_type_hints
 import asyncpg
 
 import sql
-from runtime import trace
+from runtime import spans, trace
 from runtime.actors.changes import NAMES, Changes
 from runtime.actors.mailbox import Mailboxes, Work
 from runtime.errors import BalanceFull
@@ -182,7 +182,8 @@ class Committer(Mailboxes[str, Changes, str]):
         sent = time.monotonic()
         text, arguments = statement_of(changes)
         try:
-            row = await self._database.fetchrow(text, tenant_id, changes.catalog_version, *arguments)
+            with spans.of_commit(len(changes.plays)):
+                row = await self._database.fetchrow(text, tenant_id, changes.catalog_version, *arguments)
         except asyncpg.DataError:
             if full := changes.full:
                 raise BalanceFull(full) from None

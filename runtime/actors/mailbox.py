@@ -41,15 +41,16 @@ log = structlog.get_logger(__name__)
 class Work(Generic[Request]):
     """A request that waits for its answer. Its batch must `answer` or `refuse` it.
 
-    trace_id: of the request. Stored here because a batch runs in the context of the request that woke the actor.
+    trace_id, caller: of the request (trace.py). An actor runs in the context of the request that woke it.
     """
 
-    __slots__ = ("request", "future", "trace_id")
+    __slots__ = ("request", "future", "trace_id", "caller")
 
     def __init__(self, request: Request, future: asyncio.Future[Any]) -> None:
         self.request = request
         self.future = future
         self.trace_id = trace.current.get()
+        self.caller = trace.caller.get()
 
     def answer(self, reply: Any) -> None:
         # A cancelled waiter changes nothing: its work is done anyway.
@@ -212,6 +213,9 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
     async def _process(self, key: Key, state: State, works: list[Work[Request]]) -> None:
         """Processes one batch and makes sure that every request is answered."""
         try:
+            # For this batch's task only: its log lines and its commit's span are in the first request's trace.
+            trace.current.set(works[0].trace_id)
+            trace.caller.set(works[0].caller)
             await self.process_batch(state, works)
         except Exception as error:
             if not isinstance(error, Fault):

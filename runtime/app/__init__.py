@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from runtime import spans
 from runtime.app.parts import Parts
 from runtime.app.process import CannotStart, Running
 from runtime.inherited import Inherited
@@ -70,10 +71,13 @@ async def running(
         load_plugins(settings.plugins)
     except RuntimeError as error:
         raise CannotStart(f"tombola: {error}") from error
+    if settings.otlp_endpoint and not spans.is_available():
+        raise CannotStart("tombola: OTLP_ENDPOINT needs the extra `otel`: pip install 'tombola[otel]'")
     process = Running(settings)
     parts = Parts(process, inherited)
-    try:
-        await parts.start(frozenset(roles))
-        yield process
-    finally:
-        await parts.stop()
+    async with spans.exporting(settings.otlp_endpoint, settings.trace_share):
+        try:
+            await parts.start(frozenset(roles))
+            yield process
+        finally:
+            await parts.stop()

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from runtime.app.process import CannotStart, Running
 from runtime.background import Background
-from runtime.core import Core
+from runtime.core import Caller
 from runtime.http import admin, callback, consumer
 from runtime.http import core as core_http
 from runtime.http.admission.local_rates import Gate
@@ -55,12 +55,12 @@ class Listeners:
         """Opens the ports of `roles` and writes their addresses to the process."""
         settings, process = self._settings, self._process
         if "core" in roles:
-            assert process.core is not None
-            app = self._make_core_app(process.core)
+            assert process.caller is not None
+            app = self._make_core_app(process.caller)
             process.core_url = await self._serve(app, settings.core_host, settings.core_port, "CORE_PORT")
         if "rpc" in roles:
-            assert process.core is not None
-            process.rpc_address = await self._serve_rpc(process.core)
+            assert process.caller is not None
+            process.rpc_address = await self._serve_rpc(process.caller)
         if "consumer" in roles:
             edge = await self._build_edge("consumer")
             process.consumer_url = await self._serve(
@@ -98,7 +98,7 @@ class Listeners:
         for close in self._closers:
             await close()
 
-    def _make_core_app(self, core: Core) -> web.Application:
+    def _make_core_app(self, core: Caller) -> web.Application:
         settings = self._settings
         app = make_app(body_bytes_max=settings.body_limit_bytes)
         core_http.mount(app, core, CoreGuard(settings.core_hosts, settings.service_token))
@@ -181,7 +181,7 @@ class Listeners:
         """The inherited sockets of a port; empty: the process opens its own."""
         return self._inherited.sockets(variable) if self._inherited is not None else []
 
-    async def _serve_rpc(self, core: Core) -> str:
+    async def _serve_rpc(self, core: Caller) -> str:
         host, port = self._settings.core_host, self._settings.rpc_port
         server = RpcServer(core, self._settings.service_token)
         try:

@@ -16,6 +16,7 @@ import asyncpg
 import structlog
 from aiojobs import Job
 
+from runtime import spans
 from runtime.actors.engine import Engine
 from runtime.app.listeners import Listeners
 from runtime.app.process import CLOSE_SECONDS, CannotStart, Running
@@ -97,7 +98,8 @@ class Parts:
                 await self._keep(part, database, process.engine)
         if here and roles & {"core", "rpc", "consumer", "admin"}:
             assert process.engine is not None
-            process.core = process.caller = self._core = Core(process.engine)
+            process.core = self._core = Core(process.engine)
+            process.caller = spans.of_calls(self._core)
             for job in jobs():
                 work: Work = partial(job.run, process.engine)
                 if job.leased:
@@ -106,7 +108,8 @@ class Parts:
                 for place in places:
                     await self._repeat(place, job.name, work, job.every_seconds)
         elif roles & {"consumer", "admin"}:
-            process.caller = remote = RpcCaller(settings.core_rpc_addresses, token=settings.outgoing_service_token)
+            remote = RpcCaller(settings.core_rpc_addresses, token=settings.outgoing_service_token)
+            process.caller = spans.of_calls(remote, remote=True)
             self._last.append(remote.close)
         self._stores = Stores(self._database, self._ephemeral)
         self._stores.register()

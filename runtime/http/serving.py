@@ -8,7 +8,7 @@ costs the hot path less than a middleware. Serve every surface through `serve`.
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Final
 
@@ -17,7 +17,7 @@ from aiohttp import web, web_response
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_urldispatcher import UrlMappingMatchInfo
 
-from runtime import trace
+from runtime import spans, trace
 from runtime.errors import Fault, Status
 from runtime.http import connections
 from runtime.http.admission.local_rates import Gate
@@ -166,7 +166,7 @@ class Runner(web.AppRunner):
         plain = await super()._make_server()
         return _Server(
             enveloped(
-                direct(self._app, plain.request_handler),
+                spans.of_requests(direct(self._app, plain.request_handler)),
                 access_log_every=self._access_log_every,
                 gate=self._gate,
                 cors=self._cors,
@@ -234,19 +234,13 @@ class _Protocol(connections.Protocol):
         """The response to a request that the parser rejects, or to an error outside the application."""
         if request.transport is None or request.writer.output_size > 0:
             raise ConnectionError("the client hung up, or has part of an answer already")
-        trace.current.set(trace_id_of(request.headers))
+        trace.begin(request.headers.get("traceparent", ""))
         if isinstance(exc, HttpProcessingError):
             response = refusal(_malformed())
         else:
             response = unexpected(exc or RuntimeError(message or f"aiohttp answered {status}"))
         response.force_close()
         return response
-
-
-def trace_id_of(headers: Mapping[str, str]) -> str:
-    """The trace id of `traceparent` (W3C Trace Context, level 1 and later versions), or a new one: 32 hex digits."""
-    traceparent = headers.get("traceparent")
-    return (traceparent is not None and trace.read(traceparent)) or trace.new()
 
 
 def enveloped(
@@ -262,7 +256,7 @@ def enveloped(
 
     async def answer(request: web.Request) -> web.StreamResponse:
         began = perf_counter()
-        trace.current.set(trace_id_of(request.headers))
+        trace.begin(request.headers.get("traceparent", ""))
         try:
             if gate is not None and (admitting := gate(request)) is not None:
                 await admitting

@@ -138,7 +138,7 @@ class CallMultiplexer(FrameProtocol):
             self.close()
 
     async def _answer(self, call: Call) -> None:
-        trace.current.set(trace.read(call.traceparent) or trace.new())
+        trace.begin(call.traceparent)
         trace.actor.set(call.actor)
         try:
             row = await self._row(call)

@@ -188,7 +188,7 @@ class RpcServer:
     async def _serve_grpc(self, operation: Operation, stream: Stream[Any, Any]) -> None:
         """Serves one gRPC call."""
         metadata: Any = stream.metadata or {}
-        trace.current.set(trace.read(str(metadata.get(TRACE_KEY, ""))) or trace.new())
+        trace.begin(str(metadata.get(TRACE_KEY, "")))
         trace.actor.set(str(metadata.get(ACTOR_KEY, "")))
         try:
             check_bearer(self._tokens, str(metadata.get("authorization", "")))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from runtime.groups import GROUPS
 from runtime.settings.field import setting
-from runtime.settings.kinds import choice, groups, integer, number, processes, secrets, text, words
+from runtime.settings.kinds import choice, groups, integer, number, processes, secrets, text, url, words
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -54,6 +54,15 @@ class ProcessSettings:
         integer(1, 8760),
         "24",
         "Maximum age of events in streams. Some contain player ids, which an erasure must remove.",
+    )
+    otlp_endpoint: str = setting(
+        url("https", "http"),
+        "",
+        "OpenTelemetry collector that gets traces by OTLP/HTTP, http://collector:4318. Empty: off. "
+        "Needs the extra `otel`.",
+    )
+    trace_share: float = setting(
+        number(0, 1, "0 to 1"), "0.01", "Share of requests that are traced; one that arrives as sampled always is."
     )
     audit_share: float = setting(
         number(0.0001, 1, "0.0001 to 1"), "0.01", "Share of time in which the auditor runs statements."

@@ -11,7 +11,7 @@ WHERE status = 'active'
 -- name: lease
 -- Leases a tenant's backfill. Returns the stored watermark (backfilled_until) and the end of this pass (until), before
 -- which no row can still appear. $2 head start of the streams in seconds, $3 the longest span of a pass, $4 seconds of the lease
--- (leased_until identifies it). No row: another process has the lease, or no integration is active.
+-- (leased_until identifies it). has_messages: whether a campaign sends e-mails. No row: another process has the lease, or no integration is active.
 INSERT INTO event_marks AS e (tenant_id, backfilled_until, leased_until)
 SELECT i.tenant_id, min(i.active_since), now() + make_interval(secs => $4)
 FROM integrations AS i WHERE i.tenant_id = $1 AND i.status = 'active' GROUP BY i.tenant_id
@@ -19,7 +19,8 @@ ON CONFLICT (tenant_id) DO UPDATE SET
     backfilled_until = greatest(e.backfilled_until, excluded.backfilled_until), leased_until = excluded.leased_until
     WHERE e.leased_until <= now()
 RETURNING backfilled_until, leased_until,
-    least(settled_at(), now() - make_interval(secs => $2), backfilled_until + make_interval(secs => $3)) AS until
+    least(settled_at(), now() - make_interval(secs => $2), backfilled_until + make_interval(secs => $3)) AS until,
+    EXISTS (SELECT FROM integrations WHERE tenant_id = $1 AND type = 'email' AND status = 'active') AS has_messages
 
 -- name: advance
 -- Advances the watermark to $2; the next pass may begin in $3 seconds. No row: the lease until $4 has expired and another
@@ -132,3 +133,38 @@ LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = n.campaign_id
 WHERE n.tenant_id = $1 AND n.noticed_at BETWEEN $2 AND $3
   AND (n.noticed_at, n.event_id) > ($4::timestamptz, $5::text)
 ORDER BY n.noticed_at, n.event_id LIMIT $6
+
+-- name: codes
+-- Codes delivered after the win, in campaigns with messages.
+SELECT r.fulfilled_at AS at, r.reward_id AS id, r.player_id, r.reward_id, r.campaign_id, c.merchant_id
+FROM rewards AS r
+JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = r.campaign_id AND c.messages IS NOT NULL
+JOIN codes AS o ON o.tenant_id = $1 AND o.reward_id = r.reward_id
+WHERE r.tenant_id = $1 AND r.fulfilled_at > r.won_at AND r.fulfilled_at BETWEEN $2 AND $3
+  AND (r.fulfilled_at, r.reward_id) > ($4::timestamptz, $5::text)
+ORDER BY r.fulfilled_at, r.reward_id LIMIT $6
+
+-- name: reminders
+-- Unclaimed rewards whose reminder is due: the campaign's hours before they expire, and after the win.
+SELECT w.at, r.reward_id AS id, r.player_id, r.reward_id, r.campaign_id, c.merchant_id
+FROM campaigns AS c
+CROSS JOIN LATERAL (
+    SELECT make_interval(hours => (t ->> 'hours')::integer) AS before
+    FROM jsonb_array_elements(c.messages -> 'templates') AS t WHERE t ->> 'kind' = 'reminder'
+) AS t
+JOIN rewards AS r ON r.tenant_id = $1 AND r.campaign_id = c.campaign_id AND r.status = 'won'
+    AND r.expires_at BETWEEN $2::timestamptz + t.before AND $3::timestamptz + t.before
+CROSS JOIN LATERAL (SELECT r.expires_at - t.before AS at) AS w
+WHERE c.tenant_id = $1 AND c.messages IS NOT NULL AND r.won_at <= w.at
+  AND (w.at, r.reward_id) > ($4::timestamptz, $5::text)
+ORDER BY w.at, r.reward_id LIMIT $6
+
+-- name: results
+-- The holders of tickets of draws that were drawn, in campaigns with messages.
+SELECT d.drawn_at AS at, w.id, t.player_id, d.draw_id, d.campaign_id, c.merchant_id
+FROM draws AS d
+JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id AND c.messages IS NOT NULL
+JOIN draw_tickets AS t ON t.tenant_id = $1 AND t.draw_id = d.draw_id
+CROSS JOIN LATERAL (SELECT d.draw_id || '_' || t.player_id AS id) AS w
+WHERE d.tenant_id = $1 AND d.drawn_at BETWEEN $2 AND $3 AND (d.drawn_at, w.id) > ($4::timestamptz, $5::text)
+ORDER BY d.drawn_at, w.id LIMIT $6

@@ -123,7 +123,7 @@ ON CONFLICT (tenant_id, integration_id, event_id) DO UPDATE SET
                CASE WHEN NOT o.is_over THEN excluded.next_attempt_at END
         FROM (SELECT excluded.status = 'retry' AND d.created_at < now() - make_interval(secs => $15) AS is_over) AS o
     ),
-    attempts = excluded.attempts, http_status = excluded.http_status, error = excluded.error,
+    event_type = excluded.event_type, attempts = excluded.attempts, http_status = excluded.http_status, error = excluded.error,
     duration_ms = excluded.duration_ms, answer = excluded.answer
     WHERE d.status <> 'delivered'
 
@@ -165,9 +165,9 @@ RETURNING d.integration_id, d.event_id, d.event_type, d.attempts, d.event
 
 -- name: prune_deliveries
 -- Keeps the newest $3 of an integration's deliveries, all retries, and all whose events may be published again: those of
--- the last ten minutes, and those since the backfill's watermark.
+-- the last ten minutes, and those since the backfill's watermark. Messages to players are kept: they are their history.
 DELETE FROM integration_deliveries
-WHERE tenant_id = $1 AND integration_id = $2 AND status <> 'retry'
+WHERE tenant_id = $1 AND integration_id = $2 AND status <> 'retry' AND NOT starts_with(integration_id, 'messages_')
   AND created_at < coalesce((SELECT backfilled_until FROM event_marks WHERE tenant_id = $1), now()) - interval '10 minutes'
   AND delivery_id < (
     SELECT delivery_id FROM integration_deliveries WHERE tenant_id = $1 AND integration_id = $2

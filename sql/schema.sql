@@ -125,6 +125,7 @@ END $$;
 -- budget: planned total cost of the prizes, for alerts only, never enforced; 0: none.
 -- entry: the entry form (EntryForm of game.proto, enums as stored tokens); NULL: none. entry_needs: what a complete entry
 -- has, a list of [name, [accepted tokens of entries.given]]; NULL: no form. entry_since: when entry_needs was last changed.
+-- messages: the e-mails to players (CampaignMessages of game.proto, enums as stored tokens); NULL: none.
 CREATE TABLE campaigns (
     tenant_id    text COLLATE "C" NOT NULL,
     campaign_id  ident       NOT NULL,
@@ -146,6 +147,7 @@ CREATE TABLE campaigns (
     entry_needs     jsonb,
     entry_since     timestamptz,
     frozen          boolean NOT NULL DEFAULT false,
+    messages        jsonb,
     PRIMARY KEY (tenant_id, campaign_id)
 );
 CREATE INDEX campaigns_origins ON campaigns USING gin (origins) WHERE origins <> '{}';
@@ -924,6 +926,8 @@ CREATE INDEX rewards_campaign ON rewards (tenant_id, campaign_id, status);
 -- Rewards without a play, and claims, by time, for the backfill (sql/backfill.sql): a play writes to neither index.
 CREATE INDEX rewards_unplayed ON rewards (tenant_id, won_at) WHERE play_id = '';
 CREATE INDEX rewards_claimed ON rewards (tenant_id, claimed_at) WHERE claimed_at IS NOT NULL;
+-- The same for rewards fulfilled after the win.
+CREATE INDEX rewards_fulfilled_later ON rewards (tenant_id, fulfilled_at) WHERE fulfilled_at > won_at;
 CREATE INDEX rewards_expiry ON rewards (tenant_id, expires_at) WHERE status = 'won' AND expires_at IS NOT NULL;
 
 -- The winner's answers to the claim form, with the labels shown at that time: a list of key, label and value.
@@ -1614,7 +1618,7 @@ CREATE TABLE integration_deliveries (
     integration_id ident       NOT NULL,
     event_id       text        NOT NULL,
     event_type     text        NOT NULL,
-    status         text        NOT NULL CHECK (status IN ('delivered', 'stubbed', 'retry', 'dead')),
+    status         text        NOT NULL CHECK (status IN ('delivered', 'stubbed', 'skipped', 'retry', 'dead')),
     attempts       integer     NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     event          json,
     next_attempt_at timestamptz,
@@ -1627,6 +1631,9 @@ CREATE TABLE integration_deliveries (
     CHECK (status <> 'retry' OR (event IS NOT NULL AND next_attempt_at IS NOT NULL))
 );
 CREATE UNIQUE INDEX integration_deliveries_event ON integration_deliveries (tenant_id, integration_id, event_id);
+-- The messages of a player (sql/messages.sql): each campaign's integration for them has such an id.
+CREATE INDEX integration_deliveries_messages ON integration_deliveries (tenant_id, (event #>> '{data,player_id}'), event_id)
+    WHERE starts_with(integration_id, 'messages_');
 CREATE INDEX integration_deliveries_due ON integration_deliveries (tenant_id, integration_id, next_attempt_at)
     WHERE status = 'retry';
 

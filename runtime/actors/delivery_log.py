@@ -18,15 +18,15 @@ import sql
 from runtime import ids
 from runtime.errors import Fault
 from runtime.events import Event, erase_personal_data, personal_data_in
-from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Delivered, Failed, Outcome
+from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Delivered, Failed, Ignored, LoggedOutcome, Skipped
 from runtime.outgoing.schedule import SCHEDULE_SECONDS, delays_seconds
 from runtime.stores.database import Database
 
 _SQL: Final = sql.load("integrations")
 
 LOG_KEPT: Final = 1_000
-"""Log entries retained per integration. Also retained: pending retries, and entries that deduplicate events, which are
-those of the last ten minutes and all since the tenant's watermark (runtime/streams/backfill.py).
+"""Log entries retained per integration. Also retained: messages, pending retries, and entries that deduplicate events,
+which are those of the last ten minutes and all since the tenant's watermark (runtime/streams/backfill.py).
 """
 
 TRIED_SECONDS: Final = sum(SCHEDULE_SECONDS)
@@ -88,13 +88,14 @@ class DeliveryLog:
         event: Event,
         status: str,
         attempts: int,
-        outcome: Outcome,
+        outcome: LoggedOutcome,
         duration_ms: int = 0,
     ) -> LogEntry:
         """Records the outcome of an attempt."""
         failed = outcome if isinstance(outcome, Failed) else NOT_FAILED
         answered = outcome if isinstance(outcome, Delivered) else failed
-        error = str(failed.error).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
+        why = outcome.why if isinstance(outcome, Skipped) else failed.error
+        error = str(why).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
         stored = msgspec.to_builtins(event) if event.occurred_at else None  # None: it could not be parsed.
         entry = LogEntry(
             integration_id=row["integration_id"],
@@ -110,6 +111,8 @@ class DeliveryLog:
             pause_seconds=failed.retry_after_seconds,
             answer=answered.answer,
         )
+        if isinstance(outcome, Ignored):
+            return entry
         if (entries := self._unwritten.get(event.tenant_id)) is None:
             entries = self._unwritten[event.tenant_id] = _Unwritten([], asyncio.get_running_loop().create_future())
         if len(entries.list) >= ENTRIES_MAX * 10:

@@ -22,6 +22,7 @@ import sql
 from runtime import trace
 from runtime.actors.delivery_log import DeliveryLog, LogEntry
 from runtime.actors.included import included
+from runtime.actors.mailing import EMAIL, Mailing
 from runtime.errors import Fault
 from runtime.events import Event, ReceivedEvent
 from runtime.outgoing.breaker import CircuitBreaker
@@ -30,7 +31,10 @@ from runtime.outgoing.connector import Connector
 from runtime.outgoing.providers import (
     DeliveryRequest,
     Failed,
+    Ignored,
+    LoggedOutcome,
     Outcome,
+    Skipped,
     Stubbed,
     integration_provider,
 )
@@ -75,6 +79,8 @@ DELIVERIES: Final = Counter(
     "tombola_integration_deliveries", "Deliveries of events to integrations, by outcome.", ["outcome"]
 )
 
+_STATUSES: Final[dict[type[LoggedOutcome], str]] = {Stubbed: "stubbed", Skipped: "skipped", Ignored: "ignored"}
+
 log = structlog.get_logger(__name__)
 
 
@@ -108,6 +114,7 @@ class Dispatcher:
         self._settings = settings
         self._database = database
         self._connector = Connector(settings.outbound_allow_cidrs)
+        self._mailing = Mailing(settings, database)
         self._isolations: dict[tuple[str, str], _Isolation] = {}
         self._cached: dict[str, tuple[float, list[Any]]] = {}  # start of the read, and its rows
         self._reading: dict[str, asyncio.Lock] = {}
@@ -287,11 +294,15 @@ class Dispatcher:
         self, breaker: CircuitBreaker, row: Any, event: Event, attempts: int = 0, *, again: bool = True
     ) -> LogEntry:
         began = time.monotonic()
-        outcome = await self._deliver(row, event)
+        outcome: LoggedOutcome
+        if row["type"] == EMAIL:
+            event, outcome = await self._mailing.deliver(event)
+        else:
+            outcome = await self._deliver(row, event)
         ended = time.monotonic()
         breaker.record(isinstance(outcome, Failed), ended)
         if not isinstance(outcome, Failed):
-            label = status = "stubbed" if isinstance(outcome, Stubbed) else "delivered"
+            label = status = _STATUSES.get(type(outcome), "delivered")
         else:
             label = "failed"
             status = "retry" if again and not outcome.final and attempts < len(SCHEDULE_SECONDS) else "dead"

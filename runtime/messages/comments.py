@@ -142,7 +142,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "revision": "The number of updates. An update that sends it is refused unless it matches (optimistic lock).",
         "budget": "The planned total cost of its prizes; omitted: no budget.",
         "entry": "What players enter and consent to before they play or claim; omitted: nothing.",
-        "frozen": "Whether, from ACTIVE on, the odds, rules and prizes of its launched games cannot change, and stock only grow."
+        "frozen": "Whether, from ACTIVE on, the odds, rules and prizes of its launched games cannot change, and stock only grow.",
+        "messages": "The e-mails that players get; omitted: none."
     },
     "LaunchItem": {
         "level": "The severity.",
@@ -990,6 +991,17 @@ FIELDS: dict[str, dict[str, str]] = {
     "EntryCountries": {
         "allow": "Countries whose residents may enter (ISO 3166-1, such as DE); empty: all.",
         "deny": "Countries whose residents may not enter."
+    },
+    "MessageTemplate": {
+        "kind": "What it is sent for. Each kind occurs once.",
+        "subject": "The subject by language, such as {\"en\": \"You won {prize}\"}; omitted: a built-in text in the player's language.",
+        "body": "The text by language, in limited Markdown; omitted: a built-in text in the player's language.",
+        "hours": "For REMINDER: how many hours before the expiry it is sent; 24 by default.",
+        "paused": "Whether it is not sent for now."
+    },
+    "CampaignMessages": {
+        "language": "The language for players in whose language a text does not exist; en by default.",
+        "templates": "The messages that are sent."
     },
     "EntryForm": {
         "mode": "When a complete entry is required; ENTRY_MODE_OPEN by default.",

@@ -169,7 +169,7 @@ ROWS: Final = (
         shape=Shape(
             opened="campaign",
             inner={
-                "campaign": Shape(without=frozenset({"budget", "origins", "revision"})),
+                "campaign": Shape(without=frozenset({"budget", "messages", "origins", "revision"})),
                 "games": Shape(without=frozenset({"ui"}), name="PublicGame"),
             },
             name="PublicCampaign",

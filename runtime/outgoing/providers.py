@@ -76,7 +76,21 @@ class Stubbed:
     """A stub replaced the provider: nothing was sent, and nothing will be."""
 
 
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A message was not sent and will not be. why: for staff."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """The event concerns no message: nothing is recorded."""
+
+
 Outcome: TypeAlias = Delivered | Awaiting | Failed | Stubbed
+LoggedOutcome: TypeAlias = Outcome | Skipped | Ignored
+"""Of the delivery of an event. Only messages are skipped or ignored."""
 
 
 @dataclass(frozen=True, slots=True)

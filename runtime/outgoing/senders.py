@@ -32,6 +32,9 @@ from runtime.settings import Settings, SettingsError
 ATTEMPT_SECONDS: Final = 10.0
 """The timeout of one send. Short, since a player waits for it."""
 
+PERMANENT: Final = 500
+"""SMTP replies from here on are final (RFC 5321, 4.2.1)."""
+
 
 class LoginCode(NamedTuple):
     """A code to send. contact_type: "phone" or "email". expires_at: unix seconds."""
@@ -55,7 +58,11 @@ class RewardCode(NamedTuple):
 
 
 class SendFailed(Exception):
-    """The code was not sent. The message is for an operator and never contains the code."""
+    """The code or mail was not sent. The message is for an operator and never contains the code, nor the address."""
+
+
+class AddressRefused(SendFailed):
+    """The mail server refused the address for good."""
 
 
 class Sender(Protocol):
@@ -119,15 +126,16 @@ class SmtpSender:
             f"Your sign-in code: {code.code}\n\n"
             f"It can be used once and expires in {minutes} minutes. If you did not request it, ignore this email.\n"
         )
-        await self._send(self._mail(code.contact, "Your sign-in code", text))
+        await self.send_mail(self.mail(code.contact, "Your sign-in code", text))
 
     async def send_reward(self, reward: RewardCode) -> None:
         text = f"You won: {reward.name}\n\nYour code: {reward.code}\n"
-        await self._send(self._mail(reward.contact, "Your prize code", text))
+        await self.send_mail(self.mail(reward.contact, "Your prize code", text))
 
-    async def _send(self, mail: EmailMessage) -> None:
+    async def send_mail(self, mail: EmailMessage) -> str:
+        """Sends a mail and returns the server's response. Raises SendFailed."""
         try:
-            await aiosmtplib.send(
+            _, response = await aiosmtplib.send(
                 mail,
                 hostname=self._host,
                 port=self._port,
@@ -138,10 +146,15 @@ class SmtpSender:
                 start_tls=True if self._password and not self._tls else None,
                 timeout=ATTEMPT_SECONDS,
             )
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            code = max(one.code for one in error.recipients)
+            kind = AddressRefused if code >= PERMANENT else SendFailed
+            raise kind(f"{self._host}:{self._port}: the address was refused ({code})") from error
         except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
             raise SendFailed(f"{self._host}:{self._port}: {type(error).__name__}") from error
+        return response
 
-    def _mail(self, contact: str, subject: str, text: str) -> EmailMessage:
+    def mail(self, contact: str, subject: str, text: str) -> EmailMessage:
         mail = EmailMessage()
         mail["From"] = self._sender
         mail["To"] = contact

@@ -116,6 +116,11 @@ class Settings(ProcessSettings, OutgoingSettings, LimitSettings, IdentitySetting
         """The base of callback URLs for workflows: CALLBACK_BASE_URL, or the local admin edge."""
         return self.callback_base_url or f"http://{self.host}:{self.admin_port}"
 
+    @property
+    def consumer_url(self) -> str:
+        """The base of links to players' pages: CONSUMER_BASE_URL, or the local consumer edge."""
+        return self.consumer_base_url.rstrip("/") or f"http://{self.host}:{self.consumer_port}"
+
     def __repr__(self) -> str:
         """All settings, with secrets as ***."""
 

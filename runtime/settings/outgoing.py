@@ -31,8 +31,13 @@ class OutgoingSettings:
     login_sender: str = setting(
         text(), "log", "Sender of login codes, and for Core of reward codes: smtp, webhook, a plugin's, or log."
     )
-    smtp_url: str = setting(url("smtp", "smtps"), "", "Mail server, smtp://user:password@host:587.", secret=True)
-    smtp_from: str = setting(text(), "", "Sender's address; required with LOGIN_SENDER=smtp.")
+    smtp_url: str = setting(
+        url("smtp", "smtps"),
+        "",
+        "Mail server, smtp://user:password@host:587; for worker integrations: of campaigns' messages.",
+        secret=True,
+    )
+    smtp_from: str = setting(text(), "", "Sender's address; required with LOGIN_SENDER=smtp and for messages.")
     sender_webhook_url: str = setting(url("https", "http"), "", "URL that LOGIN_SENDER=webhook posts to.")
     sender_webhook_secret: str = setting(secret_text(16), "", "Signs these posts.", secret=True)
     plugins: tuple[str, ...] = setting(

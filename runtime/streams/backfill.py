@@ -7,6 +7,8 @@ the same deterministic id as the published ones (runtime/events.py), and no trac
 
 The streams have a head start of GRACE_SECONDS. Any number of processes may run this: one at a time has a tenant's
 lease. Not covered: events of emit, which have no rows.
+
+The events of _MESSAGES exist here alone: the e-mails of campaigns are sent for them (runtime/actors/mailing.py).
 """
 
 from __future__ import annotations
@@ -136,7 +138,7 @@ class Backfill:
         try:
             if until > watermark:
                 lost = self._engine.dispatcher.log.lost
-                for source, make in _SOURCES.items():
+                for source, make in (_SOURCES | (_MESSAGES if row["has_messages"] else {})).items():
                     await self._deliver(lease, source, make, watermark, until)
                 await self._engine.dispatcher.log.wait_until_written()
                 if self._engine.dispatcher.log.lost == lost:  # Otherwise some outcomes are unknown: repeat the pass.
@@ -291,6 +293,29 @@ async def _notices(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[
     return [PastEvent(noticed_event(tenant_id, row), row["at"].timestamp()) for row in rows]
 
 
+def _message(kind: str, about: str) -> Make:
+    """Makes events that a kind of message is sent for. about: the column of the message's subject."""
+
+    async def make(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[PastEvent]:
+        return [
+            PastEvent(
+                events.Event(
+                    id=f"evt_{row['id'].partition('_')[2]}_{kind}",
+                    type=f"message.{kind}",
+                    occurred_at=int(row["at"].timestamp()),
+                    tenant_id=tenant_id,
+                    merchant_id=row["merchant_id"],
+                    campaign_id=row["campaign_id"],
+                    data={"player_id": row["player_id"], about: row[about]},
+                ),
+                row["at"].timestamp(),
+            )
+            for row in rows
+        ]
+
+    return make
+
+
 _SOURCES: Final[dict[str, Make]] = {
     "plays": _plays,
     "rewards": _rewards,
@@ -303,3 +328,10 @@ _SOURCES: Final[dict[str, Make]] = {
     "notices": _notices,
 }
 """Each source's statement, and the function that makes events of its rows."""
+
+_MESSAGES: Final[dict[str, Make]] = {
+    "codes": _message("code_delivered", "reward_id"),
+    "reminders": _message("reminder", "reward_id"),
+    "results": _message("draw_result", "draw_id"),
+}
+"""The same for tenants with messages."""

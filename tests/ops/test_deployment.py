@@ -32,7 +32,7 @@ NEEDS = {
     "consumer": {"REDIS_URL", "JWT_SECRET", "LOGIN_SECRET", "SERVICE_TOKEN", *SENDERS},
     "admin": {"REDIS_URL", "JWT_STAFF_SECRET", "SERVICE_TOKEN"},
     "deliveries": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
-    "integrations": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
+    "integrations": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS", *SENDERS},
     "leaderboards": {"DATABASE_URL", "REDIS_URL"},
     "auditor": {"DATABASE_URL", "REDIS_URL"},
 }

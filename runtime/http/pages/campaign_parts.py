@@ -10,9 +10,9 @@ from urllib.parse import quote, urlsplit
 from zoneinfo import ZoneInfo
 
 from runtime import messages as m
-from runtime.http.pages.markdown import html_of
 from runtime.http.pages.page_texts import PAGE_TEXTS, PageTexts
 from runtime.rules.ui import is_asset
+from runtime.rules.ui.markdown import html_of
 from runtime.rules.ui.pages import states_of, text_of
 from runtime.wire.enums import token
 

@@ -30,12 +30,12 @@ from runtime.http.envelope import Handler
 from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
 from runtime.http.pages.campaign_parts import cards, doors, notice, picture_of, query_of, text_in, value_at
 from runtime.http.pages.files import ENTRY, files
-from runtime.http.pages.markdown import html_of, is_link
 from runtime.http.pages.page_texts import PAGE_TEXTS
 from runtime.http.pages.static_documents import Document, built_once
 from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
 from runtime.rules.ui import CAMPAIGN_PARTS, is_asset
+from runtime.rules.ui.markdown import html_of, is_link
 from runtime.rules.ui.pages import CALENDAR, LEGAL, text_of
 from runtime.wire import codec
 

@@ -19,7 +19,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.budget_alerts import usage
-from runtime.operations.campaigns import analytics
+from runtime.operations.campaigns import analytics, messages
 from runtime.operations.checks import TIME_MAX, Checks, provided, search_pattern, set_fields
 from runtime.operations.currencies import CURRENCIES
 from runtime.operations.entries import form
@@ -33,7 +33,7 @@ _HAS_MERCHANT: Final = sql.load("tenancy")["has_merchant"]
 
 SETTABLE: Final = frozenset(
     {"name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings", "origins"}
-    | {"budget", "entry", "frozen"}
+    | {"budget", "entry", "frozen", "messages"}
 )
 BUDGET_MAX: Final = 1e15
 
@@ -67,6 +67,8 @@ async def make(connection: asyncpg.Connection, request: m.CreateCampaignRequest)
     row = await connection.fetchrow(_SQL["insert"], scope.tenant_id, campaign_id, *_columns(campaign))
     assert row is not None
     await analytics.begin(connection, scope.tenant_id, campaign_id)
+    if row["messages"] is not None:
+        await messages.listen(connection, scope.tenant_id, campaign_id, row["messages"])
     await audit.record(connection, scope.tenant_id, "campaign.create", campaign_id, after=dict(row))
     return row
 
@@ -131,6 +133,8 @@ async def alter(
         raise catalog.stale("campaign", before["revision"])
     if before["entry"] is not None and not (row["entry"] or {}).get("max_entries"):
         await connection.execute(_SQL["stop_counting_entries"], tenant_id, request.id)
+    if row["messages"] != before["messages"]:
+        await messages.listen(connection, tenant_id, request.id, row["messages"])
     if campaign.timezone != before["timezone"]:
         await analytics.forget(connection, tenant_id, request.id)
     await audit.record(connection, tenant_id, "campaign.update", request.id, before=dict(before), after=dict(row))
@@ -205,7 +209,8 @@ def from_row(row: Any) -> m.Campaign:
     fields = {**row, "status": enum(m.CampaignStatus, row["status"])}
     amount, currency = fields.pop("budget"), fields.pop("budget_currency")
     budget = m.Budget(amount=amount, currency=currency) if amount else None
-    return m.Campaign(**{**fields, "budget": budget, "entry": form.from_stored(row["entry"])})
+    parts = {"entry": form.from_stored(row["entry"]), "messages": messages.from_stored(row["messages"])}
+    return m.Campaign(**{**fields, "budget": budget, **parts})
 
 
 def problems(campaign: m.Campaign) -> list[tuple[str, str]]:
@@ -228,6 +233,9 @@ def _checked(campaign: m.Campaign) -> Checks:
     if campaign.entry is not None:
         form.fill_defaults(campaign.entry)
         form.check(checks, campaign.entry)
+    if campaign.messages is not None:
+        messages.fill_defaults(campaign.messages)
+        messages.check(checks, campaign.messages)
     return checks
 
 
@@ -264,4 +272,5 @@ def _columns(campaign: m.Campaign) -> tuple[Any, ...]:
         entry,
         needs_of(entry),
         campaign.frozen,
+        messages.stored(campaign.messages),
     )

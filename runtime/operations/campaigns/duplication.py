@@ -30,6 +30,7 @@ from runtime.errors import Fault, Status, forbidden, invalid
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.campaign_admin import from_row
+from runtime.operations.campaigns.messages import listen
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks
 from runtime.operations.draws import randomness
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
@@ -128,12 +129,14 @@ class _Copy:
         self._connection = connection
         self._tenant_id = tenant_id
         self._old_id = original["id"]
+        self._messages = original["messages"]
         self._later = (later, original["timezone"])
 
     async def copy_campaign(self, name: str) -> None:
         """Copies the campaign itself, as a draft."""
         await self._copy_dated("copy_campaign", self._old_id, campaign_id=self.new_id, name=name, status="draft")
         await analytics.begin(self._connection, self._tenant_id, self.new_id)
+        await listen(self._connection, self._tenant_id, self.new_id, self._messages)
 
     async def copy_contents(self, merchant_id: str) -> None:
         """Copies what belongs to the campaign. merchant_id: of the staff who copies it ("": the tenant's).

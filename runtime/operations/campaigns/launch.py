@@ -398,7 +398,11 @@ def _things(ui: Any) -> Iterator[str]:
 def _integrations(state: LaunchState) -> Items:
     """Checks that each integration has a provider, not only a stub, which sends nothing."""
     for kind in state.integrations:
-        if kind not in INTEGRATION_PROVIDERS.names():
+        if kind == "email":
+            sends = state.settings.smtp_url and state.settings.smtp_from
+            unsent = "Messages to players are only logged: set SMTP_URL and SMTP_FROM, for Core and worker integrations"
+            yield _ok("SMTP_URL", "Messages to players are sent") if sends else _warning("SMTP_URL", unsent)
+        elif kind not in INTEGRATION_PROVIDERS.names():
             stub = f"The integration {kind} sends nothing: add a plugin that provides it (setting PLUGINS)"
             yield _warning("integrations", stub)
 

@@ -18,7 +18,7 @@ LANGUAGES_MAX: Final = 50
 LABEL_MAX: Final = 200
 CONSENT_MAX: Final = 5_000
 _KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_LANGUAGE: Final = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
+LANGUAGE: Final = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _LABEL: Final = Field("", Kind.TEXT, None, False, most=LABEL_MAX)
 _CONSENT: Final = Field("", Kind.TEXT, None, False, most=CONSENT_MAX, lines=True)
 
@@ -41,7 +41,7 @@ def check(checks: Checks, form: m.EntryForm) -> None:
     for index, consent in enumerate(form.consents):
         path = f"entry.consents[{index}]"
         _check_name(checks, f"{path}.id", consent.id, seen)
-        _check_texts(checks, f"{path}.text", consent.text, _CONSENT)
+        check_texts(checks, f"{path}.text", consent.text, _CONSENT)
         if consent.link and not _is_https(consent.link):
             checks.problem(f"{path}.link", "must be an https URL")
     checks.between("entry.max_entries", form.max_entries, 0, 2**53)
@@ -61,7 +61,7 @@ def _check_fields(checks: Checks, form: m.EntryForm) -> None:
     for index, field in enumerate(form.fields):
         path = f"entry.fields[{index}]"
         _check_name(checks, f"{path}.key", field.key, seen)
-        _check_texts(checks, f"{path}.label", field.label, _LABEL)
+        check_texts(checks, f"{path}.label", field.label, _LABEL)
         if field.kind is not m.EntryFieldKind.CHOICE:
             if field.options:
                 checks.problem(f"{path}.options", "must be empty unless kind is ENTRY_FIELD_KIND_CHOICE")
@@ -75,7 +75,7 @@ def _check_fields(checks: Checks, form: m.EntryForm) -> None:
             elif option.value in values[:nth]:
                 checks.problem(f"{path}.options[{nth}].value", "must be unique")
             if option.label:
-                _check_texts(checks, f"{path}.options[{nth}].label", option.label, _LABEL)
+                check_texts(checks, f"{path}.options[{nth}].label", option.label, _LABEL)
 
 
 def _check_name(checks: Checks, path: str, name: str, seen: set[str]) -> None:
@@ -86,12 +86,12 @@ def _check_name(checks: Checks, path: str, name: str, seen: set[str]) -> None:
     seen.add(name)
 
 
-def _check_texts(checks: Checks, path: str, texts: Mapping[str, Any] | None, rule: Field) -> None:
-    """A text by language, with at least one."""
+def check_texts(checks: Checks, path: str, texts: Mapping[str, Any] | None, rule: Field) -> None:
+    """Adds the problems of a text by language, with at least one."""
     if not texts:
         checks.problem(path, 'must be a text by language, such as {"en": "Name"}')
     for language, text in list((texts or {}).items())[: LANGUAGES_MAX + 1]:
-        if not _LANGUAGE.fullmatch(language):
+        if not LANGUAGE.fullmatch(language):
             checks.problem(f"{path}.{language[:35]}", "must be named by a language, such as en or pt-BR")
         elif not isinstance(text, str) or not text.strip():
             checks.problem(f"{path}.{language}", "must be a text")

@@ -54,7 +54,7 @@ ROWS: Final = (
         run=update_integration,
         resource="integration",
         admin=ADMINS,
-        refusals=("UNKNOWN_CAMPAIGN",),
+        refusals=("UNKNOWN_CAMPAIGN", "IN_USE"),
         example={"status": "INTEGRATION_STATUS_PAUSED"},
         command=(
             Command(
@@ -77,6 +77,7 @@ ROWS: Final = (
         run=try_integration,
         admin=ADMINS,
         lengthy=True,
+        refusals=("IN_USE",),
         example={},
         command=Command(
             "integrations test INTEGRATION",
@@ -106,6 +107,7 @@ ROWS: Final = (
         "POST /integrations/{id}/rotate",
         run=rotate_secret,
         admin=ADMINS,
+        refusals=("IN_USE",),
         example={"secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
         command=Command(
             "integrations rotate INTEGRATION --secret",
@@ -119,6 +121,7 @@ ROWS: Final = (
         "DELETE /integrations/{id}",
         run=delete_integration,
         admin=ADMINS,
+        refusals=("IN_USE",),
         command=Command(
             "integrations remove INTEGRATION",
             "Remove an integration and its log. It receives no further events, including those still queued.",

@@ -20,6 +20,7 @@ from runtime.operations import audit, reading
 from runtime.operations.campaigns.campaign_admin import write_refusal
 from runtime.operations.checks import Checks
 from runtime.operations.idempotent_writes import claim_abandoned, once, store_reply
+from runtime.operations.integrations.integration_admin import refuse_managed
 from runtime.outgoing.providers import ANSWER_CHARACTERS_MAX
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -40,6 +41,7 @@ async def try_integration(engine: Engine, request: m.TestIntegrationRequest) -> 
 
     The status is UNSPECIFIED if the attempt takes long; the delivery log has it later.
     """
+    refuse_managed(request.id)
     tenant_id = tenant_of(request)
     row = await reading.for_update(engine.database, _SQL["get"], request, "integration", request.id)
     event = new_event(

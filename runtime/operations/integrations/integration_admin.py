@@ -15,6 +15,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import forbidden, invalid
 from runtime.operations import audit, reading
 from runtime.operations.campaigns.campaign_admin import check_merchant, write_refusal
+from runtime.operations.catalog import in_use
 from runtime.operations.checks import Checks, provided, refuse_read_only, set_fields
 from runtime.operations.idempotent_writes import create
 from runtime.outgoing.channels import (
@@ -48,6 +49,8 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
     checks = Checks()
     if not wanted.type:
         checks.problem("type", "is required")
+    if wanted.type is m.IntegrationType.EMAIL:
+        checks.problem("type", "must be another type: a campaign with messages has this integration")
     _check(checks, wanted, config)
     checks.raise_found()
     integration_id = ids.make("integration")
@@ -88,6 +91,7 @@ async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) 
 
 async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest) -> m.IntegrationReply:
     """Sets the provided fields; pauses or resumes the integration. Events during a pause are never sent."""
+    refuse_managed(request.id)
     tenant_id, update = tenant_of(request), provided(request.integration, "integration")
     context = integration_context(tenant_id, request.id)
     shown_once: dict[str, str] = {}
@@ -134,6 +138,7 @@ async def rotate_secret(engine: Engine, request: m.RotateSecretRequest) -> m.Int
     """Sets a new secret. Requests are signed with the previous one, too, so that a receiver can switch at any time
     (Standard Webhooks). Without a `secret`, the previous one ends.
     """
+    refuse_managed(request.id)
     tenant_id, context = tenant_of(request), integration_context(tenant_of(request), request.id)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
@@ -158,6 +163,7 @@ async def rotate_secret(engine: Engine, request: m.RotateSecretRequest) -> m.Int
 
 async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
     """Deletes an integration and its delivery log. Its pending deliveries are cancelled."""
+    refuse_managed(request.id)
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> None:
@@ -170,6 +176,13 @@ async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.Dele
 
     await engine.database.transaction(work)
     return m.DeleteReply(id=request.id)
+
+
+def refuse_managed(integration_id: str) -> None:
+    """FAILED_PRECONDITION IN_USE for the integration of a campaign's messages, which changes with them alone."""
+    prefix, _, campaign_id = integration_id.partition("_")
+    if prefix == "messages":
+        raise in_use("integration", integration_id, [{"type": "messages of", "id": campaign_id, "name": campaign_id}])
 
 
 def _check(checks: Checks, wanted: m.Integration, config: dict[str, Any]) -> None:

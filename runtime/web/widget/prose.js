@@ -1,5 +1,5 @@
 // The limited Markdown of a campaign's texts: paragraphs, lists, bold, italics and https links. It makes nodes, so tags in
-// a text stay text. The service renders the same on its pages (runtime/http/pages/markdown.py).
+// a text stay text. The service renders the same on its pages (runtime/rules/ui/markdown.py).
 
 import { h } from "./dom.js";
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import redis.asyncio
 from aiohttp import web
-from aiosmtpd.smtp import SMTP
 
 from runtime.operations.players.challenges import SENDS, TRIES_MAX, WRONG_ADDRESS
 from runtime.outgoing import signing
 from runtime.outgoing.senders import SENDERS
 from runtime.settings import Settings, SettingsError
 from tests.support.login import PHONE, Phone, let_resend, log_in, start, verify
+from tests.support.mailbox import Mailbox, receiving
 from tests.support.stack import Stack, fields_of
 from tests.support.tables import contents, everything_in
 
@@ -141,34 +141,11 @@ async def test_start_with_a_wrong_field_names_it(stack: Stack) -> None:
         assert fields_of(await stack.consumer("POST", "/players/auth/start", body))[0] == field, body
 
 
-class Mailbox:
-    def __init__(self) -> None:
-        self.mails: list[str] = []
-        self.port = 0
-        self._server: asyncio.Server | None = None
-
-    async def open(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: SMTP(self, loop=loop), "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def close(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        await self._server.wait_closed()
-
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
-        self.mails.append(envelope.content.decode())
-        return "250 kept"
-
-
 class TestBySmtp:
     @pytest.fixture
     async def mailbox(self) -> AsyncIterator[Mailbox]:
-        mailbox = Mailbox()
-        await mailbox.open()
-        yield mailbox
-        await mailbox.close()
+        async with receiving() as mailbox:
+            yield mailbox
 
     @pytest.fixture
     def extra_settings(self, mailbox: Mailbox) -> dict[str, Any]:

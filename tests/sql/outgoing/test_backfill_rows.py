@@ -113,8 +113,9 @@ async def test_backfill_lease_is_one_processs_until_it_ends(connection: asyncpg.
     assert await ask(connection, "backfill.tenants") == [("t",)]
     lease = ("backfill.lease", "t", 0.0, 60.0, 30.0)
     async with connection.transaction():
-        ((backfilled_until, leased_until, until),) = await ask(connection, *lease)
+        ((backfilled_until, leased_until, until, has_messages),) = await ask(connection, *lease)
         assert (backfilled_until, until) == (at(7), at(67)), "from the first that listens"
+        assert not has_messages
         assert await ask(connection, *lease) == []
         assert await ask(connection, "backfill.advance", "t", at(50), 5.0, at(1)) == [], "the lease is another's"
         assert await ask(connection, "backfill.advance", "t", at(50), 0.0, leased_until) != []

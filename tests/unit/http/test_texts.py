@@ -10,7 +10,7 @@ import pytest
 
 from runtime import messages as m
 from runtime.errors import Fault
-from runtime.http.pages.markdown import html_of
+from runtime.rules.ui.markdown import html_of
 from runtime.wire import codec
 from runtime.wire.schema import UNSEEN, check, fields_of
 

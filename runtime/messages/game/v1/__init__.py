@@ -29,6 +29,7 @@ __all__ = (
     "CampaignAnalyticsReply",
     "CampaignFigures",
     "CampaignFiguresReply",
+    "CampaignMessages",
     "CampaignReply",
     "CampaignState",
     "CampaignStatus",
@@ -252,6 +253,8 @@ __all__ = (
     "MerchantStatus",
     "MergePlayerReply",
     "MergePlayerRequest",
+    "MessageKind",
+    "MessageTemplate",
     "MilestoneMode",
     "MilestoneProgress",
     "MilestoneStatus",
@@ -978,6 +981,11 @@ class IntegrationDeliveryStatus(betterproto2.Enum):
 
     DEAD = 4
 
+    SKIPPED = 5
+    """
+    An e-mail that was not sent, for the reason in `error`.
+    """
+
     @classmethod
     def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
         return {
@@ -986,6 +994,7 @@ class IntegrationDeliveryStatus(betterproto2.Enum):
             2: "INTEGRATION_DELIVERY_STATUS_STUBBED",
             3: "INTEGRATION_DELIVERY_STATUS_RETRY",
             4: "INTEGRATION_DELIVERY_STATUS_DEAD",
+            5: "INTEGRATION_DELIVERY_STATUS_SKIPPED",
         }
 
     @classmethod
@@ -996,6 +1005,7 @@ class IntegrationDeliveryStatus(betterproto2.Enum):
             "INTEGRATION_DELIVERY_STATUS_STUBBED": 2,
             "INTEGRATION_DELIVERY_STATUS_RETRY": 3,
             "INTEGRATION_DELIVERY_STATUS_DEAD": 4,
+            "INTEGRATION_DELIVERY_STATUS_SKIPPED": 5,
         }
 
 
@@ -1042,6 +1052,11 @@ class IntegrationType(betterproto2.Enum):
 
     CRM = 6
 
+    EMAIL = 7
+    """
+    E-mails to players. A campaign with messages has one; it changes with them alone.
+    """
+
     @classmethod
     def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
         return {
@@ -1052,6 +1067,7 @@ class IntegrationType(betterproto2.Enum):
             4: "INTEGRATION_TYPE_SMS",
             5: "INTEGRATION_TYPE_MESSAGING",
             6: "INTEGRATION_TYPE_CRM",
+            7: "INTEGRATION_TYPE_EMAIL",
         }
 
     @classmethod
@@ -1064,6 +1080,7 @@ class IntegrationType(betterproto2.Enum):
             "INTEGRATION_TYPE_SMS": 4,
             "INTEGRATION_TYPE_MESSAGING": 5,
             "INTEGRATION_TYPE_CRM": 6,
+            "INTEGRATION_TYPE_EMAIL": 7,
         }
 
 
@@ -1255,6 +1272,50 @@ class MerchantStatus(betterproto2.Enum):
             "MERCHANT_STATUS_UNSPECIFIED": 0,
             "MERCHANT_STATUS_ACTIVE": 1,
             "MERCHANT_STATUS_SUSPENDED": 2,
+        }
+
+
+class MessageKind(betterproto2.Enum):
+    UNSPECIFIED = 0
+
+    WON = 1
+    """
+    A player won a reward. Not sent if the code comes with the win and CODE_DELIVERED is on.
+    """
+
+    CODE_DELIVERED = 2
+    """
+    A reward's code was delivered.
+    """
+
+    REMINDER = 3
+    """
+    A reward that is not claimed yet expires in `hours`.
+    """
+
+    DRAW_RESULT = 4
+    """
+    A draw in which the player had tickets was drawn.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "MESSAGE_KIND_UNSPECIFIED",
+            1: "MESSAGE_KIND_WON",
+            2: "MESSAGE_KIND_CODE_DELIVERED",
+            3: "MESSAGE_KIND_REMINDER",
+            4: "MESSAGE_KIND_DRAW_RESULT",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "MESSAGE_KIND_UNSPECIFIED": 0,
+            "MESSAGE_KIND_WON": 1,
+            "MESSAGE_KIND_CODE_DELIVERED": 2,
+            "MESSAGE_KIND_REMINDER": 3,
+            "MESSAGE_KIND_DRAW_RESULT": 4,
         }
 
 
@@ -2375,6 +2436,11 @@ class Campaign(betterproto2.Message):
     Whether, from ACTIVE on, the odds, rules and prizes of its launched games cannot change, and stock only grow.
     """
 
+    messages: "CampaignMessages | None" = betterproto2.field(17, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The e-mails that players get; omitted: none.
+    """
+
 
 default_message_pool.register_message("game.v1", "Campaign", Campaign)
 
@@ -2477,6 +2543,26 @@ class CampaignFiguresReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "CampaignFiguresReply", CampaignFiguresReply)
+
+
+@dataclass(eq=False, repr=False)
+class CampaignMessages(betterproto2.Message):
+    """
+    A campaign's e-mails to players.
+    """
+
+    language: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The language for players in whose language a text does not exist; en by default.
+    """
+
+    templates: "list[MessageTemplate]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The messages that are sent.
+    """
+
+
+default_message_pool.register_message("game.v1", "CampaignMessages", CampaignMessages)
 
 
 @dataclass(eq=False, repr=False)
@@ -6450,6 +6536,46 @@ class MergePlayerRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "MergePlayerRequest", MergePlayerRequest)
+
+
+@dataclass(eq=False, repr=False)
+class MessageTemplate(betterproto2.Message):
+    """
+    An e-mail to players. Texts may contain {player_name}, {campaign} and {claim_url}; of a reward also {prize} and
+    {expires_at}; of CODE_DELIVERED also {code}; of DRAW_RESULT also {draw}.
+    """
+
+    kind: "MessageKind" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: MessageKind(0))
+    """
+    What it is sent for. Each kind occurs once.
+    """
+
+    subject: "dict[str, Any] | None" = betterproto2.field(
+        2, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    The subject by language, such as {"en": "You won {prize}"}; omitted: a built-in text in the player's language.
+    """
+
+    body: "dict[str, Any] | None" = betterproto2.field(
+        3, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    The text by language, in limited Markdown; omitted: a built-in text in the player's language.
+    """
+
+    hours: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    """
+    For REMINDER: how many hours before the expiry it is sent; 24 by default.
+    """
+
+    paused: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    Whether it is not sent for now.
+    """
+
+
+default_message_pool.register_message("game.v1", "MessageTemplate", MessageTemplate)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,152 @@
+"""E-mails to players: the deliveries of integrations of type email.
+
+The event of a win, or one that the backfill makes, is delivered as a mail instead of a request. So messages have the
+integrations' delivery log, retry schedule and backfill, and one event is one mail. Everything that a mail says is read
+at each attempt: a reward that was revoked, or an address that is gone, takes effect at once, and neither is stored.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from email.message import EmailMessage
+from typing import Any, Final
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+import asyncpg
+import msgspec
+import structlog
+
+import sql
+from runtime.errors import Fault
+from runtime.events import Event, PrizeWon
+from runtime.outgoing.providers import Delivered, Failed, Ignored, LoggedOutcome, Skipped, Stubbed
+from runtime.outgoing.senders import AddressRefused, SendFailed, SmtpSender
+from runtime.outgoing.vault import VaultError, code_context, vault_of
+from runtime.rules import mail
+from runtime.settings import Settings
+from runtime.stores.database import Database
+
+EMAIL: Final = "email"
+"""The type of the integrations."""
+
+PREFIX: Final = "message."
+"""Of the types of events in their log: message.won."""
+
+_GONE: Final = ("expired", "revoked", "failed")
+
+_SQL: Final = sql.load("messages")
+
+log = structlog.get_logger(__name__)
+
+
+class Mailing:
+    """Sends the messages of one process."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._settings = settings
+        self._database = database
+
+    async def deliver(self, event: Event) -> tuple[Event, LoggedOutcome]:
+        """Sends the message that an event causes. Returns the event, its type now that of the message, and the outcome.
+
+        Ignored if it causes none: an emitted event, a win of points, or a win that the campaign does not report.
+        """
+        try:
+            return await self._deliver(event)
+        except Exception as error:
+            log.error("message_failed", event_id=event.id, exc_info=error)
+            return event, Failed(f"the message cannot be made: {type(error).__name__}")
+
+    async def _deliver(self, event: Event) -> tuple[Event, LoggedOutcome]:
+        data: Any = msgspec.to_builtins(event.data)
+        about = (str(data.get("player_id", "")), str(data.get("reward_id", "")), str(data.get("draw_id", "")))
+        if event.emitted is True or (event.type == PrizeWon.TYPE and not data.get("reward_id")):
+            return event, Ignored()
+        try:
+            database = self._database.of(event.tenant_id)
+            facts = await database.fetchrow(_SQL["facts"], event.tenant_id, event.campaign_id, *about)
+        except (Fault, asyncpg.PostgresError) as error:
+            return event, Failed(f"the message's facts cannot be read: {type(error).__name__}")
+        if facts is None:
+            return event, Skipped("the campaign does not exist")
+        kind = _kind_of(event, facts)
+        template = mail.template_of(facts["messages"], kind)
+        if template is None:
+            is_win = event.type == PrizeWon.TYPE
+            return event, Ignored() if is_win else Skipped("the campaign does not send this message")
+        event = msgspec.structs.replace(event, type=PREFIX + kind)
+        if why := _why_not(kind, facts):
+            return event, Skipped(why)
+        if (sender := self._sender()) is None:
+            log.info("message_not_sent", kind=kind, event_id=event.id, tenant_id=event.tenant_id)
+            return event, Stubbed()
+        try:
+            values = self._values(event, facts)
+        except (VaultError, ValueError) as error:
+            return event, Failed(f"the code cannot be decrypted: {error}")
+        made = mail.rendered(kind, template, values, language=facts["language"], default=facts["messages"]["language"])
+        try:
+            response = await sender.send_mail(_composed(sender, event, facts["email"], made))
+        except AddressRefused as error:
+            return event, Skipped(str(error))
+        except SendFailed as error:
+            return event, Failed(str(error))
+        return event, Delivered(answer=response)
+
+    def _sender(self) -> SmtpSender | None:
+        """The installation's sender. None: there is none."""
+        settings = self._settings
+        return SmtpSender(settings.smtp_url, settings.smtp_from) if settings.smtp_url and settings.smtp_from else None
+
+    def _values(self, event: Event, facts: Any) -> dict[str, str]:
+        """The values of the placeholders. Raises VaultError."""
+        code = ""
+        if facts["ciphertext"] is not None:
+            context = code_context(event.tenant_id, facts["prize_id"])
+            code = vault_of(self._settings.code_keys).open(facts["key_id"], facts["ciphertext"], context)
+        page = f"p/{quote(facts['game_id'])}" if facts["game_id"] else f"c/{quote(event.campaign_id)}"
+        expires_at = facts["expires_at"]
+        local = datetime.fromtimestamp(expires_at, ZoneInfo(facts["timezone"])) if expires_at else None
+        return {
+            "player_name": mail.name_shown(facts["player_name"]),
+            "campaign": facts["campaign"],
+            "claim_url": f"{self._settings.consumer_url}/{page}?tenant_id={quote(event.tenant_id)}",
+            "prize": facts["prize"] or "",
+            "expires_at": f"{local:%Y-%m-%d %H:%M %Z}" if local else "",
+            "code": code,
+            "draw": facts["draw"] or "",
+        }
+
+
+def _kind_of(event: Event, facts: Any) -> str:
+    """The kind of message. A win whose code comes with it is reported by the code's message, if there is one."""
+    if event.type.startswith(PREFIX):
+        return event.type.removeprefix(PREFIX)
+    has_code = facts["is_fulfilled_at_once"] and facts["ciphertext"] is not None
+    return "code_delivered" if has_code and mail.template_of(facts["messages"], "code_delivered") else "won"
+
+
+def _why_not(kind: str, facts: Any) -> str:
+    """Why a message is not sent; "" if it is."""
+    if facts["is_erased"]:
+        return "the player was erased"
+    if facts["is_suspended"]:
+        return "the player is suspended"
+    if not facts["email"]:
+        return "the player has no e-mail address"
+    if facts["status"] in _GONE or (kind == "reminder" and facts["status"] != "won"):
+        return f"the reward is {facts['status']}"
+    if kind == "code_delivered" and facts["ciphertext"] is None:
+        return "the reward has no code"
+    return ""
+
+
+def _composed(sender: SmtpSender, event: Event, address: str, made: mail.Mail) -> EmailMessage:
+    composed = sender.mail(address, made.subject, made.text)
+    composed.add_alternative(
+        f'<!doctype html><html lang="{made.language}" dir="auto"><body>{made.html}</body></html>', "html"
+    )
+    # The same at every attempt: a server that got it twice can tell.
+    composed.replace_header("Message-ID", f"<{event.id}{composed['Message-ID'][composed['Message-ID'].index('@') :]}")
+    return composed

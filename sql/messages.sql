@@ -1,0 +1,41 @@
+-- E-mails to players. See runtime/actors/mailing.py and runtime/operations/campaigns/messages.py.
+
+-- name: listen
+-- Makes the integration of campaign $2 for its messages receive events $3; none: pauses it. It exists from the first
+-- message on, and keeps the log. It receives no events from before it was resumed.
+INSERT INTO integrations AS i (tenant_id, integration_id, campaign_id, type, events)
+SELECT $1::text, 'messages_' || $2::text, $2, 'email', $3::text[]
+WHERE $3::text[] <> '{}' OR EXISTS (
+    SELECT FROM integrations WHERE tenant_id = $1 AND integration_id = 'messages_' || $2::text)
+ON CONFLICT (tenant_id, integration_id) DO UPDATE SET
+    events = excluded.events,
+    status = CASE WHEN excluded.events = '{}' THEN 'paused' ELSE 'active' END,
+    active_since = CASE WHEN i.status = 'paused' THEN now() ELSE i.active_since END
+    WHERE i.events <> excluded.events
+
+-- name: facts
+-- What a message to player $3 of campaign $2 says and where it goes: about reward $4 and draw $5 ('' = none). A merged
+-- guest's messages go to its player, at the verified address of the login, else that of the entry. kind: as which message
+-- a win is reported. No row: no such campaign.
+SELECT c.name AS campaign, c.messages, c.timezone, w.id AS player_id, p.erased_at IS NOT NULL AS is_erased,
+       p.status = 'suspended' AS is_suspended,
+       coalesce(nullif(p.display_name, ''), e.fields ->> 'first_name', e.fields ->> 'name', '') AS player_name,
+       coalesce(nullif(e.locale, ''), p.locale, '') AS language,
+       coalesce((
+           SELECT min(o.value) FROM contacts AS o
+           WHERE o.tenant_id = $1 AND o.player_id = w.id AND o.type = 'email' AND o.verified
+       ), entry_contact(c.entry, e.fields, 'email'), '') AS email,
+       r.reward_id, r.prize_id, r.name AS prize, r.game_id, unix(r.expires_at) AS expires_at,
+       reward_status(r.status, r.expires_at, EXISTS (
+           SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)) AS status,
+       r.fulfilled_at = r.won_at AS is_fulfilled_at_once, o.key_id, o.ciphertext, d.name AS draw
+FROM campaigns AS c
+CROSS JOIN LATERAL (
+    SELECT coalesce((SELECT g.merged_into FROM players AS g WHERE g.tenant_id = $1 AND g.player_id = $3), $3) AS id
+) AS w
+LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = w.id
+LEFT JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = $2 AND e.player_id = w.id
+LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = $4
+LEFT JOIN codes AS o ON o.tenant_id = $1 AND o.reward_id = r.reward_id AND r.status = 'fulfilled'
+LEFT JOIN draws AS d ON d.tenant_id = $1 AND d.draw_id = $5
+WHERE c.tenant_id = $1 AND c.campaign_id = $2

@@ -1,0 +1,186 @@
+"""E-mails to players: what each kind says, to whom it goes, once, and why one is not sent."""
+
+from collections.abc import AsyncIterator
+from email.message import EmailMessage
+from typing import Any, Final
+
+import pytest
+
+from runtime.streams import backfill
+from tests.support.deliveries import working
+from tests.support.integrations import deliveries
+from tests.support.mailbox import Mailbox, receiving
+from tests.support.stack import Stack, fields_of
+from tests.support.waiting import until
+from tests.support.world import World
+
+EMAIL: Final = {"key": "email", "label": {"en": "E-mail"}, "kind": "ENTRY_FIELD_KIND_EMAIL"}
+NAME: Final = {"key": "first_name", "label": {"en": "Name"}}
+ENTRY: Final = {"mode": "ENTRY_MODE_OPEN", "fields": [EMAIL, NAME]}
+KINDS: Final = ("WON", "CODE_DELIVERED", "REMINDER", "DRAW_RESULT")
+
+
+@pytest.fixture
+async def mailbox() -> AsyncIterator[Mailbox]:
+    async with receiving() as mailbox:
+        yield mailbox
+
+
+@pytest.fixture
+def extra_settings(mailbox: Mailbox) -> dict[str, Any]:
+    url = f"smtp://127.0.0.1:{mailbox.port}"
+    shop = {"smtp_from": "Shop <shop@example.com>", "consumer_base_url": "https://play.example/"}
+    return {"smtp_url": url, "stream_shards": 1, **shop}
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)  # Only the stream, unless a test says otherwise.
+    monkeypatch.setattr(backfill, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(backfill, "RETRY_SECONDS", 0.1)
+
+
+def template(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"kind": f"MESSAGE_KIND_{kind}", **fields}
+
+
+async def send(world: World, *templates: dict[str, Any], **fields: Any) -> str:
+    """Sets the campaign's messages. Returns the integration that delivers them."""
+    body = {"entry": ENTRY, "messages": {"templates": list(templates), **fields}}
+    answer = await world.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", body)
+    assert answer.code == "OK", answer.envelope
+    return f"messages_{world.campaign_id}"
+
+
+async def enter(world: World, player: str, locale: str = "", **fields: Any) -> None:
+    body = {"fields": {"email": f"{player}@example.com", **fields}, "locale": locale}
+    path = f"/campaigns/{world.campaign_id}/entry"
+    assert (await world.stack.consumer("POST", path, body, player=player)).code == "OK"
+
+
+def text_of(mail: EmailMessage, kind: str) -> str:
+    part = mail.get_body((kind,))
+    assert part is not None
+    return str(part.get_content())
+
+
+async def test_each_kind_is_mailed_once_from_the_rows_alone(
+    own_world: World, stack: Stack, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the player's language, with the built-in texts, and with a code's message in place of its win's."""
+    integration_id = await send(own_world, *(template(kind) for kind in KINDS))
+    later = {"redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
+    mug = await own_world.prize(name="Mug", fulfillment={**later, "channel": "none"}, expires_after_days=2)
+    voucher = await own_world.prize(name="Tea", codes=["TEA-1"])
+    asked = await own_world.prize(name="Cake", codes=["CAKE-1"], fulfillment={**later, "channel": "voucher_code"})
+    for player, locale in (("ann", "de-AT"), ("bob", "ja"), ("eve", "")):
+        await enter(own_world, player, locale)
+    monkeypatch.setattr(stack.engine.publisher, "events", list)  # The stream loses everything.
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
+    for player, prize in (("ann", mug), ("bob", voucher), ("eve", asked)):
+        await own_world.round(await own_world.wheel(prize), player)
+    [cake] = (await stack.consumer("GET", "/rewards/me", player="eve")).data["items"]
+    assert (await stack.consumer("POST", f"/rewards/{cake['id']}/claim", {}, player="eve")).code == "OK"
+    draw = {"campaign_id": own_world.campaign_id, "name": "Car", "tickets": {"entries": True}}
+    draw |= {"prizes": [{"prize_id": mug, "count": 1}], "randomness": {"kind": "INTERNAL"}}
+    draw_id = (await stack.admin("POST", "/admin/draws", draw)).data["id"]
+    for step in ("close", "draw"):
+        assert (await stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).code == "OK"
+    await stack.database.execute(
+        "UPDATE rewards SET expires_at = now() + interval '1 day' WHERE expires_at IS NOT NULL"
+    )
+    async with working(stack.engine, "integrations"):
+        log = await deliveries(stack, integration_id, 8)
+        await stack.database.execute("UPDATE event_marks SET backfilled_until = backfilled_until - interval '1 hour'")
+        await own_world.round(await own_world.wheel(mug), "ann")
+        log = await deliveries(stack, integration_id, 9)
+    got = sorted((mail["To"], mail["Subject"]) for mail in mailbox.parsed)
+    results = [("ann", "Car: das Ergebnis"), ("bob", "Car：抽選結果"), ("eve", "Car: the result")]
+    wins = [("ann", "Du hast gewonnen: Mug")] * 2 + [("ann", "Nicht vergessen: Mug")]
+    codes = [("bob", "Teaのコード"), ("eve", "You won: Cake"), ("eve", "Your code for Cake")]
+    assert got == sorted((f"{player}@example.com", subject) for player, subject in results + wins + codes)
+    assert {(row["status"], row["answer"]) for row in log} == {("INTEGRATION_DELIVERY_STATUS_DELIVERED", "kept")}
+    (tea,) = (mail for mail in mailbox.parsed if "Tea" in mail["Subject"])
+    assert "TEA-1" in text_of(tea, "plain") and "<strong>TEA-1</strong>" in text_of(tea, "html")
+
+
+async def test_values_of_a_message_add_no_markup_and_no_header(
+    own_world: World, stack: Stack, mailbox: Mailbox
+) -> None:
+    body = "Hi {player_name}, **{prize}** from {campaign}\n\n[Look]({claim_url})"
+    own = {"subject": {"fr": "{player_name}: {prize}"}, "body": {"fr": body}}
+    await send(own_world, template("WON", **own), language="fr")
+    await enter(own_world, "ann", "pl", first_name="<i>Ann</i> *x*")
+    game_id = await own_world.wheel(await own_world.prize(name="A & **B** [c](https://d.example)"))
+    async with working(stack.engine, "integrations"):
+        await own_world.round(game_id)
+        await deliveries(stack, f"messages_{own_world.campaign_id}", 1)
+    (mail,) = mailbox.parsed
+    assert mail["From"] == "Shop <shop@example.com>"
+    assert mail["Subject"] == "<i>Ann</i> *x*: A & **B** [c](https://d.example)"
+    url = f"https://play.example/p/{game_id}?tenant_id={stack.tenant_id}"
+    assert f"Look: {url}" in text_of(mail, "plain")
+    shown = text_of(mail, "html")
+    assert "&lt;i&gt;Ann&lt;/i&gt; *x*, <strong>A &amp; **B** [c](https://d.example)</strong>" in shown
+    assert f'<a href="{url}" rel="noopener">Look</a>' in shown
+
+
+async def test_template_names_the_placeholder_that_it_does_not_have(own_world: World, stack: Stack) -> None:
+    path = f"/admin/campaigns/{own_world.campaign_id}"
+    for fields, field in (
+        ({"body": {"en": "Use {code}"}}, "body.en"),
+        ({"subject": {"de": "{Prize}"}}, "subject.de"),
+        ({"subject": {"de": "a\nb"}}, "subject.de"),
+        ({"hours": 3}, "hours"),
+        ({"kind": ""}, "kind"),
+    ):
+        wrong = await stack.admin("PUT", path, {"messages": {"templates": [{**template("WON"), **fields}]}})
+        assert fields_of(wrong) == [f"messages.templates[0].{field}"]
+
+
+async def test_integration_of_messages_changes_with_them_alone(own_world: World, stack: Stack) -> None:
+    integration_id = await send(own_world, template("WON"))
+    path = f"/admin/integrations/{integration_id}"
+    body = {"type": "INTEGRATION_TYPE_EMAIL", "events": ["prize_won"]}
+    assert fields_of(await stack.admin("POST", "/admin/integrations", body)) == ["type"]
+    for verb, below in (("PUT", ""), ("POST", "/test"), ("POST", "/rotate"), ("DELETE", "")):
+        assert (await stack.admin(verb, path + below, {})).reason == "IN_USE"
+    for changed, status, events in (
+        ([template("WON", paused=True)], "PAUSED", []),
+        ([template("REMINDER")], "ACTIVE", ["message.reminder"]),
+        ([], "PAUSED", []),
+    ):
+        await send(own_world, *changed)
+        [one] = (await stack.admin("GET", "/admin/integrations")).data["items"]
+        assert (one["status"], one["events"]) == (f"INTEGRATION_STATUS_{status}", events)
+
+
+async def test_message_that_is_not_sent_says_why(own_world: World, stack: Stack, mailbox: Mailbox) -> None:
+    integration_id = await send(own_world, template("WON"))
+    game_id = await own_world.wheel(await own_world.prize())
+    for player in ("bob", "eve"):
+        await enter(own_world, player)
+    mailbox.replies, mailbox.refused = ["451 later"], {"eve@example.com"}
+
+    async def log() -> list[tuple[str, str]]:
+        rows = (await stack.admin("GET", f"/admin/integrations/{integration_id}/deliveries")).data["items"]
+        return [(row["status"].removeprefix("INTEGRATION_DELIVERY_STATUS_"), row["error"]) for row in rows[::-1]]
+
+    async with working(stack.engine, "integrations"):
+        for nth, player in enumerate(("ann", "bob", "eve")):
+            await own_world.round(game_id, player)
+            await deliveries(stack, integration_id, nth + 1)
+        server = f"127.0.0.1:{mailbox.port}"
+        no_address = ("SKIPPED", "the player has no e-mail address")
+        refused = ("SKIPPED", f"{server}: the address was refused (550)")
+        assert await log() == [no_address, ("RETRY", f"{server}: SMTPDataError"), refused]
+        # Its facts are those of the attempt.
+        assert (await stack.admin("POST", "/admin/players/bob/erase", {"reason": "asked for"})).code == "OK"
+        await stack.database.execute("UPDATE integration_deliveries SET next_attempt_at = now() WHERE status = 'retry'")
+        await until(lambda: is_over(stack))
+        assert await log() == [no_address, ("SKIPPED", "the player was erased"), refused]
+    assert mailbox.mails == []
+
+
+async def is_over(stack: Stack) -> bool:
+    return not await stack.database.fetchval("SELECT count(*) FROM integration_deliveries WHERE status = 'retry'")

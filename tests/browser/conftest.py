@@ -10,38 +10,34 @@ moving    function  the same without reduced motion
 desk      function  a member of the tenant's staff in a fresh tab (tests.support.staff)
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
 
+import pytest
 import pytest_asyncio
 
 from ops.servers.base import free_port
 from tests.support.browsing import STILL, Visit, browsing, visiting
+from tests.support.chromium import Browser
 from tests.support.issuer import Issuer, issuing
 from tests.support.stack import TENANT, TO_LOOPBACK, Stack, make_tenant, new_stack, settings_of
 from tests.support.staff import Desk, at_desk
 from tests.support.world import World, new_world
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
 
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
     async with browsing() as browser:
         yield browser
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="session")
 async def issuer() -> AsyncIterator[Issuer]:
     async with issuing() as issuer:
         yield issuer
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="session")
 async def service(
     browser: Browser, issuer: Issuer, make_database: Callable[[], str], valkey_url: str
 ) -> AsyncIterator[Stack]:
@@ -53,30 +49,30 @@ async def service(
         yield stack
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def tenant(service: Stack) -> Stack:
     return await make_tenant(service, f"tenant_{secrets.token_hex(4)}")
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def fair(tenant: Stack) -> AsyncIterator[World]:
     async with new_world(tenant, name="Autumn Fair") as world:
         yield world
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def visit(browser: Browser, tenant: Stack) -> AsyncIterator[Visit]:
     async with visiting(browser, tenant, **STILL) as visit:
         yield visit
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def moving(browser: Browser, tenant: Stack) -> AsyncIterator[Visit]:
     async with visiting(browser, tenant) as visit:
         yield visit
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def desk(browser: Browser, tenant: Stack) -> AsyncIterator[Desk]:
     async with at_desk(browser, tenant, **STILL) as desk:
         yield desk

@@ -4,23 +4,15 @@ The phone has Chromium's "Fast 3G" (562.5 ms a request, 1.44 Mbit/s down) and a 
 Processor time is asserted relative to a fixed piece of work, so that a busy machine lengthens both.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-import pytest
+from typing import Final
 
 from tests.support.browsing import visiting
+from tests.support.chromium import Browser
 from tests.support.pages.budget import WORKS, traced
 from tests.support.pages.games import CARD, HAND, collection, eggs, gifts
 from tests.support.stack import Stack
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAINTED: Final = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 LATENCY_MS: Final = 562.5

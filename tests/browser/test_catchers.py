@@ -1,13 +1,10 @@
 """The catchers: what was caught is what the page reports, however it was caught."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Final
-
-import pytest
+from typing import Final
 
 from tests.support.browsing import Visit, visiting
+from tests.support.chromium import Browser, Route
 from tests.support.pages.games import (
     HAND,
     MOVING,
@@ -22,11 +19,6 @@ from tests.support.pages.games import (
     reported,
 )
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Route
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WATCH: Final = f"""() => {{
     const field = {ROOT}.querySelector(".field");

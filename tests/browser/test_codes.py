@@ -1,21 +1,11 @@
 """The panels in which players enter codes, typed or scanned, and see prize draws."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-import pytest
-
 from tests.support.axe import violations
 from tests.support.browsing import Visit
+from tests.support.chromium import Page
 from tests.support.packs import TICKETS, make_pack, redeem
 from tests.support.panels import open_as, panel
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Page
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SEND = "dialog [data-act=codes]"
 

@@ -10,8 +10,6 @@ from runtime.operations import API
 from tests.support.browsing import Visit
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 
 @pytest.mark.parametrize(
     "surface", ["consumer", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("core", "admin"))]

@@ -15,8 +15,6 @@ from tests.support.pages.looks import EVIL, evil_ui, home_alone
 from tests.support.stack import OTHER_TENANT, make_tenant
 from tests.support.world import COLLECTION, EGGS, GIFTS, WHEEL, World, new_world
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 MADE: Final = """([game, attributes, html]) => {
     document.querySelector("tombola-game").remove();
     window.fired = [];

@@ -2,16 +2,12 @@
 
 from typing import Any, Final
 
-import pytest
-
 from tests.support.axe import violations
 from tests.support.browsing import Visit
 from tests.support.pages.looks import EVIL
 from tests.support.panels import open_as, panel
 from tests.support.resources import make_campaign
 from tests.support.world import World
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 FORM: Final = "form.entry"
 ENTRY: Final[dict[str, Any]] = {

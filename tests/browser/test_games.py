@@ -1,19 +1,11 @@
 """The wheel, the scratch card and the collection: what they show is what the service decided."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
-
-import pytest
+from typing import Any, Final
 
 from tests.support.browsing import Visit, visiting
+from tests.support.chromium import Browser
 from tests.support.pages.games import ALBUM, CARD, HAND, ROOT, UNDER_WAY, collection, finish, made
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LABELS: Final = ("Toffee apple", "Fair mug", "Golden pumpkin", "Next time")
 ANGLE: Final = f"""() => {{

@@ -1,24 +1,18 @@
 """One browser is one player in all its tabs and games, and no guest is lost who may have won something."""
 
-from __future__ import annotations
-
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from runtime.http.pages import files
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.chromium import Browser, Route
 from tests.support.login import Phone
 from tests.support.pages.games import ALBUM, ROOT, collection, owners, rungs
 from tests.support.pages.login import SET_GUEST, STORED, sign_in, sign_out
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Route
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 API: Final = "**/api/v1/**"
 NO_LOCKS: Final = "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })"

@@ -2,14 +2,10 @@
 
 from typing import Final
 
-import pytest
-
 from tests.support.browsing import Visit
 from tests.support.pages.games import CARD, FOCUSED, ROOT, eggs, ended, gifts, reported
 from tests.support.panels import shown
 from tests.support.world import World
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TABS_MAX: Final = 30
 

@@ -1,13 +1,12 @@
 """A guest signs in by phone or e-mail, and loses neither the page, nor a play, nor a prize."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.chromium import Browser, Route
 from tests.support.login import Phone, let_resend
 from tests.support.pages.games import owners
 from tests.support.pages.login import (
@@ -23,11 +22,6 @@ from tests.support.pages.login import (
 )
 from tests.support.pages.looks import SCREENS, accessible, window
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Route
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PLAY: Final = "**/api/v1/games/*/play"
 REFRESH: Final = "**/api/v1/players/auth/refresh"

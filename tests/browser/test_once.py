@@ -1,23 +1,15 @@
 """A play is neither lost, played twice nor shown twice, whatever happens between the page and the service."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, Final
-
-import pytest
+from typing import Any, Final
 
 from tests.support.browsing import Visit
+from tests.support.chromium import Route
 from tests.support.login import Phone
 from tests.support.pages.games import owners
 from tests.support.pages.login import SUBMIT, ask_for_code, enter_code, login_of
 from tests.support.waiting import until
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Route
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PLAY: Final = "**/api/v1/games/*/play"
 KEPT: Final = (

@@ -1,29 +1,23 @@
 """Every game won, lost and refused: the page says what the service keeps, and each draw can be checked in the page."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
 import random
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from runtime.rules.draw import Words, pick_by_sums, pick_certain, plan_key, running_sums, scaled, seed_hash
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.chromium import Browser
 from tests.support.pages.games import ALBUM, HAND, PATIENCE_MS, ROOT, SHAPES, UNDER_WAY, finish, made
 from tests.support.pages.stored_play import shown_and_stored
 from tests.support.panels import fired, shown, watch
 from tests.support.world import COINS, COLLECTION, WHEEL, World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PHONE: Final = {"viewport": {"width": 390, "height": 844}}
 BRAND: Final = {"theme": {"primary": "#c8102e", "accent": "#00843d"}, "background": {"color": "#fff8e7"}}

@@ -1,23 +1,17 @@
 """A campaign's own texts in the widget: around the game, after a result, and in the player's language."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.chromium import Browser
 from tests.support.pages.looks import EVIL
 from tests.support.resources import make_campaign
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 EXAMPLES: Final[list[list[str]]] = json.loads(Path("tests/support/pages/prose.json").read_text())
 TEXTS: Final[dict[str, Any]] = {

@@ -1,13 +1,12 @@
 """The panels around a game: what they say is what the service keeps, and what they do is done once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.chromium import Browser
 from tests.support.leaderboards import make_board
 from tests.support.login import Phone
 from tests.support.milestones import block, rung
@@ -19,11 +18,6 @@ from tests.support.panels import fired, lose, open_as, panel, said, shown, watch
 from tests.support.quests import open_quest
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ON_CLAIM: Final = {"redemption_mode": "on_claim", "channel": "none"}
 

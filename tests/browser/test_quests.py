@@ -1,14 +1,11 @@
 """The panels of quests, turns, the ranking and the history."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import Any
 
 from runtime.rules.draw import seed_hash
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.chromium import Browser
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
 from tests.support.pages.games import FOCUSED
@@ -16,11 +13,6 @@ from tests.support.panels import lose, open_as, panel, shown
 from tests.support.quests import open_quest
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_turns_that_are_won_are_shown_and_can_be_played(fair: World, visit: Visit) -> None:

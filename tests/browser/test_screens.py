@@ -1,24 +1,18 @@
 """The players' pages in every window, colour and language: nothing is cut, and axe finds nothing."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.chromium import Browser
 from tests.support.pages.crowd import CODE, crowded
 from tests.support.pages.games import HAND, ROOT, SHAPES, UNDER_WAY, demo_games, finish, made
 from tests.support.pages.looks import SCREENS, accessible, fits, home_alone, window
 from tests.support.panels import open_as, panel
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PANELS: Final = ("prizes", "rewards", "milestones", "quests", "ranking", "wallet", "history", "fair")
 CUT: Final = f"""() => [...{ROOT}.querySelectorAll("dialog *, .frame *")]

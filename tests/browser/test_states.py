@@ -1,21 +1,15 @@
 """A campaign's states on its pages, and its games as the doors of a calendar."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.chromium import Browser
 from tests.support.gallery import applied
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PIXEL: Final = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 STATES: Final = {

@@ -1,26 +1,20 @@
 """The pages' own words in twelve languages, also from right to left; the gallery of themes; a brand's look."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from runtime.http.pages.page_texts import PAGE_TEXTS
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.chromium import Browser
 from tests.support.pages.games import ROOT
 from tests.support.pages.looks import fits, window
 from tests.support.pages.words import ALL_WORDS, AS_IN_ENGLISH, LOAN_WORDS, OTHERS, differences
 from tests.support.panels import panel
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LOADED: Final = "(await import(document.querySelector('script').src)).Words"
 

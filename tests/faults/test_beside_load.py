@@ -14,8 +14,6 @@ from ops.certification.site import Site
 from tests.support.receiver import Got, Receiver
 from tests.support.scenario import Scenario
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 ZONES = ("Asia/Tokyo", "America/Los_Angeles", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Asia/Kolkata", "UTC")
 ATTEMPT_SECONDS = 16.0
 HANG_SECONDS = 60.0

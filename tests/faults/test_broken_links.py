@@ -25,7 +25,7 @@ from runtime.streams.servers import BLOCK_MS, SOCKET_SECONDS
 from tests.support.receiver import Receiver
 from tests.support.scenario import Scenario
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.nightly, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 FAULT_SECONDS = 3.0
 BACK_SECONDS = 5.0

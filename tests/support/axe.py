@@ -1,14 +1,10 @@
 """axe-core, run inside a page: what of it somebody could not see, hear, reach or understand."""
 
-from __future__ import annotations
-
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from tests.support.chromium import Page
 from tests.support.node import package
-
-if TYPE_CHECKING:
-    from playwright.async_api import Page
 
 _RUN: Final = """async () => {
     // All of its rules but one: the way back to the campaign stands beside the game, not in it.

@@ -1,11 +1,8 @@
 """A page by the keys alone: what they reach, in which order, and whether it shows where one is."""
 
-from __future__ import annotations
+from typing import Any, Final
 
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from playwright.async_api import Locator, Page
+from tests.support.chromium import Locator, Page
 
 LISTENS: Final = """(() => {
     // Who listens to the mouse: nothing else tells a <div> that can be clicked from one that cannot.

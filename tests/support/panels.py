@@ -1,13 +1,9 @@
 """What is open around a game in the page: its panels, and who looks at them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.support.browsing import Visit
-
-if TYPE_CHECKING:
-    from playwright.async_api import Route
+from tests.support.chromium import Route
 
 
 async def open_as(visit: Visit, game_id: str, player: str) -> None:

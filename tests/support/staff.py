@@ -1,19 +1,15 @@
 """Staff at the dashboard: a browser's tab on the admin edge, and what went wrong in it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runtime.http.login.sign_in import link_of
 from tests.support.browsing import Visit, visiting
+from tests.support.chromium import Browser
 from tests.support.stack import Stack
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
 
 
 @dataclass

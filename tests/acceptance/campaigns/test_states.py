@@ -1,7 +1,5 @@
 """The state of a campaign and of its games: announced, running, paused, sold out, claims open, ended."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -2,15 +2,11 @@
 
 import base64
 
-import pytest
-
 from runtime.operations import samples
 from tests.support.axe import violations
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.staff import Desk
 from tests.support.world import World
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 DROP = """([field, bytes]) => {
     const held = new DataTransfer();

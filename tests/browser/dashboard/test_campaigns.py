@@ -1,11 +1,9 @@
 """The dashboard's campaigns: their life, their list, what each role sees, and the way to players."""
 
-from __future__ import annotations
-
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,16 +11,12 @@ import pytest
 from runtime.operations.budget_alerts import thresholds
 from tests.support.axe import violations
 from tests.support.browsing import STILL
+from tests.support.chromium import Browser
 from tests.support.pages.looks import EVIL
 from tests.support.pages.qr import scanned
 from tests.support.quests import open_quest
 from tests.support.staff import Desk, at_desk
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PUT: Final = "section:has(h2:text-is('Share and embed'))"
 

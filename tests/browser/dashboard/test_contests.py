@@ -18,8 +18,6 @@ from tests.support.stack import Stack
 from tests.support.staff import Desk
 from tests.support.world import World
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 
 async def ranked(fair: World) -> tuple[str, str]:
     prize = await fair.prize(name="Fair mug", total=1)

@@ -1,32 +1,25 @@
 """The game designer: a form beside the players' widget, tried out, compared and restored."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from runtime.rules import REWARD_HANDLERS
 from tests.support.axe import violations
+from tests.support.chromium import Dialog
 from tests.support.pages.forms import field, names_of, retype
 from tests.support.staff import Desk
 from tests.support.tables import contents
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from playwright.async_api import Dialog
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ROOT: Final = Path(__file__).parents[3]
 WIDGET: Final = "document.querySelector('.preview tombola-game')"

@@ -1,22 +1,13 @@
 """The dashboard's entry form: set up at a campaign, with a player's consents withdrawn at the player's page."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
-
 from tests.support.axe import violations
+from tests.support.chromium import Locator
 from tests.support.resources import make_campaign
 from tests.support.staff import Desk
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Locator
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def dialog(desk: Desk, name: str) -> Locator:

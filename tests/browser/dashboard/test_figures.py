@@ -1,38 +1,31 @@
 """The dashboard's figures: a campaign's analytics with its files, Home as it happens, and the audit log."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import pytest_asyncio
 
 import sql
 from runtime import ids
 from runtime.http.feeds import live
 from runtime.operations.reporting import counting
 from tests.support.browsing import STILL
+from tests.support.chromium import Browser, Route
 from tests.support.pages.looks import EVIL
 from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
 from tests.support.waiting import until
 from tests.support.world import World, new_world
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Route
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 PLAYS: Final = 6
 NAME: Final = EVIL[:70]
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def played(tenant: Stack, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(counting, "FRESH_SECONDS", -1.0)
     monkeypatch.setattr(live, "EVERY_SECONDS", 0.1)

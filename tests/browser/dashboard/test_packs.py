@@ -2,14 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.axe import violations
 from tests.support.packs import redeem
 from tests.support.staff import Desk
 from tests.support.world import World
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_pack_is_made_filled_paused_and_watched(desk: Desk, fair: World, tmp_path: Path) -> None:

@@ -1,17 +1,15 @@
 """Every page of the dashboard: it fits its window, takes names for text, works by the keys alone, and is documented."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
-import pytest_asyncio
 
 from tests.support.axe import violations
 from tests.support.browsing import STILL
+from tests.support.chromium import Browser
 from tests.support.keyboard import LISTENS, tab_to, walk
 from tests.support.pages.desk import furnish
 from tests.support.pages.looks import accessible, window
@@ -19,10 +17,7 @@ from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
 from tests.support.world import World
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 TOP: Final = Path(__file__).parents[3]
 ROUTES: Final = tuple(
@@ -34,7 +29,7 @@ LISTS: Final = tuple(
 CUT: Final = "[...document.querySelectorAll('main .table')].some((one) => one.scrollWidth > one.clientWidth)"
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def paths(fair: World) -> dict[str, str]:
     """{route: the path of its thing}, of a tenant that has one of everything."""
     ids = await furnish(fair)
@@ -160,7 +155,7 @@ FOCUS_IN: Final = """document.activeElement.matches(
     "dialog[open] :is(form :is(input, select, textarea), footer button, header button)")"""
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def keys(browser: Browser, tenant: Stack) -> AsyncIterator[Desk]:
     async with at_desk(browser, tenant, **STILL, viewport=SIZE) as desk:
         await desk.page.add_init_script(LISTENS)

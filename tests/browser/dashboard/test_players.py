@@ -1,16 +1,12 @@
 """The dashboard's desk: players, rewards, deliveries, integrations, and the people and tokens of staff."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pytest
 
 from runtime.events import TYPES
 from tests.support.axe import violations
+from tests.support.chromium import Route
 from tests.support.guests import guest_who_played, log_in
 from tests.support.login import bearer
 from tests.support.pages.desk import MANUAL, undelivered
@@ -21,13 +17,8 @@ from tests.support.staff import Desk
 from tests.support.waiting import until
 from tests.support.world import World
 
-if TYPE_CHECKING:
-    from playwright.async_api import Route
-
 WIDE = """[document.documentElement, ...document.querySelectorAll("main .table")]
     .filter((one) => one.scrollWidth > one.clientWidth).map((one) => `${one.className} ${one.scrollWidth}`)"""
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_lost_answer_of_a_gift_or_a_creation_repeats_nothing(desk: Desk, fair: World) -> None:

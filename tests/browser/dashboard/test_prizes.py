@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import pytest
-
 from runtime.operations.currencies import CURRENCIES
 from tests.support.axe import violations
 from tests.support.pages.forms import field, retype
@@ -15,8 +13,6 @@ from tests.support.staff import Desk
 from tests.support.stored import config_of_prize
 from tests.support.waiting import until
 from tests.support.world import World
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 STATUS: Final = ".upload [role=status]"
 WEBHOOK: Final = {"channel": "webhook", "config": {"url": "https://shop.example/mugs"}}

@@ -1,10 +1,8 @@
 """Signing in to the dashboard: by link, by token and at an OpenID provider; and how sessions end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -12,6 +10,7 @@ from ops.servers.base import free_port
 from runtime.http.feeds import live
 from tests.support.axe import violations
 from tests.support.browsing import STILL
+from tests.support.chromium import Browser
 from tests.support.issuer import CLIENT, Issuer
 from tests.support.login import bearer
 from tests.support.provider import providing, trusting
@@ -19,11 +18,6 @@ from tests.support.stack import TENANT, Stack, new_stack, settings_of
 from tests.support.staff import Desk, at_desk
 from tests.support.waiting import until
 from tests.support.world import World, new_world
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 STORED: Final = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
 TOKEN: Final = "sessionStorage.getItem('tombola.token')"

@@ -1,24 +1,17 @@
 """A story by clicks alone: from a complaint to its parcel."""
 
-from __future__ import annotations
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
-import pytest
 from aiohttp import web
 
 from tests.support.browsing import STILL
+from tests.support.chromium import Browser
 from tests.support.deliveries import working
 from tests.support.guests import log_in
 from tests.support.receiver import Got, Receiver, receiving
 from tests.support.staff import Desk, at_desk
 from tests.support.waiting import until
 from tests.support.world import World
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 EMAIL: Final = "vera.vexed@example.com"
 

@@ -1,20 +1,12 @@
 """The tutorial "Your first campaign", step by step; with TOMBOLA_PICTURES=1 it leaves the page's pictures."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-import pytest
+from typing import Final
 
 from tests.support.browsing import STILL, visiting
+from tests.support.chromium import Browser
 from tests.support.staff import Desk
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAGE: Final = (Path(__file__).parents[3] / "docs/tutorials/first-campaign.md").read_text()
 PRESSED: Final = re.findall(r"\*\*(.+?)\*\*", PAGE)

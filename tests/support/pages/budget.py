@@ -1,16 +1,13 @@
 """What a page costs: Chromium's trace of its tasks, in the processor's time relative to a fixed piece of work."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
+from tests.support.chromium import Browser, Page
 
 WORK_MS: Final = 12
 """The processor's time of `WORK` on one four times as fast as the phone's."""

@@ -1,13 +1,7 @@
 """The dashboard's forms: their fields, and typing into them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from tests.support.chromium import Locator
 from tests.support.staff import Desk
-
-if TYPE_CHECKING:
-    from playwright.async_api import Locator
 
 
 def field(desk: Desk, name: str) -> Locator:

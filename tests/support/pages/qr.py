@@ -1,12 +1,9 @@
 """What a scanner reads in a picture of a page."""
 
-from __future__ import annotations
-
 import base64
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from playwright.async_api import Page
+from tests.support.chromium import Page
 
 _PIXELS: Final = """async (png) => {
     const image = new Image();

@@ -85,9 +85,7 @@ async def test_request_head_has_a_deadline(runner: Runner, monkeypatch: pytest.M
     dripping.cancel()
 
 
-async def test_next_request_head_on_a_connection_has_its_own_deadline(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_next_request_head_has_its_own_deadline(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = await connect(runner)
     assert await ask(connection) == b"HTTP/1.1 200 OK"
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
@@ -106,9 +104,7 @@ async def test_slow_body_is_not_bound_by_the_head_deadline(runner: Runner, monke
     assert await ask(connection, b"b") == b"HTTP/1.1 200 OK"
 
 
-async def test_client_that_reads_a_few_bytes_at_a_time_is_disconnected(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_client_that_reads_few_bytes_is_disconnected(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.2)
     monkeypatch.setattr(connections, "UNREAD_BYTES_PER_SECOND", 10 * len(LARGE))
     reader, writer = await leave_unread(runner)
@@ -241,9 +237,7 @@ async def test_trusted_proxy_may_use_all_connections() -> None:
     await runner.cleanup()
 
 
-async def test_network_has_a_bounded_share_over_all_its_addresses(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_network_share_is_bounded_over_all_its_addresses(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise each address of an IPv6 /48 would get its own share."""
 
     def peer_client(peer: str, _: object) -> Client:

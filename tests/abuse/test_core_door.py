@@ -85,9 +85,7 @@ class TestHeaders:
     @pytest.mark.parametrize(
         ("host", "opens"), [("127.0.0.1:1", True), ("localhost", True), ("evil.example:8082", False)]
     )
-    async def test_identity_headers_count_only_under_an_own_host_name(
-        self, stack: Stack, host: str, opens: bool
-    ) -> None:
+    async def test_identity_headers_count_only_under_own_host_names(self, stack: Stack, host: str, opens: bool) -> None:
         headers = {"Host": host, "X-Tenant-Id": stack.tenant_id}
         staff = await stack.admin("GET", "/admin/campaigns", roles=(), headers={**headers, "X-Roles": "admin"})
         player = await stack.consumer("GET", "/wallet", headers={**headers, "X-Player-Id": "ada"})

@@ -366,9 +366,7 @@ async def test_edge_buffers_nothing_of_an_oversized_answer(address: tuple[str, i
     assert f"exceeds {ANSWER_BYTES_MAX + 8}" in caught.value.message
 
 
-async def test_oversized_answer_fails_only_its_own_call(
-    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_oversized_answer_fails_its_own_call(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplexer, "ANSWER_BYTES_MAX", 2_000)
     caller = RpcCaller([f"{address[0]}:{address[1]}"], deadline_seconds=HANG_SECONDS)
     large, small = await asyncio.gather(ask(caller, "long"), ask(caller, "a"), return_exceptions=True)

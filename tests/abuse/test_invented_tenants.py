@@ -110,9 +110,7 @@ async def test_invented_tenant_gets_no_login_code(stack: Stack, capsys: pytest.C
     assert "login code" not in capsys.readouterr().out
 
 
-async def test_codes_to_one_phone_are_bounded_over_all_tenants(
-    stack: Stack, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_codes_to_one_phone_are_bounded_over_tenants(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     sent = 0
     for nth in range(SENDS_ONE.most + 5):
         tenant = await make_tenant(stack, f"tenant_real_{nth}")

@@ -49,9 +49,7 @@ async def test_large_bodies_for_invented_tenants_are_charged_by_size(stack: Stac
     assert answers[-1] == (429, "RATE_LIMITED", "gameplay")
 
 
-async def test_bodies_of_four_charges_never_cost_a_play_that_the_shared_rate_admits(
-    stack: Stack, own_world: World
-) -> None:
+async def test_bodies_of_four_charges_cost_no_play_that_the_shared_rate_admits(stack: Stack, own_world: World) -> None:
     game = await own_world.wheel(access="public")
     padded = b"{}" + b" " * (TIMES_PLAYS * CHARGED_BYTES - 3)
 

@@ -45,9 +45,7 @@ async def adjust(world: World, player: str, points: int) -> None:
     assert (await world.stack.admin("POST", "/admin/wallet/adjustments", {**wallet, "amount": points})).code == "OK"
 
 
-async def test_purchases_of_guest_points_are_refunded_before_the_points_are_taken(
-    own_world: World, stack: Stack
-) -> None:
+async def test_purchases_of_guest_points_are_refunded_before_points_are_taken(own_world: World, stack: Stack) -> None:
     mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
     game_id = await exchange(own_world, rung("mug", POINTS, mug, "points"))
     player = await player_who_bought(own_world, game_id, "points", "mug")

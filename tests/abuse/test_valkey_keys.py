@@ -71,9 +71,7 @@ async def live(world: World, phone: Phone) -> None:
 
 
 @pytest.mark.settings(rate_limits=True, rate_player_per_second=0.001, rate_ip_per_second=0.001)  # Buckets that last.
-async def test_valkey_keys_all_expire(
-    own_world: World, stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
-) -> None:
+async def test_valkey_keys_expire(own_world: World, stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
     await live(own_world, phone)
 
     async def ends() -> dict[str, int]:

@@ -74,9 +74,7 @@ async def load_once(browser: Browser, stack: Stack, game_id: str) -> Load:
     return Load(sizes, preloaded, painted_first, spent * trace.pace())
 
 
-async def test_page_is_playable_after_two_round_trips_within_its_bytes_and_processor_time(
-    fair: World, browser: Browser
-) -> None:
+async def test_page_is_playable_after_two_round_trips_within_its_budget(fair: World, browser: Browser) -> None:
     """One for the page, then one for the widget, the game and the words together."""
     game_id = await wheel(fair)
     # Other load makes it slower, nothing makes it faster: one of them is enough.

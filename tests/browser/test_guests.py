@@ -235,9 +235,7 @@ async def test_album_is_that_of_the_player_and_follows_a_redemption(fair: World,
     await visit.page.wait_for_function(f"() => {leaves} === 0")
 
 
-async def test_page_loaded_before_an_update_plays_on_with_its_own_parts(
-    fair: World, visit: Visit, phone: Phone
-) -> None:
+async def test_page_loaded_before_an_update_plays_on_with_its_parts(fair: World, visit: Visit, phone: Phone) -> None:
     """Its entry lacks what today's parts import; they bring an entry of their own."""
     address, old = files.files().address(""), f"/widget/{'0' * 16}/"
 

@@ -178,9 +178,7 @@ async def test_expired_token_is_refreshed_during_a_play_though_the_answer_is_los
     visit.forgive("401", "ERR_CONNECTION_RESET")
 
 
-async def test_play_under_way_is_shown_once_to_the_player_who_signs_in_meanwhile(
-    fair: World, visit: Visit, phone: Phone
-) -> None:
+async def test_play_under_way_is_shown_once_to_who_signs_in_meanwhile(fair: World, visit: Visit, phone: Phone) -> None:
     await visit.open(await game(fair))
     login = await sign_in(visit, phone, "gus@ended.test")
     bearer = {"Authorization": f"Bearer {login['token']}"}

@@ -74,9 +74,7 @@ async def test_panels_fit_the_window_run_no_text_and_axe_finds_nothing(
 
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
-async def test_demo_is_played_in_any_window_and_axe_finds_nothing(
-    fair: World, browser: Browser, width: int, scheme: str
-) -> None:
+async def test_demo_is_played_and_axe_finds_nothing(fair: World, browser: Browser, width: int, scheme: str) -> None:
     await demo_games(fair)
     found: dict[str, list[str]] = {}
     campaign = f"{fair.stack.process.consumer_url}/c/{fair.campaign_id}?tenant_id={fair.stack.tenant_id}"

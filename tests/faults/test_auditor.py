@@ -168,9 +168,7 @@ async def test_auditor_crash_after_a_report_repeats_nothing(
     assert reports("prize_awarded") == before + 1
 
 
-async def test_auditor_crash_before_a_report_loses_nothing(
-    own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_auditor_crash_loses_no_report(own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     async with auditing(stack):
         await marks_moved(stack, "changed")
     game = await own_world.game(COLLECTION, COINS)
@@ -205,9 +203,7 @@ def only_following(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auditor, "KINDS", ())
 
 
-async def test_auditor_checks_what_is_committed_late(
-    own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_auditor_checks_late_commits(own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """The auditor's position waits for a transaction that began earlier and commits late."""
     only_following(monkeypatch)
     monkeypatch.setattr(auditor, "LATE_SECONDS", 0.0)

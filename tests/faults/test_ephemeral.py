@@ -109,9 +109,7 @@ async def test_posted_command_is_carried_out_and_a_lost_one_counted(
     assert await store.run("GET", "posted") is None
 
 
-async def test_killed_server_fails_calls_at_once_and_is_reconnected(
-    store: Ephemeral, server: Valkey, breaker: Breaker
-) -> None:
+async def test_killed_server_fails_calls_and_is_reconnected(store: Ephemeral, server: Valkey, breaker: Breaker) -> None:
     server.kill()
     results = await asyncio.gather(*[outcome(store, "PING") for _ in range(100)])
     assert all(isinstance(result, EphemeralDown) for result in results)

@@ -210,9 +210,7 @@ async def test_malformed_request_is_refused_alone(world: World, cache: GameCache
     assert ends(works) == ["VALIDATION", "SESSION_INVALID", "VALIDATION", "VALIDATION", "played"]
 
 
-async def test_committed_batch_publishes_events_and_tasks_and_counts_deliveries(
-    world: World, module_stack: Stack
-) -> None:
+async def test_committed_batch_publishes_events_and_tasks_and_is_counted(world: World, module_stack: Stack) -> None:
     def counted() -> float:
         return REGISTRY.get_sample_value("fulfillment_tasks_total", {"outcome": "delivered"}) or 0.0
 
@@ -246,9 +244,7 @@ async def read_in(cache: GameCache, requests: list[PendingRequest], *, everythin
     return [cache.players[one.player_id].read_in == cache.round for one in requests]
 
 
-async def test_cache_is_read_again_when_stale_or_for_exact_requests(
-    world: World, cache: GameCache, game_id: str
-) -> None:
+async def test_cache_is_reread_when_stale_or_for_exact_requests(world: World, cache: GameCache, game_id: str) -> None:
     await world.round(game_id, "ann")
     await world.round(game_id, "bob")
     ann, both = await asks(game_id, "ann"), await asks(game_id, "ann", "bob")

@@ -54,9 +54,7 @@ async def updates(engine: Any) -> int:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_hung_receivers_task_updates_are_proportional_to_its_attempts(
-    engine: Any, hung: Receiver, streamed: bool
-) -> None:
+async def test_hung_receivers_updates_are_proportional_to_attempts(engine: Any, hung: Receiver, streamed: bool) -> None:
     """A lease, the reward's and the outcome's for each attempt, and once what was leased ahead before it was known."""
     attempts = RECEIVER_MAX * 4
     async with delivering(engine, attempt_seconds=2) as worker:
@@ -88,9 +86,7 @@ async def test_recovered_receiver_gets_all_waiting_deliveries(engine: Any, hung:
 @pytest.mark.fault(
     "Slow or dripping webhook", size="3,000 tasks of one that hangs", figure="5 of 5 of another delivered"
 )
-async def test_hung_receiver_delays_no_other_receiver_of_its_tenant(
-    engine: Any, hung: Receiver, receiver: Receiver
-) -> None:
+async def test_hung_receiver_delays_no_other_of_its_tenant(engine: Any, hung: Receiver, receiver: Receiver) -> None:
     async with delivering(engine, attempt_seconds=2) as worker:
         stop = asyncio.Event()
         sweeping = asyncio.create_task(worker.keep_sweeping(stop, 0.05))

@@ -37,9 +37,7 @@ async def collection(own_world: World) -> str:
     return await own_world.game(COLLECTION, COINS, access="public", milestones=rungs)
 
 
-async def test_session_started_before_the_login_plays_for_the_player(
-    own_world: World, stack: Stack, collection: str
-) -> None:
+async def test_session_from_before_the_login_is_the_players(own_world: World, stack: Stack, collection: str) -> None:
     guest = await new_guest(own_world, collection)
     bearers = {"player": "", "nobody": "", "stranger": ""}
     for who in bearers:
@@ -56,9 +54,7 @@ async def test_session_started_before_the_login_plays_for_the_player(
     assert (refused.http, refused.reason) == (403, "PLAYER_MERGED")
 
 
-async def test_play_answered_before_the_login_gets_the_same_answer_after_it(
-    own_world: World, stack: Stack, collection: str
-) -> None:
+async def test_play_answered_before_the_login_is_so_after_it(own_world: World, stack: Stack, collection: str) -> None:
     guest = await new_guest(own_world, collection)
     body = {"session_id": guest.session, "payload": {}, "idempotency_key": "k"}
     first = await stack.core("POST", f"/games/{collection}/play", body)
@@ -69,9 +65,7 @@ async def test_play_answered_before_the_login_gets_the_same_answer_after_it(
     assert stranger.reason == "SESSION_INVALID"
 
 
-async def test_late_request_of_a_merged_guest_counts_for_the_player(
-    own_world: World, stack: Stack, collection: str
-) -> None:
+async def test_late_request_of_a_merged_guest_is_the_players(own_world: World, stack: Stack, collection: str) -> None:
     prize_id = await own_world.prize(fulfillment=ON_CLAIM)
     guest = await guest_who_played(own_world, await own_world.wheel(prize_id, access="public"))
     for _ in range(2):
@@ -197,9 +191,7 @@ async def test_play_under_commit_moves_with_the_guest(own_world: World, stack: S
     assert set((await rows_of(stack, guest.player_id)).values()) == {0}
 
 
-async def test_play_that_waits_for_the_merge_is_decided_again_for_the_player(
-    own_world: World, stack: Stack, collection: str
-) -> None:
+async def test_play_that_waits_for_the_merge_is_the_players(own_world: World, stack: Stack, collection: str) -> None:
     guest, player = await guest_who_played(own_world, collection), await log_in(stack)
     session = await own_world.session(collection, guest.player_id)
     await own_world.round(collection, player)

@@ -26,9 +26,7 @@ def test_files_that_run_before_the_version_check_parse_on_old_pythons(name: str)
     assert ast.parse((ROOT / name).read_text(), feature_version=(3, 7)).body
 
 
-def test_python_without_venv_is_refused_with_the_package_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_python_without_venv_is_refused_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bootstrap, "VENV", str(tmp_path / ".venv"))
     monkeypatch.setattr(bootstrap, "PYTHON", str(tmp_path / ".venv/bin/python"))
     monkeypatch.setitem(sys.modules, "ensurepip", None)

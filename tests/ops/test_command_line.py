@@ -43,9 +43,7 @@ async def test_url_without_its_scheme_is_refused_with_the_scheme() -> None:
         assert "Traceback" not in err
 
 
-async def test_dead_letters_are_shown_as_text_and_dropped_with_a_yes(
-    valkey: redis.asyncio.Redis, valkey_url: str
-) -> None:
+async def test_dead_letters_are_shown_as_text_and_dropped_by_yes(valkey: redis.asyncio.Redis, valkey_url: str) -> None:
     stream = event_stream(0)
     for _ in range(2):
         await bury(valkey, stream, "integrations", "1-1", {b"e": b'{"name": "M\xc3\xbcnze"}\x1b[2J', b"bad": b"\xff"})

@@ -130,9 +130,7 @@ async def test_guess_rows_are_made_once(connection: asyncpg.Connection) -> None:
     assert await rows(connection, "login_guesses", "requester, wrong") == [("", 0), ("me", 0)]
 
 
-async def test_challenge_is_issued_once_and_locked_and_removed_alone(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_challenge_is_issued_once_and_ended_alone(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     for name, made in (("a", True), ("b", True), ("a", False)):
         issued = await ask(connection, "challenges.issue", name, name, "h", "me", "code", False, 60.0)
         assert bool(issued) == made
@@ -290,9 +288,7 @@ PURGES: Final[dict[str, tuple[str, str, str, str]]] = {
 }
 
 
-async def test_purges_take_the_oldest_first_and_pass_by_locked_rows(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_purges_take_the_oldest_and_no_locked_rows(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival:
         found = {name: await purged(connection, rival, name) for name in PURGES}
     expected = ({"first", "third", "young"}, {"young"}, {"young", "at_once"})

@@ -32,9 +32,7 @@ def migrations(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_migrations_rebuild_the_schema_file(
-    postgres: Postgres, empty_database_url: str, second_database_url: str
-) -> None:
+async def test_migrations_rebuild_schema(postgres: Postgres, empty_database_url: str, second_database_url: str) -> None:
     await migrate(empty_database_url)
     connection = await asyncpg.connect(second_database_url)
     await connection.execute(sql.SCHEMA.read_text())

@@ -171,9 +171,7 @@ IN_PLAY: Final = {
 
 
 @pytest.mark.parametrize("skew", SKEWS)
-async def test_play_reads_only_the_codes_it_takes_whatever_the_statistics_say(
-    crowd: asyncpg.Connection, skew: str
-) -> None:
+async def test_play_reads_only_codes_it_takes_whatever_statistics_say(crowd: asyncpg.Connection, skew: str) -> None:
     """With five million free codes each start read half of them for each prize, and every tenant waited."""
     await crowd.execute(POOL)
     await crowd.execute(SKEWS[skew])

@@ -151,9 +151,7 @@ async def test_day_is_not_set_back_beside_a_snapshot_of_the_old_catalogue(
         await rival.execute("ROLLBACK")
 
 
-async def test_day_is_set_back_beside_a_snapshot_of_another_database(
-    connection: asyncpg.Connection, database_url: str
-) -> None:
+async def test_day_is_set_back_beside_other_snapshots(connection: asyncpg.Connection, database_url: str) -> None:
     elsewhere = await asyncpg.connect(database_url, database="postgres")
     await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
     assert await set_back_after_a_change(connection)

@@ -59,9 +59,7 @@ async def test_contraction_is_refused_beside_live_processes_that_need_it(
     assert await migrate(database_url, directory=newer) == ["0003_contract.sql"]
 
 
-async def test_contraction_runs_beside_processes_that_do_without(
-    empty: Database, database_url: str, newer: Path
-) -> None:
+async def test_contraction_runs_beside_processes_without(empty: Database, database_url: str, newer: Path) -> None:
     await lives(empty, "0002_expand.sql")
     await lives(empty, "0003_contract.sql")
     assert await migrate(database_url, directory=newer) == ["0002_expand.sql", "0003_contract.sql"]

@@ -66,9 +66,7 @@ async def test_completion_makes_a_row_of_a_new_player(connection: asyncpg.Connec
 
 
 @pytest.mark.parametrize("key", [None, "key"])
-async def test_second_completion_of_a_period_or_key_is_rolled_back(
-    connection: asyncpg.Connection, key: str | None
-) -> None:
+async def test_second_completion_of_a_period_or_key_fails(connection: asyncpg.Connection, key: str | None) -> None:
     await complete(connection, key=key)
     with pytest.raises(asyncpg.UniqueViolationError):
         await complete(connection, "day 2" if key else "day 1", key=key)

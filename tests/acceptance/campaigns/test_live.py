@@ -76,9 +76,7 @@ def feeds() -> set[asyncio.Task[Any]]:
     return {task for task in asyncio.all_tasks() if "_Feed._go" in repr(task)}
 
 
-async def test_live_stream_asks_core_once_for_all_watchers(
-    module_stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_live_stream_asks_core_once_for_watchers(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     requests, before = 0, feeds()
     core = module_stack.process.core
     assert core is not None

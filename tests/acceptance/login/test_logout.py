@@ -261,9 +261,7 @@ async def test_revocations_are_read_on_every_page(stack: Stack) -> None:
     await edge.close()
 
 
-async def test_revocations_are_not_read_from_a_core_that_stops(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_revocations_are_not_read_of_a_stopping_core(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each such question would be a warning, at every stop, of what nobody needs to know."""
 
     def failures() -> float:

@@ -127,9 +127,7 @@ async def test_codes_of_packs_stay_valid_after_a_rotation(old: Settings, new: Se
         assert (await redeem(after.engine, "CAPS-0002")).balance == 2
 
 
-async def test_rotation_that_broke_off_is_resumed(
-    old: Settings, new: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_rotation_that_broke_off_resumes(old: Settings, new: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "BATCH", 2)
 
     def break_off(done: Any) -> None:

@@ -49,9 +49,7 @@ WEBHOOK = {"channel": "webhook", "config": {"url": "https://hooks.example/x"}}
     ],
     ids=("delivered", "claimable", "points", "turns", "webhook"),
 )
-async def test_redeem_answers_the_reward_as_it_is_read(
-    world: World, module_stack: Stack, prize: dict[str, Any]
-) -> None:
+async def test_redeem_answers_the_reward_as_read(world: World, module_stack: Stack, prize: dict[str, Any]) -> None:
     prize_id = await world.prize(**prize, description="Holds tea.")
     game_id = await collection(world, prize_id)
     await earn(world, game_id, 2)

@@ -62,9 +62,7 @@ async def test_code_is_listed_by_its_end_once_won(world: World, module_stack: St
     assert not [code for code in CODES if code in str(page)]
 
 
-async def test_code_that_was_not_won_or_cannot_be_opened_is_listed_without_characters(
-    world: World, module_stack: Stack
-) -> None:
+async def test_code_not_won_or_unopenable_is_listed_without_characters(world: World, module_stack: Stack) -> None:
     for how in ("withdrawn", "expired"):
         prize_id = await world.prize(codes=CODES)
         await end(world, prize_id, how)

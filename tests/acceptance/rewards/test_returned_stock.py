@@ -43,9 +43,7 @@ async def test_unit_of_a_failed_delivery_can_be_won_again(own_world: World, rece
 
 
 @pytest.mark.parametrize("how", ["callback", "fulfill", "retry", "revoke"])
-async def test_unit_of_a_failed_delivery_is_taken_again_by_a_late_delivery(
-    own_world: World, receiver: Receiver, how: str
-) -> None:
+async def test_unit_of_a_failed_delivery_is_taken_by_a_late_one(own_world: World, receiver: Receiver, how: str) -> None:
     _, reward_id, task_id = await give_up(own_world, receiver)
     stack = own_world.stack
     if how == "callback":

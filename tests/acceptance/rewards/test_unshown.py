@@ -218,9 +218,7 @@ async def test_completion_key_is_answered_after_its_quest_is_withdrawn(own_world
     assert refused(again) == (404, "NOT_FOUND", "UNKNOWN_QUEST")
 
 
-async def test_game_published_by_another_process_is_known_at_once(
-    own_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_game_published_elsewhere_is_known_at_once(own_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "REFRESH_SECONDS", 3_600.0)
     game_id = await a_game(own_world, status="draft", access="public")
     assert (await own_world.start(game_id, "")).reason == "UNKNOWN_GAME"

@@ -235,9 +235,7 @@ async def test_roles_see_only_what_they_may_do(desk: Desk, fair: World) -> None:
     assert not [one for one in desk.wrong if "403" in one]
 
 
-async def test_link_snippet_and_qr_code_lead_to_the_campaign_and_its_game(
-    browser: Browser, fair: World, tmp_path: Path
-) -> None:
+async def test_link_snippet_and_qr_code_lead_to_the_campaign(browser: Browser, fair: World, tmp_path: Path) -> None:
     pytest.importorskip("zxingcpp")
     base, tenant_id = fair.stack.process.settings.consumer_base_url, fair.stack.tenant_id
     query = f"?tenant_id={tenant_id}"

@@ -71,9 +71,7 @@ def documented() -> dict[str, str]:
     return {route: reads for routes, reads in rows for route in re.findall(r"`([^`]+)`", routes)}
 
 
-async def test_page_reads_what_the_docs_say_and_its_list_has_a_filter_in_the_address(
-    desk: Desk, paths: dict[str, str]
-) -> None:
+async def test_page_reads_what_the_docs_say_and_its_address_has_its_filter(desk: Desk, paths: dict[str, str]) -> None:
     docs, found = documented(), dict[str, set[str]]()
     await desk.enter("admin", "platform")
     for route in ROUTES:

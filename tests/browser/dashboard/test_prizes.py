@@ -193,9 +193,7 @@ async def test_prize_form_saves_only_what_was_changed_over_others_changes(desk: 
     assert [(one["key"], one["options"]) for one in now["claim_fields"]] == left and now["value"] == 2.05
 
 
-async def test_claim_fields_are_defined_and_their_answers_shown_to_the_roles_that_may_read_them(
-    desk: Desk, fair: World
-) -> None:
+async def test_claim_fields_are_defined_and_their_answers_shown_to_roles_that_may_read(desk: Desk, fair: World) -> None:
     page, label = desk.page, EVIL[:80]
     prize_id = await fair.prize(name="Mug")
     await desk.enter("designer", path=f"/prizes/{prize_id}")

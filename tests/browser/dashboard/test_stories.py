@@ -67,9 +67,7 @@ async def read_the_log(desk: Desk, player: str) -> None:
     await desk.page.wait_for_url(f"**/audit?player_id={player}")
 
 
-async def test_complaint_about_a_missing_prize_ends_in_its_delivery_and_an_audit_entry(
-    browser: Browser, fair: World
-) -> None:
+async def test_complaint_about_a_missing_prize_ends_in_its_delivery(browser: Browser, fair: World) -> None:
     stack = fair.stack
     async with receiving() as receiver, working(stack.engine, "deliveries"):
         receiver.replies = [closed] * 3

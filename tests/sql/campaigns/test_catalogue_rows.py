@@ -200,7 +200,7 @@ async def test_catalogue_change_writes_only_the_named_rows(
     assert len(changed) == many and all(of in row for row in changed)
 
 
-async def test_quest_counts_games_of_its_campaign_and_keeps_a_secret_only_for_events(
+async def test_quest_counts_games_of_its_campaign_and_keeps_secrets_for_events(
     connection: asyncpg.Connection,
 ) -> None:
     of = ("camp", "Q", "", "daily", 1, "active", 0, 0)
@@ -226,9 +226,7 @@ async def test_quest_lock_holds_one_quest(connection: asyncpg.Connection, pool: 
         assert await held(rival, "quests", "quest_id") == {"visit"}
 
 
-async def test_catalogue_lock_excludes_writers_but_not_foreign_keys(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_catalogue_lock_excludes_writers_alone(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with connection.transaction(), pool.acquire() as rival:
         assert await ask(connection, "tenancy.lock_catalog") == [("t",)]
         for lock, free in (("NO KEY UPDATE", []), ("SHARE", []), ("KEY SHARE", ["t"])):

@@ -44,9 +44,7 @@ async def outcomes(*claims: Any) -> Counter[str]:
     return Counter(answer.reason if isinstance(answer, Fault) else "OK" for answer in done)
 
 
-async def test_reward_is_claimed_once_by_fifty_rivals_over_two_processes(
-    cores: tuple[Core, Core], shelf: Shelf
-) -> None:
+async def test_reward_is_claimed_once_by_fifty_rivals_of_two_processes(cores: tuple[Core, Core], shelf: Shelf) -> None:
     reward_id = await shelf.reward(await shelf.prize(channel="webhook"))
     counts = await outcomes(*(claim(core, reward_id) for core in cores for _ in range(50)))
     assert counts == {"OK": 1, "ALREADY_CLAIMED": 99}

@@ -80,9 +80,7 @@ async def test_approval_is_finished_once_and_alone(connection: asyncpg.Connectio
     assert [row[0] for row in done] == ["a1", "a5"]
 
 
-async def test_approval_decided_during_a_withdrawal_stays_decided(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_approval_decided_in_a_withdrawal_is_decided(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute("INSERT INTO approvals (approval_id, requested_by) VALUES ('a0', 'ann')")
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():

@@ -173,9 +173,7 @@ def test_row_that_is_not_its_type_of_the_schema_is_refused(written: str, instead
         ("FROM unnest($14::new_task[]) AS n", "FROM unnest($14::new_task[], $3::new_play[])", r"\$3 \(plays\) must be"),
     ],
 )
-def test_commit_statement_that_numbers_its_parameters_otherwise_is_refused(
-    written: str, instead: str, says: str
-) -> None:
+def test_commit_statement_that_numbers_parameters_otherwise_is_refused(written: str, instead: str, says: str) -> None:
     assert written in COMMIT
     if not says:  # A part may be called what it likes.
         assert parts_of(COMMIT.replace(written, instead))["grants"] == "grants_of_players"

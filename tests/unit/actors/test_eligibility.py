@@ -101,9 +101,7 @@ def test_guest_is_refused_on_a_players_game(terms: dict[str, Any], guest: bool, 
         ("b" * 64, 4, 4, "GAME_CHANGED"),
     ],
 )
-def test_session_plays_only_the_game_and_the_plan_that_it_promised(
-    revision: str, ordinal: int, plays: int, reason: str
-) -> None:
+def test_session_plays_only_its_own_game_and_plan(revision: str, ordinal: int, plays: int, reason: str) -> None:
     state, promised = state_of(), session(revision=revision, ordinal=ordinal)
     assert refusal_of(eligibility.admit_play, state, promised, ann(plays=plays)) == reason
     memory = ann(plays=plays, read_in=ROUND - 1)
@@ -265,9 +263,7 @@ def test_player_row_is_made_by_an_act_that_is_allowed(asks: PendingRequest, term
         (pending(m.PlayRequest(), anonymous=True, session=session("ann")), {"access": "public"}, True),
     ],
 )
-def test_token_is_needed_but_for_guests_on_a_public_game(
-    asks: PendingRequest, terms: dict[str, Any], needs: bool
-) -> None:
+def test_token_is_needed_except_on_a_public_game(asks: PendingRequest, terms: dict[str, Any], needs: bool) -> None:
     assert needs_token(game(**terms), asks) == needs
 
 

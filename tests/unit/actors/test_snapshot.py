@@ -66,9 +66,7 @@ STATES: Final[list[tuple[dict[str, Any], float, Told, Told]]] = [
 
 
 @pytest.mark.parametrize(("state", "now", "play", "redeem"), STATES)
-def test_refusal_says_what_is_closed_and_since_or_until_when(
-    state: dict[str, Any], now: float, play: Told, redeem: Told
-) -> None:
+def test_refusal_says_what_is_closed_and_when(state: dict[str, Any], now: float, play: Told, redeem: Told) -> None:
     made = snapshot(**state)
     for refuse, expected in ((made.refuse_unless_open, play), (made.refuse_unless_redeemable, redeem)):
         try:

@@ -176,9 +176,7 @@ async def test_origin_in_the_setting_is_allowed_with_core_away(core: Core) -> No
 
 
 @pytest.mark.parametrize("reads", [True, False])
-async def test_changed_list_holds_soon_and_nobody_waits_for_it(
-    core: Core, monkeypatch: pytest.MonkeyPatch, reads: bool
-) -> None:
+async def test_changed_list_holds_soon_without_waits(core: Core, monkeypatch: pytest.MonkeyPatch, reads: bool) -> None:
     async def ask(origins: Origins) -> bool:
         of = Subject("t")
         return await (origins.may_read(BRAND, of, asking()) if reads else origins.may_call(BRAND, asking()))
@@ -197,9 +195,7 @@ async def test_changed_list_holds_soon_and_nobody_waits_for_it(
     assert await ask(origins), "what is older is waited for"
 
 
-async def test_invented_origins_are_limited_per_address_and_bounded(
-    core: Core, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_invented_origins_are_limited_by_address_and_bound(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "REMEMBERED_MAX", 50)
     monkeypatch.setattr(local_rates, "time", STOPPED)
     core.tenant = [BRAND]

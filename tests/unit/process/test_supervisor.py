@@ -140,9 +140,7 @@ async def test_dead_process_is_replaced_and_the_other_goes_on(stage: Stage) -> N
     await ended(running)
 
 
-async def test_rolling_restart_that_fails_keeps_the_old_processes(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_failed_rolling_restart_keeps_the_old_processes(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     running = asyncio.create_task(stage.supervisor().run())
     said = ""
 

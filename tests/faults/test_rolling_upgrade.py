@@ -25,9 +25,7 @@ CONTRACT = "-- needs: 0002_expand.sql\nALTER TABLE plays DROP COLUMN added_later
 @pytest.fixture
 def newer(tmp_path: Path) -> Path:
     for room in ("runtime", "sql"):
-        shutil.copytree(
-            ROOT / room, tmp_path / "newer" / room, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(ROOT / room, tmp_path / "newer" / room, symlinks=True)
     (tmp_path / "newer/sql/migrations/0002_expand.sql").write_text(EXPAND)
     return tmp_path / "newer"
 

@@ -222,7 +222,7 @@ async def test_roles_see_only_what_they_may_do(desk: Desk, fair: World) -> None:
     for role in ("admin", "designer", "reward_manager"):
         await desk.enter(role)
         for path, buttons in seen.items():
-            await desk.to(path)
+            await desk.go(path)
             shown = {one.strip() for one in await desk.page.locator("main button, main a").all_inner_texts()}
             wrong += [(role, path, name) for name, roles in buttons.items() if (name in shown) != (role in roles)]
         assert await desk.page.locator("nav.side a", has_text="Tenants").count() == 0

@@ -18,7 +18,6 @@ from tests.support.load import load
 from tests.support.milestones import block, rung
 from tests.support.quests import open_quest
 from tests.support.rivals import held
-from tests.support.scenario import FULL
 from tests.support.stack import Stack, refused
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
@@ -382,7 +381,7 @@ async def test_auditor_finds_nothing_beside_every_operation(own_world: World, st
             lambda: play(pointed),
         ]
         tasks = [asyncio.create_task(again(job)) for job in jobs]
-        await plays.plays(300 if FULL else 100)
+        await plays.plays(300)
         stop.set()
         await asyncio.gather(*tasks)
         await marks_moved(stack, "changed")

@@ -76,3 +76,6 @@ export function state(value) {
 
 /** An API message as a sentence of the page. One that begins with an id stays as it is. @param {string} [message] */
 export const sentence = (message = "") => message.replace(/^[a-z](?=[a-z']*[ ,])/, (first) => first.toUpperCase());
+
+/** A text by language: in English if there is one. @param {Record<string, string>} by */
+export const textOf = (by) => by.en ?? Object.values(by)[0] ?? "";

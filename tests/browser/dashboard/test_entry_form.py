@@ -1,6 +1,7 @@
 """The dashboard's entry form: set up at a campaign, with a player's consents withdrawn at the player's page."""
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.axe import violations
@@ -52,4 +53,35 @@ async def test_entry_form_is_set_up_and_a_consent_withdrawn(desk: Desk, fair: Wo
     await page.wait_for_selector("main >> text=Not in force since")
     (given,) = (await stack.admin("GET", "/admin/players/erin/entries")).data["items"]
     assert (given["consents"][0]["given"], given["missing"]) == (False, ["consents.terms"])
+    desk.forgive("400")
+
+
+async def test_postal_entry_is_added_by_staff(desk: Desk, fair: World) -> None:
+    kinds = ("EMAIL", "DATE", "CHECKBOX", "NUMBER", "ADDRESS")
+    fields: list[dict[str, Any]] = [{"key": kind.lower(), "kind": f"ENTRY_FIELD_KIND_{kind}"} for kind in kinds]
+    fields.append({"key": "size", "kind": "ENTRY_FIELD_KIND_CHOICE", "options": [{"value": "s"}, {"value": "m"}]})
+    fields = [{"label": {"en": field["key"].title()}, **field} for field in fields]
+    consents = [{"id": "terms", "text": {"en": "I accept the terms."}, "required": True}]
+    campaign = await make_campaign(
+        desk.stack, entry={"mode": "ENTRY_MODE_OPEN", "fields": fields, "consents": consents}
+    )
+    await desk.enter("admin", path=f"/campaigns/{campaign['id']}")
+    await desk.press("Add entry", within="main")
+    for name, text in (("player_id", "postal-1"), ("reason", "A postcard"), ("fields.email", "no address")):
+        await dialog(desk, name).fill(text)
+    await dialog(desk, "fields.size").select_option("m")
+    await dialog(desk, "fields.address.city").fill("Ulm")
+    await desk.press("Add entry", within="dialog")
+    await desk.page.wait_for_selector("dialog small.wrong")
+    assert await violations(desk.page) == []
+    await desk.shot("entry added by staff 1280", whole=False)
+    await dialog(desk, "fields.email").fill("pat@example.com")
+    await dialog(desk, "fields.address.line1").fill("1 Main Street")
+    await dialog(desk, "fields.address.country").fill("DE")
+    await dialog(desk, "fields.number").fill("0")
+    await desk.press("Add entry", within="dialog")
+    await desk.page.wait_for_selector("text=Entry added. Still missing: terms")
+    (entry,) = (await desk.stack.admin("GET", "/admin/players/postal-1/entries")).data["items"]
+    address = {"line1": "1 Main Street", "city": "Ulm", "country": "DE"}
+    assert entry["fields"] == {"email": "pat@example.com", "size": "m", "number": 0, "address": address}
     desk.forgive("400")

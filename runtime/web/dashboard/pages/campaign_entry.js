@@ -7,7 +7,8 @@ import { Form } from "../parts/form.js";
 import { Section } from "../parts/layout.js";
 import { complain, tell } from "../parts/toast.js";
 import { can } from "../session.js";
-import { number, say } from "../words.js";
+import { number, say, textOf } from "../words.js";
+import { AddEntry } from "./campaign_entry_add.js";
 
 const MODES = ["OPEN", "BEFORE_PLAY", "BEFORE_CLAIM"].map((one) => `ENTRY_MODE_${one}`);
 const KINDS = ["TEXT", "EMAIL", "PHONE", "DATE", "CHOICE", "CHECKBOX", "NUMBER", "ADDRESS"].map((one) => `ENTRY_FIELD_KIND_${one}`);
@@ -45,7 +46,7 @@ const NEW = { mode: MODES[1], fields: [], consents: [], min_age: 0, countries: n
 
 /** @param {{campaign: any, saved: (campaign: any) => void}} props */
 export function EntryForm({ campaign, saved }) {
-  const [edited, setEdited] = useState(false);
+  const [shown, setShown] = useState("");
   const { entry } = campaign;
   const editable = can("UpdateCampaign") && campaign.status !== "CAMPAIGN_STATUS_ENDED";
   const remove = async () => {
@@ -58,16 +59,16 @@ export function EntryForm({ campaign, saved }) {
       }
     }
   };
-  const acts = editable && html`<button type="button" class="secondary outline small" onClick=${() => setEdited(true)}>${say(entry ? "entry.edit" : "entry.new")}</button>
-    ${entry && html`<${Act} class="danger outline small" act=${remove}>${say("entry.remove")}<//>`}`;
+  const open = (/** @type {string} */ what, /** @type {string} */ word) => html`<button type="button" class="secondary outline small" onClick=${() => setShown(what)}>${say(word)}</button>`;
+  const acts = html`${editable && entry && can("AddEntry") && open("add", "entry.add")}
+    ${editable && open("edit", entry ? "entry.edit" : "entry.new")}
+    ${editable && entry && html`<${Act} class="danger outline small" act=${remove}>${say("entry.remove")}<//>`}`;
   return html`<${Section} title=${say("entry.title")} note=${entry ? "" : say("entry.none")} acts=${acts}>
     ${entry && html`<${Summary} entry=${entry} />`}
   <//>
-  ${edited && html`<${Edit} campaign=${campaign} close=${() => setEdited(false)} saved=${saved} />`}`;
+  ${shown === "edit" && html`<${Edit} campaign=${campaign} close=${() => setShown("")} saved=${saved} />`}
+  ${shown === "add" && html`<${AddEntry} campaign=${campaign} close=${() => setShown("")} />`}`;
 }
-
-/** A text by language: in English if there is one. @param {Record<string, string>} by */
-export const textOf = (by) => by.en ?? Object.values(by)[0] ?? "";
 
 /** @param {{entry: any}} props */
 function Summary({ entry }) {

@@ -6,6 +6,7 @@ that was suspended for longer than its lease may still run it beside the new hol
 | Job | Because |
 |---|---|
 | counting, figures | the watermark's row is locked, and advances in the transaction that counts: no play counts twice |
+| views | a set of counts is added in the statement that stores its id: no set is added twice |
 | ending, draws | a board or draw closes by one conditional update, and each prize is paid by another |
 | limits | the tenant's mark is locked, and a threshold is marked by the statement that writes its event |
 | retention | idleness is checked again under the player's lock. A second erasure finds nothing to erase |
@@ -25,7 +26,7 @@ from runtime.operations.campaigns import analytics
 from runtime.operations.desk import erasure
 from runtime.operations.draws import lifecycle as draws
 from runtime.operations.leaderboards import auto_finalize
-from runtime.operations.reporting import counting
+from runtime.operations.reporting import counting, views
 from runtime.stores import publisher
 
 
@@ -46,6 +47,7 @@ def jobs() -> tuple[Job, ...]:
         Job(auto_finalize.JOB, auto_finalize.finalize_all, auto_finalize.EVERY_SECONDS),
         Job(draws.JOB, draws.finish_due, draws.EVERY_SECONDS),
         Job(thresholds.JOB, thresholds.check_all, thresholds.EVERY_SECONDS),
+        Job(views.JOB, views.fold_all, views.EVERY_SECONDS),
         Job(erasure.JOB, erasure.retain, erasure.EVERY_SECONDS),
         Job("stream trimming", _trim, publisher.TRIM_SECONDS),
         Job(starts.JOB, _write_starts, starts.EVERY_SECONDS, leased=False),  # Counts of this process.

@@ -170,6 +170,23 @@ LEFT JOIN (
 ) AS found ON true
 ORDER BY found.id
 
+-- name: views
+-- Page views per hour, page, source, device and country, by their ids. visitors: as in campaign_views.
+WITH seen AS (
+    SELECT * FROM campaign_views WHERE tenant_id = $1 AND view_id > $6::text ORDER BY view_id LIMIT $7
+)
+SELECT (SELECT max(view_id) FROM seen) AS seen_until, (SELECT count(*) FROM seen) AS seen, found.*
+FROM (SELECT) AS always
+LEFT JOIN (
+    SELECT v.view_id AS id, iso(v.hour) AS hour, v.campaign_id, v.game_id, v.source AS traffic_source, v.medium,
+           v.utm_campaign, v.device, v.country, v.views, v.visitors, v.page_visitors
+    FROM seen AS v
+    WHERE ($2 = '' OR v.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
+      AND ($3 = '' OR v.campaign_id = $3)
+      AND ($4::bigint = 0 OR v.hour >= at_unix($4)) AND ($5::bigint = 0 OR v.hour < at_unix($5))
+) AS found ON true
+ORDER BY found.id
+
 -- name: audit
 -- The audit log, by entry id. A merchant's staff sees what was done on the merchant's behalf. A campaign's entries are
 -- those on the campaign itself and on objects that name it.

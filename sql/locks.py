@@ -67,6 +67,9 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "game_quarters",
     "game_starts",
     "game_draws",
+    # A set of page views, then what it adds to.
+    "view_folds",
+    "campaign_views",
     "plays",
     "game_players",
     "turn_balances",

@@ -1563,6 +1563,35 @@ CREATE TABLE game_starts (
     PRIMARY KEY (tenant_id, game_id, quarter)
 );
 
+-- Page views per hour (runtime/operations/reporting/views.py). game_id: '' for the campaign's own page. visitors: those
+-- whose first view of the campaign on that day (UTC) is in this row; page_visitors: of this page.
+CREATE TABLE campaign_views (
+    tenant_id     text COLLATE "C" NOT NULL,
+    view_id       ident       NOT NULL,
+    campaign_id   ident       NOT NULL,
+    hour          timestamptz NOT NULL,
+    game_id       ident       NOT NULL,
+    source        ident       NOT NULL,
+    medium        ident       NOT NULL,
+    utm_campaign  ident       NOT NULL,
+    device        ident       NOT NULL,
+    country       ident       NOT NULL,
+    views         bigint      NOT NULL,
+    visitors      bigint      NOT NULL,
+    page_visitors bigint      NOT NULL,
+    PRIMARY KEY (tenant_id, view_id)
+);
+CREATE UNIQUE INDEX campaign_views_key ON campaign_views
+    (tenant_id, campaign_id, hour, game_id, source, medium, utm_campaign, device, country);
+
+-- The sets of views that are in campaign_views, so that none is added twice.
+CREATE TABLE view_folds (
+    tenant_id text COLLATE "C" NOT NULL,
+    fold_id   ident       NOT NULL,
+    folded_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, fold_id)
+);
+
 -- Draw results of a game's revision, before stock and caps apply. drawn: a prize or a lucky item; '': a loss.
 CREATE TABLE game_draws (
     tenant_id text COLLATE "C" NOT NULL,

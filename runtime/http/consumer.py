@@ -42,6 +42,8 @@ CLOSED: Final = INTERNAL | {"player_id"}
 _UNCOUNTED: Final = Client("", "")
 """The client of a request without rate limits."""
 
+_USER_AGENT_MAX: Final = 1_000
+
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -130,6 +132,25 @@ class WithheldRoute(Route):
     async def serve(self, request: web.Request) -> web.Response:
         await self.edge.checked_scope(request, await self.identify(request))
         raise unknown(self.operation.subject, codec.path_text("id", request.match_info["id"]))
+
+
+class BeaconRoute(Route):
+    """Passes a count to Core. Visitors who object to tracking are not counted."""
+
+    def __init__(self, edge: Edge, operation: Operation, consumer: Consumer) -> None:
+        super().__init__(edge, operation, consumer)
+        if edge.settings.country_header:
+            self.read = _located(self.read, edge.settings)
+
+    async def serve(self, request: web.Request) -> web.Response:
+        edge, operation = self.edge, self.operation
+        identity = await self.identify(request)
+        message = self.read(request, await read_body(request))
+        message.scope = await edge.checked_scope(request, identity)
+        message.client_address = client_of(request, edge.settings.trusted_proxies).address
+        objects = "1" in (request.headers.get("Sec-GPC"), request.headers.get("DNT"))
+        message.user_agent = "" if objects else request.headers.get("User-Agent", "")[:_USER_AGENT_MAX]
+        return ok(self.show(await edge.names.call(operation, message, request)))
 
 
 class ActRoute(Route):
@@ -276,4 +297,5 @@ _KINDS: Final[Mapping[RoutePolicy, type[Route]]] = {
     RoutePolicy.CACHED: CachedRoute,
     RoutePolicy.ACT: ActRoute,
     RoutePolicy.RATED: ActRoute,
+    RoutePolicy.BEACON: BeaconRoute,
 }

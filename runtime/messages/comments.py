@@ -188,7 +188,19 @@ FIELDS: dict[str, dict[str, str]] = {
     "DayFigures": {
         "players": "Always of the whole campaign, even if one game is requested."
     },
+    "ViewFigures": {
+        "name": "phone, tablet or desktop; or a country code. Empty: unknown."
+    },
+    "SourceFigures": {
+        "source": "The utm_source, or else the host of the page with the link. Empty: unknown, such as typed in.",
+        "medium": "The utm_medium.",
+        "utm_campaign": "The advertising campaign.",
+        "entries": "New entries. Always of the whole campaign.",
+        "opted_in": "Those with an optional consent in force."
+    },
     "Funnel": {
+        "views": "Page views.",
+        "visitors": "Visitors, each counted once a day (UTC).",
         "rewards": "Rewards won."
     },
     "PrizeCost": {
@@ -214,7 +226,19 @@ FIELDS: dict[str, dict[str, str]] = {
         "cost": "The total, if all rewards are in one currency; otherwise 0 and see `costs`.",
         "by_hour": "One row per hour of the day.",
         "games": "The games.",
-        "costs": "One row per currency with rewards."
+        "costs": "One row per currency with rewards.",
+        "by_source": "By source, most views first. A visitor counts for the source, device, country and hour of the day's first view.",
+        "by_device": "One row per device class.",
+        "by_country": "One row per country. Empty without COUNTRY_HEADER.",
+        "entries": "New entries. Always of the whole campaign.",
+        "opted_in": "Those with an optional consent in force."
+    },
+    "RecordViewRequest": {
+        "game_id": "The game that was shown; empty: the campaign's page.",
+        "source": "Where the visitor came from.",
+        "client_address": "The client's address. It is hashed, not stored.",
+        "user_agent": "The client's User-Agent. It is hashed, not stored. Empty: not counted.",
+        "country": "The country of the client, from a trusted proxy."
     },
     "CampaignFiguresReply": {
         "figures": "The figures."

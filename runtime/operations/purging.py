@@ -13,6 +13,7 @@ from runtime.operations.budget_alerts import thresholds
 from runtime.operations.games import trials
 from runtime.operations.packs import guesses
 from runtime.operations.players import challenges
+from runtime.operations.reporting import views
 from runtime.stores.database import StoreUnavailable, at
 
 _SQL: Final = sql.load("logins")
@@ -31,11 +32,12 @@ _PURGES: Final = {
     **trials.PURGES,
     **guesses.PURGES,
     **thresholds.PURGES,
+    **views.PURGES,
 }
 
 
 async def purge(engine: Engine) -> None:
-    """Purges expired challenges, rates, guesses, logins, revocations, API tokens, test plays, notices and wrong codes.
+    """Purges expired challenges, rates, guesses, logins, revocations, API tokens, test plays, notices, codes and folds.
 
     A failure is logged and does not block the other statements; the last one is raised at the end.
     """

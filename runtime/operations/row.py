@@ -36,13 +36,14 @@ class Access(Enum):
 
 class RoutePolicy(Enum):
     """How the consumer edge responds. CACHED: the same for every caller. ACT: once per Idempotency-Key. RATED: ACT with
-    rate limits.
+    rate limits. BEACON: a count, to which visitors can object.
     """
 
     READ = "read"
     CACHED = "cached"
     ACT = "act"
     RATED = "rated"
+    BEACON = "beacon"
 
 
 class SessionUse(Enum):

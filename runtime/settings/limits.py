@@ -86,5 +86,6 @@ class LimitSettings:
     retention_player_idle_days: int = setting(
         integer(0, 36_500, "days"),
         "0",
-        "Days without a play, reward or active login after which a player's personal data are erased. 0: never.",
+        "Days without a play, reward or active login after which a player's personal data are erased; page views are"
+        " deleted after as many. 0: never.",
     )

@@ -12,9 +12,10 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.operations import OPERATIONS, Operation, samples
+from runtime.operations.reporting import views
 from runtime.wire.schema import fields_of
 from tests.support.resources import font, make_campaign, make_prize, wheel
-from tests.support.stack import Stack
+from tests.support.stack import BROWSER, Stack
 
 Ids = dict[str, str]
 Body = dict[str, Any]
@@ -74,6 +75,8 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
     code = {"campaign_id": campaign_id, "code": "CAP-0001"}
     redeemed = (await stack.consumer("POST", "/codes/redeem", code, player=player)).data
     integration_id = (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
+    assert (await stack.consumer("POST", f"/campaigns/{campaign_id}/views", {}, headers=BROWSER)).data == {}
+    await views.fold(stack.engine, stack.tenant_id)
     task = (await stack.admin("GET", "/admin/fulfillment/tasks", campaign_id=campaign_id)).data["items"][0]
     violation_id = await make_violation(stack, campaign_id, prize_id)
     approval_id = await make_approval(stack, player, campaign_id, campaign.get("merchant_id", ""))
@@ -90,6 +93,9 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
         "pack": pack_id,
         "redemption": redeemed["redemption_id"],
         "drawn": drawn_id,
+        "view": await stack.database.fetchval(
+            "SELECT max(view_id) FROM campaign_views WHERE campaign_id = $1", campaign_id
+        ),
         "merchant": merchant_id,
         "integration": integration_id,
         "play": played["play_id"],

@@ -17,11 +17,14 @@ from runtime.app import Running, running
 from runtime.operations import API
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
+from runtime.operations.reporting import views
 from runtime.settings import Key, Settings
 from runtime.stores.database import Database
 
 TENANT = "tenant_test"
 OTHER_TENANT = "tenant_other"
+BROWSER = {"User-Agent": "Mozilla/5.0"}
+"""For page views: those by programs are not counted."""
 ROLES = ("core", "rpc", "consumer", "admin")
 KEYS = (Key("1", secrets.token_bytes(32)),)
 """Of sessions and codes, of every process of these tests: several may share a database."""
@@ -189,6 +192,7 @@ async def new_stack(settings: Settings, *, counting_seconds: float = 86400.0) ->
         with pytest.MonkeyPatch.context() as pace:
             pace.setattr(analytics, "EVERY_SECONDS", counting_seconds)
             pace.setattr(starts, "EVERY_SECONDS", counting_seconds)
+            pace.setattr(views, "EVERY_SECONDS", counting_seconds)
             pace.setattr(thresholds, "EVERY_SECONDS", 3600.0)  # Tests look themselves, and hear what is told then.
             process = await parts.enter_async_context(running(settings, ROLES))
         stack = Stack(process, await parts.enter_async_context(aiohttp.ClientSession()))

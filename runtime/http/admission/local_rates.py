@@ -42,6 +42,7 @@ class RouteClass(Enum):
     GAMEPLAY = "gameplay"
     READ = "read"
     WRITE = "write"
+    VIEW = "view"
     LOGIN = "login"
     STAFF = "staff"
     CALLBACK = "callback"
@@ -71,7 +72,9 @@ def route_class(method: str, path: str) -> RouteClass:
         return RouteClass.LOGIN
     elif path.startswith(_CALLBACK):
         return RouteClass.CALLBACK
-    return RouteClass.READ if method in ("GET", "HEAD", "OPTIONS") else RouteClass.WRITE
+    if method in ("GET", "HEAD", "OPTIONS"):
+        return RouteClass.READ
+    return RouteClass.VIEW if path.endswith("/views") else RouteClass.WRITE
 
 
 class LocalRate:

@@ -127,8 +127,8 @@ def add_exports(document: Document) -> None:
         "that a spreadsheet would read as a formula is prefixed with an apostrophe. Codes read `****`. Contacts are "
         "masked, and texts that players entered are left out, unless the token's role may fulfil rewards. In the "
         "tenant's own campaigns, merchant staff see contacts masked and no names. `from` (inclusive) and `to` "
-        "(exclusive) filter by the time of the event. A tenant may run two exports at a time. Each export is recorded "
-        "in the audit log.",
+        "(exclusive) filter by the time of the event, or the hour of views. A tenant may run two exports at a time. "
+        "Each export is recorded in the audit log.",
         "parameters": [
             name,
             query_parameter("campaign_id", text),

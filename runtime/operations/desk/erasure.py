@@ -27,6 +27,7 @@ from runtime.operations import audit
 from runtime.operations.checks import Checks
 from runtime.operations.desk.player_history import find
 from runtime.operations.players import logins
+from runtime.operations.reporting import views
 from runtime.stores.database import Database, at
 from runtime.stores.rankings import COUNT_SECONDS
 from runtime.wire.scope import tenant_of
@@ -146,13 +147,14 @@ async def _erase_rest(
 
 
 async def retain(engine: Engine) -> None:
-    """Erases players idle for longer than the retention settings allow, tenant by tenant."""
+    """Erases players idle for longer than the retention settings allow, and page views as old, tenant by tenant."""
     days = IdleDays(engine.settings.retention_guest_days, engine.settings.retention_player_idle_days)
     if not any(days):
         return
     trace.actor.set(JOB)
     for tenant_id in await engine.database.tenants(_SQL["tenants"]):
         await attempt(JOB, at(tenant_id, _erase_idle_players(engine, tenant_id, days)), tenant_id=tenant_id)
+        await attempt(JOB, at(tenant_id, views.retain(engine, tenant_id)), tenant_id=tenant_id)
 
 
 async def _erase_idle_players(engine: Engine, tenant_id: str, days: IdleDays) -> None:

@@ -6,8 +6,8 @@ A session has no row until it is played, so starts are counted separately (runti
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from itertools import groupby
@@ -21,7 +21,7 @@ from runtime.background import attempt
 from runtime.errors import unknown
 from runtime.operations.campaigns import analytics
 from runtime.operations.checks import Checks
-from runtime.operations.reporting import counting
+from runtime.operations.reporting import counting, views
 from runtime.operations.reporting.costs import by_currency, of_one
 from runtime.operations.reporting.odds_test import expected_range
 from runtime.operations.row import STAFF, Operation
@@ -29,6 +29,7 @@ from runtime.stores.database import Database
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("figures")
+_OF_VIEWS: Final = sql.load("views")
 
 
 async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequest) -> m.CampaignFiguresReply:
@@ -44,6 +45,12 @@ async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequ
         raise unknown("campaign", campaign_id)
     written = engine.starts.has(tenant_id)
     await attempt(starts.JOB, engine.starts.write_tenant(tenant_id), tenant_id=tenant_id)
+
+    async def fold() -> None:
+        nonlocal written
+        written |= await views.fold(engine, tenant_id)
+
+    await attempt(views.JOB, fold(), tenant_id=tenant_id)
     written |= await counting.count_if_stale(engine, tenant_id)
     written |= await analytics.count_if_stale(engine, tenant_id, campaign_id)
     read = partial(_read, about=key, game_id=request.game_id)
@@ -64,6 +71,8 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
         hours = await connection.fetch(_SQL["hours"], *filters, campaign["timezone"])
         prizes = await connection.fetch(_SQL["prizes"], *filters, timeout=analytics.READ_SECONDS)
         draws = await connection.fetch(_SQL["draws"], *filters)
+        viewed = await connection.fetch(_OF_VIEWS["totals"], *filters, campaign["timezone"])
+        entries = await connection.fetch(_OF_VIEWS["entries"], *filters[:4], timeout=analytics.READ_SECONDS)
         of_days = await connection.fetch(_SQL["day_players"], tenant_id, campaign_id, *days)
         if game_id:
             players: Any = await connection.fetchrow(_SQL["game_players"], tenant_id, game_id)
@@ -74,6 +83,10 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
         named = await connection.fetch(_SQL["names"], tenant_id, sorted(results))
     costs = by_currency(prizes)
     day_players = {row["day"]: row["players"] for row in of_days}
+    by = defaultdict(list)
+    for row in viewed:
+        by[row["by"]].append(row)
+    (total,) = by["total"]
     return m.CampaignFiguresReply(
         figures=m.CampaignFigures(
             timezone=campaign["timezone"],
@@ -81,6 +94,8 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
             players=players["players"],
             returning_players=players["returning"],
             funnel=m.Funnel(
+                views=total["views"],
+                visitors=total["visitors"],
                 starts=sum(row["starts"] for row in games),
                 plays=sum(row["plays"] for row in games),
                 wins=sum(row["wins"] for row in games),
@@ -88,8 +103,13 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
             ),
             cost=of_one(costs),
             costs=costs,
-            by_day=[_day(day, rows, day_players) for day, rows in groupby(hours, key=lambda row: row["day"])],
-            by_hour=_hours(hours),
+            by_day=_days([*hours, *by["time"]], day_players),
+            by_hour=_hours([*hours, *by["time"]]),
+            by_source=_sources([*by["source"], *entries]),
+            by_device=_views(by["device"], "device"),
+            by_country=[one for one in _views(by["country"], "country") if one.name or len(by["country"]) > 1],
+            entries=sum(row["entries"] for row in entries),
+            opted_in=sum(row["opted_in"] for row in entries),
             games=[m.GameFigures(**row) for row in games],
             prizes=[
                 m.PrizeCost(**{name: row[name] for name in ("prize_id", "name", "units", "cost", "currency")})
@@ -107,19 +127,45 @@ def _is_day(text: str) -> bool:
         return False
 
 
-def _day(day: date, rows: Iterable[Any], players: Mapping[date, int]) -> m.DayFigures:
-    plays = wins = 0
-    for row in rows:
-        plays, wins = plays + row["plays"], wins + row["wins"]
-    return m.DayFigures(day=day.isoformat(), plays=plays, wins=wins, players=players.get(day, 0))
+def _days(rows: Iterable[Any], players: Mapping[date, int]) -> list[m.DayFigures]:
+    sums = _sums(rows, ("day",), ("plays", "wins", "views", "visitors"))
+    return [
+        m.DayFigures(day=day.isoformat(), players=players.get(day, 0), **counts)
+        for (day,), counts in sorted(sums.items(), key=lambda item: item[0])
+    ]
 
 
 def _hours(rows: Iterable[Any]) -> list[m.HourFigures]:
-    plays, wins = Counter[int](), Counter[int]()
+    sums = _sums(rows, ("hour",), ("plays", "wins", "views", "visitors"))
+    return [m.HourFigures(hour=hour, **sums.get((hour,), {})) for hour in range(24)]
+
+
+def _views(rows: Iterable[Any], name: str) -> list[m.ViewFigures]:
+    found = [m.ViewFigures(name=row[name], views=row["views"], visitors=row["visitors"]) for row in rows]
+    return sorted(found, key=lambda one: (-one.views, one.name))
+
+
+def _sources(rows: Iterable[Any]) -> list[m.SourceFigures]:
+    """Views and entries by source, with the smallest added up: entries name more sources than views do."""
+    counts = ("views", "visitors", "entries", "opted_in")
+    sums = _sums(rows, views.SOURCE, counts)
+    ordered = sorted(sums, key=lambda source: (-sums[source]["views"], -sums[source]["entries"], source))
+    for source in [one for one in ordered if one != views.OTHER][views.SOURCES_MAX :]:
+        rest = sums.setdefault(views.OTHER, dict.fromkeys(counts, 0))
+        for name, count in sums.pop(source).items():
+            rest[name] += count
+    named = (*(one for one in ordered if one != views.OTHER), views.OTHER)
+    return [m.SourceFigures(*source, **sums[source]) for source in named if source in sums]
+
+
+def _sums(rows: Iterable[Any], names: Sequence[str], counts: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Sums of counts by the values of `names`. A row may lack a count."""
+    sums: defaultdict[tuple[Any, ...], dict[str, Any]] = defaultdict(lambda: dict.fromkeys(counts, 0))
     for row in rows:
-        plays[row["hour"]] += row["plays"]
-        wins[row["hour"]] += row["wins"]
-    return [m.HourFigures(hour=hour, plays=plays[hour], wins=wins[hour]) for hour in range(24)]
+        kept = sums[tuple(row[name] for name in names)]
+        for name in counts:
+            kept[name] += row.get(name, 0)
+    return dict(sums)
 
 
 def _revisions(rows: Iterable[Any], names: Mapping[str, str]) -> list[m.RevisionFigures]:

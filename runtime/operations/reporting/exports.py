@@ -22,9 +22,11 @@ import sql
 from runtime import ids, trace
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.background import attempt
 from runtime.errors import invalid, unknown
 from runtime.operations import audit
 from runtime.operations.checks import TIME_MAX, Checks
+from runtime.operations.reporting import views
 from runtime.operations.row import Operation
 from runtime.wire.contacts import masked
 from runtime.wire.schema import fields_of
@@ -72,6 +74,7 @@ EXPORTS: Final = {
     "audit": _Kind(_SQL["audit"], "audit"),
     "redemptions": _Kind(_SQL["redemptions"], "redemption"),
     "participants": _Kind(_SQL["participants"], "entry"),
+    "views": _Kind(_SQL["views"], "view"),
 }
 
 
@@ -100,6 +103,8 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     asked = (tenant_id, campaign_id, [{"id": request.consent}])
     if request.consent and not await engine.database.fetchval(_SQL["consent"], *asked):
         raise invalid("consent", "must be the id of a consent of the campaign's entry form")
+    if request.name == "views" and not request.after:
+        await attempt(views.JOB, views.fold(engine, tenant_id), tenant_id=tenant_id)
     after = _after(kind, request, engine.settings.session_ttl_seconds + SLACK_SECONDS)
     about = (tenant_id, merchant_id, campaign_id, request.since, request.until, *after)
     filters = (request.consent,) if request.name in CONSENTED else ()

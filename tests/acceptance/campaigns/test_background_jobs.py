@@ -15,7 +15,7 @@ from runtime.stores import publisher
 from tests.support.guests import log_in
 from tests.support.leaderboards import make_board
 from tests.support.resources import make_campaign, make_game, play_once
-from tests.support.stack import new_stack
+from tests.support.stack import BROWSER, new_stack
 from tests.support.waiting import until
 
 
@@ -36,6 +36,11 @@ async def test_process_runs_its_background_jobs(
         idle = await log_in(stack, contact="idle@example.com")
         await stack.database.execute("UPDATE players SET updated_at = now() - interval '31 days'")
         await play_once(stack, game["id"])
+        assert (await stack.consumer("POST", f"/campaigns/{campaign_id}/views", {}, headers=BROWSER)).data == {}
+        await stack.database.execute(
+            "INSERT INTO campaign_views SELECT tenant_id, 'old', campaign_id, now() - interval '31 days',"
+            " '', '', '', '', '', '', 1, 1, 1 FROM campaigns"
+        )
         board = await make_board(stack, campaign_id)
         await stack.database.execute("UPDATE leaderboards SET end_date = now() WHERE board_id = $1", board["id"])
 
@@ -44,7 +49,8 @@ async def test_process_runs_its_background_jobs(
             return bool(shown["status"] == "LEADERBOARD_STATUS_FINALIZED")
 
         async def is_counted() -> bool:
-            return bool(await stack.database.fetchval("SELECT sum(plays) = 1 FROM campaign_days"))
+            both = "(SELECT sum(plays) = 1 FROM campaign_days) AND (SELECT sum(views) = 1 FROM campaign_views)"
+            return bool(await stack.database.fetchval(f"SELECT {both}"))
 
         async def is_erased() -> bool:
             return bool((await stack.admin("GET", f"/admin/players/{idle}")).data["player"]["erased_at"])

@@ -12,7 +12,7 @@ from ops.servers.valkey import Valkey
 from runtime.operations import API
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.rewards import Shelf
-from tests.support.stack import AS_SHIPPED, Stack
+from tests.support.stack import AS_SHIPPED, BROWSER, Stack
 from tests.support.waiting import until
 
 SURFACES = ("core", "consumer", "admin")
@@ -144,11 +144,14 @@ async def test_cached_render_shows_a_change_at_once(stack: Stack) -> None:
 
 
 @pytest.mark.settings(**AS_SHIPPED)
-async def test_public_view_is_served_without_the_ephemeral_store(stack: Stack, valkey_server: Valkey) -> None:
+async def test_public_page_is_served_and_viewed_without_the_ephemeral_store(
+    stack: Stack, valkey_server: Valkey
+) -> None:
     campaign = await make_campaign(stack)
     valkey_server.freeze()
     try:
         answer = await stack.consumer("GET", f"/public/campaigns/{campaign['id']}")
+        assert (await stack.consumer("POST", f"/campaigns/{campaign['id']}/views", {}, headers=BROWSER)).data == {}
     finally:
         valkey_server.thaw()
     assert answer.data["name"] == "Autumn"

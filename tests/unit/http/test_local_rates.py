@@ -63,6 +63,7 @@ def test_address_cannot_use_its_network_up() -> None:
         ("POST", f"{API}/games/g/play", RouteClass.GAMEPLAY),
         ("POST", f"{API}/games/g/redeem", RouteClass.WRITE),
         ("GET", f"{API}/games/g/render", RouteClass.READ),
+        ("POST", f"{API}/campaigns/c/views", RouteClass.VIEW),
         ("POST", f"{API}/players/auth/start", RouteClass.LOGIN),
         ("POST", f"{API}/players/me/contacts", RouteClass.LOGIN),
         ("PUT", f"{API}/players/me", RouteClass.WRITE),

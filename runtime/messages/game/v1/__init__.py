@@ -313,6 +313,8 @@ __all__ = (
     "ReadExportRequest",
     "RecordRefusalRequest",
     "RecordSignInRequest",
+    "RecordViewReply",
+    "RecordViewRequest",
     "RecordedReply",
     "RedeemCodeRequest",
     "RedeemReply",
@@ -364,6 +366,7 @@ __all__ = (
     "SetPlayerStatusRequest",
     "SignOutPlayerReply",
     "SignOutPlayerRequest",
+    "SourceFigures",
     "Standing",
     "StartReply",
     "StartRequest",
@@ -405,6 +408,7 @@ __all__ = (
     "UsedBudget",
     "VerifyCallbackReply",
     "VerifyCallbackRequest",
+    "ViewFigures",
     "Violation",
     "ViolationReply",
     "ViolationStatus",
@@ -2530,6 +2534,31 @@ class CampaignFigures(betterproto2.Message):
     One row per currency with rewards.
     """
 
+    by_source: "list[SourceFigures]" = betterproto2.field(13, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    By source, most views first. A visitor counts for the source, device, country and hour of the day's first view.
+    """
+
+    by_device: "list[ViewFigures]" = betterproto2.field(14, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    One row per device class.
+    """
+
+    by_country: "list[ViewFigures]" = betterproto2.field(15, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    One row per country. Empty without COUNTRY_HEADER.
+    """
+
+    entries: "int" = betterproto2.field(16, betterproto2.TYPE_INT64)
+    """
+    New entries. Always of the whole campaign.
+    """
+
+    opted_in: "int" = betterproto2.field(17, betterproto2.TYPE_INT64)
+    """
+    Those with an optional consent in force.
+    """
+
 
 default_message_pool.register_message("game.v1", "CampaignFigures", CampaignFigures)
 
@@ -3039,6 +3068,10 @@ class DayFigures(betterproto2.Message):
     """
     Always of the whole campaign, even if one game is requested.
     """
+
+    views: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+    visitors: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
 
 
 default_message_pool.register_message("game.v1", "DayFigures", DayFigures)
@@ -4151,8 +4184,18 @@ class Funnel(betterproto2.Message):
     """
     The funnel. Each step is a subset of the previous one, except that a play's reply may include the next session, which
     is not counted as a start. Starts are approximate: counts of the last seconds are lost if a process is killed or its
-    write is not confirmed.
+    write is not confirmed. So are views, which need Valkey and a page that reports them.
     rewards: points and wallet currencies create none. claimed: by the player, or delivered at once.
+    """
+
+    views: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+    """
+    Page views.
+    """
+
+    visitors: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    Visitors, each counted once a day (UTC).
     """
 
     starts: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
@@ -4820,6 +4863,10 @@ class HourFigures(betterproto2.Message):
     plays: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
 
     wins: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    views: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    visitors: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
 
 default_message_pool.register_message("game.v1", "HourFigures", HourFigures)
@@ -7957,6 +8004,53 @@ default_message_pool.register_message("game.v1", "RecordSignInRequest", RecordSi
 
 
 @dataclass(eq=False, repr=False)
+class RecordViewReply(betterproto2.Message):
+    pass
+
+
+default_message_pool.register_message("game.v1", "RecordViewReply", RecordViewReply)
+
+
+@dataclass(eq=False, repr=False)
+class RecordViewRequest(betterproto2.Message):
+    """
+    A view of a campaign's page or of one of its games.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    game_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The game that was shown; empty: the campaign's page.
+    """
+
+    source: "EntrySource | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Where the visitor came from.
+    """
+
+    client_address: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The client's address. It is hashed, not stored.
+    """
+
+    user_agent: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The client's User-Agent. It is hashed, not stored. Empty: not counted.
+    """
+
+    country: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The country of the client, from a trusted proxy.
+    """
+
+
+default_message_pool.register_message("game.v1", "RecordViewRequest", RecordViewRequest)
+
+
+@dataclass(eq=False, repr=False)
 class RedeemCodeRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -9157,6 +9251,45 @@ default_message_pool.register_message("game.v1", "SignOutPlayerRequest", SignOut
 
 
 @dataclass(eq=False, repr=False)
+class SourceFigures(betterproto2.Message):
+    """
+    What came from one source. Beyond 200 a day, new sources are counted together as `other`.
+    """
+
+    source: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The utm_source, or else the host of the page with the link. Empty: unknown, such as typed in.
+    """
+
+    medium: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The utm_medium.
+    """
+
+    utm_campaign: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The advertising campaign.
+    """
+
+    views: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    visitors: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+    entries: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    """
+    New entries. Always of the whole campaign.
+    """
+
+    opted_in: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+    """
+    Those with an optional consent in force.
+    """
+
+
+default_message_pool.register_message("game.v1", "SourceFigures", SourceFigures)
+
+
+@dataclass(eq=False, repr=False)
 class Standing(betterproto2.Message):
     rank: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
 
@@ -9952,6 +10085,25 @@ class VerifyCallbackRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "VerifyCallbackRequest", VerifyCallbackRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ViewFigures(betterproto2.Message):
+    """
+    Views and visitors of one device class or country.
+    """
+
+    name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    phone, tablet or desktop; or a country code. Empty: unknown.
+    """
+
+    views: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    visitors: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "ViewFigures", ViewFigures)
 
 
 @dataclass(eq=False, repr=False)

@@ -115,9 +115,8 @@ class Watch:
                 tenant_id,
             )
             for row in rows:
-                holder = await self._connection()
-                await holder.execute("BEGIN")
-                await holder.fetchval(f"SELECT 1 FROM {table} WHERE ctid = $1 FOR UPDATE", row["ctid"])
+                (block, nth), holder = row["ctid"], await self._connection()
+                await holder.execute(f"BEGIN; SELECT FROM {table} WHERE ctid = '({block},{nth})' FOR UPDATE")
                 held[holder.get_server_pid()] = (Lock(place, tuple(row["key"])), holder)
         return held
 

@@ -124,7 +124,7 @@ ON CONFLICT (tenant_id, integration_id, event_id) DO UPDATE SET
         FROM (SELECT excluded.status = 'retry' AND d.created_at < now() - make_interval(secs => $15) AS is_over) AS o
     ),
     event_type = excluded.event_type, attempts = excluded.attempts, http_status = excluded.http_status, error = excluded.error,
-    duration_ms = excluded.duration_ms, answer = excluded.answer
+    duration_ms = excluded.duration_ms, answer = excluded.answer, tried_at = now()
     WHERE d.status <> 'delivered'
 
 -- name: erased

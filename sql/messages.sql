@@ -39,3 +39,26 @@ LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = $4
 LEFT JOIN codes AS o ON o.tenant_id = $1 AND o.reward_id = r.reward_id AND r.status = 'fulfilled'
 LEFT JOIN draws AS d ON d.tenant_id = $1 AND d.draw_id = $5
 WHERE c.tenant_id = $1 AND c.campaign_id = $2
+
+-- name: of_player
+-- Messages to player $2 and the guests merged into it, newest first, after $6 (NULL: from the newest), in campaign $3 and
+-- about reward $4 ('' all). $5 the staff's merchant ('': the tenant).
+SELECT d.delivery_id AS id, CASE d.event_type WHEN 'prize_won' THEN 'won' ELSE substr(d.event_type, 9) END AS kind,
+       i.campaign_id, coalesce(d.event #>> '{data,reward_id}', '') AS reward_id,
+       coalesce(d.event #>> '{data,draw_id}', '') AS draw_id, coalesce(r.name, w.name, '') AS subject, d.status, d.error,
+       d.attempts, unix(d.tried_at) AS tried_at, unix(d.next_attempt_at) AS next_attempt_at, d.integration_id
+FROM integration_deliveries AS d
+JOIN integrations AS i ON i.tenant_id = $1 AND i.integration_id = d.integration_id
+LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = d.event #>> '{data,reward_id}'
+LEFT JOIN draws AS w ON w.tenant_id = $1 AND w.draw_id = d.event #>> '{data,draw_id}'
+WHERE d.tenant_id = $1 AND starts_with(d.integration_id, 'messages_')
+  AND d.event #>> '{data,player_id}' IN (
+      SELECT $2 UNION ALL SELECT g.player_id FROM players AS g WHERE g.tenant_id = $1 AND g.merged_into = $2)
+  AND ($3 = '' OR i.campaign_id = $3) AND ($4 = '' OR d.event #>> '{data,reward_id}' = $4)
+  AND ($5 = '' OR i.campaign_id IN (SELECT o FROM campaigns_of($1, $5, false) AS o))
+  AND ($6::text IS NULL OR d.delivery_id < $6)
+ORDER BY d.delivery_id DESC LIMIT $7
+
+-- name: sample_prize
+-- A prize of campaign $2, for samples. No row: it has none.
+SELECT name FROM prizes WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' ORDER BY prize_id LIMIT 1

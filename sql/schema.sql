@@ -1640,7 +1640,7 @@ CREATE TRIGGER integrations_sealed BEFORE INSERT OR UPDATE OF config ON integrat
 
 -- The delivery log: the state of each event at each integration, for operators and for retries. next_attempt_at: when a
 -- retry is due. The event is stored for retries and for display; answer is the start of the receiver's response, with
--- secrets removed.
+-- secrets removed. tried_at: the last attempt.
 CREATE TABLE integration_deliveries (
     tenant_id      text COLLATE "C" NOT NULL,
     delivery_id    ident       NOT NULL,
@@ -1656,12 +1656,13 @@ CREATE TABLE integration_deliveries (
     answer         text        NOT NULL DEFAULT '',
     duration_ms    integer     NOT NULL DEFAULT 0,
     created_at     timestamptz NOT NULL DEFAULT now(),
+    tried_at       timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, integration_id, delivery_id),
     CHECK (status <> 'retry' OR (event IS NOT NULL AND next_attempt_at IS NOT NULL))
 );
 CREATE UNIQUE INDEX integration_deliveries_event ON integration_deliveries (tenant_id, integration_id, event_id);
 -- The messages of a player (sql/messages.sql): each campaign's integration for them has such an id.
-CREATE INDEX integration_deliveries_messages ON integration_deliveries (tenant_id, (event #>> '{data,player_id}'), event_id)
+CREATE INDEX integration_deliveries_messages ON integration_deliveries (tenant_id, (event #>> '{data,player_id}'), delivery_id)
     WHERE starts_with(integration_id, 'messages_');
 CREATE INDEX integration_deliveries_due ON integration_deliveries (tenant_id, integration_id, next_attempt_at)
     WHERE status = 'retry';

@@ -7,11 +7,9 @@ at each attempt: a reward that was revoked, or an address that is gone, takes ef
 
 from __future__ import annotations
 
-from datetime import datetime
 from email.message import EmailMessage
 from typing import Any, Final
 from urllib.parse import quote
-from zoneinfo import ZoneInfo
 
 import asyncpg
 import msgspec
@@ -78,7 +76,7 @@ class Mailing:
         event = msgspec.structs.replace(event, type=PREFIX + kind)
         if why := _why_not(kind, facts):
             return event, Skipped(why)
-        if (sender := self._sender()) is None:
+        if (sender := sender_of(self._settings)) is None:
             log.info("message_not_sent", kind=kind, event_id=event.id, tenant_id=event.tenant_id)
             return event, Stubbed()
         try:
@@ -87,17 +85,12 @@ class Mailing:
             return event, Failed(f"the code cannot be decrypted: {error}")
         made = mail.rendered(kind, template, values, language=facts["language"], default=facts["messages"]["language"])
         try:
-            response = await sender.send_mail(_composed(sender, event, facts["email"], made))
+            response = await sender.send_mail(composed(sender, event.id, facts["email"], made))
         except AddressRefused as error:
             return event, Skipped(str(error))
         except SendFailed as error:
             return event, Failed(str(error))
         return event, Delivered(answer=response)
-
-    def _sender(self) -> SmtpSender | None:
-        """The installation's sender. None: there is none."""
-        settings = self._settings
-        return SmtpSender(settings.smtp_url, settings.smtp_from) if settings.smtp_url and settings.smtp_from else None
 
     def _values(self, event: Event, facts: Any) -> dict[str, str]:
         """The values of the placeholders. Raises VaultError."""
@@ -106,14 +99,12 @@ class Mailing:
             context = code_context(event.tenant_id, facts["prize_id"])
             code = vault_of(self._settings.code_keys).open(facts["key_id"], facts["ciphertext"], context)
         page = f"p/{quote(facts['game_id'])}" if facts["game_id"] else f"c/{quote(event.campaign_id)}"
-        expires_at = facts["expires_at"]
-        local = datetime.fromtimestamp(expires_at, ZoneInfo(facts["timezone"])) if expires_at else None
         return {
             "player_name": mail.name_shown(facts["player_name"]),
             "campaign": facts["campaign"],
             "claim_url": f"{self._settings.consumer_url}/{page}?tenant_id={quote(event.tenant_id)}",
             "prize": facts["prize"] or "",
-            "expires_at": f"{local:%Y-%m-%d %H:%M %Z}" if local else "",
+            "expires_at": mail.local_time(facts["expires_at"], facts["timezone"]),
             "code": code,
             "draw": facts["draw"] or "",
         }
@@ -142,11 +133,15 @@ def _why_not(kind: str, facts: Any) -> str:
     return ""
 
 
-def _composed(sender: SmtpSender, event: Event, address: str, made: mail.Mail) -> EmailMessage:
-    composed = sender.mail(address, made.subject, made.text)
-    composed.add_alternative(
-        f'<!doctype html><html lang="{made.language}" dir="auto"><body>{made.html}</body></html>', "html"
-    )
-    # The same at every attempt: a server that got it twice can tell.
-    composed.replace_header("Message-ID", f"<{event.id}{composed['Message-ID'][composed['Message-ID'].index('@') :]}")
-    return composed
+def sender_of(settings: Settings) -> SmtpSender | None:
+    """The installation's sender. None: there is none."""
+    return SmtpSender(settings.smtp_url, settings.smtp_from) if settings.smtp_url and settings.smtp_from else None
+
+
+def composed(sender: SmtpSender, message_id: str, address: str, made: mail.Mail) -> EmailMessage:
+    """The mail, as text and HTML. message_id: the same at every attempt, so that a server can detect a duplicate."""
+    message = sender.mail(address, made.subject, made.text)
+    page = f'<!doctype html><html lang="{made.language}" dir="auto"><body>{made.html}</body></html>'
+    message.add_alternative(page, "html")
+    message.replace_header("Message-ID", f"<{message_id}@{message['Message-ID'].rpartition('@')[2]}")
+    return message

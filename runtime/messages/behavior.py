@@ -164,6 +164,7 @@ REQUIRED: dict[str, frozenset[str]] = {
     "RedeemCodeRequest": frozenset(["scope", "campaign_id", "code"]),
     "ReportReceiptRequest": frozenset(["scope", "receipt_id"]),
     "ListRedemptionsRequest": frozenset(["scope"]),
+    "PreviewMessageRequest": frozenset(["scope", "template"]),
 }
 
 READ_ONLY: dict[str, frozenset[str]] = {
@@ -340,6 +341,7 @@ MOST: dict[str, dict[str, int]] = {
     "WithdrawPackCodesRequest": {"codes": 128, "reason": 1000},
     "RedeemCodeRequest": {"player_id": 128, "campaign_id": 128, "code": 256, "idempotency_key": 255, "client_address": 128, "client_network": 128},
     "ReportReceiptRequest": {"receipt_id": 200, "player_id": 128, "email": 254, "phone": 254},
+    "PreviewMessageRequest": {"language": 35, "default_language": 35, "to": 254},
 }
 
 MOST_ITEMS: dict[str, dict[str, int]] = {
@@ -552,4 +554,6 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "RotatePackSecret": ("ReceiptService", "RotatePackSecretRequest", "PackReply"),
     "ReportReceipt": ("ReceiptService", "ReportReceiptRequest", "RedemptionReply"),
     "VerifyReceipt": ("ReceiptService", "VerifyCallbackRequest", "VerifyCallbackReply"),
+    "PreviewMessage": ("MessageService", "PreviewMessageRequest", "PreviewMessageReply"),
+    "ListPlayerMessages": ("MessageService", "ListOfPlayerRequest", "ListMessagesReply"),
 }

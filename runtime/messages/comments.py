@@ -579,7 +579,8 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "GetRewardReply": {
         "answers": "The winner's answers at the claim, in the order of the fields at that time.",
-        "delivery": "Omitted if no delivery has been due."
+        "delivery": "Omitted if no delivery has been due.",
+        "messages": "The e-mails to the winner about it, newest first."
     },
     "RewardDelivery": {
         "tried_at": "When the last attempt ended; 0: no attempt yet.",
@@ -1239,5 +1240,26 @@ FIELDS: dict[str, dict[str, str]] = {
         "receipt_id": "The receipt's id; empty: a code.",
         "gave": "What the player got.",
         "redeemed_at": "When it was redeemed."
+    },
+    "PlayerMessage": {
+        "reward_id": "The reward that it is about; empty: none.",
+        "draw_id": "The draw that it is about; empty: none.",
+        "subject": "The name of the prize or draw.",
+        "error": "Why it was not sent.",
+        "tried_at": "The time of the last attempt.",
+        "integration_id": "The integration whose log has the delivery."
+    },
+    "PreviewMessageRequest": {
+        "template": "The message, saved or not.",
+        "language": "The player's language; empty: the default one.",
+        "default_language": "The campaign's default language; empty: en.",
+        "to": "An e-mail address to send it to; empty: it is only shown."
+    },
+    "PreviewMessageReply": {
+        "language": "The language of the body.",
+        "text": "The body as plain text.",
+        "html": "The body as HTML.",
+        "sender": "The address that messages come from; empty: none is set up, and messages are only logged.",
+        "sent_to": "The masked address that it was sent to; empty: it was not sent."
     }
 }

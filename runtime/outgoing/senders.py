@@ -107,7 +107,7 @@ class LogSender:
 
 
 class SmtpSender:
-    """Mails codes, each over a new connection."""
+    """Sends mails, each over a new connection. address: the sender's."""
 
     carries = frozenset({"email"})
 
@@ -118,7 +118,7 @@ class SmtpSender:
         self._port = parts.port or (465 if self._tls else 587)
         self._user = unquote(parts.username) if parts.username else None
         self._password = unquote(parts.password) if parts.password else None
-        self._sender = sender
+        self.address = sender
 
     async def send(self, code: LoginCode) -> None:
         minutes = max(1, round((code.expires_at - time.time()) / 60))
@@ -156,11 +156,11 @@ class SmtpSender:
 
     def mail(self, contact: str, subject: str, text: str) -> EmailMessage:
         mail = EmailMessage()
-        mail["From"] = self._sender
+        mail["From"] = self.address
         mail["To"] = contact
         mail["Subject"] = subject
         mail["Date"] = formatdate()
-        mail["Message-ID"] = make_msgid(domain=self._sender.rpartition("@")[2].rstrip("> ") or None)
+        mail["Message-ID"] = make_msgid(domain=self.address.rpartition("@")[2].rstrip("> ") or None)
         mail.set_content(text)
         return mail
 

@@ -48,19 +48,24 @@ def check(checks: Checks, messages: m.CampaignMessages) -> None:
     seen: set[m.MessageKind] = set()
     for index, one in enumerate(messages.templates):
         path = f"messages.templates[{index}]"
-        if not one.kind:
-            checks.problem(f"{path}.kind", "is required")
-        elif one.kind in seen:
+        if one.kind in seen:
             checks.problem(f"{path}.kind", "must be unique")
         seen.add(one.kind)
-        if one.kind is m.MessageKind.REMINDER:
-            checks.between(f"{path}.hours", one.hours, 1, HOURS_MAX)
-        elif one.hours:
-            checks.problem(f"{path}.hours", "must be 0 unless kind is MESSAGE_KIND_REMINDER")
-        for name, texts, rule in (("subject", one.subject, _SUBJECT), ("body", one.body, _BODY)):
-            if texts:
-                check_texts(checks, f"{path}.{name}", texts, rule)
-                _check_placeholders(checks, f"{path}.{name}", token(one.kind), texts)
+        check_template(checks, path, one)
+
+
+def check_template(checks: Checks, path: str, one: m.MessageTemplate) -> None:
+    """The same of one template."""
+    if not one.kind:
+        checks.problem(f"{path}.kind", "is required")
+    if one.kind is m.MessageKind.REMINDER:
+        checks.between(f"{path}.hours", one.hours, 1, HOURS_MAX)
+    elif one.hours:
+        checks.problem(f"{path}.hours", "must be 0 unless kind is MESSAGE_KIND_REMINDER")
+    for name, texts, rule in (("subject", one.subject, _SUBJECT), ("body", one.body, _BODY)):
+        if texts:
+            check_texts(checks, f"{path}.{name}", texts, rule)
+            _check_placeholders(checks, f"{path}.{name}", token(one.kind), texts)
 
 
 def _check_placeholders(checks: Checks, path: str, kind: str, texts: Mapping[str, Any]) -> None:

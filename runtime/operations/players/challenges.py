@@ -305,6 +305,7 @@ def _bucket_empty(rate: Rate, wait_seconds: float) -> Fault:
         SENDS_NETWORK.kind: "too many codes were requested from this network",
         WRONG_ADDRESS.kind: "too many wrong codes from this address",
         WRONG_NETWORK.kind: "too many wrong codes from this network",
+        "message-sample": "too many sample mails were sent just now",
         "reward-code": "the code of this reward was sent several times just now",
     }.get(rate.kind, "too many guests were logged out from this address or network")
     return Fault(Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", message, retry_after_seconds=wait_seconds, policy=rate.kind)

@@ -15,6 +15,7 @@ from runtime.actors.engine import Engine
 from runtime.actors.rewards import FIELDS, listed_for_owner
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import reading
+from runtime.operations.campaigns.message_samples import from_row as message
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.fulfillment import task_message
 from runtime.operations.row import REWARD_MANAGERS
@@ -32,6 +33,8 @@ _SQL: Final = sql.load("rewards")
 SENDS_NOTHING: Final = frozenset({"none", "voucher_code", "manual"})
 """Channels that send no request to a receiver."""
 
+_MESSAGES: Final = sql.load("messages")["of_player"]
+MESSAGES_MAX: Final = 20
 _FILTERED: Final = sql.load("desk")["rewards"]
 _CODED: Final = sql.load("desk")["coded_prizes"]
 _DELIVERY: Final = sql.load("desk")["delivery_of_reward"]
@@ -64,7 +67,9 @@ async def get_reward(engine: Engine, request: m.GetRewardRequest) -> m.GetReward
             answer.value = HIDDEN
     delivery_row = await engine.database.fetchrow(_DELIVERY, tenant_of(request), request.id)
     delivery = None if delivery_row is None else _delivery(engine, tenant_of(request), delivery_row, reveal)
-    return m.GetRewardReply(reward=_record(row), answers=answers, delivery=delivery)
+    about = (row["player_id"], "", request.id, merchant_of(request), None, MESSAGES_MAX)
+    messages = [message(one) for one in await engine.database.fetch(_MESSAGES, tenant_of(request), *about)]
+    return m.GetRewardReply(reward=_record(row), answers=answers, delivery=delivery, messages=messages)
 
 
 def _delivery(engine: Engine, tenant_id: str, row: Any, reveal: bool) -> m.RewardDelivery:

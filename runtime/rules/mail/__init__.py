@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import cache
 from html import escape
 from importlib import resources
 from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -94,6 +96,11 @@ def rendered(
 def name_shown(name: str) -> str:
     """A player's name as a message shows it. Empty if it has an address: players would send advertising to others."""
     return "" if _ADDRESS.search(name) else one_line(name)[:NAME_MAX]
+
+
+def local_time(at: int, zone: str) -> str:
+    """A time (unix seconds) in a campaign's zone; "" for 0."""
+    return f"{datetime.fromtimestamp(at, ZoneInfo(zone)):%Y-%m-%d %H:%M %Z}" if at else ""
 
 
 def one_line(text: str) -> str:

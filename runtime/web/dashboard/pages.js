@@ -20,6 +20,7 @@ export const ROUTES = [
   { path: "/campaigns/gallery", needs: "CreateCampaign", load: () => import("./pages/gallery.js") },
   { path: "/campaigns/:id", needs: "GetCampaign", load: () => import("./pages/campaign.js") },
   { path: "/campaigns/:id/page", needs: "UpdateCampaign", load: () => import("./pages/campaign_page.js") },
+  { path: "/campaigns/:id/messages", needs: "PreviewMessage", load: () => import("./pages/campaign_messages.js") },
   { path: "/campaigns/:id/games/new", needs: "CreateGame", load: () => import("./pages/game_new.js") },
   { path: "/games", needs: "ListGames", load: () => import("./pages/games.js"), nav: "nav.games", icon: "wheel", group: "play" },
   { path: "/games/:id", needs: "GetGame", load: () => import("./pages/game.js") },

@@ -180,7 +180,27 @@ async def test_message_that_is_not_sent_says_why(own_world: World, stack: Stack,
         await until(lambda: is_over(stack))
         assert await log() == [no_address, ("SKIPPED", "the player was erased"), refused]
     assert mailbox.mails == []
+    [shown] = (await stack.admin("GET", "/admin/players/ann/messages")).data["items"]
+    facts = ("MESSAGE_KIND_WON", "Mug", "INTEGRATION_DELIVERY_STATUS_SKIPPED", no_address[1])
+    assert (shown["kind"], shown["subject"], shown["status"], shown["error"]) == facts
+    of_reward = (await stack.admin("GET", f"/admin/rewards/{shown['reward_id']}")).data["messages"]
+    assert of_reward == [shown]
 
 
 async def is_over(stack: Stack) -> bool:
     return not await stack.database.fetchval("SELECT count(*) FROM integration_deliveries WHERE status = 'retry'")
+
+
+async def test_sample_is_shown_and_sent_to_the_given_address(own_world: World, stack: Stack, mailbox: Mailbox) -> None:
+    path = f"/admin/campaigns/{own_world.campaign_id}/messages/preview"
+    body = {"template": template("CODE_DELIVERED", subject={"nl": "{prize} {code}"}), "language": "nl"}
+    shown = (await stack.admin("POST", path, body)).data
+    assert (shown["subject"], shown["sender"], shown["sent_to"]) == ("Mug SAMPLE-1234", "Shop <shop@example.com>", "")
+    assert "Bekijk je prijs" in shown["html"] and mailbox.mails == []
+    sent = (await stack.admin("POST", path, {**body, "to": "Me@Example.com"})).data["sent_to"]
+    assert (sent, [mail["To"] for mail in mailbox.parsed]) == ("m***@example.com", ["me@example.com"])
+    for wrong, field in (
+        ({"to": "me"}, "to"),
+        ({"template": template("WON", body={"en": "{code}"})}, "template.body.en"),
+    ):
+        assert fields_of(await stack.admin("POST", path, {**body, **wrong})) == [field]

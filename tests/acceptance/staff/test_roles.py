@@ -48,7 +48,7 @@ def is_design(operation: Operation) -> bool:
         bool(operation.resource)
         or bool(operation.upload)
         or operation.verb == "DELETE"
-        or more[-1:] in (["duplicate"], ["test-plays"], ["stock"], ["rotate-secret"], ["import"])
+        or more[-1:] in (["duplicate"], ["test-plays"], ["stock"], ["rotate-secret"], ["import"], ["preview"])
     )
     return first in DESIGNED and changes
 

@@ -85,3 +85,28 @@ async def test_postal_entry_is_added_by_staff(desk: Desk, fair: World) -> None:
     address = {"line1": "1 Main Street", "city": "Ulm", "country": "DE"}
     assert entry["fields"] == {"email": "pat@example.com", "size": "m", "number": 0, "address": address}
     desk.forgive("400")
+
+
+async def test_message_is_written_beside_its_preview(desk: Desk) -> None:
+    page, stack = desk.page, desk.stack
+    campaign_id = (await make_campaign(stack))["id"]
+    await desk.enter("admin", path=f"/campaigns/{campaign_id}")
+    await page.get_by_role("button", name="Edit messages").click()
+    await page.wait_for_selector(".mail >> text=You won: Mug")
+    await page.locator("[name='won.sent']").check()
+    await page.locator("[data-path='won.subject']").get_by_role("button", name="Add to subject").click()
+    await page.locator("[name='won.subject.en']").fill("Hello {name}")
+    await page.wait_for_selector("[role=alert] >> text={name} is not a placeholder")
+    await desk.press("Save", within="main .sheet")
+    await page.wait_for_selector("small.wrong >> text={name} is not a placeholder")
+    await page.locator("[name='won.subject.en']").fill("Hello {player_name}")
+    await page.wait_for_selector(".mail >> text=Hello Ada")
+    assert await violations(page) == []
+    for width in (1280, 768, 390):
+        await page.set_viewport_size({"width": width, "height": 900})
+        await desk.shot(f"messages editor {width}")
+    await desk.press("Save", within="main .sheet")
+    assert await desk.toast() == "Saved"
+    [one] = (await stack.admin("GET", f"/admin/campaigns/{campaign_id}")).data["messages"]["templates"]
+    assert (one["kind"], one["subject"]) == ("MESSAGE_KIND_WON", {"en": "Hello {player_name}"})
+    desk.forgive("400 (Bad Request)")

@@ -203,6 +203,7 @@ __all__ = (
     "ListLedgerRequest",
     "ListMerchantsReply",
     "ListMerchantsRequest",
+    "ListMessagesReply",
     "ListMilestonesReply",
     "ListMilestonesRequest",
     "ListOfPlayerRequest",
@@ -277,11 +278,14 @@ __all__ = (
     "Player",
     "PlayerCounts",
     "PlayerEntryReply",
+    "PlayerMessage",
     "PlayerRecord",
     "PlayerRecordReply",
     "PlayerReply",
     "PlayerSession",
     "PlayerStatus",
+    "PreviewMessageReply",
+    "PreviewMessageRequest",
     "Prize",
     "PrizeConstraints",
     "PrizeContent",
@@ -4750,6 +4754,11 @@ class GetRewardReply(betterproto2.Message):
     Omitted if no delivery has been due.
     """
 
+    messages: "list[PlayerMessage]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The e-mails to the winner about it, newest first.
+    """
+
 
 default_message_pool.register_message("game.v1", "GetRewardReply", GetRewardReply)
 
@@ -5804,6 +5813,16 @@ class ListMerchantsRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ListMerchantsRequest", ListMerchantsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ListMessagesReply(betterproto2.Message):
+    items: "list[PlayerMessage]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListMessagesReply", ListMessagesReply)
 
 
 @dataclass(eq=False, repr=False)
@@ -7009,6 +7028,62 @@ default_message_pool.register_message("game.v1", "PlayerEntryReply", PlayerEntry
 
 
 @dataclass(eq=False, repr=False)
+class PlayerMessage(betterproto2.Message):
+    """
+    ---------------------------------------------------------------- messages
+
+    An e-mail to a player, sent or not.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    kind: "MessageKind" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: MessageKind(0))
+
+    campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    reward_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The reward that it is about; empty: none.
+    """
+
+    draw_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The draw that it is about; empty: none.
+    """
+
+    subject: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The name of the prize or draw.
+    """
+
+    status: "IntegrationDeliveryStatus" = betterproto2.field(
+        7, betterproto2.TYPE_ENUM, default_factory=lambda: IntegrationDeliveryStatus(0)
+    )
+
+    error: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    Why it was not sent.
+    """
+
+    attempts: "int" = betterproto2.field(9, betterproto2.TYPE_INT32)
+
+    tried_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
+    """
+    The time of the last attempt.
+    """
+
+    next_attempt_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
+
+    integration_id: "str" = betterproto2.field(12, betterproto2.TYPE_STRING)
+    """
+    The integration whose log has the delivery.
+    """
+
+
+default_message_pool.register_message("game.v1", "PlayerMessage", PlayerMessage)
+
+
+@dataclass(eq=False, repr=False)
 class PlayerRecord(betterproto2.Message):
     """
     ---------------------------------------------------------------- players as staff see them
@@ -7187,6 +7262,73 @@ class PlayRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "PlayRequest", PlayRequest)
+
+
+@dataclass(eq=False, repr=False)
+class PreviewMessageReply(betterproto2.Message):
+    language: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The language of the body.
+    """
+
+    subject: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    text: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The body as plain text.
+    """
+
+    html: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The body as HTML.
+    """
+
+    sender: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The address that messages come from; empty: none is set up, and messages are only logged.
+    """
+
+    sent_to: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The masked address that it was sent to; empty: it was not sent.
+    """
+
+
+default_message_pool.register_message("game.v1", "PreviewMessageReply", PreviewMessageReply)
+
+
+@dataclass(eq=False, repr=False)
+class PreviewMessageRequest(betterproto2.Message):
+    """
+    The message is shown with sample values. With `to` it is also sent there.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    template: "MessageTemplate | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The message, saved or not.
+    """
+
+    language: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The player's language; empty: the default one.
+    """
+
+    default_language: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The campaign's default language; empty: en.
+    """
+
+    to: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    An e-mail address to send it to; empty: it is only shown.
+    """
+
+
+default_message_pool.register_message("game.v1", "PreviewMessageRequest", PreviewMessageRequest)
 
 
 @dataclass(eq=False, repr=False)

@@ -21,6 +21,7 @@ import { label, moneys, number, say, state } from "../words.js";
 import { Budget } from "./budget.js";
 import { EntryForm } from "./campaign_entry.js";
 import { Exports } from "./campaign_exports.js";
+import { Messages } from "./campaign_messages.js";
 import { addressOf, CAMPAIGN } from "./campaigns.js";
 import { moveGame, verbOf } from "./game_moves.js";
 import { Launch } from "./launch.js";
@@ -107,6 +108,7 @@ export default function Campaign({ id }) {
       && html`<${Launch} campaign=${campaign} games=${games.data} />`}
     <${Games} games=${games} campaign=${campaign} />
     <${EntryForm} campaign=${campaign} saved=${set} />
+    ${can("PreviewMessage") && html`<${Messages} campaign=${campaign} />`}
     ${can("ExportRows") && campaign.status !== "CAMPAIGN_STATUS_DRAFT" && html`<${Exports} campaign=${campaign} />`}
     ${games.data && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<${Embed} kind="c" of=${campaign} origins=${campaign.origins}
       games=${active.map((one) => one.id)} note=${campaign.status === "CAMPAIGN_STATUS_DRAFT" ? say("embed.draft") : ""} />`}

@@ -20,7 +20,7 @@ const LEGAL = ["terms", "privacy", "imprint"];
 const STATES = ["announced", "running", "paused", "sold_out", "claims_open", "ended"];
 const PICTURES = ["image", "logo", "preview"];
 /** Of the widget, offered in this order. */
-const LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr", "ar", "ja", "zh"];
+export const LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr", "ar", "ja", "zh"];
 const COLOURS = ["primary", "accent", "color"];
 
 /** @param {Record<string, any>} properties */

@@ -53,6 +53,7 @@ export default function Integrations() {
       await doing(() => api.remove("/admin/integrations/{id}", path(one)), () => say("integrations.removed"));
     }
   };
+  const own = (/** @type {any} */ one) => one.type !== "INTEGRATION_TYPE_EMAIL"; // Messages change with their campaign.
   const tried = (/** @type {any} */ got) => say(got.delivered ? "integrations.sent" : "integrations.not_sent", { error: got.error || state(got.status), ms: got.duration_ms });
   const button = (/** @type {string} */ what, /** @type {any} */ one) => html`<button type="button" class="secondary outline small" onClick=${() => setShown({ what, one })}>${say(`integrations.${what}`)}</button>`;
   const make = can("CreateIntegration") && html`<button type="button" onClick=${() => setShown({ what: "new" })}>${say("integrations.new")}</button>`;
@@ -63,11 +64,11 @@ export default function Integrations() {
     { title: say("players.since"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
     { title: say("list.acts"), acts: true, show: (/** @type {any} */ one) => html`<div class="acts">
       ${can("ListIntegrationDeliveries") && button("log", one)}
-      ${can("TestIntegration") && html`<${Act} class="secondary outline small" act=${() => doing(() => api.post("/admin/integrations/{id}/test", path(one)), tried)}>${say("integrations.test")}<//>`}
-      ${can("UpdateIntegration") && html`<${Act} class="secondary outline small" act=${() => move(one)}>${say(paused(one) ? "integrations.resume" : "integrations.pause")}<//>`}
-      ${can("UpdateIntegration") && button("edit", one)}
-      ${can("RotateSecret") && button("rotate", one)}
-      ${can("DeleteIntegration") && html`<${Act} class="danger outline small" act=${() => remove(one)}>${say("integrations.remove")}<//>`}</div>` },
+      ${own(one) && can("TestIntegration") && html`<${Act} class="secondary outline small" act=${() => doing(() => api.post("/admin/integrations/{id}/test", path(one)), tried)}>${say("integrations.test")}<//>`}
+      ${own(one) && can("UpdateIntegration") && html`<${Act} class="secondary outline small" act=${() => move(one)}>${say(paused(one) ? "integrations.resume" : "integrations.pause")}<//>`}
+      ${own(one) && can("UpdateIntegration") && button("edit", one)}
+      ${own(one) && can("RotateSecret") && button("rotate", one)}
+      ${own(one) && can("DeleteIntegration") && html`<${Act} class="danger outline small" act=${() => remove(one)}>${say("integrations.remove")}<//>`}</div>` },
   ];
   const load = async (/** @type {any} */ query, /** @type {AbortSignal} */ signal) => {
     const found = await api.get("/admin/integrations", { query, signal });
@@ -88,7 +89,7 @@ export default function Integrations() {
 }
 
 /** The receiver's name. @param {any} one */
-const nameOf = (one) => one.config?.url || `${state(one.type)} ${one.id}`;
+const nameOf = (one) => (one.type === "INTEGRATION_TYPE_EMAIL" ? say("messages.of_campaign") : one.config?.url) || `${state(one.type)} ${one.id}`;
 
 const CONFIG = {
   type: "object",

@@ -18,7 +18,7 @@ import { number, say, state } from "../words.js";
 import { Entry, entryColumns } from "./audit.js";
 import { Adjust, Erase, exported, Grant, Merge } from "./player_acts.js";
 import { Entries } from "./player_entries.js";
-import { Deliveries, Plays, Rewards } from "./player_won.js";
+import { Deliveries, Messages, Plays, Rewards } from "./player_won.js";
 import { nameOf, playerAddress, standing } from "./players.js";
 
 /** @param {{id: string}} props */
@@ -39,6 +39,7 @@ export default function Player({ id }) {
     <${Plays} id=${id} about=${changes} />
     <${Rewards} id=${id} about=${changes} changed=${changed} />
     <${Deliveries} id=${id} about=${changes} changed=${changed} />
+    ${can("ListPlayerMessages") && html`<${Messages} id=${id} about=${changes} changed=${changed} />`}
     ${can("ListPlayerRedemptions") && html`<${Redemptions} path="/admin/players/{id}/redemptions" id=${id} about=${changes} of="pack" />`}
     <${Has} id=${id} about=${changes} />
     ${can("ListAuditEntries") && html`<${Log} id=${id} about=${changes} />`}`;

@@ -2,16 +2,18 @@
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
-import { Dialog } from "../parts/dialog.js";
+import { confirm, Dialog } from "../parts/dialog.js";
 import { Section } from "../parts/layout.js";
 import { PagedTable } from "../parts/paged_table.js";
 import { loadById, useData } from "../parts/requests.js";
 import { Loading, Problem } from "../parts/states.js";
+import { complain, tell } from "../parts/toast.js";
 import { Id, Status, When } from "../parts/values.js";
 import { channelName, Named } from "../prizes/definition.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
-import { number, say } from "../words.js";
+import { label, number, say, state } from "../words.js";
+import { kindOf } from "./campaign_messages.js";
 import { DeliveryDetails } from "./delivery_details.js";
 import { RewardActs } from "./reward_acts.js";
 import { retryTask } from "./reward_moves.js";
@@ -95,4 +97,30 @@ export function taskColumns(changed) {
     { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<div class="acts"><${DeliveryDetails} task=${one} />${can("RetryTask") && ["TASK_STATUS_DEAD", "TASK_STATUS_RETRY", "TASK_STATUS_AWAITING"].includes(one.status)
       && html`<${Act} class="secondary outline small" act=${() => retryTask(one, changed)}>${say("rewards.retry")}<//>`}</div>` },
   ];
+}
+
+/** The e-mails to the player, sent or not. @param {{id: string, about: number, changed: () => any}} props */
+export function Messages({ id, about, changed }) {
+  const resend = async (/** @type {any} */ one) => {
+    if (await confirm({ title: say("messages.resend_title"), text: say("messages.resend_text"), word: say("messages.resend") })) {
+      try {
+        const got = await api.post("/admin/integrations/{id}/resend", { path: { id: one.integration_id }, body: { delivery_id: one.id } });
+        tell(got.delivered ? say("messages.resent") : say("messages.not_sent", { error: got.error || state(got.status) }));
+        await changed();
+      } catch (refused) {
+        complain(refused);
+      }
+    }
+  };
+  const columns = [
+    { title: say("player.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.tried_at} />` },
+    { title: say("messages.kind"), show: (/** @type {any} */ one) => html`<span class="name">${label(kindOf(one))}</span><small class="channel">${one.subject}</small>` },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+    { title: say("deliveries.cause"), show: (/** @type {any} */ one) => html`<span class="clamp" title=${one.error}>${one.error || say("none")}</span>` },
+    ...(can("ResendDelivery") ? [{ title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<${Act} class="secondary outline small" act=${() => resend(one)}>${say("messages.resend")}<//>` }] : []),
+  ];
+  return html`<${Section} title=${say("messages.title")}>
+    <${PagedTable} caption=${say("messages.title")} columns=${columns} empty=${say("messages.of_player_none")} about=${about}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/players/{id}/messages", { path: { id }, query, signal })} />
+  <//>`;
 }

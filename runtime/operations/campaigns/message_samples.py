@@ -1,0 +1,126 @@
+"""Previews of a campaign's messages, sample mails, and the messages that players got."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.actors.mailing import composed, sender_of
+from runtime.errors import Fault, Status, unknown
+from runtime.operations import audit, reading
+from runtime.operations.campaigns import messages
+from runtime.operations.checks import Checks, provided
+from runtime.operations.players.challenges import Rate, charge_all
+from runtime.operations.row import DESIGNERS, STAFF, Operation
+from runtime.outgoing.senders import SendFailed
+from runtime.rules import mail
+from runtime.wire.contacts import masked, normalized
+from runtime.wire.enums import enum, token
+from runtime.wire.scope import merchant_of, tenant_of
+
+_SQL: Final = sql.load("messages")
+_GET: Final = sql.load("campaigns")["get"]
+_KNOWN: Final = sql.load("desk")["is_known"]
+
+SAMPLES: Final = Rate("message-sample", 30, 10)
+"""Sample mails of one tenant: ten at once, then two a minute."""
+
+EXPIRES_SECONDS: Final = 3 * 86_400
+
+
+async def preview_message(engine: Engine, request: m.PreviewMessageRequest) -> m.PreviewMessageReply:
+    """Renders a message with sample values, and sends it to `to`, if that is set. The audit log records sent ones.
+
+    UNAVAILABLE SENDER_UNAVAILABLE if no mail server is set up or it fails; RESOURCE_EXHAUSTED RATE_LIMITED.
+    """
+    tenant_id, template = tenant_of(request), provided(request.template, "template")
+    campaign = await reading.for_update(engine.database, _GET, request, "campaign", request.id)
+    checks = Checks()
+    messages.fill_defaults(m.CampaignMessages(templates=[template]))
+    messages.check_template(checks, "template", template)
+    checks.raise_found()
+    made = mail.rendered(
+        token(template.kind),
+        messages.stored_template(template),
+        await _sample_values(engine, tenant_id, campaign),
+        language=request.language or request.default_language,
+        default=request.default_language,
+    )
+    sender = sender_of(engine.settings)
+    reply = m.PreviewMessageReply(
+        language=made.language,
+        subject=made.subject,
+        text=made.text,
+        html=made.html,
+        sender=sender.address if sender is not None else "",
+    )
+    if not request.to:
+        return reply
+    address = normalized(m.ContactType.EMAIL, request.to, field="to")
+    if sender is None:
+        raise _unavailable("no mail server is set up; operators: set SMTP_URL and SMTP_FROM, for Core too")
+
+    async def record(connection: asyncpg.Connection) -> None:
+        await charge_all(connection, [(SAMPLES, tenant_id)])
+        after = {"kind": token(template.kind), "to": masked(address)}
+        await audit.record(connection, tenant_id, "campaign.send_sample", request.id, after=after)
+
+    await engine.database.transaction(record)
+    try:
+        await sender.send_mail(composed(sender, ids.make("sample"), address, made))
+    except SendFailed as error:
+        raise _unavailable(f"the mail could not be sent: {error}") from error
+    reply.sent_to = masked(address)
+    return reply
+
+
+async def _sample_values(engine: Engine, tenant_id: str, campaign: Any) -> dict[str, str]:
+    prize = await engine.database.fetchval(_SQL["sample_prize"], tenant_id, campaign["id"])
+    expires_at = int(engine.clock.now()) + EXPIRES_SECONDS
+    return {
+        "player_name": "Ada",
+        "campaign": campaign["name"],
+        "claim_url": f"{engine.settings.consumer_url}/c/{campaign['id']}?tenant_id={tenant_id}",
+        "prize": prize or "Mug",
+        "expires_at": mail.local_time(expires_at, campaign["timezone"]),
+        "code": "SAMPLE-1234",
+        "draw": "Prize draw",
+    }
+
+
+def _unavailable(message: str) -> Fault:
+    return Fault(Status.UNAVAILABLE, "SENDER_UNAVAILABLE", message, retry_after_seconds=5)
+
+
+async def list_messages(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListMessagesReply:
+    """Lists the e-mails to the player, newest first, with those that were not sent, and why."""
+    tenant_id = tenant_of(request)
+    if not await engine.database.fetchval(_KNOWN, tenant_id, request.id):
+        raise unknown("player", request.id)
+    filters = (tenant_id, request.id, request.campaign_id, "", merchant_of(request))
+    rows, pagination = await reading.page(engine, _SQL["of_player"], request, *filters)
+    return m.ListMessagesReply(items=[from_row(row) for row in rows], pagination=pagination)
+
+
+def from_row(row: Any) -> m.PlayerMessage:
+    status = enum(m.IntegrationDeliveryStatus, row["status"])
+    return m.PlayerMessage(**{**row, "kind": enum(m.MessageKind, row["kind"]), "status": status})
+
+
+ROWS: Final = (
+    Operation(
+        "PreviewMessage",
+        "POST /campaigns/{id}/messages/preview",
+        run=preview_message,
+        admin=DESIGNERS,
+        lengthy=True,
+        refusals=("SENDER_UNAVAILABLE", "RATE_LIMITED"),
+        example={"template": {"kind": "MESSAGE_KIND_WON", "subject": {"en": "You won {prize}"}}, "language": "en"},
+    ),
+    Operation("ListPlayerMessages", "GET /players/{id}/messages", run=list_messages, admin=STAFF),
+)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-HANG_SECONDS: Final = 60.0
+HANG_SECONDS: Final = 150.0
 """What has not come about by then never will: a ceiling, far above what a busy machine needs."""
 
 

@@ -71,6 +71,10 @@ class Fixture:
         }
         return self._make("game", spec)
 
+    def pack(self) -> str:
+        """Creates a pack whose codes give two turns; returns its id."""
+        return self._make("pack", {"name": "bench", "campaign_id": self.campaign_id, "gives": {"turns": 2}})
+
     def leaderboard(self, game_id: str) -> str:
         """Creates a leaderboard of the plays of a game; returns its id."""
         spec = {

@@ -1,4 +1,4 @@
-"""Imports of voucher codes: one large import alone, and plays beside imports."""
+"""Imports of codes, of prizes and of packs: one large import alone, plays beside it, and codes that players enter."""
 
 import http.client
 import itertools
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Ratio, Run
 from ops.benchmarks.cases.plays import Plays, one_server, spins
@@ -23,31 +24,39 @@ PIECE: Final = 5_000
 """Codes in one piece of the body."""
 
 _LONGEST: Final = """SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0) FROM pg_stat_activity
-    WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND query ILIKE '%INTO codes%'"""
+    WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND query ~ 'INTO (pack_)?codes'"""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A prize to import into, of a server's admin edge."""
+    """What is imported into, by a server's admin edge. path: of its codes."""
 
     server: Process
     token: str
-    prize_id: str
+    path: str
+    fixture: Fixture
 
     @classmethod
-    def make(cls, bench: Bench, server: Process) -> "Target":
+    def prize(cls, bench: Bench, server: Process) -> "Target":
         fixture = Fixture(bench.stack.core(server))
         coded = {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}
-        prize_id = fixture.prize(fulfillment=coded, stock=0)
-        return cls(server, bench.stack.staff_token(fixture.tenant_id), prize_id)
+        path = f"prizes/{fixture.prize(fulfillment=coded, stock=0)}/codes"
+        return cls(server, bench.stack.staff_token(fixture.tenant_id), path, fixture)
+
+    @classmethod
+    def pack(cls, bench: Bench, server: Process) -> "Target":
+        fixture = Fixture(bench.stack.core(server))
+        path = f"packs/{fixture.pack()}/codes"
+        return cls(server, bench.stack.staff_token(fixture.tenant_id), path, fixture)
 
     def send(self, begins: str, count: int, over: Callable[[], bool] = lambda: False) -> int:
         """Imports codes that begin with `begins` by one request, until `over`. Returns how many were added."""
         connection = http.client.HTTPConnection(urlsplit(self.server.admin_url).netloc, timeout=300)
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "text/plain"}
-        path = f"/api/v1/admin/prizes/{self.prize_id}/codes"
         try:
-            connection.request("POST", path, _body(begins, count, over), headers, encode_chunked=True)
+            connection.request(
+                "POST", f"/api/v1/admin/{self.path}", _body(begins, count, over), headers, encode_chunked=True
+            )
             answer = connection.getresponse()
             said: dict[str, Any] = json.loads(answer.read())
         finally:
@@ -67,10 +76,14 @@ def _body(begins: str, count: int, over: Callable[[], bool]) -> Iterator[bytes]:
 class Import(Case):
     """One request with many codes, on an idle server."""
 
-    name, title, unit, once = "import", "one import of a million codes", "codes", True
+    unit, once = "codes", True
+
+    def __init__(self, name: str, title: str, target: Callable[[Bench, Process], Target]) -> None:
+        super().__init__()
+        self.name, self.title, self._make = name, title, target
 
     def prepare(self, bench: Bench) -> None:
-        self._target = Target.make(bench, bench.server)
+        self._target = self._make(bench, bench.server)
         self._target.send("FIRST", PIECE)
 
     def run(self, bench: Bench) -> Run:
@@ -119,7 +132,7 @@ class BesideImports(Plays):
 
     def prepare(self, bench: Bench) -> None:
         super().prepare(bench)
-        self._target = Target.make(bench, self.server)
+        self._target = Target.prize(bench, self.server)
         self._numbers = itertools.count()
         self._added: list[str] = []
 
@@ -152,8 +165,48 @@ class BesideImports(Plays):
         self.facts.append(f"codes imported per second beside the plays: {', '.join(self._added)}")
 
 
+class Redeem(Case):
+    """Codes of a pack that players enter, each once."""
+
+    name, title, unit = "redeem", "codes that players enter", "codes"
+
+    def prepare(self, bench: Bench) -> None:
+        self._target = Target.pack(bench, bench.server)
+        self._numbers, self._done = itertools.count(), 0
+        self._players = bench.players(self._target.fixture.tenant_id)
+        self._rate = self._enter(bench, 10 * bench.scale.connections).per_second
+
+    def run(self, bench: Bench) -> Run:
+        return self._enter(bench, bench.scale.count(self._rate))
+
+    def finish(self, bench: Bench) -> None:
+        tenant_id = self._target.fixture.tenant_id
+        query = f"SELECT count(*) FROM redemptions WHERE tenant_id = '{tenant_id}'"
+        rows = int(bench.stack.sql(query))
+        exact = "" if rows == self._done else " -- NOT EXACT"
+        self.facts = [f"{self._done:,} codes answered OK, {rows:,} recorded in the database{exact}"]
+
+    def _enter(self, bench: Bench, count: int) -> Run:
+        begins, campaign_id = f"ENTER{next(self._numbers)}", self._target.fixture.campaign_id
+        self._target.send(begins, count)
+        entered = [
+            requests.post(
+                "/codes/redeem",
+                b'{"campaign_id":"%b","code":"%b-%07d"}' % (campaign_id.encode(), begins.encode(), n),
+                self._players[n % len(self._players)],
+                key=requests.idempotency_key(),
+            )
+            for n in range(count)
+        ]
+        run = bench.measure(lambda: bench.loader.send(bench.server.port, entered, bench.scale.connections))
+        self._done += run.done
+        return run
+
+
 CASES: Final[tuple[Case, ...]] = (
-    Import(),
+    Import("import", "one import of a million codes", Target.prize),
+    Import("import-pack", "one import of a million codes of a pack", Target.pack),
+    Redeem(),
     BesideImports(
         "imported", "one hot game, and an import beside it", one_server, spins(1), (Ratio("hot", least=0.9),)
     ),

@@ -239,7 +239,8 @@ async def _campaign(asked: Asked, campaign_id: str) -> str:
         description=described or ", ".join(game.name for game in reply.games),
         picture=_absolute(picture_of(settings.get("preview"), picture, *backgrounds), asked.base),
         loads=_loads(_scripts(around + listed), calendar),
-        body=f"<main>\n{_logo(settings)}{cover}<h1>{escape(title)}</h1>\n{lead}{around}{listed}\n</main>\n"
+        body=f'<main data-campaign="{escape(campaign_id)}" data-tenant="{escape(tenant)}">\n'
+        f"{_logo(settings)}{cover}<h1>{escape(title)}</h1>\n{lead}{around}{listed}\n</main>\n"
         f"{_footer(asked, settings, campaign_id)}",
         language=language,
         brand=next((brand for brand in map(brand_of, looks) if brand.style), NO_BRAND),
@@ -252,8 +253,9 @@ def _has_doors(settings: Mapping[str, Any]) -> bool:
 
 
 def _scripts(shown: str) -> list[str]:
-    """The scripts for a campaign's times and for its links to games."""
-    return [name for name, part in (("times.js", "<time"), ("links.js", '<a href="/p/')) if part in shown]
+    """The scripts that report a view, and those for a campaign's times and for its links to games."""
+    parts = (("times.js", "<time"), ("links.js", '<a href="/p/'))
+    return ["views.js", *(name for name, part in parts if part in shown)]
 
 
 def _loads(scripts: Iterable[str], calendar: bool) -> str:

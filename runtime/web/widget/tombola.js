@@ -139,6 +139,8 @@ export class TombolaGame extends HTMLElement {
     });
     round.addEventListener("session", (event) => this.#tell("started", /** @type {CustomEvent} */ (event).detail));
     this.#tell("ready", { game: /** @type {import("./types.js").Render} */ (round.render), standing: round.standing });
+    // The dashboard's preview is no visit.
+    if (api instanceof Api) void loadModule("./source.js").then((file) => file.reportView({ base, tenant, token: identity.token }, round.render?.campaign_id, round.render?.id)).catch(() => {});
     if (round.resumes) void this.play();
   }
 

@@ -14,7 +14,7 @@ import { useTitle } from "../title.js";
 import { money, moneys, number, say } from "../words.js";
 
 const STEPS = ["starts", "plays", "wins", "claimed", "fulfilled"];
-const EXPORTS = ["plays", "rewards", "winners", "ledger", "tasks", "audit", "redemptions", "participants"];
+const EXPORTS = ["plays", "rewards", "winners", "ledger", "tasks", "audit", "redemptions", "participants", "views"];
 
 const percent = (/** @type {number} */ part) => `${(part * 100).toLocaleString("en", { maximumFractionDigits: part < 0.01 ? 3 : 1 })}\u00a0%`;
 

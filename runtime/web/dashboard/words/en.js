@@ -1341,6 +1341,7 @@ export const words = {
   "export.winners": "Winners",
   "export.redemptions": "Redeemed codes and receipts",
   "export.participants": "Participants",
+  "export.views": "Page views",
   "export.ledger": "Ledger",
   "export.tasks": "Deliveries",
   "export.audit": "Audit log",

@@ -1,6 +1,7 @@
 // The campaign's entry form: what it asks before a play or a claim. Its labels and consents come from the operator.
 
 import { h } from "../dom.js";
+import { source } from "../source.js";
 import { doer, known } from "./parts.js";
 
 /** @typedef {import("../types.js").Panel} Panel */
@@ -14,11 +15,6 @@ const FILLED = { name: "name", first_name: "given-name", last_name: "family-name
 
 /** The parts of an address, whether they are required, and how browsers name them. @type {[string, boolean, string][]} */
 const ADDRESS = [["line1", true, "address-line1"], ["line2", false, "address-line2"], ["postal_code", false, "postal-code"], ["city", true, "address-level2"], ["region", false, "address-level1"], ["country", true, "country"]];
-
-/** The parameters of a page's address that say where its visitor came from, and what the service refuses in them. */
-const SOURCE = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"];
-const SOURCE_MAX = 200;
-const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(`
@@ -103,16 +99,6 @@ export async function open(panel) {
     wrong[0]?.focus();
     return !wrong.length;
   }
-}
-
-/** Where the visitor came from, by the page's address; undefined: unknown. The service stores it with a new entry. */
-function source() {
-  const query = new URLSearchParams(location.search);
-  const found = SOURCE.map((name) => [name, [...(query.get(name) ?? "").replace(UNSEEN, "")].slice(0, SOURCE_MAX).join("").trim()]);
-  // Only the host: a path or query may be personal. A link from the site itself is no source.
-  const host = /^https?:\/\/([\w.-]+)/.exec(document.referrer)?.[1];
-  const parts = [...found, ["referrer", host === location.hostname ? "" : host]].filter(([, one]) => one);
-  return parts.length ? Object.fromEntries(parts) : undefined;
 }
 
 /** @param {Part[]} parts */

@@ -61,6 +61,8 @@ async def test_form_sends_where_the_visitor_came_from(fair: World, visit: Visit)
     world, game_id = await entered(fair, {**ENTRY, "fields": [], "min_age": 0})
     await world.wheel(access="public")  # With two games, the campaign has a page of its own.
     page, stack = visit.page, visit.stack
+    views: list[Any] = []
+    page.on("request", lambda request: views.append(request.post_data_json) if request.url.endswith("/views") else None)
     query = f"tenant_id={stack.tenant_id}&utm_source=letter&utm_content=%7F{'%F0%9F%8E%81' * 201}&other=1"
     await page.goto(f"{stack.process.consumer_url}/c/{world.campaign_id}?{query}")
     await page.click(f"main a[href*='{game_id}'][href*='utm_source=letter']")
@@ -76,6 +78,9 @@ async def test_form_sends_where_the_visitor_came_from(fair: World, visit: Visit)
     await page.wait_for_selector("tombola-game [data-result=won]")
     source = await stack.database.fetchval("SELECT source FROM entries WHERE tenant_id = $1", stack.tenant_id)
     assert source == {"utm_source": "letter", "utm_content": "\U0001f381" * 200, "referrer": "news.example"}
+    letter = {name: source[name] for name in ("utm_source", "utm_content")}
+    shown = [(view.get("game_id"), view["source"]) for view in views]
+    assert shown == [("", letter), (game_id, letter), (game_id, source)]
     visit.forgive("400")
 
 

@@ -16,12 +16,13 @@ from runtime.operations.reporting import counting
 from tests.support.browsing import STILL
 from tests.support.chromium import Browser, Route
 from tests.support.pages.looks import EVIL
-from tests.support.stack import Stack
+from tests.support.stack import BROWSER, Stack
 from tests.support.staff import Desk, at_desk
 from tests.support.waiting import until
 from tests.support.world import World, new_world
 
 PLAYS: Final = 6
+VIEWS: Final = 8
 NAME: Final = EVIL[:70]
 
 
@@ -39,6 +40,9 @@ async def played(tenant: Stack, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         games = [await world.wheel(await world.prize(total=100, **one), name=f"Wheel {NAME}") for one in prizes]
         for n in range(PLAYS):
             assert (await world.round(games[n % 3], f"player_{n % 2}")).data
+        view = {"source": {"utm_source": f"poster {NAME}"}}
+        for _ in range(VIEWS):
+            await tenant.consumer("POST", f"/campaigns/{world.campaign_id}/views", view, headers=BROWSER)
 
         async def settled() -> bool:
             horizon = await tenant.database.fetchval(sql.load("analytics")["horizon"])
@@ -54,8 +58,11 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
     assert await desk.title() == "Analytics"
     steps = [str(one).split("\n")[0] for one in await page.locator(".funnel li").all_inner_texts()]
-    assert steps == ["Starts", "Plays", "Wins", "Claimed", "Fulfilled"]
-    assert (await page.locator(".funnel b").all_inner_texts())[:3] == [str(PLAYS)] * 3
+    assert steps == ["Views", "Starts", "Plays", "Wins", "Claimed", "Fulfilled"]
+    assert (await page.locator(".funnel b").all_inner_texts())[:4] == [str(VIEWS), *[str(PLAYS)] * 3]
+    assert "−25" in await page.locator(".funnel li:has-text('Starts')").inner_text(), "the loss since the views"
+    source = await page.locator(".part:has(h2:text-is('By source')) tbody td").all_inner_texts()
+    assert source == [f"poster {NAME}"[:100], "", "", str(VIEWS), "1", "0", "0"]
     cost = page.locator(".tile:has(span:text-is('Cost')) b")
     assert await cost.inner_text() == "8\u00a0EUR and 5\u00a0USD", "each currency by itself"
     rows = page.locator(".part:has(h2:text-is('Cost by prize')) tbody tr")
@@ -67,7 +74,7 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     await page.select_option("select[aria-label=Game]", index=1)
     await desk.until("location.search.includes('game=game_')")
     await page.fill("label:has-text('From') input", "2040-01-01")
-    await page.wait_for_selector("text=No plays in this period")
+    await page.wait_for_selector("text=No views or plays in this period")
     assert "from=2040-01-01" in page.url
     # Another campaign's figures never stand under this one's name.
     async with new_world(played.stack, name="Slow fair") as slow:
@@ -100,7 +107,10 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     async with page.expect_download() as saved:
         await days.get_by_role("button").click()
     numbers = Path(await (await saved.value).path()).read_text().splitlines()
-    assert numbers[0] == "day,plays,wins,players" and sum(int(row.split(",")[1]) for row in numbers[1:]) == PLAYS
+    assert (
+        numbers[0] == "day,plays,wins,players,views,visitors"
+        and sum(int(row.split(",")[1]) for row in numbers[1:]) == PLAYS
+    )
     await desk.to(f"/analytics?campaign={played.campaign_id}&from={day}&to={day}")
     async with page.expect_download():
         await desk.press("Winners", within="main")

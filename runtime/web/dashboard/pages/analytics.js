@@ -4,6 +4,7 @@ import { html } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { Chart, Numbers } from "../parts/chart.js";
 import { useExport } from "../parts/download.js";
+import { Steps, hasSteps, share } from "../parts/funnel.js";
 import { Head, Section } from "../parts/layout.js";
 import { loadById, useData } from "../parts/requests.js";
 import { Empty, Loading, Problem } from "../parts/states.js";
@@ -13,10 +14,10 @@ import { dayAfter, fromInput, when } from "../times.js";
 import { useTitle } from "../title.js";
 import { money, moneys, number, say } from "../words.js";
 
-const STEPS = ["starts", "plays", "wins", "claimed", "fulfilled"];
 const EXPORTS = ["plays", "rewards", "winners", "ledger", "tasks", "audit", "redemptions", "participants", "views"];
 
-const percent = (/** @type {number} */ part) => `${(part * 100).toLocaleString("en", { maximumFractionDigits: part < 0.01 ? 3 : 1 })}\u00a0%`;
+const BARS_MAX = 10;
+const COUNTRIES = new Intl.DisplayNames("en", { type: "region" });
 
 export default function Analytics() {
   useTitle(say("analytics.title"));
@@ -59,8 +60,9 @@ function Figures({ id, campaign }) {
   }
   const name = campaign?.name ?? id;
   return html`<p class="under">${say("time.in_zone", { zone: data.timezone })} ${data.counted_until > 0 && say("analytics.counted", { when: when(data.counted_until, data.timezone) })}</p>
-    ${(data.funnel.starts > 0 || data.funnel.plays > 0) && html`<${Funnel} figures=${data} ofGame=${Boolean(asked.game_id)} />`}
-    ${data.funnel.plays ? html`
+    ${hasSteps(data.funnel) && html`<${Funnel} figures=${data} ofGame=${Boolean(asked.game_id)} />`}
+    ${data.funnel.views > 0 && html`<${Views} figures=${data} />`}
+    ${data.funnel.plays || data.funnel.views ? html`
       <${Days} figures=${data} />
       <${Hours} figures=${data} />
       ${!asked.game_id && data.games.length > 1 && html`<${Games} figures=${data} />`}
@@ -70,39 +72,67 @@ function Figures({ id, campaign }) {
 }
 
 /** @param {{figures: any, ofGame: boolean}} props */
-function Funnel({ figures: { funnel, players, returning_players: returning, costs }, ofGame }) {
-  const most = Math.max(funnel.starts, funnel.plays, 1);
+function Funnel({ figures: { funnel, players, returning_players: returning, costs, entries, opted_in: agreed }, ofGame }) {
   return html`<${Section} title=${say("analytics.funnel")} note=${say("analytics.starts_note")}>
-    <ol class="funnel">${STEPS.map((step) => html`<li key=${step}>
-      <span>${say(`analytics.${step}`)}</span><progress max=${most} value=${Math.min(funnel[step], most)} aria-label=${say(`analytics.${step}`)}></progress>
-      <b>${number(funnel[step])}</b><small class="quiet">${percent(funnel[step] / most)}</small></li>`)}</ol>
-    <div class="tiles">
+    <${Steps} funnel=${funnel} />
+    <div class="tiles measures">
+      ${funnel.visitors > 0 && html`<div class="tile"><span>${say("analytics.visitors")}</span><b>${number(funnel.visitors)}</b><small class="quiet">${say("analytics.daily")}</small></div>`}
       <div class="tile"><span>${say(ofGame ? "analytics.players_ever" : "analytics.players")}</span><b>${number(players)}</b></div>
-      <div class="tile"><span>${say(ofGame ? "analytics.returning_game" : "analytics.returning")}</span><b>${number(returning)}</b><small class="quiet">${players ? percent(returning / players) : ""}</small></div>
+      <div class="tile"><span>${say(ofGame ? "analytics.returning_game" : "analytics.returning")}</span><b>${number(returning)}</b><small class="quiet">${players ? share(returning / players) : ""}</small></div>
+      ${entries > 0 && !ofGame && html`<div class="tile"><span>${say("analytics.opted_in")}</span><b>${share(agreed / entries)}</b><small class="quiet">${say("analytics.of_entries", { count: entries })}</small></div>`}
       <div class="tile"><span>${say("analytics.cost")}</span><b>${moneys(costs)}</b><small class="quiet">${say("analytics.cost_of_play", { cost: moneys(costs.map((/** @type {any} */ one) => ({ ...one, amount: one.amount / Math.max(funnel.plays, 1) }))) })}</small></div>
     </div>
   <//>`;
 }
 
+/** Views by source, device and country. @param {{figures: any}} props */
+function Views({ figures: { by_source: sources, by_device: devices, by_country: countries } }) {
+  const of = (/** @type {any} */ one) => one.source || say("analytics.direct");
+  const counts = (/** @type {string[]} */ ...keys) => keys.map((key) => ({ key, title: say(`analytics.${key}`), text: ["medium", "utm_campaign"].includes(key) }));
+  /** @type {[string, any[], any[]][]} */
+  const groups = [
+    ["sources", sources.map((/** @type {any} */ one) => ({ ...one, name: of(one) })), counts("name", "medium", "utm_campaign", "views", "visitors", "entries", "opted_in")],
+    ["devices", devices.map((/** @type {any} */ one) => ({ ...one, name: say(`device.${one.name}`) })), counts("name", "views", "visitors")],
+    ["countries", countries.map((/** @type {any} */ one) => ({ ...one, name: one.name ? COUNTRIES.of(one.name) : say("analytics.unknown") })), counts("name", "views", "visitors")],
+  ];
+  return groups.map(([key, items, columns]) => items.length > 0 && html`<${Section} key=${key} title=${say(`analytics.${key}`)} note=${key === "sources" ? say("analytics.sources_note") : ""}>
+    <${Bars} label=${say(`analytics.${key}`)} items=${items} />
+    <${Numbers} open=${key === "sources"} caption=${say(`analytics.${key}`)} name=${key} items=${items} columns=${columns} />
+  <//>`);
+}
+
+/** The largest ones as bars. Hidden from screen readers: the table below has the data. @param {{label: string, items: any[]}} props */
+function Bars({ label, items }) {
+  const shown = items.slice(0, BARS_MAX).filter(({ views }) => views > 0);
+  const most = Math.max(...shown.map(({ views }) => views), 1);
+  return html`<ol class="bars" role="img" aria-label=${label}>${shown.map(({ name, medium, utm_campaign: ad, views }) => html`<li>
+    <span class="wrapped">${[name, medium, ad].filter(Boolean).join(" · ")}</span><progress max=${most} value=${views}></progress><b>${number(views)}</b></li>`)}</ol>`;
+}
+
+/** The lines of a chart, and the columns of its table; without views if there are none. @param {any[]} rows @param {[string, string][]} series */
+function linesOf(rows, series) {
+  const shown = series.filter(([key]) => key.startsWith("vi") ? rows.some((row) => row[key] > 0) : true);
+  return {
+    lines: shown.map(([key, colour]) => ({ label: say(`analytics.${key}`), values: rows.map((row) => row[key]), colour })),
+    columns: shown.map(([key]) => ({ key, title: say(`analytics.${key}`) })),
+  };
+}
+
 /** @param {{figures: any}} props */
 function Days({ figures: { by_day: days } }) {
-  const lines = [
-    { label: say("analytics.plays"), values: days.map((/** @type {any} */ day) => day.plays), colour: "--own" },
-    { label: say("analytics.wins"), values: days.map((/** @type {any} */ day) => day.wins), colour: "--good" },
-    { label: say("analytics.players"), values: days.map((/** @type {any} */ day) => day.players), colour: "--warn" },
-  ];
+  const { lines, columns } = linesOf(days, [["plays", "--own"], ["wins", "--good"], ["players", "--warn"], ["views", "--text"], ["visitors", "--quiet"]]);
   return html`<${Section} title=${say("analytics.by_day")}>
     <${Chart} label=${say("analytics.by_day")} axis=${say("analytics.day")} names=${days.map((/** @type {any} */ day) => day.day)} lines=${lines} />
-    <${Numbers} caption=${say("analytics.by_day")} name="days" items=${days} columns=${["day", "plays", "wins", "players"].map((key) => ({ key, title: say(`analytics.${key}`) }))} />
+    <${Numbers} caption=${say("analytics.by_day")} name="days" items=${days} columns=${[{ key: "day", title: say("analytics.day") }, ...columns]} />
   <//>`;
 }
 
 /** @param {{figures: any}} props */
 function Hours({ figures: { by_hour: hours } }) {
-  const lines = ["plays", "wins"].map((key, i) => ({ label: say(`analytics.${key}`), values: hours.map((/** @type {any} */ hour) => hour[key]), colour: i ? "--good" : "--own" }));
+  const { lines, columns } = linesOf(hours, [["plays", "--own"], ["wins", "--good"], ["views", "--text"], ["visitors", "--quiet"]]);
   return html`<${Section} title=${say("analytics.by_hour")} note=${say("analytics.by_hour_note")}>
     <${Chart} label=${say("analytics.by_hour")} axis=${say("analytics.hour")} names=${hours.map((/** @type {any} */ { hour }) => `${hour}:00`)} lines=${lines} />
-    <${Numbers} caption=${say("analytics.by_hour")} name="hours" items=${hours} columns=${["hour", "plays", "wins"].map((key) => ({ key, title: say(`analytics.${key}`) }))} />
+    <${Numbers} caption=${say("analytics.by_hour")} name="hours" items=${hours} columns=${[{ key: "hour", title: say("analytics.hour") }, ...columns]} />
   <//>`;
 }
 
@@ -136,8 +166,8 @@ function Odds({ figures: { odds } }) {
       <p class=${off ? "odds-off" : "quiet"}>${off ? say("analytics.odds_off", { count: off }) : say("analytics.odds_fine")}</p>
       <${Numbers} open caption=${title} name=${`odds-${one.revision}`} items=${one.odds.map((/** @type {any} */ row) => ({ ...row, name: row.drawn ? row.name : say("analytics.loss") }))} columns=${[
         { key: "name", title: say("analytics.drawn") },
-        { key: "declared", title: say("analytics.declared"), show: (/** @type {any} */ row) => percent(row.declared) },
-        { key: "draws", title: say("analytics.realised"), show: (/** @type {any} */ row) => `${number(row.draws)}\u00a0(${percent(one.draws ? row.draws / one.draws : 0)})` },
+        { key: "declared", title: say("analytics.declared"), show: (/** @type {any} */ row) => share(row.declared) },
+        { key: "draws", title: say("analytics.realised"), show: (/** @type {any} */ row) => `${number(row.draws)}\u00a0(${share(one.draws ? row.draws / one.draws : 0)})` },
         { key: "expected", title: say("analytics.expected"), show: (/** @type {any} */ row) => say("analytics.between", { low: Math.ceil(row.low), high: Math.floor(row.high) }) },
         { key: "by_chance", title: say("analytics.chance"), show: (/** @type {any} */ row) => html`<span class="status" data-tone=${row.by_chance ? "good" : "bad"}>${say(row.by_chance ? "analytics.by_chance" : "analytics.not_by_chance")}</span>` },
       ]} />

@@ -6,6 +6,7 @@ import { differing } from "../parts/compared.js";
 import { confirm, Dialog } from "../parts/dialog.js";
 import { Embed } from "../parts/embed.js";
 import { Form } from "../parts/form.js";
+import { Steps, hasSteps } from "../parts/funnel.js";
 import { Head, Section } from "../parts/layout.js";
 import { Table } from "../parts/list.js";
 import { Picture } from "../parts/picture.js";
@@ -140,6 +141,8 @@ async function everyGame(id, signal) {
 
 /** @param {{id: string}} props */
 function Numbers({ id }) {
+  // A separate request, because it is slow to count.
+  const figures = useData((signal) => (can("GetCampaignFigures") ? api.get("/admin/campaigns/{id}/figures", { path: { id }, signal }) : Promise.resolve(null)), [id]);
   const { data, error, again } = useData((signal) => api.get("/admin/campaigns/{id}/analytics", { path: { id }, signal }), [id]);
   if (error || !data) {
     return error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} />`;
@@ -150,13 +153,13 @@ function Numbers({ id }) {
     ${tile("plays", today ? say("numbers.today", { count: today.plays }) : say("numbers.none"))}
     ${tile("players")}
     ${tile("wins", data.plays ? say("numbers.rate", { rate: `${Math.round((data.wins / data.plays) * 1000) / 10} %` }) : "")}
-    ${can("GetCampaignFigures") && html`<${Given} id=${id} />`}
-  </div>`;
+    ${can("GetCampaignFigures") && html`<${Given} id=${id} figures=${figures} />`}
+  </div>
+  ${figures.data && hasSteps(figures.data.funnel) && html`<${Steps} funnel=${figures.data.funnel} />`}`;
 }
 
-/** The total value of awarded prizes. A separate request, because it is slow to count. @param {{id: string}} props */
-function Given({ id }) {
-  const { data, error } = useData((signal) => api.get("/admin/campaigns/{id}/figures", { path: { id }, signal }), [id]);
+/** The total value of awarded prizes. @param {{id: string, figures: any}} props */
+function Given({ id, figures: { data, error } }) {
   return html`<div class="tile given"><span><a href=${address("/analytics", { campaign: id })}>${say("numbers.given")}</a></span>
     <b>${data ? moneys(data.costs) : "…"}</b><small>${error ? say("numbers.not_counted") : say("numbers.by_value")}</small></div>`;
 }

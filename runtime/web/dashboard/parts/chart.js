@@ -83,14 +83,14 @@ export function Chart({ label, axis: along, names, lines }) {
 
 /**
  * A table of numbers with a CSV download.
- * @param {{caption: string, name: string, columns: {key: string, title: string, show?: (item: any) => any}[], items: any[], open?: boolean}} props
+ * @param {{caption: string, name: string, columns: {key: string, title: string, text?: boolean, show?: (item: any) => any}[], items: any[], open?: boolean}} props
  */
 export function Numbers({ caption, name, columns, items, open = false }) {
   const take = () => saved(`${name}.csv`, new Blob([csv([columns.map(({ key }) => key), ...items.map((item) => columns.map(({ key }) => item[key]))])], { type: "text/csv" }));
   return html`<details class="numbers" open=${open}>
     <summary>${say("figures.numbers")}</summary>
     <${Table} caption=${caption} items=${items.map((item, i) => ({ id: i, ...item }))}
-      columns=${columns.map(({ key, title, show }, i) => ({ title, number: i > 0, show: show ?? ((/** @type {any} */ item) => item[key]) }))} />
+      columns=${columns.map(({ key, title, text, show }, i) => ({ title, number: i > 0 && !text, show: show ?? ((/** @type {any} */ item) => item[key]) }))} />
     <p class="acts"><button type="button" class="secondary outline small" onClick=${take}>${say("figures.csv")}</button></p>
   </details>`;
 }

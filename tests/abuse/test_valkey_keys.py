@@ -23,7 +23,7 @@ from tests.support.memory import child, forget_peak, peak
 from tests.support.milestones import block, rung
 from tests.support.processes import process
 from tests.support.scenario import Scenario
-from tests.support.stack import TENANT, Stack
+from tests.support.stack import BROWSER, TENANT, Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
@@ -56,6 +56,7 @@ async def live(world: World, phone: Phone) -> None:
     assert (await ask("POST", f"/quests/{quest_id}/complete", {}, "ann", **KEY)).code == "OK"
     for path in (f"/games/{wheel}/render", f"/public/campaigns/{world.campaign_id}"):
         assert (await ask("GET", path)).code == "OK"
+    assert (await ask("POST", f"/campaigns/{world.campaign_id}/views", {}, **BROWSER)).code == "OK"
     logged_in = await login.log_in(stack, phone)
     assert (await login.refresh(stack, logged_in["refresh_token"])).code == "OK"
     points = {"player_id": "ann", "scope_key": world.campaign_id, "currency": "points", "amount": 1}
@@ -90,7 +91,7 @@ async def test_valkey_keys_expire(own_world: World, stack: Stack, phone: Phone, 
     endless = {name for name, seconds in found.items() if seconds == -1}
     assert endless <= {*streams, history.KEY, cache_version.key(stack.tenant_id)}
     assert endless & streams and cache_version.key(stack.tenant_id) in endless
-    kinds = ["}r:", "}i:", "}k:", "}s:", "}v:", ":order", ":places", ":meta"]
+    kinds = ["}r:", "}i:", "}k:", "}s:", "}v:", "}views:", ":order", ":places", ":meta"]
     assert [kind for kind in kinds if not any(kind in name for name in found)] == [], "else it was not tried"
     session_seconds = stack.process.settings.session_ttl_seconds
     for name, seconds in found.items():

@@ -3,11 +3,11 @@
 A view costs one read of its campaign and two commands. It never waits for a play, nor a play for it. Without Valkey no
 view is counted, and the reply is the same.
 
-    {tenant}v:counts               a hash: kind of count and row -> count, since the last fold
-    {tenant}v:fold                 the hash that is being folded, with its id
-    {tenant}v:salt:<day>           the day's salt (UTC)
-    {tenant}v:sources:<day>:...    the campaign's sources of the day
-    {tenant}v:seen:<day>:...       the hashes of the day's visitors, of the campaign and of each page
+    {tenant}views:counts             a hash: kind of count and row -> count, since the last fold
+    {tenant}views:fold               the hash that is being folded, with its id
+    {tenant}views:salt:<day>         the day's salt (UTC)
+    {tenant}views:sources:<day>:...  the campaign's sources of the day
+    {tenant}views:seen:<day>:...     the hashes of the day's visitors, of the campaign and of each page
 
 A visitor is a hash of address and User-Agent, keyed by a random salt that Valkey deletes after the day. So no hash can
 be linked to a person or to another day's, and no cookie is needed. Visitors are exact up to SAMPLE per page, campaign
@@ -156,7 +156,7 @@ async def record_view(engine: Engine, request: m.RecordViewRequest) -> m.RecordV
 
 async def _count(engine: Engine, tenant_id: str, request: m.RecordViewRequest, source: tuple[str, ...]) -> None:
     now = int(engine.clock.now())
-    day, key = now // _DAY_SECONDS, f"{{{tenant_id}}}v:"
+    day, key = now // _DAY_SECONDS, f"{{{tenant_id}}}views:"
     day_seconds = (day + 1) * _DAY_SECONDS - now + 60  # Processes' clocks may differ a little.
     salt = await _salt(engine, f"{key}salt:{day}", day_seconds)
     client = f"{request.id}\n{request.client_address}\n{request.user_agent}"
@@ -205,7 +205,7 @@ async def fold(engine: Engine, tenant_id: str) -> bool:
         if taken is None:
             return False
         await add(engine, tenant_id, taken)
-        await engine.ephemeral.script(_DROP, [f"{{{tenant_id}}}v:fold"], [taken.id])
+        await engine.ephemeral.script(_DROP, [f"{{{tenant_id}}}views:fold"], [taken.id])
     except (EphemeralDown, RedisError):
         return False  # The next fold continues.
     return True
@@ -213,7 +213,7 @@ async def fold(engine: Engine, tenant_id: str) -> bool:
 
 async def take(engine: Engine, tenant_id: str) -> Fold | None:
     """Takes what was counted since the last fold, or what an interrupted fold has taken; None: nothing."""
-    keys = [f"{{{tenant_id}}}v:counts", f"{{{tenant_id}}}v:fold"]
+    keys = [f"{{{tenant_id}}}views:counts", f"{{{tenant_id}}}views:fold"]
     found: list[bytes] = await engine.ephemeral.script(_TAKE, keys, [ids.make("fold")])
     if not found:
         return None

@@ -146,6 +146,6 @@ async def test_visitors_beyond_the_sample_are_estimated_in_bounded_memory(
         await asyncio.gather(*[view(stack, campaign_id, agent=f"{LINUX} {n}") for n in range(nth, nth + 100)])
     found = await figures(stack, campaign_id)
     assert (found["funnel"]["views"], found["funnel"]["visitors"]) == (1500, pytest.approx(1500, rel=0.25))
-    key = (await stack.engine.ephemeral.run("KEYS", f"*v:seen:*{campaign_id}"))[0]
+    key = (await stack.engine.ephemeral.run("KEYS", f"*views:seen:*{campaign_id}"))[0]
     assert await stack.engine.ephemeral.run("SCARD", key) < 600
     assert 0 < await stack.engine.ephemeral.run("TTL", key) < 90_000

@@ -61,7 +61,7 @@ async def test_history_shows_a_play_as_it_was_answered(own_world: World) -> None
     assert {name: play[name] for name in shared} == {name: reply[name] for name in shared}
     assert (play["id"], play["game_id"], play["session_id"]) == (reply["play_id"], game_id, session)
     assert (play["client_seed"], play["revision"], play["unavailable"]) == ("luck", 1, [])
-    assert play["played_at"] > 0
+    assert play["played_at"] > 0 and len(play["revision_hash"]) == 64 and play["revision_hash"][:32] in session
 
 
 async def test_prize_that_could_give_no_turns_is_refused(module_stack: Stack) -> None:

@@ -263,9 +263,7 @@ async def fetch_name_over_grpc(channel: Channel) -> str:
     return str(reply.campaign.name)
 
 
-async def test_idle_grpc_connection_is_closed_and_its_client_reconnects(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_idle_grpc_connection_is_closed_until_it_is_needed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "GRPC_IDLE_SECONDS", 0.2)
     monkeypatch.setattr(server, "SWEEP_SECONDS", 0.02)
     async with serving(desk) as address:
@@ -375,9 +373,7 @@ async def test_oversized_answer_fails_its_own_call(address: tuple[str, int], mon
     assert (large.reason, small) == ("MESSAGE_TOO_LARGE", "a")
 
 
-async def test_unexpected_error_is_answered_and_logged(
-    address: tuple[str, int], capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_any_error_is_answered_and_logged(address: tuple[str, int], capsys: pytest.CaptureFixture[str]) -> None:
     caller = RpcCaller([f"{address[0]}:{address[1]}"], deadline_seconds=HANG_SECONDS)
     bug, well = await asyncio.gather(ask(caller, "bug"), ask(caller, "a"), return_exceptions=True)
     await caller.close()

@@ -96,9 +96,7 @@ async def test_send_quota_of_known_clients_survives_a_thief(stack: Stack, phone:
 
 
 @pytest.mark.parametrize("ended", ["used", "logged out", "expired"])
-async def test_known_client_gets_its_code_despite_a_thief_with_many_addresses(
-    stack: Stack, phone: Phone, ended: str
-) -> None:
+async def test_known_client_gets_its_code_beside_many_thieves(stack: Stack, phone: Phone, ended: str) -> None:
     """The client's current address and the fate of that login do not matter."""
     logged_in = (await log_in(stack, phone, OWNER)).data
     if ended == "used":

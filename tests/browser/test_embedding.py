@@ -1,18 +1,23 @@
-"""The element on another page: its attributes, methods, events and look; who may embed it; and that text stays text."""
+"""The element on another page: what it takes and fires, and who may embed it; and the API's docs page."""
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from runtime.http.docs.document import Surface
+from runtime.http.docs.openapi import document
 from runtime.http.serving import make_app, serve
+from runtime.operations import API
 from tests.support.browsing import Visit
 from tests.support.node import package
 from tests.support.pages.foreign import foreign_site
 from tests.support.pages.games import CARD, HAND, ROOT, finish
 from tests.support.pages.looks import EVIL, evil_ui, home_alone
 from tests.support.stack import OTHER_TENANT, make_tenant
+from tests.support.waiting import until
 from tests.support.world import COLLECTION, EGGS, GIFTS, WHEEL, World, new_world
 
 MADE: Final = """([game, attributes, html]) => {
@@ -171,9 +176,7 @@ async def test_site_embeds_and_frames_the_game_only_where_it_is_allowed(fair: Wo
 
 
 @pytest.mark.parametrize("framework", ["plain", "react", "vue"])
-async def test_example_of_the_docs_shows_the_game_and_tells_of_wins(
-    framework: str, fair: World, visit: Visit, tmp_path: Path
-) -> None:
+async def test_docs_example_shows_the_game_and_wins(framework: str, fair: World, visit: Visit, tmp_path: Path) -> None:
     game_id, edge = await fair.wheel(await fair.prize(name="Mug"), access="public"), fair.stack.process.consumer_url
     if framework == "plain":
         shown = EMBED.partition("```html\n")[2].partition("```")[0].replace("https://play.example", edge)
@@ -233,3 +236,33 @@ async def test_text_of_a_game_is_never_run_and_its_addresses_are_not_requested(f
     await visit.page.goto(f"{home}/c/{fair.campaign_id}?tenant_id={visit.stack.tenant_id}")
     assert EVIL in await visit.page.inner_text("h1") and await visit.page.evaluate("window.evil") is None
     assert home_alone(visit)
+
+
+@pytest.mark.parametrize(
+    "surface", ["consumer", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("core", "admin"))]
+)
+async def test_docs_page_shows_every_operation_and_loads_only_its_own_files(visit: Visit, surface: Surface) -> None:
+    # So tall that every operation is in sight: the page draws no others.
+    await visit.page.set_viewport_size({"width": 1400, "height": 20_000})
+    home = f"{getattr(visit.stack.process, f'{surface}_url')}{API}/"
+    answer = await visit.page.goto(f"{home}docs")
+    assert answer is not None
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "http" not in policy
+    named = re.findall(r'(?:src|href)="([^"]+)"', await answer.text())
+    assert named and not [name for name in named if "//" in name]
+    for name in named:
+        async with visit.stack.http.get(home + name) as file:
+            assert file.status == 200, name
+            assert file.headers["Content-Type"].split("/")[0] in ("text", "image", "application")
+    rows = [row for verbs in document(surface)["paths"].values() for row in verbs.values()]
+    ids = {f"operations-{row['tags'][0]}-{row['operationId']}" for row in rows}
+    assert ids
+
+    async def shown() -> bool:
+        found = await visit.page.locator("[id^=operations-]").evaluate_all("(all) => all.map((one) => one.id)")
+        return ids <= set(found)
+
+    await until(shown)
+    assert "Failed to load API definition" not in await visit.page.content()
+    assert [one for one in visit.asked if home not in one and "data:" not in one] == []

@@ -89,9 +89,7 @@ async def test_guest_merged_elsewhere_plays_on_as_a_new_guest(fair: World, visit
     visit.forgive("401")
 
 
-async def test_guest_with_an_expired_token_plays_on_as_another_or_signs_in(
-    fair: World, visit: Visit, phone: Phone
-) -> None:
+async def test_guest_of_an_expired_token_plays_as_another_or_signs_in(fair: World, visit: Visit, phone: Phone) -> None:
     await visit.open(await game(fair))
     await visit.play()
     await visit.page.evaluate(SET_GUEST, fair.stack.token((await owners(fair))[0], seconds=-3600))
@@ -149,9 +147,7 @@ async def test_tabs_of_one_browser_share_one_guest_and_play_count(fair: World, b
         assert len(await fair.plays()) == 4 and len(set(await owners(fair))) == 1
 
 
-async def test_login_reaches_all_games_and_tabs_without_broadcasting_a_token(
-    fair: World, browser: Browser, phone: Phone
-) -> None:
+async def test_login_reaches_all_tabs_and_broadcasts_no_token(fair: World, browser: Browser, phone: Phone) -> None:
     second = """([id, tenant]) => {
         const game = document.createElement("tombola-game");
         game.setAttribute("game", id);

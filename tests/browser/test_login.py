@@ -222,9 +222,7 @@ async def test_play_under_way_is_shown_once_to_who_signs_in_meanwhile(fair: Worl
     visit.forgive("ERR_CONNECTION_RESET", "401")
 
 
-async def test_tabs_share_a_login_its_new_tokens_and_the_guest_before_it(
-    fair: World, browser: Browser, phone: Phone
-) -> None:
+async def test_tabs_share_a_login_its_tokens_and_the_earlier_guest(fair: World, browser: Browser, phone: Phone) -> None:
     async with visiting(browser, fair.stack, **STILL) as visit:
         game_id = await game(fair)
         await visit.open(game_id)

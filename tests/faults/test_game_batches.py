@@ -183,9 +183,7 @@ async def test_commit_of_unknown_fate_is_unavailable_without_the_database(
     assert ends(works) == ["STORE_UNAVAILABLE"]
 
 
-async def test_commit_error_fails_only_the_play_that_causes_it(
-    world: World, cache: GameCache, game_id: str, commits: Commits
-) -> None:
+async def test_commit_error_fails_only_its_play(world: World, cache: GameCache, game_id: str, commits: Commits) -> None:
     works = await plays(world, game_id, "lea", "max")
     commits.ends = [ValueError("a bug"), ValueError("a bug")]
     await process_batch(cache, works)

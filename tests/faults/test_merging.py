@@ -120,9 +120,7 @@ async def test_board_finalized_before_the_login_pays_the_player_after_it(
     assert (await wallet_of(stack, players[1]))["points"] == 30
 
 
-async def test_repeated_finalize_answers_with_the_player_in_its_guests_place(
-    own_world: World, stack: Stack, collection: str
-) -> None:
+async def test_repeated_finalize_names_the_player_for_a_guest(own_world: World, stack: Stack, collection: str) -> None:
     """A finalize keeps no key, but its standings: whoever asks again hears of the same ranks, scores and prizes."""
     ranks = [{"from_rank": 1, "to_rank": 1, "prize_id": await own_world.prize()}]
     board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=ranks)
@@ -213,9 +211,7 @@ async def test_play_that_waits_for_the_merge_is_the_players(own_world: World, st
     unit="people of 3 guests, who play, claim and redeem while a board is finalized",
     figure="every play the player's, caps and rungs hold",
 )
-async def test_merges_under_load_lose_nothing_and_exceed_no_cap(
-    scenario: Scenario, own_world: World, stack: Stack
-) -> None:
+async def test_merges_under_load_lose_nothing_and_keep_caps(scenario: Scenario, own_world: World, stack: Stack) -> None:
     capped = await own_world.prize(total=500, constraints={"max_per_user": 2}, fulfillment=ON_CLAIM)
     wheel = await own_world.wheel(capped, access="public")
     collection = await own_world.game(

@@ -59,9 +59,7 @@ async def test_events_missed_without_valkey_reach_each_integration(
     assert {row["status"] for row in log} == {"INTEGRATION_DELIVERY_STATUS_DELIVERED"}
 
 
-async def test_backfill_repeats_no_event_of_the_stream(
-    stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_backfill_repeats_no_sent_event(stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     integration_id = await register(stack, receiver, *TYPES)
     monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)
     async with working(stack.engine, "integrations"):

@@ -68,9 +68,7 @@ async def gone(world: World, pid: int) -> bool:
     return not await world.database.fetchval("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", pid)
 
 
-async def test_transaction_sends_no_second_statement_to_a_frozen_backend(
-    server: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_transaction_sends_no_more_to_a_frozen_backend(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     """No rollback either: it would wait for another statement timeout."""
     database = Database(server.url("tombola"), size=1, acquire_seconds=60, statement_seconds=0.5)
     execute, queries, pids = asyncpg.Connection.execute, list[tuple[int, str]](), list[int]()

@@ -1,6 +1,9 @@
-"""Postgres's own machine: its disk full, and its standby promoted. No answer without its row, and play goes on."""
+"""Postgres's own machine: its disk full, its standby promoted, and its data restored to a point in time."""
 
 import asyncio
+import os
+import re
+import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -8,13 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from ops.servers.base import write_private
 from ops.servers.postgres import DISPOSABLE, Postgres
+from runtime.errors import Fault
+from runtime.stores import history
 from sql.migrate import migrate
 from tests.support.address import Address
-from tests.support.directories import small_disk
+from tests.support.deliveries import SECRET, working
+from tests.support.directories import server_directory, small_disk
+from tests.support.leaderboards import make_board, order
 from tests.support.load import Load, load
 from tests.support.operator import tombola
-from tests.support.stack import AS_SHIPPED, new_stack, settings_of
+from tests.support.receiver import receiving
+from tests.support.stack import AS_SHIPPED, TO_LOOPBACK, Stack, new_stack, settings_of
 from tests.support.standby import replicated, replication_is
 from tests.support.waiting import until
 from tests.support.world import World, new_world
@@ -124,3 +133,200 @@ async def test_promoted_standby_has_every_answered_play(valkey_url: str, valkey_
                 if found_by == "address":
                     assert await world.database.fetchval("SELECT pg_is_in_recovery()")
                 standby.psql("select pg_promote()")
+
+
+PAGE = (Path(__file__).parents[2] / "docs/how-to/back-up.md").read_text()
+CODES = ("CODE-ONE", "CODE-TWO", "CODE-THREE")
+
+
+def documented(nth: int, archive: Path) -> dict[str, str]:
+    """Settings of docs/how-to/back-up.md: the first of a server that archives, the second of a restore."""
+    block = re.findall(r"```ini\n(.*?)```", PAGE, re.DOTALL)[nth]
+    settings = dict(line.split(" = ", 1) for line in block.splitlines())
+    return {name: value.strip("'").replace("/archive/", f"{archive}/") for name, value in settings.items()}
+
+
+def shown_since(point: str) -> str:
+    (query,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+    return re.sub(r"'[^']*'", f"'{point}'", query)
+
+
+def archiving(directory: Path) -> dict[str, str]:
+    archive = directory / "archive"
+    archive.mkdir(mode=0o777)
+    archive.chmod(0o777)
+    return {**DISPOSABLE, "shared_buffers": "32MB", "synchronous_commit": "on", **documented(0, archive)}
+
+
+def base_backup(server: Postgres, directory: Path) -> Postgres:
+    copy = Postgres(directory / "postgres", {**server.settings, "archive_mode": "off"})
+    write_private(directory / "postgres.password", server.password)
+    subprocess.run(
+        [
+            *(server.bin_dir / "pg_basebackup", "-h", "127.0.0.1", "-p", str(server.port), "-U", "postgres"),
+            *("-D", copy.data_dir, "-X", "none", "-c", "fast"),
+        ],
+        check=True,
+        env={**os.environ, "PGPASSWORD": server.password},
+    )
+    return copy
+
+
+def restore(copy: Postgres, archive: Path, point: str) -> None:
+    (copy.data_dir / "recovery.signal").touch()
+    said = documented(1, archive) | {"recovery_target_time": point}
+    with (copy.data_dir / "postgresql.auto.conf").open("a") as settings:
+        settings.writelines(f"{name} = '{value}'\n" for name, value in said.items())
+    if os.geteuid() == 0:  # The server runs as who owns its data.
+        owner = archive.parent.joinpath("postgres").stat()
+        for path in (copy.data_dir, *copy.data_dir.rglob("*")):
+            shutil.chown(path, owner.st_uid, owner.st_gid)
+    copy.start()
+
+
+async def lose_all_after(point: str, server: Postgres, copy: Postgres, archive: Path, address: Address) -> None:
+    written = server.psql("select pg_walfile_name(pg_current_wal_lsn())")
+    server.psql("select pg_switch_wal()")
+
+    async def archived() -> bool:
+        return server.psql("select coalesce(last_archived_wal, '') from pg_stat_archiver") >= written
+
+    await until(archived)
+    await asyncio.to_thread(server.kill_all)
+    await asyncio.to_thread(restore, copy, archive, point)
+
+    async def promoted() -> bool:
+        return copy.psql("select pg_is_in_recovery()") == "f"
+
+    await until(promoted)
+    address.point_to(copy.port)
+
+
+async def code_of(world: World, game_id: str, player: str) -> str:
+    await world.round(game_id, player)
+    (reward,) = (await world.stack.consumer("GET", "/rewards/me", player=player)).data["items"]
+    return str(reward["code"])
+
+
+async def ledger(world: World, player: str) -> int:
+    return int(
+        await world.database.fetchval(
+            "SELECT coalesce(sum(balance), 0) FROM balances WHERE tenant_id = $1 AND player_id = $2",
+            world.stack.tenant_id,
+            player,
+        )
+    )
+
+
+async def until_back(stack: Stack) -> None:
+    async def back() -> bool:
+        try:
+            now = await history.read_history(stack.database)
+        except Fault:
+            return False
+        held = await stack.engine.ephemeral.run("GET", history.KEY)
+        return now is not None and held is not None and now.continues(history.History.parse(held.decode()))
+
+    await until(back)
+
+
+@pytest.mark.fault(
+    "Disk full, crash, restore to a point in time",
+    size="13 plays, 7 of them after the point",
+    figure="what was before it is whole, what was after it never was",
+)
+async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: str, valkey_flush: None) -> None:
+    with server_directory() as first, server_directory() as second:
+        server = Postgres(first / "postgres", archiving(first))
+        server.start()
+        copy: Postgres | None = None
+        try:
+            server.psql("create database tombola")
+            await migrate(server.url("tombola"))
+            copy = await asyncio.to_thread(base_backup, server, second)
+            address = Address(server.port)
+            async with address.serving() as port, receiving() as receiver:
+                url = server.url("tombola").replace(f":{server.port}/", f":{port}/")
+                settings = settings_of(url, valkey_url, **AS_SHIPPED, **TO_LOOPBACK)
+                async with (
+                    new_stack(settings) as stack,
+                    working(stack.engine, "deliveries", "leaderboards"),
+                    new_world(stack) as world,
+                ):
+                    delivered = await world.prize(
+                        total=1000,
+                        fulfillment={"channel": "webhook", "config": {"url": receiver.url, "secret": SECRET}},
+                    )
+                    points = await world.prize(type="points", value=10)
+                    game_id = await world.wheel(delivered)
+                    other_id = await world.wheel(points)
+                    board = (await make_board(stack, world.campaign_id, metric="plays"))["id"]
+                    for _ in range(3):
+                        await world.round(game_id, "ann")
+                    await world.round(other_id, "ann")
+                    before = await ledger(world, "ann")
+                    opened = await world.session(game_id, "ann")
+                    coupon = await world.prize(fulfillment={"channel": "voucher_code"}, codes=CODES)
+                    coupons_id = await world.wheel(coupon)
+                    stored = await code_of(world, coupons_id, "cid")
+                    point = await asyncio.to_thread(server.psql, "select clock_timestamp()")
+
+                    # What will never have been: plays, an answer, deliveries, a changed game, places in a ranking.
+                    lost = await world.play(game_id, opened, "ann", key="key_1")
+                    for _ in range(4):
+                        await world.round(other_id, "bob")
+                    replaced = {"handler_config": {"prizes": [{"prize_id": points, "probability": 1.0}]}}
+                    await stack.admin("PUT", f"/admin/games/{game_id}", replaced)
+                    await world.round(game_id, "bob")
+                    shown = await code_of(world, coupons_id, "dan")
+
+                    async def known() -> bool:
+                        sent = {got.headers["webhook-id"] for got in receiver.all}
+                        return len(sent) == 4 and [name for name, _ in await order(stack, board)][:2] == ["ann", "bob"]
+
+                    await until(known)
+                    assert await ledger(world, "bob") == 50
+                    sent = {got.headers["webhook-id"] for got in receiver.all}
+
+                    since = await world.database.fetch(shown_since(point))
+                    assert [row["prize_id"] for row in since] == [coupon]
+
+                    await lose_all_after(point, server, copy, first / "archive", address)
+                    await until_back(stack)
+
+                    assert await ledger(world, "ann") == before
+                    assert await ledger(world, "bob") == 0
+                    assert lost.data["play_id"] not in await world.plays()
+                    # The change that never was had the same number: whoever remembers it must not take this one for it.
+                    await stack.admin("PUT", f"/admin/games/{game_id}", {"name": "Renamed"})
+                    again = await world.play(game_id, opened, "ann", key="key_1")
+                    assert "Idempotency-Replayed" not in again.headers
+                    assert again.data["seed"] == lost.data["seed"]
+                    assert await world.replay(again.data["play_id"])
+                    assert [reward["prize_id"] for reward in again.data["rewards"]] == [delivered]
+                    won = await world.round(game_id, "bob")
+                    assert [reward["prize_id"] for reward in won.data["rewards"]] == [delivered]
+
+                    ids = [row["code_id"] for row in since]
+                    body = {"ids": ids, "reason": "shown before a restore"}
+                    done = await stack.admin("POST", f"/admin/prizes/{coupon}/codes/withdraw", body)
+                    assert (done.data["withdrawn"], done.data["available"]) == (1, 1)
+                    assert {stored, shown, await code_of(world, coupons_id, "eve")} == set(CODES)
+
+                    async def is_ranked() -> bool:
+                        return dict(await order(stack, board)) == {"ann": 5, "bob": 1, "cid": 1, "eve": 1}
+
+                    await until(is_ranked)
+
+                    async def all_sent() -> bool:
+                        return len({got.headers["webhook-id"] for got in receiver.all} - sent) >= 2
+
+                    await until(all_sent)
+                    rows = await world.database.fetch("SELECT task_id FROM tasks")
+                    assert {got.headers["webhook-id"] for got in receiver.all} - sent <= {
+                        row["task_id"] for row in rows
+                    }
+        finally:
+            if copy is not None:
+                copy.stop()
+            server.stop()

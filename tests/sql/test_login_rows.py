@@ -90,9 +90,7 @@ async def test_refusals_of_a_code_are_those_of_the_contact_and_the_requester(con
     assert found == LOOKED
 
 
-async def test_guesses_are_locked_in_order_and_counted_for_the_requester(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_guesses_are_locked_in_order_and_all_counted(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute(GUESSES)
     async with connection.transaction(), pool.acquire() as rival:
         assert [row[0] for row in await ask(connection, "challenges.lock_guesses", "h", "me")] == [2, 1]

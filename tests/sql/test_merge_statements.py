@@ -37,9 +37,7 @@ MADE: Final = (
 )
 
 
-async def test_counts_of_both_are_held_and_made_where_the_player_has_none(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_counts_of_both_are_held_and_made_if_missing(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute(COUNTS)
     async with connection.transaction(), pool.acquire() as rival:
         await ask(connection, "merging.lock_play_counts", "gus", "ann", GAMES)

@@ -1,9 +1,9 @@
-"""The migrations rebuild schema.sql exactly, once each, whoever starts together."""
+"""Migrations rebuild schema.sql, once each, and remove nothing that a live version uses; one role owns the tables."""
 
 import asyncio
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import asyncpg
@@ -12,7 +12,12 @@ import pytest
 import sql
 import sql.migrate as migrate_module
 from ops.servers.postgres import Postgres
-from sql.migrate import MigrationError, migrate, pending
+from runtime.stores.database import Database
+from runtime.stores.heartbeat import Presence
+from sql.migrate import LIVE_SECONDS, REMOVAL_LOCK_KEY, MigrationError, migrate, newest, pending
+from tests.support.locks import blocked
+from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.stack import new_stack, settings_of
 
 ONE = "create table one (id int primary key);"
 TWO = "alter table one add column name text not null default '';"
@@ -87,9 +92,7 @@ def old_version(migrations: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return Path(shutil.copytree(migrations, tmp_path_factory.mktemp("old") / "migrations"))
 
 
-async def test_old_version_runs_beside_an_expanding_migration(
-    empty_database_url: str, migrations: Path, old_version: Path
-) -> None:
+async def test_old_version_runs_beside_expansion(empty_database_url: str, migrations: Path, old_version: Path) -> None:
     (migrations / "0003_expand.sql").write_text("alter table one add column more text not null default '';")
     await migrate(empty_database_url, directory=migrations)
     assert await migrate(empty_database_url, directory=old_version) == []
@@ -156,3 +159,157 @@ def dump(postgres: Postgres, url: str) -> list[str]:
         text=True,
     )
     return [line for line in done.stdout.splitlines() if line and not line.startswith(("\\restrict", "\\unrestrict"))]
+
+
+EXPAND = "ALTER TABLE plays ADD COLUMN since text NOT NULL DEFAULT '';"
+CONTRACT = "-- needs: 0002_expand.sql\nALTER TABLE plays DROP COLUMN since;"
+
+
+@pytest.fixture
+def newer(tmp_path: Path) -> Path:
+    directory = Path(shutil.copytree(sql.MIGRATIONS, tmp_path / "migrations"))
+    (directory / "0002_expand.sql").write_text(EXPAND)
+    (directory / "0003_contract.sql").write_text(CONTRACT)
+    return directory
+
+
+async def lives(database: Database, migration: str = "") -> Presence:
+    presence = Presence()
+    presence._migration = migration or presence._migration
+    assert await presence.begin(database) == []
+    return presence
+
+
+async def silenced(database: Database, presence: Presence) -> None:
+    await database.execute(
+        "UPDATE processes SET seen_at = seen_at - make_interval(secs => $2) WHERE process_id = $1",
+        presence.id,
+        LIVE_SECONDS + 1,
+    )
+
+
+async def has(database: Database, migration: str) -> bool:
+    return bool(await database.fetchval("SELECT count(*) FROM schema_migration WHERE name = $1", migration))
+
+
+async def test_contraction_is_refused_beside_processes_in_need(empty: Database, database_url: str, newer: Path) -> None:
+    old = [await lives(empty), await lives(empty)]
+    with pytest.raises(MigrationError, match=rf"0002_expand\.sql, but some lack it: 2 of {newest()} \(.*process"):
+        await migrate(database_url, directory=newer)
+    assert await has(empty, "0002_expand.sql") and not await has(empty, "0003_contract.sql")
+    assert await empty.fetchval("SELECT count(since) FROM plays") == 0
+    await old[0].end(empty)
+    await old[1].beat(empty)
+    with pytest.raises(MigrationError, match=rf"some lack it: 1 of {newest()} "):
+        await migrate(database_url, directory=newer)
+    await old[1].end(empty)
+    assert await migrate(database_url, directory=newer) == ["0003_contract.sql"]
+
+
+async def test_contraction_runs_beside_processes_without(empty: Database, database_url: str, newer: Path) -> None:
+    await lives(empty, "0002_expand.sql")
+    await lives(empty, "0003_contract.sql")
+    assert await migrate(database_url, directory=newer) == ["0002_expand.sql", "0003_contract.sql"]
+
+
+async def test_contraction_ignores_a_killed_process(empty: Database, database_url: str, newer: Path) -> None:
+    killed = await lives(empty)
+    await silenced(empty, killed)
+    assert "0003_contract.sql" in await migrate(database_url, directory=newer)
+    # It had only stood still.
+    with pytest.raises(MigrationError, match=r"which needs 0002_expand\.sql: this version is too old"):
+        await killed.beat(empty)
+
+
+async def test_process_that_starts_during_a_contraction_is_refused(empty: Database, rival: asyncpg.Connection) -> None:
+    async with rival.transaction():
+        await rival.execute("SELECT pg_advisory_xact_lock($1)", REMOVAL_LOCK_KEY)
+        coming = await blocked(rival, Presence().begin(empty))
+        await rival.execute(
+            "INSERT INTO schema_migration (name, sha256, needs) VALUES ('0003_contract.sql', '', '0002_expand.sql')"
+        )
+    with pytest.raises(MigrationError, match=r"which needs 0002_expand\.sql: this version is too old"):
+        await coming
+    assert await empty.fetchval("SELECT count(*) FROM processes") == 0
+
+
+async def test_heartbeat_is_renewed_and_removed_at_the_end(empty: Database) -> None:
+    presence = await lives(empty)
+    await silenced(empty, presence)
+    await presence.beat(empty)
+    assert await empty.fetchval("SELECT now() - seen_at < interval '20 seconds' FROM processes")
+    await presence.end(empty)
+    assert await empty.fetchval("SELECT count(*) FROM processes") == 0
+
+
+ROLES = Path(__file__).parents[2] / "ops/database/roles.sql"
+PASSWORDS = {"TOMBOLA_OWNER_PASSWORD": "it's the owner's", "TOMBOLA_PASSWORD": "pw"}
+
+
+def make_roles(postgres: Postgres) -> None:
+    command = [str(postgres.bin_dir / "psql"), "-Xq", "-v", "ON_ERROR_STOP=1", "-d", postgres.url("empty"), "-f"]
+    done = subprocess.run([*command, str(ROLES)], capture_output=True, text=True, env=PASSWORDS)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def urls(postgres: Postgres, empty_database_url: str) -> Iterator[tuple[str, str]]:
+    make_roles(postgres)
+    at = f"127.0.0.1:{postgres.port}/empty"
+    yield f"postgresql://tombola_owner:it%27s%20the%20owner%27s@{at}", f"postgresql://tombola:pw@{at}"
+    for role in ("tombola", "tombola_owner"):
+        postgres.psql(f"DROP OWNED BY {role} CASCADE", "empty")
+        postgres.psql(f"DROP ROLE {role}", "empty")
+
+
+async def test_service_works_as_a_role_that_may_change_no_table(
+    postgres: Postgres, urls: tuple[str, str], valkey_url: str, valkey_flush: None
+) -> None:
+    owner, service = urls
+    await migrate(owner)
+    await asyncio.to_thread(make_roles, postgres)  # Again, beside tables.
+    async with new_stack(settings_of(service, valkey_url)) as stack:
+        campaign = await make_campaign(stack)
+        prize_id = await make_prize(stack, stock={"total": 1})
+        game = await make_game(stack, campaign["id"], prize_id)
+        played = await play_once(stack, game["id"])
+        assert played["rewards"][0]["prize_id"] == prize_id
+        answer = await stack.admin("GET", f"/admin/campaigns/{campaign['id']}/analytics")
+        assert answer.code == "OK"
+
+
+@pytest.fixture
+async def as_service(urls: tuple[str, str]) -> AsyncIterator[asyncpg.Connection]:
+    await migrate(urls[0])
+    connection = await asyncpg.connect(urls[1])
+    yield connection
+    await connection.close()
+
+
+async def test_service_role_may_not_rewrite_the_audit_log(postgres: Postgres, as_service: asyncpg.Connection) -> None:
+    async def rights() -> set[str]:
+        query = "SELECT has_table_privilege('audit_entries', $1)"
+        every = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
+        return {right for right in every if await as_service.fetchval(query, right)}
+
+    assert await rights() == {"SELECT", "INSERT"}
+    await asyncio.to_thread(make_roles, postgres)  # Again, beside the table.
+    assert await rights() == {"SELECT", "INSERT"}
+    await as_service.execute(
+        "INSERT INTO audit_entries (tenant_id, entry_id, actor, action, subject_type, subject_id)"
+        " VALUES ('t', 'e', 'a', 'game.update', 'game', 'g')"
+    )
+    assert await as_service.fetchval("SELECT count(*) FROM audit_entries") == 1
+
+
+async def test_service_role_reaches_nothing_else(as_service: asyncpg.Connection) -> None:
+    assert not await as_service.fetchval("SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls FROM"
+        " pg_roles WHERE rolname = current_user")  # fmt: skip
+    for statement in (
+        *("CREATE TABLE more (id int)", "CREATE TEMP TABLE more (id int)", "DROP TABLE plays"),
+        *("ALTER TABLE plays ADD COLUMN more int", "TRUNCATE plays"),
+        *("CREATE FUNCTION unix(text) RETURNS int LANGUAGE sql AS 'SELECT 1'", "COPY plays TO PROGRAM 'cat'"),
+        *("SELECT pg_read_file('/etc/hostname')", "SET ROLE tombola_owner"),
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await as_service.execute(statement)

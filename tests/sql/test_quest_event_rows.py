@@ -40,9 +40,7 @@ NOTED: Final[list[tuple[tuple[str, str, str], bool]]] = [
 ]
 
 
-async def test_quest_event_is_noted_once_for_an_existing_player(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_quest_event_is_noted_once_for_a_known_player(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     query = "SELECT quest_id, event_id, player_id FROM quest_events"
     for arguments, recorded in NOTED:
         before = {tuple(row) for row in await connection.fetch(query)}

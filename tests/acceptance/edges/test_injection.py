@@ -118,9 +118,7 @@ def update_of(operation: Operation) -> Operation | None:
 @pytest.mark.fault(
     "Injection strings", size="500 in each free text", figure="stored as sent", smaller="one of seven by day"
 )
-async def test_free_text_is_stored_as_it_was_sent(
-    module_stack: Stack, known: Ids, operation: Operation, count: int
-) -> None:
+async def test_free_text_is_stored_as_sent(module_stack: Stack, known: Ids, operation: Operation, count: int) -> None:
     resource, update = operation.resource, update_of(operation)
     stored: dict[str, str] = {}
     strings = STRINGS[:count]

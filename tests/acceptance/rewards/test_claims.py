@@ -56,9 +56,7 @@ async def test_fulfil_of_a_voucher_takes_a_code_that_only_its_owner_sees(stack: 
     assert "MUG-1" not in str(entry)
 
 
-async def test_expiry_reaches_every_tenant_in_batches(
-    stack: Stack, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_expiry_reaches_tenants_in_batches(stack: Stack, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "BATCH", 2)
     other = await Shelf(shelf.engine, OTHER_TENANT).open()
     for place in (shelf, other):

@@ -192,9 +192,7 @@ async def test_revoked_token_is_refused_on_every_edge(stack: Stack) -> None:
         assert await shown(fresh, made["secret"]) == "TOKEN_INVALID"
 
 
-async def test_tokens_of_a_tenant_are_bounded_and_some_are_kept_from_merchants(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tokens_are_bounded_and_some_kept_from_merchants(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "TOKENS_MAX", 5)
     monkeypatch.setattr(tokens, "TENANT_RESERVED", 2)
     merchants = replace(stack, merchant_id=await make_merchant(stack))

@@ -94,9 +94,7 @@ async def test_sign_in_link_asks_before_it_replaces_a_session(
         assert len([one for one in desk.asked if "/admin/live" in one]) > streams
 
 
-async def test_oidc_sign_in_returns_to_the_page_and_sign_out_ends_the_session(
-    browser: Browser, service: Stack, issuer: Issuer
-) -> None:
+async def test_oidc_sign_in_returns_and_sign_out_ends_session(browser: Browser, service: Stack, issuer: Issuer) -> None:
     async with at_desk(browser, service, **STILL) as desk:
         where = f"{desk.home}/campaigns?status=active"
         await desk.page.goto(where)
@@ -160,9 +158,7 @@ async def test_ended_session_leads_to_a_sign_in_that_returns_and_a_busy_service_
     desk.forgive("401", "503")
 
 
-async def test_session_end_is_announced_and_a_silent_stream_reconnected(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_session_end_is_announced_and_silence_reconnected(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     await desk.page.clock.install()
     monkeypatch.setattr(live, "EVERY_SECONDS", 0.1)
     await desk.enter("admin")

@@ -172,9 +172,7 @@ async def test_scores_of_some_players_equal_those_of_all(connection: asyncpg.Con
     }
 
 
-async def test_scores_of_all_are_as_of_before_open_transactions(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_scores_of_all_predate_open_transactions(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival, rival.transaction():
         await rival.execute("UPDATE merchants SET name = ''")
         began = await rival.fetchval("SELECT extract(epoch FROM now())::float8 FROM pg_current_xact_id()")

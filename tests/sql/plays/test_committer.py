@@ -89,9 +89,7 @@ async def test_commit_uses_its_tenants_share_of_connections(
     assert tenants == [TENANT] and trace.tenant.get() == ""
 
 
-async def test_batches_of_a_catalogue_that_changed_are_refused_by_one_statement(
-    committer: Committer, database: Database
-) -> None:
+async def test_batches_of_a_changed_catalogue_are_refused_at_once(committer: Committer, database: Database) -> None:
     version = await database.fetchval("SELECT catalog_version FROM tenants WHERE tenant_id = $1", TENANT)
     batches = [taking("prize_free", f"p{nth}") for nth in range(40)]
     for changes in batches:

@@ -73,9 +73,7 @@ async def test_last_code_goes_to_one_of_twenty_rivals(cores: tuple[Core, Core], 
     )
 
 
-async def test_bad_claim_fails_none_of_its_batch(
-    cores: tuple[Core, Core], shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_bad_claim_fails_alone(cores: tuple[Core, Core], shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     empty, plain = await shelf.prize(channel="voucher_code"), await shelf.prize(channel="webhook")
     good = [await shelf.reward(plain) for _ in range(5)]
     late = await shelf.reward(plain, expires_in_seconds=-10)

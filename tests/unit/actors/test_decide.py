@@ -188,9 +188,7 @@ def test_win_takes_from_stock_codes_day_and_player(terms: dict[str, Any], left: 
         (BY_PLAY._replace(milestone_id="rung"), "play_1", True),
     ],
 )
-def test_points_go_to_the_wallet_and_leave_a_reward_where_a_rung_gave_them(
-    winner: Winner, reference: str, rewarded: bool
-) -> None:
+def test_points_go_to_the_wallet_and_a_rungs_leave_a_reward(winner: Winner, reference: str, rewarded: bool) -> None:
     state = state_of(ann(balances={"points": 5}))
     effects = Effects.on(state.players["ann"])
     [won] = effects.give(POINTS, 2, winner)

@@ -341,9 +341,7 @@ def test_payload_is_refused_by_remembered_time_only_after_a_fresh_read(ahead: in
         (None, 0, {"active": False}, True),
     ],
 )
-def test_game_is_sold_out_where_no_drawn_prize_is_left(
-    left: int | None, codes: int, named: dict[str, Any], sold_out: bool
-) -> None:
+def test_game_is_sold_out_of_drawn_prizes(left: int | None, codes: int, named: dict[str, Any], sold_out: bool) -> None:
     stocks = {"mug": stock(left, codes=codes)}
     made = state_of(snapshot=game(prizes={"mug": mug(**named)}), stocks=stocks)
     assert eligibility.sold_out(made) == sold_out

@@ -84,9 +84,7 @@ def test_request_follows_what_its_batch_decided_before_it(decided: list[str], re
         (False, m.ListMilestonesRequest(), True),
     ],
 )
-def test_request_that_shows_what_may_be_undone_waits_for_its_commit(
-    shows_plan: bool, request_: Any, waits: bool
-) -> None:
+def test_request_that_shows_what_may_be_undone_awaits_its_commit(shows_plan: bool, request_: Any, waits: bool) -> None:
     batch = batch_of(game(shows_plan=shows_plan), pending(m.PlayRequest()))
     assert _shows_what_follows(batch, pending(request_)) == waits
     assert not _shows_what_follows(batch, pending(request_, "bob"))

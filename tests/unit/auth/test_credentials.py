@@ -1,4 +1,4 @@
-"""Who a request is from: its token, its headers where they are believed, its tenant and roles."""
+"""Who a request is from: its token, its headers where they are believed, its tenant and roles; and contacts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,9 +7,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from runtime.errors import Fault
+from runtime.errors import Fault, Status
 from runtime.http.auth.credentials import Auth
 from runtime.http.auth.identity import Identity, require_player, require_roles
+from runtime.messages import ContactType
+from runtime.wire.contacts import normalized
 from tests.support.tokens import own_tokens
 
 
@@ -86,3 +88,55 @@ def test_identity_is_needed_for_a_role_or_a_player() -> None:
     for none in (staff("platform"), staff("viewer"), Identity("t", "", "ann", frozenset(), "ann", 0)):
         assert refused(require_roles, none)[0] == "ROLE_REQUIRED"
     assert refused(require_player, staff("admin"))[0] == "ROLE_REQUIRED"
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("+12025550123", "+12025550123"),
+        (" +1 (202) 555-0123 ", "+12025550123"),
+        ("+1.202.555.0123", "+12025550123"),
+        ("+49 30 901820", "+4930901820"),
+        ("+15550100", "+15550100"),
+    ],
+)
+def test_phone_number_is_kept_as_e164(text: str, stored: str) -> None:
+    assert normalized(ContactType.PHONE, text) == stored
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("Bob@Example.COM", "bob@example.com"),
+        (" bob@example.com ", "bob@example.com"),
+        ("ada@xn--exmple-cua.com", "ada@exämple.com"),
+        ("ada@shop.test", "ada@shop.test"),
+    ],
+)
+def test_address_is_kept_in_lower_case(text: str, stored: str) -> None:
+    assert normalized(ContactType.EMAIL, text) == stored
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "2025550123", "+", "+999123456", "+155501", "+12025550123 ext 5", "+1" + "2" * 40]
+)
+def test_wrong_phone_number_is_refused(wrong: str) -> None:
+    with pytest.raises(Fault) as refused:
+        normalized(ContactType.PHONE, wrong, field="contact")
+    assert refused.value.status is Status.INVALID_ARGUMENT
+    assert refused.value.facts["violations"][0]["field"] == "contact"
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "bob", "bob@", "@example.com", "bob@localhost", "a b@example.com", "x" * 400 + "@a.com"]
+)
+def test_wrong_address_is_refused(wrong: str) -> None:
+    with pytest.raises(Fault) as refused:
+        normalized(ContactType.EMAIL, wrong)
+    assert refused.value.facts["violations"][0]["field"] == "value"
+
+
+def test_contact_without_a_type_is_refused() -> None:
+    with pytest.raises(Fault) as refused:
+        normalized(ContactType.UNSPECIFIED, "+12025550123")
+    assert refused.value.facts["violations"][0]["field"] == "type"

@@ -81,9 +81,7 @@ async def test_document_is_asked_for_again_when_it_is_an_hour_old_and_nobody_wai
     assert issuer.asked == 2, "it is fresh"
 
 
-async def test_issuer_that_fails_is_asked_twice_a_minute_and_its_keys_hold(
-    issuer: Issuer, keys: JwksKeys, clock: Clock
-) -> None:
+async def test_failing_issuer_is_asked_seldom_and_its_keys_hold(issuer: Issuer, keys: JwksKeys, clock: Clock) -> None:
     await keys.get("one", "ES256")
     clock.seconds += FRESH_SECONDS
     issuer.status = 500

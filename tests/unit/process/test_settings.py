@@ -142,9 +142,7 @@ def test_networks_are_parsed() -> None:
         ({"LOGIN_SENDER": "webhook"}, [], {"SENDER_WEBHOOK_URL", "SENDER_WEBHOOK_SECRET"}),
     ],
 )
-def test_setting_that_a_role_or_setting_needs_is_required(
-    environ: dict[str, str], roles: list[str], missing: set[str]
-) -> None:
+def test_setting_that_others_need_is_required(environ: dict[str, str], roles: list[str], missing: set[str]) -> None:
     assert problems_of(environ, *roles).keys() == missing
 
 

@@ -121,9 +121,7 @@ async def test_program_that_cannot_start_is_started_once_and_reported(stage: Sta
     assert len(stage.started()) == 1
 
 
-async def test_processes_that_keep_dying_end_the_supervisor_with_the_reason(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_processes_that_keep_dying_end_their_supervisor(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "BACK_OFF_SECONDS", 0.1)
     stage.say("crashing")
     with pytest.raises(SupervisorError, match=r"ended 3 times within 60 s; process \d \(\d+\) ended with status 4"):

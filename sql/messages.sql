@@ -25,6 +25,8 @@ SELECT c.name AS campaign, c.messages, c.timezone, w.id AS player_id, p.erased_a
            SELECT min(o.value) FROM contacts AS o
            WHERE o.tenant_id = $1 AND o.player_id = w.id AND o.type = 'email' AND o.verified
        ), entry_contact(c.entry, e.fields, 'email'), '') AS email,
+       ARRAY(SELECT unnest(u.unsubscribed) FROM players AS u
+             WHERE u.tenant_id = $1 AND (u.player_id = w.id OR u.merged_into = w.id)) AS unsubscribed,
        r.reward_id, r.prize_id, r.name AS prize, r.game_id, unix(r.expires_at) AS expires_at,
        reward_status(r.status, r.expires_at, EXISTS (
            SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)) AS status,
@@ -62,3 +64,10 @@ ORDER BY d.delivery_id DESC LIMIT $7
 -- name: sample_prize
 -- A prize of campaign $2, for samples. No row: it has none.
 SELECT name FROM prizes WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' ORDER BY prize_id LIMIT 1
+
+-- name: unsubscribe
+-- Ends messages of kind $3 to player $2.
+INSERT INTO players AS p (tenant_id, player_id, auth_method, unsubscribed)
+SELECT tenant_id, $2::text, first_known_as($2::text), ARRAY[$3::text] FROM tenants WHERE tenant_id = $1
+ON CONFLICT (tenant_id, player_id) DO UPDATE SET unsubscribed = array_append(p.unsubscribed, $3)
+    WHERE $3 <> ALL (p.unsubscribed)

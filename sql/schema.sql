@@ -589,7 +589,8 @@ CREATE TRIGGER prizes_sealed BEFORE INSERT OR UPDATE OF channel_config ON prizes
 CREATE FUNCTION first_known_as(player_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN starts_with(player_id, 'guest_') AND length(player_id) = 32 THEN 'guest' ELSE 'external' END;
 
--- erased_at: when the personal data was removed; the remaining rows keep the id (sql/erasure.sql).
+-- erased_at: when the personal data was removed; the remaining rows keep the id (sql/erasure.sql). unsubscribed: the kinds
+-- of messages that the player does not want.
 CREATE TABLE players (
     tenant_id    text COLLATE "C" NOT NULL,
     player_id    ident       NOT NULL,
@@ -604,6 +605,7 @@ CREATE TABLE players (
     erased_at    timestamptz,
     created_at   timestamptz NOT NULL DEFAULT now(),
     updated_at   timestamptz NOT NULL DEFAULT now(),
+    unsubscribed text[]      NOT NULL DEFAULT '{}',
     PRIMARY KEY (tenant_id, player_id)
 );
 -- Recently changed players: rankings show names.

@@ -8,8 +8,9 @@ at each attempt: a reward that was revoked, or an address that is gone, takes ef
 from __future__ import annotations
 
 from email.message import EmailMessage
+from html import escape
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import asyncpg
 import msgspec
@@ -84,13 +85,19 @@ class Mailing:
         except (VaultError, ValueError) as error:
             return event, Failed(f"the code cannot be decrypted: {error}")
         made = mail.rendered(kind, template, values, language=facts["language"], default=facts["messages"]["language"])
+        link = self._unsubscribe_url(event.tenant_id, facts["player_id"], kind)
         try:
-            response = await sender.send_mail(composed(sender, event.id, facts["email"], made))
+            response = await sender.send_mail(composed(sender, event.id, facts["email"], made, link))
         except AddressRefused as error:
             return event, Skipped(str(error))
         except SendFailed as error:
             return event, Failed(str(error))
         return event, Delivered(answer=response)
+
+    def _unsubscribe_url(self, tenant_id: str, player_id: str, kind: str) -> str:
+        (token, *_) = unsubscribe_tokens(self._settings, tenant_id, player_id, kind)
+        query = urlencode({"tenant_id": tenant_id, "player_id": player_id, "kind": kind, "token": token})
+        return f"{self._settings.consumer_url}/unsubscribe?{query}"
 
     def _values(self, event: Event, facts: Any) -> dict[str, str]:
         """The values of the placeholders. Raises VaultError."""
@@ -124,6 +131,8 @@ def _why_not(kind: str, facts: Any) -> str:
         return "the player was erased"
     if facts["is_suspended"]:
         return "the player is suspended"
+    if kind in facts["unsubscribed"]:
+        return "the player unsubscribed"
     if not facts["email"]:
         return "the player has no e-mail address"
     if facts["status"] in _GONE or (kind == "reminder" and facts["status"] != "won"):
@@ -138,10 +147,27 @@ def sender_of(settings: Settings) -> SmtpSender | None:
     return SmtpSender(settings.smtp_url, settings.smtp_from) if settings.smtp_url and settings.smtp_from else None
 
 
-def composed(sender: SmtpSender, message_id: str, address: str, made: mail.Mail) -> EmailMessage:
-    """The mail, as text and HTML. message_id: the same at every attempt, so that a server can detect a duplicate."""
-    message = sender.mail(address, made.subject, made.text)
-    page = f'<!doctype html><html lang="{made.language}" dir="auto"><body>{made.html}</body></html>'
+def unsubscribe_tokens(settings: Settings, tenant_id: str, player_id: str, kind: str) -> list[str]:
+    """The tokens that end a kind of message to a player: the first is sent, the others are of earlier CODE_KEYS."""
+    found = vault_of(settings.code_keys).fingerprints(f"{kind}:{player_id}", f"unsubscribe/{tenant_id}")
+    return [one.hex() for one in found]
+
+
+def composed(sender: SmtpSender, message_id: str, address: str, made: mail.Mail, link: str = "") -> EmailMessage:
+    """The mail, as text and HTML. message_id: the same at every attempt, so that a server can detect a duplicate.
+
+    link: where to unsubscribe (RFC 8058); "": in a sample.
+    """
+    word = mail.built_in()[made.language]["unsubscribe"]
+    text, html = made.text, made.html
+    if link:
+        text = f"{text}\n\n{word}: {link}\n"
+        html = f'{html}<p><small><a href="{escape(link)}">{escape(word)}</a></small></p>'
+    message = sender.mail(address, made.subject, text)
+    page = f'<!doctype html><html lang="{made.language}" dir="auto"><body>{html}</body></html>'
     message.add_alternative(page, "html")
     message.replace_header("Message-ID", f"<{message_id}@{message['Message-ID'].rpartition('@')[2]}")
+    if link:
+        message["List-Unsubscribe"] = f"<{link}>"
+        message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
     return message

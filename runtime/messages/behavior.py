@@ -165,6 +165,7 @@ REQUIRED: dict[str, frozenset[str]] = {
     "ReportReceiptRequest": frozenset(["scope", "receipt_id"]),
     "ListRedemptionsRequest": frozenset(["scope"]),
     "PreviewMessageRequest": frozenset(["scope", "template"]),
+    "UnsubscribeRequest": frozenset(["scope", "player_id", "token"]),
 }
 
 READ_ONLY: dict[str, frozenset[str]] = {
@@ -342,6 +343,7 @@ MOST: dict[str, dict[str, int]] = {
     "RedeemCodeRequest": {"player_id": 128, "campaign_id": 128, "code": 256, "idempotency_key": 255, "client_address": 128, "client_network": 128},
     "ReportReceiptRequest": {"receipt_id": 200, "player_id": 128, "email": 254, "phone": 254},
     "PreviewMessageRequest": {"language": 35, "default_language": 35, "to": 254},
+    "UnsubscribeRequest": {"player_id": 128, "token": 64},
 }
 
 MOST_ITEMS: dict[str, dict[str, int]] = {
@@ -554,6 +556,7 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "RotatePackSecret": ("ReceiptService", "RotatePackSecretRequest", "PackReply"),
     "ReportReceipt": ("ReceiptService", "ReportReceiptRequest", "RedemptionReply"),
     "VerifyReceipt": ("ReceiptService", "VerifyCallbackRequest", "VerifyCallbackReply"),
+    "Unsubscribe": ("MessageService", "UnsubscribeRequest", "UnsubscribeReply"),
     "PreviewMessage": ("MessageService", "PreviewMessageRequest", "PreviewMessageReply"),
     "ListPlayerMessages": ("MessageService", "ListOfPlayerRequest", "ListMessagesReply"),
 }

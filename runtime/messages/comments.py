@@ -1261,5 +1261,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "html": "The body as HTML.",
         "sender": "The address that messages come from; empty: none is set up, and messages are only logged.",
         "sent_to": "The masked address that it was sent to; empty: it was not sent."
+    },
+    "UnsubscribeRequest": {
+        "kind": "The kind of message that is not sent to the player any longer."
     }
 }

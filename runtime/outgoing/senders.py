@@ -16,7 +16,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from email.message import EmailMessage
-from email.utils import formatdate, make_msgid
+from email.policy import SMTP
+from email.utils import formatdate, make_msgid, parseaddr
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
@@ -34,6 +35,10 @@ ATTEMPT_SECONDS: Final = 10.0
 
 PERMANENT: Final = 500
 """SMTP replies from here on are final (RFC 5321, 4.2.1)."""
+
+
+_POLICY: Final = SMTP.clone(max_line_length=998)
+"""The longest line (RFC 5322, 2.1.1)."""
 
 
 class LoginCode(NamedTuple):
@@ -134,9 +139,13 @@ class SmtpSender:
 
     async def send_mail(self, mail: EmailMessage) -> str:
         """Sends a mail and returns the server's response. Raises SendFailed."""
+        # The library would encode a long URL in a header, which breaks it. Addresses outside of ASCII need the library.
+        is_plain = str(mail["To"]).isascii()
         try:
             _, response = await aiosmtplib.send(
-                mail,
+                mail.as_bytes() if is_plain else mail,
+                sender=parseaddr(self.address)[1],
+                recipients=[str(mail["To"])],
                 hostname=self._host,
                 port=self._port,
                 username=self._user,
@@ -155,7 +164,7 @@ class SmtpSender:
         return response
 
     def mail(self, contact: str, subject: str, text: str) -> EmailMessage:
-        mail = EmailMessage()
+        mail = EmailMessage(policy=_POLICY)
         mail["From"] = self.address
         mail["To"] = contact
         mail["Subject"] = subject

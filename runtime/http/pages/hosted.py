@@ -53,7 +53,7 @@ _GAMES: Final = {
 }
 """The files of `widget/games` to preload, by type or reward handler (widget/games.js)."""
 
-_HEADERS: Final = {
+HEADERS: Final = {
     "Content-Type": "text/html; charset=utf-8",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "strict-origin-when-cross-origin",
@@ -89,13 +89,15 @@ def mount(app: web.Application, edge: Edge) -> None:
     app.router.add_get("/themes", _gallery())
 
 
-def _policy(origins: Iterable[str], styles: str) -> str:
-    """The Content-Security-Policy. origins: those that may frame the page. styles: the inline styles."""
+def policy_of(origins: Iterable[str], styles: str, forms: str = "'none'") -> str:
+    """The Content-Security-Policy. origins: those that may frame the page. styles: the inline styles. forms: where the
+    page's forms may be sent.
+    """
     framing = " ".join(["'self'", *origins])
     digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{digest}';"
-        " img-src 'self' https: data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
+        " img-src 'self' https: data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action {forms};"
         f" frame-ancestors {framing}"
     )
 
@@ -104,17 +106,17 @@ def _gallery() -> Handler:
     pages = {language: built_once(partial(_themes, language)) for language in PAGE_TEXTS}
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await pages[_language(request.headers.get("Accept-Language", ""))](request)
+        return await pages[language_of(request.headers.get("Accept-Language", ""))](request)
 
     return answer
 
 
 def _page(edge: Edge, what: str, make: Make, below: str = "") -> Handler:
-    headers = {**_HEADERS, "Vary": "Accept-Language"}
+    headers = {**HEADERS, "Vary": "Accept-Language"}
 
     async def answer(request: web.Request) -> web.Response:
         status, named = 200, request.query.get("tenant_id", "")
-        language = _language(request.headers.get("Accept-Language", ""))
+        language = language_of(request.headers.get("Accept-Language", ""))
         framing: tuple[str, ...] = ()
         try:
             shown_id = codec.path_text("id", request.match_info["id"])
@@ -134,18 +136,18 @@ def _page(edge: Edge, what: str, make: Make, below: str = "") -> Handler:
             if fault.status not in (Status.NOT_FOUND, Status.INVALID_ARGUMENT):
                 raise
             status, body = fault.http, _missing(what, language).encode()
-        policy = _policy(framing, _styles(body))
+        policy = policy_of(framing, styles_of(body))
         return web.Response(body=body, status=status, headers={**headers, "Content-Security-Policy": policy})
 
     return answer
 
 
-def _styles(page: bytes) -> str:
+def styles_of(page: bytes) -> str:
     """The inline styles of a page. Operators' texts are escaped, so the first style tags are ours."""
     return page.partition(b"<style>")[2].partition(b"</style>")[0].decode()
 
 
-def _language(accepted: str) -> str:
+def language_of(accepted: str) -> str:
     """The first language of an Accept-Language that the widget has texts in; else English."""
     requested = (one.partition(";")[0].partition("-")[0].strip().lower() for one in accepted.split(","))
     plain = (one for one in requested if one.isalpha())
@@ -191,7 +193,7 @@ async def _game(asked: Asked, game_id: str) -> str:
     if campaign is not None and several:
         address = f"/c/{quote(campaign.id)}{query_of(tenant)}"
         back = f'<p class="back"><a href="{address}">{escape(campaign.name)}</a></p>'
-    return _document(
+    return whole_page(
         title=title,
         description=described,
         picture=_absolute(picture, asked.base),
@@ -234,7 +236,7 @@ async def _campaign(asked: Asked, campaign_id: str) -> str:
     themed = any(value_at(settings, part) for part in CAMPAIGN_PARTS)
     looks = [settings] if themed else [game.ui or {} for game in reply.games]
     backgrounds = (value_at(one, "background", "image") for one in (settings, *looks))
-    return _document(
+    return whole_page(
         title=title,
         description=described or ", ".join(game.name for game in reply.games),
         picture=_absolute(picture_of(settings.get("preview"), picture, *backgrounds), asked.base),
@@ -306,7 +308,7 @@ async def _legal(name: str, asked: Asked, campaign_id: str) -> str:
     label = getattr(PAGE_TEXTS[asked.language], name)
     shown = f'<p><a href="{escape(text)}" rel="noopener">{escape(text)}</a></p>' if is_link(text) else html_of(text)
     back = f'<p class="back"><a href="/c/{quote(campaign_id)}{query_of(asked.tenant)}">{escape(campaign.name)}</a></p>'
-    return _document(
+    return whole_page(
         title=f"{label} · {campaign.name}",
         body=f'<main class="legal">\n{_logo(settings)}<h1>{escape(label)}</h1>\n{shown}</main>\n{back}'
         f"{_footer(asked, settings, campaign_id)}",
@@ -331,20 +333,20 @@ def _themes(language: str) -> Document:
     )
     lead = escape(texts.themes_lead)
     body = f'<main class="themes">\n<h1>{escape(texts.themes)}</h1>\n<p class="lead">{lead}</p>\n</main>'
-    page = _document(
+    page = whole_page(
         title=texts.themes, description=texts.themes_lead, loads=loads, body=body, language=language
     ).encode()
-    policy = _policy((), _styles(page))
-    return Document.of(page, {**_HEADERS, "Vary": "Accept-Language", "Content-Security-Policy": policy})
+    policy = policy_of((), styles_of(page))
+    return Document.of(page, {**HEADERS, "Vary": "Accept-Language", "Content-Security-Policy": policy})
 
 
 def _missing(what: str, language: str) -> str:
     title = PAGE_TEXTS[language].no_game if what == "game" else PAGE_TEXTS[language].no_campaign
     body = f'<main>\n<h1 class="missing">{escape(title)}</h1>\n</main>'
-    return _document(title=title, body=body, language=language)
+    return whole_page(title=title, body=body, language=language)
 
 
-def _document(
+def whole_page(
     *,
     title: str,
     body: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from typing import Any, Final
 
 import asyncpg
@@ -10,13 +11,14 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.mailing import composed, sender_of
+from runtime.actors.mailing import composed, sender_of, unsubscribe_tokens
 from runtime.errors import Fault, Status, unknown
-from runtime.operations import audit, reading
+from runtime.operations import audit, reading, samples
 from runtime.operations.campaigns import messages
 from runtime.operations.checks import Checks, provided
 from runtime.operations.players.challenges import Rate, charge_all
 from runtime.operations.row import DESIGNERS, STAFF, Operation
+from runtime.operations.signed import not_signed
 from runtime.outgoing.senders import SendFailed
 from runtime.rules import mail
 from runtime.wire.contacts import masked, normalized
@@ -112,7 +114,31 @@ def from_row(row: Any) -> m.PlayerMessage:
     return m.PlayerMessage(**{**row, "kind": enum(m.MessageKind, row["kind"]), "status": status})
 
 
+async def unsubscribe(engine: Engine, request: m.UnsubscribeRequest) -> m.UnsubscribeReply:
+    """Ends a kind of message to a player, for the link in such a message. UNAUTHENTICATED SIGNATURE_INVALID."""
+    tenant_id, kind = tenant_of(request), token(request.kind)
+    checks = Checks()
+    if not kind:
+        checks.problem("kind", "is required")
+    checks.raise_found()
+    valid = unsubscribe_tokens(engine.settings, tenant_id, request.player_id, kind)
+    if not any(hmac.compare_digest(one.encode(), request.token.encode()) for one in valid):
+        raise not_signed()
+    await engine.database.execute(_SQL["unsubscribe"], tenant_id, request.player_id, kind)
+    return m.UnsubscribeReply()
+
+
+UNSUBSCRIBE: Final = Operation(
+    "Unsubscribe",
+    "POST /messages/unsubscribe",
+    run=unsubscribe,
+    while_suspended=True,
+    refusals=("SIGNATURE_INVALID",),
+    example={"player_id": samples.PLAYER, "kind": "MESSAGE_KIND_REMINDER", "token": "0" * 32},
+)
+
 ROWS: Final = (
+    UNSUBSCRIBE,
     Operation(
         "PreviewMessage",
         "POST /campaigns/{id}/messages/preview",

@@ -204,3 +204,33 @@ async def test_sample_is_shown_and_sent_to_the_given_address(own_world: World, s
         ({"template": template("WON", body={"en": "{code}"})}, "template.body.en"),
     ):
         assert fields_of(await stack.admin("POST", path, {**body, **wrong})) == [field]
+
+
+async def test_link_in_a_message_ends_that_kind_alone(own_world: World, stack: Stack, mailbox: Mailbox) -> None:
+    integration_id = await send(own_world, template("WON"), template("CODE_DELIVERED"))
+    await enter(own_world, "ann", "de")
+    game_ids = [await own_world.wheel(await own_world.prize(codes=codes)) for codes in ([], ["C-1"])]
+    async with working(stack.engine, "integrations"):
+        await own_world.round(game_ids[0])
+        await deliveries(stack, integration_id, 1)
+        (mail,) = mailbox.parsed
+        assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+        # As it is sent: an encoded header would be no link for mail programs.
+        (line,) = (line for line in mailbox.mails[0].splitlines() if line.startswith("List-Unsubscribe: "))
+        link = line.partition("<")[2].rstrip(">")
+        assert f"Abmelden: {link}" in text_of(mail, "plain")
+        assert f'href="{link.replace("&", "&amp;")}"' in text_of(mail, "html")
+        url = link.replace("https://play.example", stack.process.consumer_url)
+        for verb, address, status, shown in (
+            ("GET", url, 200, "<form"),
+            ("POST", url[:-1] + ("0" if url[-1] != "0" else "1"), 400, "not valid"),
+            ("POST", url.replace("kind=won", "kind=reminder"), 400, "not valid"),
+            ("POST", url, 200, "unsubscribed"),
+        ):
+            async with stack.http.request(verb, address) as answer:
+                assert (answer.status, shown in await answer.text()) == (status, True), (verb, address)
+        for nth, game_id in enumerate(game_ids):
+            await own_world.round(game_id)
+            log = await deliveries(stack, integration_id, nth + 2)
+    assert [row["error"] for row in log[::-1]] == ["", "the player unsubscribed", ""]
+    assert len(mailbox.mails) == 2

@@ -398,6 +398,8 @@ __all__ = (
     "TurnLoginRequest",
     "TurnReason",
     "UnlinkContactRequest",
+    "UnsubscribeReply",
+    "UnsubscribeRequest",
     "UpdateCampaignRequest",
     "UpdateDrawRequest",
     "UpdateGameRequest",
@@ -9983,6 +9985,35 @@ class UnlinkContactRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "UnlinkContactRequest", UnlinkContactRequest)
+
+
+@dataclass(eq=False, repr=False)
+class UnsubscribeReply(betterproto2.Message):
+    pass
+
+
+default_message_pool.register_message("game.v1", "UnsubscribeReply", UnsubscribeReply)
+
+
+@dataclass(eq=False, repr=False)
+class UnsubscribeRequest(betterproto2.Message):
+    """
+    What the link in a message does. token: the link's.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    kind: "MessageKind" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: MessageKind(0))
+    """
+    The kind of message that is not sent to the player any longer.
+    """
+
+    token: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "UnsubscribeRequest", UnsubscribeRequest)
 
 
 @dataclass(eq=False, repr=False)

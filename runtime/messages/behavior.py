@@ -165,7 +165,7 @@ REQUIRED: dict[str, frozenset[str]] = {
     "ReportReceiptRequest": frozenset(["scope", "receipt_id"]),
     "ListRedemptionsRequest": frozenset(["scope"]),
     "PreviewMessageRequest": frozenset(["scope", "template"]),
-    "UnsubscribeRequest": frozenset(["scope", "player_id", "token"]),
+    "UnsubscribeRequest": frozenset(["scope", "player_id", "kind", "token"]),
 }
 
 READ_ONLY: dict[str, frozenset[str]] = {

@@ -118,6 +118,8 @@ async def unsubscribe(engine: Engine, request: m.UnsubscribeRequest) -> m.Unsubs
     """Ends a kind of message to a player, for the link in such a message. UNAUTHENTICATED SIGNATURE_INVALID."""
     tenant_id, kind = tenant_of(request), token(request.kind)
     checks = Checks()
+    checks.required("player_id", request.player_id)
+    checks.required("token", request.token)
     if not kind:
         checks.problem("kind", "is required")
     checks.raise_found()

@@ -90,9 +90,13 @@ async def test_each_kind_is_mailed_once_from_the_rows_alone(
         "UPDATE rewards SET expires_at = now() + interval '1 day' WHERE expires_at IS NOT NULL"
     )
     async with working(stack.engine, "integrations"):
-        log = await deliveries(stack, integration_id, 8)
-        await stack.database.execute("UPDATE event_marks SET backfilled_until = backfilled_until - interval '1 hour'")
-        await own_world.round(await own_world.wheel(mug), "ann")
+        await deliveries(stack, integration_id, 8)
+    # The same rows again, and a new one, by a worker that has forgotten everything.
+    await stack.database.execute(
+        "UPDATE event_marks SET backfilled_until = backfilled_until - interval '1 hour', leased_until = now()"
+    )
+    await own_world.round(await own_world.wheel(mug), "ann")
+    async with working(stack.engine, "integrations"):
         log = await deliveries(stack, integration_id, 9)
     got = sorted((mail["To"], mail["Subject"]) for mail in mailbox.parsed)
     results = [("ann", "Car: das Ergebnis"), ("bob", "Car：抽選結果"), ("eve", "Car: the result")]

@@ -28,6 +28,7 @@ from tests.support.world import new_world
 READS = {
     *("play.history", "wallet.ledger", "exports.plays", "exports.ledger", "audit.list", "desk.plays", "desk.ledger"),
     *("analytics.days", "analytics.rewards", "analytics.prizes", "history.history", "replica.position"),
+    *("views.entries", "views.totals"),
     *(
         f"figures.{name}"
         for name in ("campaign", "games", "hours", "prizes", "draws", "day_players", "players", "names")
@@ -78,6 +79,8 @@ async def test_replica_serves_reports_and_no_decision_and_the_primary_stands_in(
 
         await says("")
         campaign_id = (await make_campaign(stack))["id"]
+        news = {"mode": "ENTRY_MODE_BEFORE_PLAY", "consents": [{"id": "news", "text": {"en": "Send me news."}}]}
+        asking = (await make_campaign(stack, entry=news))["id"]
         by_claim = {"redemption_mode": "REDEMPTION_MODE_ON_CLAIM", "channel": "none"}
         prize = await make_prize(stack, campaign_id=campaign_id, stock={"total": 9}, fulfillment=by_claim)
         game_id = (await make_game(stack, campaign_id, prize))["id"]
@@ -88,7 +91,7 @@ async def test_replica_serves_reports_and_no_decision_and_the_primary_stands_in(
         await replayed()
         before = dict(FALLBACKS.values)
         for _ in range(2):  # The first counts, so it reads from the primary.
-            for answer in await reports(stack, campaign_id, game_id):
+            for answer in await reports(stack, campaign_id, game_id, asking):
                 assert answer.http == 200, answer.envelope
             await replayed()
         assert asked(standby) == READS
@@ -129,13 +132,14 @@ async def plays_listed(stack: Stack, game_id: str) -> int:
     return len(answer.data["items"])
 
 
-async def reports(stack: Stack, campaign_id: str, game_id: str) -> list[Answer]:
+async def reports(stack: Stack, campaign_id: str, game_id: str, asking: str) -> list[Answer]:
     staff = [f"/campaigns/{campaign_id}/analytics", f"/campaigns/{campaign_id}/figures", "/audit"]
     staff += [f"/players/player_a/{name}" for name in ("plays", "ledger")]
     return [
         *[await stack.core("GET", path) for path in staff],
         *[await stack.core("GET", "/exports", name=name) for name in ("plays", "ledger")],
-        await stack.core("GET", "/exports", name="winners", consent="news"),  # From the primary: not in READS.
+        # From the primary: not in READS.
+        await stack.core("GET", "/exports", name="winners", consent="news", campaign_id=asking),
         await stack.consumer("GET", f"/games/{game_id}/history/me", player="player_a"),
         await stack.consumer("GET", "/wallet/ledger", player="player_a"),
     ]

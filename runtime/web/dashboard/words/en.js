@@ -726,7 +726,6 @@ export const words = {
   "messages.resend_text": "The player gets it with the current texts.",
   "messages.resent": "Email sent",
   "messages.not_sent": "Not sent: {error}",
-  "field.won": "Win",
   "field.code_delivered": "Code delivered",
   "field.reminder": "Reminder",
   "field.draw_result": "Draw result",

@@ -97,8 +97,8 @@ def policy_of(origins: Iterable[str], styles: str, forms: str = "'none'") -> str
     digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{digest}';"
-        " img-src 'self' https: data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action {forms};"
-        f" frame-ancestors {framing}"
+        " img-src 'self' https: data:; font-src 'self'; connect-src 'self'; base-uri 'none';"
+        f" form-action {forms}; frame-ancestors {framing}"
     )
 
 

@@ -9,8 +9,8 @@ import pytest
 from tests.support.guests import Guest, guest_who_played, log_in, rewards_of, wallet_of
 from tests.support.login import Phone, bearer, let_resend, start, verify
 from tests.support.login import log_in as log_in_by_code
-from tests.support.milestones import block, rung
 from tests.support.quests import open_quest
+from tests.support.resources import block, rung
 from tests.support.rivals import held, waits
 from tests.support.stack import Answer, Stack, refused
 from tests.support.waiting import until

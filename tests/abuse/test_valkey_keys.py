@@ -20,8 +20,8 @@ from tests.support.guests import new_guest
 from tests.support.leaderboards import make_board
 from tests.support.login import Phone
 from tests.support.memory import child, forget_peak, peak
-from tests.support.milestones import block, rung
 from tests.support.processes import process
+from tests.support.resources import block, rung
 from tests.support.scenario import Scenario
 from tests.support.stack import BROWSER, TENANT, Stack
 from tests.support.waiting import until

@@ -10,13 +10,13 @@ from tests.support.browsing import STILL, Visit, visiting
 from tests.support.chromium import Browser
 from tests.support.leaderboards import make_board
 from tests.support.login import Phone
-from tests.support.milestones import block, rung
 from tests.support.pages.games import FOCUSED, ROOT
 from tests.support.pages.login import SUBMIT, ask_for_code
 from tests.support.pages.looks import EVIL
 from tests.support.pages.qr import scanned
 from tests.support.panels import fired, lose, open_as, panel, said, shown, watch
 from tests.support.quests import open_quest
+from tests.support.resources import block, rung
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 

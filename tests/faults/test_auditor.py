@@ -15,8 +15,8 @@ from runtime.streams import auditor
 from runtime.streams.auditor import Auditor
 from tests.support.guests import new_guest, resolve, rewards_of
 from tests.support.load import load
-from tests.support.milestones import block, rung
 from tests.support.quests import open_quest
+from tests.support.resources import block, rung
 from tests.support.rivals import held
 from tests.support.stack import Stack, refused
 from tests.support.waiting import until

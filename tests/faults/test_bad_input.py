@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runtime.operations import API
-from tests.support.milestones import block, rung
+from tests.support.resources import block, rung
 from tests.support.scenario import FULL
 from tests.support.seed import SEED
 from tests.support.stack import Stack

@@ -11,8 +11,8 @@ from runtime.operations.players import merging
 from tests.support import invariants
 from tests.support.guests import Guest, guest_who_played, log_in, new_guest, resolve, rewards_of, wallet_of
 from tests.support.leaderboards import make_board, order
-from tests.support.milestones import block, rung
 from tests.support.quests import open_quest
+from tests.support.resources import block, rung
 from tests.support.rivals import held, waits
 from tests.support.scenario import Scenario
 from tests.support.stack import Answer, Stack

@@ -11,14 +11,12 @@ from ops.servers.valkey import Valkey
 from runtime.events import TYPES
 from runtime.operations.budget_alerts import thresholds
 from runtime.streams import backfill, expiry
-from tests.support.deliveries import delivering, working
+from tests.support.deliveries import deliveries, delivering, event, register, working
 from tests.support.guests import log_in, new_guest
-from tests.support.integrations import deliveries, event, register
 from tests.support.leaderboards import make_board
-from tests.support.milestones import block, rung
 from tests.support.quests import open_quest
 from tests.support.receiver import Receiver, hang, receiving, status
-from tests.support.resources import make_campaign, make_game, make_prize, one_of_every_event, play_once
+from tests.support.resources import block, make_campaign, make_game, make_prize, one_of_every_event, play_once, rung
 from tests.support.stack import OTHER_TENANT, TO_LOOPBACK, Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World

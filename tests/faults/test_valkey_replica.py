@@ -19,8 +19,7 @@ from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.pipeline import EphemeralDown
 from runtime.streams import backfill
 from tests.support.address import Address
-from tests.support.deliveries import working
-from tests.support.integrations import register
+from tests.support.deliveries import register, working
 from tests.support.receiver import Receiver
 from tests.support.scenario import Scenario
 from tests.support.stack import TENANT, TO_LOOPBACK, Answer, new_stack, settings_of

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ops.website import ROOT, expanded
+from ops.website import ROOT, build, expanded
 from tests.ops.test_readme import SIGNS, STARTS, at, blocks, run
 from tests.support.browsing import browsing
 from tests.support.directories import server_directory
@@ -158,3 +158,31 @@ async def test_front_end_of_the_tutorial_plays_claims_and_signs_in(reader: Reade
         headers = {"Authorization": f"Bearer {token}"}
         answer = await page.request.get(f"{reader.ready['consumer_url']}/api/v1/rewards/me", headers=headers)
         assert {one["name"] for one in (await answer.json())["data"]["items"]} == {"Mug"}
+
+
+LOADED = re.compile(
+    r"<(?:script|img|link|iframe)\b[^>]*(?:src|href)=[\"']?(?:https?:)?//|@import|url\([\"']?(?:https?:)?//"
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("site")
+    with pytest.raises(SystemExit) as ended:
+        build(made)  # strict: a broken link, or a page that the navigation lacks, ends it with 1
+    assert ended.value.code in (0, None)
+    return made
+
+
+def test_site_has_each_page_as_html_and_markdown_and_in_llms_txt(site: Path) -> None:
+    listed = (site / "llms.txt").read_text()
+    pages = [page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md")]
+    assert len(pages) > 10
+    for page in pages:
+        assert (site / page).read_text().strip() in expanded((ROOT / "docs" / page).read_text()), page
+        assert (site / page.with_suffix(".html")).exists() and f"]({page})" in listed
+
+
+def test_site_loads_nothing_from_another_host(site: Path) -> None:
+    files = [path for path in site.rglob("*") if path.suffix in (".html", ".css")]
+    assert files and [path.name for path in files if LOADED.search(path.read_text())] == []

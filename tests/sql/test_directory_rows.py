@@ -1,10 +1,47 @@
-"""The steps of a move in the directory: each only follows the one before it."""
+"""Where a tenant lives: a URL of several hosts leads to the first usable one; moves in the directory have steps."""
+
+import asyncio
 
 import asyncpg
+import pytest
 
 import sql
+from ops.servers.base import free_port
+from sql.hosts import Hosts, hosts_of
 
 SQL = sql.load("directory")
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts"),
+    [
+        ("postgresql://a/d", [("a", None)]),
+        ("postgresql://u:p@a:1,[::1]:2,c/d?target_session_attrs=primary", [("a", 1), ("::1", 2), ("c", None)]),
+        ("postgresql:///d?host=a,b&port=1,2", [("a", 1), ("b", 2)]),
+        ("postgresql:///d?host=/run/a,b&port=3", [("/run/a", 3), ("b", 3)]),
+    ],
+)
+def test_hosts_are_read_as_libpq_reads_them(url: str, hosts: list[tuple[str, int | None]]) -> None:
+    assert hosts_of(url) == hosts
+
+
+async def test_host_that_refuses_or_stays_silent_leaves_time_for_the_next(postgres_url: str) -> None:
+    async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.append(writer)
+
+    connected: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(stay_silent, "127.0.0.1", 0)
+    async with silent:
+        first = f"127.0.0.1:{silent.sockets[0].getsockname()[1]},127.0.0.1:{free_port()},127.0.0.1"
+        url = postgres_url.replace("@127.0.0.1", f"@{first}") + "?target_session_attrs=read-write"
+        hosts = Hosts(url)
+        for _ in range(2):
+            connection = await hosts.connect(6.0)
+            assert await connection.fetchval("SELECT 1") == 1
+            await connection.close()
+        assert len(connected) == 1, "the host that answered is tried first"
+        for writer in connected:
+            writer.close()
 
 
 async def test_switch_is_refused_close_to_the_end_of_the_pause(pool: asyncpg.Pool) -> None:
@@ -16,11 +53,8 @@ async def test_switch_is_refused_close_to_the_end_of_the_pause(pool: asyncpg.Poo
     [row] = await pool.fetch(SQL["changes"], await pool.fetchval("SELECT now() - interval '1 hour'"), 0.0)
     assert (row["database"], row["paused"]) == ("home", True)
     assert await pool.fetchval(SQL["switch"], "tenant_1", 1.0) is not None
-    assert dict(await pool.fetchrow(SQL["get"], "tenant_1")) == {
-        "database": "eu",
-        "moving_to": "",
-        "moved_from": "home",
-    }
+    now = dict(await pool.fetchrow(SQL["get"], "tenant_1"))
+    assert now == {"database": "eu", "moving_to": "", "moved_from": "home"}
 
 
 async def test_move_that_was_given_up_is_not_switched(pool: asyncpg.Pool) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 from runtime import ids
 from runtime.actors.engine import Engine
 from runtime.errors import Fault
+from runtime.events import PrizeWon, new_event
 from runtime.groups import GROUPS
 from runtime.outgoing.connector import Connector
 from runtime.outgoing.vault import prize_context, vault_of
 from runtime.streams.delivery import Deliveries
 from runtime.streams.outbox import Outbox
+from tests.support.receiver import Receiver
 from tests.support.statements import insert
 from tests.support.waiting import HANG_SECONDS
 
@@ -95,3 +97,25 @@ async def make_due(engine: Engine, task_id: str) -> None:
     await engine.database.execute(
         "UPDATE tasks SET next_attempt_at = now(), lease_until = least(lease_until, now()) WHERE task_id = $1", task_id
     )
+
+
+async def register(stack: Any, receiver: Receiver, *events: str, **fields: Any) -> str:
+    config = {"url": receiver.url, "secret": SECRET, **fields.pop("config", {})}
+    body = {"type": "INTEGRATION_TYPE_WEBHOOK", "events": list(events), "config": config, **fields}
+    answer = await stack.admin("POST", "/admin/integrations", body)
+    return str(answer.data["id"])
+
+
+async def deliveries(stack: Any, integration_id: str, count: int) -> list[dict[str, Any]]:
+    async with asyncio.timeout(HANG_SECONDS):
+        while True:
+            answer = await stack.admin("GET", f"/admin/integrations/{integration_id}/deliveries", limit="100")
+            if len(answer.data["items"]) >= count:
+                return list(answer.data["items"])
+            await asyncio.sleep(0.01)
+
+
+def event(stack: Any, type: str = PrizeWon.TYPE, **fields: Any) -> Any:
+    now = stack.engine.clock.now()
+    own = {"occurred_at": now, "tenant_id": stack.tenant_id, "merchant_id": "", "campaign_id": "", "data": {}}
+    return new_event(type, **{**own, **fields})

@@ -15,8 +15,7 @@ from runtime.operations import API
 from runtime.operations.budget_alerts import thresholds
 from runtime.stores.publisher import shard_of
 from tests.support.leaderboards import make_board
-from tests.support.milestones import block, rung
-from tests.support.resources import make_game, make_prize, one_of_every_event, play_once
+from tests.support.resources import block, make_game, make_prize, one_of_every_event, play_once, rung
 from tests.support.waiting import HANG_SECONDS
 from tests.support.world import COINS, COLLECTION, World
 

@@ -8,8 +8,7 @@ from aiohttp import web
 from standardwebhooks import Webhook
 
 from runtime.events import TYPES, LeaderboardFinalized
-from tests.support.deliveries import SECRET, working
-from tests.support.integrations import deliveries, event, register
+from tests.support.deliveries import SECRET, deliveries, event, register, working
 from tests.support.receiver import Receiver, status
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import TO_LOOPBACK, fields_of

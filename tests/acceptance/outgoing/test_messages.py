@@ -7,8 +7,7 @@ from typing import Any, Final
 import pytest
 
 from runtime.streams import backfill
-from tests.support.deliveries import working
-from tests.support.integrations import deliveries
+from tests.support.deliveries import deliveries, working
 from tests.support.mailbox import Mailbox, receiving
 from tests.support.stack import Stack, fields_of
 from tests.support.waiting import until

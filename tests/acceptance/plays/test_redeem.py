@@ -7,9 +7,8 @@ import pytest
 
 from runtime.operations.files import kinds
 from tests.support.guests import guest_who_played
-from tests.support.milestones import block, rung
 from tests.support.operations import make_merchant
-from tests.support.resources import make_campaign
+from tests.support.resources import block, make_campaign, rung
 from tests.support.stack import Answer, Stack, fields_of, refused
 from tests.support.world import COINS, COLLECTION, World
 

@@ -3,9 +3,9 @@
 from typing import Final
 
 from tests.support.leaderboards import make_board
-from tests.support.milestones import block
 from tests.support.pages.looks import EVIL
 from tests.support.quests import open_quest
+from tests.support.resources import block
 from tests.support.waiting import until
 from tests.support.world import COLLECTION, World
 

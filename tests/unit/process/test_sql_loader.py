@@ -26,10 +26,7 @@ def test_block_has_a_name_a_description_and_a_statement() -> None:
     assert take_stock.text == (
         "-- play.take_stock\nupdate prize\n-- an inner comment stays\nset remaining = remaining - $1"
     )
-
-
-def test_description_may_be_left_out() -> None:
-    assert sql.parse("play", TWO)["give_back"].doc == ""
+    assert sql.parse("play", TWO)["give_back"].doc == "", "it may be left out"
 
 
 @pytest.mark.parametrize(

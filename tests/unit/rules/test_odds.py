@@ -60,14 +60,11 @@ def test_score_in_a_tier_draws_from_its_group() -> None:
     assert found == {Result("mug", "", 0): 0.25, Result("", "", 1): 0.75}
 
 
-def test_items_are_drawn_by_their_weights() -> None:
+def test_items_are_drawn_by_their_weights_and_caught_ones_declare_none() -> None:
     items = [
         {"item": "coin", "weight": 3, "quantity": 1, "slot_index": 0},
         {"item": "gem", "weight": 1, "quantity": 2, "slot_index": 1},
     ]
     found = declared(lucky_item.parse({"items": items}), GameRule(), {})
     assert found == {Result("", "coin", 0): 0.75, Result("", "gem", 1): 0.25}
-
-
-def test_caught_items_declare_no_odds() -> None:
-    assert declared(None, GameRule(), {}) == {}
+    assert declared(None, GameRule(), {}) == {}, "caught items declare no odds"

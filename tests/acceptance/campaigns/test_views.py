@@ -41,22 +41,14 @@ async def test_figures_count_a_replayed_log_of_views(stack: Stack) -> None:
     news = {"id": "news", "text": {"en": "Send me news."}}
     campaign_id = (await make_campaign(stack, entry={"consents": [news]}))["id"]
     game_id = (await stack.admin("POST", "/admin/games", wheel(campaign_id))).data["id"]
-    chosen = random.Random(SEED)
+    pick = random.Random(SEED).choice
     sources: list[dict[str, str]] = [
         {},
         {"utm_source": "mail", "utm_medium": "email", "utm_campaign": "spring", "referrer": "mail.example"},
         {"referrer": "news.example"},
     ]
-    log = [
-        (
-            f"203.0.113.{chosen.randrange(40)}",
-            chosen.choice([*DEVICES]),
-            chosen.choice(sources),
-            chosen.choice(["", game_id]),
-        )
-        for _ in range(600)
-    ]
-    country = {address: chosen.choice(["DE", "FR"]) for address, *_ in log}
+    log = [(f"203.0.113.{pick(range(40))}", pick([*DEVICES]), pick(sources), pick(["", game_id])) for _ in range(600)]
+    country = {address: pick(["DE", "FR"]) for address, *_ in log}
     answers = await asyncio.gather(
         *[
             view(stack, campaign_id, address, agent, source=source, game_id=page, country=country[address])
@@ -112,12 +104,10 @@ async def test_fold_after_one_that_died_adds_every_view_once(stack: Stack, dies:
     if dies == "after the write":
         await views.add(stack.engine, stack.tenant_id, taken)
     await view(stack, campaign_id)
-    counts = []
+    counts, total = [], "SELECT sum(views) FROM campaign_views WHERE campaign_id = $1"
     for _ in range(3):
         await views.fold(stack.engine, stack.tenant_id)
-        counts.append(
-            await stack.database.fetchval("SELECT sum(views) FROM campaign_views WHERE campaign_id = $1", campaign_id)
-        )
+        counts.append(await stack.database.fetchval(total, campaign_id))
     assert counts == [1, 2, 2]
     await views.add(stack.engine, stack.tenant_id, taken)  # A process that slept through all of it.
     assert (await figures(stack, campaign_id))["funnel"]["views"] == 2

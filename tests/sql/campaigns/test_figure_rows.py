@@ -9,14 +9,8 @@ import pytest
 from tests.support.bare_rows import BARE
 from tests.support.statements import ask_of_t as ask
 
-SCENE: Final = (
-    BARE
-    + """
-INSERT INTO prizes (prize_id, type, currency) VALUES
-    ('mug', 'goods', 'EUR'), ('tee', 'goods', 'USD');
-"""
-)
-
+PRIZES: Final = "INSERT INTO prizes (prize_id, type, currency) VALUES ('mug', 'goods', 'EUR'), ('tee', 'goods', 'USD');"
+SCENE: Final = BARE + PRIZES
 
 NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 QUARTER: Final = timedelta(minutes=15)
@@ -36,12 +30,7 @@ async def played(connection: asyncpg.Connection, *plays: tuple[str, timedelta, i
         await connection.execute(
             "INSERT INTO plays (play_id, player_id, game_id, played_at, revision, wins, outcome)"
             " VALUES ($1, 'ann', $2, $3, $4, $5, $6)",
-            f"p{nth}",
-            game,
-            NOON + after,
-            revision,
-            wins,
-            outcome,
+            *(f"p{nth}", game, NOON + after, revision, wins, outcome),
         )
 
 

@@ -179,7 +179,7 @@ async def test_export_has_everything_once_over_its_pages(stack: Stack, phone: Ph
     whole = (await stack.admin("GET", path, limit=100)).data["items"]
     assert [item["id"] for item in whole] == [item["id"] for item in items]
     [guest] = [item["data"] for item in items if item["kind"] == "profile" and item["data"]["merged_into"] == player]
-    assert "once a guest" in guest["display_name"], "what did not move is held of the player too"
+    assert "once a guest" in guest["display_name"] and "unsubscribed" in guest, "what did not move is exported too"
     kinds = {item["kind"] for item in items}
     assert kinds >= {"profile", "contact", "session", "play", "reward", "balance", "movement", "turns", "quest"}
     for text in (PHONE, EMAIL, "Ophelia Quince", "marzipan", "lucky-clover"):

@@ -232,6 +232,7 @@ async def test_link_in_a_message_ends_that_kind_alone(own_world: World, stack: S
         ):
             async with stack.http.request(verb, address) as answer:
                 assert (answer.status, shown in await answer.text()) == (status, True), (verb, address)
+                assert "form-action 'self';" in answer.headers["Content-Security-Policy"]
         for nth, game_id in enumerate(game_ids):
             await own_world.round(game_id)
             log = await deliveries(stack, integration_id, nth + 2)

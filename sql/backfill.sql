@@ -160,11 +160,14 @@ WHERE c.tenant_id = $1 AND c.messages IS NOT NULL AND r.won_at <= w.at
 ORDER BY w.at, r.reward_id LIMIT $6
 
 -- name: results
--- The holders of tickets of draws that were drawn, in campaigns with messages.
-SELECT d.drawn_at AS at, w.id, t.player_id, d.draw_id, d.campaign_id, c.merchant_id
+-- The holders of tickets of draws that were drawn, in campaigns with messages. A player and the guests merged into it
+-- are one holder.
+SELECT DISTINCT d.drawn_at AS at, w.id, h.player_id, d.draw_id, d.campaign_id, c.merchant_id
 FROM draws AS d
 JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id AND c.messages IS NOT NULL
 JOIN draw_tickets AS t ON t.tenant_id = $1 AND t.draw_id = d.draw_id
-CROSS JOIN LATERAL (SELECT d.draw_id || '_' || t.player_id AS id) AS w
+LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = t.player_id
+CROSS JOIN LATERAL (SELECT coalesce(p.merged_into, t.player_id) AS player_id) AS h
+CROSS JOIN LATERAL (SELECT d.draw_id || '_' || h.player_id AS id) AS w
 WHERE d.tenant_id = $1 AND d.drawn_at BETWEEN $2 AND $3 AND (d.drawn_at, w.id) > ($4::timestamptz, $5::text)
 ORDER BY d.drawn_at, w.id LIMIT $6

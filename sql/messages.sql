@@ -54,8 +54,8 @@ JOIN integrations AS i ON i.tenant_id = $1 AND i.integration_id = d.integration_
 LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = d.event #>> '{data,reward_id}'
 LEFT JOIN draws AS w ON w.tenant_id = $1 AND w.draw_id = d.event #>> '{data,draw_id}'
 WHERE d.tenant_id = $1 AND starts_with(d.integration_id, 'messages_')
-  AND d.event #>> '{data,player_id}' IN (
-      SELECT $2 UNION ALL SELECT g.player_id FROM players AS g WHERE g.tenant_id = $1 AND g.merged_into = $2)
+  AND (d.event #>> '{data,player_id}') COLLATE "C" = ANY (ARRAY(
+      SELECT $2 UNION ALL SELECT g.player_id FROM players AS g WHERE g.tenant_id = $1 AND g.merged_into = $2))
   AND ($3 = '' OR i.campaign_id = $3) AND ($4 = '' OR d.event #>> '{data,reward_id}' = $4)
   AND ($5 = '' OR i.campaign_id IN (SELECT o FROM campaigns_of($1, $5, false) AS o))
   AND ($6::text IS NULL OR d.delivery_id < $6)

@@ -1664,8 +1664,10 @@ CREATE TABLE integration_deliveries (
 );
 CREATE UNIQUE INDEX integration_deliveries_event ON integration_deliveries (tenant_id, integration_id, event_id);
 -- The messages of a player (sql/messages.sql): each campaign's integration for them has such an id.
-CREATE INDEX integration_deliveries_messages ON integration_deliveries (tenant_id, (event #>> '{data,player_id}'), delivery_id)
-    WHERE starts_with(integration_id, 'messages_');
+CREATE INDEX integration_deliveries_messages ON integration_deliveries
+    (tenant_id, ((event #>> '{data,player_id}') COLLATE "C"), delivery_id) WHERE starts_with(integration_id, 'messages_');
+CREATE INDEX integration_deliveries_skipped ON integration_deliveries (tenant_id, integration_id, delivery_id)
+    WHERE status = 'skipped';
 CREATE INDEX integration_deliveries_due ON integration_deliveries (tenant_id, integration_id, next_attempt_at)
     WHERE status = 'retry';
 

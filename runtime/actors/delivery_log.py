@@ -25,8 +25,8 @@ from runtime.stores.database import Database
 _SQL: Final = sql.load("integrations")
 
 LOG_KEPT: Final = 1_000
-"""Log entries retained per integration. Also retained: messages, pending retries, and entries that deduplicate events,
-which are those of the last ten minutes and all since the tenant's watermark (runtime/streams/backfill.py).
+"""Log entries retained per integration. Also retained: messages except skipped ones, pending retries, and entries that
+deduplicate events: those of the last ten minutes and all since the tenant's watermark (runtime/streams/backfill.py).
 """
 
 TRIED_SECONDS: Final = sum(SCHEDULE_SECONDS)

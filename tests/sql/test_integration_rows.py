@@ -172,6 +172,15 @@ async def test_tenants_with_retries_omit_paused_early_and_done_ones(connection: 
         assert await ask(connection, "integrations.tenants_with_retries") == [("t",)]
 
 
+async def test_message_retention_deletes_old_skipped_ones_alone(connection: asyncpg.Connection) -> None:
+    await connection.execute("INSERT INTO integrations (integration_id, type) VALUES ('messages_m', 'email')")
+    statuses = ("delivered", "dead", "skipped", "skipped", "skipped")
+    await note(connection, *(("messages_m", f"d{n}", f"e{n}", status, 1) for n, status in enumerate(statuses)))
+    await connection.execute("UPDATE integration_deliveries SET created_at = now() - interval '11 minutes'")
+    await ask_of(connection, "integrations.prune_deliveries", "messages_m", 1)
+    assert [row[0] for row in (await logged(connection)).values()] == ["d0", "d1", "d3", "d4"]
+
+
 async def test_delivery_retention_keeps_the_newest_and_pending_ones(connection: asyncpg.Connection) -> None:
     rows = [("i1", f"d{n}", f"e{n}", "retry" if n == 2 else "dead", 1) for n in (3, 1, 5, 2, 4, 6)]
     await note(connection, *rows, ("i3", "d9", "e1", "dead", 1))

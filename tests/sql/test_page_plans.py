@@ -42,6 +42,9 @@ INSERT INTO campaign_days (campaign_id, day) SELECT 'camp', date '2026-01-01' + 
 INSERT INTO ledger_entries (player_id, scope_key, currency, entry_id, seq, amount, balance_after, reason, reference_id)
     SELECT 'p' || 1 + n % 3, 'camp', 'star', 'e' || lpad(n::text, 6, '0'), n, 1, n, 'adjustment', ''
     FROM generate_series(1, {PLAYS}) AS n;
+INSERT INTO integrations (integration_id, campaign_id, type) VALUES ('messages_camp', 'camp', 'email');
+INSERT INTO integration_deliveries (integration_id, delivery_id, event_id, status, event)
+    SELECT 'messages_camp', play_id, play_id, 'delivered', json_build_object('data', to_json(plays)) FROM plays;
 INSERT INTO audit_entries (entry_id, subject_type) SELECT 'a' || n, CASE WHEN n > 5 THEN 'player' ELSE 'staff' END
     FROM generate_series(1, {PLAYS}) AS n;
 """
@@ -79,6 +82,8 @@ READ: Final[list[tuple[str, str, str, int]]] = [
     ("wallet.ledger", "'p1', 'camp', 'star', NULL, NULL, 10", "ledger_entries", PAGE),
     ("wallet.ledger", "'p1', 'camp', 'star', 300, 'l000300', 10", "ledger_entries", PAGE),
     ("audit.list_of_type", f"'staff', {UNFILTERED}, 10", "audit_entries", 5),
+    ("messages.of_player", "'p7', '', '', '', NULL, 10", "integration_deliveries", 2 * PLAYS // PLAYERS),
+    ("integrations.prune_deliveries", "'messages_camp', 1", "integration_deliveries", 0),
     ("figures.players", "'camp', '', ''", "campaign_player_days", 0),
     ("figures.players", "'camp', '2026-01-02', '2026-01-06'", "campaign_player_days", 0),
     ("figures.players", "'camp', '2026-01-05', ''", "campaign_player_days", 2 * PLAYERS),

@@ -22,7 +22,7 @@ OWN = {"ClaimReward", "GetRevision"}
 def test_public_operations_by_id_are_all_tried_here() -> None:
     assert {row.name for row in DOORS} - OWN == {
         *("CompleteQuest", "GetDraw", "GetEligibility", "GetEntry", "GetPublicCampaign", "ListHistory"),
-        *("ListMilestones", "ListRankings", "Play", "Redeem", "RenderGame", "Start", "SubmitEntry"),
+        *("ListMilestones", "ListRankings", "Play", "RecordView", "Redeem", "RenderGame", "Start", "SubmitEntry"),
     }
 
 

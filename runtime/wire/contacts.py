@@ -7,13 +7,20 @@ it: numbering plans change faster than libraries, and the login code verifies th
 An e-mail address is parsed by email-validator, without DNS. It is lower-cased as a whole: RFC 5321 allows a
 case-sensitive local part, but mail services ignore case, and people type either.
 
+All addresses that reach one mailbox have one form for counting (`canonical`). Providers deliver `name+anything@` to
+`name@`, and Gmail ignores dots. Each provider's rule is in _PROVIDERS; at any other domain only what follows a `+` is
+removed, which nearly every mail service ignores. Characters that differ only in width or form are the same (Unicode
+NFKC).
+
 Both libraries are imported after the process is ready (`prepare`), or on first use, for a faster start.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import unicodedata
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from runtime.errors import Fault, invalid
 from runtime.messages import ContactType
@@ -21,6 +28,31 @@ from runtime.messages import ContactType
 _PHONE_CHARACTERS_MAX: Final = 32
 _EMAIL_CHARACTERS_MAX: Final = 320
 """The maximum of both parts together (RFC 5321, 4.5.3.1). Checked first: the library takes quadratic time."""
+
+
+class _Provider(NamedTuple):
+    """A provider's rule.
+
+    domain: the canonical one of its domains. tag: the character that begins an alias. has_subdomains: delivers
+    `anything@name.domain` to `name@domain`.
+    """
+
+    domain: str
+    tag: str = "+"
+    ignores_dots: bool = False
+    has_subdomains: bool = False
+
+
+_GMAIL: Final = _Provider("gmail.com", ignores_dots=True)
+_PROVIDERS: Final[Mapping[str, _Provider]] = {
+    "gmail.com": _GMAIL,
+    "googlemail.com": _GMAIL,
+    **dict.fromkeys(("icloud.com", "me.com", "mac.com"), _Provider("icloud.com")),
+    **dict.fromkeys(("protonmail.com", "proton.me", "pm.me", "protonmail.ch"), _Provider("proton.me", "+", True)),
+    **dict.fromkeys(("yandex.ru", "yandex.com", "ya.ru", "yandex.by", "yandex.kz"), _Provider("yandex.ru")),
+    **dict.fromkeys(("fastmail.com", "fastmail.fm"), _Provider("fastmail.com", has_subdomains=True)),
+    **{f"yahoo.{end}": _Provider(f"yahoo.{end}", "-") for end in ("com", "de", "fr", "it", "es", "ca", "co.uk")},
+}
 
 
 async def prepare() -> None:
@@ -60,6 +92,20 @@ def masked(contact: str) -> str:
     """A masked contact, recognizable only to those who know it: a***@example.com, +49***78."""
     name, at, domain = contact.rpartition("@")
     return f"{name[:1]}***@{domain}" if at else f"{contact[:3]}***{contact[-2:]}"
+
+
+def canonical(kind: str, value: str) -> str:
+    """The canonical form of a normalized e-mail address or phone number."""
+    if kind != "email":
+        return value
+    local, _, domain = unicodedata.normalize("NFKC", value).lower().rpartition("@")
+    name, _, parent = domain.partition(".")
+    if (rule := _PROVIDERS.get(parent)) is not None and rule.has_subdomains:
+        local = name
+    else:
+        rule = _PROVIDERS.get(domain, _Provider(domain))
+    local = local.partition(rule.tag)[0] or local
+    return f"{local.replace('.', '') if rule.ignores_dots else local}@{rule.domain}"
 
 
 def _phone(value: str, field: str) -> str:

@@ -1,59 +1,17 @@
-"""Canonical contacts: all addresses that reach one mailbox or phone, as one keyed hash.
+"""The contacts of entries, as keyed hashes of their canonical form (runtime/wire/contacts.py).
 
-Providers deliver `name+anything@` to `name@`, and Gmail ignores dots. Each provider's rule is in _PROVIDERS; at any
-other domain only what follows a `+` is removed, which nearly every mail service ignores. Characters that differ only
-in width or form are the same (Unicode NFKC). The hash is keyed, so that the rows do not reveal addresses. Throwaway
-addresses are refused.
+The hash is keyed, so that the rows do not reveal addresses. Throwaway addresses are refused.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from runtime.actors.engine import Engine
 from runtime.outgoing.vault import vault_of
-
-
-class _Provider(NamedTuple):
-    """A provider's rule.
-
-    domain: the canonical one of its domains. tag: the character that begins an alias. has_subdomains: delivers
-    `anything@name.domain` to `name@domain`.
-    """
-
-    domain: str
-    tag: str = "+"
-    ignores_dots: bool = False
-    has_subdomains: bool = False
-
-
-_GMAIL: Final = _Provider("gmail.com", ignores_dots=True)
-_PROVIDERS: Final[Mapping[str, _Provider]] = {
-    "gmail.com": _GMAIL,
-    "googlemail.com": _GMAIL,
-    **dict.fromkeys(("icloud.com", "me.com", "mac.com"), _Provider("icloud.com")),
-    **dict.fromkeys(("protonmail.com", "proton.me", "pm.me", "protonmail.ch"), _Provider("proton.me", "+", True)),
-    **dict.fromkeys(("yandex.ru", "yandex.com", "ya.ru", "yandex.by", "yandex.kz"), _Provider("yandex.ru")),
-    **dict.fromkeys(("fastmail.com", "fastmail.fm"), _Provider("fastmail.com", has_subdomains=True)),
-    **{f"yahoo.{end}": _Provider(f"yahoo.{end}", "-") for end in ("com", "de", "fr", "it", "es", "ca", "co.uk")},
-}
-
-
-def canonical(kind: str, value: str) -> str:
-    """The canonical form of a normalized e-mail address or phone number."""
-    if kind != "email":
-        return value
-    local, _, domain = unicodedata.normalize("NFKC", value).lower().rpartition("@")
-    name, _, parent = domain.partition(".")
-    if (rule := _PROVIDERS.get(parent)) is not None and rule.has_subdomains:
-        local = name
-    else:
-        rule = _PROVIDERS.get(domain, _Provider(domain))
-    local = local.partition(rule.tag)[0] or local
-    return f"{local.replace('.', '') if rule.ignores_dots else local}@{rule.domain}"
+from runtime.wire.contacts import canonical
 
 
 def is_throwaway(email: str) -> bool:

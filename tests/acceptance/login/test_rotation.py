@@ -26,6 +26,7 @@ from runtime.stores.keyring import KeyMissing
 from tests.support.deliveries import SECRET, make_receiver_prize
 from tests.support.rewards import Shelf, core, refusal
 from tests.support.stack import KEYS, settings_of
+from tests.support.statements import insert
 from tests.support.waiting import until
 
 NEW = Key("2", secrets.token_bytes(32))
@@ -51,18 +52,12 @@ async def fill(engine: Engine, codes: int = 3) -> tuple[str, str]:
     sealed = vault_of(engine.settings.code_keys).seal_config(
         {"url": "x", "secret": SECRET, "headers": {"A": "carried"}}, integration_context(TENANT, "i")
     )
-    await engine.database.execute(
-        "INSERT INTO integrations (tenant_id, integration_id, type, events, config)"
-        " VALUES ($1, 'i', 'webhook', '{prize_won}', $2)",
-        TENANT,
-        sealed,
-    )
-    await engine.database.execute(
-        "INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, condition, signing)"
-        " VALUES ($1, 'q', 'c', 'Q', 'daily', 1, '{\"kind\": \"event\", \"count\": 1}', $2)",
-        TENANT,
-        vault_of(engine.settings.code_keys).seal_config({"secret": SECRET}, quest_context(TENANT, "q")),
-    )
+    integration = {"integration_id": "i", "type": "webhook", "events": ["prize_won"], "config": sealed}
+    await insert(engine.database, "integrations", tenant_id=TENANT, **integration)
+    sealed = vault_of(engine.settings.code_keys).seal_config({"secret": SECRET}, quest_context(TENANT, "q"))
+    quest = {"quest_id": "q", "campaign_id": "c", "name": "Q", "type": "daily", "turns": 1, "signing": sealed}
+    condition = {"kind": "event", "count": 1}
+    await insert(engine.database, "quests", tenant_id=TENANT, condition=condition, **quest)
     return pool, prize_id
 
 
@@ -104,9 +99,8 @@ async def test_codes_of_packs_stay_valid_after_a_rotation(old: Settings, new: Se
     scope = m.Scope(tenant_id=TENANT)
 
     async def redeem(engine: Engine, code: str) -> m.RedemptionReply:
-        return await redeem_code(
-            engine, m.RedeemCodeRequest(scope=scope, player_id="ann", campaign_id=campaign_id, code=code)
-        )
+        request = m.RedeemCodeRequest(scope=scope, player_id="ann", campaign_id=campaign_id, code=code)
+        return await redeem_code(engine, request)
 
     async with core(old) as before:
         await Shelf(before.engine, TENANT).open()
@@ -164,11 +158,8 @@ async def test_rotation_refuses_later_writes_with_the_old_key(old: Settings, new
         scope = m.Scope(tenant_id=TENANT)
         secret = {"url": "https://a.example", "secret": "whsec_" + "b" * 32}
         integration = m.Integration(type=m.IntegrationType.WEBHOOK, events=["prize_won"], config=secret)
-        carrying = m.Integration(
-            type=m.IntegrationType.WEBHOOK,
-            events=["prize_won"],
-            config={"url": "https://a.example", "headers": {"A": "carried"}},
-        )
+        carried = {"url": "https://a.example", "headers": {"A": "carried"}}
+        carrying = m.Integration(type=m.IntegrationType.WEBHOOK, events=["prize_won"], config=carried)
         config = m.PrizeFulfillment(channel="webhook", config={**secret, "url": "http://127.0.0.1:1/"})
         for sealing in (
             importing(engine, pool, "CODE-9"),
@@ -207,17 +198,13 @@ async def test_rotation_beside_imports_leaves_nothing_under_the_old_key(old: Set
                 added += reply.added
 
         rivals = [asyncio.ensure_future(keeps_importing(who)) for who in range(4)]
-        await until(lambda: has_more(engine, 220))
+        await until(lambda: engine.database.fetchval("SELECT count(*) > 220 FROM codes"))
         done = await rotate_all(new)
         assert await keys_in_use(engine) == {"2"}
         over.set()
         await asyncio.gather(*rivals)
         assert await keys_in_use(engine) == {"2"}
         assert done.codes == 200 + added == await engine.database.fetchval("SELECT count(*) FROM codes")
-
-
-async def has_more(engine: Engine, codes: int) -> bool:
-    return bool(await engine.database.fetchval("SELECT count(*) > $1 FROM codes", codes))
 
 
 async def test_rotation_back_lets_a_retired_key_seal_again(old: Settings, new: Settings) -> None:

@@ -60,6 +60,7 @@ from tests.support.bodies import Furnished
 from tests.support.browsing import NO_BROWSER
 from tests.support.directories import server_directory, serving_postgres, serving_valkey
 from tests.support.login import Phone
+from tests.support.mailbox import mailbox as mailbox
 from tests.support.operations import furnish
 from tests.support.receiver import Receiver, receiving
 from tests.support.rewards import Shelf

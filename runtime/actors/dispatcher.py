@@ -300,7 +300,8 @@ class Dispatcher:
         else:
             outcome = await self._deliver(row, event)
         ended = time.monotonic()
-        breaker.record(isinstance(outcome, Failed), ended)
+        if not (isinstance(outcome, Failed) and outcome.of_one):
+            breaker.record(isinstance(outcome, Failed), ended)
         if not isinstance(outcome, Failed):
             label = status = _STATUSES.get(type(outcome), "delivered")
         else:

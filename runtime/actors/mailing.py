@@ -7,6 +7,7 @@ at each attempt: a reward that was revoked, or an address that is gone, takes ef
 
 from __future__ import annotations
 
+import re
 from email.message import EmailMessage
 from html import escape
 from typing import Any, Final
@@ -20,11 +21,12 @@ import sql
 from runtime.errors import Fault
 from runtime.events import Event, PrizeWon
 from runtime.outgoing.providers import Delivered, Failed, Ignored, LoggedOutcome, Skipped, Stubbed
-from runtime.outgoing.senders import AddressRefused, SendFailed, SmtpSender
+from runtime.outgoing.senders import AddressRefused, MailDeferred, SendFailed, SmtpSender
 from runtime.outgoing.vault import VaultError, code_context, vault_of
 from runtime.rules import mail
 from runtime.settings import Settings
 from runtime.stores.database import Database
+from runtime.wire.contacts import canonical, masked
 
 EMAIL: Final = "email"
 """The type of the integrations."""
@@ -32,9 +34,18 @@ EMAIL: Final = "email"
 PREFIX: Final = "message."
 """Of the types of events in their log: message.won."""
 
+ADDRESS_MOST: Final = 10
+ADDRESS_SECONDS: Final = 3_600.0
+"""Messages of one tenant to one address: ten at once, then one an hour. The address of an entry is unverified:
+a stranger may have entered it, for many players."""
+
+CROWDED: Final = "too many messages to this address"
+_ADDRESS: Final = re.compile(r"[^\s<>()\[\],;:\"']+@[^\s<>()\[\],;:\"']+")
+
 _GONE: Final = ("expired", "revoked", "failed")
 
 _SQL: Final = sql.load("messages")
+_RATES: Final = sql.load("challenges")
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +66,7 @@ class Mailing:
             return await self._deliver(event)
         except Exception as error:
             log.error("message_failed", event_id=event.id, exc_info=error)
-            return event, Failed(f"the message cannot be made: {type(error).__name__}")
+            return event, Failed(f"the message cannot be made: {type(error).__name__}", of_one=True)
 
     async def _deliver(self, event: Event) -> tuple[Event, LoggedOutcome]:
         data: Any = msgspec.to_builtins(event.data)
@@ -83,16 +94,33 @@ class Mailing:
         try:
             values = self._values(event, facts)
         except (VaultError, ValueError) as error:
-            return event, Failed(f"the code cannot be decrypted: {error}")
+            return event, Failed(f"the code cannot be decrypted: {error}", of_one=True)
         made = mail.rendered(kind, template, values, language=facts["language"], default=facts["messages"]["language"])
         link = self._unsubscribe_url(event.tenant_id, facts["player_id"], kind)
+        message = composed(sender, event.id, facts["email"], made, link)
         try:
-            response = await sender.send_mail(composed(sender, event.id, facts["email"], made, link))
+            return event, await self._send(sender, message, event.tenant_id, facts["email"])
+        except (Fault, asyncpg.PostgresError) as error:
+            return event, Failed(f"the limit of the address cannot be read: {type(error).__name__}")
+
+    async def _send(self, sender: SmtpSender, message: EmailMessage, tenant_id: str, address: str) -> LoggedOutcome:
+        """Sends a mail within the limit of its address. A mail that is tried again is counted once."""
+        database, rate = self._database.of(tenant_id), (tenant_id, self._bucket(tenant_id, address), ADDRESS_SECONDS)
+        if await database.fetchval(_RATES["take_token"], *rate, ADDRESS_MOST) is None:
+            return Skipped(CROWDED)
+        try:
+            return Delivered(answer=_without_addresses(await sender.send_mail(message)))
         except AddressRefused as error:
-            return event, Skipped(str(error))
+            return Skipped(str(error))
         except SendFailed as error:
-            return event, Failed(str(error))
-        return event, Delivered(answer=response)
+            await database.execute(_RATES["return_token"], *rate)
+            return Failed(str(error), of_one=isinstance(error, MailDeferred))
+
+    def _bucket(self, tenant_id: str, address: str) -> str:
+        """The key of the address's limit. Hashed: the rows do not reveal addresses."""
+        vault = vault_of(self._settings.code_keys)
+        (fingerprint, *_) = vault.fingerprints(canonical("email", address), f"messages/{tenant_id}")
+        return f"messages:{fingerprint.hex()}"
 
     def _unsubscribe_url(self, tenant_id: str, player_id: str, kind: str) -> str:
         (token, *_) = unsubscribe_tokens(self._settings, tenant_id, player_id, kind)
@@ -140,6 +168,11 @@ def _why_not(kind: str, facts: Any) -> str:
     if kind == "code_delivered" and facts["ciphertext"] is None:
         return "the reward has no code"
     return ""
+
+
+def _without_addresses(response: str) -> str:
+    """A mail server's response with its addresses masked: the log of deliveries outlives a player's erasure."""
+    return _ADDRESS.sub(lambda found: masked(found[0]), response)
 
 
 def sender_of(settings: Settings) -> SmtpSender | None:

@@ -61,6 +61,7 @@ class Awaiting:
 class Failed:
     """Not delivered. retry_after_seconds: the pause that the receiver requested, or 0. final: do not retry.
 
+    of_one: it concerns this delivery alone, so the receiver's circuit breaker does not count it.
     answer: as in Delivered.
     """
 
@@ -69,6 +70,7 @@ class Failed:
     retry_after_seconds: float = 0.0
     final: bool = False
     answer: str = ""
+    of_one: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,32 +13,55 @@ A plugin registers a function that builds a `Sender` from the settings. Only a `
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.policy import SMTP, EmailPolicy
 from email.utils import formatdate, make_msgid, parseaddr
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
+import idna
 import msgspec
 
 from runtime import ids
-from runtime.outgoing import signing
+from runtime.outgoing import connector, signing
 from runtime.outgoing.connector import Connector
 from runtime.registry import Registry
 from runtime.settings import Settings, SettingsError
 
 ATTEMPT_SECONDS: Final = 10.0
-"""The timeout of one send. Short, since a player waits for it."""
+"""The timeout of one post to the webhook. Short, since a player waits for it."""
+
+MAIL_SECONDS: Final = connector.ATTEMPT_SECONDS
+"""The timeout of sending a mail, over all commands. The backfill (runtime/streams/backfill.py) sends again after it."""
+
+QUIT_SECONDS: Final = 1.0
+"""The timeout of ending the session, once the server has accepted the mail."""
 
 PERMANENT: Final = 500
 """SMTP replies from here on are final (RFC 5321, 4.2.1)."""
 
+CLOSING: Final = 421
+"""The server ends the session, whatever the mail."""
 
-_POLICY: Final = SMTP.clone(max_line_length=998)
-"""The longest line (RFC 5322, 2.1.1)."""
+
+class _Policy(EmailPolicy):
+    """Folds headers, except links: an encoded link would be none. utf8, cte_type: 7 bits, which every server takes."""
+
+    def fold(self, name: str, value: Any) -> str:
+        is_link = name == "List-Unsubscribe" and value.isascii()
+        return f"{name}: {value}{self.linesep}" if is_link else super().fold(name, value)
+
+    def fold_binary(self, name: str, value: Any) -> bytes:
+        return self.fold(name, value).encode("utf-8" if self.utf8 else "ascii", "surrogateescape")
+
+
+_POLICY: Final = _Policy(linesep=SMTP.linesep, cte_type="7bit", max_line_length=76)
+"""76: an encoded word has at most 75 characters (RFC 2047, 2)."""
 
 
 class LoginCode(NamedTuple):
@@ -67,7 +90,11 @@ class SendFailed(Exception):
 
 
 class AddressRefused(SendFailed):
-    """The mail server refused the address for good."""
+    """The mail server refused the address, or the mail to it, for good."""
+
+
+class MailDeferred(SendFailed):
+    """The mail server refused this mail for now. It may accept others."""
 
 
 class Sender(Protocol):
@@ -139,34 +166,54 @@ class SmtpSender:
 
     async def send_mail(self, mail: EmailMessage) -> str:
         """Sends a mail and returns the server's response. Raises SendFailed."""
-        # The library would encode a long URL in a header, which breaks it. Addresses outside of ASCII need the library.
-        is_plain = str(mail["To"]).isascii()
+        client = aiosmtplib.SMTP(
+            hostname=self._host,
+            port=self._port,
+            username=self._user,
+            password=self._password,
+            use_tls=self._tls,
+            # Never send a password in clear text. Without one, use TLS if offered.
+            start_tls=True if self._password and not self._tls else None,
+            timeout=MAIL_SECONDS,
+        )
         try:
-            _, response = await aiosmtplib.send(
-                mail.as_bytes() if is_plain else mail,
-                sender=parseaddr(self.address)[1],
-                recipients=[str(mail["To"])],
-                hostname=self._host,
-                port=self._port,
-                username=self._user,
-                password=self._password,
-                use_tls=self._tls,
-                # Never send a password in clear text. Without one, use TLS if offered.
-                start_tls=True if self._password and not self._tls else None,
-                timeout=ATTEMPT_SECONDS,
-            )
-        except aiosmtplib.SMTPRecipientsRefused as error:
-            code = max(one.code for one in error.recipients)
-            kind = AddressRefused if code >= PERMANENT else SendFailed
-            raise kind(f"{self._host}:{self._port}: the address was refused ({code})") from error
+            # Over all commands: the client's timeout is for each.
+            async with asyncio.timeout(MAIL_SECONDS):
+                await client.connect()
+                response = await self._hand_over(client, mail)
+            # Accepted: a failure to end the session must not send the mail again.
+            with suppress(aiosmtplib.SMTPException, OSError, TimeoutError):
+                await client.quit(timeout=QUIT_SECONDS)
         except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
             raise SendFailed(f"{self._host}:{self._port}: {type(error).__name__}") from error
+        finally:
+            client.close()
         return response
+
+    async def _hand_over(self, client: aiosmtplib.SMTP, mail: EmailMessage) -> str:
+        recipient = str(mail["To"])
+        is_plain = recipient.isascii()
+        content = mail.as_bytes(policy=_POLICY.clone(utf8=not is_plain))
+        options = [] if is_plain else ["SMTPUTF8"]
+        try:
+            sender = parseaddr(self.address)[1]
+            _, response = await client.sendmail(sender, [recipient], content, mail_options=options)
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            raise self._refused("address", max(one.code for one in error.recipients)) from error
+        except aiosmtplib.SMTPDataError as error:
+            raise self._refused("mail", error.code) from error
+        except aiosmtplib.SMTPNotSupported as error:
+            raise AddressRefused(f"{self._host}:{self._port}: the server requires addresses in ASCII") from error
+        return response
+
+    def _refused(self, what: str, code: int) -> SendFailed:
+        kind = AddressRefused if code >= PERMANENT else SendFailed if code == CLOSING else MailDeferred
+        return kind(f"{self._host}:{self._port}: the {what} was refused ({code})")
 
     def mail(self, contact: str, subject: str, text: str) -> EmailMessage:
         mail = EmailMessage(policy=_POLICY)
         mail["From"] = self.address
-        mail["To"] = contact
+        mail["To"] = _with_ascii_domain(contact)
         mail["Subject"] = subject
         mail["Date"] = formatdate()
         mail["Message-ID"] = make_msgid(domain=self.address.rpartition("@")[2].rstrip("> ") or None)
@@ -205,6 +252,15 @@ class WebhookSender:
 
     async def close(self) -> None:
         await self._connector.close()
+
+
+def _with_ascii_domain(address: str) -> str:
+    """The address with its domain in ASCII (RFC 5891), which every mail server takes; unchanged if it has none."""
+    local, at, domain = address.rpartition("@")
+    try:
+        return address if domain.isascii() else f"{local}{at}{idna.encode(domain).decode()}"
+    except idna.IDNAError:
+        return address
 
 
 def _log(settings: Settings) -> Sender:

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from email import message_from_string
 from email.message import EmailMessage
 from email.policy import default
 from typing import Any
 
+import pytest
 from aiosmtpd.smtp import SMTP
 
 
@@ -16,6 +16,7 @@ class Mailbox:
         self.mails: list[str] = []
         self.replies: list[str] = []
         self.refused: set[str] = set()
+        self.pause_seconds = 0.0
         self.port = 0
         self._server: asyncio.Server | None = None
 
@@ -30,24 +31,26 @@ class Mailbox:
         await self._server.wait_closed()
 
     async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: Any) -> str:
+        await asyncio.sleep(self.pause_seconds)  # sleeps: a slow server
         if address in self.refused:
             return "550 unknown"
         envelope.rcpt_tos.append(address)
         return "250 known"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        await asyncio.sleep(self.pause_seconds)  # sleeps: a slow server
         if self.replies:
             return self.replies.pop(0)
         self.mails.append(envelope.content.decode())
-        return "250 kept"
+        return f"250 kept for <{envelope.rcpt_tos[0]}>"
 
     @property
     def parsed(self) -> list[EmailMessage]:
         return [message_from_string(mail, policy=default) for mail in self.mails]
 
 
-@asynccontextmanager
-async def receiving() -> AsyncIterator[Mailbox]:
+@pytest.fixture
+async def mailbox() -> AsyncIterator[Mailbox]:
     mailbox = Mailbox()
     await mailbox.open()
     yield mailbox

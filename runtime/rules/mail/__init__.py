@@ -13,6 +13,7 @@ from functools import cache
 from html import escape
 from importlib import resources
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -37,6 +38,7 @@ NAME_MAX: Final = 60
 
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 _LINK_TO_CLAIM: Final = re.compile(r"\[([^\][]+)\]\(\{claim_url\}\)")
+_LINK: Final = re.compile(r"(?<=\]\()https://[^\s()]+(?=\))")
 _CLAIM: Final = "https://claim.invalid/"
 """Stands for the claim's URL while the Markdown is rendered."""
 _ADDRESS: Final = re.compile(r"://|\w\.\w{2}")
@@ -83,8 +85,8 @@ def rendered(
     shown = next((one for one in wanted if one in bodies), language)
     own = built_in()[language_of((shown, default))][kind]
     subject = next((subjects[one] for one in (shown, *wanted) if one in subjects), own["subject"])
-    body = bodies.get(shown, own["body"])
     filled = {name: one_line(values.get(name, "")) for name in PLACEHOLDERS[kind]}
+    body = _with_links(bodies.get(shown, own["body"]), filled)
     return Mail(
         language=language_of((shown, default)),
         subject=one_line(_filled(subject, filled))[:SUBJECT_MAX],
@@ -114,6 +116,12 @@ def _plain(language: str) -> str:
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+def _with_links(body: str, values: Mapping[str, str]) -> str:
+    """The body with the placeholders in the URLs of its links filled, percent-encoded."""
+    encoded = {name: quote(value, safe="") for name, value in values.items()}
+    return _LINK.sub(lambda found: _filled(found[0], encoded), body)
 
 
 def _html(body: str, values: Mapping[str, str]) -> str:

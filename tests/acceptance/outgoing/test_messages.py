@@ -1,14 +1,15 @@
 """E-mails to players: what each kind says, to whom it goes, once, and why one is not sent."""
 
-from collections.abc import AsyncIterator
 from email.message import EmailMessage
 from typing import Any, Final
 
 import pytest
 
+from runtime.actors import dispatcher, mailing
+from runtime.outgoing import senders
 from runtime.streams import backfill
 from tests.support.deliveries import deliveries, working
-from tests.support.mailbox import Mailbox, receiving
+from tests.support.mailbox import Mailbox
 from tests.support.stack import Stack, fields_of
 from tests.support.waiting import until
 from tests.support.world import World
@@ -17,12 +18,6 @@ EMAIL: Final = {"key": "email", "label": {"en": "E-mail"}, "kind": "ENTRY_FIELD_
 NAME: Final = {"key": "first_name", "label": {"en": "Name"}}
 ENTRY: Final = {"mode": "ENTRY_MODE_OPEN", "fields": [EMAIL, NAME]}
 KINDS: Final = ("WON", "CODE_DELIVERED", "REMINDER", "DRAW_RESULT")
-
-
-@pytest.fixture
-async def mailbox() -> AsyncIterator[Mailbox]:
-    async with receiving() as mailbox:
-        yield mailbox
 
 
 @pytest.fixture
@@ -102,16 +97,18 @@ async def test_each_kind_is_mailed_once_from_the_rows_alone(
     wins = [("ann", "Du hast gewonnen: Mug")] * 2 + [("ann", "Nicht vergessen: Mug")]
     codes = [("bob", "Teaのコード"), ("eve", "You won: Cake"), ("eve", "Your code for Cake")]
     assert got == sorted((f"{player}@example.com", subject) for player, subject in results + wins + codes)
-    assert {(row["status"], row["answer"]) for row in log} == {("INTEGRATION_DELIVERY_STATUS_DELIVERED", "kept")}
+    assert {row["status"] for row in log} == {"INTEGRATION_DELIVERY_STATUS_DELIVERED"}
+    assert {row["answer"] for row in log} == {f"kept for <{player}***@example.com>" for player in "abe"}
     (tea,) = (mail for mail in mailbox.parsed if "Tea" in mail["Subject"])
+    assert all(mail.isascii() for mail in mailbox.mails)
     assert "TEA-1" in text_of(tea, "plain") and "<strong>TEA-1</strong>" in text_of(tea, "html")
 
 
 async def test_values_of_a_message_add_no_markup_and_no_header(
     own_world: World, stack: Stack, mailbox: Mailbox
 ) -> None:
-    body = "Hi {player_name}, **{prize}** from {campaign}\n\n[Look]({claim_url})"
-    own = {"subject": {"fr": "{player_name}: {prize}"}, "body": {"fr": body}}
+    body = "Hé {player_name}, **{prize}** from {campaign}\n\n[Look]({claim_url}) [Map](https://d.example/?q={prize})"
+    own = {"subject": {"fr": "é" * 99 + " {player_name}: {prize}"}, "body": {"fr": body}}
     await send(own_world, template("WON", **own), language="fr")
     await enter(own_world, "ann", "pl", first_name="<i>Ann</i> *x*")
     game_id = await own_world.wheel(await own_world.prize(name="A & **B** [c](https://d.example)"))
@@ -120,12 +117,15 @@ async def test_values_of_a_message_add_no_markup_and_no_header(
         await deliveries(stack, f"messages_{own_world.campaign_id}", 1)
     (mail,) = mailbox.parsed
     assert mail["From"] == "Shop <shop@example.com>"
-    assert mail["Subject"] == "<i>Ann</i> *x*: A & **B** [c](https://d.example)"
+    lines = [line for line in mailbox.mails[0].splitlines() if not line.startswith("List-Unsubscribe: ")]
+    assert max(map(len, lines)) <= 78
+    assert mail["Subject"] == "é" * 99 + " <i>Ann</i> *x*: A & **B** [c](https://d.example)"
     url = f"https://play.example/p/{game_id}?tenant_id={stack.tenant_id}"
     assert f"Look: {url}" in text_of(mail, "plain")
     shown = text_of(mail, "html")
     assert "&lt;i&gt;Ann&lt;/i&gt; *x*, <strong>A &amp; **B** [c](https://d.example)</strong>" in shown
-    assert f'<a href="{url}" rel="noopener">Look</a>' in shown
+    found = "https://d.example/?q=A%20%26%20%2A%2AB%2A%2A%20%5Bc%5D%28https%3A%2F%2Fd.example%29"
+    assert f'<a href="{url}" rel="noopener">Look</a> <a href="{found}" rel="noopener">Map</a>' in shown
 
 
 async def test_template_names_the_placeholder_that_it_does_not_have(own_world: World, stack: Stack) -> None:
@@ -176,7 +176,7 @@ async def test_message_that_is_not_sent_says_why(own_world: World, stack: Stack,
         server = f"127.0.0.1:{mailbox.port}"
         no_address = ("SKIPPED", "the player has no e-mail address")
         refused = ("SKIPPED", f"{server}: the address was refused (550)")
-        assert await log() == [no_address, ("RETRY", f"{server}: SMTPDataError"), refused]
+        assert await log() == [no_address, ("RETRY", f"{server}: the mail was refused (451)"), refused]
         # Its facts are those of the attempt.
         assert (await stack.admin("POST", "/admin/players/bob/erase", {"reason": "asked for"})).code == "OK"
         await stack.database.execute("UPDATE integration_deliveries SET next_attempt_at = now() WHERE status = 'retry'")
@@ -188,6 +188,46 @@ async def test_message_that_is_not_sent_says_why(own_world: World, stack: Stack,
     assert (shown["kind"], shown["subject"], shown["status"], shown["error"]) == facts
     of_reward = (await stack.admin("GET", f"/admin/rewards/{shown['reward_id']}")).data["messages"]
     assert of_reward == [shown]
+
+
+async def test_refused_mails_stop_no_others(own_world: World, stack: Stack, mailbox: Mailbox) -> None:
+    integration_id = await send(own_world, template("WON"))
+    game_id = await own_world.wheel(await own_world.prize())
+    mailbox.replies = ["451 later"] * dispatcher.FAILURES_TO_OPEN + ["554 no"]
+    await enter(own_world, "ann")
+    await enter(own_world, "bob", email="bob@münchen.de")
+    async with working(stack.engine, "integrations"):
+        for nth in range(len(mailbox.replies)):
+            await own_world.round(game_id)
+            log = await deliveries(stack, integration_id, nth + 1)
+        assert log[0]["status"] == "INTEGRATION_DELIVERY_STATUS_SKIPPED"
+        await own_world.round(game_id, "bob")
+        await deliveries(stack, integration_id, len(log) + 1)
+    assert [mail["To"] for mail in mailbox.parsed] == ["bob@xn--mnchen-3ya.de"]
+
+
+async def test_address_gets_a_limited_number_of_messages(
+    own_world: World, stack: Stack, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its spelling. A mail that is tried again counts once."""
+    monkeypatch.setattr(mailing, "ADDRESS_MOST", 2)
+    integration_id = await send(own_world, template("WON"))
+    game_id = await own_world.wheel(await own_world.prize())
+    mailbox.replies = ["451 later"]
+    async with working(stack.engine, "integrations"):
+        for nth, address in enumerate(("me@gmail.com", "m.e@gmail.com", "me+1@gmail.com", "me+2@gmail.com")):
+            await enter(own_world, f"p{nth}", email=address)
+            await own_world.round(game_id, f"p{nth}")
+            log = await deliveries(stack, integration_id, nth + 1)
+    assert [row["error"] for row in log[:-1]] == ["too many messages to this address", "", ""]
+
+
+async def test_slow_mail_server_is_given_up_in_time(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(senders, "MAIL_SECONDS", 0.5)
+    mailbox.pause_seconds = 0.4
+    sender = senders.SmtpSender(f"smtp://127.0.0.1:{mailbox.port}", "shop@example.com")
+    with pytest.raises(senders.SendFailed):
+        await sender.send_mail(sender.mail("ann@example.com", "", ""))
 
 
 async def is_over(stack: Stack) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from runtime.actors import dispatcher, mailing
-from runtime.outgoing import senders
+from runtime.outgoing import schedule, senders
 from runtime.streams import backfill
 from tests.support.deliveries import deliveries, working
 from tests.support.mailbox import Mailbox
@@ -32,6 +32,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)  # Only the stream, unless a test says otherwise.
     monkeypatch.setattr(backfill, "EVERY_SECONDS", 0.1)
     monkeypatch.setattr(backfill, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(schedule, "SCHEDULE_SECONDS", (3600.0,))  # A retry comes only where a test asks for it.
 
 
 def template(kind: str, **fields: Any) -> dict[str, Any]:

@@ -192,7 +192,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "name": "phone, tablet or desktop; or a country code. Empty: unknown."
     },
     "SourceFigures": {
-        "source": "The utm_source, or else the host of the page with the link. Empty: unknown, such as typed in.",
+        "source": "The utm_source; without one, the host of the page with the link. Empty: unknown, such as typed in.",
         "medium": "The utm_medium.",
         "utm_campaign": "The advertising campaign.",
         "entries": "New entries. Always of the whole campaign.",
@@ -1025,7 +1025,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "paused": "Whether it is not sent for now."
     },
     "CampaignMessages": {
-        "language": "The language for players in whose language a text does not exist; en by default.",
+        "language": "The language for players without a text in their own; en by default.",
         "templates": "The messages that are sent."
     },
     "EntryForm": {

@@ -100,9 +100,11 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     checks.raise_found()
     if campaign_id and not await engine.database.fetchval(_SQL["campaign"], tenant_id, campaign_id, merchant_id):
         raise unknown("campaign", campaign_id)
-    asked = (tenant_id, campaign_id, [{"id": request.consent}])
-    if request.consent and not await engine.database.fetchval(_SQL["consent"], *asked):
-        raise invalid("consent", "must be the id of a consent of the campaign's entry form")
+    begins = request.begins or not request.after
+    if request.consent and begins:
+        asked = (tenant_id, campaign_id, [{"id": request.consent}])
+        if not await engine.database.fetchval(_SQL["consent"], *asked):
+            raise invalid("consent", "must be the id of a consent of the campaign's entry form")
     if request.name == "views" and not request.after:
         await attempt(views.JOB, views.fold(engine, tenant_id), tenant_id=tenant_id)
     after = _after(kind, request, engine.settings.session_ttl_seconds + SLACK_SECONDS)
@@ -120,7 +122,7 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     if not request.json:
         columns = await _columns(engine, tenant_id, campaign_id, names)
         found = [_cells(row, columns) for row in found]
-    if request.begins or not request.after:
+    if begins:
         trace.merchant.set(merchant_id)
         details = {
             "campaign_id": campaign_id,

@@ -41,7 +41,8 @@ _LINK_TO_CLAIM: Final = re.compile(r"\[([^\][]+)\]\(\{claim_url\}\)")
 _LINK: Final = re.compile(r"(?<=\]\()https://[^\s()]+(?=\))")
 _CLAIM: Final = "https://claim.invalid/"
 """Stands for the claim's URL while the Markdown is rendered."""
-_ADDRESS: Final = re.compile(r"://|\w\.\w{2}")
+_ADDRESS: Final = re.compile(r"://|\w[.\u3002\uff0e\uff61]\w{2}")
+"""With each dot that browsers take for one in a host."""
 
 
 class Mail(NamedTuple):
@@ -72,14 +73,14 @@ def template_of(messages: Mapping[str, Any] | None, kind: str) -> Mapping[str, A
 
 
 def language_of(wanted: Iterable[str]) -> str:
-    """The first of the languages that has built-in texts; else English."""
+    """The first of the languages that has built-in texts; English if none has."""
     return next((one for one in map(_plain, wanted) if one in built_in()), FALLBACK)
 
 
 def rendered(
     kind: str, template: Mapping[str, Any], values: Mapping[str, str], *, language: str, default: str = ""
 ) -> Mail:
-    """The message in the player's language, else in the campaign's default language, else with the built-in texts."""
+    """The message in the first language that has a text: the player's, the campaign's default; otherwise built in."""
     wanted = (language, _plain(language), default or FALLBACK)
     subjects, bodies = template["subject"], template["body"]
     shown = next((one for one in wanted if one in bodies), language)

@@ -1,4 +1,4 @@
-"""Page views: counted by source, device and country, folded once, and bounded whoever sends them."""
+"""Page views: counted by source, device and country, folded once, and bounded in number."""
 
 import asyncio
 import ipaddress

@@ -7,6 +7,7 @@ import pytest
 
 from runtime.actors import dispatcher, mailing
 from runtime.outgoing import schedule, senders
+from runtime.rules.mail import name_shown
 from runtime.streams import backfill
 from tests.support.deliveries import deliveries, working
 from tests.support.mailbox import Mailbox
@@ -127,6 +128,7 @@ async def test_values_of_a_message_add_no_markup_and_no_header(
     assert "&lt;i&gt;Ann&lt;/i&gt; *x*, <strong>A &amp; **B** [c](https://d.example)</strong>" in shown
     found = "https://d.example/?q=A%20%26%20%2A%2AB%2A%2A%20%5Bc%5D%28https%3A%2F%2Fd.example%29"
     assert f'<a href="{url}" rel="noopener">Look</a> <a href="{found}" rel="noopener">Map</a>' in shown
+    assert [name_shown(name) for name in ("Ann B.", "evil.com", "bit\u3002ly/x")] == ["Ann B.", "", ""]
 
 
 async def test_template_names_the_placeholder_that_it_does_not_have(own_world: World, stack: Stack) -> None:
@@ -210,7 +212,7 @@ async def test_refused_mails_stop_no_others(own_world: World, stack: Stack, mail
 async def test_address_gets_a_limited_number_of_messages(
     own_world: World, stack: Stack, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever its spelling. A mail that is tried again counts once."""
+    """All spellings of one mailbox count together. A retried mail counts once."""
     monkeypatch.setattr(mailing, "ADDRESS_MOST", 2)
     integration_id = await send(own_world, template("WON"))
     game_id = await own_world.wheel(await own_world.prize())

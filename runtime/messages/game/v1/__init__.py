@@ -2588,7 +2588,7 @@ class CampaignMessages(betterproto2.Message):
 
     language: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    The language for players in whose language a text does not exist; en by default.
+    The language for players without a text in their own; en by default.
     """
 
     templates: "list[MessageTemplate]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -9402,7 +9402,7 @@ class SourceFigures(betterproto2.Message):
 
     source: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    The utm_source, or else the host of the page with the link. Empty: unknown, such as typed in.
+    The utm_source; without one, the host of the page with the link. Empty: unknown, such as typed in.
     """
 
     medium: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)

@@ -1,5 +1,5 @@
 // A campaign's entry form: a summary, and its editor.
-import { api, Refused } from "../api.js";
+import { api } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { confirm, Dialog } from "../parts/dialog.js";
@@ -9,6 +9,7 @@ import { complain, tell } from "../parts/toast.js";
 import { can } from "../session.js";
 import { number, say, textOf } from "../words.js";
 import { AddEntry } from "./campaign_entry_add.js";
+import { saveCampaign } from "./campaign_saving.js";
 
 const MODES = ["OPEN", "BEFORE_PLAY", "BEFORE_CLAIM"].map((one) => `ENTRY_MODE_${one}`);
 const KINDS = ["TEXT", "EMAIL", "PHONE", "DATE", "CHOICE", "CHECKBOX", "NUMBER", "ADDRESS"].map((one) => `ENTRY_FIELD_KIND_${one}`);
@@ -91,17 +92,8 @@ function Summary({ entry }) {
 function Edit({ campaign, close, saved }) {
   const begun = useRef(campaign);
   const filled = useRef({ entry: campaign.entry ?? NEW });
-  const path = { id: campaign.id };
   const save = async (/** @type {any} */ { entry }) => {
-    try {
-      saved(await api.put("/admin/campaigns/{id}", { path, body: { entry: { ...entry, fields: entry.fields.map(fieldOf) }, revision: begun.current.revision } }));
-    } catch (refused) {
-      if (/** @type {any} */ (refused).reason !== "STALE_REVISION") {
-        throw refused;
-      }
-      begun.current = await api.get("/admin/campaigns/{id}", { path });
-      throw new Refused(409, { message: say("campaign.stale", { what: say("campaign.stale_other") }) });
-    }
+    saved(await saveCampaign(begun, { entry: { ...entry, fields: entry.fields.map(fieldOf) } }));
     tell(say("saved"));
     close();
   };

@@ -10,6 +10,7 @@ import { address, askBeforeLeaving } from "../router.js";
 import { useTitle } from "../title.js";
 import { label, say, sentence } from "../words.js";
 import { LANGUAGES } from "./campaign_page.js";
+import { saveCampaign } from "./campaign_saving.js";
 
 const KINDS = ["won", "code_delivered", "reminder", "draw_result"];
 const PAUSE_MS = 400;
@@ -86,17 +87,11 @@ function Editor({ campaign }) {
     return () => askBeforeLeaving("");
   }, [unsaved]);
   const save = async (/** @type {any} */ typed) => {
-    const path = { id: campaign.id };
     const messages = messagesOf(typed);
     try {
-      begun.current = await api.put("/admin/campaigns/{id}", { path, body: { messages, revision: begun.current.revision } });
+      await saveCampaign(begun, { messages });
     } catch (refused) {
-      const { reason, data } = /** @type {any} */ (refused);
-      if (reason === "STALE_REVISION") {
-        begun.current = await api.get("/admin/campaigns/{id}", { path });
-        throw new Refused(409, { message: say("campaign.stale", { what: say("campaign.stale_other") }) });
-      }
-      throw data?.violations ? inForm(refused, messages) : refused;
+      throw /** @type {any} */ (refused).data?.violations ? inForm(refused, messages) : refused;
     }
     filled.current = typed;
     setValue({ ...typed });

@@ -700,7 +700,7 @@ export const words = {
   "messages.none": "Players get no emails.",
   "messages.edit_link": "Edit messages",
   "messages.edit": "Emails to players",
-  "messages.addressed": "Sent to the verified email of the player's login, or else to the email field of the entry form.",
+  "messages.addressed": "Sent to the verified email of the player's login. Without one, to the email field of the entry form.",
   "messages.default_language": "Default language",
   "messages.help_language": "For players in whose language you have no text.",
   "messages.sent": "Send",

@@ -46,7 +46,7 @@ PERMANENT: Final = 500
 """SMTP replies from here on are final (RFC 5321, 4.2.1)."""
 
 CLOSING: Final = 421
-"""The server ends the session. This says nothing about the mail or its address."""
+"""The server ends the session, for a reason of its own."""
 
 
 class _Policy(EmailPolicy):

@@ -1,4 +1,4 @@
-// Saves fields of a campaign, unless somebody else has changed it since it was read.
+// Saves fields of a campaign with the revision that was read (optimistic lock).
 import { api, Refused } from "../api.js";
 import { say } from "../words.js";
 

@@ -13,7 +13,7 @@ from runtime.http.serving import BODY_BYTES_MAX
 from runtime.operations.desk import bulk
 from runtime.operations.games import trials
 from runtime.operations.players import challenges
-from runtime.outgoing import connector, schedule, signing
+from runtime.outgoing import connector, schedule, senders, signing
 from runtime.rpc import MESSAGE_BYTES_MAX, client
 from runtime.settings import Settings
 from runtime.streams.consumer import TRIES
@@ -25,6 +25,7 @@ SHIPPED = Settings()
     ("promise", "figure", "promised"),
     [
         ("an attempt at a webhook ends within 15 s", connector.ATTEMPT_SECONDS, 15.0),
+        ("an attempt at a mail ends within 15 s", senders.MAIL_SECONDS, 15.0),
         ("a signature counts for 5 minutes", signing.TOLERANCE_SECONDS, 300),
         ("a session is played within 15 minutes", SHIPPED.session_ttl_seconds, 900),
         ("an answer is kept for its key for 24 h", idempotency.ANSWER_SECONDS, 86_400),

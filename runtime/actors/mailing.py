@@ -32,7 +32,7 @@ EMAIL: Final = "email"
 """The type of the integrations."""
 
 PREFIX: Final = "message."
-"""Of the types of events in their log: message.won."""
+"""The prefix of the event types in their log, such as message.won."""
 
 ADDRESS_MOST: Final = 10
 ADDRESS_SECONDS: Final = 3_600.0
@@ -58,7 +58,7 @@ class Mailing:
         self._database = database
 
     async def deliver(self, event: Event) -> tuple[Event, LoggedOutcome]:
-        """Sends the message that an event causes. Returns the event, its type now that of the message, and the outcome.
+        """Sends the message that an event causes. Returns the event, with the message's type, and the outcome.
 
         Ignored if it causes none: an emitted event, a win of points, or a win that the campaign does not report.
         """
@@ -176,7 +176,7 @@ def _without_addresses(response: str) -> str:
 
 
 def sender_of(settings: Settings) -> SmtpSender | None:
-    """The installation's sender. None: there is none."""
+    """The installation's sender of mails. None: no mail server is set up."""
     return SmtpSender(settings.smtp_url, settings.smtp_from) if settings.smtp_url and settings.smtp_from else None
 
 

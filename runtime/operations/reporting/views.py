@@ -192,7 +192,7 @@ def device_of(user_agent: str) -> str:
 
 
 class Fold(NamedTuple):
-    """Counts to add to Postgres, once."""
+    """Counts of one fold. Postgres adds those of an id once."""
 
     id: str
     rows: list[dict[str, Any]]

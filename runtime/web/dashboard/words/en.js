@@ -710,7 +710,7 @@ export const words = {
   "messages.help_subject": "Without one, a built-in text in 12 languages.",
   "messages.help_body": "Without one, a built-in text in 12 languages. Markdown: **bold**, [link]({claim_url}), lists.",
   "messages.help_won": "After a win. Placeholders: {player_name} {campaign} {claim_url} {prize} {expires_at}",
-  "messages.help_code_delivered": "With the code of a prize; replaces the email of the win if the code comes with it. Also {code}.",
+  "messages.help_code_delivered": "Contains the prize's code. If the code comes with the win, this email replaces the one for the win. Also {code}.",
   "messages.help_reminder": "Before an unclaimed prize expires. Placeholders as after a win.",
   "messages.help_draw_result": "To everyone with tickets, when the draw is drawn. Placeholders: {player_name} {campaign} {claim_url} {draw}",
   "messages.preview": "Preview",

@@ -45,9 +45,6 @@ QUIT_SECONDS: Final = 1.0
 PERMANENT: Final = 500
 """SMTP replies from here on are final (RFC 5321, 4.2.1)."""
 
-CLOSING: Final = 421
-"""The server ends the session, for a reason of its own."""
-
 
 class _Policy(EmailPolicy):
     """Folds headers, except links: an encoded link would be none. utf8, cte_type: 7 bits, which every server takes."""
@@ -176,16 +173,21 @@ class SmtpSender:
             start_tls=True if self._password and not self._tls else None,
             timeout=MAIL_SECONDS,
         )
+        connected = False
         try:
             # Over all commands: the client's timeout is for each.
             async with asyncio.timeout(MAIL_SECONDS):
                 await client.connect()
+                connected = True
                 response = await self._hand_over(client, mail)
             # Accepted: a failure to end the session must not send the mail again.
             with suppress(aiosmtplib.SMTPException, OSError, TimeoutError):
                 await client.quit(timeout=QUIT_SECONDS)
         except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
-            raise SendFailed(f"{self._host}:{self._port}: {type(error).__name__}") from error
+            # A server that takes connections may hang up, or hang, for this address alone.
+            of_mail = connected and not isinstance(error, aiosmtplib.SMTPSenderRefused)
+            kind = MailDeferred if of_mail else SendFailed
+            raise kind(f"{self._host}:{self._port}: {type(error).__name__}") from error
         finally:
             client.close()
         return response
@@ -207,7 +209,7 @@ class SmtpSender:
         return response
 
     def _refused(self, what: str, code: int) -> SendFailed:
-        kind = AddressRefused if code >= PERMANENT else SendFailed if code == CLOSING else MailDeferred
+        kind = AddressRefused if code >= PERMANENT else MailDeferred
         return kind(f"{self._host}:{self._port}: the {what} was refused ({code})")
 
     def mail(self, contact: str, subject: str, text: str) -> EmailMessage:

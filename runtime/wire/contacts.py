@@ -131,6 +131,9 @@ def _phone(value: str, field: str) -> str:
 def _email(value: str, field: str) -> str:
     if len(value) > _EMAIL_CHARACTERS_MAX:
         raise invalid(field, f"must be an e-mail address of at most {_EMAIL_CHARACTERS_MAX} characters")
+    if "=?" in value:
+        # A mail's headers decode it to another address: each limit of the mailbox would have countless spellings.
+        raise invalid(field, "must be an e-mail address without an encoded word (=?...?=)")
     from email_validator import EmailNotValidError, validate_email
 
     try:

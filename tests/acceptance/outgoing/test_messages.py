@@ -196,7 +196,7 @@ async def test_message_that_is_not_sent_says_why(own_world: World, stack: Stack,
 async def test_refused_mails_stop_no_others(own_world: World, stack: Stack, mailbox: Mailbox) -> None:
     integration_id = await send(own_world, template("WON"))
     game_id = await own_world.wheel(await own_world.prize())
-    mailbox.replies = ["451 later"] * dispatcher.FAILURES_TO_OPEN + ["554 no"]
+    mailbox.replies = ["421 busy"] * dispatcher.FAILURES_TO_OPEN + ["554 no"]
     await enter(own_world, "ann")
     await enter(own_world, "bob", email="bob@münchen.de")
     async with working(stack.engine, "integrations"):

@@ -128,8 +128,7 @@ def test_wrong_phone_number_is_refused(wrong: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    ["", "bob", "bob@", "@example.com", "bob@localhost", "a b@a.com", "=?utf-8?q?a?=@a.com", "x" * 400 + "@a.com"],
+    "wrong", ["", "bob", "bob@", "@a.com", "bob@localhost", "a b@a.com", "=?utf-8?q?a?=@a.com", "x" * 400 + "@a.com"]
 )
 def test_wrong_address_is_refused(wrong: str) -> None:
     with pytest.raises(Fault) as refused:

@@ -11,10 +11,10 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from runtime.rules.log.tree import MerkleTree
 from runtime.rules.raffle.selection import (
     FORMAT,
     Block,
-    MerkleTree,
     Pick,
     Selection,
     commitment,

@@ -23,7 +23,8 @@ from runtime.operations.draws import randomness
 from runtime.operations.draws.announcements import announce
 from runtime.operations.draws.draw_admin import illegal, lock, shown
 from runtime.operations.leaderboards.rank_prizes import RankPrizes
-from runtime.rules.raffle.selection import Block, MerkleTree, Pick, Selection, leaf, result_hash, terms_leaf
+from runtime.rules.log.tree import MerkleTree
+from runtime.rules.raffle.selection import Block, Pick, Selection, leaf, result_hash, terms_leaf
 from runtime.stores import cache_version
 from runtime.stores.database import at
 from runtime.stores.rankings import COUNT_SECONDS

@@ -29,35 +29,6 @@ RANKS_MAX: Final = 5_000
 _WORD_RANGE: Final = 2**256
 
 
-class MerkleTree:
-    """The root of RFC 6962 over leaves added one by one, in memory that grows with the logarithm of their number."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._subtrees: list[bytes] = []  # The complete subtrees of the leaves so far, the greatest first.
-
-    def add(self, leaf: bytes) -> None:
-        node, size = hashlib.sha256(b"\0" + leaf).digest(), self.size
-        while size & 1:
-            node = _parent(self._subtrees.pop(), node)
-            size >>= 1
-        self._subtrees.append(node)
-        self.size += 1
-
-    def root(self) -> str:
-        """The Merkle tree hash of the leaves so far, in hex."""
-        if not self._subtrees:
-            return hashlib.sha256(b"").hexdigest()
-        *left, node = self._subtrees
-        for subtree in reversed(left):
-            node = _parent(subtree, node)
-        return node.hex()
-
-
-def _parent(left: bytes, right: bytes) -> bytes:
-    return hashlib.sha256(b"\1" + left + right).digest()
-
-
 def terms_leaf(terms: Mapping[str, Any]) -> bytes:
     """The first leaf: the terms that the root fixes together with the tickets."""
     named = {name: terms[name] for name in ("id", "campaign_id", "name", "tickets", "prizes", "alternates")}

@@ -21,7 +21,7 @@ from runtime.rules.draw import (
     seed_of,
 )
 from runtime.rules.raffle import beacon
-from runtime.rules.raffle.selection import Block, MerkleTree, Selection
+from runtime.rules.raffle.selection import Block, Selection
 
 SEED = bytes.fromhex("9bf2b8a51cb77aecc5d4f12f51515cfc55e953253660c47ce81988abcf6375d3")
 
@@ -74,26 +74,6 @@ def test_client_seed_that_cannot_be_stored_is_refused(client_seed: str) -> None:
         check_client_seed(client_seed)
     check_client_seed("glück")
     check_client_seed("x" * 200)
-
-
-# RFC 6962's test leaves, and the roots over the first n of them (from the certificate-transparency reference code).
-LEAVES = ["", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"]
-ROOTS = {
-    0: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-    1: "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
-    2: "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
-    3: "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77",
-    5: "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4",
-    8: "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
-}
-
-
-@pytest.mark.parametrize("size", ROOTS)
-def test_merkle_root_is_that_of_rfc_6962(size: int) -> None:
-    tree = MerkleTree()
-    for text in LEAVES[:size]:
-        tree.add(bytes.fromhex(text))
-    assert tree.root() == ROOTS[size]
 
 
 def selected(value: str, tickets: list[int]) -> list[int]:

@@ -79,7 +79,11 @@ WHERE tenant_id = $1 AND draw_id = $2 AND status IN ('open', 'closed', 'drawn')
 RETURNING draw_id;
 
 -- name: remove
--- Deletes a draw whose tickets were never frozen. No row: it has a history.
+-- Deletes a draw whose tickets were never frozen, with its ticket list. No row: it has a history.
+WITH list AS (
+    DELETE FROM draw_lists AS l USING draws AS d
+    WHERE d.tenant_id = $1 AND d.draw_id = $2 AND d.closed_at IS NULL AND l.tenant_id = $1 AND l.draw_id = d.draw_id
+)
 DELETE FROM draws WHERE tenant_id = $1 AND draw_id = $2 AND closed_at IS NULL RETURNING draw_id;
 
 -- name: freeze_balances
@@ -119,6 +123,40 @@ FROM (
         AND entry_missing(c.entry_needs, e.given) IS NULL
     LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = e.player_id
     WHERE d.tenant_id = $1 AND d.draw_id = $2 AND coalesce(p.status, 'active') = 'active'
+) AS t;
+
+-- name: set_list
+-- Sets the tickets $4 of players $3 in the list of draw $2, which the caller has locked; 0 removes a player. $1 tenant.
+WITH given AS (SELECT * FROM unnest($3::text[], $4::bigint[]) AS g (player_id, tickets)),
+removed AS (
+    DELETE FROM draw_lists AS l USING given AS g
+    WHERE l.tenant_id = $1 AND l.draw_id = $2 AND l.player_id = g.player_id AND g.tickets = 0
+)
+INSERT INTO draw_lists (tenant_id, draw_id, player_id, tickets)
+SELECT $1, $2, player_id, tickets FROM given WHERE tickets > 0 ORDER BY player_id
+ON CONFLICT (tenant_id, draw_id, player_id) DO UPDATE SET tickets = excluded.tickets;
+
+-- name: list_size
+-- The players in the list of draw $2, and their tickets. $1 tenant.
+SELECT count(*)::integer AS holder_count, least(coalesce(sum(tickets), 0), 9223372036854775807)::bigint AS ticket_count
+FROM draw_lists WHERE tenant_id = $1 AND draw_id = $2;
+
+-- name: freeze_list
+-- As `freeze_balances`, for the draw's imported list. $1 tenant, $2 draw.
+INSERT INTO draw_tickets (tenant_id, draw_id, first_ticket, tickets, player_id, holder)
+SELECT $1, $2, sum(t.tickets) OVER (ORDER BY t.holder) - t.tickets, t.tickets, t.player_id, t.holder
+FROM (
+    SELECT o.player_id, sum(o.tickets) AS tickets, pseudonym(d.salt, o.player_id) AS holder
+    FROM draws AS d
+    CROSS JOIN LATERAL (
+        SELECT coalesce(p.merged_into, l.player_id) AS player_id, l.tickets
+        FROM draw_lists AS l
+        LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = l.player_id
+        WHERE l.tenant_id = $1 AND l.draw_id = d.draw_id
+    ) AS o
+    LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = o.player_id
+    WHERE d.tenant_id = $1 AND d.draw_id = $2 AND coalesce(p.status, 'active') = 'active'
+    GROUP BY o.player_id, d.salt
 ) AS t;
 
 -- name: tickets
@@ -239,7 +277,7 @@ FROM held AS h LEFT JOIN best AS b ON true
 WHERE h.tickets IS NOT NULL OR b.rank IS NOT NULL;
 
 -- name: open_share
--- A player's tickets until now in an open draw by currency or entries. $1 tenant, $2 draw, $3 player. No row: none.
+-- A player's tickets until now in an open draw, unless by ranking. $1 tenant, $2 draw, $3 player. No row: none.
 SELECT b.balance AS tickets
 FROM draws AS d
 JOIN balances AS b ON b.tenant_id = $1 AND b.player_id = $3 AND b.scope_key = d.tickets ->> 'scope_key'
@@ -251,7 +289,12 @@ FROM draws AS d
 JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id
 JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = d.campaign_id AND e.player_id = $3
     AND entry_missing(c.entry_needs, e.given) IS NULL
-WHERE d.tenant_id = $1 AND d.draw_id = $2 AND d.status = 'open' AND (d.tickets ->> 'entries')::boolean;
+WHERE d.tenant_id = $1 AND d.draw_id = $2 AND d.status = 'open' AND (d.tickets ->> 'entries')::boolean
+UNION ALL
+SELECT l.tickets
+FROM draws AS d
+JOIN draw_lists AS l ON l.tenant_id = $1 AND l.draw_id = d.draw_id AND l.player_id = $3
+WHERE d.tenant_id = $1 AND d.draw_id = $2 AND d.status = 'open' AND (d.tickets ->> 'imported')::boolean;
 
 -- name: evidence
 -- The head and the end of the evidence file. $1 tenant, $2 draw. No row: unknown, or not closed.

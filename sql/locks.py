@@ -60,6 +60,7 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "integrations",
     "leaderboards",
     "draws",
+    "draw_lists",
     "campaign_marks",
     "campaign_player_days",
     "campaign_days",

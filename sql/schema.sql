@@ -1477,6 +1477,15 @@ CREATE TABLE draws (
 );
 CREATE INDEX draws_campaign ON draws (tenant_id, campaign_id, draw_id);
 
+-- The imported ticket list of a draw. The tickets of a guest that became a player count as the player's.
+CREATE TABLE draw_lists (
+    tenant_id text COLLATE "C" NOT NULL,
+    draw_id   ident  NOT NULL,
+    player_id ident  NOT NULL,
+    tickets   bigint NOT NULL CHECK (tickets > 0),
+    PRIMARY KEY (tenant_id, draw_id, player_id)
+);
+
 -- The tickets of a closed draw: a holder's are first_ticket up to first_ticket + tickets - 1.
 CREATE TABLE draw_tickets (
     tenant_id    text COLLATE "C" NOT NULL,

@@ -148,6 +148,8 @@ REQUIRED: dict[str, frozenset[str]] = {
     "UpdateDrawRequest": frozenset(["scope", "draw"]),
     "DrawWinnersRequest": frozenset(["scope"]),
     "ReplaceWinnerRequest": frozenset(["scope", "rank", "reason"]),
+    "TicketHolder": frozenset(["player_id"]),
+    "SetDrawTicketsRequest": frozenset(["scope", "holders"]),
     "ListWinnersRequest": frozenset(["scope"]),
     "ReadDrawFileRequest": frozenset(["scope"]),
     "CreateAssetRequest": frozenset(["scope", "content"]),
@@ -334,6 +336,7 @@ MOST: dict[str, dict[str, int]] = {
     "GetDrawRequest": {"player_id": 128},
     "DrawWinnersRequest": {"value": 1000},
     "ReplaceWinnerRequest": {"reason": 500},
+    "TicketHolder": {"player_id": 128},
     "ReadDrawFileRequest": {"after": 40},
     "CreateAssetRequest": {"name": 200, "content": 4000000},
     "PackGift": {"currency": 128, "scope_key": 128},
@@ -366,6 +369,7 @@ MOST_ITEMS: dict[str, dict[str, int]] = {
     "EntryForm": {"fields": 30, "consents": 20},
     "WithdrawConsentsRequest": {"consents": 20},
     "Draw": {"prizes": 100},
+    "SetDrawTicketsRequest": {"holders": 5000},
     "WithdrawPackCodesRequest": {"codes": 1000},
 }
 
@@ -537,6 +541,7 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "ReplaceWinner": ("DrawService", "ReplaceWinnerRequest", "DrawReply"),
     "ListWinners": ("DrawService", "ListWinnersRequest", "ListWinnersReply"),
     "ReadDrawFile": ("DrawService", "ReadDrawFileRequest", "ReadDrawFileReply"),
+    "SetDrawTickets": ("DrawService", "SetDrawTicketsRequest", "SetDrawTicketsReply"),
     "CreateAsset": ("AssetService", "CreateAssetRequest", "AssetReply"),
     "GetAsset": ("AssetService", "GetAssetRequest", "AssetReply"),
     "ListAssets": ("AssetService", "ListAssetsRequest", "ListAssetsReply"),

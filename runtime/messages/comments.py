@@ -1096,7 +1096,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "currency": "A currency of wallets: each unit of a player's balance is a ticket.",
         "scope_key": "The scope of these balances; empty: the campaign.",
         "ranking": "The id of a leaderboard: each point of a player's score is a ticket.",
-        "entries": "Each player with a complete entry to the campaign has one ticket."
+        "entries": "Each player with a complete entry to the campaign has one ticket.",
+        "imported": "Tickets come from a list that staff import, until the draw is closed."
     },
     "DrawPrize": {
         "count": "The number of winners of this prize.",
@@ -1146,6 +1147,16 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "DrawWinnersRequest": {
         "value": "The declared number, or the round's signature in hex. Internal draws take none."
+    },
+    "TicketHolder": {
+        "tickets": "The player's tickets, from 0 (removes the player from the list) to 10^12."
+    },
+    "SetDrawTicketsRequest": {
+        "holders": "Each player once."
+    },
+    "SetDrawTicketsReply": {
+        "holder_count": "The players with tickets in the whole list.",
+        "ticket_count": "Their tickets."
     },
     "DrawReply": {
         "draw": "The draw.",

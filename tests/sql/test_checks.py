@@ -15,7 +15,14 @@ AT_LEAST_NONE: Final = (
     *("campaigns.budget", "entry_counts.entries", "draws.alternates", "draw_tickets.first_ticket"),
     *("packs.turns", "packs.amount", "packs.codes", "packs.withdrawn"),
 )
-AT_LEAST_ONE: Final = ("games.revision", "rewards.quantity", "test_runs.times", "draw_tickets.tickets", "assets.size")
+AT_LEAST_ONE: Final = (
+    "games.revision",
+    "rewards.quantity",
+    "test_runs.times",
+    "draw_tickets.tickets",
+    "draw_lists.tickets",
+    "assets.size",
+)
 SOME: Final = ("ledger_entries.amount", "turn_entries.amount")
 TOKENS: Final = {
     "tenants.status": "active suspended",

@@ -15,6 +15,7 @@ from runtime.operations.draws.draw_admin import (
 )
 from runtime.operations.draws.evidence import READ_DRAW_FILE
 from runtime.operations.draws.lifecycle import close_draw, confirm_draw, draw_winners, replace_winner
+from runtime.operations.draws.ticket_list import set_draw_tickets
 from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Access, Command, Consumer, Operation, RoutePolicy
 from runtime.wire.shape import Shape
 
@@ -95,6 +96,16 @@ ROWS: Final = (
             confirm="Remove {draw}?",
             outcome="{draw} is removed",
         ),
+    ),
+    Operation(
+        "SetDrawTickets",
+        "POST /draws/{id}/tickets",
+        run=set_draw_tickets,
+        admin=REWARD_MANAGERS,
+        lengthy=True,
+        invalidates_cache=True,
+        refusals=("ILLEGAL_TRANSITION", "NOT_IMPORTED"),
+        example={"holders": [{"player_id": samples.PLAYER, "tickets": 3}]},
     ),
     Operation(
         "CloseDraw",

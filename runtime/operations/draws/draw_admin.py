@@ -249,8 +249,8 @@ def problems(draw: m.Draw, now: float) -> list[tuple[str, str]]:
     checks, tickets = Checks(), draw.tickets or m.DrawTickets()
     checks.required("campaign_id", draw.campaign_id)
     checks.required("name", draw.name)
-    if [bool(tickets.currency), bool(tickets.ranking), tickets.entries].count(True) != 1:
-        checks.problem("tickets", "must have one of currency, ranking and entries")
+    if [bool(tickets.currency), bool(tickets.ranking), tickets.entries, tickets.imported].count(True) != 1:
+        checks.problem("tickets", "must have one of currency, ranking, entries and imported")
     if tickets.scope_key and not tickets.currency:
         checks.problem("tickets.scope_key", "is only for currency")
     if not draw.prizes:
@@ -285,6 +285,7 @@ def _terms(draw: m.Draw) -> tuple[Any, ...]:
             "scope_key": scope_key,
             "ranking": tickets.ranking,
             "entries": tickets.entries,
+            "imported": tickets.imported,
         },
         [{"prize_id": prize.prize_id, "count": prize.count} for prize in draw.prizes],
         draw.alternates,

@@ -81,6 +81,9 @@ async def _freeze(connection: asyncpg.Connection, tenant_id: str, row: asyncpg.R
             source = (tickets["scope_key"], tickets["currency"])
             await connection.execute(_SQL["freeze_balances"], tenant_id, row["id"], *source, timeout=COUNT_SECONDS)
             return
+        if tickets["imported"]:
+            await connection.execute(_SQL["freeze_list"], tenant_id, row["id"], timeout=COUNT_SECONDS)
+            return
         if tickets["entries"]:
             await connection.execute(_SQL["freeze_entries"], tenant_id, row["id"], timeout=COUNT_SECONDS)
             return

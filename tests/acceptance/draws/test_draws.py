@@ -20,6 +20,7 @@ from runtime.operations.leaderboards.rank_prizes import RankPrizes
 from tests.support.guests import guest_who_played, log_in, rewards_of
 from tests.support.leaderboards import Played, make_board, open_games, record
 from tests.support.operations import make_merchant
+from tests.support.operator import Operator
 from tests.support.resources import make_campaign, make_prize
 from tests.support.stack import Answer, Stack, fields_of
 from tests.support.waiting import until
@@ -83,7 +84,7 @@ async def test_draw_awards_each_prize_and_its_file_proves_it(world: World, tmp_p
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert [finding.ok for finding in verify(path, confirmed["tickets_root"])] == [True] * 6
     assert False in [finding.ok for finding in verify(path, "00")], "not the published root"
-    assert "ann" not in path.read_text()
+    assert '"ann"' not in path.read_text()
     own = (await world.stack.consumer("GET", f"/draws/{draw_id}", player=confirmed["winners"][0]["player_id"])).data
     assert own["me"]["rank"] == 1
     assert own["me"]["reward_id"] == confirmed["winners"][0]["reward_id"]
@@ -344,3 +345,31 @@ async def test_public_campaign_has_its_draws_and_players_see_their_tickets_until
     await stack.admin("PUT", f"/admin/draws/{draw_id}", {"status": "DRAW_STATUS_CANCELLED"})
     shown = (await stack.consumer("GET", f"/public/campaigns/{world.campaign_id}")).data["draws"]
     assert [one["id"] for one in shown] == [draw_id], "an open one vanishes, a closed one does not: it cannot be hidden"
+
+
+async def test_imported_list_gives_the_tickets_of_the_draw(world: World, tmp_path: Path) -> None:
+    stack, prize_id, operator = world.stack, await world.prize(total=9), Operator(world.stack, tmp_path)
+    guest = await guest_who_played(world, await world.wheel(access="public"))
+    member = await log_in(stack, contact="list@example.com")
+    other = await make_draw(world, prize_id)
+    assert (await step(world, other, "tickets", holders=[{"player_id": "p", "tickets": 1}])).reason == "NOT_IMPORTED"
+    draw_id = await make_draw(world, prize_id, tickets={"imported": True})
+    wrong = [{"player_id": "p", "tickets": -1}, {"player_id": "p", "tickets": 10**13}, {"player_id": "", "tickets": 1}]
+    fields = fields_of(await step(world, draw_id, "tickets", holders=wrong))
+    assert fields == [f"holders[{field}" for field in ("0].tickets", "1].player_id", "1].tickets", "2].player_id")]
+    file = operator.file(f"\ufeffplayer_id;tickets\nposted;4\n{guest.player_id};2\n{member};1\ngone;5\n", "list.csv")
+    sent = await operator("draws", "tickets", draw_id, file)
+    assert sent.out.strip() == "4 players set; the list has 12 tickets of 4 players"
+    removed = await step(world, draw_id, "tickets", holders=[{"player_id": "gone", "tickets": 0}])
+    assert removed.data == {"holder_count": 3, "ticket_count": 7}
+    broken = await operator("draws", "tickets", draw_id, operator.file("a,1\na,2\nb,-3\n", "bad.csv"))
+    assert [line in broken.err for line in ("bad.csv:2: player a", "bad.csv:3: must be")] == [True, True], broken.err
+    assert (await stack.consumer("GET", f"/draws/{draw_id}", player="posted")).data["me"]["tickets"] == 4
+    assert await log_in(stack, guest, contact="list@example.com") == member
+    assert (await step(world, draw_id, "close")).data["holder_count"] == 2
+    late = await step(world, draw_id, "tickets", holders=[{"player_id": "late", "tickets": 1}])
+    assert late.reason == "ILLEGAL_TRANSITION"
+    assert sorted(line["tickets"] for line in (await evidence(world, draw_id))[1:]) == [3, 4]
+    await step(world, draw_id, "draw")
+    assert [bool(one["reward_id"]) for one in (await step(world, draw_id, "confirm")).data["winners"]] == [True, False]
+    await world.check()

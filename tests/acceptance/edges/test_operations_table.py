@@ -361,12 +361,15 @@ async def manage(ask: Conforming, known: Ids) -> None:
             ("draws", {**draw, "randomness": {"kind": "INTERNAL"}}),
         )
         made = {kind: (await ask.admin("POST", f"/admin/{kind}", of_world | body)).data["id"] for kind, body in bodies}
-        unused = (await ask.admin("POST", "/admin/draws", of_world | bodies[2][1])).data["id"]
+        unused = (
+            await ask.admin("POST", "/admin/draws", of_world | bodies[2][1] | {"tickets": {"imported": True}})
+        ).data["id"]
         why = {"player_id": "ann", "reason": "lost"}
         calls: tuple[tuple[str, dict[str, Any]], ...] = (
             (f"quests/{made['quests']}/rotate-secret", {}),
             (f"packs/{made['packs']}/rotate-secret", {}),
             (f"rewards/{coded['reward_id']}/reveal-code", {"reason": "lost"}),
+            (f"draws/{unused}/tickets", {"holders": [{"player_id": "ann", "tickets": 1}]}),
             (f"draws/{made['draws']}/close", {}),
             (f"draws/{made['draws']}/draw", {}),
             (f"draws/{made['draws']}/replace", {"rank": 1, "reason": "gone"}),

@@ -367,6 +367,8 @@ __all__ = (
     "SearchRewardsRequest",
     "SendCodeReply",
     "SendCodeRequest",
+    "SetDrawTicketsReply",
+    "SetDrawTicketsRequest",
     "SetPlayerStatusRequest",
     "SignOutPlayerReply",
     "SignOutPlayerRequest",
@@ -391,6 +393,7 @@ __all__ = (
     "TestPlay",
     "TestRun",
     "TestRunReply",
+    "TicketHolder",
     "TokenReply",
     "TurnBalance",
     "TurnEntry",
@@ -3394,7 +3397,7 @@ default_message_pool.register_message("game.v1", "DrawShare", DrawShare)
 @dataclass(eq=False, repr=False)
 class DrawTickets(betterproto2.Message):
     """
-    What gives tickets: exactly one of `currency` and `ranking`.
+    What gives tickets: exactly one of `currency`, `ranking`, `entries` and `imported`.
     """
 
     currency: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -3415,6 +3418,11 @@ class DrawTickets(betterproto2.Message):
     entries: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
     """
     Each player with a complete entry to the campaign has one ticket.
+    """
+
+    imported: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    Tickets come from a list that staff import, until the draw is closed.
     """
 
 
@@ -9355,6 +9363,41 @@ default_message_pool.register_message("game.v1", "SendCodeRequest", SendCodeRequ
 
 
 @dataclass(eq=False, repr=False)
+class SetDrawTicketsReply(betterproto2.Message):
+    holder_count: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    The players with tickets in the whole list.
+    """
+
+    ticket_count: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    Their tickets.
+    """
+
+
+default_message_pool.register_message("game.v1", "SetDrawTicketsReply", SetDrawTicketsReply)
+
+
+@dataclass(eq=False, repr=False)
+class SetDrawTicketsRequest(betterproto2.Message):
+    """
+    Sets the tickets of players in an open draw's list. Other players keep theirs, so a list may be sent in parts.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    holders: "list[TicketHolder]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Each player once.
+    """
+
+
+default_message_pool.register_message("game.v1", "SetDrawTicketsRequest", SetDrawTicketsRequest)
+
+
+@dataclass(eq=False, repr=False)
 class SetPlayerStatusRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -9897,6 +9940,19 @@ class TestRunReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "TestRunReply", TestRunReply)
+
+
+@dataclass(eq=False, repr=False)
+class TicketHolder(betterproto2.Message):
+    player_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    tickets: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    The player's tickets, from 0 (removes the player from the list) to 10^12.
+    """
+
+
+default_message_pool.register_message("game.v1", "TicketHolder", TicketHolder)
 
 
 @dataclass(eq=False, repr=False)

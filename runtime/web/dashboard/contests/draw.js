@@ -19,6 +19,7 @@ import { useCampaigns } from "./choosing.js";
 import { DrawForm } from "./draws.js";
 
 const PATH = "/admin/draws/{id}";
+const PART = 5000;
 const REASON = { type: "string", format: "lines", minLength: 1, maxLength: 500 };
 
 /** @param {{id: string}} props */
@@ -79,6 +80,7 @@ export default function Draw({ id }) {
   const given = kind !== "INTERNAL";
   return html`<${Head} title=${draw.name} status=${draw.status} back=${{ href: address("/draws"), text: say("draws.title") }}>
       ${status === "open" && can("UpdateDraw") && opens("edit", say("campaign.edit"), "secondary outline")}
+      ${status === "open" && draw.tickets.imported && can("SetDrawTickets") && opens("import", say("draw.import"), "secondary outline")}
       ${status === "open" && can("CloseDraw") && act("close", () => ask("close"))}
       ${status === "closed" && can("DrawWinners") && (given ? opens("draw", say("draw.draw")) : act("draw", () => ask("draw")))}
       ${status === "drawn" && can("ConfirmDraw") && act("confirm", () => ask("confirm"))}
@@ -101,7 +103,7 @@ export default function Draw({ id }) {
     <//>`}
     <${Section} title=${say("campaign.details")}>
       <dl class="details">
-        <dt>${say("draws.of")}</dt><dd>${draw.tickets.currency ? say("draw.of_currency", draw.tickets) : say(draw.tickets.ranking ? "draws.of.ranking" : "draws.of.entries")}</dd>
+        <dt>${say("draws.of")}</dt><dd>${draw.tickets.currency ? say("draw.of_currency", draw.tickets) : say(`draws.of.${["ranking", "entries", "imported"].find((one) => draw.tickets[one])}`)}</dd>
         <dt>${say("field.prizes")}</dt><dd><ul class="lines">${draw.prizes.map((/** @type {any} */ one) => html`<li key=${one.prize_id}><span>${prizeOf(one.prize_id)}</span><span class="quiet">${number(one.count)}</span></li>`)}</ul></dd>
         <dt>${say("draws.alternates")}</dt><dd>${number(draw.alternates)}</dd>
         <dt>${say("draws.closes_at")}</dt><dd>${draw.closed_at || draw.closes_at ? html`<${When} at=${draw.closed_at || draw.closes_at} zone=${zone} />` : say("draws.by_hand")}</dd>
@@ -115,6 +117,7 @@ export default function Draw({ id }) {
       </dl>
     <//>
     ${shown.what === "edit" && html`<${DrawForm} draw=${draw} zone=${campaigns.zone} close=${close} done=${(/** @type {any} */ now) => { changed(now); close(); }} />`}
+    ${shown.what === "import" && html`<${TicketList} id=${id} close=${close} />`}
     ${shown.what === "draw" && html`<${Value} draw=${draw} close=${close} save=${async (/** @type {any} */ body) => { await step("draw", body); close(); }} />`}
     ${shown.what === "replace" && html`<${Dialog} title=${say("draw.replace_title", { rank: shown.one.rank })} close=${close}>
       <p>${say("draw.replace_text")}</p>
@@ -127,6 +130,42 @@ export default function Draw({ id }) {
 function evidence(id) {
   const { consumer_url: base, tenant_id: tenant, default_tenant: known } = /** @type {any} */ (me.value);
   return base && `${base}/api/v1/draws/${encodeURIComponent(id)}/file${tenant === known ? "" : `?tenant_id=${encodeURIComponent(tenant)}`}`;
+}
+
+/** Imports players and their tickets, in parts. @param {{id: string, close: () => void}} props */
+function TicketList({ id, close }) {
+  const [text, setText] = useState("");
+  const schema = { type: "object", required: ["list"], properties: { list: { type: "string", format: "lines", minLength: 1, label: say("draw.list"), help: say("draw.list_help") } } };
+  const save = async (/** @type {{list: string}} */ { list }) => {
+    const holders = holdersOf(list);
+    let size;
+    for (let start = 0; start < holders.length; start += PART) {
+      size = await api.post(`${PATH}/tickets`, { path: { id }, body: { holders: holders.slice(start, start + PART) } });
+    }
+    tell(say("draw.imported", { tickets: number(Number(size?.ticket_count ?? 0)), holders: number(size?.holder_count ?? 0) }));
+    close();
+  };
+  const read = async (/** @type {any} */ event) => setText(await event.target.files[0]?.text() ?? "");
+  return html`<${Dialog} title=${say("draw.import")} close=${close}>
+    <p>${say("draw.import_text")}</p>
+    <label>${say("draw.list_file")}<input type="file" accept=".csv,.txt,text/csv,text/plain" onChange=${read} /></label>
+    <${Form} key=${text} schema=${schema} value=${{ list: text }} save=${save} word=${say("draw.import")} cancel=${close} />
+  <//>`;
+}
+
+/** The lines of a list. Throws at the first wrong one. @param {string} list */
+function holdersOf(list) {
+  const lines = list.replace(/^\ufeff/, "").split("\n").map((one) => one.trim());
+  return lines.flatMap((one, index) => {
+    if (!one || (index === 0 && one === "player_id,tickets")) {
+      return [];
+    }
+    const [, player, tickets] = /^"?([^",;\t]+)"?\s*[,;\t]\s*"?(\d+)"?$/.exec(one) ?? [];
+    if (!player) {
+      throw new Error(say("draw.list_wrong", { line: index + 1 }));
+    }
+    return [{ player_id: player.trim(), tickets: Number(tickets) }];
+  });
 }
 
 /** Takes the random value of a draw. @param {{draw: any, close: () => void, save: (body: any) => Promise<any>}} props */

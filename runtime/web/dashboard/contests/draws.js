@@ -14,7 +14,7 @@ import { number, say, state } from "../words.js";
 import { choosing, useCampaigns, widget as chosen } from "./choosing.js";
 
 const STATUSES = ["open", "closed", "drawn", "confirmed", "cancelled"];
-const SOURCES = ["entries", "currency", "ranking"];
+const SOURCES = ["entries", "currency", "ranking", "imported"];
 const KINDS = ["DRAND", "DECLARED", "INTERNAL"];
 const NEW = { alternates: 3, closes_at: 0, tickets: { of: "entries", currency: "", ranking: "" }, prizes: [], randomness: { kind: "DECLARED", source: "", at: 0 } };
 
@@ -31,7 +31,7 @@ const schemaOf = ({ tickets, randomness }) => ({
     tickets: {
       type: "object", required: ["of", "currency", "ranking"],
       properties: {
-        of: { type: "string", enum: SOURCES, titles: titles(SOURCES, "draws.of"), label: say("draws.of"), ...(tickets.of === "entries" ? { help: say("draws.help_entries") } : {}) },
+        of: { type: "string", enum: SOURCES, titles: titles(SOURCES, "draws.of"), label: say("draws.of"), ...(["entries", "imported"].includes(tickets.of) ? { help: say(`draws.help_${tickets.of}`) } : {}) },
         ...(tickets.of === "currency" ? { currency: { type: "string", minLength: 1, maxLength: 128, help: say("draws.help_currency") } } : {}),
         ...(tickets.of === "ranking" ? { ranking: { type: "string", label: say("draws.of.ranking") } } : {}),
       },
@@ -57,13 +57,13 @@ const schemaOf = ({ tickets, randomness }) => ({
 const fields = ({ name, campaign_id, tickets, prizes, alternates, closes_at, randomness: { kind, source, at } }) => ({
   name, campaign_id, alternates, closes_at, randomness: { kind, source, at },
   prizes: prizes.map((/** @type {any} */ { prize_id, count }) => ({ prize_id, count })),
-  tickets: { ...tickets, of: tickets.currency ? "currency" : tickets.ranking ? "ranking" : "entries" },
+  tickets: { ...tickets, of: SOURCES.find((one) => tickets[one]) },
 });
 
 /** The request body. @param {any} value the form's value */
 const sent = ({ tickets: { of, currency, scope_key, ranking }, randomness: { kind, source, at }, ...rest }) => ({
   ...rest,
-  tickets: of === "currency" ? { currency, ...(scope_key ? { scope_key } : {}) } : of === "ranking" ? { ranking } : { entries: true },
+  tickets: of === "currency" ? { currency, ...(scope_key ? { scope_key } : {}) } : of === "ranking" ? { ranking } : { [of]: true },
   randomness: { kind, ...(kind === "DECLARED" ? { source } : {}), ...(kind === "INTERNAL" ? {} : { at }) },
 });
 

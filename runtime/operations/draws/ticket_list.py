@@ -1,0 +1,68 @@
+"""The ticket list of a draw whose tickets are imported, such as those of a shop's tills or of entries by post."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import asyncpg
+
+import sql
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status
+from runtime.operations import audit
+from runtime.operations.checks import Checks
+from runtime.operations.draws.draw_admin import illegal, lock
+from runtime.wire.scope import PLAYER_ID_CHARACTERS_MAX, tenant_of
+
+_SQL: Final = sql.load("draws")
+
+HOLDERS_MAX: Final = 5_000
+"""Players in one request; the command line sends several."""
+
+TICKETS_MAX: Final = 10**12
+
+
+async def set_draw_tickets(engine: Engine, request: m.SetDrawTicketsRequest) -> m.SetDrawTicketsReply:
+    """Sets the tickets of up to 5,000 players; 0 removes a player. Other players keep theirs, so it can be repeated.
+
+    The audit log records the SHA-256 of the lines "<player> <tickets>". FAILED_PRECONDITION ILLEGAL_TRANSITION once the
+    tickets are frozen; NOT_IMPORTED if the draw's tickets come from elsewhere.
+    """
+    tenant_id = tenant_of(request)
+    players, tickets = _checked(request)
+
+    async def work(connection: asyncpg.Connection) -> m.SetDrawTicketsReply:
+        row = await lock(connection, request)
+        if row["status"] != "open":
+            raise illegal(request.id, row["status"], "its tickets are frozen")
+        if not row["tickets"]["imported"]:
+            message = f"the tickets of draw {request.id} are not imported: set tickets.imported first"
+            raise Fault(Status.FAILED_PRECONDITION, "NOT_IMPORTED", message)
+        await connection.execute(_SQL["set_list"], tenant_id, request.id, players, tickets)
+        size = await connection.fetchrow(_SQL["list_size"], tenant_id, request.id)
+        assert size is not None, "an aggregate has a row"
+        lines = "".join(f"{player} {count}\n" for player, count in zip(players, tickets, strict=True))
+        after = {"holders": len(players), "sha256": hashlib.sha256(lines.encode()).hexdigest(), **size}
+        await audit.record(connection, tenant_id, "draw.set_tickets", request.id, after=after)
+        return m.SetDrawTicketsReply(**size)
+
+    return await engine.database.transaction(work)
+
+
+def _checked(request: m.SetDrawTicketsRequest) -> tuple[list[str], list[int]]:
+    """The players and their tickets. INVALID_ARGUMENT names each wrong line."""
+    checks, tickets_of = Checks(), dict[str, int]()
+    if not 0 < len(request.holders) <= HOLDERS_MAX:
+        checks.problem("holders", f"must be from 1 to {HOLDERS_MAX}")
+    for index, holder in enumerate(request.holders[:HOLDERS_MAX]):
+        checks.required(f"holders[{index}].player_id", holder.player_id)
+        if len(holder.player_id) > PLAYER_ID_CHARACTERS_MAX:
+            checks.problem(f"holders[{index}].player_id", f"must be at most {PLAYER_ID_CHARACTERS_MAX} characters")
+        if holder.player_id in tickets_of:
+            checks.problem(f"holders[{index}].player_id", "must be unique")
+        checks.between(f"holders[{index}].tickets", holder.tickets, 0, TICKETS_MAX)
+        tickets_of[holder.player_id] = holder.tickets
+    checks.raise_found()
+    return list(tickets_of), list(tickets_of.values())

@@ -107,18 +107,6 @@ async def test_posted_command_is_done_or_counted_as_lost(store: Ephemeral, serve
     assert await store.run("GET", "posted") is None
 
 
-async def test_killed_server_fails_calls_and_is_reconnected(store: Ephemeral, server: Valkey, breaker: Breaker) -> None:
-    server.kill()
-    results = await asyncio.gather(*[outcome(store, "PING") for _ in range(100)])
-    assert all(isinstance(result, EphemeralDown) for result in results)
-    await breaker.becomes(False)
-    assert not store.up
-    assert not await store.ping()
-    server.start()
-    await breaker.becomes(True)
-    assert await store.run("PING") == b"PONG"
-
-
 async def test_connection_lost_in_its_handshake_is_retried(
     store: Ephemeral, server: Valkey, breaker: Breaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -353,21 +353,6 @@ async def test_reward_revoked_during_the_login_is_paid_back(own_world: World, st
     assert await wallet_of(stack, player) == {"coin": 2}
 
 
-async def test_reward_moving_to_the_player_can_be_revoked_during_the_login(own_world: World, stack: Stack) -> None:
-    prize_id = await own_world.prize(total=9, fulfillment=ON_CLAIM)
-    guest = await guest_who_played(own_world, await own_world.wheel(prize_id, access="public"))
-    (won,) = await rewards_of(stack, guest.player_id)
-    async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
-        merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.lock_rewards"))
-        revoke = asyncio.ensure_future(stack.admin("POST", f"/admin/rewards/{won['id']}/revoke", {}))
-        await until(lambda: waits(stack, "merging.lock_target", "rewards.lock"))
-    player = await merge
-    assert (await revoke).code == "OK"
-    assert [row["status"] for row in await rewards_of(stack, player)] == ["REWARD_STATUS_REVOKED"]
-    assert await own_world.stock(prize_id) == (9, 0)
-
-
 async def test_merge_into_a_guest_moves_nothing(own_world: World, stack: Stack, collection: str) -> None:
     late, early = [await guest_who_played(own_world, collection) for _ in range(2)]
     for into in (early.player_id, await log_in(stack, early)):

@@ -195,22 +195,6 @@ async def test_flushed_or_incomplete_ranking_is_answered_from_rows_and_rebuilt(
     assert await shown(engine) == await by_rows(engine)
 
 
-async def test_rankings_work_without_valkey_and_are_complete_after_it(engine: Engine, valkey_server: Valkey) -> None:
-    await played_now(engine, [Played("ann", GAME, 5)])
-    await engine.rankings.rebuild(TENANT, BOARD)
-    valkey_server.kill()
-    try:
-        assert await listed(engine) == [("ann", 5)]
-        await played_now(engine, [Played("bob", GAME, 9)], tell=True)
-        await until(lambda: _is(listed(engine), [("bob", 9), ("ann", 5)]))
-    finally:
-        valkey_server.start()
-    await until(lambda: _up(engine))
-    assert await listed(engine) == [("bob", 9), ("ann", 5)]
-    await engine.rankings.drain()
-    assert await shown(engine) == await by_rows(engine)
-
-
 async def test_messages_lost_while_the_store_was_frozen_are_caught_up(engine: Engine, valkey_server: Valkey) -> None:
     """The set survives the freeze but lacks later messages, so it is caught up before it is served."""
     await played_now(engine, [Played("ann", GAME, 5)])

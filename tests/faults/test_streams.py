@@ -93,17 +93,6 @@ async def until_acknowledged(client: Any, stream: str = STREAM) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_message_is_handled_once_and_acknowledged(client: Any, servers: Servers) -> None:
-    effects = Effects()
-    before = await append(client, range(100))
-    async with consuming(servers, effects.handle):
-        await effects.reach(before)
-        after = await append(client, range(100, 200))
-        await effects.reach(after)
-        await until_acknowledged(client)
-    assert set(effects.counts.values()) == {1}
-
-
 async def test_oldest_unacknowledged_message_ages_in_metrics(
     client: Any, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,17 +117,6 @@ async def test_oldest_unacknowledged_message_ages_in_metrics(
         await until(is_old)
         opened.set()
         await until(is_gone)
-
-
-async def test_members_of_a_group_share_the_work(client: Any, servers: Servers) -> None:
-    first, second = Effects(), Effects()
-    async with consuming(servers, first.handle, batch_max=1), consuming(servers, second.handle, batch_max=1):
-        sent = await append(client, range(200))
-        async with asyncio.timeout(HANG_SECONDS):
-            while first.counts.keys() | second.counts.keys() < sent:
-                await asyncio.sleep(0.01)
-    assert first.counts.keys().isdisjoint(second.counts)
-    assert first.counts and second.counts
 
 
 async def test_member_that_leaves_removes_its_name(client: Any, servers: Servers) -> None:
@@ -239,20 +217,6 @@ async def test_group_lost_by_flushall_is_created_again(client: Any, servers: Ser
         valkey_server.command("FLUSHALL")
         await effects.reach(await append(client, range(10, 20)))
         await until_acknowledged(client)
-
-
-async def test_killed_server_is_reconnected(
-    client: Any, servers: Servers, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backoff, "LAST_SECONDS", 0.05)
-    effects = Effects()
-    async with consuming(servers, effects.handle):
-        await effects.reach(await append(client, range(5)))
-        valkey_server.kill()
-        valkey_server.start()  # in this thread: the server ends with the one that started it
-        writer = Redis.from_url(valkey_server.url)
-        await effects.reach(await append(writer, range(5, 10)))
-        await writer.aclose()
 
 
 async def test_frozen_server_loses_nothing(valkey_url: str, valkey_flush: None, valkey_server: Valkey) -> None:

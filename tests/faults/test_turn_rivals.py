@@ -120,22 +120,3 @@ async def test_win_beside_a_rivals_first_turns_is_decided_again(world: World, co
     assert (await play).rewards
     assert await turns_of(world, "rivalled") == 5 + GIVEN
     await world.check()
-
-
-async def test_revocation_beyond_the_turn_balance_is_refused_beside_rivals(world: World, cores: Cores) -> None:
-    """Each revocation reads enough turns; the last one is refused under the lock."""
-    game_id = await world.wheel(await world.prize(type="turns", value=GIVEN), rules={"max_plays_per_day": 2})
-    won = []
-    for nth in range(3):  # The third costs a turn, and gives three: five left of nine.
-        session = (await cores.ask(nth, "Start", id=game_id, player_id="bob")).session_id
-        reply = await cores.ask(nth, "Play", id=game_id, player_id="bob", session_id=session, payload={})
-        won += [one.reward_id for one in reply.rewards]
-    statement = "SELECT FROM turn_balances WHERE tenant_id = $1 AND player_id = 'bob' FOR UPDATE"
-    async with held(world.stack, statement, world.stack.tenant_id):
-        requests = [cores.ask(nth, "RevokeReward", id=one, reason="a cheat") for nth, one in enumerate(won)]
-        three = asyncio.ensure_future(asyncio.gather(*requests, return_exceptions=True))
-        await until(lambda: waits(world.stack, "rewards.lock_turns"))
-    answers = await three
-    assert sorted(getattr(one, "reason", "OK") for one in answers) == ["INSUFFICIENT_BALANCE", "OK", "OK"]
-    assert await turns_of(world, "bob") == 2
-    await world.check()

@@ -181,14 +181,6 @@ async def test_cache_forgets_nothing_before_what_is_being_committed_can_be_read(
     assert not cache.players and not cache.merged and not cache.stock and cache.refreshed_at == 0.0
 
 
-def test_request_of_a_guest_that_logged_in_is_turned_to_its_player(cache: GameCache) -> None:
-    asks, other = pending(m.PlayRequest(), GUEST), pending(m.PlayRequest(), "bob")
-    assert not cache._redirect_merged([asks, other])
-    cache.merged[GUEST] = "ann"
-    assert cache._redirect_merged([asks, other])
-    assert (asks.player_id, other.player_id) == ("ann", "bob")
-
-
 def test_distrust_of_the_snapshot_outlives_distrust_of_players(cache: GameCache) -> None:
     assert (cache.distrusted, cache.outdated) == (False, False)
     cache.distrust()

@@ -43,9 +43,9 @@ WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' AND turns > 0 AN
 ORDER BY quest_id
 
 -- name: integrations
--- Types of the active integrations that receive its events.
-SELECT DISTINCT i.type
+-- The active integrations that receive its events. service: of spreadsheets and the like, "" if none is set.
+SELECT DISTINCT i.type, coalesce(i.config ->> 'service', '') AS service
 FROM integrations AS i
 JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = $2
 WHERE i.tenant_id = $1 AND i.status = 'active' AND i.campaign_id IN ('', $2) AND i.merchant_id IN ('', c.merchant_id)
-ORDER BY i.type
+ORDER BY i.type, service

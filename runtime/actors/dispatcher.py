@@ -20,6 +20,8 @@ from prometheus_client import Counter
 
 import sql
 from runtime import trace
+from runtime.actors.address_limit import CROWDED as TOO_MANY
+from runtime.actors.address_limit import AddressLimit
 from runtime.actors.delivery_log import DeliveryLog, LogEntry
 from runtime.actors.included import included
 from runtime.actors.mailing import EMAIL, Mailing
@@ -28,15 +30,14 @@ from runtime.events import Event, ReceivedEvent
 from runtime.outgoing.breaker import CircuitBreaker
 from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.outgoing.connector import Connector
+from runtime.outgoing.integrations import integration_provider, limited_number
 from runtime.outgoing.providers import (
     DeliveryRequest,
     Failed,
     Ignored,
     LoggedOutcome,
-    Outcome,
     Skipped,
     Stubbed,
-    integration_provider,
 )
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.vault import VaultError, integration_context, opened, vault_of
@@ -115,6 +116,7 @@ class Dispatcher:
         self._database = database
         self._connector = Connector(settings.outbound_allow_cidrs)
         self._mailing = Mailing(settings, database)
+        self._limit = AddressLimit(settings, database)
         self._isolations: dict[tuple[str, str], _Isolation] = {}
         self._cached: dict[str, tuple[float, list[Any]]] = {}  # start of the read, and its rows
         self._reading: dict[str, asyncio.Lock] = {}
@@ -310,7 +312,7 @@ class Dispatcher:
         DELIVERIES.labels(label).inc()
         return self.log.record(row, event, status, attempts + 1, outcome, int((ended - began) * 1000))
 
-    async def _deliver(self, row: Any, event: Event) -> Outcome:
+    async def _deliver(self, row: Any, event: Event) -> LoggedOutcome:
         provider = integration_provider(row["type"])
         if provider is None:
             return Failed(f"no provider is registered for {row['type']!r}")
@@ -326,8 +328,16 @@ class Dispatcher:
             return Failed(f"the entry cannot be read: {type(error).__name__}")
         now = int(self._database.clock.now())
         request = DeliveryRequest(event.id, config, secrets, now, body, event.tenant_id)
+        number = limited_number(row["type"], config, body)
         try:
-            return await provider(self._connector, request)
+            if number and not await self._limit.take(event.tenant_id, "phone", number):
+                return Skipped(TOO_MANY)
+            outcome = await provider(self._connector, request)
+            if number and isinstance(outcome, Failed):
+                await self._limit.give_back(event.tenant_id, "phone", number)
+            return outcome
+        except (Fault, asyncpg.PostgresError) as error:
+            return Failed(f"the limit of the number cannot be read: {type(error).__name__}")
         except Exception as error:
             log.error("provider_failed", integration_type=row["type"], event_id=event.id, exc_info=error)
             return Failed(f"the provider failed: {type(error).__name__}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import sql
 from runtime.events import Event
-from runtime.outgoing.providers import posts
+from runtime.outgoing.integrations import includes
 from runtime.stores.database import Database
 
 _SQL: Final = sql.load("integrations")
@@ -19,7 +19,7 @@ async def included(database: Database, type: str, config: Mapping[str, Any], eve
 
     Read from the primary at each attempt, so that a withdrawal takes effect at the next one, and never stored.
     """
-    names = config.get("include") if posts(type) else None
+    names = config.get("include") if includes(type) else None
     player_id = _player_of(event)
     if not names or not player_id or not event.campaign_id:
         return {}

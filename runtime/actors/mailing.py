@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 import sql
+from runtime.actors.address_limit import CROWDED, AddressLimit
 from runtime.errors import Fault
 from runtime.events import Event, PrizeWon
 from runtime.outgoing.providers import Delivered, Failed, Ignored, LoggedOutcome, Skipped, Stubbed
@@ -26,7 +27,7 @@ from runtime.outgoing.vault import VaultError, code_context, vault_of
 from runtime.rules import mail
 from runtime.settings import Settings
 from runtime.stores.database import Database
-from runtime.wire.contacts import canonical, masked
+from runtime.wire.contacts import masked
 
 EMAIL: Final = "email"
 """The type of the integrations."""
@@ -34,18 +35,11 @@ EMAIL: Final = "email"
 PREFIX: Final = "message."
 """The prefix of the event types in their log, such as message.won."""
 
-ADDRESS_MOST: Final = 10
-ADDRESS_SECONDS: Final = 3_600.0
-"""Messages of one tenant to one address: ten at once, then one an hour. The address of an entry is unverified:
-a stranger may have entered it, for many players."""
-
-CROWDED: Final = "too many messages to this address"
 _ADDRESS: Final = re.compile(r"[^\s<>()\[\],;:\"']+@[^\s<>()\[\],;:\"']+")
 
 _GONE: Final = ("expired", "revoked", "failed")
 
 _SQL: Final = sql.load("messages")
-_RATES: Final = sql.load("challenges")
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +50,7 @@ class Mailing:
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
         self._database = database
+        self._limit = AddressLimit(settings, database)
 
     async def deliver(self, event: Event) -> tuple[Event, LoggedOutcome]:
         """Sends the message that an event causes. Returns the event, with the message's type, and the outcome.
@@ -105,22 +100,15 @@ class Mailing:
 
     async def _send(self, sender: SmtpSender, message: EmailMessage, tenant_id: str, address: str) -> LoggedOutcome:
         """Sends a mail within the limit of its address. A mail that is tried again is counted once."""
-        database, rate = self._database.of(tenant_id), (tenant_id, self._bucket(tenant_id, address), ADDRESS_SECONDS)
-        if await database.fetchval(_RATES["take_token"], *rate, ADDRESS_MOST) is None:
+        if not await self._limit.take(tenant_id, "email", address):
             return Skipped(CROWDED)
         try:
             return Delivered(answer=_without_addresses(await sender.send_mail(message)))
         except AddressRefused as error:
             return Skipped(str(error))
         except SendFailed as error:
-            await database.execute(_RATES["return_token"], *rate)
+            await self._limit.give_back(tenant_id, "email", address)
             return Failed(str(error), of_one=isinstance(error, MailDeferred))
-
-    def _bucket(self, tenant_id: str, address: str) -> str:
-        """The key of the address's limit. Hashed: the rows do not reveal addresses."""
-        vault = vault_of(self._settings.code_keys)
-        (fingerprint, *_) = vault.fingerprints(canonical("email", address), f"messages/{tenant_id}")
-        return f"messages:{fingerprint.hex()}"
 
     def _unsubscribe_url(self, tenant_id: str, player_id: str, kind: str) -> str:
         (token, *_) = unsubscribe_tokens(self._settings, tenant_id, player_id, kind)

@@ -704,10 +704,10 @@ FIELDS: dict[str, dict[str, str]] = {
     "Integration": {
         "type": "The integration's type.",
         "events": "The event types that it receives.",
-        "config": "What the integration needs: `url`, `secret`, `headers`, `include` and `consent` of webhook and workflow. `include` is a list of contact and entry, which bodies then carry while the player's entry agrees to `consent`."
+        "config": "What the integration needs: `url`, `secret`, `headers`, `include` and `consent` of webhook and workflow; of the other types `service`, and what that service needs. `include` is a list of contact and entry, which bodies then carry while the player's entry agrees to `consent`."
     },
     "ListIntegrationsReply": {
-        "logs_only": "Types without a provider: their events are only logged until a plugin registers one."
+        "logs_only": "Types whose integrations only log events until their config names a `service`."
     },
     "EmitEventRequest": {
         "type": "The event's type.",

@@ -60,7 +60,13 @@ CONSENT_LENGTH_MAX: Final = 64
 
 
 def integration_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """As `receiver_config`, plus `include?`, some of INCLUDED, and `consent`, the consent that permits it."""
+    """As `receiver_config`, plus `include?` and `consent?`."""
+    yield from include_problems(config)
+    yield from receiver_config({name: value for name, value in config.items() if name not in ("include", "consent")})
+
+
+def include_problems(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Of `include?`, some of INCLUDED, and `consent`, the consent that permits it."""
     include, consent = config.get("include", []), config.get("consent", "")
     if not isinstance(include, list) or len(include) > len(INCLUDED) or any(one not in INCLUDED for one in include):
         yield "include", f"must be a list of {' and '.join(INCLUDED)}"
@@ -70,7 +76,6 @@ def integration_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         yield "consent", "is required with include: set the id of the entry form's consent that permits it"
     elif consent and not include:
         yield "consent", "has no effect without include: remove it, or set include"
-    yield from receiver_config({name: value for name, value in config.items() if name not in ("include", "consent")})
 
 
 def leaked_secrets(before: Mapping[str, Any], config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
@@ -140,6 +145,10 @@ def for_validation(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict
     return with_headers({"headers": dict.fromkeys(headers, "")} if isinstance(headers, Mapping) else {}, config)
 
 
+CONTENT: Final = ("columns", "fields", "format", "from", "method", "sheet", "text", "to")
+"""Fields of a service's config that do not change which host receives its secrets."""
+
+
 def _receiver(config: Mapping[str, Any]) -> Any:
     """The receiver of a config: the origin of its URL, plus all unknown fields, since a plugin may route by them."""
     url = config.get("url")
@@ -150,7 +159,7 @@ def _receiver(config: Mapping[str, Any]) -> Any:
     except ValueError:
         parts = None
     origin = url if parts is None else (parts.scheme, parts.host, parts.port)
-    known = ("url", "headers", "callback_seconds", "include", "consent", *OUTPUT_ONLY, *SECRET_FIELDS)
+    known = ("url", "headers", "callback_seconds", "include", "consent", *CONTENT, *OUTPUT_ONLY, *SECRET_FIELDS)
     return origin, {name: value for name, value in config.items() if name not in known}
 
 

@@ -95,7 +95,7 @@ def check_url(url: str) -> str | None:
 
 
 class Connector:
-    """POSTs to receivers. One per process; call `close` at shutdown."""
+    """Sends to receivers. One per process; call `close` at shutdown."""
 
     def __init__(self, allow: Sequence[Network] = (), *, attempt_seconds: float = ATTEMPT_SECONDS) -> None:
         self._allow = tuple(allow)
@@ -104,12 +104,16 @@ class Connector:
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """One attempt, of at most `attempt_seconds`. Raises Unreachable without a response."""
+        return await self.send("POST", url, body, headers)
+
+    async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """As `post`, with any method."""
         if (problem := check_url(url)) is not None:
             raise Unreachable(f"the URL {problem}")
         try:
             async with asyncio.timeout(self._attempt_seconds):
-                async with self._open().post(
-                    url, data=aiohttp.BytesPayload(body), headers=headers, allow_redirects=False
+                async with self._open().request(
+                    method, url, data=aiohttp.BytesPayload(body), headers=headers, allow_redirects=False
                 ) as response:
                     start = await _read_start(response)
                     return Answer(response.status, _retry_after(response.headers), start)

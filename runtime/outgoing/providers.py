@@ -13,7 +13,6 @@ from secrets import token_hex
 from typing import Any, Final, TypeAlias
 
 import msgspec
-import structlog
 from multidict import CIMultiDict
 
 from runtime import trace
@@ -31,8 +30,6 @@ _TRANSPORT: Final = frozenset({"host", "content-length", "transfer-encoding", "c
 
 HIDDEN: Final = "****"
 _SIGNATURE: Final = re.compile(r"v1a?,[A-Za-z0-9+/\\]{20,}={0,2}")
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +72,12 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Stubbed:
-    """A stub replaced the provider: nothing was sent, and nothing will be."""
+    """The event was only logged: nothing was sent, and nothing will be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A message was not sent and will not be. why: for staff."""
+    """The event was not sent and will not be. why: for staff."""
 
     why: str
 
@@ -92,7 +89,7 @@ class Ignored:
 
 Outcome: TypeAlias = Delivered | Awaiting | Failed | Stubbed
 LoggedOutcome: TypeAlias = Outcome | Skipped | Ignored
-"""Of the delivery of an event. Only messages are skipped or ignored."""
+"""Of the delivery of an event. Only messages are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,22 +110,31 @@ class DeliveryRequest:
 DeliveryProvider: TypeAlias = Callable[[Connector, DeliveryRequest], Awaitable[Outcome]]
 """Makes one attempt and returns its outcome, within 15 s. Every exception is a bug."""
 
+IntegrationProvider: TypeAlias = Callable[[Connector, DeliveryRequest], Awaitable[LoggedOutcome]]
+"""As DeliveryProvider, for events: it may also skip one."""
+
 CHANNEL_PROVIDERS: Final[Registry[DeliveryProvider]] = Registry("channel provider")
-INTEGRATION_PROVIDERS: Final[Registry[DeliveryProvider]] = Registry("integration provider")
+INTEGRATION_PROVIDERS: Final[Registry[IntegrationProvider]] = Registry("integration provider")
 
 
 async def post_signed(connector: Connector, request: DeliveryRequest) -> Answer:
     """POSTs the request's body as JSON with a Standard Webhooks signature. Raises Unreachable."""
     body = msgspec.json.encode(request.body)
+    headers = signed_headers(request, "application/json", body)
+    return await connector.post(str(request.config.get("url", "")), body, headers)
+
+
+def signed_headers(request: DeliveryRequest, content_type: str, body: bytes) -> CIMultiDict[str]:
+    """The config's headers, and those of Standard Webhooks and of the trace."""
     headers: CIMultiDict[str] = CIMultiDict()
     for name, value in (request.config.get("headers") or {}).items():
         if name.lower() not in _TRANSPORT:
             headers[name] = str(value)
-    headers["Content-Type"] = "application/json"
+    headers["Content-Type"] = content_type
     headers.update(sign(request.secrets, request.id, request.unix_seconds, body))
     if trace_id := trace.current.get():
         headers["traceparent"] = f"00-{trace_id}-{token_hex(8)}-01"
-    return await connector.post(str(request.config.get("url", "")), body, headers)
+    return headers
 
 
 async def webhook(connector: Connector, request: DeliveryRequest) -> Outcome:
@@ -148,14 +154,15 @@ ANSWER_WORD_MIN: Final = 3
 _PERSONAL: Final = frozenset(INCLUDED)
 
 
-def response_text(answer: Answer, request: DeliveryRequest) -> str:
+def response_text(answer: Answer, request: DeliveryRequest, credentials: Sequence[str] = ()) -> str:
     """The start of a response, as text. Since a receiver may echo the request, it redacts secrets, signatures, header
-    values, the callback's token and the winner's answers. Empty if the request had a player's contact or entry.
+    values, `credentials`, the callback's token and the winner's answers. Empty if the request had a player's contact or
+    entry.
     """
     if not _PERSONAL.isdisjoint(request.body):
         return ""
     text = answer.body.decode("utf-8", "replace").replace("\0", "")
-    confidential = {str(value) for value in (request.config.get("headers") or {}).values()}
+    confidential = {*credentials, *(str(value) for value in (request.config.get("headers") or {}).values())}
     for secret in request.secrets:
         confidential |= {secret, secret.removeprefix("whsec_")}
     data = request.body.get("data")
@@ -195,16 +202,6 @@ async def nothing_to_deliver(connector: Connector, request: DeliveryRequest) -> 
     return Delivered()
 
 
-def stub_for(kind: str) -> DeliveryProvider:
-    """A stub: logs the delivery instead of making it."""
-
-    async def stub(connector: Connector, request: DeliveryRequest) -> Outcome:
-        log.info("stub_delivery", integration_type=kind, event_id=request.id, tenant_id=request.tenant_id)
-        return Stubbed()
-
-    return stub
-
-
 CHANNEL_PROVIDERS.register("none", nothing_to_deliver)
 CHANNEL_PROVIDERS.register("webhook", webhook)
 CHANNEL_PROVIDERS.register("workflow", workflow)
@@ -213,18 +210,3 @@ CHANNEL_PROVIDERS.register("manual", await_staff)
 
 INTEGRATION_PROVIDERS.register("webhook", webhook)
 INTEGRATION_PROVIDERS.register("workflow", webhook)
-
-STUBS: Final[Mapping[str, DeliveryProvider]] = {
-    kind: stub_for(kind) for kind in ("spreadsheet", "sms", "messaging", "crm")
-}
-"""Placeholders for a type until a plugin registers a provider under its name."""
-
-
-def integration_provider(kind: str) -> DeliveryProvider | None:
-    """The provider of integrations of this type, or None."""
-    return INTEGRATION_PROVIDERS.get(kind) or STUBS.get(kind)
-
-
-def posts(kind: str) -> bool:
-    """Whether the type's provider POSTs, so that its config must contain a receiver."""
-    return INTEGRATION_PROVIDERS.get(kind) is webhook

@@ -65,7 +65,7 @@ async def hang(got: Got) -> web.StreamResponse:
 async def receiving() -> AsyncIterator[Receiver]:
     receiver = Receiver()
     app = web.Application()
-    app.router.add_post("/{tail:.*}", receiver.handle)
+    app.router.add_route("*", "/{tail:.*}", receiver.handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -53,6 +53,19 @@ _MEANS: Final = {
     "secret_set": "Whether a secret is set.",
     "headers": "Extra request headers. Reads return each value as `***`.",
     "callback_seconds": "How many seconds the workflow has to call back.",
+    "service": "The service that receives the events. Without it, they are only logged.",
+    "spreadsheet_id": "The id in the spreadsheet's URL.",
+    "sheet": "The sheet's name; omitted: the first one.",
+    "columns": "The paths of the row's cells, such as `data.prize_id`.",
+    "method": "POST sends each line; PUT writes a file of one line, named after the event.",
+    "account_sid": "The SID of the Twilio account.",
+    "from": "The sending number, messaging service or alphanumeric sender.",
+    "to": "The number that gets every message; omitted: the player's.",
+    "text": "The message, with placeholders such as `{data.name}`.",
+    "format": "The format of the request's body.",
+    "fields": "The receiver's fields, each with the path of its value. Dots in a name nest.",
+    "include": "What the event says about its player: contact, entry.",
+    "consent": "The id of the entry form's consent that permits it.",
 }
 
 _TEXT: Final[Schema] = {"type": "string"}
@@ -75,6 +88,33 @@ _CONFIGS: Final[dict[str, Schema]] = {
     "WebhookConfig": _RECEIVER,
     "WorkflowConfig": {**_RECEIVER, "callback_seconds": {"type": "integer", "minimum": 1}},
 }
+_INCLUDE: Final[Schema] = {
+    "include": {"type": "array", "items": {"enum": ["contact", "entry"]}},
+    "consent": _TEXT,
+}
+_PATHS: Final[Schema] = {"type": "object", "additionalProperties": _TEXT}
+_COLUMNS: Final[Schema] = {"type": "array", "items": _TEXT}
+_HIDDEN: Final[Schema] = {name: _RECEIVER[name] for name in ("secret", "secret_set")}
+
+
+def _service(name: str, properties: Schema) -> Schema:
+    return {"service": {"const": name}, **properties, **_INCLUDE}
+
+
+_SERVICES: Final[dict[str, Schema]] = {
+    "GoogleSheetsConfig": _service(
+        "google_sheets", {"spreadsheet_id": _TEXT, "sheet": _TEXT, "columns": _COLUMNS, **_HIDDEN}
+    ),
+    "CsvConfig": _service("csv", {**_RECEIVER, "method": {"enum": ["POST", "PUT"]}, "columns": _COLUMNS}),
+    "TwilioConfig": _service("twilio", {"account_sid": _TEXT, "from": _TEXT, "to": _TEXT, "text": _TEXT, **_HIDDEN}),
+    "SmsGatewayConfig": _service(
+        "http", {**_RECEIVER, "to": _TEXT, "text": _TEXT, "format": {"enum": ["json", "form"]}, "fields": _PATHS}
+    ),
+    "SlackConfig": _service("slack", {"text": _TEXT, **_HIDDEN}),
+    "DiscordConfig": _service("discord", {"text": _TEXT, **_HIDDEN}),
+    "HubSpotConfig": _service("hubspot", {"fields": _PATHS, **_HIDDEN}),
+    "JsonConfig": _service("json", {**_RECEIVER, "fields": _PATHS}),
+}
 _NONE: Final = "NoConfig"
 
 
@@ -91,7 +131,8 @@ def schema_of(message: Any, name: str, components: dict[str, Schema]) -> Schema:
     if name == "config" and message in (m.PrizeFulfillment, m.Integration):
         about = "Channels and types without configuration."
         components[_NONE] = {"title": _NONE, "description": about, "type": "object"}
-        return {"anyOf": [*_added(_CONFIGS, components), _ref(_NONE)]}
+        services = _added(_SERVICES, components) if message is m.Integration else []
+        return {"anyOf": [*_added(_CONFIGS, components), *services, _ref(_NONE)]}
     return dict(OBJECT)
 
 

@@ -22,7 +22,8 @@ from runtime.operations.games.definitions import prizes_named
 from runtime.operations.prizes import release
 from runtime.operations.row import STAFF, Operation
 from runtime.outgoing.channels import BY_STAFF, CHANNELS
-from runtime.outgoing.providers import CHANNEL_PROVIDERS, INTEGRATION_PROVIDERS
+from runtime.outgoing.integrations import SERVICES, has_services
+from runtime.outgoing.providers import CHANNEL_PROVIDERS
 from runtime.rules import REWARD_HANDLERS
 from runtime.rules import ui as ui_rules
 from runtime.rules.payloads import CaughtPayload, ScorePayload
@@ -46,7 +47,7 @@ class LaunchState:
     games: Sequence[Any]
     prizes: Sequence[Any]
     quests: Sequence[Any]
-    integrations: Sequence[str]
+    integrations: Sequence[Any]
     settings: Settings
     now: float
 
@@ -64,14 +65,14 @@ async def get_launch_check(engine: Engine, request: m.GetCampaignRequest) -> m.L
         named |= {rank["prize_id"] for board in boards for rank in board["prizes"]}
         prizes = await connection.fetch(_SQL["prizes"], tenant_id, sorted(named))
         quests = await connection.fetch(_SQL["quests"], tenant_id, campaign_id)
-        types = [row["type"] for row in await connection.fetch(_SQL["integrations"], tenant_id, campaign_id)]
+        integrations = await connection.fetch(_SQL["integrations"], tenant_id, campaign_id)
         missing = await missing_assets(connection, tenant_id, campaign, games, prizes)
     state = LaunchState(
         campaign=campaign,
         games=games,
         prizes=prizes,
         quests=quests,
-        integrations=types,
+        integrations=integrations,
         settings=engine.settings,
         now=engine.clock.now(),
     )
@@ -396,15 +397,16 @@ def _things(ui: Any) -> Iterator[str]:
 
 
 def _integrations(state: LaunchState) -> Items:
-    """Checks that each integration has a provider, not only a stub, which sends nothing."""
-    for kind in state.integrations:
+    """Checks that each integration sends, and does not only log."""
+    for row in state.integrations:
+        kind = row["type"]
         if kind == "email":
             sends = state.settings.smtp_url and state.settings.smtp_from
             unsent = "Messages to players are only logged: set SMTP_URL and SMTP_FROM, for Core and worker integrations"
             yield _ok("SMTP_URL", "Messages to players are sent") if sends else _warning("SMTP_URL", unsent)
-        elif kind not in INTEGRATION_PROVIDERS.names():
-            stub = f"The integration {kind} sends nothing: add a plugin that provides it (setting PLUGINS)"
-            yield _warning("integrations", stub)
+        elif has_services(kind) and not row["service"]:
+            unsent = f"The integration {kind} only logs events: set config.service to {' or '.join(SERVICES[kind])}"
+            yield _warning("integrations", unsent)
 
 
 def _logins(state: LaunchState) -> Items:

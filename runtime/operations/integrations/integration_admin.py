@@ -18,16 +18,8 @@ from runtime.operations.campaigns.campaign_admin import check_merchant, write_re
 from runtime.operations.catalog import in_use
 from runtime.operations.checks import Checks, provided, refuse_read_only, set_fields
 from runtime.operations.idempotent_writes import create
-from runtime.outgoing.channels import (
-    as_input,
-    for_validation,
-    header_problems,
-    integration_config,
-    leaked_secrets,
-    with_secret,
-    with_stored,
-)
-from runtime.outgoing.providers import INTEGRATION_PROVIDERS, STUBS, posts
+from runtime.outgoing.channels import as_input, for_validation, leaked_secrets, with_secret, with_stored
+from runtime.outgoing.integrations import SERVICES, config_problems, has_services, includes, posts
 from runtime.outgoing.vault import SECRET_FIELDS, integration_context, shown_config, vault_of
 from runtime.wire.enums import token
 from runtime.wire.scope import merchant_of, tenant_of
@@ -40,7 +32,7 @@ SETTABLE: Final = frozenset({"events", "config", "campaign_id", "status"})
 async def create_integration(engine: Engine, request: m.CreateIntegrationRequest) -> m.IntegrationReply:
     """Creates an active integration. Its secrets are stored encrypted, and never returned.
 
-    One that posts and has no secret gets one, shown only in this reply: `config.secret_once`. Use "" for none.
+    A webhook or workflow without a secret gets one, shown only in this reply: `config.secret_once`. Use "" for none.
     """
     scope, wanted = request.scope, provided(request.integration, "integration")
     assert scope is not None
@@ -51,7 +43,7 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
         checks.problem("type", "is required")
     if wanted.type is m.IntegrationType.EMAIL:
         checks.problem("type", "must be another type: a campaign with messages has this integration")
-    _check(checks, wanted, config)
+    _check(checks, wanted, config, has_secret=_has_secret(config))
     checks.raise_found()
     integration_id = ids.make("integration")
     sealed = vault_of(engine.keyring.code).seal_config(config, integration_context(scope.tenant_id, integration_id))
@@ -85,7 +77,7 @@ async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) 
     filters = (token(request.type), request.campaign_id, token(request.status), merchant_of(request))
     arguments = (tenant_of(request), *filters)
     rows, pagination = await reading.page(engine, _SQL["list"], request, *arguments, key="integration_id")
-    logs_only = [m.IntegrationType[kind.upper()] for kind in STUBS if kind not in INTEGRATION_PROVIDERS.names()]
+    logs_only = [m.IntegrationType[kind.upper()] for kind in SERVICES if has_services(kind)]
     return m.ListIntegrationsReply(items=[_message(row) for row in rows], pagination=pagination, logs_only=logs_only)
 
 
@@ -105,7 +97,8 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
         if update.type and update.type != wanted.type:
             checks.problem("type", "cannot be changed")
         config_input = as_input(wanted.config)
-        _check(checks, wanted, for_validation(stored, config_input))
+        has_secret = _has_secret(stored if SECRET_FIELDS[0] not in config_input else config_input)
+        _check(checks, wanted, for_validation(stored, config_input), has_secret=has_secret)
         checks.problems((f"config.{name}", wrong) for name, wrong in leaked_secrets(stored, config_input))
         checks.raise_found()
         if "config" in changed:
@@ -136,7 +129,7 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
 
 async def rotate_secret(engine: Engine, request: m.RotateSecretRequest) -> m.IntegrationReply:
     """Sets a new secret. Requests are signed with the previous one, too, so that a receiver can switch at any time
-    (Standard Webhooks). Without a `secret`, the previous one ends.
+    (Standard Webhooks). Without a `secret`, the previous one ends. A service's credential has no such overlap.
     """
     refuse_managed(request.id)
     tenant_id, context = tenant_of(request), integration_context(tenant_of(request), request.id)
@@ -145,9 +138,12 @@ async def rotate_secret(engine: Engine, request: m.RotateSecretRequest) -> m.Int
         await connection.fetchrow(_SQL["lock"], tenant_id, request.id)
         before = await reading.for_update(connection, _SQL["get"], request, "integration", request.id)
         config = vault_of(engine.keyring.code).rotated(before["config"], request.secret, context)
+        if not posts(before["type"]) and has_services(before["type"]):
+            config.pop("previous_secret", None)
         checks = Checks()
         shown = {name: value for name, value in config.items() if name not in SECRET_FIELDS}
-        _check(checks, _message(before), shown | ({"secret": request.secret} if request.secret else {}))
+        given = shown | ({"secret": request.secret} if request.secret else {})
+        _check(checks, _message(before), given, has_secret=_has_secret(config))
         checks.raise_found()
         row = await connection.fetchrow(_SQL["rotate"], tenant_id, request.id, config, merchant_of(request))
         if row is None:
@@ -185,20 +181,23 @@ def refuse_managed(integration_id: str) -> None:
         raise in_use("integration", integration_id, [{"type": "messages of", "id": campaign_id, "name": campaign_id}])
 
 
-def _check(checks: Checks, wanted: m.Integration, config: dict[str, Any]) -> None:
+def _has_secret(config: Mapping[str, Any]) -> bool:
+    return bool(config.get(SECRET_FIELDS[0]))
+
+
+def _check(checks: Checks, wanted: m.Integration, config: dict[str, Any], *, has_secret: bool) -> None:
     if not wanted.events:
         checks.problem("events", "is required")
     for index, type in enumerate(wanted.events):
         checks.required(f"events[{index}]", type)
-    known = posts(token(wanted.type))
-    problems = integration_config(config) if known else header_problems(config.get("headers", {}))
+    problems = config_problems(token(wanted.type), config, has_secret=has_secret)
     checks.problems((f"config.{path}".rstrip("."), wrong) for path, wrong in problems)
 
 
 async def _check_consent(connection: asyncpg.Connection, tenant_id: str, row: Any) -> None:
     """INVALID_ARGUMENT if an integration of one campaign names a consent for which its entry form does not ask."""
     consent = row["config"].get("consent")
-    if consent and row["campaign_id"] and posts(row["type"]):
+    if consent and row["campaign_id"] and includes(row["type"]):
         known = await connection.fetchval(_SQL["consents"], tenant_id, row["campaign_id"])
         if consent not in known:
             choice = f"must be one of {', '.join(known)}" if known else "must first be added as a consent"

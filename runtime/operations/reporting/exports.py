@@ -8,8 +8,6 @@ of a download is in the audit log, since it exports personal data of many people
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +26,7 @@ from runtime.operations import audit
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.reporting import views
 from runtime.operations.row import Operation
+from runtime.outgoing.services.values import csv_lines, escape_formula
 from runtime.wire.contacts import masked
 from runtime.wire.schema import fields_of
 from runtime.wire.scope import merchant_of, tenant_of
@@ -53,9 +52,6 @@ _CURSOR: Final = "must be the first cell of a line of this export"
 
 SLACK_SECONDS: Final = 3600.0
 """How far the time in a row's key may differ from the row's own: each process makes keys with its own clock."""
-
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Prefixes that make a spreadsheet treat a cell as a formula; some also accept the full-width forms."""
 
 
 class _Kind(NamedTuple):
@@ -138,8 +134,8 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
 
         await engine.database.transaction(record)
     return m.ReadExportReply(
-        head="" if request.json else _written([columns]),
-        lines=_as_json(found) if request.json else _written(map(escape_formula, row.values()) for row in found),
+        head="" if request.json else csv_lines([columns]),
+        lines=_as_json(found) if request.json else csv_lines(map(escape_formula, row.values()) for row in found),
         rows=len(found),
         after=first["seen_until"] if more else "",
     )
@@ -259,18 +255,6 @@ def _shown(name: str, cell: Any, *, reveal: bool, theirs: bool) -> Any:
     if name in CONTACTS and not reveal:
         return _masked(cell)
     return None if name in NAMES and not theirs else cell
-
-
-def escape_formula(cell: Any) -> Any:
-    """The cell, escaped so that no spreadsheet treats it as a formula (OWASP, "CSV injection")."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
-
-
-def _written(rows: Iterable[Iterable[Any]]) -> str:
-    """RFC 4180: lines end with CR LF."""
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue()
 
 
 READ_EXPORT: Final = Operation(

@@ -213,7 +213,7 @@ async def test_launch_check_covers_senders_and_channels(fair: World) -> None:
     assert warned["LOGIN_SENDER"].startswith("Wheel requires a login")
     sms = {"type": "sms", "events": ["prize_won"], "campaign_id": fair.campaign_id, "config": {}}
     assert (await fair.stack.admin("POST", "/admin/integrations", sms)).code == "OK"
-    assert (await found(fair, "warning"))["integrations"].startswith("The integration sms sends nothing")
+    assert (await found(fair, "warning"))["integrations"].startswith("The integration sms only logs events")
     await fair.database.execute("UPDATE prizes SET channel = 'pigeon' WHERE prize_id = $1", hook)
     problems = await found(fair, "problem")
     assert problems["fulfillment"] == "Hook cannot be delivered: no plugin provides the channel pigeon"

@@ -277,7 +277,7 @@ async def test_integration_with_a_wrong_field_names_it(stack: Any) -> None:
         ({"config": {}}, "config.url"),
         ({"config": {"url": "ftp://x"}}, "config.url"),
         ({"config": {"url": "http://user:word@x"}}, "config.url"),
-        ({"type": "INTEGRATION_TYPE_CRM", "config": {"headers": {"a": ["b"]}}}, "config.headers.a"),
+        ({"config": {"url": "http://x", "headers": {"a": ["b"]}}}, "config.headers.a"),
         ({"config": {"url": "http://x", "secret": "s" * 15}}, "config.secret"),
         ({"config": {"url": "http://x", "secret": "whsec_" + "QUFB" * 5}}, "config.secret"),
         ({"config": {"url": "http://x", "secret": "whsec_ that is no base64"}}, "config.secret"),

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from runtime.actors import dispatcher, mailing
+from runtime.actors import address_limit, dispatcher
 from runtime.outgoing import schedule, senders
 from runtime.rules.mail import name_shown
 from runtime.streams import backfill
@@ -213,7 +213,7 @@ async def test_address_gets_a_limited_number_of_messages(
     own_world: World, stack: Stack, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All spellings of one mailbox count together. A retried mail counts once."""
-    monkeypatch.setattr(mailing, "ADDRESS_MOST", 2)
+    monkeypatch.setattr(address_limit, "ADDRESS_MOST", 2)
     integration_id = await send(own_world, template("WON"))
     game_id = await own_world.wheel(await own_world.prize())
     mailbox.replies = ["451 later"]

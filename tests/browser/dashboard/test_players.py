@@ -221,7 +221,7 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         await desk.enter("admin", path="/integrations")
         await desk.press("New integration", within="main")
         types = await page.locator("dialog [name=type] option").all_text_contents()
-        assert types[:3] == ["Webhook", "Workflow", "Spreadsheet (logs only)"]
+        assert types == ["Webhook", "Workflow", "Spreadsheet", "SMS", "Messaging", "CRM"]
         boxes = await page.locator("dialog [name^='events.']").evaluate_all("all => all.map(one => one.name)")
         assert boxes == [f"events.{type}" for type in TYPES]
         options = page.get_by_label("Campaign", exact=True).locator("option")
@@ -282,6 +282,18 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         await desk.press("Delete", within="dialog")
         await page.wait_for_selector(".toast:has-text('Integration deleted')")
         await page.wait_for_selector(row, state="detached")
+        await desk.press("New integration", within="main")
+        for type, service, texts in (
+            ("SPREADSHEET", "google_sheets", ["spreadsheet_id", "secret"]),
+            ("MESSAGING", "slack", ["text", "secret"]),
+        ):
+            await page.select_option("dialog [name=type]", f"INTEGRATION_TYPE_{type}")
+            assert await page.input_value("dialog [name='config.service']") == service
+            for text in texts:
+                await page.fill(f"dialog [name='config.{text}']", receiver.url)
+        await desk.press("Create integration", within="dialog")
+        await desk.press("Send test event", within="tbody tr:has-text('Messaging · Slack')")
+        assert (await receiver.next()).json == {"text": receiver.url}
 
 
 async def opens(stack: Stack, token: str) -> bool:

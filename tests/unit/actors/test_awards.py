@@ -21,7 +21,7 @@ from runtime.actors.mailbox import Work
 from runtime.errors import Fault
 from runtime.events import DeliveryFailed
 from runtime.metrics import FULFILLMENT_TASKS
-from runtime.operations.reporting.exports import escape_formula
+from runtime.outgoing.services.values import escape_formula
 from runtime.rules.release import schedule
 from tests.support.game_state import NOW, state_of, stock
 

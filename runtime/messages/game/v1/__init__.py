@@ -5060,8 +5060,9 @@ class Integration(betterproto2.Message):
         4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
     """
-    What the integration needs: `url`, `secret`, `headers`, `include` and `consent` of webhook and workflow. `include` is a
-    list of contact and entry, which bodies then carry while the player's entry agrees to `consent`.
+    What the integration needs: `url`, `secret`, `headers`, `include` and `consent` of webhook and workflow; of the other
+    types `service`, and what that service needs. `include` is a list of contact and entry, which bodies then carry while
+    the player's entry agrees to `consent`.
     """
 
     campaign_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
@@ -5716,7 +5717,7 @@ class ListIntegrationsReply(betterproto2.Message):
 
     logs_only: "list[IntegrationType]" = betterproto2.field(3, betterproto2.TYPE_ENUM, repeated=True)
     """
-    Types without a provider: their events are only logged until a plugin registers one.
+    Types whose integrations only log events until their config names a `service`.
     """
 
 

@@ -1,6 +1,6 @@
 // Integrations: receivers of events. Each can be tested, paused and edited, has a secret and a log.
 import { api } from "../api.js";
-import { html, useMemo, useState } from "../lib.js";
+import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { differing } from "../parts/compared.js";
 import { confirm, Dialog } from "../parts/dialog.js";
@@ -16,11 +16,11 @@ import { place } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../title.js";
 import { label, number, say, state } from "../words.js";
+import { configSchema, givenConfig, RECEIVER, SECRET, serviceName, servicesOf } from "./integration_services.js";
 
 const TYPES = ["WEBHOOK", "WORKFLOW", "SPREADSHEET", "SMS", "MESSAGING", "CRM"].map((name) => `INTEGRATION_TYPE_${name}`);
 /** The built-in events; plugins emit further ones through the API. */
 const EVENTS = ["play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized", "delivery_failed", "campaign.budget_reached", "prizes.low_stock", "code.redeemed", "draw.closed", "draw.drawn"];
-const SECRET = { type: "string", maxLength: 500, help: say("help.secret") };
 
 export default function Integrations() {
   useTitle(say("integrations.title"));
@@ -58,7 +58,7 @@ export default function Integrations() {
   const button = (/** @type {string} */ what, /** @type {any} */ one) => html`<button type="button" class="secondary outline small" onClick=${() => setShown({ what, one })}>${say(`integrations.${what}`)}</button>`;
   const make = can("CreateIntegration") && html`<button type="button" onClick=${() => setShown({ what: "new" })}>${say("integrations.new")}</button>`;
   const columns = [
-    { title: say("integrations.where"), show: (/** @type {any} */ one) => html`<span><span class="name">${nameOf(one)}</span><small class="channel">${typeName(one.type, logsOnly)}</small></span>` },
+    { title: say("integrations.where"), show: (/** @type {any} */ one) => html`<span><span class="name">${nameOf(one)}</span><small class="channel">${typeName(one.type, logsOnly, one.config?.service)}</small></span>` },
     { title: say("integrations.events"), show: (/** @type {any} */ one) => one.events.map(label).join(", ") },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
     { title: say("players.since"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
@@ -83,7 +83,7 @@ export default function Integrations() {
       load=${load}
       empty=${{ title: say("integrations.empty"), text: say("integrations.empty_text"), act: make }} />
     ${shown.what === "new" && html`<${Making} logsOnly=${logsOnly} close=${close} done=${changed} />`}
-    ${shown.what === "edit" && html`<${Editing} one=${shown.one} close=${close} done=${changed} />`}
+    ${shown.what === "edit" && html`<${Editing} one=${shown.one} logsOnly=${logsOnly} close=${close} done=${changed} />`}
     ${shown.what === "rotate" && html`<${Rotating} one=${shown.one} close=${close} />`}
     ${shown.what === "log" && html`<${Log} one=${shown.one} close=${close} tried=${tried} />`}`;
 }
@@ -91,21 +91,13 @@ export default function Integrations() {
 /** The receiver's name. @param {any} one */
 const nameOf = (one) => (one.type === "INTEGRATION_TYPE_EMAIL" ? say("messages.of_campaign") : one.config?.url) || `${state(one.type)} ${one.id}`;
 
-const CONFIG = {
-  type: "object",
-  required: ["url"],
-  properties: {
-    url: { type: "string", maxLength: 2000 },
-    secret: SECRET,
-    headers: { type: "object", additionalProperties: { type: "string", maxLength: 2000 } },
-    include: { type: "array", items: { type: "string" }, help: say("integrations.help_include") },
-    consent: { type: "string", maxLength: 64, help: say("integrations.help_consent") },
-  },
-};
 const EVENT_NAMES = { type: "array", items: { type: "string" } };
 
-/** A type's label, marked if it only logs. @param {string} type @param {string[]} logsOnly */
-const typeName = (type, logsOnly) => (logsOnly.includes(type) ? say("integrations.logs_only", { type: state(type) }) : state(type));
+/** A type's label with its service, marked if it only logs. @param {string} type @param {string[]} logsOnly @param {string} [service] */
+const typeName = (type, logsOnly, service) => {
+  const name = service ? `${state(type)} · ${serviceName(service)}` : state(type);
+  return logsOnly.includes(type) && !service ? say("integrations.logs_only", { type: name }) : name;
+};
 
 /**
  * A list with a checkbox per value: the offered ones, and others that are set.
@@ -122,52 +114,50 @@ const choices = (offered, title, text) => (/** @type {any} */ { value = [], chan
 const Events = choices(EVENTS, "events", label);
 const Included = choices(["contact", "entry"], "include", (one) => say(`integrations.${one}`));
 
-/** @param {string[]} logsOnly */
-const widgets = (logsOnly) => {
-  /** @param {any} props */
-  const Type = ({ value, change, named }) => html`<select ...${named} value=${value} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
-    ${TYPES.map((one) => html`<option value=${one}>${typeName(one, logsOnly)}</option>`)}</select>`;
-  return (/** @type {string} */ name, /** @type {string} */ path) => (path === "type" ? Type : path === "events" ? Events : path === "config.include" ? Included : name === "campaign_id" ? choose(name) : null);
-};
+const TYPE_NAMES = Object.fromEntries(TYPES.map((one) => [one, state(one)]));
+const widget = (/** @type {string} */ name, /** @type {string} */ path) => (path === "events" ? Events : path === "config.include" ? Included : name === "campaign_id" ? choose(name) : null);
+
+/** The schema of the config. A plugin's type has a receiver. @param {string[]} logsOnly @param {any} integration @returns {any} */
+const schemaOf = (logsOnly, { type, config }) => (logsOnly.includes(type) ? configSchema(type, config.service ?? servicesOf(type)[0]) : RECEIVER);
 
 /** @param {{logsOnly: string[], close: () => void, done: () => void}} props */
 function Making({ logsOnly, close, done }) {
-  const [type, setType] = useState(TYPES[0]);
-  const sends = !logsOnly.includes(type);
-  const widget = useMemo(() => widgets(logsOnly), [logsOnly]);
+  const value = { type: TYPES[0], config: { url: "", secret: "" }, events: ["prize_won"], campaign_id: "" };
+  const [typed, setTyped] = useState(/** @type {any} */ (value));
   const schema = {
     type: "object",
     required: ["type", "events"],
     properties: {
-      type: { type: "string", enum: TYPES, help: sends ? "" : say("integrations.only_logged") }, ...(sends ? { config: CONFIG } : {}),
+      type: { type: "string", enum: TYPES, titles: TYPE_NAMES }, config: schemaOf(logsOnly, typed),
       events: EVENT_NAMES, campaign_id: { type: "string", help: say("integrations.help_campaign") },
     },
   };
   const save = async (/** @type {any} */ { config, ...rest }) => {
-    const made = await api.post("/admin/integrations", { body: { ...rest, config: sends ? given(config) : {} } });
+    const service = logsOnly.includes(rest.type) ? { service: config.service ?? servicesOf(rest.type)[0] } : {};
+    const made = await api.post("/admin/integrations", { body: { ...rest, config: givenConfig(rest.type, { ...config, ...service }) } });
     tell(say("integrations.made"));
     close();
     done();
     await showSecret(made.config, nameOf(made));
   };
-  const value = { type: TYPES[0], config: { url: "", secret: "" }, events: ["prize_won"], campaign_id: "" };
   return html`<${Dialog} title=${say("integrations.new")} close=${close}>
-    <${Form} schema=${schema} value=${value} save=${save} typed=${(/** @type {any} */ now) => setType(now.type)} widget=${widget} word=${say("integrations.make")} cancel=${close} />
+    <${Form} schema=${schema} value=${value} save=${save} typed=${setTyped} widget=${widget} word=${say("integrations.make")} cancel=${close} />
   <//>`;
 }
 
-const EDITED = widgets([]);
-
-/** @param {{one: any, close: () => void, done: () => void}} props */
-function Editing({ one, close, done }) {
+/** @param {{one: any, logsOnly: string[], close: () => void, done: () => void}} props */
+function Editing({ one, logsOnly, close, done }) {
   const { secret_set: hasSecret, ...had } = one.config;
-  const { secret } = CONFIG.properties;
-  const config = { ...CONFIG, properties: { ...CONFIG.properties, secret: hasSecret ? { ...secret, help: say("integrations.secret_kept") } : secret } };
+  const value = { type: one.type, config: { ...had, service: had.service ?? "", secret: "" }, events: one.events };
+  const [now, setNow] = useState(/** @type {any} */ (value));
+  const schemed = schemaOf(logsOnly, { ...now, type: one.type });
+  const { secret } = schemed.properties;
+  const config = hasSecret && secret ? { ...schemed, properties: { ...schemed.properties, secret: { ...secret, help: say("integrations.secret_kept") } } } : schemed;
   const schema = { type: "object", required: ["config", "events"], properties: { config, events: EVENT_NAMES } };
-  const value = { config: { ...had, secret: "" }, events: one.events };
   const save = async (/** @type {any} */ { config, events }) => {
-    const typed = { config: given(config), events };
-    const changed = differing({ config: given(had), events: one.events }, typed); // Unchanged fields are omitted, so that concurrent changes are kept.
+    const ended = logsOnly.includes(one.type) && !config.service && hasSecret; // Logs only: the credential is removed.
+    const typed = { config: ended ? { secret: "" } : givenConfig(one.type, config, had), events };
+    const changed = differing({ config: givenConfig(one.type, had, had), events: one.events }, typed); // Unchanged fields are omitted, so that concurrent changes are kept.
     const now = await api.put("/admin/integrations/{id}", { path: { id: one.id }, body: Object.fromEntries(changed.map((name) => [name, typed[/** @type {"config" | "events"} */ (name)]])) });
     tell(say("integrations.changed"));
     close();
@@ -175,14 +165,9 @@ function Editing({ one, close, done }) {
     await showSecret(now.config, nameOf(now));
   };
   return html`<${Dialog} title=${nameOf(one)} close=${close}>
-    <${Form} schema=${schema} value=${value} save=${save} widget=${EDITED} word=${say("save")} cancel=${close} />
+    <${Form} schema=${schema} value=${value} save=${save} typed=${setNow} widget=${widget} word=${say("save")} cancel=${close} />
   <//>`;
 }
-
-/** The receiver from the form, without empty fields. @param {{secret?: string, include?: string[], consent?: string}} config */
-const given = ({ secret, include = [], consent = "", ...config }) => ({
-  ...config, ...(include.length ? { include } : {}), ...(consent ? { consent } : {}), ...(secret ? { secret } : {}),
-});
 
 /** @param {{one: any, close: () => void}} props */
 function Rotating({ one, close }) {
@@ -193,7 +178,7 @@ function Rotating({ one, close }) {
   };
   return html`<${Dialog} title=${say("integrations.rotate_title")} close=${close}>
     <p>${say("integrations.rotate_text")}</p>
-    <${Form} schema=${{ type: "object", properties: { secret: SECRET } }} value=${{ secret: "" }} save=${save} word=${say("integrations.rotate")} cancel=${close} />
+    <${Form} schema=${{ type: "object", properties: { secret: { ...SECRET, maxLength: 8000 } } }} value=${{ secret: "" }} save=${save} word=${say("integrations.rotate")} cancel=${close} />
   <//>`;
 }
 

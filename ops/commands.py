@@ -67,11 +67,12 @@ def markdown() -> str:
     """The commands of `tombola --help` with their parameters, for docs/reference/commands.md."""
     from runtime.cli import app
     from runtime.commands import builder
+    from runtime.commands.evidence import command as evidence
     from runtime.commands.groups import OPERATOR_COMMANDS, RUN, TOOLS, shown_under
 
     apps = {name: (app[name], RUN) for name in ("core", "consumer", "admin", "all", "worker", "migrate")}
     apps |= {name: (getattr(builder, name.replace("-", "_")), shown_under(name)) for name in OPERATOR_COMMANDS}
-    apps |= {name: (app[name], TOOLS) for name in ("healthcheck", "settings")}
+    apps |= {name: (app[name], TOOLS) for name in ("healthcheck", "settings")} | {"verify": (evidence.app, TOOLS)}
     of_group: dict[str, list[str]] = {}
     for name, (one, group) in sorted(apps.items(), key=lambda item: item[1][1].sort_key):
         text = one.generate_docs(heading_level=3, usage_name=f"tombola {name}")

@@ -12,7 +12,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r"^--8<-- \"(.+)\"$", re.MULTILINE)
 """A line that includes a file of docs/ as a code block, titled with its name unless it is a shell script."""
-LANGUAGES = {".py": "python", ".js": "js", ".html": "html", ".sh": "sh", ".tsx": "tsx", ".vue": "vue"}
+LANGUAGES = {".py": "python", ".js": "js", ".mjs": "js", ".html": "html", ".sh": "sh", ".tsx": "tsx", ".vue": "vue"}
 
 _pages: dict[str, str] = {}
 """The pages' Markdown by address."""

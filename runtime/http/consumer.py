@@ -34,6 +34,7 @@ from runtime.operations.row import Access, Consumer, RoutePolicy, SessionUse
 from runtime.rules.entry import is_country
 from runtime.settings import Network, Settings
 from runtime.wire import codec
+from runtime.wire.codec import View
 from runtime.wire.schema import fields_of
 
 CLOSED: Final = INTERNAL | {"player_id"}
@@ -55,10 +56,14 @@ def mount(app: web.Application, edge: Edge) -> None:
     # aiohttp tries the routes of a prefix in turn, each with its regular expression: the most used ones come first.
     hottest_first = sorted(served(), key=lambda row: row.consumer.policy is not RoutePolicy.RATED)
     for operation, consumer in hottest_first:
-        withheld = consumer.setting and not getattr(edge.settings, consumer.setting)
-        kind = WithheldRoute if withheld else _KINDS[consumer.policy]
+        kind = WithheldRoute if withheld(edge, consumer) and not consumer.withholds else _KINDS[consumer.policy]
         app.router.add_route(operation.verb, API + operation.path, kind(edge, operation, consumer).serve)
     app.router.add_get(DRAW_FILE, draw_file.handler(edge))
+
+
+def withheld(edge: Edge, consumer: Consumer) -> bool:
+    """Whether the operator withholds the operation, or a text of its reply, from players."""
+    return bool(consumer.setting) and not getattr(edge.settings, consumer.setting)
 
 
 class Served(NamedTuple):
@@ -80,6 +85,8 @@ class Route(ABC):
         self.edge, self.operation = edge, operation
         self.players_only, self.marks = consumer.access is Access.PLAYER, consumer.marks
         self.read, self.show = reader(operation, CLOSED), edge_view(operation)
+        if consumer.withholds and withheld(edge, consumer):
+            self.show = _without(consumer.withholds, self.show)
 
     @abstractmethod
     async def serve(self, request: web.Request) -> web.Response:
@@ -99,6 +106,8 @@ class ReadRoute(Route):
         identity = await self.identify(request)
         message = self.read(request, await body_of(request, operation))
         message.scope = await edge.checked_scope(request, identity)
+        if self.marks:
+            setattr(message, self.marks, True)
         if operation.of_player and identity is not None:
             message.player_id = identity.player_id
         return ok(self.show(await edge.names.call(operation, message, request)))
@@ -266,6 +275,15 @@ class ActRoute(Route):
                 guest_id, tenant_id=scope.tenant_id, merchant_id=scope.merchant_id, seconds=seconds
             )
         return _encode(shown)
+
+
+def _without(text: str, show: View) -> View:
+    """A view whose field `text` is always empty."""
+
+    def shown(reply: Any) -> dict[str, Any]:
+        return {**show(reply), text: ""}
+
+    return shown
 
 
 def _addressed(read: Read, proxies: Sequence[Network]) -> Read:

@@ -359,6 +359,20 @@ FIELDS: dict[str, dict[str, str]] = {
         "promised_at": "When a start first promised it.",
         "openings": "The openings of the release schedules named in `releases` of the terms, once their last unit is free."
     },
+    "GetPlayReceiptRequest": {
+        "for_players": "Shows only the player's own plays. Set by the consumer edge."
+    },
+    "PlayReceipt": {
+        "format": "\"tombola-receipt-1\"",
+        "played_at": "When the play was decided.",
+        "revision_hash": "The SHA-256 of `terms`, in hex.",
+        "terms": "The terms, as in Revision. Empty for players unless SHOW_ODDS is on.",
+        "commitment": "What the start returned: SHA-256 of seed_hash, revision_hash and session_id, joined with colons, in hex.",
+        "payload": "The player's input; its shape depends on the game.",
+        "words": "The words that the decision used.",
+        "outcome": "`awards`, `credits`, `metadata`, `score`, and `path`: each word and each answer about stock, in the order of use.",
+        "erased": "The player's data was erased, including client seed and payload."
+    },
     "MakeTestPlaysRequest": {
         "times": "The number of plays, at most 1000; 0: one.",
         "payload": "The payload of each play. If omitted in a game with drops, every drop is caught.",

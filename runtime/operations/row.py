@@ -63,12 +63,14 @@ class TokenUse(Enum):
 @dataclass(frozen=True, slots=True)
 class Consumer:
     """The consumer edge serves the operation: to whom, and how. setting: if it is off, the resource is unknown.
+    withholds: if the setting is off, only this text of the reply is empty.
     marks: a field of the request that the edge sets, if the admin edge serves the operation too.
     """
 
     access: Access
     policy: RoutePolicy = RoutePolicy.READ
     setting: str = ""
+    withholds: str = ""
     marks: str = ""
 
 

@@ -74,6 +74,10 @@ class Words:
         digest = hmac.digest(self._seed, self._prefix + b"%d" % i, "sha256")
         return int.from_bytes(digest[:8], "big") / _WORD_RANGE
 
+    def first_bytes(self, i: int) -> bytes:
+        """The 8 bytes of word `i`."""
+        return hmac.digest(self._seed, self._prefix + b"%d" % i, "sha256")[:8]
+
 
 def running_sums(weights: Iterable[float]) -> tuple[float, ...]:
     """Running sums in array order: plain IEEE additions, on every Python version."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from runtime.rules.base import Attempt, Available, Drop, GameRule, Outcome, RewardHandler
 from runtime.rules.draw import Words
+
+RECEIPT_FORMAT: Final = "tombola-receipt-1"
+"""The format of a play's receipt: what a replay needs, for anybody."""
 
 
 class ReplayMismatch(ValueError):

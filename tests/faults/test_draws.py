@@ -12,7 +12,7 @@ import pytest
 from ops.certification.deployment import Deployment
 from ops.certification.site import STAFF, founded
 from ops.history.tables import connected
-from runtime.commands.evidence import verify
+from runtime.commands.evidence.draws import verify
 from tests.support.scenario import FULL, Scenario
 from tests.support.waiting import until
 

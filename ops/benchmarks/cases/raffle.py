@@ -14,7 +14,7 @@ from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Run
 from ops.benchmarks.fixture import Fixture
 from ops.benchmarks.stack import StackError
-from runtime.commands.evidence import verify
+from runtime.commands.evidence.draws import verify
 
 SECONDS_MAX: Final = 60.0
 WINNERS: Final = 100

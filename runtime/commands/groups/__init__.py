@@ -69,6 +69,8 @@ OPERATOR_COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 """Group -> (summary in `tombola --help`, text of the group's own help if it differs)."""
 
+VERIFY: Final = "Check the receipt of a play, without a server."
+
 RUN: Final = Group("Run", sort_key=1)
 OPERATE: Final = Group("Operate", sort_key=2)
 CONTENT: Final = Group("Content", sort_key=3)

@@ -15,10 +15,9 @@ from runtime.commands.confirm import file_errors
 from runtime.commands.connection import DEFAULTS, Connection, connected, print_result
 from runtime.commands.documents import InvalidFile, Problem
 from runtime.commands.environment import EXIT_USE
-from runtime.commands.evidence import verify as findings_of
+from runtime.commands.evidence.draws import verify as findings_of
+from runtime.commands.evidence.findings import report
 from runtime.commands.progress import progress
-
-EXIT_REFUTED = 1
 
 app = app_of("draws")
 
@@ -97,7 +96,4 @@ def verify(file: Path, *, root: str = "") -> None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"tombola draws verify: {error}", file=sys.stderr)
         sys.exit(EXIT_USE)
-    for finding in findings:
-        print({True: "ok     ", False: "FAILED ", None: "open   "}[finding.ok] + finding.text)
-    if any(finding.ok is False for finding in findings):
-        sys.exit(EXIT_REFUTED)
+    report(findings)

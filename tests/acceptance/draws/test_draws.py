@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from runtime.app import running
-from runtime.commands.evidence import verify
+from runtime.commands.evidence.draws import verify
 from runtime.errors import Fault
 from runtime.operations.draws import lifecycle
 from runtime.operations.draws.randomness import canonical

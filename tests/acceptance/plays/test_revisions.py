@@ -195,3 +195,8 @@ async def test_terms_are_hidden_from_players_where_odds_are(module_database_url:
             said.append((answer.http, answer.reason, answer.envelope["message"].replace(revision, "")))
         assert said[0] == said[1] and said[0][:2] == (404, "UNKNOWN_REVISION")
         assert "98765" in (await stack.admin("GET", f"/admin/revisions/{revision_hash}")).data["terms"]
+        receipt = (
+            f"/plays/{(await world.round(game_id, payload={'score': 9, 'duration_ms': 9})).data['play_id']}/receipt"
+        )
+        assert (await stack.consumer("GET", receipt, player="ann")).data["terms"] == ""
+        assert "98765" in (await stack.admin("GET", f"/admin{receipt}")).data["terms"]

@@ -81,6 +81,7 @@ __all__ = (
     "DrawTickets",
     "DrawWinner",
     "DrawWinnersRequest",
+    "DrawWord",
     "DuplicateCampaignReply",
     "DuplicateCampaignRequest",
     "EligibilityReply",
@@ -134,6 +135,7 @@ __all__ = (
     "GetLiveReply",
     "GetLiveRequest",
     "GetPackRequest",
+    "GetPlayReceiptRequest",
     "GetPlayerRequest",
     "GetPrizeRequest",
     "GetQuestRequest",
@@ -272,6 +274,8 @@ __all__ = (
     "Pagination",
     "PlannedDrop",
     "PlayCost",
+    "PlayReceipt",
+    "PlayReceiptReply",
     "PlayRecord",
     "PlayReply",
     "PlayRequest",
@@ -3493,6 +3497,22 @@ default_message_pool.register_message("game.v1", "DrawWinnersRequest", DrawWinne
 
 
 @dataclass(eq=False, repr=False)
+class DrawWord(betterproto2.Message):
+    """
+    A word of the draw: HMAC-SHA256(seed, "client_seed:index") begins with `bytes` (hex), which over 2^64 is `value`.
+    """
+
+    index: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+
+    bytes: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    value: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
+
+
+default_message_pool.register_message("game.v1", "DrawWord", DrawWord)
+
+
+@dataclass(eq=False, repr=False)
 class DuplicateCampaignReply(betterproto2.Message):
     campaign: "Campaign | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -4715,6 +4735,23 @@ class GetPlayerRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "GetPlayerRequest", GetPlayerRequest)
+
+
+@dataclass(eq=False, repr=False)
+class GetPlayReceiptRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    for_players: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    Shows only the player's own plays. Set by the consumer edge.
+    """
+
+
+default_message_pool.register_message("game.v1", "GetPlayReceiptRequest", GetPlayReceiptRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -7169,6 +7206,89 @@ class PlayerSession(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "PlayerSession", PlayerSession)
+
+
+@dataclass(eq=False, repr=False)
+class PlayReceipt(betterproto2.Message):
+    """
+    A play with all that `tombola verify` needs to decide it again, without a server.
+    """
+
+    format: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    "tombola-receipt-1"
+    """
+
+    play_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    game_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    session_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    played_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    """
+    When the play was decided.
+    """
+
+    revision: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
+
+    revision_hash: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The SHA-256 of `terms`, in hex.
+    """
+
+    terms: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    The terms, as in Revision. Empty for players unless SHOW_ODDS is on.
+    """
+
+    commitment: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+    """
+    What the start returned: SHA-256 of seed_hash, revision_hash and session_id, joined with colons, in hex.
+    """
+
+    seed_hash: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+
+    seed: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
+
+    client_seed: "str" = betterproto2.field(12, betterproto2.TYPE_STRING)
+
+    payload: "dict[str, Any] | None" = betterproto2.field(
+        13, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    The player's input; its shape depends on the game.
+    """
+
+    words: "list[DrawWord]" = betterproto2.field(14, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The words that the decision used.
+    """
+
+    outcome: "dict[str, Any] | None" = betterproto2.field(
+        15, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    `awards`, `credits`, `metadata`, `score`, and `path`: each word and each answer about stock, in the order of use.
+    """
+
+    rewards: "list[WonReward]" = betterproto2.field(16, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    erased: "bool" = betterproto2.field(17, betterproto2.TYPE_BOOL)
+    """
+    The player's data was erased, including client seed and payload.
+    """
+
+
+default_message_pool.register_message("game.v1", "PlayReceipt", PlayReceipt)
+
+
+@dataclass(eq=False, repr=False)
+class PlayReceiptReply(betterproto2.Message):
+    receipt: "PlayReceipt | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "PlayReceiptReply", PlayReceiptReply)
 
 
 @dataclass(eq=False, repr=False)

@@ -6,11 +6,11 @@ tickets. Every thousandth holder's place in the file is remembered.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from runtime.commands.evidence.findings import Finding, read_object
 from runtime.rules.log.tree import MerkleTree
 from runtime.rules.raffle.selection import (
     FORMAT,
@@ -24,13 +24,6 @@ from runtime.rules.raffle.selection import (
 )
 
 _EVERY: Final = 1_000
-
-
-class Finding(NamedTuple):
-    """One check of the file. ok: None if it cannot be decided here."""
-
-    text: str
-    ok: bool | None
 
 
 class _Place(NamedTuple):
@@ -128,19 +121,5 @@ def _holder_of(file: BinaryIO, places: list[_Place], ticket: int) -> tuple[Block
     raise AssertionError("each ticket has a holder")
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object. Of two fields with one name, another reader could take the other."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a line has two fields with one name")
-    return found
-
-
 def _object(line: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(line, object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not an evidence file of a draw: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError("not an evidence file of a draw: a line is not an object")
-    return found
+    return read_object(line, "an evidence file of a draw")

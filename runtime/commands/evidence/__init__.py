@@ -1,0 +1,1 @@
+"""Offline checks of evidence files: draws, receipts of plays, dossiers of campaigns."""

@@ -1,0 +1,143 @@
+"""The receipt of a play: two verifiers check it without the service, and it reveals nothing that is withheld."""
+
+import copy
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.commands.evidence.receipts import read_receipt, verify
+from tests.support.browsing import REQUIRED
+from tests.support.stack import Stack
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
+
+VERIFIER = Path(__file__).parents[3] / "docs/examples/verify.mjs"
+MARKS = {True: "ok     ", False: "FAILED ", None: "open   "}
+
+
+@pytest.fixture(scope="module")
+def module_extra_settings() -> dict[str, Any]:
+    return {"show_odds": True}
+
+
+async def receipt_of(world: World, game_id: str, **more: Any) -> dict[str, Any]:
+    played = (await world.round(game_id, **more)).data
+    return dict((await world.stack.consumer("GET", f"/plays/{played['play_id']}/receipt", player="ann")).data)
+
+
+async def receipts(world: World) -> list[dict[str, Any]]:
+    """One per reward handler and rule for unavailable prizes."""
+    mug, gone, spare = await world.prize(total=99), await world.prize(total=1), await world.prize()
+    await world.round(await world.wheel(gone))
+    odds = [{"prize_id": gone, "probability": 0.9999}, {"prize_id": mug, "probability": 0.0001}]
+    tiers = {"tiers": [{"min": 0, "max": 9, "prize_group": "a"}], "prize_groups": {"a": odds}}
+    drops = [{"type": one, "prize_id": one, "frequency": 1, "max_catchable": 3} for one in (mug, gone)]
+    gifts = {"drops": drops, "total_items": 9, "interval_ms": 1}
+    redraw, fallback = {"on_unavailable": "redraw"}, {"on_unavailable": "fallback", "fallback_prize_id": spare}
+    caught = {"caught_items": [f"item_{nth}" for nth in range(9)]}
+    moments = {"prizes": [{"prize_id": gone}, {"prize_id": mug}]}
+    return [
+        await receipt_of(world, await world.game(WHEEL, {"prizes": odds})),
+        await receipt_of(world, await world.game(WHEEL, {"prizes": odds}, **redraw)),
+        await receipt_of(world, await world.game(WHEEL, {"prizes": odds}, **fallback)),
+        await receipt_of(world, await world.game(COLLECTION, COINS), client_seed='ü"{:'),
+        await receipt_of(world, await world.game(EGGS, tiers, **redraw), payload={"score": 7, "duration_ms": 9}),
+        await receipt_of(world, await world.game(EGGS, tiers), payload={"score": 10, "duration_ms": 9}),
+        await receipt_of(world, await world.game(GIFTS, gifts, **fallback), payload=caught),
+        await receipt_of(world, await world.game({**WHEEL, "reward_handler": "moments"}, moments)),
+    ]
+
+
+def changed(whole: Any) -> Iterator[tuple[str, Any]]:
+    """(name, copy) for each value in the receipt, with that value changed."""
+    for path in list(_paths(whole)):
+        other = copy.deepcopy(whole)
+        *way, last = path
+        holder = other
+        for step in way:
+            holder = holder[step]
+        match value := holder[last]:
+            case bool():
+                holder[last] = not value
+            case int() | float():
+                holder[last] = value + 1
+            case str():
+                holder[last] = f"{value[:-1]}{'0' if value[-1:] == '1' else '1'}"
+            case dict():
+                holder[last] = {"x": 1}
+            case list():
+                holder[last] = [copy.deepcopy(other["rewards"] or [{}])[0]]
+        yield ".".join(map(str, path)), other
+
+
+def _paths(value: Any) -> Iterator[tuple[Any, ...]]:
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(item, dict | list) and item:
+            yield from ((key, *rest) for rest in _paths(item))
+        else:
+            yield (key,)
+
+
+def python(path: Path) -> list[str]:
+    try:
+        receipt = read_receipt(path.read_bytes())
+        return ["error"] if receipt is None else [MARKS[ok] + text for text, ok in verify(receipt)]
+    except ValueError:
+        return ["error"]
+
+
+def javascript(paths: list[Path]) -> list[list[str]]:
+    """The findings of docs/examples/verify.mjs about each file."""
+    if shutil.which("node") is None and not os.environ.get(REQUIRED):
+        pytest.skip("there is no node to run the verifier")
+    done = subprocess.run(["node", VERIFIER, *paths], capture_output=True, text=True, timeout=120, check=False)
+    found: list[list[str]] = []
+    for line in done.stdout.splitlines():
+        if line in map(str, paths):
+            found.append([])
+        else:
+            found[-1].append("error" if line.startswith("error") else line)
+    assert len(found) == len(paths), done.stderr
+    return found
+
+
+async def test_receipt_is_verified_and_each_change_is_noticed(world: World, tmp_path: Path) -> None:
+    """By both verifiers, with the same findings. What no hash fixes is stated as such."""
+    files: dict[str, Path] = {}
+    for nth, receipt in enumerate(await receipts(world)):
+        for name, one in [("", receipt), *changed(receipt)]:
+            files[f"{nth} {name}"] = tmp_path / f"{nth}-{name}.json"
+            files[f"{nth} {name}"].write_text(json.dumps(one))
+    ours, theirs = [python(path) for path in files.values()], javascript(list(files.values()))
+    assert [name for name, one, other in zip(files, ours, theirs, strict=True) if not agree(one, other)] == []
+    assert [name for name, found in zip(files, ours, strict=True) if not is_right(name, found)] == []
+
+
+async def test_receipt_is_only_for_its_player_and_staff(world: World, module_stack: Stack) -> None:
+    path = f"/plays/{(await world.round(await world.wheel())).data['play_id']}/receipt"
+    assert (await module_stack.consumer("GET", path, player="bob")).reason == "UNKNOWN_PLAY"
+    assert (await module_stack.consumer("GET", path)).reason == "TOKEN_MISSING"
+    own = await module_stack.consumer("GET", path, player="ann")
+    assert own.data == (await module_stack.admin("GET", f"/admin{path}")).data
+
+
+def is_right(name: str, found: list[str]) -> bool:
+    """Whether a change is refuted, or stated as not covered. The whole receipt is not refuted."""
+    if name.endswith(" "):
+        return not is_refuted(found)
+    (value,) = re.findall(r"\w+$", name)
+    return is_refuted(found) or any(line.startswith("open") and value in re.findall(r"\w+", line) for line in found)
+
+
+def is_refuted(found: list[str]) -> bool:
+    return any(line.startswith(("FAILED", "error")) for line in found)
+
+
+def agree(one: list[str], other: list[str]) -> bool:
+    return is_refuted(one) and is_refuted(other) if ["error"] in (one, other) else one == other

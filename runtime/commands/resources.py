@@ -47,7 +47,7 @@ def _filed(message: Any, shown: Mapping[str, Any]) -> dict[str, Any]:
             made[name] = int(value) if isinstance(value, float) and value.is_integer() else value
     if made.get("stock"):
         made["stock"] = {name: value for name, value in made["stock"].items() if name == "total"}
-    for name in ("commitment", "opening"):
+    for name in ("commitment", "opening", "notary_copy"):
         (made.get("release") or {}).pop(name, None)
     if made.get("randomness"):
         made["randomness"] = {

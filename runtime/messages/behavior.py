@@ -177,7 +177,7 @@ READ_ONLY: dict[str, frozenset[str]] = {
     "Game": frozenset(["id", "created_at", "updated_at"]),
     "Stock": frozenset(["remaining", "awarded"]),
     "Prize": frozenset(["id", "created_at", "updated_at", "low"]),
-    "PrizeRelease": frozenset(["commitment", "opening"]),
+    "PrizeRelease": frozenset(["commitment", "opening", "notary_copy"]),
     "Quest": frozenset(["id", "created_at", "updated_at", "secret", "secret_set"]),
     "Contact": frozenset(["id", "created_at"]),
     "Player": frozenset(["id", "contacts", "created_at", "updated_at", "auth_method", "status"]),

@@ -466,7 +466,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "hours": "EVEN and SEALED: the hours of the week in which units become free; empty: all.",
         "timezone": "The time zone of `hours`, such as Europe/Rome; by default UTC.",
         "commitment": "SHA-256 of the opening, in hex; part of the terms of each game.",
-        "opening": "The schedule with its secret seed, once the last unit is free."
+        "opening": "The schedule with its secret seed, once the last unit is free.",
+        "notary_copy": "SEALED: the opening, encrypted to the setting NOTARY_KEY when the schedule was set; empty: not set then."
     },
     "ReleaseTime": {
         "units": "How many units become free."

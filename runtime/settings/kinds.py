@@ -261,6 +261,26 @@ def secrets(least: int) -> Kind:
     return Kind("secret list", parse)
 
 
+def public_key() -> Kind:
+    """An X25519 public key in base64; empty: none."""
+    right = "must be an X25519 public key: 32 bytes in base64, from `tombola keys notary FILE`"
+
+    def parse(value: str) -> str:
+        # Imported here: most processes have no such setting.
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+        if not value:
+            return value
+        try:
+            public = X25519PublicKey.from_public_bytes(base64.b64decode(value, validate=True))
+            X25519PrivateKey.generate().exchange(public)  # Refuses points of small order, whose copies anyone can open.
+        except ValueError:
+            raise ValueError(right) from None
+        return value
+
+    return Kind("public key", parse)
+
+
 def keys() -> Kind:
     """Named keys (`Key`), separated by commas."""
     right = f"must be id:secret pairs separated by commas, each secret {KEY_BYTES} bytes in hex or base64"

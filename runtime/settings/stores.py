@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from runtime.settings.field import setting
-from runtime.settings.kinds import PRIMARY, STANDBY, Key, database_list, flag, integer, keys, number, postgres, url
+from runtime.settings.kinds import (
+    PRIMARY,
+    STANDBY,
+    Key,
+    database_list,
+    flag,
+    integer,
+    keys,
+    number,
+    postgres,
+    public_key,
+    url,
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -76,6 +88,11 @@ class StoreSettings:
         "Keys that encrypt voucher codes and secrets: the first key that every process has encrypts, all decrypt.",
         secret=True,
         needed_by="core worker:deliveries worker:integrations",
+    )
+    notary_key: str = setting(
+        public_key(),
+        "",
+        "A notary's X25519 public key in base64: secret release times (SEALED) are also kept encrypted to it.",
     )
     session_ttl_seconds: int = setting(
         integer(1, 86400, "seconds"), "900", "How long a session can be played after its start."

@@ -42,7 +42,10 @@ OPERATOR_COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "List, create, test, pause and remove integrations; read their logs.",
         "List, create, test, pause and remove integrations; rotate their secrets; read their logs.",
     ),
-    "keys": ("Rotate the encryption keys of stored codes and secrets.", ""),
+    "keys": (
+        "Rotate encryption keys; make a notary's key, and open its copies.",
+        "Rotate the encryption keys of stored codes and secrets. Make a notary's key; open its copies of secret times.",
+    ),
     "leaderboards": (
         "List, show and finalize leaderboards; rebuild rankings.",
         "List and show leaderboards and their standings; finalize them; rebuild rankings.",

@@ -1,4 +1,4 @@
-"""`tombola keys rotate`: re-encrypts voucher codes and receivers' secrets with the first key of CODE_KEYS.
+"""`tombola keys`: re-encrypts voucher codes and receivers' secrets; makes a notary's key and opens its copies, offline.
 
 To rotate: put a new key first in CODE_KEYS and restart every process, one by one; run this; remove the old key and
 restart again.
@@ -7,16 +7,21 @@ restart again.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+from pathlib import Path
+from typing import NoReturn
 
 import asyncpg
 from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from runtime.commands.builder import app_of
-from runtime.commands.environment import settings_for
+from runtime.commands.environment import EXIT_USE, settings_for
 from runtime.errors import Fault
 from runtime.operations.key_rotation import NotDone, Rotated, rotate_all
+from runtime.rules.release import commitment
+from runtime.rules.sealed_box import new_key, opened
 
 app = app_of("keys")
 
@@ -50,3 +55,45 @@ def rotate(*, tenant: str = "") -> None:
     print(f"encrypted with key {key!r}: {done.codes} codes and {done.secrets} configs with secrets")
     if done.unopened:
         sys.exit(f"{done.unopened} use a key that is not in CODE_KEYS and are unchanged")
+
+
+@app.command(name="notary")
+def make_key(file: Path, /) -> None:
+    """Write a new private key to a file, and print the public key for the setting NOTARY_KEY.
+
+    Parameters
+    ----------
+    file
+        The file, which must not exist. Only the notary keeps it.
+    """
+    private, public = new_key()
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
+            made.write(private + "\n")
+    except OSError as error:
+        _fail(f"{file}: {error.strerror}")
+    print(public)
+
+
+@app.command(name="open")
+def open_copy(copy: Path, /, *, key: Path) -> None:
+    """Print the opening in a notary's copy. Its hash, the prize's `release.commitment`, goes to standard error.
+
+    Parameters
+    ----------
+    copy
+        A file with a prize's `release.notary_copy`.
+    key
+        The file with the private key.
+    """
+    try:
+        document = opened(copy.read_text(), key.read_text())
+    except (OSError, ValueError) as error:
+        _fail(str(error))
+    print(document)
+    print(f"commitment {commitment(document)}", file=sys.stderr)
+
+
+def _fail(why: str) -> NoReturn:
+    print(f"tombola keys: {why}", file=sys.stderr)
+    sys.exit(EXIT_USE)

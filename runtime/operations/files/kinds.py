@@ -163,7 +163,7 @@ def _completed(wanted: Any, current: Any) -> Any:
         if {"total", "remaining", "awarded"} == wanted.keys():
             return {**current, "total": wanted["total"]}
         if {"kind", "commitment", "opening"} <= wanted.keys():
-            return {**wanted, "commitment": current["commitment"], "opening": current["opening"]}
+            return {**wanted, **{name: current[name] for name in ("commitment", "opening", "notary_copy")}}
         if {"source", "round", "commitment", "value"} <= wanted.keys():
             return {**current, **{name: wanted[name] for name in ("kind", "source", "at")}}
         if {"amount", "currency", "used", "used_at"} == wanted.keys():

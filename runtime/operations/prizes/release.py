@@ -1,7 +1,7 @@
 """A prize's release schedule: checks, stored form, and the secret seed.
 
-Stored: the terms (runtime/rules/release.py), the key and nonce that the seed derives from, and the commitment. A change
-of the terms makes a new seed.
+Stored: the terms (runtime/rules/release.py), the key and nonce that the seed derives from, the commitment, and the
+notary's copy. A change of the terms makes a new seed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from runtime.actors.game.state import POINTS
 from runtime.operations.checks import TIME_MAX, Checks, is_timezone
 from runtime.operations.prizes.stock import COUNT_MAX
 from runtime.rules.release import KINDS, SEALED, TIMES, OpenTime, commitment, opening
+from runtime.rules.sealed_box import sealed
 from runtime.settings import Key
 
 _SQL: Final = sql.load("prizes")
@@ -134,7 +135,11 @@ def stored(
     key, nonce = engine.keyring.server[0], secrets.token_hex(16)
     seed = sealed_seeds.derived(key, *seed_purpose(tenant_id, prize_id, nonce))
     promised = commitment(opening(prize_id, terms, seed))
-    return {"terms": terms, "key_id": key.id, "nonce": nonce, "commitment": promised}
+    column = {"terms": terms, "key_id": key.id, "nonce": nonce, "commitment": promised}
+    notary_key = engine.settings.notary_key
+    if notary_key and release.kind == SEALED:
+        column["notary_copy"] = sealed(opening(prize_id, terms, seed), notary_key)
+    return column
 
 
 def moved(engine: Engine, tenant_id: str, prize_id: str, column: Mapping[str, Any], later: Later) -> dict[str, Any]:
@@ -167,7 +172,8 @@ def message(column: Mapping[str, Any] | None) -> m.PrizeRelease | None:
         m.ReleaseHours(weekdays=weekdays, from_hour=first, to_hour=end)
         for weekdays, first, end in terms.pop("hours", ())
     ]
-    return m.PrizeRelease(**terms, times=times, hours=hours, commitment=column["commitment"])
+    promised = {name: column[name] for name in ("commitment", "notary_copy") if name in column}
+    return m.PrizeRelease(**terms, times=times, hours=hours, **promised)
 
 
 async def openings(engine: Engine, tenant_id: str, commitments: Collection[str]) -> list[str]:

@@ -4,12 +4,16 @@ import asyncio
 import hashlib
 import json
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runtime.rules import release
 from runtime.rules.draw import seed_of
+from runtime.settings import Settings
+from tests.support.operator import Operator
 from tests.support.stack import fields_of, refused
 from tests.support.waiting import until
 from tests.support.world import World, prize_ids
@@ -39,7 +43,15 @@ async def test_racing_plays_win_each_free_unit_once(world: World) -> None:
     assert await world.stock(prize_id) == (4, 5)
 
 
-async def test_times_of_a_sealed_release_are_nowhere_to_be_read(world: World) -> None:
+async def test_times_of_a_sealed_release_are_read_by_the_notary_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    operator, key = Operator(world.stack, tmp_path), str(tmp_path / "notary.key")
+    public = (await operator("keys", "notary", key)).out.strip()
+    settings = Settings.from_env({"NOTARY_KEY": public})
+    monkeypatch.setattr(
+        world.stack.engine, "settings", replace(world.stack.engine.settings, notary_key=settings.notary_key)
+    )
     starts = int(time.time()) - 1000
     sealed = {"kind": "SEALED", "units": 20, "starts_at": starts, "ends_at": starts + 10**6}
     prize_id = await world.prize(total=20, release=sealed)
@@ -51,7 +63,8 @@ async def test_times_of_a_sealed_release_are_nowhere_to_be_read(world: World) ->
     secrets = [opened["seed"]]
     for instant in release.sealed_instants(terms, bytes.fromhex(opened["seed"])):
         secrets += [f"{instant:.3f}", str(int(instant * 1000)), str(int(instant))]
-    texts = [json.dumps(await prize(world, prize_id))]
+    shown = await prize(world, prize_id)
+    texts = [json.dumps(shown)]
     for path in ("/admin/prizes", "/admin/audit", f"/admin/games/{game_id}"):
         texts.append(json.dumps((await world.stack.admin("GET", path)).data))
     tables = await world.database.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
@@ -59,6 +72,11 @@ async def test_times_of_a_sealed_release_are_nowhere_to_be_read(world: World) ->
         found = await world.database.fetch(f"SELECT t::text AS line FROM {row['tablename']} AS t")
         texts += [one["line"] for one in found]
     assert [secret for secret in secrets if any(secret in text for text in texts)] == []
+    copy = operator.file(shown["release"]["notary_copy"], "copy.txt")
+    read = await operator("keys", "open", copy, "--key", key)
+    assert (json.loads(read.out), shown["release"]["commitment"] in read.err) == (opened, True)
+    await operator("keys", "notary", str(tmp_path / "other.key"))
+    assert "another key" in (await operator("keys", "open", copy, "--key", str(tmp_path / "other.key"))).err
 
 
 def _seed(world: World, prize_id: str, column: Any) -> bytes:

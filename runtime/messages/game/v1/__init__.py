@@ -7749,6 +7749,11 @@ class PrizeRelease(betterproto2.Message):
     The schedule with its secret seed, once the last unit is free.
     """
 
+    notary_copy: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+    """
+    SEALED: the opening, encrypted to the setting NOTARY_KEY when the schedule was set; empty: not set then.
+    """
+
 
 default_message_pool.register_message("game.v1", "PrizeRelease", PrizeRelease)
 

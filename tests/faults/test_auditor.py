@@ -106,11 +106,8 @@ async def test_closed_violation_is_in_the_audit_log(own_world: World, stack: Sta
     await audit(stack.database)
     items = (await stack.admin("GET", "/admin/violations", status="open")).data["items"]
     (shown,) = items
-    assert (shown["check"], shown["subject_id"], shown["holds"]) == (
-        "prize_awarded",
-        prize,
-        CHECKS["prize_awarded"].holds,
-    )
+    found = (shown["check"], shown["subject_id"], shown["holds"])
+    assert found == ("prize_awarded", prize, CHECKS["prize_awarded"].holds)
     path = f"/admin/violations/{shown['id']}/close"
     assert (await stack.admin("POST", path, {"reason": " "})).code == "INVALID_ARGUMENT"
     closed = await stack.admin("POST", path, {"reason": "counted by hand"})

@@ -27,12 +27,8 @@ ODD_VALUES: tuple[Any, ...] = (
 
 async def send(stack: Stack, url: str, body: bytes, **headers: str) -> tuple[int, dict[str, Any]]:
     """(HTTP status, envelope) of raw bytes posted as ann."""
-    sent = {
-        "Authorization": f"Bearer {stack.token('ann')}",
-        "X-Tenant-Id": stack.tenant_id,
-        "Content-Type": "application/json",
-        **headers,
-    }
+    sent = {"Authorization": f"Bearer {stack.token('ann')}", "X-Tenant-Id": stack.tenant_id}
+    sent |= {"Content-Type": "application/json", **headers}
     async with stack.http.post(url, data=body, headers=sent) as answer:
         return answer.status, await answer.json()
 

@@ -147,11 +147,8 @@ def test_settings_for_secret_rotation_and_foreign_issuers_reach_the_edges() -> N
 def test_pod_has_no_rights_that_it_does_not_use(role: str) -> None:
     pod = kubernetes.pods("production")[role]
     assert pod["automountServiceAccountToken"] is False
-    assert pod["securityContext"] == {
-        "runAsNonRoot": True,
-        "runAsUser": 10001,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
+    found = pod["securityContext"]
+    assert found == {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}}
     (container,) = pod["containers"]
     assert container["securityContext"] == HARDENED
     assert "memory" in container["resources"]["limits"]

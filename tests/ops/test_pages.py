@@ -70,13 +70,8 @@ def reader() -> Iterator[Reader]:
     for port in PORTS:
         with socket.create_server(("127.0.0.1", 0)) as free:
             ports[port] = str(free.getsockname()[1])
-    issuer = {
-        "JWKS_URL": f"http://127.0.0.1:{ports['9100']}/jwks",
-        "JWKS_ISSUER": "https://login.example",
-        "JWKS_AUDIENCE": "tombola-app",
-        "JWKS_TENANTS": "*",
-        "JWKS_ROLE_MAP": "marketing=designer",
-    }
+    issuer = {"JWKS_URL": f"http://127.0.0.1:{ports['9100']}/jwks", "JWKS_ISSUER": "https://login.example"}
+    issuer |= {"JWKS_AUDIENCE": "tombola-app", "JWKS_TENANTS": "*", "JWKS_ROLE_MAP": "marketing=designer"}
     with server_directory() as folder, up(folder / "data", **issuer) as (_, ready):
         yield Reader(folder, ready, ports)
 

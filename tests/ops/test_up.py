@@ -52,10 +52,8 @@ def test_ready_file_names_each_process_with_its_metrics(running: Running) -> Non
     ready, pids = running.ready, running.ready["pids"]
     assert answers(f"{ready['core_url']}/readyz") and answers(f"{ready['core_url']}/healthz")
     assert pids["up"] == running.process.pid
-    assert {name: psutil.Process(pids[name]).name() for name in ("postgres", "valkey")} == {
-        "postgres": "postgres",
-        "valkey": "valkey-server",
-    }
+    found = {name: psutil.Process(pids[name]).name() for name in ("postgres", "valkey")}
+    assert found == {"postgres": "postgres", "valkey": "valkey-server"}
     assert "runtime" in psutil.Process(pids["core"]).cmdline()
     assert {"core"} <= set(ready["metrics"]) <= set(pids)
     assert all(answers(url) for url in ready["metrics"].values())

@@ -30,11 +30,8 @@ async def one(connection: asyncpg.Connection, name: str, *arguments: Any) -> Any
 
 async def test_bucket_of_two_gives_two_and_a_third_once_refilled(connection: asyncpg.Connection) -> None:
     async with connection.transaction():
-        assert [await one(connection, "challenges.take_token", "a", 10.0, 2) is None for _ in range(3)] == [
-            False,
-            False,
-            True,
-        ]
+        found = [await one(connection, "challenges.take_token", "a", 10.0, 2) is None for _ in range(3)]
+        assert found == [False, False, True]
         wait = await ask(connection, "challenges.first_empty", ["b", "a"], [10.0, 10.0], [2, 2])
         assert wait == [(2, 10.0)]
         await connection.execute("UPDATE login_rates SET full_at = now() + interval '10 s'")

@@ -61,12 +61,8 @@ class Issuer:
         return code
 
     async def discovery(self, _: web.Request) -> web.Response:
-        claims: dict[str, Any] = {
-            "issuer": self.url,
-            "authorization_endpoint": f"{self.url}/authorize",
-            "token_endpoint": f"{self.url}/token",
-            "jwks_uri": f"{self.url}/jwks",
-        }
+        claims: dict[str, Any] = {"issuer": self.url, "authorization_endpoint": f"{self.url}/authorize"}
+        claims |= {"token_endpoint": f"{self.url}/token", "jwks_uri": f"{self.url}/jwks"}
         if self.ways is not None:
             claims["token_endpoint_auth_methods_supported"] = list(self.ways)
         return web.json_response(claims)
@@ -103,16 +99,8 @@ class Issuer:
             self.refused.append(why or "client")
             return web.json_response({"error": "invalid_grant"}, status=400)
         now, user = int(time.time()), sent["user"]
-        claims = {
-            "iss": self.url,
-            "aud": CLIENT,
-            "sub": user,
-            "iat": now,
-            "exp": now + 300,
-            "nonce": sent["nonce"],
-            **USERS[user],
-            **self.claims,
-        }
+        claims = {"iss": self.url, "aud": CLIENT, "sub": user, "iat": now, "exp": now + 300, "nonce": sent["nonce"]}
+        claims |= {**USERS[user], **self.claims}
         made = jwt.encode(claims, self.key, algorithm="ES256", headers={"kid": "one"})
         return web.json_response({"access_token": "opaque", "token_type": "Bearer", "id_token": made})
 

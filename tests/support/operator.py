@@ -58,12 +58,8 @@ async def run(directory: Path, *arguments: str, stdin: bytes = b"", **environmen
     with tempfile.TemporaryDirectory() as scratch:
         files = {name: Path(scratch) / name for name in names}
         files["in"].write_bytes(stdin)
-        command = {
-            "arguments": arguments,
-            "environment": {**os.environ, "PYTHONPATH": str(ROOT), **environment},
-            "folder": str(directory),
-            **{name: str(path) for name, path in files.items()},
-        }
+        command = {"arguments": arguments, "environment": {**os.environ, "PYTHONPATH": str(ROOT), **environment}}
+        command |= {"folder": str(directory), **{name: str(path) for name, path in files.items()}}
         code = await asyncio.to_thread(forks().ask, command)
         out, err = ((files[name].read_text() if files[name].exists() else "") for name in names[1:])
     return Ran(code, out, err)

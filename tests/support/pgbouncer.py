@@ -52,14 +52,8 @@ class PgBouncer(Server):
         self.data_dir.mkdir(mode=0o711, exist_ok=True)
         server = self._postgres
         target = f"host=127.0.0.1 port={server.port} user=postgres password={server.password}"
-        options = {
-            "listen_addr": "127.0.0.1",
-            "listen_port": str(self.port),
-            "unix_socket_dir": "",
-            "auth_type": "any",
-            "pidfile": str(self.data_dir / "pgbouncer.pid"),
-            **self._options,
-        }
+        options = {"listen_addr": "127.0.0.1", "listen_port": str(self.port), "unix_socket_dir": "", "auth_type": "any"}
+        options |= {"pidfile": str(self.data_dir / "pgbouncer.pid"), **self._options}
         lines = [
             "[databases]",
             f"* = {target}",

@@ -36,12 +36,8 @@ def references(message: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 
 def named_by(place: tuple[Any, ...]) -> str:
     name = str(place[-1])
-    kinds = {
-        "scope_key": "campaign",
-        "fallback_prize_id": "prize",
-        "session_id": "session",
-        "guest_player_id": "player",
-    }
+    kinds = {"scope_key": "campaign", "fallback_prize_id": "prize", "session_id": "session"}
+    kinds |= {"guest_player_id": "player"}
     own = name.removesuffix("_id")
     return kinds.get(
         name, own if own in ("campaign", "game", "prize", "merchant", "player", "milestone", "reward") else ""

@@ -61,22 +61,12 @@ async def one_of_every_event(stack: Any) -> str:
     await play_once(stack, (await make_game(stack, campaign_id, prize_id))["id"])
     [reward] = (await stack.consumer("GET", "/rewards/me", player="player_a")).data["items"]
     assert (await stack.consumer("POST", f"/rewards/{reward['id']}/claim", {}, player="player_a")).http == 200
-    quest = {
-        "campaign_id": campaign_id,
-        "name": "Visit",
-        "type": "QUEST_TYPE_ONE_TIME",
-        "turns": 1,
-        "status": "QUEST_STATUS_ACTIVE",
-    }
+    quest = {"campaign_id": campaign_id, "name": "Visit", "type": "QUEST_TYPE_ONE_TIME", "turns": 1}
+    quest |= {"status": "QUEST_STATUS_ACTIVE"}
     quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
     assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_a")).http == 200
-    board = {
-        "campaign_id": campaign_id,
-        "name": "Top",
-        "metric": "LEADERBOARD_METRIC_PLAYS",
-        "mode": "LEADERBOARD_MODE_SUM",
-        "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}],
-    }
+    board = {"campaign_id": campaign_id, "name": "Top", "metric": "LEADERBOARD_METRIC_PLAYS"}
+    board |= {"mode": "LEADERBOARD_MODE_SUM", "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]}
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
     assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
     pack = {"campaign_id": campaign_id, "name": "Caps", "gives": {"turns": 1}}
@@ -84,13 +74,8 @@ async def one_of_every_event(stack: Any) -> str:
     await stack.admin("POST", f"/admin/packs/{pack_id}/codes", {"codes": ["CAP-2222-3333"]})
     code = {"campaign_id": campaign_id, "code": "CAP-2222-3333"}
     assert (await stack.consumer("POST", "/codes/redeem", code, player="player_a")).http == 200
-    draw = {
-        "campaign_id": campaign_id,
-        "name": "Car",
-        "tickets": {"ranking": board_id},
-        "prizes": [{"prize_id": prize_id, "count": 1}],
-        "randomness": {"kind": "INTERNAL"},
-    }
+    draw = {"campaign_id": campaign_id, "name": "Car", "tickets": {"ranking": board_id}}
+    draw |= {"prizes": [{"prize_id": prize_id, "count": 1}], "randomness": {"kind": "INTERNAL"}}
     draw_id = (await stack.admin("POST", "/admin/draws", draw)).data["id"]
     for step in ("close", "draw"):
         assert (await stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).http == 200

@@ -78,10 +78,8 @@ async def test_entry_admits_plays_until_it_is_incomplete(stack: Stack) -> None:
 
     partly = (await desk.submit(fields={"email": "Ann@Example.com"}, locale="de-AT")).data
     assert partly["missing"] == ["consents.terms"]
-    assert (await desk.submit(consents={"terms": True, "news": True}, locale="de-AT")).data == {
-        "entry_id": partly["entry_id"],
-        "missing": [],
-    }
+    found = (await desk.submit(consents={"terms": True, "news": True}, locale="de-AT")).data
+    assert found == {"entry_id": partly["entry_id"], "missing": []}
     given = await desk.given()
     assert given["fields"] == {"email": "ann@example.com"}
     shown = {one["id"]: (one["given"], one["text"], one["locale"], one["text_sha256"]) for one in given["consents"]}
@@ -180,17 +178,8 @@ async def test_invalid_values_are_reported_by_field(stack: Stack) -> None:
     fields = [field(kind.lower(), kind) for kind in kinds] + [field("size", "CHOICE", options=sizes)]
     desk = await desk_of(stack, {"fields": fields, "consents": [TERMS]})
     home = {"line1": "Main Street 1", "city": "Bern", "country": "ch"}
-    wrong: dict[str, Any] = {
-        "text": "a\nb",
-        "email": "nobody",
-        "phone": "0301234",
-        "date": "31.12.1990",
-        "checkbox": "yes",
-        "number": "7",
-        "address": {**home, "country": "Swiss"},
-        "size": "L",
-        "other": "x",
-    }
+    wrong: dict[str, Any] = {"text": "a\nb", "email": "nobody", "phone": "0301234", "date": "31.12.1990"}
+    wrong |= {"checkbox": "yes", "number": "7", "address": {**home, "country": "Swiss"}, "size": "L", "other": "x"}
     found = (await desk.submit(fields=wrong, consents={"terms": "yes", "spam": True})).envelope["data"]["violations"]
     paths = {one["field"] for one in found}
     assert paths == {f"fields.{key}" for key in wrong if key != "address"} | {
@@ -198,16 +187,8 @@ async def test_invalid_values_are_reported_by_field(stack: Stack) -> None:
         "consents.terms",
         "consents.spam",
     }
-    right = {
-        "text": " Ann ",
-        "email": "A@b.example",
-        "phone": "+49 30 1234567",
-        "date": "1990-12-31",
-        "checkbox": True,
-        "number": 7,
-        "address": home,
-        "size": "M",
-    }
+    right = {"text": " Ann ", "email": "A@b.example", "phone": "+49 30 1234567", "date": "1990-12-31", "checkbox": True}
+    right |= {"number": 7, "address": home, "size": "M"}
     assert (await desk.submit(fields=right)).code == "OK"
     assert (await desk.submit(fields={"text": None, "size": "S"})).code == "OK"
     assert (await desk.given())["fields"] == {
@@ -415,11 +396,8 @@ async def test_export_of_participants_follows_consents(stack: Stack) -> None:
     assert [ann[one] for one in columns] == ["'=N(ann)", "ann@example.com", "agreed", "agreed"]
     assert (ann["plays"], ann["wins"], ann["missing"]) == ("1", "0", "")
     assert ann["consents.news.text_sha256"] == hashlib.sha256(b"Send me news.").hexdigest()
-    assert (bob["consents.terms"], bob["consents.news"], bob["consents.news.decided_at"] > "2026") == (
-        "agreed",
-        "withdrawn",
-        True,
-    )
+    found = (bob["consents.terms"], bob["consents.news"], bob["consents.news.decided_at"] > "2026")
+    assert found == ("agreed", "withdrawn", True)
     assert (cat["missing"], cat["consents.terms"]) == ("fields.email, consents.terms", "")
     (only,) = await export(desk, "participants", format="jsonl", consent="news")
     assert (only["player_id"], only["fields"]) == ("ann", {"email": "ann@example.com", "name": "=N(ann)"})
@@ -427,18 +405,13 @@ async def test_export_of_participants_follows_consents(stack: Stack) -> None:
     masked = (await export(desk, "participants", "designer"))[0]
     assert (masked["fields.email"], masked["fields.name"]) == ("a***@example.com", "")
     audited = (await stack.admin("GET", "/admin/audit", subject_type="export")).data["items"]
-    assert [(one["after"]["whole_contacts"], one["after"]["consent"]) for one in reversed(audited)] == [
-        (True, ""),
-        (True, "news"),
-        (False, ""),
-    ]
+    found = [(one["after"]["whole_contacts"], one["after"]["consent"]) for one in reversed(audited)]
+    assert found == [(True, ""), (True, "news"), (False, "")]
     await desk.change(fields=[name, EMAIL], consents=[TERMS, {**NEWS, "text": {"en": "Sell my data."}}])
     assert [one["consents.news"] for one in await export(desk, "participants")] == ["outdated", "withdrawn", ""]
     assert await export(desk, "participants", consent="news") == []
-    assert [(one["given"], one["outdated"]) for one in (await desk.given())["consents"]] == [
-        (False, True),
-        (True, False),
-    ]
+    found = [(one["given"], one["outdated"]) for one in (await desk.given())["consents"]]
+    assert found == [(False, True), (True, False)]
 
 
 @pytest.mark.settings(role_matrix="strict")

@@ -94,11 +94,8 @@ async def test_adjustment_moves_a_player(stack: Stack) -> None:
     assert await order(stack, board["id"]) == [("bob", 7), ("ann", 5)]
     await stack.admin("POST", path, {"player_id": "bob", "delta": -2, "reason": "too many"})
     assert await order(stack, board["id"]) == [("ann", 5), ("bob", 5)]
-    assert fields_of(await stack.admin("POST", path, {"player_id": "", "delta": 0, "reason": ""})) == [
-        "player_id",
-        "reason",
-        "delta",
-    ]
+    found = fields_of(await stack.admin("POST", path, {"player_id": "", "delta": 0, "reason": ""}))
+    assert found == ["player_id", "reason", "delta"]
     answer = await stack.admin("POST", path, {"player_id": "nobody", "delta": 1, "reason": "r"})
     assert answer.reason == "UNKNOWN_PLAYER"
     count = await stack.database.fetchval(
@@ -222,11 +219,8 @@ async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(stack: Stack
     wallet = (await stack.core("GET", "/wallet", None, player_id="p4")).data["items"]
     assert [(row["currency"], row["scope_key"], int(row["balance"])) for row in wallet] == [("points", campaign_id, 50)]
     (mine,) = (await stack.core("GET", "/rewards/me", None, player_id="p4")).data["items"]
-    assert (mine["id"], mine["type"], mine["status"]) == (
-        done["standings"][4]["reward_id"],
-        "points",
-        "REWARD_STATUS_FULFILLED",
-    )
+    shown = (mine["id"], mine["type"], mine["status"])
+    assert shown == (done["standings"][4]["reward_id"], "points", "REWARD_STATUS_FULFILLED")
     await record(stack, [Played("p9", game_id, 1000)])
     assert (await stack.admin("POST", f"{path}/finalize", {})).data == done
     assert len(await order(stack, board["id"])) == 6

@@ -32,12 +32,8 @@ async def lived(world: World, phone: Phone) -> dict[str, Any]:
     player = login["player"]["id"]
     linked = {"type": "CONTACT_TYPE_EMAIL", "value": EMAIL}
     assert (await stack.core("POST", "/players/me/contacts", {"player_id": player, "contact": linked})).code == "OK"
-    profile = {
-        "display_name": SAID[0],
-        "avatar_url": f"https://{SAID[1]}.png",
-        "locale": SAID[2],
-        "attributes": {"favourite": SAID[3]},
-    }
+    profile = {"display_name": SAID[0], "avatar_url": f"https://{SAID[1]}.png", "locale": SAID[2]}
+    profile |= {"attributes": {"favourite": SAID[3]}}
     assert (await stack.consumer("PUT", "/players/me", profile, player=player)).code == "OK"
     prize = await world.prize(fulfillment={"redemption_mode": "on_claim", "channel": "none"})
     wheel, coins = await world.wheel(prize), await world.game(COLLECTION, COINS)

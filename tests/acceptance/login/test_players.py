@@ -118,12 +118,8 @@ async def test_expired_token_leaves_the_code_good(stack: Stack, phone: Phone) ->
 async def test_contact_is_linked_by_its_own_challenge(stack: Stack, phone: Phone) -> None:
     mine = (await log_in(stack, phone))["player"]["id"]
     challenge_id = (await start(stack, "ada@example.com", "email")).data["challenge_id"]
-    body = {
-        "type": "email",
-        "value": "Ada@example.com",
-        "challenge_id": challenge_id,
-        "code": phone.code("ada@example.com"),
-    }
+    body = {"type": "email", "value": "Ada@example.com", "challenge_id": challenge_id}
+    body |= {"code": phone.code("ada@example.com")}
     other = await stack.consumer("POST", "/players/me/contacts", {**body, "value": "eve@example.com"}, player=mine)
     assert other.reason == "UNKNOWN_CHALLENGE"
     assert (await stack.consumer("POST", "/players/me/contacts", body)).reason == "TOKEN_MISSING"

@@ -62,15 +62,8 @@ async def known(module_stack: Stack) -> Ids:
 
 def claims(**changes: Any) -> dict[str, Any]:
     now = int(time.time())
-    full = {
-        "iss": "tombola",
-        "aud": "tombola",
-        "sub": "player_ann",
-        "iat": now,
-        "exp": now + 600,
-        "tenant_id": "tenant_test",
-        **changes,
-    }
+    full = {"iss": "tombola", "aud": "tombola", "sub": "player_ann", "iat": now, "exp": now + 600}
+    full |= {"tenant_id": "tenant_test", **changes}
     return {name: value for name, value in full.items() if value is not None}
 
 

@@ -227,12 +227,8 @@ async def test_stock_move_with_a_wrong_field_is_refused(world: World) -> None:
 
 
 async def test_prize_content_is_shown_to_players(world: World) -> None:
-    content = {
-        "description": "Stoneware.\nHolds a pint.",
-        "image_url": "https://example.com/mug.png?size=2",
-        "terms": "At the stall.",
-        "currency": "EUR",
-    }
+    content = {"description": "Stoneware.\nHolds a pint.", "image_url": "https://example.com/mug.png?size=2"}
+    content |= {"terms": "At the stall.", "currency": "EUR"}
     prize_id = await world.prize(value=8, **content)
     game = await world.wheel(prize_id)
     await world.round(game, "reader")
@@ -257,10 +253,7 @@ async def test_stock_move_counts_the_units_that_were_won_while_it_waited(world: 
         move = asyncio.create_task(moved(stack, prize_id, **body))
         await until(lambda: waits(stack, "prizes.set_total_stock"))
     assert (await move).code == "OK"
-    assert (await stack.admin("GET", f"/admin/prizes/{prize_id}")).data["stock"] == {
-        "total": 8,
-        "remaining": 5,
-        "awarded": 3,
-    }
+    found = (await stack.admin("GET", f"/admin/prizes/{prize_id}")).data["stock"]
+    assert found == {"total": 8, "remaining": 5, "awarded": 3}
     assert await moves(stack, prize_id) == [("counted again", 10, 8, 7, 5)]
     await stack.database.execute(TAKEN, stack.tenant_id, prize_id, -3)

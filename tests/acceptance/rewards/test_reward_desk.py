@@ -154,21 +154,14 @@ async def test_failed_delivery_is_fulfilled_by_hand_and_the_players_audit_log_ha
     assert rows == [], "the attempt under way records nothing"
     task = await delivery()
     assert (task["status"], task["prize_name"]) == ("TASK_STATUS_DELIVERED", "Mug")
-    gift = {
-        "player_id": ann,
-        "scope_key": world.campaign_id,
-        "currency": "points",
-        "amount": 5,
-        "reference_id": "sorry",
-    }
+    gift = {"player_id": ann, "scope_key": world.campaign_id, "currency": "points", "amount": 5}
+    gift |= {"reference_id": "sorry"}
     assert (await world.stack.admin("POST", "/admin/wallet/adjustments", gift)).http == 200
     [other] = await won(world, player="bob")
     assert (await world.stack.admin("POST", f"/admin/rewards/{other}/revoke", {})).http == 200
     entries = (await world.stack.admin("GET", "/admin/audit", player_id=ann)).data["items"]
-    assert [(one["action"], one["subject_id"]) for one in entries] == [
-        ("player.adjust_balance", ann),
-        ("reward.fulfill", reward),
-    ]
+    shown = [(one["action"], one["subject_id"]) for one in entries]
+    assert shown == [("player.adjust_balance", ann), ("reward.fulfill", reward)]
 
 
 async def test_search_by_contact_is_limited_to_the_merchants_campaigns(world: World) -> None:

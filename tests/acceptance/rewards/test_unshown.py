@@ -186,10 +186,8 @@ async def test_withdrawn_game_leaves_players_what_is_theirs(own_world: World, wi
         await put(stack, path, status=withdraw)
     closed = "CAMPAIGN_CLOSED" if withdraw == "campaign" else "GAME_INACTIVE"
     assert await own_world.history(game_id) == history
-    assert [rung["status"] for rung in await own_world.milestones(game_id)] == [
-        "MILESTONE_STATUS_GRANTED",
-        "MILESTONE_STATUS_CLAIMABLE",
-    ]
+    found = [rung["status"] for rung in await own_world.milestones(game_id)]
+    assert found == ["MILESTONE_STATUS_GRANTED", "MILESTONE_STATUS_CLAIMABLE"]
     assert (await own_world.redeem(game_id, "mug")).reason == "ALREADY_GRANTED"
     assert (await own_world.redeem(game_id, "cup")).reason == closed
     assert (await own_world.start(game_id)).reason == "UNKNOWN_GAME"

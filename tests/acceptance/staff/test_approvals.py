@@ -40,11 +40,8 @@ async def test_adjustment_above_the_limit_waits_for_another_person(office: Stack
     assert (await ask(office, player, LIMIT)).http == 200
     approval = waiting(await ask(office, player, reference_id="ticket-9"))
     assert (approval["operation"], approval["subject_id"], approval["requested_by"]) == ("AdjustBalance", player, "ann")
-    assert (approval["before"]["balance"], approval["after"]["balance"], approval["after"]["amount"]) == (
-        100,
-        1100,
-        1000,
-    )
+    found = (approval["before"]["balance"], approval["after"]["balance"], approval["after"]["amount"])
+    assert found == (100, 1100, 1000)
     assert approval["expires_at"] - approval["requested_at"] == 7 * 86400
     assert await balance(office, player) == LIMIT
     listed = (await as_(office, "bob", "GET", "approvals?status=waiting")).data["items"]
@@ -190,11 +187,8 @@ async def test_turns_above_the_limit_wait_and_are_given_once(fair: World) -> Non
     body = {"campaign_id": fair.campaign_id, "amount": 6, "reason": "the app broke off"}
     assert (await as_(stack, "ann", "POST", f"players/{player}/turns", body | {"amount": 5})).http == 200
     approval = waiting(await as_(stack, "ann", "POST", f"players/{player}/turns", body))
-    assert (approval["before"]["balance"], approval["after"]["balance"], approval["after"]["reason"]) == (
-        5,
-        11,
-        body["reason"],
-    )
+    found = (approval["before"]["balance"], approval["after"]["balance"], approval["after"]["reason"])
+    assert found == (5, 11, body["reason"])
     answers = await asyncio.gather(*(decide(stack, who, "approve", approval) for who in ("bob", "eve")))
     assert sorted(answer.http for answer in answers) == [200, 400]
     [turns] = (await stack.admin("GET", f"/admin/players/{player}/turns")).data["items"]

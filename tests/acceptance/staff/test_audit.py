@@ -32,11 +32,8 @@ async def test_change_is_noted_with_actor_before_after_and_trace(stack: Any) -> 
     campaign = await make_campaign(stack)
     answer = await stack.admin("PUT", f"/admin/campaigns/{campaign['id']}", {"name": "Winter"})
     newest, oldest = await entries(stack, subject_type="campaign", subject_id=campaign["id"])
-    assert (newest["action"], newest["subject_type"], newest["subject_id"]) == (
-        "campaign.update",
-        "campaign",
-        campaign["id"],
-    )
+    found = (newest["action"], newest["subject_type"], newest["subject_id"])
+    assert found == ("campaign.update", "campaign", campaign["id"])
     assert newest["actor"] == "staff_test"
     assert newest["trace_id"] == answer.envelope["trace_id"]
     assert (newest["before"]["name"], newest["after"]["name"]) == ("Autumn", "Winter")

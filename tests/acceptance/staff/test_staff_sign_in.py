@@ -43,11 +43,8 @@ async def test_link_signs_in_its_subject_with_its_roles(stack: Stack) -> None:
     answer = await use(stack, link(stack, "designer", "reward_manager"))
     assert answer.headers["Cache-Control"] == "no-store"
     reply = (await me(stack, answer.data["token"])).data
-    assert (reply["subject"], reply["tenant_id"], reply["roles"]) == (
-        "ann",
-        stack.tenant_id,
-        ["designer", "reward_manager"],
-    )
+    found = (reply["subject"], reply["tenant_id"], reply["roles"])
+    assert found == ("ann", stack.tenant_id, ["designer", "reward_manager"])
     seconds = stack.process.settings.staff_session_seconds
     assert reply["expires_at"] == answer.data["expires_at"] and abs(reply["expires_at"] - time.time() - seconds) < 60
 
@@ -293,11 +290,8 @@ async def test_revoke_of_later_tokens_is_refused(stack: Stack) -> None:
 async def test_revoke_requires_the_tenants_own_admin(stack: Stack) -> None:
     body = {"subject": "ann"}
     for roles in (("designer",), ("reward_manager",), ("platform",)):
-        assert refused(await stack.admin("POST", REVOKE, body, roles=roles)) == (
-            403,
-            "PERMISSION_DENIED",
-            "ROLE_REQUIRED",
-        )
+        found = refused(await stack.admin("POST", REVOKE, body, roles=roles))
+        assert found == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
     merchants = replace(stack, merchant_id=await make_merchant(stack))
     assert refused(await merchants.admin("POST", REVOKE, body)) == (403, "PERMISSION_DENIED", "FORBIDDEN")
     for roles in (("designer",), ("platform",)):

@@ -176,22 +176,12 @@ async def test_player_figures_are_of_the_campaigns_days_and_a_game(connection: a
         INSERT INTO game_players (game_id, player_id, plays) VALUES
             ('g', 'ann', 2), ('g', 'bob', 1), ('h', 'cas', 9)""")
     one, two, three = (date(2026, 3, day) for day in (1, 2, 3))
-    days = {
-        ("", ""): [(one, 2), (two, 1), (three, 1)],
-        ("2026-03-02", ""): [(two, 1), (three, 1)],
-        ("", "2026-03-02"): [(one, 2), (two, 1)],
-        ("2026-03-02", "2026-03-02"): [(two, 1)],
-    }
+    days = {("", ""): [(one, 2), (two, 1), (three, 1)], ("2026-03-02", ""): [(two, 1), (three, 1)]}
+    days |= {("", "2026-03-02"): [(one, 2), (two, 1)], ("2026-03-02", "2026-03-02"): [(two, 1)]}
     for bounds, there in days.items():
         assert sorted(await ask(connection, "figures.day_players", "camp", *bounds)) == there, bounds
-    players = {
-        ("", ""): (30, 10),
-        ("2026-03-01", "2026-03-03"): (30, 10),
-        ("2026-03-02", ""): (2, 0),
-        ("", "2026-03-02"): (2, 1),
-        ("2026-03-02", "2026-03-02"): (1, 0),
-        ("2026-03-04", ""): (0, 0),
-    }
+    players = {("", ""): (30, 10), ("2026-03-01", "2026-03-03"): (30, 10), ("2026-03-02", ""): (2, 0)}
+    players |= {("", "2026-03-02"): (2, 1), ("2026-03-02", "2026-03-02"): (1, 0), ("2026-03-04", ""): (0, 0)}
     for bounds, counts in players.items():
         assert await ask(connection, "figures.players", "camp", *bounds) == [counts], bounds
     assert await ask(connection, "figures.game_players", "g") == [(2, 1)]

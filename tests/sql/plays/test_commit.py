@@ -266,11 +266,8 @@ async def test_reward_has_the_times_of_its_state_and_terms(database: Database) -
     rows = await database.fetch(
         "SELECT reward_id, fulfilled_at - won_at AS fulfilled, expires_at - won_at AS expires FROM rewards"
     )
-    assert {row["reward_id"]: (row["fulfilled"], row["expires"]) for row in rows} == {
-        "won": (None, None),
-        "of_three_days": (None, timedelta(days=3)),
-        "fulfilled": (timedelta(0), None),
-    }
+    found = {row["reward_id"]: (row["fulfilled"], row["expires"]) for row in rows}
+    assert found == {"won": (None, None), "of_three_days": (None, timedelta(days=3)), "fulfilled": (timedelta(0), None)}
 
 
 async def test_task_is_due_at_once_unless_delivered(database: Database) -> None:

@@ -343,18 +343,11 @@ def test_play_tells_of_itself_and_then_of_each_prize_under_the_next_number() -> 
     nonce = row.play_id.removeprefix("play_")
     assert (completed.type, completed.id) == ("play_completed", f"evt_{nonce}")
     said = completed.data
-    assert (said.play_id, said.game_id, said.player_id, said.score, said.wins, said.points) == (
-        row.play_id,
-        "g",
-        "ann",
-        *row[9:12],
-    )
+    found = (said.play_id, said.game_id, said.player_id, said.score, said.wins, said.points)
+    assert found == (row.play_id, "g", "ann", *row[9:12])
     assert [(event.type, event.id) for event in won] == [("prize_won", f"evt_{nonce}_{nth}") for nth in range(3)]
-    assert [(event.data.prize_id, event.data.milestone_id) for event in won] == [
-        ("mug", ""),
-        ("mug", "cup"),
-        ("hat", "pot"),
-    ]
+    found = [(event.data.prize_id, event.data.milestone_id) for event in won]
+    assert found == [("mug", ""), ("mug", "cup"), ("hat", "pot")]
     rewards = [reward.reward_id for win in decided.effects.wins for reward in win.rewards]
     assert [event.data.reward_id for event in won] == rewards and all(
         event.data.play_id == row.play_id for event in won

@@ -189,20 +189,10 @@ class TestAnotherIssuer:
             assert (identity.player_id, identity.subject, identity.roles) == ("", "player_1", frozenset({"admin"}))
 
     async def test_claims_have_the_names_that_the_settings_give_them(self, issuer: Issuer) -> None:
-        names = {
-            "tenant_claim": "https://id.example/org",
-            "merchant_claim": "shop.id",
-            "player_claim": "uid",
-            "roles_claim": "realm_access.roles",
-        }
-        said = {
-            "sub": "auth0|123",
-            "tenant_id": "tenant_other",
-            "https://id.example/org": "tenant_1",
-            "shop": {"id": "m_1"},
-            "uid": "u-9",
-            "realm_access": {"roles": ["boss"]},
-        }
+        names = {"tenant_claim": "https://id.example/org", "merchant_claim": "shop.id", "player_claim": "uid"}
+        names |= {"roles_claim": "realm_access.roles"}
+        said = {"sub": "auth0|123", "tenant_id": "tenant_other", "https://id.example/org": "tenant_1"}
+        said |= {"shop": {"id": "m_1"}, "uid": "u-9", "realm_access": {"roles": ["boss"]}}
         player = await self.read(issuer, said, **names)
         assert (player.tenant_id, player.merchant_id, player.player_id) == ("tenant_1", "m_1", "u-9")
         staff = await self.read(issuer, said, **names, roles={"boss": "admin"})

@@ -96,10 +96,8 @@ def test_wrong_value_is_refused(variable: str, value: str) -> None:
 
 @pytest.mark.parametrize("encoded", [HEX, base64.b64encode(bytes.fromhex(HEX)).decode(), "q6ur" * 10 + "q6s"])
 def test_key_is_read_from_hex_and_base64(encoded: str) -> None:
-    assert Settings.from_env({"SERVER_KEYS": f"new:{encoded}, old:{'cd' * 32}"}).server_keys == (
-        Key("new", bytes.fromhex(HEX)),
-        Key("old", bytes.fromhex("cd" * 32)),
-    )
+    found = Settings.from_env({"SERVER_KEYS": f"new:{encoded}, old:{'cd' * 32}"}).server_keys
+    assert found == (Key("new", bytes.fromhex(HEX)), Key("old", bytes.fromhex("cd" * 32)))
 
 
 @pytest.mark.parametrize(

@@ -107,11 +107,8 @@ def test_known_part_that_is_wrong_or_unsafe_is_named(ui: dict[str, Any], path: s
 
 
 def test_problems_are_reported_together_up_to_a_bound() -> None:
-    assert wrong({"theme": {"primary": 1, "accent": 2}, "scratch": 3}) == [
-        "ui.theme.primary",
-        "ui.theme.accent",
-        "ui.scratch",
-    ]
+    found = wrong({"theme": {"primary": 1, "accent": 2}, "scratch": 3})
+    assert found == ["ui.theme.primary", "ui.theme.accent", "ui.scratch"]
     many = {"items": [{"color": 1}] * 300}
     assert len(wrong(many)) == SHOWN_MAX
     large = {"items": [{"color": 1}] * 5_000}
@@ -121,14 +118,10 @@ def test_problems_are_reported_together_up_to_a_bound() -> None:
 
 def test_campaign_settings_are_checked_only_where_pages_read_them() -> None:
     settings = {"theme": {"primary": "x;"}, "wheel": 3, "texts": 4, "background": {"image": SVG}}
-    assert [path for path, _ in problems_of_settings(settings)] == [
-        "settings.theme.primary",
-        "settings.background.image",
-    ]
-    assert [path for path, _ in problems_of_settings({"theme": "leaf", "picture": "http://a.test/b.png"})] == [
-        "settings.theme",
-        "settings.picture",
-    ]
+    found = [path for path, _ in problems_of_settings(settings)]
+    assert found == ["settings.theme.primary", "settings.background.image"]
+    found = [path for path, _ in problems_of_settings({"theme": "leaf", "picture": "http://a.test/b.png"})]
+    assert found == ["settings.theme", "settings.picture"]
     assert problems_of_settings(None) == []
 
 
@@ -176,10 +169,8 @@ def test_named_theme_fills_in_omitted_parts() -> None:
         "background": {**ocean["background"], "emoji": "🐟"},
         "egg": 1,
     }
-    assert with_preset({"theme": {"preset": "ocean"}}) == {
-        "theme": {**ocean["theme"], "preset": "ocean"},
-        "background": ocean["background"],
-    }
+    found = with_preset({"theme": {"preset": "ocean"}})
+    assert found == {"theme": {**ocean["theme"], "preset": "ocean"}, "background": ocean["background"]}
     for as_it_is in ({"theme": {"primary": "red"}}, {"theme": {"preset": []}}, {"theme": 3}, {"theme": None}, {}, None):
         assert with_preset(as_it_is) == as_it_is
     assert with_preset({"theme": {"preset": "ocean"}, "background": "beach.png"})["background"] == "beach.png"  # type: ignore[index]

@@ -24,7 +24,7 @@ from runtime.http.edge import Edge
 from runtime.http.login import routes as login
 from runtime.http.login import sign_in
 from runtime.http.operational import Check, mount_health, mount_metrics
-from runtime.http.pages import assets, hosted, unsubscribe
+from runtime.http.pages import assets, hosted, unsubscribe, verify_page
 from runtime.http.pages import files as widget
 from runtime.http.serving import Runner, make_app
 from runtime.http.serving import serve as listen
@@ -118,6 +118,7 @@ class Listeners:
         docs.mount(app, "consumer", header_fallback=settings.header_fallback)
         widget.mount(app)
         hosted.mount(app, edge)
+        verify_page.mount(app)
         unsubscribe.mount(app, edge)
         assets.mount(app, edge)
         mount_health(app, self._checks)

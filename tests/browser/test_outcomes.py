@@ -306,3 +306,19 @@ async def test_calendar_opens_a_door_a_day(fair: World, browser: Browser, width:
         await page.wait_for_selector(".frame h1:has-text('Door 3')")
         await page.click("text=Advent calendar")
         await page.wait_for_selector(".doors")
+
+
+async def test_receipt_is_verified_in_the_browser_alone(fair: World, visit: Visit) -> None:
+    played = (await fair.round(await fair.wheel(await fair.prize()), client_seed="clover")).data
+    answer = await fair.stack.consumer("GET", f"/plays/{played['play_id']}/receipt", player="ann")
+    whole = json.dumps(answer.envelope)
+    await visit.page.goto(f"{fair.stack.process.consumer_url}/verify")
+    visit.asked.clear()
+    files = {"good": whole, "bad": whole.replace("clover", "thyme"), "unreadable": "{}"}
+    for outcome, text in files.items():
+        file = {"name": "receipt.json", "mimeType": "application/json", "buffer": text.encode()}
+        await visit.page.set_input_files("input", [file])
+        await visit.page.wait_for_selector(f"main[data-outcome={outcome}]")
+        refuted = await visit.page.locator("li[data-ok=false]").all_inner_texts()
+        assert ("words follow" in "".join(refuted)) is (outcome == "bad")
+    assert visit.asked == []

@@ -29,7 +29,7 @@ SELECT coalesce(extract(epoch FROM g.wait_until - now())::float8, 0) AS wait_sec
            SELECT FROM logins AS l JOIN contacts AS c ON c.tenant_id = $1 AND c.player_id = l.player_id
            WHERE l.tenant_id = $1 AND l.login_id = $5 AND c.type = $6 AND c.value = $7
        ) AS known,
-       coalesce(extract(epoch FROM r.full_at - now())::float8, 0) AS resend_seconds
+       coalesce(extract(epoch FROM r.full_at - now())::float8, 0) AS resend_seconds, t.sender
 FROM tenants AS t
 LEFT JOIN login_guesses AS g ON g.tenant_id = $1 AND g.contact_hash = $2 AND g.requester = $3
 LEFT JOIN login_rates AS r ON r.tenant_id = $1 AND r.rate_key = $4

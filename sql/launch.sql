@@ -5,7 +5,8 @@
 -- The campaign, and the number of its tenant's origins. No row: not found or not readable.
 SELECT c.campaign_id, c.status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, c.origins, c.budget,
        c.budget_currency, coalesce(b.used, 0) AS used,
-       (SELECT cardinality(t.origins) FROM tenants AS t WHERE t.tenant_id = $1) AS origins_of_tenant, c.settings
+       (SELECT cardinality(t.origins) FROM tenants AS t WHERE t.tenant_id = $1) AS origins_of_tenant, c.settings,
+       (SELECT t.sender FROM tenants AS t WHERE t.tenant_id = $1) AS sender
 FROM campaigns AS c
 LEFT JOIN budget_marks AS b
     ON b.tenant_id = $1 AND b.campaign_id = c.campaign_id AND b.currency = c.budget_currency

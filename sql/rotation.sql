@@ -94,3 +94,12 @@ ORDER BY campaign_id LIMIT $3
 -- name: reseal_pack_key
 -- Replaces a campaign's key of hashes $3 by $4. No row: it has changed meanwhile.
 UPDATE pack_keys SET sealed = $4 WHERE tenant_id = $1 AND campaign_id = $2 AND sealed = $3
+
+-- name: senders
+-- The tenant's sender of mails, if it has a mail server. $2: '', then the tenant; $3 as for the others.
+SELECT tenant_id AS id, sender AS config FROM tenants WHERE tenant_id = $1 AND tenant_id > $2 AND sender ? 'secret'
+ORDER BY tenant_id LIMIT $3
+
+-- name: reseal_sender
+-- Replaces a tenant's sender $3 by $4. No row: it has changed meanwhile.
+UPDATE tenants SET sender = $4 WHERE tenant_id = $1 AND tenant_id = $2 AND sender = $3

@@ -41,14 +41,16 @@ END $$;
 -- ---------------------------------------------------------------- tenancy
 
 -- catalog_version increases with every change to the tenant's campaigns, games or prizes. A commit names the version
--- that it was decided with, so no decision from a stale configuration is committed.
+-- that it was decided with, so no decision from a stale configuration is committed. sender: of its mails (name, address,
+-- reply_to, and the sealed URL of its mail server as secret); {}: the installation's.
 CREATE TABLE tenants (
     tenant_id       text COLLATE "C" NOT NULL PRIMARY KEY,
     name            text        NOT NULL,
     status          text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
     catalog_version bigint      NOT NULL DEFAULT 1,
     origins         text[]      NOT NULL DEFAULT '{}',
-    created_at      timestamptz NOT NULL DEFAULT now()
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    sender          jsonb       NOT NULL DEFAULT '{}'
 );
 CREATE INDEX tenants_origins ON tenants USING gin (origins);
 
@@ -580,6 +582,8 @@ BEGIN
     PERFORM lock_key(split_part(s, ':', 2)) FROM (SELECT sealed_in(config) EXCEPT SELECT sealed_in(before)) AS added (s);
     RETURN new;
 END $$;
+CREATE TRIGGER tenants_sealed BEFORE INSERT OR UPDATE OF sender ON tenants
+    FOR EACH ROW EXECUTE FUNCTION lock_keys_of_config('sender');
 CREATE TRIGGER prizes_sealed BEFORE INSERT OR UPDATE OF channel_config ON prizes
     FOR EACH ROW EXECUTE FUNCTION lock_keys_of_config('channel_config');
 

@@ -19,6 +19,7 @@ import structlog
 
 import sql
 from runtime.actors.address_limit import CROWDED, AddressLimit
+from runtime.actors.tenant_sender import sender_of
 from runtime.errors import Fault
 from runtime.events import Event, PrizeWon
 from runtime.outgoing.providers import Delivered, Failed, Ignored, LoggedOutcome, Skipped, Stubbed
@@ -83,7 +84,11 @@ class Mailing:
         event = msgspec.structs.replace(event, type=PREFIX + kind)
         if why := _why_not(kind, facts):
             return event, Skipped(why)
-        if (sender := sender_of(self._settings)) is None:
+        try:
+            sender = sender_of(self._settings, event.tenant_id, facts["sender"])
+        except (VaultError, ValueError) as error:
+            return event, Failed(f"the mail server's URL cannot be decrypted: {error}")
+        if sender is None:
             log.info("message_not_sent", kind=kind, event_id=event.id, tenant_id=event.tenant_id)
             return event, Stubbed()
         try:
@@ -161,11 +166,6 @@ def _why_not(kind: str, facts: Any) -> str:
 def _without_addresses(response: str) -> str:
     """A mail server's response with its addresses masked: the log of deliveries outlives a player's erasure."""
     return _ADDRESS.sub(lambda found: masked(found[0]), response)
-
-
-def sender_of(settings: Settings) -> SmtpSender | None:
-    """The installation's sender of mails. None: no mail server is set up."""
-    return SmtpSender(settings.smtp_url, settings.smtp_from) if settings.smtp_url and settings.smtp_from else None
 
 
 def unsubscribe_tokens(settings: Settings, tenant_id: str, player_id: str, kind: str) -> list[str]:

@@ -768,7 +768,14 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "Tenant": {
         "origins": "Origins whose pages may call the consumer edge for the tenant and frame its pages: exact origins, or https://*.brand.example for all subdomains of brand.example.",
-        "database": "The database that the tenant lives in: a name in DATABASES, or home. Set when the tenant is created; default home."
+        "database": "The database that the tenant lives in: a name in DATABASES, or home. Set when the tenant is created; default home.",
+        "sender": "The sender of e-mails to players: messages, login codes and reward codes. Default: the installation's."
+    },
+    "TenantSender": {
+        "address": "The address of the header From.",
+        "reply_to": "The address of replies; empty: the sender's.",
+        "smtp_url": "smtp://user:password@host:587 or smtps://; empty: the installation's server.",
+        "smtp_url_set": "Whether the tenant has a mail server of its own."
     },
     "ListOriginsReply": {
         "tenant": "Origins that may show everything of the tenant.",
@@ -889,7 +896,11 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "IssueChallengeReply": {
         "resend_at": "When another code may be sent.",
-        "strong": "Whether to send the longer code."
+        "strong": "Whether to send the longer code.",
+        "own_sender": "Whether to send it with SendLoginCode: the tenant has its own sender."
+    },
+    "SendLoginCodeRequest": {
+        "contact": "The e-mail address."
     },
     "AnswerChallengeRequest": {
         "code_hashes": "The code, hashed with each valid key."

@@ -25,6 +25,7 @@ from runtime.outgoing.vault import (
     pack_key_context,
     prize_context,
     quest_context,
+    sender_context,
     vault_of,
 )
 from runtime.settings import Key, Settings
@@ -100,6 +101,7 @@ async def _rotate_tenants(rotation: Rotation, tenant_ids: list[str]) -> None:
         await rotation.configs(tenant_id, "quests", "reseal_quest", quest_context)
         await rotation.configs(tenant_id, "packs", "reseal_pack", pack_context)
         await rotation.configs(tenant_id, "pack_keys", "reseal_pack_key", pack_key_context)
+        await rotation.configs(tenant_id, "senders", "reseal_sender", sender_context)
 
 
 async def retire(database: Database, keys: Sequence[Key]) -> None:

@@ -7,6 +7,7 @@ its scope shows only that tenant.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -15,13 +16,16 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import invalid, unknown
+from runtime.errors import Fault, invalid, unknown
 from runtime.operations import audit, catalog, reading
 from runtime.operations.checks import Checks, provided, refuse_read_only, search_pattern, set_fields
 from runtime.operations.idempotent_writes import create
 from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Command, Operation
+from runtime.outgoing.vault import sender_context, shown_config, vault_of
+from runtime.settings.kinds import url
 from runtime.stores.database import HOME, at
 from runtime.stores.databases import FOLLOW_SECONDS
+from runtime.wire.contacts import normalized
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -29,7 +33,9 @@ _SQL: Final = sql.load("tenancy")
 _DIRECTORY: Final = sql.load("directory")
 
 SETTABLE: Final = frozenset({"name", "status"})
-"""The settable fields of a merchant; a tenant also has `origins`."""
+"""The settable fields of a merchant; a tenant also has `origins` and `sender`."""
+
+smtp_url: Final = url("smtp", "smtps").parse
 
 
 async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.TenantReply:
@@ -46,10 +52,11 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
 
     async def insert(connection: asyncpg.Connection) -> m.Tenant:
         tenant_id = ids.make("tenant")
-        written = (tenant_id, tenant.name, token(tenant.status, "active"), tenant.origins)
+        sender = _sealed(engine, tenant_id, tenant.sender, {})
+        written = (tenant_id, tenant.name, token(tenant.status, "active"), tenant.origins, sender)
         row = await connection.fetchrow(_SQL["insert_tenant"], *written)
         assert row is not None
-        await audit.record(connection, tenant_id, "tenant.create", tenant_id, after=dict(row))
+        await audit.record(connection, tenant_id, "tenant.create", tenant_id, after=_facts(row))
         return _tenant(row, place.name)
 
     async def work(connection: asyncpg.Connection) -> m.TenantReply:
@@ -77,12 +84,17 @@ async def update_tenant(engine: Engine, request: m.UpdateTenantRequest) -> m.Ten
         before = await connection.fetchrow(_SQL["get_tenant"], request.id)
         assert before is not None, "its row is locked"
         tenant = _tenant(before, HOME)
-        set_fields(tenant, provided(request.tenant, "tenant"), request.update_mask, SETTABLE | {"origins"})
+        update = provided(request.tenant, "tenant")
+        changed = set_fields(tenant, update, request.update_mask, SETTABLE | {"origins", "sender"})
         _check(tenant)
-        written = (request.id, tenant.name, token(tenant.status), tenant.origins)
+        stored = before["sender"]
+        sender = _sealed(engine, request.id, tenant.sender, stored) if "sender" in changed else stored
+        written = (request.id, tenant.name, token(tenant.status), tenant.origins, sender)
         row = await connection.fetchrow(_SQL["update_tenant"], *written)
         assert row is not None
-        await audit.record(connection, request.id, "tenant.update", request.id, before=dict(before), after=dict(row))
+        await audit.record(
+            connection, request.id, "tenant.update", request.id, before=_facts(before), after=_facts(row)
+        )
         return row
 
     place = engine.database.of(request.id)
@@ -182,11 +194,46 @@ def _checked(resource: m.Tenant | m.Merchant) -> Checks:
     checks.required("name", resource.name)
     if isinstance(resource, m.Tenant):
         checks.origins("origins", resource.origins)
+        if resource.sender:
+            _check_sender(checks, resource.sender)
     return checks
 
 
+def _check_sender(checks: Checks, sender: m.TenantSender) -> None:
+    checks.required("sender.address", sender.address)
+    for name in ("address", "reply_to"):
+        try:
+            if address := getattr(sender, name):
+                normalized(m.ContactType.EMAIL, address, field=name)
+        except Fault:
+            checks.problem(f"sender.{name}", "must be an e-mail address")
+    try:
+        smtp_url(sender.smtp_url)
+    except ValueError as error:
+        checks.problem("sender.smtp_url", str(error))
+
+
+def _sealed(engine: Engine, tenant_id: str, sender: m.TenantSender | None, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored form. An omitted smtp_url keeps the one of `before`; an empty sender removes all."""
+    if not sender:
+        return {}
+    fields = {"name": sender.name, "address": sender.address, "reply_to": sender.reply_to}
+    stored = {name: value for name, value in fields.items() if value}
+    if sender.smtp_url:
+        vault = vault_of(engine.keyring.code)
+        return {**stored, "secret": vault.seal_secret(sender.smtp_url, sender_context(tenant_id))}
+    return {**stored, **({"secret": before["secret"]} if before.get("secret") else {})}
+
+
+def _facts(row: Any) -> dict[str, Any]:
+    return {**row, "sender": shown_config(row["sender"])}
+
+
 def _tenant(row: Any, database: str) -> m.Tenant:
-    return m.Tenant(**{**row, "status": enum(m.TenantStatus, row["status"])}, database=database)
+    stored = {**row["sender"]}
+    is_set = bool(stored.pop("secret", ""))
+    sender = m.TenantSender(**stored, smtp_url_set=is_set) if row["sender"] else None
+    return m.Tenant(**{**row, "status": enum(m.TenantStatus, row["status"]), "sender": sender}, database=database)
 
 
 def _merchant(row: Any) -> m.Merchant:

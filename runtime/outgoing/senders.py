@@ -136,11 +136,11 @@ class LogSender:
 
 
 class SmtpSender:
-    """Sends mails, each over a new connection. address: the sender's."""
+    """Sends mails, each over a new connection. address: the sender's. reply_to: where replies go, if not there."""
 
     carries = frozenset({"email"})
 
-    def __init__(self, url: str, sender: str) -> None:
+    def __init__(self, url: str, sender: str, reply_to: str = "") -> None:
         parts = urlsplit(url)
         self._host = parts.hostname or ""
         self._tls = parts.scheme == "smtps"
@@ -148,6 +148,7 @@ class SmtpSender:
         self._user = unquote(parts.username) if parts.username else None
         self._password = unquote(parts.password) if parts.password else None
         self.address = sender
+        self._reply_to = reply_to
 
     async def send(self, code: LoginCode) -> None:
         minutes = max(1, round((code.expires_at - time.time()) / 60))
@@ -216,6 +217,8 @@ class SmtpSender:
         mail = EmailMessage(policy=_POLICY)
         mail["From"] = self.address
         mail["To"] = _with_ascii_domain(contact)
+        if self._reply_to:
+            mail["Reply-To"] = self._reply_to
         mail["Subject"] = subject
         mail["Date"] = formatdate()
         mail["Message-ID"] = make_msgid(domain=self.address.rpartition("@")[2].rstrip("> ") or None)

@@ -193,6 +193,11 @@ def integration_context(tenant_id: str, integration_id: str) -> str:
     return f"integration/{tenant_id}/{integration_id}"
 
 
+def sender_context(tenant_id: str, _: str = "") -> str:
+    """The context of the URL of a tenant's mail server."""
+    return f"sender/{tenant_id}"
+
+
 def quest_context(tenant_id: str, quest_id: str) -> str:
     """The context of the secrets that sign a quest's incoming events."""
     return f"quest/{tenant_id}/{quest_id}"

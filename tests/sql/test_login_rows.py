@@ -83,7 +83,7 @@ async def test_refusals_of_a_code_are_those_of_the_contact_and_the_requester(con
         await connection.execute(GUESSES)
         for requester, login, kind, value, rate, _ in LOOKED:
             (row,) = await ask(connection, "challenges.read_refusals", "h", requester, rate, login, kind, value)
-            found.append((requester, login, kind, value, rate, row))
+            found.append((requester, login, kind, value, rate, row[:4]))
     assert found == LOOKED
 
 

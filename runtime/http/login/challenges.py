@@ -27,6 +27,7 @@ from runtime.operations.players.challenges import (
     WITHDRAW_CHALLENGE,
     unknown_challenge,
 )
+from runtime.operations.players.login_mails import SEND_LOGIN_CODE
 
 CODE_DIGITS: Final = 6
 STRONG_CODE_DIGITS: Final = 20
@@ -38,12 +39,13 @@ _ID: Final = re.compile(r"chal_[0-9a-f]{32}")
 
 
 class Issued(NamedTuple):
-    """A challenge and its code. Times are Unix seconds."""
+    """A challenge and its code. Times are Unix seconds. own_sender: the tenant's sender sends it (`send`)."""
 
     challenge_id: str
     code: str
     expires_at: int
     resend_at: int
+    own_sender: bool
 
 
 class Challenges:
@@ -82,7 +84,13 @@ class Challenges:
                 login_id=login_id,
             ),
         )
-        return Issued(challenge_id, strong_code if issued.strong else code, issued.expires_at, issued.resend_at)
+        code = strong_code if issued.strong else code
+        return Issued(challenge_id, code, issued.expires_at, issued.resend_at, issued.own_sender)
+
+    async def send(self, scope: m.Scope, contact: str, issued: Issued) -> None:
+        """Sends a code by the tenant's own sender. UNAVAILABLE SENDER_UNAVAILABLE."""
+        request = m.SendLoginCodeRequest(scope=scope, contact=contact, code=issued.code, expires_at=issued.expires_at)
+        await self._caller.call(SEND_LOGIN_CODE, request)
 
     async def withdraw(self, scope: m.Scope, challenge_id: str, client: Client, login_id: str = "") -> None:
         """Deletes a challenge whose code could not be sent, so that another may be sent immediately. Best effort."""

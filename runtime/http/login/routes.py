@@ -115,9 +115,14 @@ class Login:
         client, login_id = self._client(request), self.refreshes.login_of(token, scope.tenant_id)
         issued = await self.challenges.issue(scope, _contact_key(kind, value), client, login_id)
         try:
-            await self.sender.send(LoginCode(scope.tenant_id, kind.name.lower(), value, issued.code, issued.expires_at))
-        except SendFailed as error:
-            log.error("login_code_not_sent", sender=self.edge.settings.login_sender, why=str(error))
+            if issued.own_sender:
+                await self.challenges.send(scope, value, issued)
+            else:
+                code = LoginCode(scope.tenant_id, kind.name.lower(), value, issued.code, issued.expires_at)
+                await self.sender.send(code)
+        except (SendFailed, Fault) as error:
+            sender = "tenant" if issued.own_sender else self.edge.settings.login_sender
+            log.error("login_code_not_sent", sender=sender, why=str(error))
             await self.challenges.withdraw(scope, issued.challenge_id, client, login_id)
             raise Fault(
                 Status.UNAVAILABLE, "SENDER_UNAVAILABLE", "the code could not be sent; try again", retry_after_seconds=5

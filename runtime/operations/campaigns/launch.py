@@ -15,6 +15,7 @@ import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import segments_of
+from runtime.actors.tenant_sender import has_own
 from runtime.errors import unknown
 from runtime.operations.campaigns.launch_assets import missing_assets
 from runtime.operations.campaigns.launch_dates import check_dates
@@ -401,7 +402,8 @@ def _integrations(state: LaunchState) -> Items:
     for row in state.integrations:
         kind = row["type"]
         if kind == "email":
-            sends = state.settings.smtp_url and state.settings.smtp_from
+            sends = has_own(state.settings, state.campaign["sender"])
+            sends = sends or bool(state.settings.smtp_url and state.settings.smtp_from)
             unsent = "Messages to players are only logged: set SMTP_URL and SMTP_FROM, for Core and worker integrations"
             yield _ok("SMTP_URL", "Messages to players are sent") if sends else _warning("SMTP_URL", unsent)
         elif has_services(kind) and not row["service"]:

@@ -11,7 +11,8 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.mailing import composed, sender_of, unsubscribe_tokens
+from runtime.actors.mailing import composed, unsubscribe_tokens
+from runtime.actors.tenant_sender import sender_of
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import audit, reading, samples
 from runtime.operations.campaigns import messages
@@ -27,6 +28,7 @@ from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("messages")
 _GET: Final = sql.load("campaigns")["get"]
+_SENDER: Final = sql.load("tenancy")["sender"]
 _KNOWN: Final = sql.load("desk")["is_known"]
 
 SAMPLES: Final = Rate("message-sample", 30, 10)
@@ -53,7 +55,7 @@ async def preview_message(engine: Engine, request: m.PreviewMessageRequest) -> m
         language=request.language or request.default_language,
         default=request.default_language,
     )
-    sender = sender_of(engine.settings)
+    sender = sender_of(engine.settings, tenant_id, await engine.database.fetchval(_SENDER, tenant_id))
     reply = m.PreviewMessageReply(
         language=made.language,
         subject=made.subject,

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from runtime.operations.players import challenges, logins, profiles, revocations
+from runtime.operations.players import challenges, login_mails, logins, profiles, revocations
 
-ROWS: Final = (*profiles.ROWS, *challenges.ROWS, *logins.ROWS, *revocations.ROWS)
+ROWS: Final = (*profiles.ROWS, *challenges.ROWS, *login_mails.ROWS, *logins.ROWS, *revocations.ROWS)

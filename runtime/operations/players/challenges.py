@@ -30,6 +30,7 @@ import asyncpg
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.actors.tenant_sender import has_own
 from runtime.errors import Fault, Status, unknown
 from runtime.operations.checks import Checks
 from runtime.operations.row import Operation
@@ -107,6 +108,7 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
     if own["resend_seconds"] > 0:
         raise _bucket_empty(RESEND, own["resend_seconds"])
     known = own["known"]
+    own_sender = request.contact.startswith("email:") and has_own(engine.settings, own["sender"])
     origin = (contact, requester, request.address, request.network)
     await _refuse_early(engine, _sends(*origin, _bucket_owner(requester, own["proved"], known)))
 
@@ -136,7 +138,9 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
         await charge_all(connection, _sends(*origin, _bucket_owner(requester, own["proved"], known)))
         await _charge(connection, tenant_id, *resend)
         resend_at = row["issued_at"] + RESEND_SECONDS
-        return m.IssueChallengeReply(expires_at=row["expires_at"], resend_at=resend_at, strong=strong)
+        return m.IssueChallengeReply(
+            expires_at=row["expires_at"], resend_at=resend_at, strong=strong, own_sender=own_sender
+        )
 
     return await engine.database.transaction(work)
 

@@ -11,6 +11,7 @@ import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.rewards import open_code
+from runtime.actors.tenant_sender import has_own, sender_of
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import reading
 from runtime.operations.audit import record
@@ -21,6 +22,7 @@ from runtime.settings import Settings
 from runtime.wire.contacts import masked
 from runtime.wire.scope import tenant_of
 
+_SENDER: Final = sql.load("tenancy")["sender"]
 _SQL: Final = sql.load("rewards")
 
 SENDS: Final = Rate("reward-code", 600, 3)
@@ -40,7 +42,9 @@ async def send_code(engine: Engine, request: m.SendCodeRequest) -> m.SendCodeRep
     checks = Checks()
     checks.required("reason", request.reason)
     checks.raise_found()
+    stored = await engine.database.fetchval(_SENDER, tenant_id) or {}
     sender = _sender(engine.settings)
+    own = sender_of(engine.settings, tenant_id, stored) if has_own(engine.settings, stored) else None
 
     async def work(connection: asyncpg.Connection) -> RewardCode:
         row = await reading.for_update(connection, _SQL["sealed"], request, "reward", reward_id)
@@ -64,7 +68,8 @@ async def send_code(engine: Engine, request: m.SendCodeRequest) -> m.SendCodeRep
 
     try:
         message = await engine.database.transaction(work)
-        await sender.send_reward(message)
+        chosen = own if own is not None and message.contact_type == "email" else sender
+        await chosen.send_reward(message)
     except SendFailed as error:
         log.error("reward_code_not_sent", sender=engine.settings.login_sender, reward_id=reward_id, why=str(error))
         raise _unavailable("the code could not be sent; try again") from error

@@ -371,6 +371,7 @@ __all__ = (
     "SearchRewardsRequest",
     "SendCodeReply",
     "SendCodeRequest",
+    "SendLoginCodeRequest",
     "SetDrawTicketsReply",
     "SetDrawTicketsRequest",
     "SetPlayerStatusRequest",
@@ -391,6 +392,7 @@ __all__ = (
     "TaskStatus",
     "Tenant",
     "TenantReply",
+    "TenantSender",
     "TenantStatus",
     "TestFrequency",
     "TestIntegrationRequest",
@@ -5200,6 +5202,11 @@ class IssueChallengeReply(betterproto2.Message):
     Whether to send the longer code.
     """
 
+    own_sender: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    Whether to send it with SendLoginCode: the tenant has its own sender.
+    """
+
 
 default_message_pool.register_message("game.v1", "IssueChallengeReply", IssueChallengeReply)
 
@@ -9489,6 +9496,27 @@ default_message_pool.register_message("game.v1", "SendCodeRequest", SendCodeRequ
 
 
 @dataclass(eq=False, repr=False)
+class SendLoginCodeRequest(betterproto2.Message):
+    """
+    Sends a code by the tenant's own sender. Core does not store it.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    contact: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The e-mail address.
+    """
+
+    code: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    expires_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "SendLoginCodeRequest", SendLoginCodeRequest)
+
+
+@dataclass(eq=False, repr=False)
 class SetDrawTicketsReply(betterproto2.Message):
     holder_count: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
     """
@@ -9909,6 +9937,11 @@ class Tenant(betterproto2.Message):
     The database that the tenant lives in: a name in DATABASES, or home. Set when the tenant is created; default home.
     """
 
+    sender: "TenantSender | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The sender of e-mails to players: messages, login codes and reward codes. Default: the installation's.
+    """
+
 
 default_message_pool.register_message("game.v1", "Tenant", Tenant)
 
@@ -9919,6 +9952,39 @@ class TenantReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "TenantReply", TenantReply)
+
+
+@dataclass(eq=False, repr=False)
+class TenantSender(betterproto2.Message):
+    """
+    A tenant's sender of e-mails. smtp_url is write-only: an update without it keeps the stored one. An empty sender removes
+    all. Without a mail server of its own, the tenant's address is sent through the installation's.
+    """
+
+    name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    address: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The address of the header From.
+    """
+
+    reply_to: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The address of replies; empty: the sender's.
+    """
+
+    smtp_url: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    smtp://user:password@host:587 or smtps://; empty: the installation's server.
+    """
+
+    smtp_url_set: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    Whether the tenant has a mail server of its own.
+    """
+
+
+default_message_pool.register_message("game.v1", "TenantSender", TenantSender)
 
 
 @dataclass(eq=False, repr=False)

@@ -60,16 +60,31 @@ export default function Owners() {
     ${shown && html`<${Change} kinds=${kinds} one=${shown} close=${() => setShown(null)} done=${changed} />`}`;
 }
 
+/** The form of a tenant's mail sender. @param {{smtp_url_set?: boolean}} [stored] */
+const senderSchema = (stored) => ({
+  type: "object",
+  help: say("owners.help_sender"),
+  properties: {
+    name: { type: "string", maxLength: 100, label: say("owners.sender_name") },
+    address: { type: "string", maxLength: 320, label: say("owners.sender_address") },
+    reply_to: { type: "string", maxLength: 320 },
+    smtp_url: { type: "string", maxLength: 1000, help: say(stored?.smtp_url_set ? "owners.help_smtp_kept" : "owners.help_smtp") },
+  },
+});
+
 /** @param {{kinds: string, one: any, close: () => void, done: () => void}} props */
 function Change({ kinds, one, close, done }) {
   const origins = { type: "array", help: say("help.origins"), items: { type: "string", maxLength: 128 } };
   const schema = {
     type: "object",
     required: ["name"],
-    properties: { name: { type: "string", minLength: 1, maxLength: 200 }, ...(kinds === "tenants" ? { origins } : {}) },
+    properties: { name: { type: "string", minLength: 1, maxLength: 200 }, ...(kinds === "tenants" ? { origins, sender: senderSchema(one.sender) } : {}) },
   };
   const { id, name = "" } = one;
-  const save = async (/** @type {any} */ body) => {
+  const sender = { ...one.sender };
+  delete sender.smtp_url_set;
+  const save = async (/** @type {any} */ typed) => {
+    const body = kinds === "tenants" ? { ...typed, sender: Object.fromEntries(Object.entries(typed.sender).filter(([, value]) => value)) } : typed;
     await (id ? api.put(`/admin/${kinds}/{id}`, { path: { id }, body }) : api.post(`/admin/${kinds}`, { body }));
     tell(say("owners.saved"));
     close();
@@ -78,6 +93,6 @@ function Change({ kinds, one, close, done }) {
   const title = say(id ? `owners.edit_${kinds}` : `owners.new_${kinds}`);
   const word = id ? say("save") : say(`owners.make_${kinds}`);
   return html`<${Dialog} title=${title} close=${close}>
-    <${Form} schema=${schema} value=${{ name, ...(kinds === "tenants" ? { origins: one.origins ?? [] } : {}) }} save=${save} word=${word} cancel=${close} />
+    <${Form} schema=${schema} value=${{ name, ...(kinds === "tenants" ? { origins: one.origins ?? [], sender } : {}) }} save=${save} word=${word} cancel=${close} />
   <//>`;
 }

@@ -1,0 +1,77 @@
+"""A tenant's own sender: its address and mail server are used for its mails, and only there."""
+
+from typing import Any, Final
+
+import pytest
+
+from runtime.operations.key_rotation import Rotation
+from runtime.outgoing.vault import Vault, sender_context
+from runtime.settings import Key
+from tests.support.login import let_resend, start, verify
+from tests.support.mailbox import Mailbox
+from tests.support.stack import Stack, fields_of
+from tests.support.world import World
+
+pytestmark = pytest.mark.settings(smtp_url="smtp://127.0.0.1:9", smtp_from="Shop <shop@example.com>")
+
+ADDRESS: Final = "ada@example.com"
+PASSWORD: Final = "hunter2-of-the-tenant"
+
+
+async def put(stack: Stack, sender: dict[str, Any]) -> Any:
+    return await stack.admin("PUT", f"/admin/tenants/{stack.tenant_id}", {"sender": sender}, roles=("platform",))
+
+
+async def test_tenants_sender_and_server_send_its_mails(own_world: World, mailbox: Mailbox) -> None:
+    stack = own_world.stack
+    own = {"name": "Fair, Ünder", "address": "win@fair.example", "reply_to": "help@fair.example"}
+    set_up = await put(stack, {**own, "smtp_url": f"smtp://127.0.0.1:{mailbox.port}"})
+    assert set_up.data["sender"] == {**own, "smtp_url": "", "smtp_url_set": True}
+    challenge = await start(stack, ADDRESS, "email")
+    preview = {"template": {"kind": "MESSAGE_KIND_WON"}, "to": ADDRESS}
+    sample = await stack.admin("POST", f"/admin/campaigns/{own_world.campaign_id}/messages/preview", preview)
+    assert sample.data["sender"] == '"Fair, Ünder" <win@fair.example>'
+    code, message = mailbox.parsed
+    for mail in (code, message):
+        assert (str(mail["From"]), mail["Reply-To"]) == ('"Fair, Ünder" <win@fair.example>', "help@fair.example")
+    (digits,) = [word for word in str(code.get_content()).split() if word.isdigit() and len(word) == 6]
+    assert (await verify(stack, challenge.data["challenge_id"], digits)).code == "OK"
+    await let_resend(stack)
+    assert (await put(stack, {**own, "name": "Fair"})).data["sender"]["smtp_url_set"] is True
+    assert (await start(stack, ADDRESS, "email")).code == "OK"
+    assert str(mailbox.parsed[-1]["From"]) == "Fair <win@fair.example>"
+    await put(stack, {})
+    assert (await put(stack, own)).data["sender"]["smtp_url_set"] is False
+    await let_resend(stack)
+    assert (await start(stack, ADDRESS, "email")).reason == "SENDER_UNAVAILABLE", "the installation's server is away"
+    assert (await put(stack, {})).data["sender"] is None
+
+
+async def test_mail_servers_url_is_sealed_and_rotated(stack: Stack) -> None:
+    url = f"smtps://fair:{PASSWORD}@mail.example"
+    assert PASSWORD not in str((await put(stack, {"address": "a@b.example", "smtp_url": url})).envelope)
+    for path in ("/admin/tenants", "/admin/audit"):
+        assert PASSWORD not in str((await stack.admin("GET", path, roles=("admin", "platform"))).envelope)
+    read = "SELECT sender ->> 'secret' FROM tenants WHERE tenant_id = $1"
+    assert PASSWORD not in await stack.database.fetchval(read, stack.tenant_id)
+    vault = Vault([Key("next", b"n" * 32), *stack.engine.settings.code_keys])
+    rotation = Rotation(stack.database, vault, lambda _: None)
+    await rotation.configs(stack.tenant_id, "senders", "reseal_sender", sender_context)
+    sealed = await stack.database.fetchval(read, stack.tenant_id)
+    assert sealed.startswith("sealed:next:") and vault.open_secret(sealed, sender_context(stack.tenant_id)) == url
+
+
+@pytest.mark.parametrize(
+    ("sender", "field"),
+    [
+        ({"name": "Fair"}, "address"),
+        ({"address": "x"}, "address"),
+        ({"address": "a@b.example", "reply_to": "x"}, "reply_to"),
+        ({"address": "a@b.example", "smtp_url": "https://mail.example"}, "smtp_url"),
+    ],
+)
+async def test_wrong_sender_is_refused_at_its_field(stack: Stack, sender: dict[str, Any], field: str) -> None:
+    assert fields_of(await put(stack, sender)) == [f"sender.{field}"]
+    path = f"/admin/tenants/{stack.tenant_id}"
+    refused = await stack.admin("PUT", path, {"sender": {"address": "ceo@bank.example"}}, roles=("admin",))
+    assert refused.http == 403, "only the operator vouches for a tenant's address"

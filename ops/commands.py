@@ -72,7 +72,10 @@ def markdown() -> str:
 
     apps = {name: (app[name], RUN) for name in ("core", "consumer", "admin", "all", "worker", "migrate")}
     apps |= {name: (getattr(builder, name.replace("-", "_")), shown_under(name)) for name in OPERATOR_COMMANDS}
-    apps |= {name: (app[name], TOOLS) for name in ("healthcheck", "settings")} | {"verify": (evidence.app, TOOLS)}
+    apps |= {name: (app[name], TOOLS) for name in ("healthcheck", "settings")} | {
+        "verify": (evidence.app, TOOLS),
+        "dossier": (evidence.dossier, TOOLS),
+    }
     of_group: dict[str, list[str]] = {}
     for name, (one, group) in sorted(apps.items(), key=lambda item: item[1][1].sort_key):
         text = one.generate_docs(heading_level=3, usage_name=f"tombola {name}")

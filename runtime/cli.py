@@ -21,7 +21,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from runtime import __version__, inherited
 from runtime.commands.environment import EXIT_USE, fail_to_start, settings_for
-from runtime.commands.groups import OPERATOR_COMMANDS, RUN, TOOLS, VERIFY, shown_under
+from runtime.commands.groups import DOSSIER, OPERATOR_COMMANDS, RUN, TOOLS, VERIFY, shown_under
 from runtime.groups import GROUPS
 from runtime.inherited import READY, Inherited
 from runtime.settings import Settings
@@ -292,6 +292,7 @@ def register() -> None:
             f"runtime.commands.builder:{name.replace('-', '_')}", name=name, help=means, group=shown_under(name)
         )
     app.command("runtime.commands.evidence.command:app", name="verify", help=VERIFY, group=TOOLS)
+    app.command("runtime.commands.evidence.command:dossier", name="dossier", help=DOSSIER, group=TOOLS)
     if (Path(__file__).parents[1] / "ops" / "certification").is_dir():
         for module, means in CHECKOUT_COMMANDS.items():
             app.command(f"{module}:app", name=module.rpartition(".")[2], help=means, group=TOOLS)

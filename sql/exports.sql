@@ -46,6 +46,31 @@ LEFT JOIN (
 ) AS found ON true
 ORDER BY found.id
 
+-- name: play_receipts
+-- Plays with all that decides them again, by their ids. Payload and outcome are the stored texts. erased: the player's
+-- data, also client seed and payload, was erased.
+WITH seen AS (
+    SELECT * FROM plays WHERE tenant_id = $1 AND play_id > $6::text ORDER BY play_id LIMIT $7
+)
+SELECT (SELECT max(play_id) FROM seen) AS seen_until, (SELECT count(*) FROM seen) AS seen, found.*
+FROM (SELECT) AS always
+LEFT JOIN (
+    SELECT p.play_id AS id, unix(p.played_at) AS played_at, g.campaign_id, p.game_id, p.player_id, p.session_id,
+           p.revision, coalesce(t.revision_hash::text, '') AS revision_hash, encode(p.seed, 'hex') AS seed, p.client_seed,
+           p.payload::text AS payload, p.outcome::text AS outcome,
+           p.client_seed = '' AND p.payload::text = '{}' AND EXISTS (
+               SELECT FROM players AS o
+               WHERE o.tenant_id = $1 AND o.player_id = p.player_id AND o.erased_at >= p.played_at) AS erased
+    FROM seen AS p
+    JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
+    LEFT JOIN promised_terms AS t ON t.tenant_id = $1 AND t.game_id = p.game_id
+        AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'
+    WHERE ($2 = '' OR g.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
+      AND ($3 = '' OR g.campaign_id = $3)
+      AND ($4::bigint = 0 OR p.played_at >= at_unix($4)) AND ($5::bigint = 0 OR p.played_at < at_unix($5))
+) AS found ON true
+ORDER BY found.id
+
 -- name: rewards
 -- Rewards, by id. Codes are masked: staff only sees whether there is one.
 WITH seen AS (
@@ -60,7 +85,7 @@ LEFT JOIN (
                SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)) AS status,
            iso(r.claimed_at) AS claimed_at, iso(r.fulfilled_at) AS fulfilled_at, iso(r.expires_at) AS expires_at,
            CASE WHEN EXISTS (SELECT FROM codes AS c WHERE c.tenant_id = $1 AND c.reward_id = r.reward_id)
-                THEN '****' END AS code
+                THEN '****' END AS code, r.milestone_id
     FROM seen AS r
     WHERE ($2 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
       AND ($3 = '' OR r.campaign_id = $3)

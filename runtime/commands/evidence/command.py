@@ -1,39 +1,76 @@
-"""`tombola verify`: checks a file that the service handed out, without a server or a secret."""
+"""`tombola verify` and `tombola dossier`: files that the service handed out, without a server."""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cyclopts import App
 
 from runtime.commands.environment import EXIT_USE
+from runtime.commands.evidence import dossier as dossiers
 from runtime.commands.evidence import receipts
-from runtime.commands.evidence.findings import report
-from runtime.commands.groups import VERIFY
+from runtime.commands.evidence.findings import Finding, read_object, report
+from runtime.commands.evidence.sealing import Opener
+from runtime.commands.groups import DOSSIER, VERIFY
 
 app = App(name="verify", help=VERIFY)
+dossier = App(name="dossier", help=DOSSIER)
 
 
 @app.default
 def verify(file: Path, /, *, commitment: str = "") -> None:
-    """Check the receipt of a play, without a server: its hashes, its words, its outcome and its rewards.
+    """Check the receipt of a play, or the dossier of a campaign, without a server.
 
     Prints a line per check: `ok`, `FAILED`, or `open` for what the file cannot decide. Exits with 1 if a check fails.
 
     Parameters
     ----------
     file
-        The receipt, from GET /api/v1/plays/ID/receipt.
+        The receipt, from GET /api/v1/plays/ID/receipt, or the dossier, from `tombola campaigns dossier`.
     commitment
-        The commitment that the start returned, if you have kept it.
+        For a receipt: the commitment that the start returned, if you have kept it.
     """
+    with _errors("verify"):
+        report(dossiers.verify(file) if dossiers.is_dossier(file) else _of_receipt(file, commitment))
+
+
+@dossier.command(name="open")
+def open_dossier(file: Path, /, *, key: Path) -> None:
+    """Print the sealed lines of a dossier, for the authority: the players of its pseudonyms, with their contacts.
+
+    Parameters
+    ----------
+    file
+        The dossier.
+    key
+        The authority's private key (X25519, PEM).
+    """
+    with _errors("dossier open"), file.open("rb") as lines:
+        head = read_object(lines.readline(), dossiers.KIND)["head"]
+        if not head["sealed_for"]:
+            raise ValueError("the dossier has no sealed lines")
+        opener = Opener.read(key, head["sealed_for"])
+        for line in lines:
+            if (sealed := read_object(line, dossiers.KIND).get("sealed")) is not None:
+                print(json.dumps(opener.open(sealed), ensure_ascii=False))
+
+
+def _of_receipt(file: Path, commitment: str) -> list[Finding]:
+    receipt = receipts.read_receipt(file.read_bytes())
+    if receipt is None:
+        raise ValueError(f"neither {receipts.KIND} nor {dossiers.KIND}")
+    return receipts.verify(receipt, commitment=commitment)
+
+
+@contextmanager
+def _errors(command: str) -> Iterator[None]:
+    """Ends the process with a message if the file cannot be read, or is no such file."""
     try:
-        receipt = receipts.read_receipt(file.read_bytes())
-        if receipt is None:
-            raise ValueError(f"not {receipts.KIND}: it has no known format")
-        findings = receipts.verify(receipt, commitment=commitment)
-    except (OSError, ValueError) as error:
-        print(f"tombola verify: {error}", file=sys.stderr)
+        yield
+    except (OSError, ValueError, KeyError) as error:
+        print(f"tombola {command}: {error}", file=sys.stderr)
         sys.exit(EXIT_USE)
-    report(findings)

@@ -73,7 +73,7 @@ def _findings(receipt: Mapping[str, Any], commitment: str) -> Iterator[Finding]:
         yield Finding("the start returned this commitment", commitment == receipt["commitment"])
     else:
         yield Finding("the start returned this commitment: compare it with your copy", None)
-    yield Finding("the session is that of the play and the terms", _names(receipt["session_id"], receipt))
+    yield Finding("the session is that of the play and the terms", names(receipt["session_id"], receipt))
     if receipt["erased"]:
         yield Finding("the player's data was erased: words and outcome cannot be checked", None)
     else:
@@ -169,7 +169,7 @@ def _words(seed: bytes, receipt: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"index": i, "bytes": words.first_bytes(i).hex(), "value": words.word(i)} for i in used]
 
 
-def _names(session_id: str, receipt: Mapping[str, Any]) -> bool:
+def names(session_id: str, receipt: Mapping[str, Any]) -> bool:
     """Whether the session names the play and the terms (runtime/actors/game/sessions.py)."""
     head, _, terms, *_ = session_id.split(".")
     revision = terms.partition("-")[0]

@@ -72,7 +72,8 @@ OPERATOR_COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 """Group -> (summary in `tombola --help`, text of the group's own help if it differs)."""
 
-VERIFY: Final = "Check the receipt of a play, without a server."
+VERIFY: Final = "Check the receipt of a play, or the dossier of a campaign, without a server."
+DOSSIER: Final = "Open the sealed lines of a campaign's dossier."
 
 RUN: Final = Group("Run", sort_key=1)
 OPERATE: Final = Group("Operate", sort_key=2)

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from cyclopts import Parameter
 
 from runtime import messages as m
-from runtime.commands import campaign_files, documents
+from runtime.commands import campaign_files, documents, dossiers
 from runtime.commands.builder import app_of
 from runtime.commands.confirm import confirmed, fail_invalid_file, file_errors
 from runtime.commands.connection import (
@@ -25,12 +25,14 @@ from runtime.commands.connection import (
     fail,
     fail_refused,
     print_json,
+    print_result,
     progress_console,
     table,
     text_console,
 )
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
+from runtime.commands.evidence.sealing import Seal
 from runtime.commands.resources import change_json, show
 from runtime.http import gallery
 from runtime.wire.enums import token
@@ -171,6 +173,43 @@ async def import_campaign(
         print_json({"applied": bool(wanted) and not dry_run, "changes": [change_json(change) for change in wanted]})
     elif wanted and not dry_run:
         text_console().print("done")
+
+
+@app.command(name="dossier")
+async def write_dossier(
+    campaign: str,
+    file: Path,
+    /,
+    *,
+    authority_key: Path | None = None,
+    consumer_url: str = "",
+    connection: Connection = DEFAULTS,
+) -> None:
+    """Write a campaign's dossier, which `tombola verify` checks: terms, plays, rewards, draws, stock and audit log.
+
+    Players are pseudonyms.
+
+    Parameters
+    ----------
+    campaign
+        The campaign's id or name.
+    file
+        The file to write.
+    authority_key
+        A public key (X25519, PEM): adds the players' entries and contacts, encrypted for its owner.
+    consumer_url
+        The consumer edge, which has the evidence of draws; default: as the service names it.
+    """
+    with file_errors(connection, authority_key or file):
+        try:
+            authority = Seal.read(authority_key) if authority_key is not None else None
+        except ValueError as error:
+            fail(connection, EXIT_USE, str(error))
+    async with connected(connection) as edge:
+        one = await _one(connection, edge, campaign)
+        with file_errors(connection, file), file.open("wb") as target:
+            counts = await dossiers.write(edge, one, target, authority, consumer_url)
+    print_result(connection, counts, f"{sum(counts.values()):,} lines in {file}: {counts.get('play', 0):,} plays")
 
 
 @app.command(name="gallery")

@@ -29,7 +29,9 @@ from runtime.wire.times import unix
 
 app = app_of("export")
 
-Name = Literal["plays", "rewards", "winners", "ledger", "tasks", "audit", "redemptions", "participants", "views"]
+Name = Literal[
+    "plays", "play_receipts", "rewards", "winners", "ledger", "tasks", "audit", "redemptions", "participants", "views"
+]
 CUTS_MAX: Final = 5
 """The maximum number of consecutive resumes without progress."""
 

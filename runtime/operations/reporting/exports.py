@@ -63,6 +63,7 @@ class _Kind(NamedTuple):
 
 EXPORTS: Final = {
     "plays": _Kind(_SQL["plays"], "play"),
+    "play_receipts": _Kind(_SQL["play_receipts"], "play"),
     "rewards": _Kind(_SQL["rewards"], "reward"),
     "winners": _Kind(_SQL["winners"], "reward"),
     "ledger": _Kind(_SQL["ledger"]),

@@ -64,7 +64,7 @@ async def rows_of(stack: Stack, name: str, **query: Any) -> list[dict[str, str]]
 
 async def test_export_of_each_kind_has_every_row_of_its_time_and_campaign(module_stack: Stack, known: Ids) -> None:
     expected = {"plays": "play", "rewards": "reward", "winners": "reward", "ledger": "entry", "tasks": "task"}
-    expected |= {"participants": "participant", "redemptions": "redemption", "views": "view"}
+    expected |= {"play_receipts": "play", "participants": "participant", "redemptions": "redemption", "views": "view"}
     now, failed = int(await module_stack.database.fetchval("SELECT extract(epoch FROM now())::float8")), []
     for name in EXPORTS:
         rows = await rows_of(module_stack, name)

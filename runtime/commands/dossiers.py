@@ -1,0 +1,200 @@
+"""Writes the dossier of a campaign: one file that an auditor checks without the service.
+
+JSON lines; each is an object with one field, which names its kind:
+
+    head      format, campaign, when it was made, and the public key of the sealed lines ("": there are none)
+    prize     a prize, with its stock       stock_move  a change of a prize's total
+    terms     the text of terms, before the first play that they decided
+    play      what decides a play again; the session without its player
+    reward    a reward, and its origin: play, milestone, or the winner of a draw or leaderboard
+    winner    a rank of a draw or leaderboard, and its reward
+    evidence  a line of a draw's evidence file
+    audit     an entry of the audit log about the campaign
+    sealed    an entry or a winner with contacts, encrypted for the authority
+    end       the number of lines before it, and their SHA-256
+
+Players are pseudonyms under a key that only this dossier has, and that only its sealed lines contain. Lines are written
+as they arrive, so memory does not grow with the campaign.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator
+from typing import Any, BinaryIO, Final
+
+import aiohttp
+
+from runtime.commands.connection import Edge
+from runtime.commands.evidence.sealing import Seal
+
+FORMAT: Final = "tombola-dossier-1"
+
+PSEUDONYM_BYTES: Final = 16
+
+_PERSONAL: Final = frozenset({"player_id", "display_name", "contact", "email", "phone", "avatar_url", "actor"})
+_CONTACT: Final = re.compile(r"[^\s@\"'<>]+@[\w-]+(?:\.[\w-]+)+|\+\d{7,15}|\b(?:player|guest)_[0-9a-z]{26}\b")
+"""An e-mail address, a phone number, or the id of a player that this service made."""
+_CUTS_MAX: Final = 5
+_REWARD: Final = (
+    *("id", "won_at", "game_id", "play_id", "milestone_id", "prize_id", "prize", "type", "value", "quantity"),
+    *("status", "claimed_at", "fulfilled_at", "expires_at"),
+)
+_PLAY: Final = (
+    *("id", "game_id", "played_at", "revision", "revision_hash"),
+    *("seed", "client_seed", "payload", "outcome", "erased"),
+)
+
+
+class Pseudonyms:
+    """Replaces players by pseudonyms, and personal texts of audit entries by theirs."""
+
+    def __init__(self) -> None:
+        self.key = secrets.token_bytes(32)
+
+    def of(self, text: str) -> str:
+        """The pseudonym of a player's id, contact or name; "" of an empty one."""
+        return hmac.digest(self.key, text.encode(), "sha256")[:PSEUDONYM_BYTES].hex() if text else ""
+
+    def without_persons(self, value: Any) -> Any:
+        """A JSON value with pseudonyms in place of players, contacts and staff."""
+        match value:
+            case dict():
+                return {name: self._field(name, item) for name, item in value.items()}
+            case list():
+                return [self.without_persons(item) for item in value]
+            case str():
+                return _CONTACT.sub(lambda found: self.of(found[0]), value)
+        return value
+
+    def _field(self, name: str, item: Any) -> Any:
+        return self.of(item) if name in _PERSONAL and isinstance(item, str) else self.without_persons(item)
+
+
+class Writer:
+    """Writes the lines of a dossier, and counts them by kind."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.counts: dict[str, int] = {}
+        self._file = file
+        self._digest = hashlib.sha256()
+
+    def line(self, kind: str, value: Any) -> None:
+        """Writes a line."""
+        text = json.dumps({kind: value}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        self._file.write(text)
+        self._digest.update(text)
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
+    def end(self) -> None:
+        """Writes the last line."""
+        self.line("end", {"lines": sum(self.counts.values()), "sha256": self._digest.hexdigest()})
+
+
+async def write(
+    edge: Edge, campaign: dict[str, Any], file: BinaryIO, authority: Seal | None, consumer_url: str = ""
+) -> dict[str, int]:
+    """Writes the dossier of a campaign. Returns the number of lines by kind. Raises Refused."""
+    writer, pseudonyms = Writer(file), Pseudonyms()
+    campaign_id = campaign["id"]
+    public = {name: campaign[name] for name in ("id", "name", "status", "start_date", "end_date", "timezone", "frozen")}
+    sealed_for = authority.head if authority is not None else ""
+    writer.line("head", {"format": FORMAT, "campaign": public, "made_at": int(time.time()), "sealed_for": sealed_for})
+    prizes: set[str] = set()
+
+    async def prize(prize_id: str) -> None:
+        if prize_id and prize_id not in prizes:
+            prizes.add(prize_id)
+            one = await edge.get(f"/prizes/{prize_id}")
+            writer.line("prize", {name: one[name] for name in ("id", "name", "type", "value", "campaign_id", "stock")})
+            async for move in edge.each(f"/prizes/{prize_id}/stock/moves"):
+                writer.line("stock_move", pseudonyms.without_persons(move))
+
+    async for one in edge.each("/prizes", campaign_id=campaign_id):
+        await prize(one["id"])
+    known: set[str] = set()
+    async for play in rows(edge, "play_receipts", campaign_id):
+        if (revision := play["revision_hash"]) and revision not in known:
+            known.add(revision)
+            writer.line("terms", (await edge.get(f"/revisions/{revision}"))["terms"])
+        writer.line("play", _play(play, pseudonyms))
+    async for kind, path in _contests(edge, campaign_id):
+        async for winner in edge.each(path):
+            named = {name: winner[name] for name in ("rank", "prize_id", "reward_id", "reason")}
+            player = pseudonyms.of(winner["player_id"])
+            writer.line("winner", {"of": kind, **named, "holder": winner.get("holder", ""), "player": player})
+    async for line in _evidence(edge, campaign_id, consumer_url):
+        writer.line("evidence", line)
+    async for reward in rows(edge, "rewards", campaign_id):
+        await prize(reward["prize_id"])
+        won = {name: reward[name] for name in _REWARD}
+        writer.line("reward", {**won, "player": pseudonyms.of(reward["player_id"])})
+    async for entry in rows(edge, "audit", campaign_id):
+        for side in ("before", "after"):
+            entry[side] = json.loads(entry[side]) if entry[side] else None
+        if entry["subject_type"] == "player":
+            entry["subject_id"] = pseudonyms.of(entry["subject_id"])
+        writer.line("audit", pseudonyms.without_persons(entry))
+    if authority is not None:
+        writer.line("sealed", authority.seal({"pseudonym_key": pseudonyms.key.hex()}))
+        for kind in ("participants", "winners"):
+            async for row in rows(edge, kind, campaign_id):
+                writer.line("sealed", authority.seal({**row, "player": pseudonyms.of(row["player_id"])}))
+    writer.end()
+    return writer.counts
+
+
+def _play(row: dict[str, Any], pseudonyms: Pseudonyms) -> dict[str, Any]:
+    session = ".".join(row["session_id"].split(".")[:3])
+    seed_hash = hashlib.sha256(bytes.fromhex(row["seed"])).hexdigest()
+    promise = f"{seed_hash}:{row['revision_hash']}:{row['session_id']}"
+    shown = {name: row[name] for name in _PLAY}
+    shown["commitment"] = hashlib.sha256(promise.encode()).hexdigest()
+    return {**shown, "session": session, "player": pseudonyms.of(row["player_id"])}
+
+
+async def _contests(edge: Edge, campaign_id: str) -> AsyncIterator[tuple[str, str]]:
+    """The id of each draw and leaderboard, and the path of its winners."""
+    async for draw in edge.each("/draws", campaign_id=campaign_id):
+        if draw["result_hash"]:
+            yield draw["id"], f"/draws/{draw['id']}/winners"
+    async for board in edge.each("/leaderboards", campaign_id=campaign_id):
+        if board["status"] == "LEADERBOARD_STATUS_FINALIZED":
+            yield board["id"], f"/leaderboards/{board['id']}/standings"
+
+
+async def _evidence(edge: Edge, campaign_id: str, consumer_url: str) -> AsyncIterator[dict[str, Any]]:
+    """The lines of the evidence files of the campaign's draws, which the consumer edge publishes."""
+    me = await edge.get("/me")
+    async for draw in edge.each("/draws", campaign_id=campaign_id):
+        if draw["tickets_root"] and (base := consumer_url or me["consumer_url"]):
+            url = f"{base}/api/v1/draws/{draw['id']}/file?tenant_id={me['tenant_id']}"
+            # Not through the edge's client, which would send the token of staff.
+            async with aiohttp.ClientSession(raise_for_status=True) as http, http.get(url) as answer:
+                rest = b""
+                async for piece in answer.content.iter_any():
+                    *whole, rest = (rest + piece).split(b"\n")
+                    for line in whole:
+                        yield json.loads(line)
+
+
+async def rows(edge: Edge, name: str, campaign_id: str) -> AsyncIterator[dict[str, Any]]:
+    """The rows of an export. A download that is cut off resumes after the last row."""
+    cursor, cuts = "", 0
+    while True:
+        try:
+            url = f"/exports/{name}"
+            async for line in edge.lines(url, format="jsonl", campaign_id=campaign_id, cursor=cursor):
+                row = json.loads(line)
+                cursor, cuts = next(iter(row.values())), 0
+                yield row
+            return
+        except aiohttp.ClientPayloadError:
+            cuts += 1
+            if cuts > _CUTS_MAX:
+                raise

@@ -1,0 +1,106 @@
+"""The dossier of a campaign: an auditor recomputes every award from it alone, and only the authority reads contacts."""
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from runtime.commands.evidence.dossier import verify
+from tests.support.operator import Operator
+from tests.support.world import COINS, COLLECTION, World
+
+EMAIL: Final = "vera.winner@example.com"
+
+
+async def told(world: World, tmp_path: Path) -> list[dict[str, Any]]:
+    """Writes and reads a dossier with plays, a milestone, a draw, a stock move and a player's contact."""
+    mug, cup = await world.prize(total=5), await world.prize(total=9)
+    rungs = [{"id": "one", "name": "One", "currency": "coin", "threshold": 2, "prize_id": cup}]
+    milestones = {"mode": "cumulative_unlock", "auto_grant": True, "rungs": rungs}
+    games = [await world.wheel(mug), await world.game(COLLECTION, COINS, milestones=milestones)]
+    for game_id in games:
+        for player in ("vera", "walt"):
+            assert (await world.round(game_id, player, client_seed="s")).code == "OK"
+    await world.stack.admin("POST", f"/admin/prizes/{mug}/stock", {"total": 4, "reason": "broken"})
+    await world.stack.database.execute(
+        "INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES ($1, 'c1', 'vera', 'email', $2)",
+        world.stack.tenant_id,
+        EMAIL,
+    )
+    body = {"campaign_id": world.campaign_id, "name": "Draw", "tickets": {"currency": "coin"}}
+    body |= {"prizes": [{"prize_id": cup, "count": 1}], "randomness": {"kind": "INTERNAL"}}
+    draw_id = (await world.stack.admin("POST", "/admin/draws", body)).data["id"]
+    for step in ("close", "draw", "confirm"):
+        assert (await world.stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).code == "OK"
+    key = X25519PrivateKey.generate()
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (tmp_path / "authority.pem").write_bytes(public)
+    tombola, url = Operator(world.stack, tmp_path), world.stack.process.consumer_url
+    words = ("--authority-key", "authority.pem", "--consumer-url", url)
+    written = await tombola("campaigns", "dossier", world.campaign_id, "dossier.jsonl", *words)
+    assert written.code == 0, written.err
+    return [json.loads(line) for line in (tmp_path / "dossier.jsonl").read_text().splitlines()]
+
+
+def first(lines: list[dict[str, Any]], kind: str) -> Any:
+    return next(line[kind] for line in lines if kind in line)
+
+
+def given(lines: list[dict[str, Any]]) -> Any:
+    """The first reward that a play won."""
+    return next(line["reward"] for line in lines if "reward" in line and not line["reward"]["milestone_id"])
+
+
+def scarce(lines: list[dict[str, Any]]) -> None:
+    """One mug less than were won, in the stock and in its move."""
+    move = first(lines, "stock_move")
+    mug = next(line["prize"] for line in lines if "prize" in line and line["prize"]["id"] == move["prize_id"])
+    mug["stock"]["total"] = move["total_after"] = 1
+
+
+CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
+    "cut off": lambda lines: lines.pop(),
+    "seed": lambda lines: first(lines, "play").update(seed="00" * 32),
+    "client seed": lambda lines: first(lines, "play").update(client_seed="t"),
+    "terms": lambda lines: lines.remove({"terms": first(lines, "terms")}),
+    "session": lambda lines: first(lines, "play").update(session="sess_0.k.0"),
+    "prize": lambda lines: given(lines).update(prize_id="prize_other"),
+    "value": lambda lines: given(lines).update(value=99),
+    "withheld reward": lambda lines: lines.remove({"reward": given(lines)}),
+    "invented reward": lambda lines: lines.insert(-1, {"reward": {**given(lines), "id": "reward_other"}}),
+    "winner": lambda lines: first(lines, "winner").update(holder="00"),
+    "evidence": lambda lines: first(lines, "evidence").update(name="Another draw"),
+    "stock": scarce,
+}
+
+
+async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_path: Path) -> None:
+    """Also if the end, with the hash of all lines, was written anew. Only the authority learns who the players are."""
+    whole = await told(world, tmp_path)
+    tombola, text = Operator(world.stack, tmp_path), (tmp_path / "dossier.jsonl").read_text()
+    assert all(name not in text for name in ("vera", "walt", EMAIL))
+    verified = await tombola("verify", "dossier.jsonl")
+    assert verified.code == 0 and "FAILED" not in verified.out
+    assert "4 plays follow from their terms and seeds" in verified.out
+    opened = await tombola("dossier", "open", "dossier.jsonl", "--key", "key.pem")
+    (vera,) = {line["player"] for line in map(json.loads, opened.out.splitlines()) if line.get("email") == EMAIL}
+    assert vera in {line["play"]["player"] for line in whole if "play" in line}
+    other = X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "key.pem").write_bytes(other)
+    refused = await tombola("dossier", "open", "dossier.jsonl", "--key", "key.pem")
+    assert refused.code == 2 and "not for this key" in refused.err
+    missed, path = [], tmp_path / "changed.jsonl"
+    for name, change in CHANGES.items():
+        lines = copy.deepcopy(whole)
+        change(lines)
+        text = "".join(json.dumps(line) + "\n" for line in lines if "end" not in line).encode()
+        end = {"lines": text.count(b"\n"), "sha256": hashlib.sha256(text).hexdigest()}
+        path.write_bytes(text + (json.dumps({"end": end}).encode() if "end" in lines[-1] else b""))
+        missed += [name] * all(finding.ok is not False for finding in verify(path))
+    assert missed == []
